@@ -1,0 +1,3 @@
+//! The `ebb` command.
+
+fn main() {}

@@ -1,0 +1,6 @@
+//! Packet applications: one file (or folder) and one README each.
+//!
+//! Room: nodes for `graph`. An app knows packets and its own tables; it knows neither ports nor
+//! Linux nor power, reads no clock and does no I/O.
+
+pub mod route;

@@ -1,0 +1,13 @@
+//! Policies that decide how much capacity is powered, the plants they decide for, and the loop
+//! between them.
+//!
+//! Room: pure decisions. No clock, no I/O, no threads: the live router and the simulators hand in
+//! time and observations and carry out the actions. It knows neither packets nor Linux.
+
+pub mod policies;
+mod policy;
+pub mod redirect;
+mod router;
+
+pub use policy::{Plant, Policy, drive};
+pub use router::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, RouterPolicy};

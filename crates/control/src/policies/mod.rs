@@ -1,0 +1,1 @@
+//! One file each; a new policy is a file and a line in [`named`].

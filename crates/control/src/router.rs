@@ -1,0 +1,66 @@
+use serde::{Deserialize, Serialize};
+
+use crate::Policy;
+
+/// How much of a router is powered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OperatingPoint {
+    /// Active cores, at least one; the others are parked.
+    pub cores: u16,
+    /// Index into the table of frequencies in ascending order, common to all active cores.
+    pub frequency: u16,
+    /// How deep active cores may sleep between packets. Parked cores sleep as deep as they can.
+    pub depth: IdleDepth,
+}
+
+/// Deepest idle state allowed to a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleDepth {
+    /// C1: wakes within a microsecond (Niccolini et al. 2012, section 5, guideline 3).
+    Shallow,
+    /// Whatever the kernel chooses.
+    Deep,
+}
+
+/// What exists to be powered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Cores the router may use, at least one.
+    pub cores: u16,
+    /// Number of frequencies, at least one.
+    pub frequencies: u16,
+}
+
+/// What one active worker sees after it has received a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Packets that still wait behind the batch, the longest queue among the active workers.
+    pub queue_len: u32,
+    /// Packets that still wait in the observing worker's own queues.
+    pub own_queue_len: u32,
+    /// Packets in the batch just received.
+    pub received: u32,
+}
+
+/// What the observing worker does next, and what the governor changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    /// The operating point that should hold from now on.
+    pub point: OperatingPoint,
+    /// What this worker does after the batch.
+    pub idle: Idle,
+}
+
+/// What a worker does after a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// Polls again at once.
+    Poll,
+    /// Sleeps until the next packet.
+    Halt,
+}
+
+/// A policy for routers, as an object.
+pub type RouterPolicy = dyn Policy<Observation = Observation, Action = Action> + Send;
