@@ -1,0 +1,236 @@
+//! Paced sending: a rate that changes over time, and how many packets that makes due by now.
+
+use core::time::Duration;
+
+use ebb_units::{PacketsPerSecond, Time};
+
+use crate::{DayProfile, Due};
+
+/// A packet rate over time: linear between equally spaced points.
+///
+/// ```
+/// use core::time::Duration;
+/// use ebb_traffic::{DayProfile, Schedule};
+/// use ebb_units::PacketsPerSecond;
+/// let day = Schedule::day(DayProfile::UK_BACKBONE, PacketsPerSecond(1e5), Duration::from_secs(20));
+/// assert!((day.packets() / (20.0 * 1e5 * 0.6464) - 1.0).abs() < 0.001);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Rate at each point, packets per second.
+    points: Vec<f64>,
+    /// Packets from the start to each point.
+    packets: Vec<f64>,
+    step_s: f64,
+}
+
+impl Schedule {
+    /// `points` spread equally over `span`, the first at its start and the last at its end.
+    ///
+    /// # Panics
+    /// When there are fewer than two points, one is negative or not finite, or the span is zero.
+    pub fn new(points: Vec<f64>, span: Duration) -> Schedule {
+        assert!(points.len() >= 2, "a schedule needs two points");
+        assert!(points.iter().all(|rate| rate.is_finite() && *rate >= 0.0), "a rate below zero");
+        assert!(!span.is_zero(), "a schedule needs a span");
+        let step_s = span.as_secs_f64() / (points.len() - 1) as f64;
+        let mut packets = Vec::with_capacity(points.len());
+        let mut total = 0.0;
+        packets.push(0.0);
+        for pair in points.windows(2) {
+            total += (pair[0] + pair[1]) / 2.0 * step_s;
+            packets.push(total);
+        }
+        Schedule { points, packets, step_s }
+    }
+
+    /// The same rate for `span`.
+    pub fn constant(rate: PacketsPerSecond, span: Duration) -> Schedule {
+        Schedule::new(vec![rate.0, rate.0], span)
+    }
+
+    /// From `from` to `to` in a straight line over `span`.
+    pub fn ramp(from: PacketsPerSecond, to: PacketsPerSecond, span: Duration) -> Schedule {
+        Schedule::new(vec![from.0, to.0], span)
+    }
+
+    /// A day compressed into `span`, `peak` at its busiest.
+    pub fn day(profile: DayProfile, peak: PacketsPerSecond, span: Duration) -> Schedule {
+        let steps = profile.steps();
+        let points = (0..=steps.len()).map(|index| steps[index % steps.len()] * peak.0).collect();
+        Schedule::new(points, span)
+    }
+
+    /// How long it lasts.
+    pub fn span(&self) -> Duration {
+        Duration::from_secs_f64(self.step_s * (self.points.len() - 1) as f64)
+    }
+
+    /// Rate at `offset` from the start; zero after the end.
+    pub fn rate(&self, offset: Duration) -> PacketsPerSecond {
+        let Some((index, share)) = self.position(offset) else { return PacketsPerSecond(0.0) };
+        let (left, right) = (self.points[index], self.points[index + 1]);
+        PacketsPerSecond(left + (right - left) * share)
+    }
+
+    /// Packets from the start until `offset`, as a real number.
+    pub fn packets_until(&self, offset: Duration) -> f64 {
+        let Some((index, share)) = self.position(offset) else { return self.packets() };
+        let (left, right) = (self.points[index], self.points[index + 1]);
+        let mean = left + (right - left) * share / 2.0;
+        self.packets[index] + mean * share * self.step_s
+    }
+
+    /// Packets from the start to the end.
+    pub fn packets(&self) -> f64 {
+        *self.packets.last().expect("two points at least")
+    }
+
+    /// The segment that holds `offset` and how far into it, `None` after the end.
+    fn position(&self, offset: Duration) -> Option<(usize, f64)> {
+        let position = offset.as_secs_f64() / self.step_s;
+        let index = position as usize;
+        (index + 1 < self.points.len()).then_some((index, position - index as f64))
+    }
+}
+
+/// Releases the packets of a [`Schedule`].
+///
+/// A sender that comes late gets the packets it missed, but no more than `backlog` of them: older
+/// ones are [`Pacer::missed`], so that a stalled sender does not follow up with a flood.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    schedule: Schedule,
+    start: Time,
+    released: u64,
+    missed: u64,
+    backlog_max: u64,
+}
+
+impl Pacer {
+    /// Follows `schedule` from `start` on and remembers at most `backlog_max` late packets.
+    pub fn new(schedule: Schedule, start: Time, backlog_max: u64) -> Pacer {
+        Pacer { schedule, start, released: 0, missed: 0, backlog_max }
+    }
+
+    /// The schedule it follows.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// The rate that holds at `now`.
+    pub fn rate(&self, now: Time) -> PacketsPerSecond {
+        self.schedule.rate(now - self.start)
+    }
+
+    /// Packets released so far.
+    pub fn released(&self) -> u64 {
+        self.released
+    }
+
+    /// Packets that were due but are not sent any more because the sender came too late.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Whether the schedule is over at `now` and everything due was released.
+    pub fn finished(&self, now: Time) -> bool {
+        now - self.start >= self.schedule.span() && self.waiting(now) == 0
+    }
+
+    fn waiting(&self, now: Time) -> u64 {
+        let target = self.schedule.packets_until(now - self.start) as u64;
+        target.saturating_sub(self.released + self.missed)
+    }
+}
+
+impl Due for Pacer {
+    fn due(&mut self, now: Time, max: u32) -> u32 {
+        let waiting = self.waiting(now);
+        self.missed += waiting.saturating_sub(self.backlog_max);
+        let count = waiting.min(self.backlog_max).min(u64::from(max));
+        self.released += count;
+        count as u32
+    }
+
+    /// An estimate from the present rate: early rather than late while the rate falls.
+    fn next_at(&mut self) -> Option<Time> {
+        let next = (self.released + self.missed + 1) as f64;
+        if next > self.schedule.packets() {
+            return None;
+        }
+        let index = self.schedule.packets.partition_point(|packets| *packets < next).max(1);
+        let (before, after) = (self.schedule.packets[index - 1], self.schedule.packets[index]);
+        let share = ((next - before) / (after - before)).clamp(0.0, 1.0);
+        Some(
+            self.start
+                + Duration::from_secs_f64((index as f64 - 1.0 + share) * self.schedule.step_s),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_constant_rate_is_met_exactly() {
+        let schedule = Schedule::constant(PacketsPerSecond(1000.0), SECOND);
+        let mut pacer = Pacer::new(schedule, Time::ZERO, u64::MAX);
+        assert_eq!(pacer.due(Time::ZERO, 64), 0);
+        assert_eq!(pacer.due(Time::from_secs_f64(0.1), 64), 64);
+        assert_eq!(pacer.due(Time::from_secs_f64(0.1), 64), 36);
+        assert_eq!(pacer.due(Time::from_secs_f64(5.0), u32::MAX), 900);
+        assert!(pacer.finished(Time::from_secs_f64(5.0)));
+        assert_eq!((pacer.released(), pacer.missed()), (1000, 0));
+        assert_eq!(pacer.next_at(), None);
+    }
+
+    #[test]
+    fn a_ramp_integrates_as_a_triangle() {
+        let ramp = Schedule::ramp(PacketsPerSecond(0.0), PacketsPerSecond(1000.0), SECOND);
+        assert!((ramp.packets_until(SECOND / 2) - 125.0).abs() < 1e-9);
+        assert!((ramp.packets() - 500.0).abs() < 1e-9);
+        assert!((ramp.rate(SECOND / 4).0 - 250.0).abs() < 1e-9);
+        assert_eq!(ramp.rate(2 * SECOND), PacketsPerSecond(0.0));
+    }
+
+    #[test]
+    fn a_late_sender_does_not_flood() {
+        let schedule = Schedule::constant(PacketsPerSecond(1e6), SECOND);
+        let mut pacer = Pacer::new(schedule, Time::ZERO, 100);
+        assert_eq!(pacer.due(Time::from_secs_f64(0.5), u32::MAX), 100);
+        assert_eq!(pacer.missed(), 499_900);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_released_twice_or_forgotten(
+            rates in proptest::collection::vec(0.0..5e4f64, 2..20),
+            mut times in proptest::collection::vec(0u64..3_000_000_000, 1..200),
+            max in 1u32..500,
+        ) {
+            times.sort_unstable();
+            let schedule = Schedule::new(rates, 2 * SECOND);
+            let mut pacer = Pacer::new(schedule.clone(), Time::ZERO, 1000);
+            let mut total = 0;
+            for at in times {
+                let now = Time::from_nanos(at);
+                let count = pacer.due(now, max);
+                prop_assert!(count <= max);
+                total += u64::from(count);
+                let target = schedule.packets_until(now - Time::ZERO);
+                prop_assert!(total + pacer.missed() <= target as u64);
+            }
+            let end = Time::from_secs_f64(4.0);
+            while !pacer.finished(end) {
+                total += u64::from(pacer.due(end, max));
+            }
+            prop_assert_eq!(total, pacer.released());
+            prop_assert_eq!(total + pacer.missed(), schedule.packets() as u64);
+        }
+    }
+}
