@@ -1,0 +1,48 @@
+# Ebb. Newcomers need two targets: `make demo` and `make test`.
+SHELL := /bin/sh
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+CARGO ?= cargo
+SECONDS ?= 60
+REPORT ?= ebb-report
+
+.PHONY: demo build test lint bench fuzz docs install clean tools-build tools-test tools-bench
+
+demo: build ## Build, then run a compressed working day through the router and show what it saves
+	@target/release/ebb demo --seconds $(SECONDS) --report $(REPORT)
+
+build: tools-build
+	@$(CARGO) build --release --quiet -p ebb-cli
+
+test: tools-test ## Every test, fast ones first
+	@scripts/test
+
+lint: tools-build ## Formatting, clippy and rustdoc without a warning
+	@$(CARGO) fmt --all --check
+	@$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+bench: tools-bench build ## All benchmarks, each beside its peer; results under bench/runs
+	@bench/run
+
+fuzz: tools-build ## Every fuzz target for FUZZ_SECONDS each (default 60)
+	@fuzz/run $(or $(FUZZ_SECONDS),60)
+
+docs: tools-build ## API documentation under target/doc
+	@$(CARGO) doc --workspace --no-deps
+
+install: build ## The command, its completion, manual and service under PREFIX (default /usr/local)
+	@scripts/install $(or $(PREFIX),/usr/local)
+
+clean:
+	@$(CARGO) clean
+
+tools-build:
+	@scripts/require-rust
+	@scripts/require clang=clang cc=gcc /usr/include/linux/bpf.h=linux-libc-dev
+
+tools-test: tools-build
+	@scripts/require --optional ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
+	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio
+
+tools-bench: tools-test
+	@scripts/require --optional dpdk-testpmd=dpdk /usr/include/dpdk/rte_fib.h=libdpdk-dev pkg-config=pkg-config

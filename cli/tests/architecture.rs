@@ -1,0 +1,128 @@
+//! Holds the workspace to ARCHITECTURE.md: who may depend on whom, who may be unsafe, who may read
+//! a clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_path_buf()
+}
+
+/// Package name -> names of the workspace packages it depends on, tests' needs left out.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |value: &serde_json::Value| value.as_str().expect("a string").to_owned();
+    let mut graph = BTreeMap::new();
+    for package in metadata["packages"].as_array().expect("packages") {
+        let needs = package["dependencies"].as_array().expect("dependencies");
+        let needs = needs.iter().filter(|need| need["kind"] != "dev").map(|need| text(&need["name"]));
+        graph.insert(text(&package["name"]), needs.filter(|name| name.starts_with("ebb-")).collect());
+    }
+    graph
+}
+
+/// The rows of the table in ARCHITECTURE.md: crate and what it may use.
+fn allowed() -> BTreeMap<String, BTreeSet<String>> {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let mut rows = BTreeMap::new();
+    for line in page.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let name = cells[1].trim_matches('`').rsplit('/').next().expect("a name");
+        let uses = cells[3].split(',').map(str::trim).filter(|cell| !cell.is_empty());
+        rows.insert(format!("ebb-{name}"), uses.map(|cell| format!("ebb-{cell}")).collect());
+    }
+    rows
+}
+
+#[test]
+fn every_crate_depends_only_on_what_the_table_allows() {
+    let (graph, allowed) = (dependencies(), allowed());
+    assert!(allowed.len() > 10, "the table was not found");
+    let libraries: BTreeSet<&String> =
+        allowed.keys().filter(|name| !["ebb-cli", "ebb-routerd"].contains(&name.as_str())).collect();
+    for (name, needs) in &graph {
+        let row = allowed.get(name).unwrap_or_else(|| panic!("{name} has no row in ARCHITECTURE.md"));
+        for need in needs {
+            let everything = row.contains("ebb-everything");
+            let every_library = row.contains("ebb-every library") && libraries.contains(need);
+            assert!(
+                everything || every_library || row.contains(need),
+                "{name} depends on {need}, which ARCHITECTURE.md does not allow"
+            );
+        }
+    }
+    for name in allowed.keys() {
+        assert!(graph.contains_key(name), "ARCHITECTURE.md describes {name}, which does not exist");
+    }
+}
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).expect("a source directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Files below `folders` whose lines outside comments contain one of `words`.
+fn files_with(folders: &[&str], words: &[&str]) -> Vec<String> {
+    let mut files = Vec::new();
+    for folder in folders {
+        sources(&root().join(folder), &mut files);
+    }
+    let guilty = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).expect("a source file");
+        let code = text.split("#[cfg(test)]").next().unwrap_or("").to_owned();
+        let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        lines.any(|line| words.iter().any(|word| line.contains(word)))
+    };
+    let relative = |path: PathBuf| {
+        path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned()
+    };
+    files.into_iter().filter(guilty).map(relative).collect()
+}
+
+#[test]
+fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
+    let pure = ["units", "power", "traffic", "control", "wire", "lpm", "graph", "apps"];
+    let folders: Vec<String> = pure.iter().map(|name| format!("crates/{name}/src")).collect();
+    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+    let words = ["Instant::now", "SystemTime", "clock_gettime", "std::fs", "std::io", "Socket", "Stream"];
+    let guilty = files_with(&folders, &words);
+    assert!(guilty.is_empty(), "clock or I/O in {guilty:?}");
+}
+
+#[test]
+fn unsafe_stays_in_its_rooms() {
+    let rooms = ["crates/graph/src/memory.rs", "crates/ports/", "crates/lpm/src/", "crates/host/src/"];
+    let found = files_with(&["crates", "daemons", "cli/src"], &["unsafe {", "unsafe fn", "unsafe impl"]);
+    let elsewhere: Vec<_> =
+        found.iter().filter(|file| !rooms.iter().any(|room| file.starts_with(room))).collect();
+    assert!(elsewhere.is_empty(), "unsafe outside its rooms: {elsewhere:?}");
+}
+
+#[test]
+fn files_stay_readable() {
+    let mut files = Vec::new();
+    for folder in ["crates", "daemons", "cli"] {
+        sources(&root().join(folder), &mut files);
+    }
+    let mut lengths: Vec<(usize, PathBuf)> = files
+        .into_iter()
+        .map(|path| (std::fs::read_to_string(&path).expect("a source file").lines().count(), path))
+        .collect();
+    lengths.sort();
+    let (median, longest) = (lengths[lengths.len() / 2].0, lengths.last().expect("files"));
+    assert!(median < 300, "the median file has {median} lines");
+    assert!(longest.0 <= 600, "{} has {} lines: split it by idea", longest.1.display(), longest.0);
+}
