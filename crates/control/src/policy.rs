@@ -14,6 +14,19 @@ pub trait Policy {
     fn next_at(&self) -> Option<Time>;
 }
 
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    type Observation = P::Observation;
+    type Action = P::Action;
+
+    fn decide(&mut self, now: Time, seen: &P::Observation) -> P::Action {
+        (**self).decide(now, seen)
+    }
+
+    fn next_at(&self) -> Option<Time> {
+        (**self).next_at()
+    }
+}
+
 /// Something whose capacity can be changed: a live router, a simulated one, a network on chip.
 pub trait Plant {
     /// What it reports.

@@ -32,6 +32,17 @@ pub struct Limits {
     pub frequencies: u16,
 }
 
+impl Limits {
+    /// Every core at the highest frequency.
+    pub fn top(&self, depth: IdleDepth) -> OperatingPoint {
+        OperatingPoint {
+            cores: self.cores.max(1),
+            frequency: self.frequencies.saturating_sub(1),
+            depth,
+        }
+    }
+}
+
 /// What one active worker sees after it has received a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {

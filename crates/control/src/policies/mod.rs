@@ -1,1 +1,71 @@
-//! One file each; a new policy is a file and a line in [`named`].
+//! One file each; a new policy is a file and a line in [`NAMES`] and [`named`].
+
+mod napi;
+mod poll;
+mod powersave;
+mod settings;
+
+pub use napi::Napi;
+pub use poll::Poll;
+pub use powersave::PowerSave;
+pub use settings::{Settings, SettingsError};
+
+use crate::{Limits, RouterPolicy};
+
+/// Every policy that [`named`] knows, with a line of help.
+pub const NAMES: [(&str, &str); 3] =
+    [(poll::NAME, poll::HELP), (napi::NAME, napi::HELP), (powersave::NAME, powersave::HELP)];
+
+/// No policy of that name exists.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no policy named `{name}`; choose one of: poll, napi, powersave")]
+pub struct UnknownPolicy {
+    /// What was asked for.
+    pub name: String,
+}
+
+/// The policy `name`, ready to decide for a router with `limits`.
+///
+/// # Errors
+/// When no policy has that name.
+///
+/// ```
+/// use ebb_control::{Limits, policies};
+/// let limits = Limits { cores: 4, frequencies: 3 };
+/// let policy = policies::named("powersave", limits, &policies::Settings::default())?;
+/// assert_eq!(policy.next_at(), None, "one core at the lowest frequency needs no timer");
+/// # Ok::<(), policies::UnknownPolicy>(())
+/// ```
+pub fn named(
+    name: &str,
+    limits: Limits,
+    settings: &Settings,
+) -> Result<Box<RouterPolicy>, UnknownPolicy> {
+    match name {
+        poll::NAME => Ok(Box::new(Poll::new(limits))),
+        napi::NAME => Ok(Box::new(Napi::new(limits))),
+        powersave::NAME => Ok(Box::new(PowerSave::new(limits, settings))),
+        _ => Err(UnknownPolicy { name: name.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registry_and_the_names_agree() {
+        let limits = Limits { cores: 2, frequencies: 1 };
+        let mut listed = Vec::new();
+        for (name, help) in NAMES {
+            assert!(named(name, limits, &Settings::default()).is_ok(), "{name}");
+            assert!(!help.is_empty() && !help.contains('\n'), "{name}");
+            listed.push(name);
+        }
+        let error = named("turbo", limits, &Settings::default()).err().expect("unknown");
+        assert_eq!(
+            error.to_string(),
+            format!("there is no policy named `turbo`; choose one of: {}", listed.join(", "))
+        );
+    }
+}

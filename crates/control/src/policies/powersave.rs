@@ -1,0 +1,184 @@
+use core::time::Duration;
+
+use ebb_units::Time;
+
+use super::Settings;
+use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy};
+
+pub(super) const NAME: &str = "powersave";
+pub(super) const HELP: &str =
+    "as few cores as the queues allow, then the lowest frequency, asleep when they are empty";
+
+/// The adaptation algorithm of Niccolini et al. 2012, section 6.1.
+///
+/// The pseudocode, as we read it (circulating copies have lost its loop header, the reset after
+/// `c_h > c_up`, and confuse `l` with `1`):
+///
+/// ```text
+/// for (;;) {
+///     qlen, batch = input(batch_len);
+///     if (qlen > q_h) {
+///         c_l = 0; c_h++;
+///         if (c_h > c_up) { c_h = 0; <add one core, if all are on, raise frequency> }
+///     } else if (qlen < q_l) {
+///         c_l++; c_h = 0;
+///         if (c_l > c_down) { c_l = 0; <decrease frequency, if at min remove one core> }
+///     } else { c_h = c_l = 0; }
+///     process(batch);
+///     if (qlen == 0) halt();
+/// }
+/// ```
+///
+/// `qlen` is what waits behind the batch just taken, and the longest queue among the active cores
+/// decides about capacity; a core halts when its own queue is empty. Active cores sleep in C1
+/// (section 5, guideline 3), the others as deep as they can.
+///
+/// # What is ours
+/// Any load that the cores can carry leaves the queues nearly empty, so the published algorithm
+/// takes capacity away every `c_down` samples until the load no longer fits, gives it back, and so
+/// on for ever. Unless [`Settings::as_published`] is set,
+///
+/// - a step down also needs the queue to have been low for a *hold*, [`Settings::hold_ms`];
+/// - a step down that is answered by a step up within [`Settings::hold_max_ms`] has *failed*, and
+///   the hold for trying it, or anything below it, again doubles, up to
+///   [`Settings::hold_max_ms`]; it is forgotten once the step has been survived and left behind.
+///
+/// Under constant load, failures are therefore at least the hold apart, and after
+/// `log2(hold_max / hold)` of them at least `hold_max`: with the defaults, seven failures and then
+/// at most one in five seconds. A step up is never delayed.
+#[derive(Clone, Debug)]
+pub struct PowerSave {
+    limits: Limits,
+    settings: Settings,
+    point: OperatingPoint,
+    /// `c_h`.
+    high: u32,
+    /// `c_l`.
+    low: u32,
+    /// When the present run of low samples began.
+    low_since: Time,
+    sampled_at: Time,
+    /// When capacity was last taken away, if it has not been added since.
+    lowered_at: Option<Time>,
+    /// The step that failed last.
+    failure: Option<Failure>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    /// The operating point that could not carry the load.
+    rung: u32,
+    /// How long the queue must be low before going there or lower.
+    hold: Duration,
+}
+
+impl PowerSave {
+    /// Starts with one core at the lowest frequency.
+    pub fn new(limits: Limits, settings: &Settings) -> PowerSave {
+        PowerSave {
+            limits,
+            settings: *settings,
+            point: OperatingPoint { cores: 1, frequency: 0, depth: IdleDepth::Shallow },
+            high: 0,
+            low: 0,
+            low_since: Time::ZERO,
+            sampled_at: Time::ZERO,
+            lowered_at: None,
+            failure: None,
+        }
+    }
+
+    /// The counters `(c_h, c_l)`.
+    pub fn counters(&self) -> (u32, u32) {
+        (self.high, self.low)
+    }
+
+    /// The operating point as a rung of the ladder: cores first, then frequencies, 0 the lowest.
+    fn rung(&self) -> u32 {
+        u32::from(self.point.cores - 1) + u32::from(self.point.frequency)
+    }
+
+    fn sample(&mut self, now: Time, queue_len: u32) {
+        if queue_len > self.settings.queue_high {
+            self.low = 0;
+            self.high += 1;
+            if self.high > self.settings.count_up {
+                self.high = 0;
+                self.raise(now);
+            }
+        } else if queue_len < self.settings.queue_low {
+            self.high = 0;
+            if self.low == 0 {
+                self.low_since = now;
+            }
+            self.low = self.low.saturating_add(1);
+            if self.low > self.settings.count_down && now.since(self.low_since) >= self.hold() {
+                self.low = 0;
+                self.lower(now);
+            }
+        } else {
+            self.high = 0;
+            self.low = 0;
+        }
+    }
+
+    fn raise(&mut self, now: Time) {
+        let failed = self.rung();
+        if self.point.cores < self.limits.cores {
+            self.point.cores += 1;
+        } else if self.point.frequency + 1 < self.limits.frequencies {
+            self.point.frequency += 1;
+        } else {
+            return;
+        }
+        let answers =
+            self.lowered_at.take().is_some_and(|at| now.since(at) <= self.settings.hold_max());
+        if answers {
+            let last = self.failure.map_or(self.settings.hold(), |failure| failure.hold);
+            let hold = (last * 2).min(self.settings.hold_max());
+            self.failure = Some(Failure { rung: failed, hold });
+        }
+    }
+
+    fn lower(&mut self, now: Time) {
+        let survived = self.rung();
+        if self.point.frequency > 0 {
+            self.point.frequency -= 1;
+        } else if self.point.cores > 1 {
+            self.point.cores -= 1;
+        } else {
+            return;
+        }
+        self.lowered_at = Some(now);
+        self.failure = self.failure.filter(|failure| failure.rung < survived);
+    }
+
+    /// How long the queue must have been low before the next step down.
+    fn hold(&self) -> Duration {
+        if self.settings.as_published {
+            return Duration::ZERO;
+        }
+        match self.failure {
+            Some(failure) if self.rung() <= failure.rung + 1 => failure.hold,
+            _ => self.settings.hold(),
+        }
+    }
+}
+
+impl Policy for PowerSave {
+    type Observation = Observation;
+    type Action = Action;
+
+    fn decide(&mut self, now: Time, seen: &Observation) -> Action {
+        self.sampled_at = now;
+        self.sample(now, seen.queue_len);
+        let idle = if seen.own_queue_len == 0 { Idle::Halt } else { Idle::Poll };
+        Action { point: self.point, idle }
+    }
+
+    /// The next sample that silence would not bring; none at the lowest point, so that an idle
+    /// router has no timer of ours.
+    fn next_at(&self) -> Option<Time> {
+        (self.rung() > 0).then(|| self.sampled_at + self.settings.sample())
+    }
+}
