@@ -1,1 +1,11 @@
-//! To be written.
+//! Everything Ebb asks of Linux besides packets: links, routes and neighbours by netlink, queue
+//! spreading by ethtool, frequency and idle depth, energy counters, and the duty to put every
+//! changed knob back.
+//!
+//! Room: the only library beside `ports` that talks to the kernel. It knows nothing of policies,
+//! packets or configuration: it reads facts, turns knobs and reports refusals as typed errors.
+//! Paths below `/sys` and `/proc` start at an injectable root, so that a directory that imitates
+//! them serves as well as a machine.
+
+pub mod netlink;
+pub mod wait;

@@ -1,0 +1,187 @@
+//! From bytes to events, without a socket.
+
+use ipnet::IpNet;
+use libc::{
+    RTM_DELADDR, RTM_DELLINK, RTM_DELNEIGH, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWNEIGH,
+    RTM_NEWROUTE,
+};
+
+use super::abi::*;
+use super::frame::{
+    Fault, Header, Messages, Parsed, attributes, ip_of, mac_of, string_of, u16_of, u32_of,
+};
+use super::parse_route::{next_hop, route};
+use super::types::{Address, Error, Event, Link, Neighbour, NeighbourState, Result};
+
+/// Calls `each` with the events in one datagram as it came from a route netlink socket, and
+/// returns their number. Messages of other families and kinds are skipped.
+///
+/// # Errors
+/// [`Error::Malformed`] at the first length or attribute that does not fit; the events before it
+/// have been reported. No input panics.
+pub fn parse(bytes: &[u8], each: &mut dyn FnMut(Event)) -> Result<usize> {
+    let mut count = 0;
+    let mut messages = Messages::new(bytes);
+    loop {
+        let offset = messages.offset;
+        let Some(message) = messages.next() else { return Ok(count) };
+        let (header, body) = message?;
+        match event(header, body) {
+            Ok(None) => {}
+            Ok(Some(event)) => {
+                each(event);
+                count += 1;
+            }
+            Err(Fault(what)) => return Err(Error::Malformed { what, offset }),
+        }
+    }
+}
+
+/// The event one message stands for, if any.
+#[inline]
+pub(super) fn event(header: Header, body: &[u8]) -> Parsed<Option<Event>> {
+    Ok(match header.kind {
+        RTM_NEWROUTE => route(body)?.map(|route| Event::Route {
+            route,
+            // In dump replies these bits mean something else.
+            replace: header.flags & (REPLACE | MULTI) == REPLACE,
+            append: header.flags & (APPEND | MULTI) == APPEND,
+        }),
+        RTM_DELROUTE => route(body)?.map(Event::RouteGone),
+        RTM_NEWNEIGH => neighbour(body)?.map(Event::Neighbour),
+        RTM_DELNEIGH => neighbour(body)?.map(Event::NeighbourGone),
+        RTM_NEWLINK => link(body)?.map(Event::Link),
+        RTM_DELLINK => link(body)?.map(|link| Event::LinkGone(link.index)),
+        RTM_NEWADDR => address(body)?.map(Event::Address),
+        RTM_DELADDR => address(body)?.map(Event::AddressGone),
+        NEW_NEXTHOP => next_hop(body)?.map(Event::NextHop),
+        DEL_NEXTHOP => next_hop(body)?.map(|next_hop| Event::NextHopGone(next_hop.id)),
+        _ => None,
+    })
+}
+
+/// `struct ifinfomsg`. Messages of a bridge about its ports share the number and are skipped.
+fn link(body: &[u8]) -> Parsed<Option<Link>> {
+    let (fixed, rest) = body.split_first_chunk::<16>().ok_or(Fault("link header"))?;
+    if fixed[0] != libc::AF_UNSPEC as u8 {
+        return Ok(None);
+    }
+    let flags = u32_of(&fixed[8..12])?;
+    let admin_up = flags & libc::IFF_UP as u32 != 0;
+    let mut link = Link {
+        index: u32_of(&fixed[4..8])?,
+        name: String::new(),
+        mac: None,
+        mtu: 0,
+        up: admin_up && flags & libc::IFF_LOWER_UP as u32 != 0,
+        admin_up,
+        loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
+        parent: None,
+        vlan: None,
+        kind: None,
+        master: None,
+    };
+    attributes(rest, |kind, value| {
+        match kind {
+            IFLA_ADDRESS => link.mac = mac_of(value),
+            IFLA_IFNAME => link.name = string_of(value),
+            IFLA_MTU => link.mtu = u32_of(value)?,
+            IFLA_LINK => link.parent = Some(u32_of(value)?).filter(|&index| index != 0),
+            IFLA_MASTER => link.master = Some(u32_of(value)?).filter(|&index| index != 0),
+            IFLA_LINKINFO => link_info(value, &mut link)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(Some(link))
+}
+
+fn link_info(info: &[u8], link: &mut Link) -> Parsed<()> {
+    let mut data: &[u8] = &[];
+    attributes(info, |kind, value| {
+        match kind {
+            IFLA_INFO_KIND => link.kind = Some(string_of(value)),
+            IFLA_INFO_DATA => data = value,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if link.kind.as_deref() != Some("vlan") {
+        return Ok(());
+    }
+    attributes(data, |kind, value| {
+        if kind == IFLA_VLAN_ID {
+            link.vlan = Some(u16_of(value)?);
+        }
+        Ok(())
+    })
+}
+
+/// `struct ifaddrmsg`.
+fn address(body: &[u8]) -> Parsed<Option<Address>> {
+    let (fixed, rest) = body.split_first_chunk::<8>().ok_or(Fault("address header"))?;
+    if !matches!(fixed[0], AF_INET | AF_INET6) {
+        return Ok(None);
+    }
+    let mut flags = u32::from(fixed[2]);
+    let (mut address, mut local) = (None, None);
+    attributes(rest, |kind, value| {
+        match kind {
+            IFA_ADDRESS => address = Some(ip_of(value)?),
+            IFA_LOCAL => local = Some(ip_of(value)?),
+            IFA_FLAGS => flags = u32_of(value)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let own = local.or(address).ok_or(Fault("address without an address"))?;
+    Ok(Some(Address {
+        link: u32_of(&fixed[4..8])?,
+        address: IpNet::new(own, fixed[1]).map_err(|_| Fault("address prefix length"))?,
+        peer: address.filter(|&address| address != own),
+        tentative: flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) != 0,
+    }))
+}
+
+/// `struct ndmsg`. Forwarding entries of bridges share the number and are skipped.
+fn neighbour(body: &[u8]) -> Parsed<Option<Neighbour>> {
+    let (fixed, rest) = body.split_first_chunk::<12>().ok_or(Fault("neighbour header"))?;
+    if !matches!(fixed[0], AF_INET | AF_INET6) {
+        return Ok(None);
+    }
+    let (mut address, mut mac) = (None, None);
+    attributes(rest, |kind, value| {
+        match kind {
+            NDA_DST => address = Some(ip_of(value)?),
+            NDA_LLADDR => mac = mac_of(value),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let state = neighbour_state(u16_of(&fixed[8..10])?);
+    let valid = !matches!(
+        state,
+        NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed
+    );
+    Ok(Some(Neighbour {
+        link: u32_of(&fixed[4..8])?,
+        address: address.ok_or(Fault("neighbour without an address"))?,
+        mac,
+        state,
+        usable: valid && mac.is_some(),
+    }))
+}
+
+fn neighbour_state(bits: u16) -> NeighbourState {
+    match bits {
+        libc::NUD_INCOMPLETE => NeighbourState::Incomplete,
+        libc::NUD_REACHABLE => NeighbourState::Reachable,
+        libc::NUD_STALE => NeighbourState::Stale,
+        libc::NUD_DELAY => NeighbourState::Delay,
+        libc::NUD_PROBE => NeighbourState::Probe,
+        libc::NUD_FAILED => NeighbourState::Failed,
+        libc::NUD_NOARP => NeighbourState::NoArp,
+        libc::NUD_PERMANENT => NeighbourState::Permanent,
+        _ => NeighbourState::None,
+    }
+}

@@ -1,0 +1,154 @@
+//! Routes and next-hop objects. A full table passes through here, so nothing is allocated for a
+//! route of one hop.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+
+use super::abi::*;
+use super::frame::{Fault, Parsed, attributes, ip_of, u16_of, u32_of};
+use super::types::{Hops, NextHopObject, NextHopTarget, Route, RouteHop, RouteKind};
+
+/// `struct rtmsg`. Routes of other families (MPLS, multicast routing) and cached clones are
+/// skipped.
+pub(super) fn route(body: &[u8]) -> Parsed<Option<Route>> {
+    let (fixed, rest) = body.split_first_chunk::<12>().ok_or(Fault("route header"))?;
+    let flags = u32_of(&fixed[8..12])?;
+    let unspecified: IpAddr = match fixed[0] {
+        AF_INET => Ipv4Addr::UNSPECIFIED.into(),
+        AF_INET6 => Ipv6Addr::UNSPECIFIED.into(),
+        _ => return Ok(None),
+    };
+    if flags & RTM_F_CLONED != 0 {
+        return Ok(None);
+    }
+    let mut destination = unspecified;
+    let (mut metric, mut table, mut nexthop_id) = (0, u32::from(fixed[4]), None);
+    let mut hop = hop_with_flags(flags);
+    let mut hops = Hops::new();
+    attributes(rest, |kind, value| {
+        match kind {
+            RTA_DST => destination = ip_of(value)?,
+            RTA_PRIORITY => metric = u32_of(value)?,
+            RTA_TABLE => table = u32_of(value)?,
+            RTA_NH_ID => nexthop_id = Some(u32_of(value)?),
+            RTA_MULTIPATH => multipath(value, &mut hops)?,
+            _ => hop_attribute(kind, value, &mut hop)?,
+        }
+        Ok(())
+    })?;
+    if hops.is_empty() && (hop.link.is_some() || hop.gateway.is_some()) {
+        hops.push(hop);
+    }
+    if destination.is_ipv4() != unspecified.is_ipv4() {
+        return Err(Fault("destination of another family"));
+    }
+    let prefix = IpNet::new(destination, fixed[1]).map_err(|_| Fault("route prefix length"))?;
+    Ok(Some(Route {
+        prefix: prefix.trunc(),
+        kind: kind_of(fixed[7]),
+        metric,
+        table,
+        tos: fixed[3],
+        protocol: fixed[5],
+        source_specific: fixed[2] != 0,
+        hops,
+        nexthop_id,
+    }))
+}
+
+fn kind_of(kind: u8) -> RouteKind {
+    match kind {
+        libc::RTN_UNICAST => RouteKind::Unicast,
+        libc::RTN_LOCAL | libc::RTN_ANYCAST => RouteKind::Local,
+        libc::RTN_BROADCAST => RouteKind::Broadcast,
+        libc::RTN_MULTICAST => RouteKind::Multicast,
+        libc::RTN_BLACKHOLE => RouteKind::Blackhole,
+        libc::RTN_UNREACHABLE => RouteKind::Unreachable,
+        libc::RTN_PROHIBIT => RouteKind::Prohibit,
+        _ => RouteKind::Other,
+    }
+}
+
+fn hop_with_flags(flags: u32) -> RouteHop {
+    RouteHop {
+        onlink: flags & RTNH_F_ONLINK != 0,
+        dead: flags & RTNH_F_DEAD != 0,
+        linkdown: flags & RTNH_F_LINKDOWN != 0,
+        ..RouteHop::new(None, None)
+    }
+}
+
+fn hop_attribute(kind: u16, value: &[u8], hop: &mut RouteHop) -> Parsed<()> {
+    match kind {
+        RTA_OIF => hop.link = Some(u32_of(value)?),
+        RTA_GATEWAY => hop.gateway = Some(ip_of(value)?),
+        RTA_VIA => {
+            // A 16-bit family, then the address.
+            let (_, address) = value.split_at_checked(2).ok_or(Fault("via"))?;
+            hop.gateway = Some(ip_of(address)?);
+        }
+        RTA_ENCAP => hop.encapsulated = true,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A sequence of `struct rtnexthop`, each with attributes of its own.
+fn multipath(mut rest: &[u8], hops: &mut Hops) -> Parsed<()> {
+    while !rest.is_empty() {
+        let (fixed, _) = rest.split_first_chunk::<8>().ok_or(Fault("multipath hop header"))?;
+        let len = usize::from(u16_of(fixed)?);
+        if !(8..=rest.len()).contains(&len) {
+            return Err(Fault("multipath hop length"));
+        }
+        let mut hop = hop_with_flags(u32::from(fixed[2]));
+        hop.weight = u16::from(fixed[3]) + 1;
+        hop.link = Some(u32_of(&fixed[4..8])?).filter(|&index| index != 0);
+        attributes(&rest[8..len], |kind, value| hop_attribute(kind, value, &mut hop))?;
+        hops.push(hop);
+        rest = &rest[len.next_multiple_of(4).min(rest.len())..];
+    }
+    Ok(())
+}
+
+/// `struct nhmsg`. Objects for bridge forwarding are skipped.
+pub(super) fn next_hop(body: &[u8]) -> Parsed<Option<NextHopObject>> {
+    let (fixed, rest) = body.split_first_chunk::<8>().ok_or(Fault("next-hop header"))?;
+    let mut hop = hop_with_flags(u32_of(&fixed[4..8])?);
+    let (mut id, mut group, mut blackhole, mut bridge) = (None, None, false, false);
+    attributes(rest, |kind, value| {
+        match kind {
+            NHA_ID => id = Some(u32_of(value)?),
+            NHA_GROUP => group = Some(members(value)?),
+            NHA_BLACKHOLE => blackhole = true,
+            NHA_OIF => hop.link = Some(u32_of(value)?),
+            NHA_GATEWAY => hop.gateway = Some(ip_of(value)?),
+            NHA_ENCAP => hop.encapsulated = true,
+            NHA_FDB => bridge = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if bridge {
+        return Ok(None);
+    }
+    let target = match group {
+        Some(members) => NextHopTarget::Group(members),
+        None if blackhole => NextHopTarget::Blackhole,
+        None => NextHopTarget::Hop(hop),
+    };
+    Ok(Some(NextHopObject { id: id.ok_or(Fault("next hop without an identifier"))?, target }))
+}
+
+/// `struct nexthop_grp`: identifier, weight less one (its high byte since Linux 6.13), padding.
+fn members(value: &[u8]) -> Parsed<Vec<(u32, u16)>> {
+    let (members, []) = value.as_chunks::<8>() else {
+        return Err(Fault("next-hop group length"));
+    };
+    let member = |m: &[u8; 8]| {
+        let id = u32::from_ne_bytes([m[0], m[1], m[2], m[3]]);
+        (id, u16::from_le_bytes([m[4], m[5]]).saturating_add(1))
+    };
+    Ok(members.iter().map(member).collect())
+}

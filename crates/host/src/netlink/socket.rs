@@ -1,0 +1,173 @@
+//! The socket: options, sending, receiving, acknowledgements.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::abi::*;
+use super::frame::{Header, attributes, string_of};
+use super::types::{Error, Result};
+
+/// Larger than the kernel's largest dump datagram (32 KiB) and than any notification.
+const RECEIVE_LEN: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+    seq: u32,
+}
+
+/// What a receive brought.
+pub(super) enum Received {
+    /// A datagram of this many bytes is in the buffer.
+    Bytes(usize),
+    /// Nothing waits.
+    Nothing,
+    /// Messages were lost.
+    Overrun,
+}
+
+fn failed(operation: &'static str) -> Error {
+    Error::Socket { operation, source: io::Error::last_os_error() }
+}
+
+impl Socket {
+    pub fn open(nonblocking: bool) -> Result<Self> {
+        let kind =
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+        // SAFETY: socket(2) takes no pointers; a non-negative result is a descriptor we own.
+        let fd = unsafe {
+            let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE);
+            if fd < 0 {
+                return Err(failed("socket"));
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let socket = Socket { fd, buffer: vec![0; RECEIVE_LEN], seq: 0 };
+        // Without these the kernel answers less precisely but correctly: refusal is no error.
+        for option in [libc::NETLINK_GET_STRICT_CHK, libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
+            let _ = socket.set_option(libc::SOL_NETLINK, option, 1);
+        }
+        Ok(socket)
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    fn set_option(&self, level: i32, option: i32, value: i32) -> io::Result<()> {
+        // SAFETY: the option value is a live i32 and its size is passed along.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd(),
+                level,
+                option,
+                (&raw const value).cast(),
+                size_of::<i32>() as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    pub fn join(&self, group: u32) -> Result<()> {
+        self.set_option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group as i32)
+            .map_err(|source| Error::Socket { operation: "subscribe", source })
+    }
+
+    /// Sets the receive buffer, beyond the system's limit when permitted.
+    pub fn set_receive_buffer(&self, bytes: usize) {
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        if self.set_option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_err() {
+            let _ = self.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, bytes);
+        }
+    }
+
+    pub fn set_send_buffer(&self, bytes: usize) {
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        if self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes).is_err() {
+            let _ = self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, bytes);
+        }
+    }
+
+    /// A sequence number for the next request, never 0 (the kernel's own).
+    pub fn next_seq(&mut self) -> u32 {
+        self.seq = self.seq.wrapping_add(1).max(1);
+        self.seq
+    }
+
+    pub fn send(&self, bytes: &[u8]) -> Result<()> {
+        loop {
+            // SAFETY: pointer and length describe one live slice.
+            let sent = unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+            if sent >= 0 {
+                return Ok(());
+            }
+            if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                return Err(failed("send"));
+            }
+        }
+    }
+
+    /// Receives one datagram; blocks when asked to, whatever the socket's mode.
+    pub fn receive(&mut self, wait: bool) -> Result<Received> {
+        loop {
+            let flags = libc::MSG_TRUNC | if wait { 0 } else { libc::MSG_DONTWAIT };
+            let buffer = &mut self.buffer;
+            let fd = self.fd.as_raw_fd();
+            // SAFETY: pointer and length describe one live, exclusively borrowed buffer.
+            let len = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+            if let Ok(len) = usize::try_from(len) {
+                if len <= self.buffer.len() {
+                    return Ok(Received::Bytes(len));
+                }
+                // The datagram was cut: it is lost as a whole, like an overrun.
+                self.buffer.resize(len.next_power_of_two(), 0);
+                return Ok(Received::Overrun);
+            }
+            match io::Error::last_os_error().raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::ENOBUFS) => return Ok(Received::Overrun),
+                Some(libc::EAGAIN) if wait => self.wait_readable()?,
+                Some(libc::EAGAIN) => return Ok(Received::Nothing),
+                _ => return Err(failed("receive")),
+            }
+        }
+    }
+
+    fn wait_readable(&self) -> Result<()> {
+        let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd, alive during the call.
+        if unsafe { libc::poll(&raw mut poll, 1, -1) } < 0
+            && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted
+        {
+            return Err(failed("poll"));
+        }
+        Ok(())
+    }
+
+    pub fn received(&self, len: usize) -> &[u8] {
+        &self.buffer[..len]
+    }
+}
+
+/// The result in an acknowledgement: 0, or the errno and the kernel's explanation.
+pub(super) fn acknowledged(header: Header, body: &[u8]) -> (i32, String) {
+    let Some((code, rest)) = body.split_first_chunk::<4>() else {
+        return (libc::EBADMSG, String::new());
+    };
+    let errno = i32::from_ne_bytes(*code).saturating_neg();
+    let mut message = String::new();
+    if header.flags & ACK_ATTRIBUTES != 0 {
+        // The header of the request follows, and all of it when the answer is not capped.
+        let request = rest.first_chunk().map_or(0, |len| u32::from_ne_bytes(*len) as usize);
+        let skip = if header.flags & CAPPED != 0 { 16 } else { request.next_multiple_of(4) };
+        let _ = attributes(rest.get(skip..).unwrap_or(&[]), |kind, value| {
+            const NLMSGERR_ATTR_MSG: u16 = 1;
+            if kind == NLMSGERR_ATTR_MSG {
+                message = string_of(value);
+            }
+            Ok(())
+        });
+    }
+    (errno, message)
+}
