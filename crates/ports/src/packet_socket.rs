@@ -1,0 +1,233 @@
+//! A raw packet socket: what traffic tools use where AF_XDP is not to be had.
+//!
+//! It sees what the kernel sees and bypasses the queueing discipline when it sends; every call
+//! moves up to 64 frames.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// Frames per system call.
+const BATCH: usize = 64;
+/// Room for one frame.
+const BUFFER_LEN: usize = 2048;
+/// Bytes asked for as the kernel's receive buffer; beyond the limit for ordinary users.
+const RECEIVE_BUFFER: libc::c_int = 32 << 20;
+
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+/// Raw frames to and from one interface.
+#[derive(Debug)]
+pub struct PacketSocket {
+    socket: OwnedFd,
+    buffers: Vec<[u8; BUFFER_LEN]>,
+    staged: Vec<usize>,
+    refused: u64,
+}
+
+impl PacketSocket {
+    /// A socket for the interface `name`, which is made promiscuous as long as the socket lives.
+    ///
+    /// # Errors
+    /// When there is no such interface or the process lacks CAP_NET_RAW.
+    pub fn open(name: &str) -> io::Result<PacketSocket> {
+        let name = CString::new(name)?;
+        // SAFETY: a terminated string.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let every = (libc::ETH_P_ALL as u16).to_be();
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no pointers involved.
+        let socket = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let fd = socket.as_raw_fd();
+        set(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32)?;
+        _ = set(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32);
+        if set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER).is_err() {
+            _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER);
+        }
+        // SAFETY: all zero is a valid packet_mreq.
+        let mut member: libc::packet_mreq = unsafe { std::mem::zeroed() };
+        member.mr_ifindex = index as i32;
+        member.mr_type = libc::PACKET_MR_PROMISC as u16;
+        set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)?;
+        // SAFETY: all zero is a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = every;
+        address.sll_ifindex = index as i32;
+        let len = size_of_val(&address) as u32;
+        // SAFETY: `address` is a sockaddr_ll of `len` bytes.
+        check(unsafe { libc::bind(fd, (&raw const address).cast(), len) })?;
+        Ok(PacketSocket {
+            socket,
+            buffers: vec![[0; BUFFER_LEN]; BATCH],
+            staged: Vec::with_capacity(BATCH),
+            refused: 0,
+        })
+    }
+
+    /// Descriptor that is readable while frames wait.
+    pub fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Frames that can be staged before the next [`PacketSocket::flush`].
+    pub fn room(&self) -> usize {
+        BATCH - self.staged.len()
+    }
+
+    /// Stages one frame: `write` fills the buffer and returns the frame's length.
+    ///
+    /// # Panics
+    /// When there is no [`PacketSocket::room`].
+    pub fn stage(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+        assert!(self.staged.len() < BATCH, "no room for a frame");
+        let len = write(&mut self.buffers[self.staged.len()]);
+        self.staged.push(len);
+    }
+
+    /// Sends the staged frames and returns how many the interface took. One that it has no space
+    /// for is counted as [`PacketSocket::refused`] and gone, as on a full transmit ring.
+    ///
+    /// # Errors
+    /// When the interface is gone or down.
+    pub fn flush(&mut self) -> io::Result<usize> {
+        let mut vectors = [const { empty_vector() }; BATCH];
+        let mut messages = [const { empty_message() }; BATCH];
+        for (index, len) in self.staged.iter().enumerate() {
+            vectors[index].iov_base = self.buffers[index].as_mut_ptr().cast();
+            vectors[index].iov_len = *len;
+            messages[index].msg_hdr.msg_iov = &raw mut vectors[index];
+            messages[index].msg_hdr.msg_iovlen = 1;
+        }
+        let count = self.staged.len();
+        self.staged.clear();
+        let (mut done, mut sent) = (0, 0);
+        while done < count {
+            let pending = &mut messages[done..count];
+            let flags = libc::MSG_DONTWAIT;
+            // SAFETY: each message points at one vector, each vector at initialised bytes of
+            // `self.buffers`; all outlive the call.
+            let result = check(unsafe {
+                libc::sendmmsg(self.fd(), pending.as_mut_ptr(), pending.len() as u32, flags as _)
+            });
+            match result {
+                Ok(taken) => {
+                    done += taken as usize;
+                    sent += taken as usize;
+                }
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) => {
+                    self.refused += 1;
+                    done += 1;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Frames that were staged but not taken by the interface.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Shows up to 64 waiting frames to `see` and returns how many there were. Staged frames must
+    /// have been flushed.
+    ///
+    /// # Errors
+    /// When the interface is gone or down.
+    ///
+    /// # Panics
+    /// When frames are staged.
+    pub fn receive(&mut self, mut see: impl FnMut(&[u8])) -> io::Result<usize> {
+        assert!(self.staged.is_empty(), "flush before receiving");
+        let mut vectors = [const { empty_vector() }; BATCH];
+        let mut messages = [const { empty_message() }; BATCH];
+        for (index, buffer) in self.buffers.iter_mut().enumerate() {
+            vectors[index].iov_base = buffer.as_mut_ptr().cast();
+            vectors[index].iov_len = BUFFER_LEN;
+            messages[index].msg_hdr.msg_iov = &raw mut vectors[index];
+            messages[index].msg_hdr.msg_iovlen = 1;
+        }
+        let flags = libc::MSG_DONTWAIT;
+        let no_timeout = std::ptr::null_mut();
+        // SAFETY: each message points at one vector, each vector at a whole buffer of
+        // `self.buffers`; all outlive the call.
+        let result = check(unsafe {
+            libc::recvmmsg(self.fd(), messages.as_mut_ptr(), BATCH as u32, flags as _, no_timeout)
+        });
+        let count = match result {
+            Ok(count) => count as usize,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        for (message, buffer) in messages[..count].iter().zip(&self.buffers) {
+            see(&buffer[..(message.msg_len as usize).min(BUFFER_LEN)]);
+        }
+        Ok(count)
+    }
+}
+
+const fn empty_vector() -> libc::iovec {
+    libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }
+}
+
+const fn empty_message() -> libc::mmsghdr {
+    // SAFETY: all zero is a valid message without address, vectors and control data.
+    unsafe { std::mem::zeroed() }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn set<T>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as u32;
+    // SAFETY: `value` is a plain structure of `len` bytes as the option expects.
+    check(unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), len) })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_interface_is_an_error() {
+        let error = PacketSocket::open("no-such-if").expect_err("there is none");
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+    }
+
+    /// The loopback interface shows each frame to the socket that sent it.
+    #[test]
+    fn frames_travel_over_loopback() {
+        let Ok(mut socket) = PacketSocket::open("lo") else {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to open packet sockets");
+            eprintln!("skipped: packet sockets need CAP_NET_RAW");
+            return;
+        };
+        let frame: Vec<u8> = [[0; 12].as_slice(), &[0x88, 0xb5], b"ebb packet socket test"].concat();
+        for _ in 0..3 {
+            socket.stage(|buffer| {
+                buffer[..frame.len()].copy_from_slice(&frame);
+                frame.len()
+            });
+        }
+        assert_eq!(socket.flush().expect("loopback is up"), 3);
+        let mut seen = 0;
+        for _ in 0..1000 {
+            socket.receive(|bytes| seen += usize::from(bytes == frame)).expect("loopback is up");
+            if seen >= 3 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(seen, 3);
+    }
+}
