@@ -1,1 +1,3 @@
-//! To be written.
+//! The power-proportional router.
+
+pub mod config;

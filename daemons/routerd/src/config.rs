@@ -1,0 +1,301 @@
+//! The router's configuration: TOML in, checked types out.
+//!
+//! Room: text to types. Unknown keys are refused, and every problem of a file is reported at once
+//! with file, line, column, field and remedy. Nothing here asks the kernel anything; whether an
+//! interface exists is found out when the router starts.
+//!
+//! In a live run the kernel is the authority for addresses, MAC addresses, MTUs, VLANs, routes and
+//! neighbours: the corresponding fields (`mac`, `address`, `mtu`, `vlan`, `[[route]]`,
+//! `[[neighbour]]`, `routes_file`) are accepted and have no effect, so that one file serves live
+//! runs and replays alike.
+
+mod check;
+mod diff;
+mod parse;
+mod problem;
+mod read;
+mod statics;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+pub use diff::Change;
+pub use problem::{ConfigError, Problem};
+
+/// A router's whole configuration, checked.
+///
+/// ```
+/// use ebb_routerd::config::Config;
+/// let config = Config::from_str("router.toml", "[[port]]\nname = \"eth1\"\n")?;
+/// assert_eq!(config.router.mode, "powersave");
+/// # Ok::<(), ebb_routerd::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[router]`
+    pub router: Router,
+    /// `[powersave]`
+    pub powersave: Powersave,
+    /// `[governor]`
+    pub governor: Governor,
+    /// `[[port]]`, in the file's order: the position is the port's number. At least one.
+    pub ports: Vec<Port>,
+    /// `[[route]]`
+    pub routes: Vec<StaticRoute>,
+    /// `[[neighbour]]`
+    pub neighbours: Vec<Neighbour>,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[metrics]`
+    pub metrics: Metrics,
+    /// `[status]`
+    pub status: StatusSocket,
+}
+
+/// `[router]`: workers and what they share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// Worker threads, 1 to 128; `None`: one per CPU of `cpus`, or per online CPU.
+    pub workers: Option<u16>,
+    /// The CPU of each worker; empty: the online CPUs in order. As long as `workers` if both are
+    /// given.
+    pub cpus: Vec<u16>,
+    /// The policy, one of [`MODES`].
+    pub mode: String,
+    /// How packets are spread over workers.
+    pub redirect: Redirect,
+    /// Packet frames in all, each [`ebb_graph::FRAME_LEN`] bytes; `None`: as many as the rings
+    /// need.
+    pub frames: Option<u32>,
+    /// A file of further static routes, one a line: `PREFIX GATEWAY [DEVICE]`. Relative paths are
+    /// relative to the configuration file.
+    pub routes_file: Option<PathBuf>,
+}
+
+/// Names of the policies that `mode` chooses from.
+pub const MODES: &[&str] = &["poll", "napi", "powersave"];
+
+/// `redirect`: the form of the redirect table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Redirect {
+    /// `Rss` where the interface has enough queues and a programmable table, `Steer` elsewhere.
+    #[default]
+    Auto,
+    /// The interface's own indirection table.
+    Rss,
+    /// A table in the XDP program in front of several sockets on one queue.
+    Steer,
+}
+
+/// `[powersave]`: thresholds of the policy (Niccolini et al. 2012, section 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Powersave {
+    /// Packets waiting above which a batch counts as loaded (`q_h`).
+    pub queue_high: u32,
+    /// Packets waiting below which a batch counts as idle (`q_l`); less than `queue_high`.
+    pub queue_low: u32,
+    /// Consecutive loaded batches before capacity is added (`c_up`).
+    pub count_up: u32,
+    /// Consecutive idle batches before capacity is taken away (`c_down`).
+    pub count_down: u32,
+    /// Packets a worker takes at once, 1 to 64 (`batch_len`).
+    pub batch: u16,
+}
+
+/// `[governor]`: which knobs of the machine may be turned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Governor {
+    /// Whether clock frequencies are set.
+    pub frequency: bool,
+    /// Whether the depth of idle states is set.
+    pub idle: bool,
+    /// Root of the tree that holds `sys/`; `/` but in tests.
+    pub sysfs_root: PathBuf,
+    /// Where the former values of turned knobs are kept until they are restored.
+    pub journal: PathBuf,
+}
+
+/// `[[port]]`: one interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Linux interface; in replays and memory runs just a name.
+    pub name: String,
+    /// Where the XDP program attaches.
+    pub xdp: Xdp,
+    /// Whether frames are shared with the driver.
+    pub zero_copy: ZeroCopy,
+    /// Receive queues to use; `None`: as many as there are workers, at most the interface's.
+    pub queues: Option<u16>,
+    /// Descriptors of each ring, a power of two from 64 to 32,768.
+    pub ring: u32,
+    /// MAC address; `None`: 02:00:00:00:00:NN after the port's number. Not used live.
+    pub mac: Option<[u8; 6]>,
+    /// Addresses with their subnets. Not used live.
+    pub address: Vec<IpNet>,
+    /// Largest IP packet, bytes. Not used live.
+    pub mtu: u16,
+    /// VLAN interfaces. Not used live.
+    pub vlan: Vec<Vlan>,
+}
+
+/// `xdp`: the attach mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Xdp {
+    /// Native, or generic where the driver refuses.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the kernel's generic receive path.
+    Generic,
+}
+
+/// `zero_copy`: whether frames are shared with the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ZeroCopy {
+    /// Where the driver can.
+    #[default]
+    Auto,
+    /// Refuse to start otherwise.
+    Yes,
+    /// Copy mode.
+    No,
+}
+
+/// `[[port.vlan]]`: a VLAN interface of a port, called `NAME.ID` elsewhere in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vlan {
+    /// VLAN identifier, 1 to 4094.
+    pub id: u16,
+    /// Addresses with their subnets.
+    pub address: Vec<IpNet>,
+}
+
+/// `[[route]]`: a static route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticRoute {
+    /// Destination prefix, host bits zero.
+    pub to: IpNet,
+    /// Where it leads.
+    pub target: StaticTarget,
+}
+
+/// Where a static route leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StaticTarget {
+    /// Through one gateway or, by flow, several.
+    Via(Vec<Hop>),
+    /// Straight onto a port or VLAN interface.
+    Device(String),
+    /// Dropped in silence.
+    Blackhole,
+    /// Answered with ICMP host unreachable.
+    Unreachable,
+    /// Answered with ICMP administratively prohibited.
+    Prohibit,
+    /// Handed to the kernel.
+    Kernel,
+}
+
+/// One gateway of a static route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The gateway, of the destination's family or IPv6 for an IPv4 destination.
+    pub gateway: IpAddr,
+    /// Port or VLAN interface it is reached through.
+    pub device: String,
+    /// Share of the flows, 1 to 256.
+    pub weight: u16,
+}
+
+/// `[[neighbour]]`: a static neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its address.
+    pub address: IpAddr,
+    /// Port or VLAN interface it is on.
+    pub device: String,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+}
+
+/// `[limits]`: bounds against overload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// ICMP errors per second that a worker originates; 0: none (RFC 1812 section 4.3.2.8,
+    /// RFC 4443 section 2.4 f).
+    pub icmp_rate_pps: u32,
+    /// ICMP errors in one burst, at least 1.
+    pub icmp_burst: u32,
+    /// Packets a worker holds for unresolved neighbours, in all.
+    pub hold_packets_max: u32,
+    /// Packets a worker holds for one unresolved neighbour.
+    pub hold_per_neighbour_max: u32,
+    /// Milliseconds a packet is held before its sender is told that the host is unreachable.
+    pub hold_ms_max: u32,
+}
+
+/// `[metrics]`: the Prometheus endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Address and port of `/metrics`; `None`: no endpoint.
+    pub listen: Option<SocketAddr>,
+}
+
+/// `[status]`: the local control socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusSocket {
+    /// Its path; `None` (written `""`): no socket.
+    pub socket: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or with all its problems.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let mut config = Config::from_str(&path.display().to_string(), &text)?;
+        if let (Some(file), Some(folder)) = (&mut config.router.routes_file, path.parent()) {
+            *file = folder.join(&*file);
+        }
+        Ok(config)
+    }
+
+    /// Checks a text; `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// With all its problems.
+    pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigError> {
+        parse::config(name, text)
+    }
+
+    /// What a reload from `old` to `new` changes.
+    pub fn diff(old: &Config, new: &Config) -> Vec<Change> {
+        diff::changes(old, new)
+    }
+
+    /// A commented configuration with every field, which parses.
+    pub const fn example() -> &'static str {
+        include_str!("config/example.toml")
+    }
+
+    /// The port and VLAN (0: untagged) that a device name of this file stands for.
+    pub fn device(&self, name: &str) -> Option<(usize, u16)> {
+        self.ports.iter().enumerate().find_map(|(index, port)| {
+            if port.name == name {
+                return Some((index, 0));
+            }
+            let id: u16 = name.strip_prefix(&port.name)?.strip_prefix('.')?.parse().ok()?;
+            port.vlan.iter().any(|vlan| vlan.id == id).then_some((index, id))
+        })
+    }
+}

@@ -1,0 +1,157 @@
+use std::fmt;
+
+use super::{Config, Limits, Metrics, Port, Powersave};
+
+/// One step of a reload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The policy is exchanged.
+    Mode(String),
+    /// The policy's thresholds are exchanged.
+    Powersave(Powersave),
+    /// Rates and bounds are exchanged.
+    Limits(Limits),
+    /// Frequencies or idle states are governed from now on, or no more.
+    Knobs {
+        /// Whether clock frequencies are set.
+        frequency: bool,
+        /// Whether the depth of idle states is set.
+        idle: bool,
+    },
+    /// A port is opened at this position. A changed port is removed first.
+    PortAdded(usize, Port),
+    /// A port is closed; by its position in the old file, and its name.
+    PortRemoved(usize, String),
+    /// Static routes, neighbours or the ports' addresses differ: they are to be read again.
+    Statics,
+    /// The metrics endpoint moves.
+    Metrics(Metrics),
+    /// The change of this field waits for a restart.
+    Restart {
+        /// The field, such as `router.workers`.
+        field: &'static str,
+        /// Its present value.
+        old: String,
+        /// Its value in the new file.
+        new: String,
+    },
+}
+
+impl Change {
+    /// Whether the running router cannot take this over.
+    pub fn needs_restart(&self) -> bool {
+        matches!(self, Change::Restart { .. })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Mode(mode) => write!(f, "mode becomes {mode}"),
+            Change::Powersave(_) => write!(f, "powersave thresholds change"),
+            Change::Limits(_) => write!(f, "limits change"),
+            Change::Knobs { frequency, idle } => {
+                write!(f, "governed: frequency {frequency}, idle {idle}")
+            }
+            Change::PortAdded(_, port) => write!(f, "port {} opens", port.name),
+            Change::PortRemoved(_, name) => write!(f, "port {name} closes"),
+            Change::Statics => write!(f, "static routes are read again"),
+            Change::Metrics(Metrics { listen: Some(listen) }) => write!(f, "metrics on {listen}"),
+            Change::Metrics(Metrics { listen: None }) => write!(f, "metrics off"),
+            Change::Restart { field, old, new } => {
+                write!(f, "{field} stays {old} until a restart makes it {new}")
+            }
+        }
+    }
+}
+
+pub(super) fn changes(old: &Config, new: &Config) -> Vec<Change> {
+    let mut changes = Vec::new();
+    restarts(old, new, &mut changes);
+    ports(old, new, &mut changes);
+    if old.router.mode != new.router.mode {
+        changes.push(Change::Mode(new.router.mode.clone()));
+    }
+    if old.powersave != new.powersave {
+        changes.push(Change::Powersave(new.powersave));
+    }
+    if old.limits != new.limits {
+        changes.push(Change::Limits(new.limits));
+    }
+    let (frequency, idle) = (new.governor.frequency, new.governor.idle);
+    if (old.governor.frequency, old.governor.idle) != (frequency, idle) {
+        changes.push(Change::Knobs { frequency, idle });
+    }
+    if statics_differ(old, new) {
+        changes.push(Change::Statics);
+    }
+    if old.metrics != new.metrics {
+        changes.push(Change::Metrics(new.metrics.clone()));
+    }
+    changes
+}
+
+fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
+    let mut compare = |field: &'static str, old: String, new: String| {
+        if old != new {
+            changes.push(Change::Restart { field, old, new });
+        }
+    };
+    let count = |value: Option<u32>| value.map_or("automatic".to_owned(), |n| n.to_string());
+    compare(
+        "router.workers",
+        count(old.router.workers.map(u32::from)),
+        count(new.router.workers.map(u32::from)),
+    );
+    compare("router.cpus", format!("{:?}", old.router.cpus), format!("{:?}", new.router.cpus));
+    compare(
+        "router.redirect",
+        format!("{:?}", old.router.redirect).to_lowercase(),
+        format!("{:?}", new.router.redirect).to_lowercase(),
+    );
+    compare("router.frames", count(old.router.frames), count(new.router.frames));
+    compare(
+        "governor.sysfs_root",
+        old.governor.sysfs_root.display().to_string(),
+        new.governor.sysfs_root.display().to_string(),
+    );
+    compare(
+        "governor.journal",
+        old.governor.journal.display().to_string(),
+        new.governor.journal.display().to_string(),
+    );
+    let socket = |config: &Config| {
+        config.status.socket.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
+    };
+    compare("status.socket", socket(old), socket(new));
+}
+
+/// A port as its sockets know it: whatever else differs is a matter of addresses and routes.
+fn attachment(port: &Port) -> Port {
+    Port { mac: None, address: Vec::new(), mtu: 0, vlan: Vec::new(), ..port.clone() }
+}
+
+fn ports(old: &Config, new: &Config, changes: &mut Vec<Change>) {
+    let same = |a: &Port, b: &Port| attachment(a) == attachment(b);
+    for (index, port) in old.ports.iter().enumerate() {
+        if !new.ports.iter().any(|other| same(port, other)) {
+            changes.push(Change::PortRemoved(index, port.name.clone()));
+        }
+    }
+    for (index, port) in new.ports.iter().enumerate() {
+        if !old.ports.iter().any(|other| same(port, other)) {
+            changes.push(Change::PortAdded(index, port.clone()));
+        }
+    }
+}
+
+fn statics_differ(old: &Config, new: &Config) -> bool {
+    let described = |config: &Config| -> Vec<_> {
+        let ports = config.ports.iter();
+        ports.map(|p| (p.name.clone(), p.mac, p.address.clone(), p.mtu, p.vlan.clone())).collect()
+    };
+    old.routes != new.routes
+        || old.neighbours != new.neighbours
+        || old.router.routes_file != new.router.routes_file
+        || described(old) != described(new)
+}

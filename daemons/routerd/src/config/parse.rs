@@ -1,0 +1,265 @@
+//! From tables to types: one function a table, each field with its range and default.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use ebb_graph::{FRAME_LEN, HEADROOM};
+use ipnet::IpNet;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::read::{Reader, Section};
+use super::{
+    Config, ConfigError, Governor, Limits, MODES, Metrics, Port, Powersave, Router, StatusSocket,
+    Vlan, check,
+};
+
+/// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
+pub(super) const MTU_MAX: i64 = (FRAME_LEN - HEADROOM - 18) as i64;
+
+/// Positions of what later checks may find fault with.
+#[derive(Default)]
+pub(super) struct Spans {
+    /// Of each port.
+    pub(super) ports: Vec<PortSpans>,
+}
+
+#[derive(Default)]
+pub(super) struct PortSpans {
+    pub(super) name: Range<usize>,
+    pub(super) address: Vec<Range<usize>>,
+    pub(super) vlans: Vec<(Range<usize>, Vec<Range<usize>>)>,
+}
+
+pub(super) fn config(name: &str, text: &str) -> Result<Config, ConfigError> {
+    let reader = Reader::new(name, text);
+    let parsed = read(&reader);
+    let problems = reader.problems();
+    match parsed {
+        Some(config) if problems.is_empty() => Ok(config),
+        _ => Err(ConfigError::Invalid(problems)),
+    }
+}
+
+fn read(reader: &Reader<'_>) -> Option<Config> {
+    let mut root = reader.root()?;
+    let mut spans = Spans::default();
+    let router = router(root.section("router"));
+    let powersave = powersave(root.section("powersave"));
+    let governor = governor(root.section("governor"));
+    let mut ports = Vec::new();
+    for section in root.sections("port") {
+        let (port, span) = port(section);
+        ports.push(port);
+        spans.ports.push(span);
+    }
+    let mut config = Config {
+        router,
+        powersave,
+        governor,
+        ports,
+        routes: Vec::new(),
+        neighbours: Vec::new(),
+        limits: limits(root.section("limits")),
+        metrics: metrics(root.section("metrics")),
+        status: status(root.section("status")),
+    };
+    check::ports(&root, &config, &spans);
+    for section in root.sections("route") {
+        config.routes.extend(super::statics::route(section, &config));
+    }
+    for section in root.sections("neighbour") {
+        config.neighbours.extend(super::statics::neighbour(section, &config));
+    }
+    root.finish();
+    Some(config)
+}
+
+fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
+    value.map_or(default, Spanned::into_inner)
+}
+
+fn router(mut section: Section<'_, '_>) -> Router {
+    let workers = section.number::<u16>("workers", 1..=128);
+    let remedy = "a list of CPU numbers, such as [0, 1]";
+    let cpus = section.value::<Vec<Spanned<u16>>>("cpus", remedy);
+    check::cpus(&section, workers.as_ref(), cpus.as_ref());
+    let mode = section.value::<String>("mode", "one of the policies' names, in quotes");
+    if let Some(mode) = &mode {
+        if !MODES.contains(&mode.get_ref().as_str()) {
+            let message = format!("there is no policy {:?}", mode.get_ref());
+            let remedy = format!("one of {}", MODES.join(", "));
+            section.report("mode", mode.span(), &message, &remedy);
+        }
+    }
+    let frames = section.number::<u32>("frames", 256..=1 << 24);
+    let redirect = section.value("redirect", "auto, rss or steer");
+    let routes_file = section.value::<PathBuf>("routes_file", "a path in quotes");
+    section.finish();
+    Router {
+        workers: workers.map(Spanned::into_inner),
+        cpus: cpus.map_or_else(Vec::new, |cpus| {
+            cpus.into_inner().into_iter().map(Spanned::into_inner).collect()
+        }),
+        mode: or(mode, String::from("powersave")),
+        redirect: or(redirect, super::Redirect::Auto),
+        frames: frames.map(Spanned::into_inner),
+        routes_file: routes_file.map(Spanned::into_inner),
+    }
+}
+
+fn powersave(mut section: Section<'_, '_>) -> Powersave {
+    let default = Powersave::default();
+    let high = section.number::<u32>("queue_high", 1..=1 << 20);
+    let low = section.number::<u32>("queue_low", 0..=1 << 20);
+    let up = section.number::<u32>("count_up", 0..=1 << 24);
+    let down = section.number::<u32>("count_down", 0..=1 << 24);
+    let batch = section.number::<u16>("batch", 1..=64);
+    let at = low.as_ref().or(high.as_ref()).map(Spanned::span);
+    let powersave = Powersave {
+        queue_high: or(high, default.queue_high),
+        queue_low: or(low, default.queue_low),
+        count_up: or(up, default.count_up),
+        count_down: or(down, default.count_down),
+        batch: or(batch, default.batch),
+    };
+    if let Some(span) = at.filter(|_| powersave.queue_low >= powersave.queue_high) {
+        let message =
+            format!("{} is not below queue_high = {}", powersave.queue_low, powersave.queue_high);
+        let remedy = "the distance between the two keeps the number of cores from flapping";
+        section.report("queue_low", span, &message, remedy);
+    }
+    section.finish();
+    powersave
+}
+
+fn governor(mut section: Section<'_, '_>) -> Governor {
+    let frequency = section.value("frequency", "true or false");
+    let idle = section.value("idle", "true or false");
+    let sysfs_root = section.value("sysfs_root", "a path in quotes");
+    let journal = section.value("journal", "a path in quotes");
+    section.finish();
+    Governor {
+        frequency: or(frequency, true),
+        idle: or(idle, true),
+        sysfs_root: or(sysfs_root, PathBuf::from("/")),
+        journal: or(journal, PathBuf::from("/run/ebb/knobs.journal")),
+    }
+}
+
+fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
+    let mut spans = PortSpans { name: section.span.clone(), ..PortSpans::default() };
+    let name = section.value::<String>("name", "the interface's name in quotes");
+    match &name {
+        Some(name) => {
+            spans.name = name.span();
+            check::name(&section, name);
+        }
+        None => {
+            let remedy = "name = \"eth1\"";
+            section.report("name", section.span.clone(), "every port needs a name", remedy);
+        }
+    }
+    let xdp = section.value("xdp", "auto, native or generic");
+    let zero_copy = section.value("zero_copy", "auto, yes or no, in quotes");
+    let queues = section.number("queues", 1..=128);
+    let ring = section.number::<u32>("ring", 64..=32_768);
+    if let Some(ring) = ring.as_ref().filter(|ring| !ring.get_ref().is_power_of_two()) {
+        let message = format!("{} is not a power of two", ring.get_ref());
+        let remedy = format!("for instance {}", ring.get_ref().next_power_of_two());
+        section.report("ring", ring.span(), &message, &remedy);
+    }
+    let mac = section.value::<String>("mac", "six bytes in quotes, 02:00:00:00:00:01");
+    let mac = mac.and_then(|mac| check::mac(&section, "mac", &mac));
+    let (address, address_spans) = addresses(&mut section);
+    spans.address = address_spans;
+    let mtu = section.number("mtu", 68..=MTU_MAX);
+    let mut vlans = Vec::new();
+    for section in section.sections("vlan") {
+        let (vlan, span) = vlan(section);
+        vlans.extend(vlan);
+        spans.vlans.push(span);
+    }
+    section.finish();
+    let port = Port {
+        name: or(name, String::new()),
+        xdp: or(xdp, super::Xdp::Auto),
+        zero_copy: or(zero_copy, super::ZeroCopy::Auto),
+        queues: queues.map(Spanned::into_inner),
+        ring: or(ring, 2048),
+        mac,
+        address,
+        mtu: or(mtu, 1500),
+        vlan: vlans,
+    };
+    (port, spans)
+}
+
+fn vlan(mut section: Section<'_, '_>) -> (Option<Vlan>, (Range<usize>, Vec<Range<usize>>)) {
+    let id = section.number::<u16>("id", 1..=4094);
+    let span = id.as_ref().map_or(section.span.clone(), Spanned::span);
+    if id.is_none() && !section.has_problem_within(&span) {
+        section.report("id", span.clone(), "every VLAN needs its identifier", "id = 100");
+    }
+    let (address, spans) = addresses(&mut section);
+    section.finish();
+    (id.map(|id| Vlan { id: id.into_inner(), address }), (span, spans))
+}
+
+fn addresses(section: &mut Section<'_, '_>) -> (Vec<IpNet>, Vec<Range<usize>>) {
+    let remedy = "a list of addresses with prefix length, [\"10.0.0.1/24\"]";
+    section
+        .list("address", remedy, |section, value: Spanned<DeValue<'_>>| {
+            let span = value.span();
+            let text = value.get_ref().as_str().unwrap_or("");
+            match text.parse::<IpNet>() {
+                Ok(net) => Some((net, span)),
+                Err(_) => {
+                    let message = format!("{text:?} is no address with prefix length");
+                    let remedy = "for instance \"10.0.0.1/24\" or \"2001:db8::1/64\"";
+                    section.report("address", span, &message, remedy);
+                    None
+                }
+            }
+        })
+        .into_iter()
+        .unzip()
+}
+
+fn limits(mut section: Section<'_, '_>) -> Limits {
+    let default = Limits::default();
+    let limits = Limits {
+        icmp_rate_pps: or(section.number("icmp_rate_pps", 0..=1_000_000), default.icmp_rate_pps),
+        icmp_burst: or(section.number("icmp_burst", 1..=1_000_000), default.icmp_burst),
+        hold_packets_max: or(
+            section.number("hold_packets_max", 0..=65_536),
+            default.hold_packets_max,
+        ),
+        hold_per_neighbour_max: or(
+            section.number("hold_per_neighbour_max", 0..=65_536),
+            default.hold_per_neighbour_max,
+        ),
+        hold_ms_max: or(section.number("hold_ms_max", 1..=60_000), default.hold_ms_max),
+    };
+    section.finish();
+    limits
+}
+
+fn metrics(mut section: Section<'_, '_>) -> Metrics {
+    let listen = section.value::<SocketAddr>("listen", "address and port, \"127.0.0.1:9464\"");
+    section.finish();
+    Metrics { listen: listen.map(Spanned::into_inner) }
+}
+
+fn status(mut section: Section<'_, '_>) -> StatusSocket {
+    let default = PathBuf::from("/run/ebb/router.sock");
+    let socket = section.value::<PathBuf>("socket", "a path in quotes, or \"\" for none");
+    // sockaddr_un holds 108 bytes with the final zero (unix(7)).
+    if let Some(path) = socket.as_ref().filter(|path| path.get_ref().as_os_str().len() > 107) {
+        section.report("socket", path.span(), "the path is longer than 107 bytes", "shorten it");
+    }
+    section.finish();
+    let socket = or(socket, default);
+    StatusSocket { socket: Some(socket).filter(|path| !path.as_os_str().is_empty()) }
+}

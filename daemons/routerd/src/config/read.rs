@@ -1,0 +1,225 @@
+//! Reading fields out of TOML tables such that one problem does not hide the next.
+
+use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use super::Problem;
+
+/// A file being read and the problems found in it.
+pub(super) struct Reader<'t> {
+    file: &'t str,
+    text: &'t str,
+    problems: RefCell<Vec<(usize, Problem)>>,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(file: &'t str, text: &'t str) -> Reader<'t> {
+        Reader { file, text, problems: RefCell::default() }
+    }
+
+    /// The file's top level; nothing but the recorded problems when the syntax is wrong.
+    pub(super) fn root(&self) -> Option<Section<'_, 't>> {
+        let (root, errors) = DeTable::parse_recoverable(self.text);
+        for error in &errors {
+            let remedy = "mend the TOML syntax; strings need quotes";
+            self.report(error.span().unwrap_or(0..0), "", error.message(), remedy);
+        }
+        let section = Section::new(self, String::new(), root.span(), root.into_inner());
+        errors.is_empty().then_some(section)
+    }
+
+    pub(super) fn report(&self, span: Range<usize>, field: &str, message: &str, remedy: &str) {
+        let start = span.start.min(self.text.len());
+        let before = self.text.get(..start).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        let problem = Problem {
+            file: self.file.to_owned(),
+            line,
+            column,
+            field: field.to_owned(),
+            message: message.trim().to_owned(),
+            remedy: remedy.to_owned(),
+        };
+        self.problems.borrow_mut().push((start, problem));
+    }
+
+    /// All problems in the file's order.
+    pub(super) fn problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|(start, _)| *start);
+        problems.into_iter().map(|(_, problem)| problem).collect()
+    }
+}
+
+/// One table of the file.
+pub(super) struct Section<'r, 't> {
+    reader: &'r Reader<'t>,
+    /// Its path in messages, empty for the top level.
+    pub(super) path: String,
+    /// Where it stands.
+    pub(super) span: Range<usize>,
+    table: DeTable<'t>,
+    known: Vec<&'static str>,
+}
+
+impl<'r, 't> Section<'r, 't> {
+    fn new(
+        reader: &'r Reader<'t>,
+        path: String,
+        span: Range<usize>,
+        table: DeTable<'t>,
+    ) -> Section<'r, 't> {
+        Section { reader, path, span, table, known: Vec::new() }
+    }
+
+    fn field(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// Records a problem of the field `key` at `span`.
+    pub(super) fn report(&self, key: &str, span: Range<usize>, message: &str, remedy: &str) {
+        let field = if key.is_empty() { self.path.clone() } else { self.field(key) };
+        self.reader.report(span, &field, message, remedy);
+    }
+
+    /// Whether a problem was recorded within `span`, so that its consequences need no mention.
+    pub(super) fn has_problem_within(&self, span: &Range<usize>) -> bool {
+        self.reader.problems.borrow().iter().any(|(start, _)| span.contains(start))
+    }
+
+    /// Whether a problem of the field `key` itself was recorded.
+    pub(super) fn has_problem_of(&self, key: &str) -> bool {
+        let field = self.field(key);
+        self.reader.problems.borrow().iter().any(|(_, problem)| problem.field == field)
+    }
+
+    /// A table found inside the value of `key`.
+    pub(super) fn nested(
+        &self,
+        key: &str,
+        span: Range<usize>,
+        table: DeTable<'t>,
+    ) -> Section<'r, 't> {
+        Section::new(self.reader, self.field(key), span, table)
+    }
+
+    /// Takes a value out, unread.
+    pub(super) fn raw(&mut self, key: &'static str) -> Option<Spanned<DeValue<'t>>> {
+        self.known.push(key);
+        self.table.remove(key)
+    }
+
+    /// Takes a value out; a wrong type is recorded and read as absent.
+    pub(super) fn value<T: DeserializeOwned>(
+        &mut self,
+        key: &'static str,
+        remedy: &str,
+    ) -> Option<Spanned<T>> {
+        let raw = self.raw(key)?;
+        let span = raw.span();
+        match T::deserialize(ValueDeserializer::from(raw)) {
+            Ok(value) => Some(Spanned::new(span, value)),
+            Err(error) => {
+                self.report(key, error.span().unwrap_or(span), error.message(), remedy);
+                None
+            }
+        }
+    }
+
+    /// A whole number within `range`.
+    pub(super) fn number<T: TryFrom<i64>>(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<i64>,
+    ) -> Option<Spanned<T>> {
+        let remedy = format!("a whole number from {} to {}", range.start(), range.end());
+        let raw = self.raw(key)?;
+        let span = raw.span();
+        let DeValue::Integer(integer) = raw.get_ref() else {
+            let message = format!("a whole number is expected, found {}", raw.get_ref().type_str());
+            self.report(key, span, &message, &remedy);
+            return None;
+        };
+        let number = i64::from_str_radix(integer.as_str(), integer.radix()).unwrap_or(i64::MAX);
+        match T::try_from(number) {
+            Ok(fits) if range.contains(&number) => Some(Spanned::new(span, fits)),
+            _ => {
+                self.report(key, span, &format!("{integer} is out of range"), &remedy);
+                None
+            }
+        }
+    }
+
+    /// A list; each element is read with its own position and `read` may refuse it.
+    pub(super) fn list<T>(
+        &mut self,
+        key: &'static str,
+        remedy: &str,
+        mut read: impl FnMut(&Section<'r, 't>, Spanned<DeValue<'t>>) -> Option<T>,
+    ) -> Vec<T> {
+        let Some(raw) = self.raw(key) else { return Vec::new() };
+        let span = raw.span();
+        match raw.into_inner() {
+            DeValue::Array(values) => {
+                values.into_iter().filter_map(|value| read(self, value)).collect()
+            }
+            other => {
+                let found = format!("a list is expected, found {}", other.type_str());
+                self.report(key, span, &found, remedy);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The table `key`, empty if it is absent.
+    pub(super) fn section(&mut self, key: &'static str) -> Section<'r, 't> {
+        let path = self.field(key);
+        let (span, table) = match self.raw(key) {
+            None => (self.span.clone(), DeTable::new()),
+            Some(raw) => (raw.span(), self.table_of(key, raw)),
+        };
+        Section::new(self.reader, path, span, table)
+    }
+
+    /// The tables `[[key]]`.
+    pub(super) fn sections(&mut self, key: &'static str) -> Vec<Section<'r, 't>> {
+        let path = self.field(key);
+        let remedy = format!("write [[{path}]] in double brackets, once for each");
+        let reader = self.reader;
+        let mut index = 0;
+        self.list(key, &remedy, |section, value| {
+            let place = format!("{path}[{index}]");
+            index += 1;
+            let span = value.span();
+            Some(Section::new(reader, place, span, section.table_of(key, value)))
+        })
+    }
+
+    fn table_of(&self, key: &str, raw: Spanned<DeValue<'t>>) -> DeTable<'t> {
+        let span = raw.span();
+        match raw.into_inner() {
+            DeValue::Table(table) => table,
+            other => {
+                let found = format!("a table is expected, found {}", other.type_str());
+                self.report(key, span, &found, "see the example configuration");
+                DeTable::new()
+            }
+        }
+    }
+
+    /// Records every key that nobody asked for.
+    pub(super) fn finish(self) {
+        for key in self.table.keys() {
+            let remedy = match self.known.as_slice() {
+                [] => String::from("the table takes no keys"),
+                known => format!("known here: {}", known.join(", ")),
+            };
+            self.report(key.get_ref(), key.span(), "unknown key", &remedy);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! `[[route]]` and `[[neighbour]]`.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::read::Section;
+use super::{Config, Hop, Neighbour, StaticRoute, StaticTarget, check};
+
+pub(super) fn route(mut section: Section<'_, '_>, config: &Config) -> Option<StaticRoute> {
+    let to = destination(&mut section);
+    let family = to.unwrap_or_default().addr();
+    let via = section.raw("via");
+    let dev = section.value::<String>("dev", "a port's name in quotes");
+    let kind =
+        section.value::<String>("kind", "blackhole, unreachable, prohibit or kernel, in quotes");
+    let dev_name = dev.as_ref().map(Spanned::get_ref);
+    if let Some(dev) = &dev {
+        known_device(&section, dev, config);
+    }
+    let target = match (via, &dev, kind) {
+        (Some(via), _, None) => {
+            let hops = hops(&mut section, via, dev_name, family, config);
+            hops.map(StaticTarget::Via)
+        }
+        (None, Some(dev), None) => Some(StaticTarget::Device(dev.get_ref().clone())),
+        (None, None, Some(kind)) => special(&section, &kind),
+        (via, _, kind) => {
+            let span = kind.as_ref().map(Spanned::span).or(via.map(|via| via.span()));
+            let message = match kind {
+                Some(_) => "kind excludes via and dev",
+                None => "the route leads nowhere",
+            };
+            let remedy = "give via, dev, or kind";
+            section.report("", span.unwrap_or(section.span.clone()), message, remedy);
+            None
+        }
+    };
+    section.finish();
+    Some(StaticRoute { to: to?, target: target? })
+}
+
+fn destination(section: &mut Section<'_, '_>) -> Option<IpNet> {
+    let remedy = "a prefix such as \"10.1.0.0/16\", or \"0.0.0.0/0\" for the default";
+    let span = section.span.clone();
+    let Some(to) = section.raw("to") else {
+        section.report("to", span, "every route needs its destination", remedy);
+        return None;
+    };
+    let text = to.get_ref().as_str().unwrap_or("");
+    match text.parse::<IpNet>() {
+        Ok(net) if net == net.trunc() => Some(net),
+        Ok(net) => {
+            let remedy = format!("write \"{}\"", net.trunc());
+            section.report("to", to.span(), "the prefix has bits set behind its length", &remedy);
+            None
+        }
+        Err(_) => {
+            section.report("to", to.span(), &format!("{text:?} is no prefix"), remedy);
+            None
+        }
+    }
+}
+
+fn special(section: &Section<'_, '_>, kind: &Spanned<String>) -> Option<StaticTarget> {
+    Some(match kind.get_ref().as_str() {
+        "blackhole" => StaticTarget::Blackhole,
+        "unreachable" => StaticTarget::Unreachable,
+        "prohibit" => StaticTarget::Prohibit,
+        "kernel" => StaticTarget::Kernel,
+        other => {
+            let message = format!("there is no kind {other:?}");
+            let remedy = "one of blackhole, unreachable, prohibit, kernel";
+            section.report("kind", kind.span(), &message, remedy);
+            return None;
+        }
+    })
+}
+
+fn hops(
+    section: &mut Section<'_, '_>,
+    via: Spanned<DeValue<'_>>,
+    dev: Option<&String>,
+    family: IpAddr,
+    config: &Config,
+) -> Option<Vec<Hop>> {
+    let span = via.span();
+    let entries = match via.into_inner() {
+        DeValue::Array(values) => values.into_iter().collect(),
+        single => vec![Spanned::new(span.clone(), single)],
+    };
+    if entries.is_empty() {
+        section.report("via", span, "the list of gateways is empty", "name at least one");
+        return None;
+    }
+    if entries.len() > 64 {
+        section.report("via", span, "more than 64 gateways", "name at most 64");
+        return None;
+    }
+    let wanted = entries.len();
+    let hops: Vec<Hop> =
+        entries.into_iter().filter_map(|entry| hop(section, entry, dev, family, config)).collect();
+    (hops.len() == wanted).then_some(hops)
+}
+
+fn hop(
+    section: &mut Section<'_, '_>,
+    entry: Spanned<DeValue<'_>>,
+    dev: Option<&String>,
+    family: IpAddr,
+    config: &Config,
+) -> Option<Hop> {
+    let span = entry.span();
+    let (text, device, weight) = match entry.into_inner() {
+        DeValue::Table(table) => {
+            let mut inner = section.nested("via", span.clone(), table);
+            let gateway = inner.value::<String>("gateway", "an address in quotes");
+            let device = inner.value::<String>("dev", "a port's name in quotes");
+            let weight = inner.number::<u16>("weight", 1..=256);
+            if let Some(device) = &device {
+                known_device(&inner, device, config);
+            }
+            inner.finish();
+            let text = gateway.map_or(String::new(), Spanned::into_inner);
+            (text, device.map(Spanned::into_inner), weight.map_or(1, Spanned::into_inner))
+        }
+        other => (other.as_str().unwrap_or("").to_owned(), None, 1),
+    };
+    let Ok(gateway) = text.parse::<IpAddr>() else {
+        let message = format!("{text:?} is no address");
+        section.report("via", span, &message, "for instance \"10.0.0.2\"");
+        return None;
+    };
+    if gateway.is_ipv4() && family.is_ipv6() {
+        let message = format!("the IPv4 gateway {gateway} cannot serve an IPv6 destination");
+        section.report("via", span, &message, "give an IPv6 gateway");
+        return None;
+    }
+    let Some(device) = device.or(dev.cloned()).or_else(|| check::device_of(config, gateway)) else {
+        let message = format!("no port has a subnet with {gateway} in it");
+        section.report("via", span, &message, "say which with dev, or give the port an address");
+        return None;
+    };
+    Some(Hop { gateway, device, weight })
+}
+
+fn known_device(section: &Section<'_, '_>, device: &Spanned<String>, config: &Config) {
+    if config.device(device.get_ref()).is_none() {
+        let message = format!("there is no port or VLAN interface {:?}", device.get_ref());
+        let remedy = "name a [[port]], or PORT.ID for one of its VLANs";
+        section.report("dev", device.span(), &message, remedy);
+    }
+}
+
+pub(super) fn neighbour(mut section: Section<'_, '_>, config: &Config) -> Option<Neighbour> {
+    let place = section.span.clone();
+    let address = section.value::<IpAddr>("address", "an address in quotes");
+    let mac = section.value::<String>("mac", "six bytes in quotes, 02:00:00:00:00:01");
+    let dev = section.value::<String>("dev", "a port's name in quotes");
+    if address.is_none() || mac.is_none() {
+        let remedy = "address = \"10.0.0.2\", mac = \"02:00:00:00:00:02\"";
+        if !section.has_problem_within(&place) {
+            section.report("", place.clone(), "a neighbour needs its address and mac", remedy);
+        }
+    }
+    if let Some(dev) = &dev {
+        known_device(&section, dev, config);
+    }
+    let mac = mac.and_then(|mac| check::mac(&section, "mac", &mac));
+    let address = address.map(Spanned::into_inner);
+    let named = dev.map(Spanned::into_inner);
+    let device = named.or_else(|| check::device_of(config, address?));
+    if device.is_none() && address.is_some() {
+        let message = "no port has a subnet with this address in it";
+        section.report("", place, message, "say which with dev");
+    }
+    section.finish();
+    Some(Neighbour { address: address?, device: device?, mac: mac? })
+}

@@ -1,0 +1,179 @@
+//! What the configuration promises: every problem named by file, line and field, all at once; the
+//! example parses; a reload is a list of changes.
+
+use ebb_routerd::config::{Change, Config, ConfigError, StaticTarget};
+use proptest::prelude::*;
+
+fn problems(text: &str) -> String {
+    match Config::from_str("router.toml", text) {
+        Ok(_) => panic!("accepted:\n{text}"),
+        Err(ConfigError::Invalid(problems)) => {
+            assert!(!problems.is_empty(), "refused without a reason");
+            problems.iter().map(|problem| format!("{problem}\n")).collect()
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_example_parses_and_says_what_it_shows() {
+    let config = Config::from_str("example.toml", Config::example()).unwrap();
+    assert_eq!(config.ports.len(), 2);
+    assert_eq!(config.routes.len(), 3);
+    assert_eq!(config.device("eth2.100"), Some((1, 100)));
+    assert_eq!(config.device("eth2.101"), None);
+    let StaticTarget::Via(hops) = &config.routes[1].target else { panic!("two gateways") };
+    assert_eq!((hops[0].device.as_str(), hops[0].weight), ("eth1", 1));
+    assert_eq!((hops[1].device.as_str(), hops[1].weight), ("eth2", 2));
+}
+
+#[test]
+fn the_defaults_are_those_of_the_example() {
+    let example = Config::from_str("example.toml", Config::example()).unwrap();
+    let short = Config::from_str("short.toml", "[[port]]\nname = \"eth1\"\n").unwrap();
+    assert_eq!(short.powersave, example.powersave);
+    assert_eq!(short.governor, example.governor);
+    assert_eq!(short.limits, example.limits);
+    assert_eq!(short.status, example.status);
+    assert_eq!(short.router.mode, example.router.mode);
+    assert_eq!(short.ports[0].ring, example.ports[0].ring);
+}
+
+#[test]
+fn every_problem_is_named_at_once() {
+    let text = r#"[router]
+workers = 0
+cpus = [0, 0]
+mode = "turbo"
+redirect = "hash"
+speed = 3
+
+[powersave]
+queue_high = 4
+queue_low = 4
+
+[[port]]
+name = "an interface"
+ring = 1000
+mtu = 9000
+mac = "01:00:5e:00:00:01"
+address = ["10.0.0.1", "10.0.0.1/24", "224.0.0.1/4"]
+
+[[port]]
+name = "eth1"
+zero_copy = true
+address = ["10.0.0.1/16"]
+vlan = [{ id = 5000 }, { id = 7 }, { id = 7 }]
+
+[[port]]
+name = "eth1"
+
+[[port]]
+queues = "two"
+
+[[route]]
+to = "10.1.0.1/16"
+via = "10.0.0.2"
+
+[[route]]
+to = "10.2.0.0/16"
+via = ["10.0.0.2", "172.16.0.1", { gateway = "x", wait = 1 }]
+
+[[route]]
+to = "2001:db8::/32"
+via = "10.0.0.2"
+
+[[route]]
+to = "10.3.0.0/16"
+
+[[route]]
+to = "10.4.0.0/16"
+kind = "void"
+dev = "eth9"
+
+[[neighbour]]
+address = "192.0.2.1"
+mac = "02:00:00:00:00"
+
+[limits]
+icmp_rate_pps = -1
+
+[metrics]
+listen = "localhost"
+
+[statistics]
+"#;
+    insta::assert_snapshot!(problems(text));
+}
+
+#[test]
+fn syntax_and_types() {
+    let cases = [
+        "",
+        "[[port]\nname = \"eth1\"\n",
+        "[[port]]\nname = eth1\n[router]\nmode = \"napi\n",
+        "port = 3\n",
+        "[port]\nname = \"eth1\"\n",
+        "router = []\n[[port]]\nname = \"eth1\"\n",
+        "[[port]]\nname = \"eth1\"\nname = \"eth2\"\n",
+        "[[port]]\nname = \"eth1\"\nring = 99999999999999999999\n",
+        "[[port]]\nname = \"eth1\"\n[status]\nsocket = 1\n",
+        "[[port]]\nname = \"eth1\"\n[router]\nworkers = 3\ncpus = [1]\n",
+    ];
+    let all: String = cases.iter().map(|text| format!("{text:?}\n{}\n", problems(text))).collect();
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn an_unreadable_file_is_named() {
+    let error = Config::load(std::path::Path::new("/nonexistent/router.toml")).unwrap_err();
+    assert!(error.to_string().starts_with("/nonexistent/router.toml: "), "{error}");
+}
+
+fn diff(edit: impl Fn(&str) -> String) -> Vec<Change> {
+    let old = Config::from_str("old", Config::example()).unwrap();
+    let new = Config::from_str("new", &edit(Config::example())).unwrap();
+    Config::diff(&old, &new)
+}
+
+#[test]
+fn a_reload_is_a_list_of_changes() {
+    assert_eq!(diff(str::to_owned), []);
+    assert_eq!(
+        diff(|text| text.replace("mode = \"powersave\"", "mode = \"napi\"")),
+        [Change::Mode("napi".into())]
+    );
+    let restart =
+        diff(|text| text.replace("workers = 2 ", "workers = 1 ").replace("[0, 1]", "[0]"));
+    assert_eq!(restart.len(), 2);
+    assert!(restart.iter().all(Change::needs_restart));
+    assert_eq!(restart[0].to_string(), "router.workers stays 2 until a restart makes it 1");
+    assert_eq!(diff(|text| text.replace("10.1.0.0/16", "10.2.0.0/16")), [Change::Statics]);
+    let reopened = diff(|text| text.replace("ring = 2048", "ring = 4096"));
+    assert!(
+        matches!(&reopened[..], [Change::PortRemoved(0, _), Change::PortAdded(0, _)]),
+        "{reopened:?}"
+    );
+}
+
+proptest! {
+    /// Whatever the text, the answer is a configuration or reasons against it.
+    #[test]
+    fn damaged_text_gives_reasons(
+        cut in 0..4000usize, len in 0..40usize, patch in "[\\[\\]\"=,.0-9a-z\n {}#-]{0,12}"
+    ) {
+        let mut text = Config::example().to_owned();
+        let start = cut % text.len();
+        let end = (start + len).min(text.len());
+        if text.is_char_boundary(start) && text.is_char_boundary(end) {
+            text.replace_range(start..end, &patch);
+        }
+        if let Err(ConfigError::Invalid(problems)) = Config::from_str("router.toml", &text) {
+            prop_assert!(!problems.is_empty());
+            for problem in problems {
+                prop_assert!(problem.line >= 1 && problem.line <= text.lines().count() + 1);
+                prop_assert!(!problem.message.is_empty());
+            }
+        }
+    }
+}
