@@ -1,1 +1,35 @@
-//! To be written.
+//! Results for people and for programs: tables, plots and the writers that carry them to a
+//! terminal, CSV, JSON and a web page that needs nothing but itself.
+//!
+//! Room: presentation. It knows no physics, no packets and no policies; numbers arrive with their
+//! units as text. Its only I/O is writing files whole ([`write_file`]).
+//!
+//! ```
+//! use ebb_report::{Axis, Column, Plot, Report, Series, Table, Terminal};
+//! let mut modes = Table::new("Modes", [Column::text("mode"), Column::number("energy", "J", 1)]);
+//! modes.row(["poll".into(), 262.0.into()]);
+//! modes.row(["powersave".into(), 131.25.into()]);
+//! let plot = Plot::new("Power", Axis::new("time", "s"))
+//!     .panel(Axis::new("power", "W").from_zero())
+//!     .series(Series::step("poll", vec![(0.0, 262.0), (10.0, 262.0)]));
+//! let report = Report::new("A day").text("Compressed to a minute.").table(modes).plot(plot);
+//! assert!(report.to_terminal(&Terminal::plain()).contains("powersave   131.2"));
+//! assert!(report.to_html().starts_with("<!doctype html>"));
+//! ```
+
+mod html;
+mod json;
+mod plot;
+mod report;
+mod spark;
+mod svg;
+mod table;
+mod terminal;
+mod write;
+
+pub use plot::{Axis, Panel, Plot, Series, SeriesKind};
+pub use report::{Report, Section};
+pub use spark::{spark, spark_between};
+pub use table::{Cell, Column, Table};
+pub use terminal::Terminal;
+pub use write::{WriteError, write_file};

@@ -1,0 +1,71 @@
+use serde_json::{Map, Value, json};
+
+use crate::{Report, Section};
+
+pub(crate) fn render(report: &Report) -> String {
+    let mut top = Map::new();
+    top.insert("title".to_owned(), report.title.clone().into());
+    top.extend(report.figures.clone());
+    top.insert("sections".to_owned(), report.sections.iter().map(section).collect());
+    let mut text = serde_json::to_string_pretty(&top).expect("keys are strings");
+    text.push('\n');
+    text
+}
+
+fn section(section: &Section) -> Value {
+    match section {
+        Section::Heading(text) => json!({ "heading": text }),
+        Section::Text(text) => json!({ "text": text }),
+        Section::Table(table) => json!({ "table": table }),
+        Section::Plot(plot) => json!({ "plot": plot }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Cell, Column, Plot, Series, Table};
+
+    #[test]
+    fn the_whole_report_as_data() {
+        let mut table = Table::new("T", [Column::text("mode"), Column::number("power", "W", 0)]);
+        table.row(["poll".into(), 262.5.into()]);
+        table.row(["napi".into(), Cell::Missing]);
+        let plot = Plot::new("P", Axis::new("time", "s"))
+            .panel(Axis::new("power", "W").from_zero())
+            .series(Series::step("poll", vec![(0.0, 1.5), (1.0, f64::NAN)]));
+        let report = Report::new("R")
+            .heading("H")
+            .text("x < y")
+            .table(table)
+            .plot(plot)
+            .figure("modes", json!([{ "name": "poll" }]));
+        let value: Value = serde_json::from_str(&render(&report)).expect("valid JSON");
+        let axis = |label, unit, low: Value| json!({ "label": label, "unit": unit, "low": low, "high": null });
+        let column = |name, unit, numeric| json!({ "name": name, "unit": unit, "decimals": 0, "numeric": numeric });
+        assert_eq!(
+            value,
+            json!({
+                "title": "R",
+                "modes": [{ "name": "poll" }],
+                "sections": [
+                    { "heading": "H" },
+                    { "text": "x < y" },
+                    { "table": {
+                        "title": "T",
+                        "columns": [column("mode", "", false), column("power", "W", true)],
+                        "rows": [["poll", 262.5], ["napi", null]],
+                    } },
+                    { "plot": {
+                        "title": "P",
+                        "x": axis("time", "s", Value::Null),
+                        "panels": [{
+                            "y": axis("power", "W", json!(0.0)),
+                            "series": [{ "name": "poll", "kind": "step", "points": [[0.0, 1.5], [1.0, null]] }],
+                        }],
+                    } },
+                ],
+            })
+        );
+    }
+}

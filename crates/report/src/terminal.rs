@@ -1,0 +1,226 @@
+use core::fmt::Write;
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::{Plot, Report, Section, Table, spark};
+
+/// What the receiving terminal can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terminal {
+    /// Columns for paragraphs and charts; tables take what they need.
+    pub width: usize,
+    /// Whether it understands bold and dim (ANSI escapes).
+    pub styled: bool,
+}
+
+impl Terminal {
+    /// For files, pipes and tests: 80 columns, no escapes.
+    pub fn plain() -> Terminal {
+        Terminal { width: 80, styled: false }
+    }
+
+    /// For a person: `width` columns with bold and dim.
+    pub fn styled(width: usize) -> Terminal {
+        Terminal { width, styled: true }
+    }
+
+    /// As [`Terminal::styled`] if standard output is a terminal and `NO_COLOR` is not set, else
+    /// [`Terminal::plain`].
+    pub fn of_stdout() -> Terminal {
+        use std::io::IsTerminal;
+        let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+        let styled = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Terminal { width: columns.unwrap_or(80).clamp(40, 200), styled }
+    }
+
+    fn bold(&self, text: &str) -> String {
+        if self.styled { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn dim(&self, text: &str) -> String {
+        if self.styled { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+pub(crate) fn render(report: &Report, terminal: &Terminal) -> String {
+    let mut out = format!("{}\n", terminal.bold(&clean(&report.title)));
+    for section in &report.sections {
+        out.push('\n');
+        match section {
+            Section::Heading(text) => {
+                let text = clean(text);
+                let _ = writeln!(out, "{}\n{}", terminal.bold(&text), "─".repeat(text.width()));
+            }
+            Section::Text(text) => wrap(&clean(text), terminal.width, &mut out),
+            Section::Table(table) => out.push_str(&table.to_terminal(terminal)),
+            Section::Plot(plot) => chart(plot, terminal, &mut out),
+        }
+    }
+    out
+}
+
+impl Table {
+    /// As aligned text: words to the left, numbers to the right, units under the names.
+    pub fn to_terminal(&self, terminal: &Terminal) -> String {
+        let cells: Vec<Vec<String>> = (0..self.rows.len())
+            .map(|row| (0..self.columns.len()).map(|at| clean(&self.shown(row, at))).collect())
+            .collect();
+        let names: Vec<String> = self.columns.iter().map(|column| clean(&column.name)).collect();
+        let units: Vec<String> = self.columns.iter().map(|column| clean(&column.unit)).collect();
+        let widths: Vec<usize> = (0..self.columns.len())
+            .map(|at| {
+                let body = cells.iter().map(|row| row[at].width()).max().unwrap_or(0);
+                body.max(names[at].width()).max(units[at].width())
+            })
+            .collect();
+        let line = |row: &[String]| {
+            let padded = row.iter().enumerate().map(|(at, text)| {
+                let space = " ".repeat(widths[at] - text.width());
+                if self.columns[at].numeric { space + text } else { text.clone() + &space }
+            });
+            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        let mut out = String::new();
+        if !self.title.is_empty() {
+            let _ = writeln!(out, "{}", terminal.bold(&clean(&self.title)));
+        }
+        let _ = writeln!(out, "{}", terminal.bold(&line(&names)));
+        if units.iter().any(|unit| !unit.is_empty()) {
+            let _ = writeln!(out, "{}", terminal.dim(&line(&units)));
+        }
+        let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+        let _ = writeln!(out, "{}", terminal.dim(&rules.join("  ")));
+        for row in &cells {
+            let _ = writeln!(out, "{}", line(row));
+        }
+        out
+    }
+}
+
+/// A series becomes a line of bars with its range.
+fn chart(plot: &Plot, terminal: &Terminal, out: &mut String) {
+    let _ = writeln!(out, "{}", terminal.bold(&clean(&plot.title)));
+    for panel in &plot.panels {
+        let _ = writeln!(out, "{}", terminal.dim(&clean(&panel.y.heading())));
+        let width = panel.series.iter().map(|series| clean(&series.name).width()).max();
+        let width = width.unwrap_or(0);
+        for series in &panel.series {
+            let name = clean(&series.name);
+            let values: Vec<f64> = series.points.iter().map(|point| point.1).collect();
+            let finite = || values.iter().copied().filter(|value| value.is_finite());
+            let range = match finite().reduce(f64::min).zip(finite().reduce(f64::max)) {
+                Some((low, high)) => format!("{low:.4} to {high:.4}"),
+                None => "no data".to_owned(),
+            };
+            let room = terminal.width.saturating_sub(width + 30).max(10);
+            let bars = spark(&thinned(&values, room));
+            let space = " ".repeat(width - name.width());
+            let _ = writeln!(out, "  {name}{space}  {bars}  {}", terminal.dim(&range));
+        }
+    }
+}
+
+/// At most `count` values, each the mean of its share of the finite ones.
+fn thinned(values: &[f64], count: usize) -> Vec<f64> {
+    if values.len() <= count {
+        return values.to_vec();
+    }
+    let mean = |at: usize| {
+        let share = &values[at * values.len() / count..(at + 1) * values.len() / count];
+        let finite: Vec<f64> = share.iter().copied().filter(|value| value.is_finite()).collect();
+        finite.iter().sum::<f64>() / finite.len() as f64
+    };
+    (0..count).map(mean).collect()
+}
+
+/// Control characters could move the cursor or forge output; they become spaces.
+fn clean(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() && char != '\n' { ' ' } else { char }).collect()
+}
+
+fn wrap(text: &str, width: usize, out: &mut String) {
+    for paragraph in text.lines() {
+        let mut used = 0;
+        for word in paragraph.split_whitespace() {
+            if used > 0 && used + 1 + word.width() > width {
+                out.push('\n');
+                used = 0;
+            }
+            if used > 0 {
+                out.push(' ');
+                used += 1;
+            }
+            out.push_str(word);
+            used += word.width();
+        }
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Cell, Column, Series};
+
+    fn sample() -> Report {
+        let columns = [
+            Column::text("mode"),
+            Column::number("CPU", "s", 2),
+            Column::number("energy", "J", 1),
+            Column::count("sent"),
+        ];
+        let mut table = Table::new("Modes", columns);
+        table.row(["poll".into(), 60.0.into(), 15720.04.into(), 1_234_567u64.into()]);
+        table.row(["電力 saving".into(), 1.005.into(), Cell::Missing, 99u64.into()]);
+        let plot = Plot::new("Power", Axis::new("time", "s"))
+            .panel(Axis::new("power", "W"))
+            .series(Series::step("poll", vec![(0.0, 1.0), (1.0, 8.0)]));
+        Report::new("A day").heading("Result").text("One two\nthree").table(table).plot(plot)
+    }
+
+    #[test]
+    fn aligned_by_the_width_people_see() {
+        let expected = "\
+A day
+
+Result
+──────
+
+One two
+three
+
+Modes
+mode           CPU    energy       sent
+                 s         J
+───────────  ─────  ────────  ─────────
+poll         60.00  15,720.0  1,234,567
+電力 saving   1.00         –         99
+
+Power
+power (W)
+  poll  ▁█  1.0000 to 8.0000
+";
+        assert_eq!(render(&sample(), &Terminal::plain()), expected);
+    }
+
+    #[test]
+    fn styles_only_when_asked_and_escapes_never_from_the_data() {
+        let report = Report::new("evil\x1b[2Jtitle").text("a\x07b");
+        assert!(!render(&report, &Terminal::plain()).contains(['\x1b', '\x07']));
+        assert!(render(&sample(), &Terminal::styled(80)).contains("\x1b[1mA day\x1b[0m"));
+    }
+
+    #[test]
+    fn paragraphs_wrap_at_the_width() {
+        let mut out = String::new();
+        wrap("aaaa bbbb cccc", 9, &mut out);
+        assert_eq!(out, "aaaa bbbb\ncccc\n");
+    }
+
+    #[test]
+    fn long_series_are_thinned_by_their_mean() {
+        let values: Vec<f64> = (0..100).map(f64::from).collect();
+        assert_eq!(thinned(&values, 2), [24.5, 74.5]);
+        assert!(thinned(&[f64::NAN; 9], 3).iter().all(|value| value.is_nan()));
+    }
+}
