@@ -1,8 +1,18 @@
 //! Where packets enter and leave: memory, capture files, AF_XDP sockets.
 //!
 //! Room: below `graph`'s batches and above the operating system. A port knows frames and queues,
-//! nothing of IP, policies or power. The rings in [`mod@afxdp`] hold the crate's only `unsafe`.
+//! nothing of IP, policies or power. The rings in [`mod@afxdp`] hold the crate's only `unsafe`
+//! beside the one call that makes an eventfd.
 
+pub mod memory;
+
+mod eventfd;
+mod hash;
+mod packet_socket;
 mod port;
+#[cfg(test)]
+mod samples;
 
+pub use hash::flow_hash;
+pub use packet_socket::PacketSocket;
 pub use port::{Port, PortCounters, RedirectTable};

@@ -120,7 +120,9 @@ impl PacketSocket {
                     done += taken as usize;
                     sent += taken as usize;
                 }
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) => {
+                Err(error)
+                    if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) =>
+                {
                     self.refused += 1;
                     done += 1;
                 }
@@ -212,7 +214,8 @@ mod tests {
             eprintln!("skipped: packet sockets need CAP_NET_RAW");
             return;
         };
-        let frame: Vec<u8> = [[0; 12].as_slice(), &[0x88, 0xb5], b"ebb packet socket test"].concat();
+        let frame: Vec<u8> =
+            [[0; 12].as_slice(), &[0x88, 0xb5], b"ebb packet socket test"].concat();
         for _ in 0..3 {
             socket.stage(|buffer| {
                 buffer[..frame.len()].copy_from_slice(&frame);

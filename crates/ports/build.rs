@@ -1,0 +1,2 @@
+//! Compiles the XDP program.
+fn main() {}
