@@ -1,0 +1,172 @@
+use std::io;
+use std::os::fd::RawFd;
+
+use ebb_graph::{Batch, FRAME_LEN, HEADROOM, Pool};
+use ebb_units::Time;
+
+use super::{CaptureError, CaptureReader, CaptureWriter, Captured, LINKTYPE_ETHERNET};
+use crate::{Port, PortCounters};
+
+/// A port that receives the packets of one capture and transmits into another; either may be
+/// absent.
+///
+/// Frames longer than a frame of the region holds are counted as
+/// [`receive_dropped`](PortCounters::receive_dropped). The first error of the file being read, a
+/// packet that is not Ethernet included, ends receiving and is kept for [`CapturePort::error`].
+#[derive(Debug)]
+pub struct CapturePort {
+    name: String,
+    reader: Option<CaptureReader>,
+    writer: Option<CaptureWriter>,
+    /// Read from the file, not yet received.
+    next: Option<Captured>,
+    error: Option<CaptureError>,
+    now: Time,
+    counters: PortCounters,
+}
+
+impl CapturePort {
+    /// A port over open captures.
+    ///
+    /// # Errors
+    /// When the capture to read says in its header that it holds no Ethernet frames.
+    pub fn new(
+        name: &str,
+        reader: Option<CaptureReader>,
+        writer: Option<CaptureWriter>,
+    ) -> Result<CapturePort, CaptureError> {
+        if let Some(reader) = &reader {
+            if let Some(link_type) = reader.link_type().filter(|it| *it != LINKTYPE_ETHERNET) {
+                return Err(reader.not_ethernet(link_type));
+            }
+        }
+        let mut port = CapturePort {
+            name: name.to_owned(),
+            reader,
+            writer,
+            next: None,
+            error: None,
+            now: Time::ZERO,
+            counters: PortCounters::default(),
+        };
+        port.advance();
+        Ok(port)
+    }
+
+    /// When the next packet was captured; `None` after the last.
+    pub fn next_time(&self) -> Option<Time> {
+        self.next.as_ref().map(|packet| packet.time)
+    }
+
+    /// Sets the time that transmitted packets are stamped with.
+    pub fn set_time(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// Why receiving or transmitting ended early, if it did.
+    pub fn error(&self) -> Option<&CaptureError> {
+        self.error.as_ref()
+    }
+
+    /// Closes the files and returns the error that ended receiving or transmitting early.
+    ///
+    /// # Errors
+    /// As said, or when the last bytes can't be written.
+    pub fn finish(self) -> Result<(), CaptureError> {
+        let written = self.writer.map_or(Ok(()), CaptureWriter::finish);
+        self.error.map_or(written, Err)
+    }
+
+    fn advance(&mut self) {
+        self.next = None;
+        while let Some(reader) = &mut self.reader {
+            match reader.next() {
+                Some(Ok(packet)) if packet.link_type != LINKTYPE_ETHERNET => {
+                    self.error = Some(reader.not_ethernet(packet.link_type));
+                    self.reader = None;
+                }
+                Some(Ok(packet)) if packet.data.len() > FRAME_LEN - HEADROOM => {
+                    self.counters.receive_dropped += 1;
+                }
+                Some(Ok(packet)) => {
+                    self.next = Some(packet);
+                    return;
+                }
+                Some(Err(error)) => {
+                    self.error = Some(error);
+                    self.reader = None;
+                }
+                None => self.reader = None,
+            }
+        }
+    }
+}
+
+impl Port for CapturePort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, max: usize) -> usize {
+        let mut count = 0;
+        while count < max {
+            let Some(captured) = &self.next else { break };
+            let Some(frame) = pool.get() else { break };
+            let mut packet = frame.fill(&captured.data);
+            packet.rx_time = captured.time;
+            batch.push(packet);
+            count += 1;
+            self.advance();
+        }
+        self.counters.received += count as u64;
+        count
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        let count = batch.len();
+        for packet in batch.drain(..) {
+            if let Some(writer) = &mut self.writer {
+                match writer.write(self.now, packet.data()) {
+                    Ok(()) => self.counters.transmitted += 1,
+                    Err(error) => {
+                        self.error.get_or_insert(error);
+                        self.counters.transmit_invalid += 1;
+                    }
+                }
+            } else {
+                self.counters.transmitted += 1;
+            }
+            pool.put(packet.into_frame());
+        }
+        count
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn queue_len(&self) -> u32 {
+        u32::from(self.next.is_some())
+    }
+
+    fn transmit_pending(&self) -> u32 {
+        0
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn prepare_wait(&mut self) -> bool {
+        self.next.is_none()
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.counters
+    }
+
+    fn close(&mut self, _pool: &mut Pool) {
+        self.reader = None;
+        self.next = None;
+    }
+}
