@@ -7,5 +7,13 @@
 //! Paths below `/sys` and `/proc` start at an injectable root, so that a directory that imitates
 //! them serves as well as a machine.
 
+pub mod capability;
+pub mod clock;
+mod doorbell;
+pub mod namespace;
 pub mod netlink;
-pub mod wait;
+pub mod process;
+pub mod service;
+pub mod signals;
+
+pub use doorbell::Doorbell;

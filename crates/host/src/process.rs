@@ -1,0 +1,227 @@
+//! What processes and threads use, and where they run.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrusage, setrlimit};
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
+/// Processor time used, split by where it was spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In the program.
+    pub user: Duration,
+    /// In the kernel on its behalf.
+    pub system: Duration,
+}
+
+impl CpuTime {
+    /// Both together.
+    pub fn total(self) -> Duration {
+        self.user + self.system
+    }
+
+    /// What was used since `earlier`.
+    pub fn since(self, earlier: CpuTime) -> CpuTime {
+        CpuTime {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+fn usage(who: UsageWho) -> CpuTime {
+    let usage = getrusage(who).expect("getrusage of a valid target succeeds");
+    let span =
+        |t: nix::sys::time::TimeVal| Duration::new(t.tv_sec() as u64, t.tv_usec() as u32 * 1_000);
+    CpuTime { user: span(usage.user_time()), system: span(usage.system_time()) }
+}
+
+/// Used by all threads of this process.
+pub fn cpu_time() -> CpuTime {
+    usage(UsageWho::RUSAGE_SELF)
+}
+
+/// Used by children of this process that have ended and were waited for.
+pub fn cpu_time_of_children() -> CpuTime {
+    usage(UsageWho::RUSAGE_CHILDREN)
+}
+
+/// Used by the calling thread.
+pub fn cpu_time_of_this_thread() -> CpuTime {
+    usage(UsageWho::RUSAGE_THREAD)
+}
+
+/// Used by all threads, past and present, of process `pid`, to the nanosecond.
+///
+/// # Errors
+/// When there is no such process.
+pub fn cpu_time_of(pid: u32) -> io::Result<Duration> {
+    let clock: ClockId = clock_getcpuclockid(Pid::from_raw(pid as i32))?;
+    let time = clock_gettime(clock)?;
+    Ok(Duration::new(time.tv_sec() as u64, time.tv_nsec() as u32))
+}
+
+/// What one thread did since it started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadUse {
+    /// Thread identifier.
+    pub tid: u32,
+    /// Name, at most 15 bytes.
+    pub name: String,
+    /// Time on a processor.
+    pub cpu: Duration,
+    /// Times it went to sleep: as many as it was woken.
+    pub sleeps: u64,
+    /// Times another thread took its processor.
+    pub preemptions: u64,
+}
+
+/// The threads of process `pid`, by identifier. Threads that end meanwhile are left out.
+///
+/// # Errors
+/// When there is no such process.
+pub fn threads_of(pid: u32) -> io::Result<Vec<ThreadUse>> {
+    let mut threads = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let path = entry?.path();
+        let Some(tid) = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse().ok())
+        else {
+            continue;
+        };
+        let (Ok(name), Ok(status), Ok(schedule)) = (
+            fs::read_to_string(path.join("comm")),
+            fs::read_to_string(path.join("status")),
+            fs::read_to_string(path.join("schedstat")),
+        ) else {
+            continue;
+        };
+        let count = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key));
+            line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+        };
+        let nanos = schedule.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        threads.push(ThreadUse {
+            tid,
+            name: name.trim_end().to_owned(),
+            cpu: Duration::from_nanos(nanos),
+            sleeps: count("voluntary_ctxt_switches:"),
+            preemptions: count("nonvoluntary_ctxt_switches:"),
+        });
+    }
+    threads.sort_by_key(|thread| thread.tid);
+    Ok(threads)
+}
+
+/// Memory of process `pid` that is in RAM, in bytes.
+///
+/// # Errors
+/// When there is no such process.
+pub fn resident_memory(pid: u32) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line
+        .and_then(|line| line.trim().strip_suffix("kB"))
+        .and_then(|kib| kib.trim().parse().ok())
+        .ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "no VmRSS: not a live process")
+        })?;
+    Ok(kib * 1024)
+}
+
+/// When process `pid` started, in clock ticks since boot: with the identifier it names a process
+/// for good, while identifiers are used again. A process that has ended but was not waited for
+/// counts as ended.
+///
+/// # Errors
+/// When there is no such process.
+pub fn start_time(pid: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name is in parentheses and may contain any character.
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    if matches!(fields.next(), Some("Z" | "X")) {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended"));
+    }
+    let start = fields.nth(18).and_then(|field| field.parse().ok());
+    start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
+}
+
+/// Binds the calling thread to one CPU.
+///
+/// # Errors
+/// When the CPU is not there or not allowed to this process.
+pub fn pin_to(cpu: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+}
+
+/// The CPUs on which the calling thread may run, in order.
+///
+/// # Errors
+/// When the system has more CPUs than the set can name (1024).
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(0))?;
+    Ok((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
+}
+
+/// Names the calling thread; Linux keeps 15 bytes.
+pub fn name_thread(name: &str) {
+    let kept: Vec<u8> = name.bytes().filter(|&b| b != 0).take(15).collect();
+    if let Ok(name) = std::ffi::CString::new(kept) {
+        let _ = nix::sys::prctl::set_name(&name);
+    }
+}
+
+/// Lifts the limit on locked memory, which packet memory counts against.
+///
+/// # Errors
+/// Without the privilege (`CAP_SYS_RESOURCE`).
+pub fn lift_memory_lock_limit() -> io::Result<()> {
+    Ok(setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_shows_as_processor_time() {
+        let (before, pid) = (cpu_time(), std::process::id());
+        let clock = cpu_time_of(pid).unwrap();
+        let mut x = 1_u64;
+        while cpu_time().since(before).total() < Duration::from_millis(20) {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        assert!(cpu_time_of(pid).unwrap() - clock >= Duration::from_millis(15));
+    }
+
+    #[test]
+    fn this_process_has_a_start_threads_and_memory() {
+        let pid = std::process::id();
+        assert_eq!(start_time(pid).unwrap(), start_time(pid).unwrap());
+        assert!(start_time(u32::MAX / 2).is_err());
+        assert!(resident_memory(pid).unwrap() > 100 << 10);
+        let handle = std::thread::spawn(move || {
+            name_thread("a-name-longer-than-fifteen");
+            threads_of(pid).unwrap()
+        });
+        let threads = handle.join().unwrap();
+        assert!(threads.iter().any(|thread| thread.name == "a-name-longer-t"), "{threads:?}");
+    }
+
+    #[test]
+    fn pinning_leaves_one_cpu() {
+        std::thread::spawn(|| {
+            let cpu = *allowed_cpus().unwrap().last().unwrap();
+            pin_to(cpu).unwrap();
+            assert_eq!(allowed_cpus().unwrap(), [cpu]);
+            assert!(pin_to(1023).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}
