@@ -4,6 +4,7 @@
 //! nothing of IP, policies or power. The rings in [`mod@afxdp`] hold the crate's only `unsafe`
 //! beside the one call that makes an eventfd.
 
+pub mod afxdp;
 pub mod capture_file;
 pub mod memory;
 

@@ -1,0 +1,86 @@
+use std::fmt;
+
+/// Which table spreads an interface's packets over the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// The NIC's own indirection table: worker i owns receive queue i.
+    Rss,
+    /// A table in the XDP program: every worker has a socket on every queue.
+    Steer,
+}
+
+/// Where the XDP program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// In the driver, or in the generic hook where the driver has none.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the network stack's generic hook.
+    Generic,
+}
+
+/// Whether the NIC reads and writes the frames itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ZeroCopy {
+    /// Where the driver can.
+    #[default]
+    Auto,
+    /// Or not at all.
+    Yes,
+    /// Never: the kernel copies.
+    No,
+}
+
+/// How an interface is opened.
+#[derive(Clone, Debug)]
+pub struct InterfaceOptions {
+    /// Its name.
+    pub name: String,
+    /// Workers, 1 to 64; each gets a port.
+    pub workers: u32,
+    /// Which redirect table.
+    pub form: Form,
+    /// Where the XDP program runs.
+    pub mode: Mode,
+    /// Whether the NIC does the copying.
+    pub zero_copy: ZeroCopy,
+    /// Receive queues to serve; `None` for all that the interface has (in the form
+    /// [`Form::Rss`]: as many as there are workers).
+    pub queues: Option<u32>,
+    /// Places in each ring, a power of two.
+    pub ring_len: u32,
+}
+
+impl InterfaceOptions {
+    /// The usual options: everything automatic, rings of 2048 places.
+    pub fn new(name: &str, workers: u32, form: Form) -> InterfaceOptions {
+        InterfaceOptions {
+            name: name.to_owned(),
+            workers,
+            form,
+            mode: Mode::Auto,
+            zero_copy: ZeroCopy::Auto,
+            queues: None,
+            ring_len: 2048,
+        }
+    }
+}
+
+/// How an interface was opened in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpenMode {
+    /// The driver runs the XDP program, not the generic hook.
+    pub native: bool,
+    /// The NIC reads and writes the frames itself.
+    pub zero_copy: bool,
+}
+
+impl fmt::Display for OpenMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let native = if self.native { "native" } else { "generic" };
+        let copy = if self.zero_copy { "zero-copy" } else { "copy" };
+        write!(f, "{native}, {copy}")
+    }
+}
