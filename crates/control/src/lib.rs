@@ -6,8 +6,10 @@
 
 pub mod policies;
 mod policy;
+mod recording;
 pub mod redirect;
 mod router;
 
 pub use policy::{Plant, Policy, drive};
+pub use recording::{Decision, Divergence, Recording, replay};
 pub use router::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, RouterPolicy};

@@ -33,3 +33,123 @@ pub fn rebalance(current: &Table, active: u16) -> Table {
     }
     table
 }
+
+/// A set of workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Workers([u128; 2]);
+
+impl Workers {
+    fn insert(&mut self, worker: u8) {
+        self.0[usize::from(worker / 128)] |= 1 << (worker % 128);
+    }
+
+    /// Whether `worker` is one of them.
+    pub fn contains(&self, worker: u8) -> bool {
+        self.0[usize::from(worker / 128)] >> (worker % 128) & 1 == 1
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|half| half.count_ones() as usize).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; 2]
+    }
+
+    /// Them, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..=u8::MAX).filter(|worker| self.contains(*worker))
+    }
+}
+
+/// The workers that give entries away when `new` follows `old`: their queues are drained before
+/// the others start, so that no flow is reordered.
+pub fn losers(old: &Table, new: &Table) -> Workers {
+    let mut workers = Workers::default();
+    old.iter().zip(new).filter(|(old, new)| old != new).for_each(|(old, _)| workers.insert(*old));
+    workers
+}
+
+/// The workers that are given entries when `new` follows `old`.
+pub fn gainers(old: &Table, new: &Table) -> Workers {
+    losers(new, old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn loads(table: &Table) -> [usize; 256] {
+        let mut loads = [0; 256];
+        table.iter().for_each(|worker| loads[usize::from(*worker)] += 1);
+        loads
+    }
+
+    fn changed(old: &Table, new: &Table) -> usize {
+        old.iter().zip(new).filter(|(old, new)| old != new).count()
+    }
+
+    /// Every balanced table gives `extra` workers one entry more than the others; the most entries
+    /// stay when those are the workers that have more already.
+    fn fewest_changes(table: &Table, active: usize) -> usize {
+        let loads = loads(table);
+        let (floor, extra) = (ENTRIES / active, ENTRIES % active);
+        let kept: usize = loads[..active].iter().map(|load| (*load).min(floor)).sum();
+        let above = loads[..active].iter().filter(|load| **load > floor).count();
+        ENTRIES - kept - above.min(extra)
+    }
+
+    fn any_table(workers: u8) -> impl Strategy<Value = Table> {
+        prop::collection::vec(0..workers, ENTRIES)
+            .prop_map(|entries| entries.try_into().expect("as many entries"))
+    }
+
+    proptest! {
+        #[test]
+        fn balanced_minimal_and_stable(
+            table in (1..=200u8).prop_flat_map(any_table),
+            active in 1..=128u16,
+        ) {
+            let new = rebalance(&table, active);
+            let loads = loads(&new);
+            let (used, unused) = loads.split_at(usize::from(active));
+            let spread = used.iter().max().expect("some") - used.iter().min().expect("some");
+            prop_assert!(spread <= 1);
+            prop_assert!(unused.iter().all(|load| *load == 0));
+            prop_assert_eq!(changed(&table, &new), fewest_changes(&table, usize::from(active)));
+            prop_assert_eq!(rebalance(&new, active), new);
+        }
+
+        #[test]
+        fn who_loses_and_who_gains(old in any_table(200), new in any_table(200)) {
+            let (lost, gained) = (losers(&old, &new), gainers(&old, &new));
+            for worker in 0..=u8::MAX {
+                let has = |table: &Table, at: usize| table[at] == worker;
+                let loses = (0..ENTRIES).any(|at| has(&old, at) && !has(&new, at));
+                let gains = (0..ENTRIES).any(|at| has(&new, at) && !has(&old, at));
+                prop_assert_eq!((lost.contains(worker), gained.contains(worker)), (loses, gains));
+            }
+            prop_assert_eq!(lost.iter().count(), lost.len());
+        }
+    }
+
+    #[test]
+    fn one_more_worker_takes_its_share_and_no_more() {
+        let one = rebalance(&[0; ENTRIES], 1);
+        assert_eq!(one, [0; ENTRIES]);
+        let two = rebalance(&one, 2);
+        assert_eq!(changed(&one, &two), 64);
+        assert_eq!(losers(&one, &two).iter().collect::<Vec<_>>(), [0]);
+        assert_eq!(gainers(&one, &two).iter().collect::<Vec<_>>(), [1]);
+        assert!(losers(&two, &two).is_empty());
+    }
+
+    #[test]
+    fn more_workers_than_entries_and_none_at_all() {
+        assert_eq!(loads(&rebalance(&[0; ENTRIES], u16::MAX))[..ENTRIES], [1; ENTRIES]);
+        assert_eq!(rebalance(&[7; ENTRIES], 0), [0; ENTRIES]);
+    }
+}

@@ -38,14 +38,15 @@ pub(super) const HELP: &str =
 /// takes capacity away every `c_down` samples until the load no longer fits, gives it back, and so
 /// on for ever. Unless [`Settings::as_published`] is set,
 ///
-/// - a step down also needs the queue to have been low for a *hold*, [`Settings::hold_ms`];
-/// - a step down that is answered by a step up within [`Settings::hold_max_ms`] has *failed*, and
-///   the hold for trying it, or anything below it, again doubles, up to
-///   [`Settings::hold_max_ms`]; it is forgotten once the step has been survived and left behind.
+/// - a step down also needs the queue to have been low for [`Settings::hold_ms`];
+/// - a step down that is answered by a step up within [`Settings::hold_max_ms`] has *failed*: it,
+///   and any below it, is not tried again for a time that doubles with each failure, from twice
+///   `hold_ms` to `hold_max_ms`. The failure is forgotten when a step leads from there further
+///   down.
 ///
-/// Under constant load, failures are therefore at least the hold apart, and after
-/// `log2(hold_max / hold)` of them at least `hold_max`: with the defaults, seven failures and then
-/// at most one in five seconds. A step up is never delayed.
+/// Under constant load failures therefore become rarer until there is one in `hold_max_ms`: with
+/// the defaults eight in the first five seconds, and then one in five seconds, for a millisecond
+/// or less each. A step up is never delayed.
 #[derive(Clone, Debug)]
 pub struct PowerSave {
     limits: Limits,
@@ -68,8 +69,9 @@ pub struct PowerSave {
 struct Failure {
     /// The operating point that could not carry the load.
     rung: u32,
-    /// How long the queue must be low before going there or lower.
+    /// How long nothing leads there or lower.
     hold: Duration,
+    at: Time,
 }
 
 impl PowerSave {
@@ -112,7 +114,7 @@ impl PowerSave {
                 self.low_since = now;
             }
             self.low = self.low.saturating_add(1);
-            if self.low > self.settings.count_down && now.since(self.low_since) >= self.hold() {
+            if self.low > self.settings.count_down && now >= self.lowers_at() {
                 self.low = 0;
                 self.lower(now);
             }
@@ -136,7 +138,7 @@ impl PowerSave {
         if answers {
             let last = self.failure.map_or(self.settings.hold(), |failure| failure.hold);
             let hold = (last * 2).min(self.settings.hold_max());
-            self.failure = Some(Failure { rung: failed, hold });
+            self.failure = Some(Failure { rung: failed, hold, at: now });
         }
     }
 
@@ -153,14 +155,15 @@ impl PowerSave {
         self.failure = self.failure.filter(|failure| failure.rung < survived);
     }
 
-    /// How long the queue must have been low before the next step down.
-    fn hold(&self) -> Duration {
+    /// When the next step down is due if the queue stays low.
+    fn lowers_at(&self) -> Time {
         if self.settings.as_published {
-            return Duration::ZERO;
+            return self.low_since;
         }
+        let held = self.low_since + self.settings.hold();
         match self.failure {
-            Some(failure) if self.rung() <= failure.rung + 1 => failure.hold,
-            _ => self.settings.hold(),
+            Some(failure) if self.rung() <= failure.rung + 1 => held.max(failure.at + failure.hold),
+            _ => held,
         }
     }
 }
@@ -179,6 +182,9 @@ impl Policy for PowerSave {
     /// The next sample that silence would not bring; none at the lowest point, so that an idle
     /// router has no timer of ours.
     fn next_at(&self) -> Option<Time> {
-        (self.rung() > 0).then(|| self.sampled_at + self.settings.sample())
+        let sample = self.sampled_at + self.settings.sample();
+        let waits_only = self.low > self.settings.count_down;
+        let next = if waits_only { sample.max(self.lowers_at()) } else { sample };
+        (self.rung() > 0).then_some(next)
     }
 }

@@ -19,7 +19,7 @@ pub struct Settings {
     /// holds, longer than what one burst of a sender leaves behind.
     pub count_up: u32,
     /// `c_down`: capacity is taken away when more than this many samples in a row found the queue
-    /// below `queue_low`. Not published. The default is 64.
+    /// below `queue_low`. Not published. The default is 16.
     pub count_down: u32,
     /// Most packets a worker receives at once, 1 to 64. Not published; 64 is what the data plane
     /// is built for.
@@ -31,8 +31,8 @@ pub struct Settings {
     /// a sample stands for varies a thousandfold with the load, `count_down` alone would react to
     /// a pause of microseconds. Unused with `as_published`.
     pub hold_ms: u32,
-    /// Longest time the queue must stay low before a step that failed before is tried again, in
-    /// milliseconds. Unused with `as_published`.
+    /// Longest time before a step that failed is tried again, and the time within which a step up
+    /// means that the step down before it failed, in milliseconds. Unused with `as_published`.
     pub hold_max_ms: u32,
     /// The published algorithm and nothing else: no hold, so it oscillates whenever the load lies
     /// between two operating points.
@@ -45,10 +45,10 @@ impl Default for Settings {
             queue_high: 32,
             queue_low: 4,
             count_up: 4,
-            count_down: 64,
+            count_down: 16,
             batch: 64,
             sample_ms: 1,
-            hold_ms: 50,
+            hold_ms: 20,
             hold_max_ms: 5_000,
             as_published: false,
         }

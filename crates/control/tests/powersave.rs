@@ -1,0 +1,248 @@
+//! The adaptation algorithm: its pseudocode step by step, its invariants, and its behaviour in a
+//! closed loop with a small router.
+
+mod plant;
+
+use core::time::Duration;
+
+use ebb_control::policies::{PowerSave, Settings};
+use ebb_control::{Action, Idle, IdleDepth, Limits, Observation, Policy, drive};
+use ebb_units::Time;
+use plant::Router;
+use proptest::prelude::*;
+
+fn waiting(queue_len: u32) -> Observation {
+    Observation { queue_len, own_queue_len: queue_len, received: 64 }
+}
+
+/// Niccolini et al. 2012, section 6.1, with c_up = 2 and c_down = 3 on two cores with two
+/// frequencies: every branch, its counters, and what follows.
+#[test]
+fn the_pseudocode_step_by_step() {
+    let settings =
+        Settings { count_up: 2, count_down: 3, as_published: true, ..Settings::default() };
+    let mut policy = PowerSave::new(Limits { cores: 2, frequencies: 2 }, &settings);
+    let table: &[(u32, (u32, u32), (u16, u16), &str)] = &[
+        // qlen, (c_h, c_l), (cores, frequency) afterwards
+        (0, (0, 1), (1, 0), "below q_l counts even at the lowest point"),
+        (3, (0, 2), (1, 0), "3 < q_l"),
+        (4, (0, 0), (1, 0), "q_l itself is in the middle band, which resets"),
+        (33, (1, 0), (1, 0), "33 > q_h"),
+        (32, (0, 0), (1, 0), "q_h itself is in the middle band, which resets"),
+        (33, (1, 0), (1, 0), ""),
+        (99, (2, 0), (1, 0), "c_h = c_up is not yet above it"),
+        (33, (0, 0), (2, 0), "c_h > c_up: one more core, counter reset"),
+        (33, (1, 0), (2, 0), ""),
+        (0, (0, 1), (2, 0), "low resets high"),
+        (33, (1, 0), (2, 0), "high resets low"),
+        (33, (2, 0), (2, 0), ""),
+        (33, (0, 0), (2, 1), "all cores are on: next frequency"),
+        (33, (1, 0), (2, 1), ""),
+        (33, (2, 0), (2, 1), ""),
+        (33, (0, 0), (2, 1), "nothing left to add, the counter is reset all the same"),
+        (0, (0, 1), (2, 1), ""),
+        (0, (0, 2), (2, 1), ""),
+        (0, (0, 3), (2, 1), "c_l = c_down is not yet above it"),
+        (0, (0, 0), (2, 0), "c_l > c_down: lower frequency first"),
+        (0, (0, 1), (2, 0), ""),
+        (0, (0, 2), (2, 0), ""),
+        (16, (0, 0), (2, 0), "the middle band resets"),
+        (0, (0, 1), (2, 0), ""),
+        (0, (0, 2), (2, 0), ""),
+        (0, (0, 3), (2, 0), ""),
+        (0, (0, 0), (1, 0), "at the lowest frequency: one core fewer"),
+        (0, (0, 1), (1, 0), ""),
+        (0, (0, 2), (1, 0), ""),
+        (0, (0, 3), (1, 0), ""),
+        (0, (0, 0), (1, 0), "never less than one core at the lowest frequency"),
+    ];
+    for (step, (queue_len, counters, point, why)) in table.iter().enumerate() {
+        let action = policy.decide(Time::from_nanos(step as u64), &waiting(*queue_len));
+        assert_eq!(policy.counters(), *counters, "step {step}: {why}");
+        assert_eq!((action.point.cores, action.point.frequency), *point, "step {step}: {why}");
+        assert_eq!(action.point.depth, IdleDepth::Shallow);
+        let halts = *queue_len == 0;
+        assert_eq!(action.idle, if halts { Idle::Halt } else { Idle::Poll }, "step {step}");
+    }
+}
+
+#[test]
+fn a_core_halts_for_its_own_queue_while_the_longest_decides() {
+    let settings = Settings { count_up: 0, ..Settings::default() };
+    let mut policy = PowerSave::new(Limits { cores: 2, frequencies: 1 }, &settings);
+    let seen = Observation { queue_len: 100, own_queue_len: 0, received: 1 };
+    let action = policy.decide(Time::ZERO, &seen);
+    assert_eq!((action.idle, action.point.cores), (Idle::Halt, 2));
+}
+
+#[test]
+fn in_silence_it_comes_down_and_then_asks_for_nothing() {
+    let settings = Settings::default();
+    let mut router = Router::new(Limits { cores: 12, frequencies: 14 }, 14e6);
+    let mut policy = PowerSave::new(router.limits, &settings);
+    drive(&mut policy, &mut router, Time::from_secs_f64(0.5)).expect("infallible");
+    assert!(router.rung() > 10, "the load needs more than ten cores");
+    router.load = 0.0;
+    let steps = router.changes.len();
+    drive(&mut policy, &mut router, Time::from_secs_f64(60.0)).expect("infallible");
+    assert_eq!(router.rung(), 0);
+    assert_eq!(policy.next_at(), None);
+    let down = &router.changes[steps..];
+    let each =
+        Duration::from_millis(66).max(Duration::from_millis(u64::from(settings.hold_ms) + 1));
+    let backed_off = Duration::from_millis(2 * u64::from(settings.hold_max_ms));
+    let took = down.last().expect("came down").0 - Time::from_secs_f64(0.5);
+    assert!(took <= each * down.len() as u32 + backed_off, "{took:?}");
+    let samples = router.observations;
+    drive(&mut policy, &mut router, Time::from_secs_f64(120.0)).expect("infallible");
+    assert_eq!(router.observations, samples + 1, "an idle router takes no samples");
+}
+
+/// Five full batches per rung, plus what one queue takes to show.
+#[test]
+fn a_burst_is_answered_within_its_bound() {
+    for load in [1.5e6, 5e6, 11e6, 18e6] {
+        let mut router = Router::new(Limits { cores: 12, frequencies: 14 }, load);
+        let mut policy = PowerSave::new(router.limits, &Settings::default());
+        let needed = (0..=router.top()).find(|rung| router.capacity(*rung) > load).expect("fits");
+        drive(&mut policy, &mut router, Time::from_secs_f64(0.05)).expect("infallible");
+        let reached = router
+            .changes
+            .iter()
+            .find(|(_, point)| point.cores - 1 + point.frequency >= needed)
+            .expect("reached")
+            .0;
+        let per_rung = 5.0 * (64.0 / 1e6 + 1e-6);
+        let fill = 96.0 / (load - 1e6) + 64e-6;
+        let bound = f64::from(needed) * per_rung + fill;
+        assert!(reached.as_secs_f64() <= bound, "{load}: {reached}, bound {bound} s");
+    }
+}
+
+/// Changes of direction in `changes` from `since` on.
+fn reversals(router: &Router, since: Time) -> usize {
+    let rungs: Vec<u16> = router
+        .changes
+        .iter()
+        .filter(|(at, _)| *at >= since)
+        .map(|(_, point)| point.cores + point.frequency)
+        .collect();
+    rungs.windows(3).filter(|run| (run[0] < run[1]) != (run[1] < run[2])).count()
+}
+
+fn under_constant_load(limits: Limits, share: f64, burst: f64, settings: &Settings) -> Router {
+    let mut router = Router::new(limits, 0.0);
+    router.load = router.capacity(router.top()) * share;
+    router.burst = burst;
+    let mut policy = PowerSave::new(limits, settings);
+    drive(&mut policy, &mut router, Time::from_secs_f64(0.1)).expect("infallible");
+    router.lost = 0.0;
+    drive(&mut policy, &mut router, Time::from_secs_f64(4.0)).expect("infallible");
+    router
+}
+
+#[test]
+fn the_published_algorithm_does_oscillate() {
+    let limits = Limits { cores: 4, frequencies: 1 };
+    let published = Settings { as_published: true, ..Settings::default() };
+    let router = under_constant_load(limits, 0.6, 1.0, &published);
+    assert!(reversals(&router, Time::ZERO) > 100, "what the hold is for");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Under constant load, failed steps back off: few at first, then one per longest hold.
+    #[test]
+    fn no_flapping_and_no_loss_under_constant_load(
+        cores in 1..=12u16,
+        frequencies in 1..=14u16,
+        share in 0.0..0.93f64,
+        burst in prop_oneof![Just(1.0), Just(32.0)],
+    ) {
+        let settings = Settings { hold_ms: 25, hold_max_ms: 800, ..Settings::default() };
+        let limits = Limits { cores, frequencies };
+        let router = under_constant_load(limits, share, burst, &settings);
+        let doublings = 5;
+        let failures = doublings + 4_000 / 800;
+        prop_assert!(
+            reversals(&router, Time::ZERO) <= 2 * failures + 2,
+            "{} reversals: {:?}", reversals(&router, Time::ZERO), router.changes
+        );
+        prop_assert_eq!(router.lost, 0.0);
+    }
+}
+
+proptest! {
+    /// Whatever is seen whenever: within the limits, one rung at a time, counters reset on change,
+    /// never asking for a time that has passed.
+    #[test]
+    fn invariants(
+        cores in 1..=5u16,
+        frequencies in 1..=4u16,
+        as_published: bool,
+        count_up in 0..4u32,
+        count_down in 0..6u32,
+        hold_ms in 0..40u32,
+        steps in prop::collection::vec(
+            (prop_oneof![Just(0), Just(3), Just(4), Just(32), Just(33), 0..5000u32], 0..30_000_000u64),
+            1..600,
+        ),
+    ) {
+        let settings =
+            Settings { count_up, count_down, hold_ms, as_published, ..Settings::default() };
+        let limits = Limits { cores, frequencies };
+        let mut policy = PowerSave::new(limits, &settings);
+        let (mut now, mut before) = (Time::ZERO, 0);
+        let mut last = (1, 0);
+        for (queue_len, pause) in steps {
+            now += Duration::from_nanos(pause);
+            let Action { point, idle } = policy.decide(now, &waiting(queue_len));
+            prop_assert!((1..=cores).contains(&point.cores) && point.frequency < frequencies);
+            prop_assert!(point.frequency == 0 || point.cores == cores, "cores before frequency");
+            let rung = point.cores - 1 + point.frequency;
+            prop_assert!(rung.abs_diff(before) <= 1);
+            if (point.cores, point.frequency) != last {
+                prop_assert_eq!(policy.counters(), (0, 0));
+                prop_assert_eq!(rung > before, queue_len > settings.queue_high);
+            }
+            prop_assert_eq!(idle == Idle::Halt, queue_len == 0);
+            match policy.next_at() {
+                None => prop_assert_eq!(rung, 0),
+                Some(next) => prop_assert!(rung > 0 && next > now),
+            }
+            (before, last) = (rung, (point.cores, point.frequency));
+        }
+    }
+}
+
+#[test]
+fn zz_diag() {
+    for (c, f) in [(2, 1), (12, 14), (4, 3)] {
+        for share in [0.05, 0.3, 0.6, 0.9] {
+            for burst in [1.0, 64.0, 256.0] {
+                let limits = Limits { cores: c, frequencies: f };
+                let r = under_constant_load(limits, share, burst, &Settings::default());
+                let needed = (0..=r.top()).find(|x| r.capacity(*x) > r.load).unwrap();
+                let (mut at, mut rung, mut sum) = (1.0, 0.0, 0.0);
+                for (t, p) in &r.changes {
+                    let t = t.as_secs_f64();
+                    if t > at {
+                        sum += rung * (t - at);
+                        at = t;
+                    }
+                    rung = f64::from(p.cores - 1 + p.frequency);
+                }
+                sum += rung * (4.0 - at);
+                println!(
+                    "{c}x{f} {share} burst {burst}: needed {needed} mean {:.2} changes {} reversals {} lost {} obs {}",
+                    sum / 3.0,
+                    r.changes.len(),
+                    reversals(&r, Time::ZERO),
+                    r.lost,
+                    r.observations
+                );
+            }
+        }
+    }
+}
