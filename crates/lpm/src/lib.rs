@@ -1,7 +1,12 @@
 //! Longest-prefix match for both IP families, read on many cores while one writer changes it.
 
 mod address;
+mod generation;
+mod pages;
 mod store;
+mod v4;
+
+pub use v4::{Ipv4Lpm, Ipv4Writer};
 
 use std::sync::{Arc, RwLock};
 use store::Store;
@@ -103,6 +108,11 @@ macro_rules! family {
                 self.table.store.write().expect("no reader panics").remove(prefix, len)
             }
 
+            /// Memory that the writer holds beside the table, in bytes.
+            pub fn memory_bytes(&self) -> usize {
+                0
+            }
+
             /// The value of exactly this prefix.
             pub fn get(&self, prefix: $address, len: u8) -> Option<Value> {
                 self.table.store.read().expect("no writer panics").get(prefix, len)
@@ -128,5 +138,4 @@ macro_rules! family {
     };
 }
 
-family!(Ipv4Lpm, Ipv4Writer, u32);
 family!(Ipv6Lpm, Ipv6Writer, u128);

@@ -53,6 +53,11 @@ impl<A: Address> Store<A> {
         self.routes.iter().map(|(&(prefix, len), &value)| (prefix, len, value))
     }
 
+    /// An estimate: a full-grown ordered map is two thirds to three quarters full.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.len() * (size_of::<(A, u8)>() + size_of::<Value>()) * 3 / 2
+    }
+
     /// The longest stored prefix shorter than `len` that covers `prefix`, with its length.
     ///
     /// Looks at the predecessor in prefix order. A cover sorts at or before it and both lie between

@@ -1,0 +1,234 @@
+//! Longest-prefix match against DPDK's `rte_fib`: one process each, in turns, medians of the ratios.
+//!
+//! `cargo run --release -p ebb-lpm --example bench` prints a table and one JSON line. It needs route
+//! files of lines like `1.0.0.0/24 13335`; `--small` makes up a table instead and is what the test
+//! runs. Without DPDK's headers and libraries only our own rates are shown.
+
+mod dpdk;
+mod tables;
+
+use std::fs;
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use rand::seq::SliceRandom;
+use serde_json::{Value as Json, json};
+
+use dpdk::{Locality, Yardstick};
+use ebb_lpm::{Ipv4Lpm, Ipv4Writer, Ipv6Lpm, Ipv6Writer, Value};
+use tables::{Family, Inputs, Route};
+
+const BATCH_LEN: usize = 32;
+
+/// Compares longest-prefix match with DPDK's.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Directory with ipv4.txt.gz and ipv6.txt.gz.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/routes"))]
+    routes: PathBuf,
+    /// Turns that each side gets per locality.
+    #[arg(long, default_value_t = 11)]
+    rounds: usize,
+    /// Passes over a million addresses in one turn.
+    #[arg(long, default_value_t = 4)]
+    passes: usize,
+    /// A made-up table of a few thousand prefixes and one turn.
+    #[arg(long)]
+    small: bool,
+    /// Only our own rates.
+    #[arg(long)]
+    no_dpdk: bool,
+    /// Spread values over 24 bits, which takes IPv4 entries of 32 bits.
+    #[arg(long)]
+    wide: bool,
+    /// EAL arguments for DPDK; give `--huge-unlink -m 1024 ...` to let it have huge pages.
+    #[arg(long, default_value = "--no-huge -m 2048 --no-pci --in-memory -l 0 --no-telemetry")]
+    eal: String,
+}
+
+/// Our side of either family.
+trait Table {
+    fn lookup_batch(&self, addresses: &[Self::Address], values: &mut [Value]);
+    type Address: Copy;
+}
+
+impl Table for Ipv4Lpm {
+    type Address = u32;
+    fn lookup_batch(&self, addresses: &[u32], values: &mut [Value]) {
+        Ipv4Lpm::lookup_batch(self, addresses, values);
+    }
+}
+
+impl Table for Ipv6Lpm {
+    type Address = u128;
+    fn lookup_batch(&self, addresses: &[u128], values: &mut [Value]) {
+        Ipv6Lpm::lookup_batch(self, addresses, values);
+    }
+}
+
+/// Lookups per second over some passes.
+fn rate<T: Table>(table: &T, addresses: &[T::Address], passes: usize) -> f64 {
+    let mut values = [0; BATCH_LEN];
+    let mut sum = 0u64;
+    let start = Instant::now();
+    for _ in 0..passes {
+        for batch in addresses.chunks_exact(BATCH_LEN) {
+            table.lookup_batch(batch, &mut values);
+            sum += u64::from(values[0]);
+        }
+    }
+    black_box(sum);
+    (addresses.len() * passes) as f64 / start.elapsed().as_secs_f64()
+}
+
+fn checksum<T: Table>(table: &T, addresses: &[T::Address]) -> u64 {
+    let mut values = [0; BATCH_LEN];
+    let batches = addresses.chunks_exact(BATCH_LEN);
+    batches
+        .map(|batch| {
+            table.lookup_batch(batch, &mut values);
+            values.iter().map(|&value| u64::from(value)).sum::<u64>()
+        })
+        .sum()
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// Seconds this thread has run, from the kernel's scheduler.
+fn cpu_seconds() -> f64 {
+    let statistics = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = statistics.split(' ').next().and_then(|text| text.parse().ok());
+    nanos.map_or(f64::NAN, |nanos: f64| nanos * 1e-9)
+}
+
+macro_rules! writing {
+    ($name:ident, $writer:ty, $lpm:ty, $address:ty) => {
+        /// Loads the routes in order and at random, flaps some, and tells what it took.
+        fn $name(routes: &[Route<$address>]) -> Result<(std::sync::Arc<$lpm>, $writer, Json)> {
+            let load = |routes: &[Route<$address>]| -> Result<_> {
+                let start = cpu_seconds();
+                let (mut writer, table) = <$writer>::new();
+                for route in routes {
+                    writer.insert(route.prefix, route.len, route.value)?;
+                }
+                Ok((table, writer, cpu_seconds() - start))
+            };
+            let mut shuffled = routes.to_vec();
+            shuffled.shuffle(&mut tables::random());
+            let (_, _, random_s) = load(&shuffled)?;
+            let (table, mut writer, sorted_s) = load(routes)?;
+
+            let flapped = &shuffled[..shuffled.len().min(50_000)];
+            let start = cpu_seconds();
+            for route in flapped {
+                ensure!(writer.remove(route.prefix, route.len) == Some(route.value));
+                writer.insert(route.prefix, route.len, route.value)?;
+            }
+            let update_ns = (cpu_seconds() - start) / (2 * flapped.len()) as f64 * 1e9;
+            let report = json!({
+                "prefixes": writer.len(), "load_sorted_s": sorted_s, "load_random_s": random_s,
+                "update_ns": update_ns, "table_mb": table.memory_bytes() as f64 / 1e6,
+                "writer_mb": writer.memory_bytes() as f64 / 1e6,
+            });
+            Ok((table, writer, report))
+        }
+    };
+}
+
+writing!(write_ipv4, Ipv4Writer, Ipv4Lpm, u32);
+writing!(write_ipv6, Ipv6Writer, Ipv6Lpm, u128);
+
+/// Rates of one family in every locality, ours and theirs in turns.
+fn compare<F: Family, T: Table<Address = F>>(
+    table: &T,
+    inputs: &Inputs<F>,
+    yardstick: &mut Option<Yardstick>,
+    options: &Options,
+) -> Result<Vec<Json>> {
+    let mut rows = Vec::new();
+    for locality in Locality::ALL {
+        let addresses = inputs.addresses(locality);
+        let variants = dpdk::variants(F::NUMBER);
+        let mut ours = Vec::new();
+        let mut theirs = vec![Vec::new(); variants.len()];
+        let mut best_ratios = Vec::new();
+        rate(table, addresses, 1);
+        for _ in 0..options.rounds {
+            let our_rate = rate(table, addresses, options.passes);
+            ours.push(our_rate);
+            let Some(yardstick) = yardstick else { continue };
+            let mut best_rate = 0f64;
+            for (variant, rates) in variants.iter().zip(&mut theirs) {
+                let run = yardstick.run(F::NUMBER, variant, locality, options.passes)?;
+                let Some(run) = run else { continue };
+                let same = run.checksum == checksum(table, addresses);
+                ensure!(same, "DPDK finds other values in {locality:?} by {variant}");
+                rates.push(run.rate);
+                if !variant.contains("avx512") {
+                    best_rate = best_rate.max(run.rate);
+                }
+            }
+            best_ratios.push(our_rate / best_rate);
+        }
+        let ours = median(ours);
+        let theirs: serde_json::Map<_, _> = variants
+            .iter()
+            .zip(theirs)
+            .filter(|(_, rates)| !rates.is_empty())
+            .map(|(name, rates)| ((*name).to_owned(), json!(median(rates) / 1e6)))
+            .collect();
+        let ratio = (!best_ratios.is_empty()).then(|| median(best_ratios));
+        println!("IPv{} {:8} {:7.1} M/s", F::NUMBER, locality.name(), ours / 1e6);
+        for (name, rate) in &theirs {
+            println!("{:22}{:7.1} M/s {name}", "", rate.as_f64().unwrap_or(f64::NAN));
+        }
+        if let Some(ratio) = ratio {
+            println!("{:22}{ratio:7.2} times the best scalar one of each turn", "");
+        }
+        rows.push(json!({
+            "family": F::NUMBER, "locality": locality.name(), "ours_mps": ours / 1e6,
+            "rte_fib_mps": theirs, "ratio": ratio,
+        }));
+    }
+    Ok(rows)
+}
+
+fn run(options: &Options) -> Result<Json> {
+    let ipv4 = Inputs::<u32>::new(options)?;
+    let ipv6 = Inputs::<u128>::new(options)?;
+    let (table4, _writer4, mut written4) = write_ipv4(&ipv4.routes)?;
+    let (table6, _writer6, mut written6) = write_ipv6(&ipv6.routes)?;
+    written4["family"] = json!(4);
+    written6["family"] = json!(6);
+    println!("{written4}\n{written6}");
+
+    let mut yardstick = if options.no_dpdk {
+        None
+    } else {
+        Yardstick::start(&ipv4, &ipv6, &options.eal).context("starting DPDK's side")?
+    };
+    let mut lookups = compare(&*table4, &ipv4, &mut yardstick, options)?;
+    lookups.extend(compare(&*table6, &ipv6, &mut yardstick, options)?);
+    Ok(json!({
+        "benchmark": "lpm", "batch": BATCH_LEN, "rounds": options.rounds, "eal": options.eal,
+        "tables": [written4, written6], "lookups": lookups,
+    }))
+}
+
+fn main() -> Result<()> {
+    println!("{}", run(&Options::parse())?);
+    Ok(())
+}
+
+#[test]
+fn runs_in_small() {
+    let options = Options::parse_from(["bench", "--small", "--rounds", "1", "--passes", "1"]);
+    let report = run(&options).expect("a made-up table loads and compares");
+    assert_eq!(report["lookups"].as_array().map(Vec::len), Some(6));
+}

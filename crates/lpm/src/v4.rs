@@ -1,0 +1,156 @@
+//! IPv4: one load for almost every address (DIR-24-8: Gupta, Lin and McKeown, "Routing lookups in
+//! hardware at memory access speeds", INFOCOM 1998).
+//!
+//! The first 24 bits index a table of entries. An entry is the value, or names a group of 256 values
+//! indexed by the last 8 bits, for the few /24s that have longer prefixes inside. Two deviations:
+//!
+//! * Entries have 16 bits as long as values and groups number less than 32,768, which halves the
+//!   memory that the cache has to hold; the first that does not fit switches the table to 32 bits.
+//! * The default route is not spread over the table but kept beside it: an entry of 0 leads there. A
+//!   change of the default route costs two stores instead of 16 million.
+
+mod writer;
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
+
+use crate::Value;
+use crate::generation::Generation;
+use crate::pages::Pages;
+
+pub use writer::Ipv4Writer;
+
+const FIRST_LEN: usize = 1 << 24;
+const GROUP_LEN: usize = 256;
+const GROUPS_MAX: usize = 1 << 20;
+
+/// Addresses looked up between two looks at the generation.
+const CHUNK_LEN: usize = 64;
+
+/// The IPv4 table that readers share.
+///
+/// [`lookup`](Self::lookup) and [`lookup_batch`](Self::lookup_batch) may run on any number of threads
+/// while the [`Ipv4Writer`] changes the table. They take no lock and write nothing shared. For every
+/// address they return the value from before or from after a concurrent change of one prefix.
+#[derive(Debug)]
+pub struct Ipv4Lpm {
+    generation: Generation,
+    default: AtomicU32,
+    narrow: Pages<AtomicU16, FIRST_LEN>,
+    wide: OnceLock<Pages<AtomicU32, FIRST_LEN>>,
+    groups: Pages<AtomicU32, { GROUPS_MAX * GROUP_LEN }>,
+    groups_used: AtomicUsize,
+}
+
+/// An entry of the first table: 0, a value, or the top bit and the number of a group.
+trait Entry {
+    const GROUP: u32;
+    fn load(&self) -> u32;
+    fn store(&self, entry: u32);
+}
+
+impl Entry for AtomicU16 {
+    const GROUP: u32 = 1 << 15;
+
+    #[inline(always)]
+    fn load(&self) -> u32 {
+        u32::from(AtomicU16::load(self, Acquire))
+    }
+
+    fn store(&self, entry: u32) {
+        AtomicU16::store(self, entry as u16, Release);
+    }
+}
+
+impl Entry for AtomicU32 {
+    const GROUP: u32 = 1 << 31;
+
+    #[inline(always)]
+    fn load(&self) -> u32 {
+        AtomicU32::load(self, Acquire)
+    }
+
+    fn store(&self, entry: u32) {
+        AtomicU32::store(self, entry, Release);
+    }
+}
+
+impl Ipv4Lpm {
+    fn new() -> Self {
+        Self {
+            generation: Generation::default(),
+            default: AtomicU32::new(0),
+            narrow: Pages::dense(),
+            wide: OnceLock::new(),
+            groups: Pages::sparse(),
+            groups_used: AtomicUsize::new(0),
+        }
+    }
+
+    /// The value of the longest prefix that covers `address` (host byte order); 0 if none does.
+    #[inline]
+    pub fn lookup(&self, address: u32) -> Value {
+        let mut value = [0];
+        self.lookup_batch(&[address], &mut value);
+        value[0]
+    }
+
+    /// Looks up every address (host byte order), faster than one by one.
+    ///
+    /// # Panics
+    /// If `values` is shorter than `addresses`. Values beyond are left alone.
+    #[inline]
+    pub fn lookup_batch(&self, addresses: &[u32], values: &mut [Value]) {
+        let values = &mut values[..addresses.len()];
+        for (addresses, values) in addresses.chunks(CHUNK_LEN).zip(values.chunks_mut(CHUNK_LEN)) {
+            loop {
+                let begun = self.generation.begin();
+                match self.wide.get() {
+                    None => self.read(&self.narrow, addresses, values),
+                    Some(wide) => self.read(wide, addresses, values),
+                }
+                if self.generation.unchanged(begun) {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn read<E: Entry>(&self, first: &[E; FIRST_LEN], addresses: &[u32], values: &mut [Value]) {
+        for (value, &address) in values.iter_mut().zip(addresses) {
+            *value = first[(address >> 8) as usize].load();
+        }
+        let mut seen = 0;
+        for value in values.iter() {
+            seen |= value;
+        }
+        if seen & E::GROUP != 0 {
+            self.read_groups(E::GROUP, addresses, values);
+        }
+        let default = self.default.load(Relaxed);
+        for value in values.iter_mut() {
+            *value = if *value == 0 { default } else { *value };
+        }
+    }
+
+    #[inline(never)]
+    fn read_groups(&self, flag: u32, addresses: &[u32], values: &mut [Value]) {
+        for (value, &address) in values.iter_mut().zip(addresses) {
+            if *value & flag != 0 {
+                let group = (*value & !flag) as usize & (GROUPS_MAX - 1);
+                *value = self.groups[group * GROUP_LEN + (address & 255) as usize].load(Relaxed);
+            }
+        }
+    }
+
+    /// Memory that the table holds, in bytes; the writer's own is
+    /// [`Ipv4Writer::memory_bytes`].
+    pub fn memory_bytes(&self) -> usize {
+        let wide = self.wide.get().map_or(0, |wide| size_of_val(&**wide));
+        size_of_val(&*self.narrow)
+            + wide
+            + self.groups_used.load(Relaxed) * GROUP_LEN * size_of::<AtomicU32>()
+    }
+}
