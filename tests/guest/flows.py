@@ -1,0 +1,125 @@
+"""UDP flows with sequence numbers over packet sockets, and the hash that spreads them."""
+
+import ipaddress
+import select
+import socket
+import struct
+import time
+
+MAGIC = b"ebbguest"
+PORT = 4321
+PACKET_OUTGOING = 4
+
+
+def frame(flow, sequence, destination_mac, source, destination):
+    """An Ethernet frame of `flow` (RFC 791, RFC 768; a UDP checksum of 0 says there is none)."""
+    payload = MAGIC + struct.pack("!II", flow, sequence)
+    udp = struct.pack("!HHHH", source_port(flow), PORT, 8 + len(payload), 0) + payload
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, 17, 0)
+    header += ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
+    total = sum(struct.unpack("!10H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    header = header[:10] + struct.pack("!H", total ^ 0xFFFF) + header[12:]
+    macs = bytes.fromhex(destination_mac.replace(":", "")) + bytes.fromhex("020000000002")
+    return macs + b"\x08\x00" + header + udp
+
+
+def source_port(flow):
+    """The UDP source port that tells flows apart."""
+    return 10000 + flow
+
+
+def toeplitz(key, data):
+    """The Toeplitz hash, 32 bits (Microsoft RSS; Virtio 1.2 section 5.1.6.4.4)."""
+    bits = int.from_bytes(key, "big")
+    length = 8 * len(key)
+    result = 0
+    for position in range(8 * len(data)):
+        if data[position // 8] & (0x80 >> position % 8):
+            result ^= (bits >> (length - 32 - position)) & 0xFFFFFFFF
+    return result
+
+
+def flow_hash(key, flow, source, destination):
+    """The hash of a flow's addresses and ports, as the network card computes it."""
+    data = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
+    return toeplitz(key, data + struct.pack("!HH", source_port(flow), PORT))
+
+
+class Exchange:
+    """Sends flows into one interface and watches what leaves by another."""
+
+    def __init__(self, sender, receiver, destination_mac, source, destination):
+        self.sender = packet_socket(sender)
+        self.receiver = packet_socket(receiver)
+        self.addresses = (destination_mac, source, destination)
+        self.sent = {}
+        self.seen = {}
+        self.received = self.reordered = self.repeated = 0
+
+    def run(self, flows, seconds, rate_pps, during=None):
+        """Sends `flows` in turn at `rate_pps` for `seconds`.
+
+        `during(elapsed)` is called between packets, at most every 10 ms.
+        """
+        start = time.monotonic()
+        count = 0
+        noted = -1.0
+        while (elapsed := time.monotonic() - start) < seconds:
+            while count < elapsed * rate_pps:
+                self.send(count % flows)
+                count += 1
+            self.take(0.001)
+            if during is not None and elapsed - noted >= 0.01:
+                noted = elapsed
+                during(elapsed)
+
+    def send(self, flow):
+        """Sends the next packet of a flow."""
+        sequence = self.sent.get(flow, 0)
+        self.sender.send(frame(flow, sequence, *self.addresses))
+        self.sent[flow] = sequence + 1
+
+    def take(self, seconds):
+        """Counts what arrives; waits at most `seconds` for the first packet."""
+        while select.select([self.receiver], [], [], seconds)[0]:
+            seconds = 0
+            data, address = self.receiver.recvfrom(2048)
+            if address[2] == PACKET_OUTGOING or data[42:50] != MAGIC:
+                continue
+            flow, sequence = struct.unpack("!II", data[50:58])
+            seen = self.seen.setdefault(flow, [set(), -1])
+            self.repeated += sequence in seen[0]
+            self.reordered += sequence < seen[1]
+            seen[0].add(sequence)
+            seen[1] = max(seen[1], sequence)
+            self.received += 1
+
+    def settle(self, seconds=3.0):
+        """Waits until everything sent has arrived, or nothing has for half a second."""
+        end = time.monotonic() + seconds
+        last, since = self.received, time.monotonic()
+        while self.lost() > 0 and time.monotonic() < end:
+            self.take(0.05)
+            if self.received != last:
+                last, since = self.received, time.monotonic()
+            elif time.monotonic() - since > 0.5:
+                break
+
+    def lost(self):
+        """Packets sent and not seen."""
+        return sum(self.sent.values()) - sum(len(seen[0]) for seen in self.seen.values())
+
+    def close(self):
+        """Gives the sockets back."""
+        self.sender.close()
+        self.receiver.close()
+
+
+def packet_socket(interface):
+    """A packet socket bound to an interface, with room for bursts."""
+    opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    opened.bind((interface, 0))
+    return opened

@@ -1,0 +1,187 @@
+"""What the guest boots: Debian's cloud kernel and an initial RAM disk made of this machine's programs."""
+
+import glob
+import gzip
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+
+MODULES = ("virtio_pci", "virtio_net")
+PROGRAMS = ("busybox", "ethtool", "ip")
+META_PACKAGES = ("linux-image-cloud-amd64", "linux-image-amd64")
+
+
+class Unavailable(Exception):
+    """Something this machine does not have and cannot get; the test is skipped."""
+
+
+def program(name):
+    """The path of a program, also one that only an administrator's search path has."""
+    path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin")
+    if path is None:
+        raise Unavailable(f"{name} is not installed")
+    return path
+
+
+def kernel():
+    """The folder of an unpacked kernel (`vmlinuz`, `modules/*.ko`), fetched at the first use."""
+    cache = os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ebb", "guest-kernel"
+    )
+    have = sorted(glob.glob(os.path.join(cache, "*", "vmlinuz")), key=os.path.getmtime)
+    if have:
+        return os.path.dirname(have[-1])
+    os.makedirs(cache, exist_ok=True)
+    package = kernel_package()
+    work = os.path.join(cache, f".{os.getpid()}")
+    os.makedirs(work)
+    try:
+        fetched = subprocess.run(
+            [program("apt-get"), "download", "-q", package],
+            cwd=work, capture_output=True, text=True, timeout=120,
+        )
+        packages = glob.glob(os.path.join(work, "*.deb"))
+        if fetched.returncode != 0 or not packages:
+            raise Unavailable(f"cannot download {package}: {fetched.stderr.strip()[-200:]}")
+        unpack(packages[0], work)
+        os.remove(packages[0])
+        folder = os.path.join(cache, package)
+        os.rename(work, folder)
+        return folder
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unavailable(f"cannot unpack {package}: {error}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def kernel_package():
+    """The kernel package that Debian's current meta package stands for."""
+    for meta in META_PACKAGES:
+        depends = subprocess.run(
+            [program("apt-cache"), "depends", "--important", meta], capture_output=True, text=True
+        ).stdout
+        found = re.search(r"Depends: (linux-image-\d\S+)", depends)
+        if found:
+            return found.group(1)
+    raise Unavailable("the package index knows no Debian kernel (apt-get update?)")
+
+
+def unpack(package, folder):
+    """Takes the kernel and the modules the guest needs out of a package."""
+    os.makedirs(os.path.join(folder, "modules"))
+    stream = subprocess.Popen(
+        [program("dpkg-deb"), "--fsys-tarfile", package], stdout=subprocess.PIPE
+    )
+    modules = {}
+    with tarfile.open(fileobj=stream.stdout, mode="r|") as archive:
+        for member in archive:
+            name = os.path.basename(member.name)
+            if member.isfile() and name.startswith("vmlinuz-"):
+                write(os.path.join(folder, "vmlinuz"), archive.extractfile(member).read())
+            elif member.isfile() and re.search(r"/(drivers/(virtio|net)|net/core)/.*\.ko", member.name):
+                modules[module_name(name)] = (name, archive.extractfile(member).read())
+    if stream.wait() != 0:
+        raise OSError("dpkg-deb failed")
+    for position, (name, text) in enumerate(in_load_order(modules)):
+        write(os.path.join(folder, "modules", f"{position:02}-{name}.ko"), text)
+
+
+def module_name(file_name):
+    """A module's name as the kernel spells it."""
+    return file_name.split(".ko")[0].replace("-", "_")
+
+
+def in_load_order(modules):
+    """The wanted modules and what they depend on, dependencies first; built-in ones are absent."""
+    done = {}
+
+    def visit(name):
+        if name in done or name not in modules:
+            return
+        text = plain(*modules[name])
+        found = re.search(rb"\0depends=([^\0]*)\0", text)
+        for other in found.group(1).decode().split(",") if found else ():
+            visit(other.replace("-", "_"))
+        done[name] = text
+
+    for name in MODULES:
+        visit(name)
+    return list(done.items())
+
+
+def plain(name, text):
+    """A module without its compression."""
+    if name.endswith(".xz"):
+        return lzma.decompress(text)
+    if name.endswith(".gz"):
+        return gzip.decompress(text)
+    if name.endswith(".zst"):
+        return subprocess.run([program("zstd"), "-dc"], input=text, stdout=subprocess.PIPE, check=True).stdout
+    return text
+
+
+def write(path, text):
+    """A new file."""
+    with open(path, "wb") as file:
+        file.write(text)
+
+
+def initial_ram_disk(kernel_folder, init, binaries):
+    """A cpio archive (newc) of `init`, the kernel's modules, this machine's programs and `binaries`.
+
+    `binaries` maps names in the guest's /bin to paths here; their shared libraries come along.
+    """
+    programs = {name: program(name) for name in PROGRAMS}
+    files = {"init": init.encode()}
+    for path in sorted(glob.glob(os.path.join(kernel_folder, "modules", "*.ko"))):
+        files["modules/" + os.path.basename(path)] = read(path)
+    for name, path in programs.items() | binaries.items():
+        files["bin/" + name] = stripped(path) if name in binaries else read(path)
+        for library in libraries(path):
+            files[library.lstrip("/")] = read(library)
+    folders = {"dev", "proc", "sys", "tmp", "run", "etc", "var"}
+    for name in files:
+        while "/" in name:
+            name = os.path.dirname(name)
+            folders.add(name)
+    entries = [(name, 0o040755, b"") for name in sorted(folders)]
+    entries += [(name, 0o100755, text) for name, text in sorted(files.items())]
+    return cpio(entries + [("TRAILER!!!", 0, b"")])
+
+
+def read(path):
+    """A file's bytes."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def stripped(path):
+    """A binary without its debugging information, which the guest's memory has no room for."""
+    try:
+        return subprocess.run(
+            [program("objcopy"), "--strip-debug", path, "/dev/stdout"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
+        ).stdout
+    except (Unavailable, subprocess.CalledProcessError):
+        return read(path)
+
+
+def libraries(path):
+    """The shared libraries, loader included, that a program is started with; none if it is static."""
+    listed = subprocess.run([program("ldd"), path], capture_output=True, text=True)
+    return re.findall(r"(?:=> )?(/\S+) \(0x", listed.stdout)
+
+
+def cpio(entries):
+    """An archive in the `newc` format (Linux Documentation/driver-api/early-userspace/buffer-format)."""
+    out = bytearray()
+    for inode, (name, mode, text) in enumerate(entries, 1):
+        encoded = name.encode() + b"\0"
+        fields = (inode, mode, 0, 0, 1, 0, len(text), 0, 0, 0, 0, len(encoded), 0)
+        out += b"070701" + b"".join(b"%08X" % field for field in fields) + encoded
+        out += bytes(-len(out) % 4) + text
+        out += bytes(-len(out) % 4)
+    return bytes(out)
