@@ -19,6 +19,7 @@ mod statics;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use ebb_control::policies::Settings;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +39,7 @@ pub struct Config {
     /// `[router]`
     pub router: Router,
     /// `[powersave]`
-    pub powersave: Powersave,
+    pub powersave: Settings,
     /// `[governor]`
     pub governor: Governor,
     /// `[[port]]`, in the file's order: the position is the port's number. At least one.
@@ -63,7 +64,7 @@ pub struct Router {
     /// The CPU of each worker; empty: the online CPUs in order. As long as `workers` if both are
     /// given.
     pub cpus: Vec<u16>,
-    /// The policy, one of [`MODES`].
+    /// The policy, one of [`ebb_control::policies::NAMES`].
     pub mode: String,
     /// How packets are spread over workers.
     pub redirect: Redirect,
@@ -74,9 +75,6 @@ pub struct Router {
     /// relative to the configuration file.
     pub routes_file: Option<PathBuf>,
 }
-
-/// Names of the policies that `mode` chooses from.
-pub const MODES: &[&str] = &["poll", "napi", "powersave"];
 
 /// `redirect`: the form of the redirect table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,21 +87,6 @@ pub enum Redirect {
     Rss,
     /// A table in the XDP program in front of several sockets on one queue.
     Steer,
-}
-
-/// `[powersave]`: thresholds of the policy (Niccolini et al. 2012, section 6.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Powersave {
-    /// Packets waiting above which a batch counts as loaded (`q_h`).
-    pub queue_high: u32,
-    /// Packets waiting below which a batch counts as idle (`q_l`); less than `queue_high`.
-    pub queue_low: u32,
-    /// Consecutive loaded batches before capacity is added (`c_up`).
-    pub count_up: u32,
-    /// Consecutive idle batches before capacity is taken away (`c_down`).
-    pub count_down: u32,
-    /// Packets a worker takes at once, 1 to 64 (`batch_len`).
-    pub batch: u16,
 }
 
 /// `[governor]`: which knobs of the machine may be turned.

@@ -50,7 +50,7 @@ speed = 3
 
 [powersave]
 queue_high = 4
-queue_low = 4
+queue_low = 5
 
 [[port]]
 name = "an interface"

@@ -9,13 +9,7 @@ use toml::Spanned;
 
 use super::parse::Spans;
 use super::read::Section;
-use super::{Config, Limits, Powersave};
-
-impl Default for Powersave {
-    fn default() -> Powersave {
-        Powersave { queue_high: 32, queue_low: 4, count_up: 10, count_down: 1000, batch: 64 }
-    }
-}
+use super::{Config, Limits};
 
 impl Default for Limits {
     fn default() -> Limits {

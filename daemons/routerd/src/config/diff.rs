@@ -1,6 +1,8 @@
 use std::fmt;
 
-use super::{Config, Limits, Metrics, Port, Powersave};
+use ebb_control::policies::Settings;
+
+use super::{Config, Limits, Metrics, Port};
 
 /// One step of a reload.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,7 +10,7 @@ pub enum Change {
     /// The policy is exchanged.
     Mode(String),
     /// The policy's thresholds are exchanged.
-    Powersave(Powersave),
+    Powersave(Settings),
     /// Rates and bounds are exchanged.
     Limits(Limits),
     /// Frequencies or idle states are governed from now on, or no more.

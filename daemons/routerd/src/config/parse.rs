@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use ebb_control::policies::{NAMES, Settings, SettingsError};
 use ebb_graph::{FRAME_LEN, HEADROOM};
 use ipnet::IpNet;
 use toml::Spanned;
@@ -11,8 +12,7 @@ use toml::de::DeValue;
 
 use super::read::{Reader, Section};
 use super::{
-    Config, ConfigError, Governor, Limits, MODES, Metrics, Port, Powersave, Router, StatusSocket,
-    Vlan, check,
+    Config, ConfigError, Governor, Limits, Metrics, Port, Router, StatusSocket, Vlan, check,
 };
 
 /// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
@@ -87,9 +87,9 @@ fn router(mut section: Section<'_, '_>) -> Router {
     check::cpus(&section, workers.as_ref(), cpus.as_ref());
     let mode = section.value::<String>("mode", "one of the policies' names, in quotes");
     if let Some(mode) = &mode {
-        if !MODES.contains(&mode.get_ref().as_str()) {
+        if !NAMES.iter().any(|(name, _)| name == mode.get_ref()) {
             let message = format!("there is no policy {:?}", mode.get_ref());
-            let remedy = format!("one of {}", MODES.join(", "));
+            let remedy = format!("one of {}", NAMES.map(|(name, _)| name).join(", "));
             section.report("mode", mode.span(), &message, &remedy);
         }
     }
@@ -109,29 +109,35 @@ fn router(mut section: Section<'_, '_>) -> Router {
     }
 }
 
-fn powersave(mut section: Section<'_, '_>) -> Powersave {
-    let default = Powersave::default();
+fn powersave(mut section: Section<'_, '_>) -> Settings {
+    let default = Settings::default();
     let high = section.number::<u32>("queue_high", 1..=1 << 20);
-    let low = section.number::<u32>("queue_low", 0..=1 << 20);
-    let up = section.number::<u32>("count_up", 0..=1 << 24);
-    let down = section.number::<u32>("count_down", 0..=1 << 24);
-    let batch = section.number::<u16>("batch", 1..=64);
-    let at = low.as_ref().or(high.as_ref()).map(Spanned::span);
-    let powersave = Powersave {
+    let low = section.number::<u32>("queue_low", 1..=1 << 20);
+    let hold = section.number::<u32>("hold_ms", 0..=600_000);
+    let hold_max = section.number::<u32>("hold_max_ms", 0..=600_000);
+    let queue_at = low.as_ref().or(high.as_ref()).map(Spanned::span);
+    let hold_at = hold.as_ref().or(hold_max.as_ref()).map(Spanned::span);
+    let settings = Settings {
         queue_high: or(high, default.queue_high),
         queue_low: or(low, default.queue_low),
-        count_up: or(up, default.count_up),
-        count_down: or(down, default.count_down),
-        batch: or(batch, default.batch),
+        count_up: or(section.number("count_up", 0..=1 << 24), default.count_up),
+        count_down: or(section.number("count_down", 0..=1 << 24), default.count_down),
+        batch: or(section.number("batch", 1..=64), default.batch),
+        sample_ms: or(section.number("sample_ms", 1..=10_000), default.sample_ms),
+        hold_ms: or(hold, default.hold_ms),
+        hold_max_ms: or(hold_max, default.hold_max_ms),
+        as_published: or(section.value("as_published", "true or false"), default.as_published),
     };
-    if let Some(span) = at.filter(|_| powersave.queue_low >= powersave.queue_high) {
-        let message =
-            format!("{} is not below queue_high = {}", powersave.queue_low, powersave.queue_high);
-        let remedy = "the distance between the two keeps the number of cores from flapping";
-        section.report("queue_low", span, &message, remedy);
+    if let Err(problem) = settings.check() {
+        let (key, span) = match problem {
+            SettingsError::Hold { .. } => ("hold_ms", hold_at),
+            _ => ("queue_low", queue_at),
+        };
+        let span = span.unwrap_or(section.span.clone());
+        section.report(key, span, &problem.to_string(), "leave both out for the defaults");
     }
     section.finish();
-    powersave
+    settings
 }
 
 fn governor(mut section: Section<'_, '_>) -> Governor {
