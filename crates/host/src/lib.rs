@@ -15,5 +15,6 @@ pub mod netlink;
 pub mod process;
 pub mod service;
 pub mod signals;
+pub mod wait;
 
 pub use doorbell::Doorbell;
