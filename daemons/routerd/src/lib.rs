@@ -1,3 +1,14 @@
 //! The power-proportional router.
+//!
+//! Room: wires the libraries into a running router: workers on their cores ([`worker`]), the
+//! governor that changes capacity ([`governor`], [`handover`]), the tables that follow the kernel,
+//! configuration and status. It knows every library and nothing of the command line.
 
 pub mod config;
+pub mod counters;
+pub mod energy;
+pub mod governor;
+pub mod handover;
+pub mod router;
+pub mod shared;
+pub mod worker;

@@ -33,7 +33,12 @@ fn a_thousand_table_changes_reorder_and_lose_nothing() {
     hosts.settle();
     let result = hosts.result();
     assert!(result.sent > 10_000, "only {} packets were sent", result.sent);
-    assert_eq!((result.lost, result.reordered), (0, 0), "of {} packets in {FLOWS} flows", result.sent);
+    assert_eq!(
+        (result.lost, result.reordered),
+        (0, 0),
+        "of {} packets in {FLOWS} flows",
+        result.sent
+    );
     assert!(router.entries_moved() >= changes as u64 * 32, "the table hardly moved");
     router.stop_and_check();
 }

@@ -1,0 +1,60 @@
+//! What one worker counts: written by that worker alone, read by anyone at any time.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use ebb_graph::DropReason;
+
+/// A counter with a single writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds without a locked instruction; only the owning worker calls this.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    /// Present value.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// One worker's counters, on cache lines of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct WorkerCounters {
+    /// Packets received.
+    pub received: Counter,
+    /// Received packets that left through a port.
+    pub forwarded: Counter,
+    /// Received packets handed to the kernel.
+    pub to_kernel: Counter,
+    /// Messages the router made itself and sent.
+    pub originated: Counter,
+    /// Messages the router made itself and could not send.
+    pub originated_dropped: Counter,
+    /// Received packets dropped, by [`DropReason`] as index.
+    pub dropped: [Counter; DropReason::COUNT],
+    /// Times the worker woke from sleep.
+    pub wakeups: Counter,
+    /// Receive rounds that brought at least one packet.
+    pub batches: Counter,
+    /// Nanoseconds asleep, completed sleeps only.
+    pub asleep_nanos: Counter,
+    /// Start of the sleep in progress in nanoseconds of the monotonic clock, 0 while awake.
+    pub asleep_since: AtomicU64,
+    /// Packets waiting in the worker's receive queues when it last looked.
+    pub queue_len: AtomicU32,
+}
+
+impl WorkerCounters {
+    /// Nanoseconds asleep up to `now_nanos`, the sleep in progress included.
+    pub fn asleep_until(&self, now_nanos: u64) -> u64 {
+        let since = self.asleep_since.load(Relaxed);
+        let current = if since == 0 { 0 } else { now_nanos.saturating_sub(since) };
+        self.asleep_nanos.get() + current
+    }
+}

@@ -1,0 +1,191 @@
+//! Carries out what the policy wants: redirect tables, frequency, idle depth.
+//!
+//! A thread of its own, asleep on a doorbell between changes, so that no worker ever waits for an
+//! actuator. Capacity is raised before traffic moves onto it and lowered after traffic left it.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+
+use ebb_control::redirect::{ENTRIES, Table, rebalance};
+use ebb_control::{IdleDepth, OperatingPoint};
+use ebb_host::wait::WaitSet;
+use ebb_ports::RedirectTable;
+use tracing::{debug, warn};
+
+use crate::energy::EnergyAccount;
+use crate::handover::hand_over;
+use crate::shared::Shared;
+
+/// The machine's knobs, as far as it has any. Failures are counted and reported, never fatal: the
+/// router forwards with whatever it can set.
+pub trait Knobs: Send {
+    /// Sets the frequency with this index (ascending) on the workers' cores.
+    ///
+    /// # Errors
+    /// What the knob answered.
+    fn set_frequency(&mut self, index: u16) -> Result<(), String>;
+
+    /// Sets how deep the core of one worker may sleep.
+    ///
+    /// # Errors
+    /// What the knob answered.
+    fn set_depth(&mut self, worker: usize, depth: IdleDepth) -> Result<(), String>;
+
+    /// Puts everything back as it was found.
+    fn restore(&mut self);
+}
+
+/// A machine without knobs.
+pub struct NoKnobs;
+
+impl Knobs for NoKnobs {
+    fn set_frequency(&mut self, _: u16) -> Result<(), String> {
+        Ok(())
+    }
+    fn set_depth(&mut self, _: usize, _: IdleDepth) -> Result<(), String> {
+        Ok(())
+    }
+    fn restore(&mut self) {}
+}
+
+/// What the governor has done so far.
+#[derive(Clone, Debug)]
+pub struct GovernorState {
+    /// The operating point in force.
+    pub point: OperatingPoint,
+    /// Changes of the operating point.
+    pub changes: u64,
+    /// Redirect-table entries moved.
+    pub entries_moved: u64,
+    /// Handovers in which a worker answered too late.
+    pub late: u64,
+    /// Knobs that refused, latest message each kind.
+    pub refusals: u64,
+    /// The latest refusal.
+    pub last_refusal: Option<String>,
+    /// The redirect table in force.
+    pub table: Table,
+}
+
+/// The governor's thread.
+pub struct Governor {
+    shared: Arc<Shared>,
+    redirects: Arc<Mutex<Vec<Option<Box<dyn RedirectTable>>>>>,
+    knobs: Box<dyn Knobs>,
+    energy: Arc<EnergyAccount>,
+    state: Arc<Mutex<GovernorState>>,
+}
+
+impl Governor {
+    /// A governor whose ports' tables all hold `table`, at operating point `point`.
+    pub fn new(
+        shared: Arc<Shared>,
+        redirects: Arc<Mutex<Vec<Option<Box<dyn RedirectTable>>>>>,
+        knobs: Box<dyn Knobs>,
+        energy: Arc<EnergyAccount>,
+        point: OperatingPoint,
+    ) -> Governor {
+        let state = GovernorState {
+            point,
+            changes: 0,
+            entries_moved: 0,
+            late: 0,
+            refusals: 0,
+            last_refusal: None,
+            table: [0; ENTRIES],
+        };
+        Governor { shared, redirects, knobs, energy, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// What it has done, for status views.
+    pub fn state(&self) -> Arc<Mutex<GovernorState>> {
+        self.state.clone()
+    }
+
+    /// Brings the router to its first operating point, then follows the policy until stopped.
+    pub fn run(mut self) {
+        let first = self.state.lock().expect("governor state").point;
+        self.change(first);
+        self.shared.changing.store(false, SeqCst);
+        let mut wait_set = WaitSet::new();
+        wait_set.add(self.shared.governor.fd());
+        while !self.shared.stop.load(SeqCst) {
+            wait_set.wait(None);
+            self.shared.governor.drain();
+            let wanted = self.shared.brain.lock().expect("policy").wanted;
+            if wanted != self.state.lock().expect("governor state").point {
+                self.change(wanted);
+            }
+            self.shared.changing.store(false, SeqCst);
+        }
+        self.knobs.restore();
+    }
+
+    /// Moves to `point`.
+    fn change(&mut self, point: OperatingPoint) {
+        let (old, table) = {
+            let state = self.state.lock().expect("governor state");
+            (state.point, state.table)
+        };
+        debug!(cores = point.cores, frequency = point.frequency, "operating point");
+        self.raise(point, old);
+        let new = rebalance(&table, point.cores);
+        let handover = {
+            let mut redirects = self.redirects.lock().expect("redirect tables");
+            hand_over(&self.shared, &mut redirects, (&table, &new), point.cores)
+        };
+        self.lower(point);
+        self.energy.advance(point);
+        for refusal in &handover.refused {
+            self.refused(refusal.clone());
+        }
+        if !handover.late.is_empty() {
+            warn!(workers = ?handover.late, "workers answered too late; a flow may have been reordered");
+        }
+        let mut state = self.state.lock().expect("governor state");
+        state.point = point;
+        state.table = new;
+        state.changes += 1;
+        state.entries_moved += handover.entries_moved as u64;
+        state.late += handover.late.len() as u64;
+    }
+
+    /// Gets cores and frequency ready before traffic comes.
+    fn raise(&mut self, point: OperatingPoint, old: OperatingPoint) {
+        if point.frequency >= old.frequency {
+            self.frequency(point.frequency);
+        }
+        for worker in 0..usize::from(point.cores).min(self.shared.workers.len()) {
+            self.depth(worker, point.depth);
+        }
+    }
+
+    /// Lets cores sleep and frequency fall after traffic left.
+    fn lower(&mut self, point: OperatingPoint) {
+        self.frequency(point.frequency);
+        for worker in usize::from(point.cores)..self.shared.workers.len() {
+            self.depth(worker, IdleDepth::Deep);
+        }
+    }
+
+    fn frequency(&mut self, index: u16) {
+        if let Err(refusal) = self.knobs.set_frequency(index) {
+            self.refused(refusal);
+        }
+    }
+
+    fn depth(&mut self, worker: usize, depth: IdleDepth) {
+        if let Err(refusal) = self.knobs.set_depth(worker, depth) {
+            self.refused(refusal);
+        }
+    }
+
+    fn refused(&mut self, refusal: String) {
+        let mut state = self.state.lock().expect("governor state");
+        state.refusals += 1;
+        if state.last_refusal.as_ref() != Some(&refusal) {
+            warn!("{refusal}");
+            state.last_refusal = Some(refusal);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The running router: workers, governor and what others may see and change of them.
+//!
+//! Knows ports only as [`Port`]s: the live router hands in AF_XDP, the unprivileged demonstration
+//! and the tests memory. The control thread around it is the caller's.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_apps::route::{Fib, Requests, RouteLimits, graph};
+use ebb_control::{Limits, Observation, RouterPolicy};
+use ebb_graph::{Pool, PortId, Reserve};
+use ebb_host::{Doorbell, clock};
+use ebb_ports::{Port, RedirectTable};
+use ebb_units::Time;
+use tracing::warn;
+
+use crate::energy::{EnergyAccount, Meter};
+use crate::governor::{Governor, GovernorState, Knobs};
+use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared};
+use crate::worker::Worker;
+
+/// How long a worker gets to answer a stop before its thread is given up.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// One interface, opened for every worker.
+pub struct OpenPort {
+    /// Its name.
+    pub name: String,
+    /// One port per worker.
+    pub workers: Vec<Box<dyn Port>>,
+    /// Its redirect table; `None` where only one worker can be fed.
+    pub redirect: Option<Box<dyn RedirectTable>>,
+}
+
+/// What a router is made of.
+pub struct Parts {
+    /// CPU of each worker; its length is the number of workers. `None`: not pinned.
+    pub cpus: Vec<Option<usize>>,
+    /// The interfaces, in port order.
+    pub ports: Vec<OpenPort>,
+    /// Free frames.
+    pub reserve: Arc<Reserve>,
+    /// The tables.
+    pub fib: Arc<Fib>,
+    /// Where workers ask for neighbours.
+    pub requests: Arc<Requests>,
+    /// Bounds of the routing nodes.
+    pub route_limits: RouteLimits,
+    /// The policy.
+    pub policy: Box<RouterPolicy>,
+    /// Packets a worker takes at once.
+    pub batch_max: usize,
+    /// The machine's knobs.
+    pub knobs: Box<dyn Knobs>,
+    /// What measures or models the energy.
+    pub meter: Meter,
+    /// Rung when the control thread has something to do.
+    pub control: Arc<Doorbell>,
+}
+
+/// A router whose threads run.
+pub struct Router {
+    shared: Arc<Shared>,
+    redirects: Arc<Mutex<Vec<Option<Box<dyn RedirectTable>>>>>,
+    governor_state: Arc<Mutex<GovernorState>>,
+    energy: Arc<EnergyAccount>,
+    names: Mutex<Vec<Option<String>>>,
+    cpus: Vec<Option<usize>>,
+    started: Time,
+    threads: Vec<JoinHandle<()>>,
+    governor: Option<JoinHandle<()>>,
+}
+
+impl Router {
+    /// Starts workers and governor.
+    ///
+    /// # Errors
+    /// When threads or descriptors are not to be had.
+    pub fn start(parts: Parts) -> Result<Router> {
+        let workers = parts.cpus.len();
+        anyhow::ensure!(workers > 0, "a router needs at least one worker");
+        anyhow::ensure!(parts.ports.len() <= PORTS_MAX, "at most {PORTS_MAX} ports");
+        let mut policy = parts.policy;
+        let now = clock::monotonic();
+        let first =
+            policy.decide(now, &Observation { queue_len: 0, own_queue_len: 0, received: 0 });
+        let mut graphs = Vec::new();
+        for _ in 0..workers {
+            graphs.push(graph(&parts.fib, PORTS_MAX, parts.requests.clone(), &parts.route_limits));
+        }
+        let counters = graphs.iter().map(|(_, _, counters)| counters.clone()).collect();
+        let shared = Shared::new(counters, policy, first.point, parts.control)?;
+        let mut names = Vec::new();
+        let mut redirects = Vec::new();
+        let mut by_worker: Vec<Vec<Option<Box<dyn Port>>>> =
+            (0..workers).map(|_| Vec::new()).collect();
+        for port in parts.ports {
+            anyhow::ensure!(port.workers.len() == workers, "port {} lacks workers", port.name);
+            names.push(Some(port.name));
+            redirects.push(port.redirect);
+            for (mine, opened) in by_worker.iter_mut().zip(port.workers) {
+                mine.push(Some(opened));
+            }
+        }
+        names.resize(PORTS_MAX, None);
+        redirects.resize_with(PORTS_MAX, || None);
+        let redirects = Arc::new(Mutex::new(redirects));
+        let energy = Arc::new(EnergyAccount::new(parts.meter, shared.clone(), first.point, now));
+        let mut threads = Vec::new();
+        for (index, (ports, (graph, entry, _))) in by_worker.into_iter().zip(graphs).enumerate() {
+            let pool = Pool::new(parts.reserve.clone());
+            let worker =
+                Worker::new(index, shared.clone(), ports, (graph, entry), pool, parts.batch_max);
+            threads.push(spawn(format!("ebb-worker-{index}"), parts.cpus[index], move || {
+                worker.run()
+            })?);
+        }
+        let governor = Governor::new(
+            shared.clone(),
+            redirects.clone(),
+            parts.knobs,
+            energy.clone(),
+            first.point,
+        );
+        let governor_state = governor.state();
+        let governor = spawn("ebb-governor".into(), None, move || governor.run())?;
+        Ok(Router {
+            shared,
+            redirects,
+            governor_state,
+            energy,
+            names: Mutex::new(names),
+            cpus: parts.cpus,
+            started: now,
+            threads,
+            governor: Some(governor),
+        })
+    }
+
+    /// What workers and governor share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// What the governor has done.
+    pub fn governor_state(&self) -> GovernorState {
+        self.governor_state.lock().expect("governor state").clone()
+    }
+
+    /// The energy account.
+    pub fn energy(&self) -> &EnergyAccount {
+        &self.energy
+    }
+
+    /// Names by port number; `None` where there is no port.
+    pub fn names(&self) -> Vec<Option<String>> {
+        self.names.lock().expect("names").clone()
+    }
+
+    /// CPU of each worker.
+    pub fn cpus(&self) -> &[Option<usize>] {
+        &self.cpus
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> Time {
+        self.started
+    }
+
+    /// Puts another policy in charge; the governor moves to its first operating point.
+    pub fn set_policy(&self, mut policy: Box<RouterPolicy>) {
+        self.shared.changing.store(true, SeqCst);
+        let mut brain = self.shared.brain.lock().expect("policy");
+        let seen = Observation { queue_len: 0, own_queue_len: 0, received: 0 };
+        brain.wanted = policy.decide(clock::monotonic(), &seen).point;
+        brain.policy = policy;
+        drop(brain);
+        self.shared.governor.ring();
+    }
+
+    /// Adds a port, or replaces the one with this number, while packets flow through the others.
+    pub fn attach(&self, id: PortId, port: OpenPort) -> Result<()> {
+        let slot = usize::from(id.0);
+        anyhow::ensure!(slot < PORTS_MAX, "at most {PORTS_MAX} ports");
+        let mut redirect = port.redirect;
+        {
+            let mut redirects = self.redirects.lock().expect("redirect tables");
+            let table = self.governor_state.lock().expect("governor state").table;
+            if let Some(redirect) = &mut redirect {
+                redirect
+                    .rewrite(&table)
+                    .with_context(|| format!("redirect table of {}", port.name))?;
+            }
+            redirects[slot] = redirect;
+        }
+        self.names.lock().expect("names")[slot] = Some(port.name);
+        for (worker, opened) in port.workers.into_iter().enumerate() {
+            self.post(worker, id, Some(opened));
+        }
+        self.shared.faults.fetch_and(!(1 << slot), SeqCst);
+        Ok(())
+    }
+
+    /// Takes a port away.
+    pub fn detach(&self, id: PortId) {
+        let slot = usize::from(id.0);
+        self.redirects.lock().expect("redirect tables")[slot] = None;
+        self.names.lock().expect("names")[slot] = None;
+        for worker in 0..self.shared.workers.len() {
+            self.post(worker, id, None);
+        }
+        self.shared.faults.fetch_and(!(1 << slot), SeqCst);
+    }
+
+    fn post(&self, worker: usize, id: PortId, port: Option<Box<dyn Port>>) {
+        let worker = &self.shared.workers[worker];
+        worker.inbox.lock().expect("inbox").push((id, port));
+        worker.inbox_full.store(true, SeqCst);
+        worker.mailbox.bell().ring();
+    }
+
+    /// The next packet that a worker left for the kernel. Its frame goes back to a pool of the
+    /// same reserve.
+    pub fn kernel_packet(&self) -> Option<KernelPacket> {
+        self.shared.kernel.pop()
+    }
+
+    /// Ports whose descriptor or transmission failed since the last call, as a bit each.
+    pub fn take_faults(&self) -> u64 {
+        self.shared.faults.swap(0, SeqCst)
+    }
+
+    /// Stops all threads; knobs are back where they were and every frame is back in the reserve
+    /// when this returns. The returned state still answers for its counters.
+    pub fn stop(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        self.shared.governor.ring();
+        if let Some(governor) = self.governor.take() {
+            _ = governor.join();
+        }
+        for (index, thread) in self.threads.drain(..).enumerate() {
+            let mailbox = &self.shared.workers[index].mailbox;
+            let serial = mailbox.give(Order::Stop);
+            if mailbox.wait(serial, STOP_PATIENCE) {
+                _ = thread.join();
+            } else {
+                warn!(worker = index, "worker did not stop; its thread is abandoned");
+            }
+        }
+    }
+
+    /// Packets received so far by all workers.
+    pub fn received(&self) -> u64 {
+        self.shared.workers.iter().map(|worker| worker.counters.received.get()).sum()
+    }
+
+    /// Frames in the workers' own pools when they last slept.
+    pub fn frames_in_pools(&self) -> u64 {
+        self.shared.workers.iter().map(|worker| worker.frames_free.load(Relaxed)).sum()
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if self.governor.is_some() {
+            self.stop();
+        }
+    }
+}
+
+/// The limits that policies get on a machine with these workers and frequencies.
+pub fn limits(workers: usize, frequencies: usize) -> Limits {
+    let clamp = |count: usize| u16::try_from(count.max(1)).unwrap_or(u16::MAX);
+    Limits { cores: clamp(workers), frequencies: clamp(frequencies) }
+}
+
+fn spawn(
+    name: String,
+    cpu: Option<usize>,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.clone());
+    thread
+        .spawn(move || {
+            if let Some(cpu) = cpu
+                && let Err(error) = ebb_host::process::pin_to(cpu)
+            {
+                warn!(cpu, %error, "cannot pin {}", std::thread::current().name().unwrap_or("thread"));
+            }
+            run();
+        })
+        .with_context(|| format!("cannot start thread {name}"))
+}

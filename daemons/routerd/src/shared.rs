@@ -1,0 +1,205 @@
+//! What workers, governor and control thread share: orders, answers, counters, the policy.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ebb_apps::route::RouteCounters;
+use ebb_control::{OperatingPoint, RouterPolicy};
+use ebb_graph::{Packet, PortId};
+use ebb_host::Doorbell;
+use ebb_ports::Port;
+use hdrhistogram::Histogram;
+
+use crate::counters::WorkerCounters;
+
+/// Ports a router can have.
+pub const PORTS_MAX: usize = 32;
+
+/// What the governor tells a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Order {
+    /// Receive, forward, decide.
+    Run = 0,
+    /// Receive nothing until told otherwise; answer when that is so.
+    Hold = 1,
+    /// Go on as in `Run`, but answer when all that waits now has been received and sent.
+    Drain = 2,
+    /// Sleep until a packet comes; take no part in decisions.
+    Park = 3,
+    /// Close all ports and end.
+    Stop = 4,
+}
+
+impl Order {
+    fn from_bits(bits: u64) -> Order {
+        match bits & 0xff {
+            0 => Order::Run,
+            1 => Order::Hold,
+            2 => Order::Drain,
+            3 => Order::Park,
+            _ => Order::Stop,
+        }
+    }
+}
+
+/// Orders to one worker and its answers.
+#[derive(Debug)]
+pub struct Mailbox {
+    /// Serial number of the order in the upper bits, the order in the lowest eight.
+    order: AtomicU64,
+    /// Serial number of the last order answered.
+    answered: AtomicU64,
+    bell: Doorbell,
+}
+
+impl Mailbox {
+    fn new() -> std::io::Result<Mailbox> {
+        let park = Order::Park as u64;
+        Ok(Mailbox {
+            order: AtomicU64::new(park),
+            answered: AtomicU64::new(0),
+            bell: Doorbell::new()?,
+        })
+    }
+
+    /// Gives an order and wakes the worker; returns its serial number.
+    pub fn give(&self, order: Order) -> u64 {
+        let serial = (self.order.load(Ordering::SeqCst) >> 8) + 1;
+        self.order.store(serial << 8 | order as u64, Ordering::SeqCst);
+        self.bell.ring();
+        serial
+    }
+
+    /// The present order and its serial number.
+    #[inline]
+    pub fn order(&self) -> (Order, u64) {
+        let bits = self.order.load(Ordering::Acquire);
+        (Order::from_bits(bits), bits >> 8)
+    }
+
+    /// Says that order number `serial` has been carried out.
+    pub fn answer(&self, serial: u64) {
+        self.answered.store(serial, Ordering::SeqCst);
+    }
+
+    /// Waits until order number `serial` is answered; false after `patience`.
+    pub fn wait(&self, serial: u64, patience: Duration) -> bool {
+        let start = Instant::now();
+        let mut rounds = 0u32;
+        while self.answered.load(Ordering::SeqCst) < serial {
+            if start.elapsed() > patience {
+                return false;
+            }
+            rounds += 1;
+            if rounds < 64 {
+                std::thread::yield_now()
+            } else {
+                std::thread::sleep(Duration::from_micros(20))
+            }
+        }
+        true
+    }
+
+    /// Descriptor that becomes readable with every order.
+    pub fn bell(&self) -> &Doorbell {
+        &self.bell
+    }
+}
+
+/// One worker as others see it.
+pub struct WorkerShared {
+    /// Its counters.
+    pub counters: WorkerCounters,
+    /// Counters of the routing application in its graph.
+    pub route: Arc<RouteCounters>,
+    /// Its orders.
+    pub mailbox: Mailbox,
+    /// Forwarding latency of sampled packets in nanoseconds, by input port.
+    pub latency: Vec<Mutex<Histogram<u64>>>,
+    /// Ports to take over (`Some`) or give up (`None`) at the next round.
+    pub inbox: Mutex<Vec<(PortId, Option<Box<dyn Port>>)>>,
+    /// Whether `inbox` holds something.
+    pub inbox_full: AtomicBool,
+    /// Frames in the worker's own pool.
+    pub frames_free: AtomicU64,
+}
+
+/// The policy with the operating point it asked for last.
+pub struct Brain {
+    /// The policy.
+    pub policy: Box<RouterPolicy>,
+    /// What it asked for last.
+    pub wanted: OperatingPoint,
+}
+
+/// A packet on its way to the kernel's stack.
+#[derive(Debug)]
+pub struct KernelPacket {
+    /// Where it arrived.
+    pub input: PortId,
+    /// The whole frame.
+    pub packet: Packet,
+}
+
+/// Shared by all threads of one router.
+pub struct Shared {
+    /// By worker number.
+    pub workers: Vec<WorkerShared>,
+    /// Locked by whichever active worker decides; nobody waits for it.
+    pub brain: Mutex<Brain>,
+    /// The governor is changing the operating point: no decisions meanwhile.
+    pub changing: AtomicBool,
+    /// Wakes the governor.
+    pub governor: Doorbell,
+    /// Wakes the control thread: packets for the kernel, neighbours to resolve.
+    pub control: Arc<Doorbell>,
+    /// Packets for the kernel.
+    pub kernel: crossbeam_queue::ArrayQueue<KernelPacket>,
+    /// Ports whose descriptor reported an error, as a bit each.
+    pub faults: AtomicU64,
+    /// The router is ending.
+    pub stop: AtomicBool,
+}
+
+impl Shared {
+    /// State for workers with these route counters, under `policy` starting at `wanted`.
+    ///
+    /// # Errors
+    /// When the system has no descriptors left.
+    pub fn new(
+        routes: Vec<Arc<RouteCounters>>,
+        policy: Box<RouterPolicy>,
+        wanted: OperatingPoint,
+        control: Arc<Doorbell>,
+    ) -> std::io::Result<Arc<Shared>> {
+        let workers = routes.into_iter().map(WorkerShared::new).collect::<Result<_, _>>()?;
+        Ok(Arc::new(Shared {
+            workers,
+            brain: Mutex::new(Brain { policy, wanted }),
+            changing: AtomicBool::new(true),
+            governor: Doorbell::new()?,
+            control,
+            kernel: crossbeam_queue::ArrayQueue::new(1024),
+            faults: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }))
+    }
+}
+
+impl WorkerShared {
+    fn new(route: Arc<RouteCounters>) -> std::io::Result<WorkerShared> {
+        let histogram =
+            || Mutex::new(Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("bounds"));
+        Ok(WorkerShared {
+            counters: WorkerCounters::default(),
+            route,
+            mailbox: Mailbox::new()?,
+            latency: (0..PORTS_MAX).map(|_| histogram()).collect(),
+            inbox: Mutex::new(Vec::new()),
+            inbox_full: AtomicBool::new(false),
+            frames_free: AtomicU64::new(0),
+        })
+    }
+}

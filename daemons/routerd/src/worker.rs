@@ -1,0 +1,400 @@
+//! One worker: a core's loop of receive, graph, transmit, decide and sleep.
+//!
+//! Owns its queue of every port; shares nothing on the fast path but single-writer counters. The
+//! policy is consulted in line with receiving, as the interrupt handler does in Niccolini et al.
+//! 2012 section 6.1; carrying a decision out is the governor's work.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::time::Duration;
+
+use ebb_control::{Action, Idle, Observation};
+use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
+use ebb_host::clock;
+use ebb_host::wait::{Readiness, WaitSet};
+use ebb_ports::Port;
+use ebb_units::Time;
+
+use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
+
+/// How long a draining worker waits for its transmit rings to empty.
+const FLUSH_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How soon a sleeping worker tries again to send what the kernel has not taken yet.
+const TRANSMIT_RETRY: Duration = Duration::from_millis(1);
+
+/// What a worker thread is made of.
+pub struct Worker {
+    index: usize,
+    shared: Arc<Shared>,
+    ports: Vec<Option<Box<dyn Port>>>,
+    graph: Graph,
+    entry: NodeId,
+    exits: Exits,
+    pool: Pool,
+    batch: Batch,
+    batch_max: usize,
+    samples: Vec<(PortId, Time)>,
+    order_seen: u64,
+    drain: Option<Drain>,
+    broken: u64,
+    used: usize,
+    wait_set: WaitSet,
+    wait_owners: Vec<usize>,
+}
+
+/// Progress of an [`Order::Drain`].
+struct Drain {
+    serial: u64,
+    left: Vec<u32>,
+}
+
+/// What one round saw.
+struct Round {
+    received: u32,
+    queue_len: u32,
+}
+
+impl Worker {
+    /// A worker with its queue of every port.
+    pub fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        ports: Vec<Option<Box<dyn Port>>>,
+        (graph, entry): (Graph, NodeId),
+        pool: Pool,
+        batch_max: usize,
+    ) -> Worker {
+        let used = ports.len();
+        let mut ports = ports;
+        ports.resize_with(PORTS_MAX, || None);
+        Worker {
+            index,
+            shared,
+            ports,
+            graph,
+            entry,
+            exits: Exits::new(PORTS_MAX),
+            pool,
+            batch: Batch::new(),
+            batch_max: batch_max.clamp(1, Batch::RECEIVE_MAX),
+            samples: Vec::with_capacity(Batch::RECEIVE_MAX),
+            order_seen: u64::MAX,
+            drain: None,
+            broken: 0,
+            used,
+            wait_set: WaitSet::new(),
+            wait_owners: Vec::new(),
+        }
+    }
+
+    /// Works until told to stop; gives every frame back before it returns.
+    pub fn run(mut self) {
+        let shared = self.shared.clone();
+        let mine = &shared.workers[self.index];
+        loop {
+            if mine.inbox_full.load(Acquire) {
+                self.take_inbox(mine);
+            }
+            let (order, serial) = mine.mailbox.order();
+            if serial != self.order_seen {
+                self.order_seen = serial;
+                mine.mailbox.bell().drain();
+                self.begin(order, serial, mine);
+            }
+            match order {
+                Order::Stop => break,
+                Order::Hold => self.hold(mine),
+                Order::Run | Order::Drain => self.active_round(mine),
+                Order::Park => self.parked_round(mine),
+            }
+        }
+        self.close(mine);
+        mine.mailbox.answer(self.order_seen);
+    }
+
+    fn begin(&mut self, order: Order, serial: u64, mine: &WorkerShared) {
+        self.drain = None;
+        match order {
+            Order::Drain => {
+                let left =
+                    self.ports.iter().map(|port| port.as_ref().map_or(0, |port| port.queue_len()));
+                self.drain = Some(Drain { serial, left: left.collect() });
+            }
+            Order::Run | Order::Park | Order::Hold => mine.mailbox.answer(serial),
+            Order::Stop => {}
+        }
+    }
+
+    fn active_round(&mut self, mine: &WorkerShared) {
+        let now = clock::monotonic();
+        let round = self.round(now, mine);
+        mine.counters.queue_len.store(round.queue_len, Relaxed);
+        self.finish_drain(mine);
+        if self.drain.is_none() && self.decide(now, &round) == Idle::Halt && round.received == 0 {
+            let deadline = self.next_deadline();
+            self.sleep(mine, deadline, true);
+        }
+    }
+
+    fn parked_round(&mut self, mine: &WorkerShared) {
+        let now = clock::monotonic();
+        let round = self.round(now, mine);
+        mine.counters.queue_len.store(0, Relaxed);
+        if round.received == 0 && round.queue_len == 0 {
+            let deadline = self.graph.poll_at();
+            self.sleep(mine, deadline, true);
+        }
+    }
+
+    fn hold(&mut self, mine: &WorkerShared) {
+        self.sleep(mine, None, false);
+    }
+
+    /// Receives from every port once, runs the graph, and transmits what came out.
+    fn round(&mut self, now: Time, mine: &WorkerShared) -> Round {
+        let mut round = Round { received: 0, queue_len: 0 };
+        for index in 0..self.used {
+            let Some(port) = self.ports[index].as_mut() else { continue };
+            let count = port.receive(&mut self.pool, &mut self.batch, self.batch_max);
+            if count == 0 {
+                continue;
+            }
+            round.received += count as u32;
+            round.queue_len += port.queue_len();
+            for packet in self.batch.iter_mut() {
+                packet.input = PortId(index as u8);
+            }
+            if let Some(drain) = &mut self.drain {
+                drain.left[index] = drain.left[index].saturating_sub(count as u32);
+            }
+            self.graph.run(now, self.entry, &mut self.batch, &mut self.exits);
+        }
+        if self.graph.poll_at().is_some_and(|at| at <= now) {
+            self.graph.poll(now, &mut self.exits);
+        }
+        if round.received > 0 {
+            mine.counters.received.add(u64::from(round.received));
+            mine.counters.batches.add(1);
+        }
+        self.empty_exits(mine);
+        round
+    }
+
+    fn empty_exits(&mut self, mine: &WorkerShared) {
+        for index in 0..self.used {
+            if !self.exits.transmit[index].is_empty() {
+                self.transmit(index, mine);
+            }
+        }
+        if !self.exits.kernel.is_empty() {
+            self.hand_to_kernel(mine);
+        }
+        if !self.exits.dropped.is_empty() {
+            self.drop_all(mine);
+        }
+        if !self.samples.is_empty() {
+            let sent = clock::monotonic();
+            for (port, received) in self.samples.drain(..) {
+                let nanos = sent.since(received).as_nanos() as u64;
+                let mut histogram = mine.latency[usize::from(port.0)].lock().expect("latency");
+                histogram.saturating_record(nanos);
+            }
+        }
+    }
+
+    fn transmit(&mut self, index: usize, mine: &WorkerShared) {
+        let batch = &mut self.exits.transmit[index];
+        let Some(port) = self.ports[index].as_mut() else {
+            for packet in batch.drain(..) {
+                self.exits.dropped.push(with_reason(packet, DropReason::LinkDown));
+            }
+            return;
+        };
+        let (offered, mut originated) = (batch.len() as u64, 0);
+        for packet in batch.iter() {
+            originated += u64::from(packet.flags & Packet::ORIGINATED != 0);
+            if packet.rx_time != Time::ZERO {
+                self.samples.push((packet.input, packet.rx_time));
+            }
+        }
+        port.transmit(&mut self.pool, batch);
+        let mut refused_originated = 0;
+        let refused = batch.len() as u64;
+        for packet in batch.drain(..) {
+            refused_originated += u64::from(packet.flags & Packet::ORIGINATED != 0);
+            self.exits.dropped.push(with_reason(packet, DropReason::TransmitFull));
+        }
+        let sent_originated = originated - refused_originated;
+        mine.counters.originated.add(sent_originated);
+        mine.counters.forwarded.add(offered - refused - sent_originated);
+        if port.flush().is_err() {
+            self.shared.faults.fetch_or(1 << index, Relaxed);
+        }
+    }
+
+    fn hand_to_kernel(&mut self, mine: &WorkerShared) {
+        let mut handed = 0;
+        for packet in self.exits.kernel.drain(..) {
+            let originated = packet.flags & Packet::ORIGINATED != 0;
+            let parcel = KernelPacket { input: packet.input, packet };
+            match self.shared.kernel.push(parcel) {
+                Ok(()) if originated => mine.counters.originated.add(1),
+                Ok(()) => handed += 1,
+                Err(refused) => {
+                    self.exits.dropped.push(with_reason(refused.packet, DropReason::KernelFull));
+                }
+            }
+        }
+        mine.counters.to_kernel.add(handed);
+        self.shared.control.ring();
+    }
+
+    fn drop_all(&mut self, mine: &WorkerShared) {
+        for packet in self.exits.dropped.drain(..) {
+            if packet.flags & Packet::ORIGINATED != 0 {
+                mine.counters.originated_dropped.add(1);
+            } else {
+                mine.counters.dropped[packet.reason as usize].add(1);
+            }
+            self.pool.put(packet.into_frame());
+        }
+    }
+
+    /// Answers a drain order once everything that waited when it came has been sent.
+    fn finish_drain(&mut self, mine: &WorkerShared) {
+        let Some(drain) = &self.drain else { return };
+        let waiting = |(left, port): (&u32, &Option<Box<dyn Port>>)| {
+            *left > 0 && port.as_ref().is_some_and(|port| port.queue_len() > 0)
+        };
+        if drain.left.iter().zip(&self.ports).any(waiting) {
+            return;
+        }
+        let serial = drain.serial;
+        let pending = |port: &Box<dyn Port>| port.transmit_pending() > 0;
+        let begun = clock::monotonic();
+        while self.ports.iter().flatten().any(pending) {
+            self.ports.iter_mut().flatten().for_each(|port| _ = port.flush());
+            let waited = clock::monotonic().since(begun);
+            if waited > FLUSH_PATIENCE {
+                break;
+            }
+            if waited > Duration::from_micros(50) {
+                std::thread::yield_now();
+            }
+        }
+        self.drain = None;
+        mine.mailbox.answer(serial);
+    }
+
+    /// Consults the policy unless another worker is doing so or a change is under way.
+    fn decide(&self, now: Time, round: &Round) -> Idle {
+        if self.shared.changing.load(Acquire) {
+            return Idle::Poll;
+        }
+        let Ok(mut brain) = self.shared.brain.try_lock() else { return Idle::Poll };
+        let longest =
+            self.shared.workers.iter().map(|worker| worker.counters.queue_len.load(Relaxed));
+        let seen = Observation {
+            queue_len: longest.max().unwrap_or(0),
+            own_queue_len: round.queue_len,
+            received: round.received,
+        };
+        let Action { point, idle } = brain.policy.decide(now, &seen);
+        if point != brain.wanted {
+            brain.wanted = point;
+            self.shared.changing.store(true, SeqCst);
+            self.shared.governor.ring();
+        }
+        idle
+    }
+
+    /// When something is due although no packet comes. Worker 0 is always active and keeps the
+    /// policy's time for all.
+    fn next_deadline(&self) -> Option<Time> {
+        let policy = if self.index == 0 {
+            self.shared.brain.lock().expect("policy").policy.next_at()
+        } else {
+            None
+        };
+        [self.graph.poll_at(), policy].into_iter().flatten().min()
+    }
+
+    /// Sleeps until an order, a packet (if `packets`) or `deadline`.
+    fn sleep(&mut self, mine: &WorkerShared, deadline: Option<Time>, packets: bool) {
+        self.wait_set.clear();
+        self.wait_owners.clear();
+        self.wait_set.add(mine.mailbox.bell().fd());
+        let mut deadline = deadline;
+        if packets && !self.prepare_ports(&mut deadline) {
+            return;
+        }
+        if mine.mailbox.order().1 != self.order_seen || mine.inbox_full.load(Acquire) {
+            return;
+        }
+        mine.frames_free.store(self.pool.len() as u64, Relaxed);
+        mine.counters.queue_len.store(0, Relaxed);
+        let asleep = clock::monotonic();
+        mine.counters.asleep_since.store(asleep.as_nanos(), Relaxed);
+        self.wait_set.wait(deadline.map(|at| at.since(asleep)));
+        mine.counters.asleep_since.store(0, Relaxed);
+        mine.counters.asleep_nanos.add(clock::monotonic().since(asleep).as_nanos() as u64);
+        mine.counters.wakeups.add(1);
+        if self.wait_set.readiness(0) == Readiness::Readable {
+            mine.mailbox.bell().drain();
+        }
+        for (position, index) in self.wait_owners.iter().enumerate() {
+            if self.wait_set.readiness(position + 1) == Readiness::Broken {
+                self.broken |= 1 << index;
+                self.shared.faults.fetch_or(1 << index, Relaxed);
+                self.shared.control.ring();
+            }
+        }
+    }
+
+    /// Adds the ports' descriptors to the wait set; false when a packet is there already.
+    fn prepare_ports(&mut self, deadline: &mut Option<Time>) -> bool {
+        for (index, port) in self.ports[..self.used].iter_mut().enumerate() {
+            let Some(port) = port.as_mut().filter(|_| self.broken & 1 << index == 0) else {
+                continue;
+            };
+            if port.transmit_pending() > 0 && port.flush().is_ok() && port.transmit_pending() > 0 {
+                let soon = clock::monotonic() + TRANSMIT_RETRY;
+                *deadline = Some(deadline.map_or(soon, |at| at.min(soon)));
+            }
+            if !port.prepare_wait() {
+                return false;
+            }
+            if let Some(fd) = port.wait_fd() {
+                self.wait_set.add(fd);
+                self.wait_owners.push(index);
+            }
+        }
+        true
+    }
+
+    fn take_inbox(&mut self, mine: &WorkerShared) {
+        mine.inbox_full.store(false, SeqCst);
+        for (id, port) in mine.inbox.lock().expect("inbox").drain(..) {
+            let slot = &mut self.ports[usize::from(id.0)];
+            if let Some(mut old) = std::mem::replace(slot, port) {
+                old.close(&mut self.pool);
+            }
+            self.broken &= !(1 << id.0);
+            self.used = self.used.max(usize::from(id.0) + 1);
+        }
+    }
+
+    fn close(&mut self, mine: &WorkerShared) {
+        mine.counters.queue_len.store(0, Relaxed);
+        for port in self.ports.iter_mut().flatten() {
+            _ = port.flush();
+            port.close(&mut self.pool);
+        }
+    }
+}
+
+fn with_reason(mut packet: Packet, reason: DropReason) -> Packet {
+    packet.reason = reason;
+    packet
+}
