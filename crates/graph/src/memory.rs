@@ -296,6 +296,14 @@ impl Reserve {
         Arc::new(Reserve(Mutex::new(frames)))
     }
 
+    /// A new region, and all its frames in a reserve.
+    pub fn allocate(frames: u32) -> (&'static Region, Arc<Reserve>) {
+        let region = Region::new(frames);
+        // SAFETY: the region is new, this is the only call.
+        let tokens = unsafe { region.split() };
+        (region, Reserve::new(tokens))
+    }
+
     /// Number of frames in the reserve.
     pub fn len(&self) -> usize {
         self.0.lock().expect("reserve").len()
@@ -327,10 +335,7 @@ impl Pool {
 
     /// A pool of its own with `frames` fresh frames, for tests, captures and benchmarks.
     pub fn standalone(frames: u32) -> Pool {
-        let region = Region::new(frames);
-        // SAFETY: the region is new, this is the only call.
-        let tokens = unsafe { region.split() };
-        Pool::new(Reserve::new(tokens))
+        Pool::new(Reserve::allocate(frames).1)
     }
 
     /// A free frame, or `None` when pool and reserve are empty.
