@@ -18,6 +18,10 @@ class Unavailable(Exception):
     """Something this machine does not have and cannot get; the test is skipped."""
 
 
+class Impossible(Unavailable):
+    """This machine can have no guest of the kind that is needed."""
+
+
 def program(name):
     """The path of a program, also one that only an administrator's search path has."""
     path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin")

@@ -6,7 +6,7 @@ import selectors
 import subprocess
 import time
 
-from image import Unavailable, program
+from image import Impossible, Unavailable, program
 
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -39,7 +39,7 @@ class Guest:
         with os.fdopen(os.dup(disk), "wb") as file:
             file.write(ram_disk)
         command = [
-            program("qemu-system-x86_64"), "-nodefaults", "-no-user-config", "-display", "none",
+            emulator(), "-nodefaults", "-no-user-config", "-display", "none",
             "-no-reboot", "-machine", "q35", "-smp", str(cpus), "-m", str(memory_mib),
             "-accel", accelerator, "-cpu", "host" if accelerator == "kvm" else "max",
             "-kernel", os.path.join(kernel_folder, "vmlinuz"), "-initrd", f"/proc/self/fd/{disk}",
@@ -117,6 +117,14 @@ class Guest:
         """Ends the guest at once."""
         self.process.kill()
         self.process.wait()
+
+
+def emulator():
+    """The path of the emulator."""
+    try:
+        return program("qemu-system-x86_64")
+    except Unavailable as reason:
+        raise Impossible(str(reason)) from None
 
 
 def mac(card):
