@@ -3,17 +3,32 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use ebb_graph::{Graph, GraphBuilder, NodeId};
+use ebb_graph::{Edge, Graph, GraphBuilder, NodeId};
 
 mod counters;
 mod fib;
+mod forward;
+mod hold;
+mod hops;
+mod icmp;
+mod input;
+mod interfaces;
 mod requests;
+mod rewrite;
+mod table;
 mod types;
+mod validate;
+mod writer;
 
 pub use counters::RouteCounters;
-pub use fib::{Fib, FibWriter};
+pub use fib::Fib;
 pub use requests::Requests;
 pub use types::{Decision, FibError, Interface, InterfaceId, Path, Target};
+pub use writer::FibWriter;
+
+use forward::Forward;
+use icmp::Icmp;
+use input::Input;
 
 /// Bounds of one worker's routing nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +59,26 @@ impl Default for RouteLimits {
 
 /// One worker's routing graph for `ports` ports, the node where received packets enter, and the
 /// counters that complete those of its exits.
+///
+/// Entering packets have [`ebb_graph::Packet::input`] set. Packets at the kernel exit are as they
+/// came.
+///
+/// # Panics
+/// Later, when an interface's port number is not below `ports`.
 pub fn graph(
-    _fib: &Arc<Fib>,
-    _ports: usize,
-    _requests: Arc<Requests>,
-    _limits: &RouteLimits,
+    fib: &Arc<Fib>,
+    ports: usize,
+    requests: Arc<Requests>,
+    limits: &RouteLimits,
 ) -> (Graph, NodeId, Arc<RouteCounters>) {
-    let _ = GraphBuilder::new();
-    todo!("the nodes")
+    assert!(ports <= 256, "port numbers have 8 bits");
+    let counters = Arc::new(RouteCounters::default());
+    let mut builder = GraphBuilder::new();
+    let input = builder.add(Box::new(Input::new(fib)));
+    let forward = builder.add(Box::new(Forward::new(fib, requests, counters.clone(), limits)));
+    let icmp = builder.add(Box::new(Icmp::new(fib, counters.clone(), limits)));
+    builder.wire(input, Edge::Node(forward));
+    builder.wire(forward, Edge::Node(icmp));
+    builder.wire(icmp, Edge::Node(forward));
+    (builder.build(), input, counters)
 }

@@ -1,0 +1,335 @@
+//! The second node: looks destinations up a batch at a time, decides, rewrites, transmits; keeps
+//! packets whose neighbour is unknown.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ebb_graph::{Batch, DropReason, Node, Outputs, Packet};
+use ebb_units::Time;
+use ebb_wire::{Ipv4, Ipv6, flow_hash};
+
+use super::fib::Reader;
+use super::hold::{Awaited, Held, Hold};
+use super::icmp::Fault;
+use super::input::V4;
+use super::rewrite::rewrite;
+use super::table::{Kind, NextHop};
+use super::validate::{Verdict as Source, forwardable_source};
+use super::{Fib, Requests, RouteCounters, RouteLimits};
+
+/// Output to the ICMP node.
+pub(super) const TO_ICMP: usize = 0;
+
+/// Least time between two looks at waiting neighbours that changes of the table provoke, so that
+/// many changes while many packets wait cost little.
+const LOOK_PAUSE_MIN: Duration = Duration::from_micros(500);
+
+/// What becomes of a packet after the lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Rewritten already.
+    Transmit,
+    Kernel,
+    Drop(DropReason),
+    /// Dropped, and its sender may be told.
+    Fault(Fault),
+    /// Waits for this neighbour.
+    Hold(Awaited),
+    /// Could go, but others still wait for its neighbour: it goes behind them.
+    Behind(Awaited),
+}
+
+/// Looks up and forwards.
+pub(super) struct Forward {
+    reader: Reader,
+    requests: Arc<Requests>,
+    counters: Arc<RouteCounters>,
+    hold: Hold,
+    /// Neighbours found resolved while packets wait for them.
+    ready: Vec<Awaited>,
+    /// When waiting neighbours were last looked at, and the table's generation then.
+    looked: (Time, u64),
+    look_at: Option<Time>,
+    keys_v4: Vec<u32>,
+    keys_v6: Vec<u128>,
+    hops_v4: Vec<u32>,
+    hops_v6: Vec<u32>,
+    verdicts: Vec<Verdict>,
+}
+
+impl Forward {
+    pub(super) fn new(
+        fib: &Arc<Fib>,
+        requests: Arc<Requests>,
+        counters: Arc<RouteCounters>,
+        limits: &RouteLimits,
+    ) -> Forward {
+        let space = 4 * Batch::RECEIVE_MAX;
+        Forward {
+            reader: Reader::new(fib),
+            requests,
+            counters,
+            hold: Hold::new(limits),
+            ready: Vec::new(),
+            looked: (Time::ZERO, 0),
+            look_at: None,
+            keys_v4: Vec::with_capacity(space),
+            keys_v6: Vec::with_capacity(space),
+            hops_v4: Vec::with_capacity(space),
+            hops_v6: Vec::with_capacity(space),
+            verdicts: Vec::with_capacity(space),
+        }
+    }
+
+    /// Looks all destinations up, leaving the next hops in the order of each family's packets.
+    fn look_up(&mut self, batch: &Batch) {
+        self.keys_v4.clear();
+        self.keys_v6.clear();
+        for packet in batch.iter() {
+            let header = &packet.data()[usize::from(packet.l3)..];
+            if packet.entry == V4 {
+                let header = Ipv4::new(header).expect("validated");
+                self.keys_v4.push(header.destination_bits());
+            } else {
+                let header = Ipv6::new(header).expect("validated");
+                self.keys_v6.push(header.destination_bits());
+            }
+        }
+        self.hops_v4.resize(self.keys_v4.len(), 0);
+        self.hops_v6.resize(self.keys_v6.len(), 0);
+        if !self.keys_v4.is_empty() {
+            self.reader.fib.v4.lookup_batch(&self.keys_v4, &mut self.hops_v4);
+        }
+        if !self.keys_v6.is_empty() {
+            self.reader.fib.v6.lookup_batch(&self.keys_v6, &mut self.hops_v6);
+        }
+    }
+
+    /// Sends a batch of validated packets on their ways.
+    fn route(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+        self.reader.enter();
+        self.look_up(batch);
+        self.verdicts.clear();
+        let table = &self.reader.fib.table;
+        let hold = (self.hold.len() > 0).then_some(&self.hold);
+        let (mut next_v4, mut next_v6) = (self.hops_v4.iter(), self.hops_v6.iter());
+        let mut all_transmitted = true;
+        for packet in batch.iter_mut() {
+            let next = if packet.entry == V4 { next_v4.next() } else { next_v6.next() };
+            let mut hop = table.read(*next.expect("one next hop per packet"));
+            if hop.kind == Kind::Group {
+                packet.hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
+                hop = table.member(hop.address, packet.hash);
+            }
+            let verdict = decide(packet, &hop, hold);
+            all_transmitted &= verdict == Verdict::Transmit;
+            self.verdicts.push(verdict);
+        }
+        self.reader.leave();
+        if all_transmitted {
+            batch.drain(..).for_each(|packet| out.transmit(packet));
+            return;
+        }
+        self.dispatch(now, batch, out);
+    }
+
+    fn dispatch(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+        let verdicts = core::mem::take(&mut self.verdicts);
+        for (mut packet, verdict) in batch.drain(..).zip(&verdicts) {
+            match *verdict {
+                Verdict::Transmit => out.transmit(packet),
+                Verdict::Kernel => out.kernel(packet),
+                Verdict::Drop(reason) => out.drop(packet, reason),
+                Verdict::Fault(fault) => {
+                    fault.mark(&mut packet);
+                    out.push(TO_ICMP, packet);
+                }
+                Verdict::Hold(awaited) => self.keep(now, awaited, packet, out),
+                Verdict::Behind(awaited) => {
+                    self.ready.push(awaited);
+                    self.keep(now, awaited, packet, out);
+                }
+            }
+        }
+        self.verdicts = verdicts;
+    }
+
+    fn keep(&mut self, now: Time, awaited: Awaited, packet: Packet, out: &mut Outputs<'_>) {
+        match self.hold.push(now, awaited, packet) {
+            Held::Waits => {}
+            Held::First => {
+                self.requests.push(awaited.0, awaited.1);
+                self.look_at = self.hold.look_at(now);
+            }
+            Held::Full(packet) => out.drop(packet, DropReason::NeighbourUnresolved),
+        }
+    }
+
+    /// Finds the neighbours whose wait is over, because they are resolved or the route is another
+    /// one now, and routes their packets again.
+    fn look(&mut self, now: Time, out: &mut Outputs<'_>) {
+        let fib = &self.reader.fib;
+        self.looked = (now, fib.generation.load(Ordering::Acquire));
+        self.reader.enter();
+        let waiting = self.hold.awaited();
+        let over = waiting.filter(|(awaited, packet)| waits_for(fib, packet) != Some(**awaited));
+        self.ready.extend(over.map(|(awaited, _)| *awaited));
+        self.reader.leave();
+        self.release(now, out);
+        self.look_at = self.hold.look_at(now);
+    }
+
+    fn release(&mut self, now: Time, out: &mut Outputs<'_>) {
+        let mut batch = Batch::new();
+        for awaited in core::mem::take(&mut self.ready) {
+            batch.extend(self.hold.take(&awaited));
+            self.route(now, &mut batch, out);
+        }
+    }
+
+    fn count(&self) {
+        let originated = self.hold.originated();
+        self.counters.set_held(self.hold.len() - originated, originated);
+    }
+}
+
+impl Node for Forward {
+    fn name(&self) -> &'static str {
+        "forward"
+    }
+
+    fn process(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+        if self.hold.len() == 0 {
+            self.route(now, batch, out);
+            if self.hold.len() > 0 {
+                self.count();
+            }
+            return;
+        }
+        let generation = self.reader.fib.generation.load(Ordering::Acquire);
+        if self.looked.1 != generation && now.since(self.looked.0) >= LOOK_PAUSE_MIN {
+            self.look(now, out);
+        }
+        self.route(now, batch, out);
+        if !self.ready.is_empty() {
+            self.release(now, out);
+        }
+        self.count();
+    }
+
+    fn poll_at(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Outputs<'_>) {
+        self.look(now, out);
+        for awaited in self.hold.timed_out(now) {
+            for mut packet in self.hold.take(&awaited) {
+                Fault::NeighbourSilent.mark(&mut packet);
+                out.push(TO_ICMP, packet);
+            }
+        }
+        for (interface, address) in self.hold.ask_again(now) {
+            self.requests.push(interface, address);
+        }
+        self.look_at = self.hold.look_at(now);
+        self.count();
+    }
+
+    fn held(&self) -> usize {
+        self.hold.len()
+    }
+}
+
+/// Decides on one packet and rewrites it when it is to be transmitted. The order is RFC 1812's
+/// section 5.2.1 and Linux's: local delivery and rejection before TTL, TTL before size.
+#[inline]
+fn decide(packet: &mut Packet, hop: &NextHop, hold: Option<&Hold>) -> Verdict {
+    if !matches!(hop.kind, Kind::Forward | Kind::OnLink | Kind::Resolve) {
+        return reject(hop.kind, packet);
+    }
+    let bytes = &packet.data()[usize::from(packet.l3)..];
+    let is_v4 = packet.entry == V4;
+    let (ttl, ip_len) = if is_v4 {
+        let header = Ipv4::new(bytes).expect("validated");
+        (header.ttl(), header.total_len())
+    } else {
+        match forwardable_source(bytes) {
+            Source::Route => {}
+            Source::Kernel => return Verdict::Kernel,
+            Source::Drop(reason) => return Verdict::Drop(reason),
+        }
+        let header = Ipv6::new(bytes).expect("validated");
+        (header.hop_limit(), Ipv6::LEN + header.payload_len())
+    };
+    if ttl <= 1 && packet.flags & Packet::ORIGINATED == 0 {
+        return Verdict::Fault(Fault::TimeExceeded);
+    }
+    if ip_len > usize::from(hop.mtu) {
+        // RFC 1812 section 5.2.6: the kernel fragments what may be fragmented.
+        let may_fragment = is_v4 && !Ipv4::new(bytes).expect("validated").dont_fragment();
+        return if may_fragment { Verdict::Kernel } else { Verdict::Fault(Fault::TooBig(hop.mtu)) };
+    }
+    if hop.kind != Kind::Forward || hold.is_some() {
+        let awaited = awaited(packet, hop);
+        if hop.kind != Kind::Forward {
+            return Verdict::Hold(awaited);
+        }
+        if hold.is_some_and(|hold| hold.awaits(&awaited)) {
+            return Verdict::Behind(awaited);
+        }
+    }
+    rewrite(packet, hop, ip_len);
+    Verdict::Transmit
+}
+
+/// Decides on a packet that has no way out of an interface.
+#[cold]
+fn reject(kind: Kind, packet: &Packet) -> Verdict {
+    if kind == Kind::Kernel {
+        return Verdict::Kernel;
+    }
+    if packet.entry != V4 {
+        match forwardable_source(&packet.data()[usize::from(packet.l3)..]) {
+            Source::Route => {}
+            Source::Kernel => return Verdict::Kernel,
+            Source::Drop(reason) => return Verdict::Drop(reason),
+        }
+    }
+    match kind {
+        Kind::Blackhole => Verdict::Drop(DropReason::Blackhole),
+        Kind::Unreachable => Verdict::Fault(Fault::Unreachable),
+        Kind::Prohibit => Verdict::Fault(Fault::Prohibited),
+        Kind::Down => Verdict::Fault(Fault::LinkDown),
+        _ => Verdict::Fault(Fault::NoRoute),
+    }
+}
+
+/// The neighbour that `hop` leads to.
+fn awaited(packet: &Packet, hop: &NextHop) -> Awaited {
+    if hop.kind == Kind::OnLink {
+        (hop.interface, destination(packet))
+    } else {
+        (hop.interface, hop.neighbour())
+    }
+}
+
+fn destination(packet: &Packet) -> std::net::IpAddr {
+    let bytes = &packet.data()[usize::from(packet.l3)..];
+    if packet.entry == V4 {
+        Ipv4::new(bytes).expect("validated").destination().into()
+    } else {
+        Ipv6::new(bytes).expect("validated").destination().into()
+    }
+}
+
+/// The neighbour that a packet would have to wait for at present.
+fn waits_for(fib: &Fib, packet: &Packet) -> Option<Awaited> {
+    let mut hop = fib.next_hop(destination(packet));
+    if hop.kind == Kind::Group {
+        let hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
+        hop = fib.table.member(hop.address, hash);
+    }
+    matches!(hop.kind, Kind::OnLink | Kind::Resolve).then(|| awaited(packet, &hop))
+}

@@ -1,0 +1,155 @@
+//! Packets that wait for their neighbour's MAC address.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ebb_graph::Packet;
+use ebb_units::Time;
+
+use super::{InterfaceId, RouteLimits};
+
+/// A neighbour that packets wait for.
+pub(super) type Awaited = (InterfaceId, IpAddr);
+
+/// How often the control thread is reminded of a neighbour.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How often to look whether a young wait is over, and for how long it counts as young.
+const LOOK_EARLY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+/// How often to look afterwards.
+const LOOK_LATE: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+struct Queue {
+    packets: Vec<Packet>,
+    /// When the first packet began to wait.
+    since: Time,
+    asked: Time,
+}
+
+/// Queues by neighbour, bounded one by one and together.
+#[derive(Debug)]
+pub(super) struct Hold {
+    queues: BTreeMap<Awaited, Queue>,
+    /// Bits of [`bit`] of every awaited neighbour, and perhaps of some that were.
+    filter: [u64; 16],
+    total: usize,
+    originated: usize,
+    per_neighbour_max: usize,
+    total_max: usize,
+    timeout: Duration,
+}
+
+/// What came of holding a packet.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// It waits behind others.
+    Waits,
+    /// It waits and is the first: the neighbour is to be asked for.
+    First,
+    /// There is no space for it.
+    Full(Packet),
+}
+
+impl Hold {
+    pub(super) fn new(limits: &RouteLimits) -> Hold {
+        Hold {
+            queues: BTreeMap::new(),
+            filter: [0; 16],
+            total: 0,
+            originated: 0,
+            per_neighbour_max: limits.hold_per_neighbour_max,
+            total_max: limits.hold_total_max,
+            timeout: limits.hold_timeout,
+        }
+    }
+
+    /// Packets that wait.
+    pub(super) fn len(&self) -> usize {
+        self.total
+    }
+
+    /// Those of them that the router made itself.
+    pub(super) fn originated(&self) -> usize {
+        self.originated
+    }
+
+    /// Lets a packet wait.
+    pub(super) fn push(&mut self, now: Time, awaited: Awaited, packet: Packet) -> Held {
+        let waiting = self.queues.get(&awaited).map_or(0, |queue| queue.packets.len());
+        if self.total >= self.total_max || waiting >= self.per_neighbour_max {
+            return Held::Full(packet);
+        }
+        self.total += 1;
+        self.originated += usize::from(packet.flags & Packet::ORIGINATED != 0);
+        let (word, bit) = bit(&awaited);
+        self.filter[word] |= bit;
+        let queue = self.queues.entry(awaited).or_insert_with(|| Queue {
+            packets: Vec::new(),
+            since: now,
+            asked: now,
+        });
+        queue.packets.push(packet);
+        if waiting == 0 { Held::First } else { Held::Waits }
+    }
+
+    /// Whether packets wait for this neighbour, so that later ones must stand behind them.
+    #[inline]
+    pub(super) fn awaits(&self, awaited: &Awaited) -> bool {
+        let (word, bit) = bit(awaited);
+        self.filter[word] & bit != 0 && self.queues.contains_key(awaited)
+    }
+
+    /// All awaited neighbours with one packet of each.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = (&Awaited, &Packet)> {
+        self.queues.iter().map(|(awaited, queue)| (awaited, &queue.packets[0]))
+    }
+
+    /// Ends the wait for a neighbour; the packets in order of arrival.
+    pub(super) fn take(&mut self, awaited: &Awaited) -> Vec<Packet> {
+        let packets = self.queues.remove(awaited).map_or(Vec::new(), |queue| queue.packets);
+        self.total -= packets.len();
+        self.originated -=
+            packets.iter().filter(|packet| packet.flags & Packet::ORIGINATED != 0).count();
+        if self.queues.is_empty() {
+            self.filter = [0; 16];
+        }
+        packets
+    }
+
+    /// The neighbours that were waited for too long.
+    pub(super) fn timed_out(&self, now: Time) -> Vec<Awaited> {
+        let late = |queue: &Queue| now.since(queue.since) >= self.timeout;
+        self.queues.iter().filter(|(_, queue)| late(queue)).map(|(awaited, _)| *awaited).collect()
+    }
+
+    /// The neighbours to ask for again; they count as asked for from now on.
+    pub(super) fn ask_again(&mut self, now: Time) -> Vec<Awaited> {
+        let mut due = Vec::new();
+        for (awaited, queue) in &mut self.queues {
+            if now.since(queue.asked) >= ASK_AGAIN {
+                queue.asked = now;
+                due.push(*awaited);
+            }
+        }
+        due
+    }
+
+    /// When to look again, having looked at `now`.
+    pub(super) fn look_at(&self, now: Time) -> Option<Time> {
+        let youngest = self.queues.values().map(|queue| queue.since).max()?;
+        let pause = if now.since(youngest) < LOOK_EARLY.1 { LOOK_EARLY.0 } else { LOOK_LATE };
+        Some(now + pause)
+    }
+}
+
+/// Where a neighbour's bit is in the filter.
+#[inline]
+fn bit((interface, address): &Awaited) -> (usize, u64) {
+    let address = match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
+    };
+    let hash = (address ^ u64::from(interface.0) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((hash >> 60) as usize, 1 << (hash >> 54 & 63))
+}

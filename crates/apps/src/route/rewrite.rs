@@ -1,0 +1,39 @@
+//! What a forwarded packet looks like on its next link.
+
+use ebb_graph::Packet;
+use ebb_wire::{Ipv4, Ipv6, ethertype};
+
+use super::input::V4;
+use super::table::NextHop;
+
+/// Makes `packet`, whose IP packet has `ip_len` bytes, ready for `hop`: without link padding, with
+/// the new link header and tag, and with a lower TTL unless the router made it.
+#[inline]
+pub(super) fn rewrite(packet: &mut Packet, hop: &NextHop, ip_len: usize) {
+    let l3 = usize::from(packet.l3);
+    let is_v4 = packet.entry == V4;
+    packet.set_len(l3 + ip_len);
+    if packet.flags & Packet::ORIGINATED == 0 {
+        let bytes = &mut packet.data_mut()[l3..];
+        if is_v4 { Ipv4::decrement_ttl(bytes) } else { Ipv6::decrement_hop_limit(bytes) }
+    }
+    let new_l3 = if hop.tagged { 18 } else { 14 };
+    if new_l3 > l3 {
+        packet.push_front(new_l3 - l3);
+    } else if new_l3 < l3 {
+        packet.pull_front(l3 - new_l3);
+    }
+    packet.l3 = new_l3 as u8;
+    packet.output = hop.port;
+    let kind = if is_v4 { ethertype::IPV4 } else { ethertype::IPV6 };
+    let data = packet.data_mut();
+    if hop.tagged {
+        let header = data.first_chunk_mut::<18>().expect("a tagged link header");
+        header[..16].copy_from_slice(&hop.head);
+        header[16..].copy_from_slice(&kind.to_be_bytes());
+    } else {
+        let header = data.first_chunk_mut::<14>().expect("a link header");
+        header[..12].copy_from_slice(&hop.head[..12]);
+        header[12..].copy_from_slice(&kind.to_be_bytes());
+    }
+}

@@ -1,0 +1,430 @@
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ebb_lpm::{Ipv4Writer, Ipv6Writer, LpmError};
+use ipnet::IpNet;
+
+use super::hops::{Hops, Key};
+use super::interfaces::Interfaces;
+use super::table::{Kind, NextHop};
+use super::{Decision, Fib, FibError, Interface, InterfaceId, Target};
+
+/// The one hand that changes a [`Fib`].
+///
+/// Three things live in the prefix tables: the routes that were set, and for every neighbour on a
+/// connected subnet a host entry of its own, so that the fast path does one lookup for both. A
+/// host entry stands exactly while the longest route over the neighbour's address is an
+/// [`Target::OnLink`] of its interface.
+#[derive(Debug)]
+pub struct FibWriter {
+    fib: Arc<Fib>,
+    v4: Ipv4Writer,
+    v6: Ipv6Writer,
+    hops: Hops,
+    interfaces: BTreeMap<InterfaceId, Interface>,
+    neighbours: BTreeMap<(IpAddr, InterfaceId), Neighbour>,
+    /// Host entries in the prefix tables.
+    hosts: usize,
+    /// The last target set and its next hop: full tables repeat themselves.
+    last: Option<Last>,
+    interfaces_changed: bool,
+}
+
+#[derive(Debug)]
+struct Last {
+    target: Target,
+    hop: u32,
+    /// [`Hops::freed`] at that time: while it stands, `hop` means what it meant.
+    freed: u64,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    mac: [u8; 6],
+    /// Whether it has a host entry.
+    entered: bool,
+}
+
+impl FibWriter {
+    /// An empty table and its writer.
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new() -> (FibWriter, Arc<Fib>) {
+        let (v4, v4_lpm) = Ipv4Writer::new();
+        let (v6, v6_lpm) = Ipv6Writer::new();
+        let fib = Arc::new(Fib::new(v4_lpm, v6_lpm));
+        let writer = FibWriter {
+            hops: Hops::new(&fib),
+            fib: fib.clone(),
+            v4,
+            v6,
+            interfaces: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            hosts: 0,
+            last: None,
+            interfaces_changed: false,
+        };
+        (writer, fib)
+    }
+
+    /// Adds or changes an interface; wholly visible after [`FibWriter::publish`].
+    pub fn set_interface(&mut self, id: InterfaceId, interface: Interface) {
+        let before = self.interfaces.insert(id, interface);
+        if before.as_ref() != self.interfaces.get(&id) {
+            self.interface_changed(id);
+        }
+    }
+
+    /// Removes an interface and its neighbours; wholly visible after [`FibWriter::publish`].
+    /// Routes through it stay and lead nowhere until they are changed.
+    pub fn remove_interface(&mut self, id: InterfaceId) {
+        if self.interfaces.remove(&id).is_none() {
+            return;
+        }
+        let gone: Vec<IpAddr> = self
+            .neighbours
+            .keys()
+            .filter(|(_, interface)| *interface == id)
+            .map(|(address, _)| *address)
+            .collect();
+        for address in gone {
+            self.remove_neighbour(id, address);
+        }
+        self.interface_changed(id);
+    }
+
+    fn interface_changed(&mut self, id: InterfaceId) {
+        self.interfaces_changed = true;
+        for index in self.hops.on_interface(id) {
+            self.write_hop(index);
+        }
+        for index in self.hops.groups() {
+            self.write_hop(index);
+        }
+    }
+
+    /// Adds or replaces a route; visible at once. Bits beyond the prefix length are ignored.
+    ///
+    /// # Errors
+    /// When a table is full or the target has no path; the former route stays.
+    pub fn set_route(&mut self, prefix: IpNet, target: &Target) -> Result<(), FibError> {
+        let hop = self.intern_target(target)?;
+        self.hops.hold(hop);
+        match self.insert(prefix, hop) {
+            Ok(former) => {
+                if prefix.prefix_len() == prefix.max_prefix_len() {
+                    self.yield_host_entry(prefix.addr());
+                }
+                if let Some(former) = former {
+                    self.hops.release(former);
+                }
+                self.review_neighbours(prefix);
+                Ok(())
+            }
+            Err(LpmError::Full) => {
+                self.hops.release(hop);
+                Err(FibError::PrefixesExhausted)
+            }
+            Err(broken) => unreachable!("a prefix of the right form: {broken}"),
+        }
+    }
+
+    /// Removes a route, at once; whether there was one.
+    pub fn remove_route(&mut self, prefix: IpNet) -> bool {
+        let is_host = prefix.prefix_len() == prefix.max_prefix_len();
+        if is_host && self.entered_at(prefix.addr()).is_some() {
+            return false;
+        }
+        let Some(former) = self.remove(prefix) else { return false };
+        self.hops.release(former);
+        self.review_neighbours(prefix);
+        true
+    }
+
+    /// Makes a neighbour known or changes its MAC address; wholly visible after
+    /// [`FibWriter::publish`].
+    pub fn set_neighbour(&mut self, interface: InterfaceId, address: IpAddr, mac: [u8; 6]) {
+        let key = (address, interface);
+        match self.neighbours.get_mut(&key) {
+            Some(neighbour) if neighbour.mac == mac => return,
+            Some(neighbour) => neighbour.mac = mac,
+            None => {
+                self.neighbours.insert(key, Neighbour { mac, entered: false });
+            }
+        }
+        self.write_adjacency(interface, address);
+        self.review_neighbour(key);
+    }
+
+    /// Forgets a neighbour that failed or is gone; wholly visible after [`FibWriter::publish`].
+    pub fn remove_neighbour(&mut self, interface: InterfaceId, address: IpAddr) {
+        let Some(neighbour) = self.neighbours.remove(&(address, interface)) else { return };
+        if neighbour.entered {
+            self.remove_host_entry(address);
+        }
+        self.write_adjacency(interface, address);
+    }
+
+    /// Makes changes of interfaces and neighbours visible, and lets packets go that waited for
+    /// them.
+    pub fn publish(&mut self) {
+        if core::mem::take(&mut self.interfaces_changed) {
+            self.fib.interfaces.store(Arc::new(Interfaces::new(self.interfaces.clone())));
+        }
+        self.fib.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Number of routes, without the host entries of neighbours.
+    pub fn routes(&self) -> usize {
+        self.v4.len() + self.v6.len() - self.hosts
+    }
+
+    /// Number of neighbours known.
+    pub fn neighbours(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// What happens to packets for `address` at present.
+    pub fn lookup(&self, address: IpAddr) -> Decision {
+        self.describe(self.fib.next_hop(address), address)
+    }
+
+    fn describe(&self, hop: NextHop, destination: IpAddr) -> Decision {
+        match hop.kind {
+            Kind::NoRoute => Decision::NoRoute,
+            Kind::Kernel => Decision::Kernel,
+            Kind::Blackhole => Decision::Blackhole,
+            Kind::Unreachable => Decision::Unreachable,
+            Kind::Prohibit => Decision::Prohibit,
+            Kind::Down => Decision::Down,
+            Kind::Resolve => {
+                Decision::Resolve { interface: hop.interface, address: hop.neighbour() }
+            }
+            Kind::OnLink => Decision::Resolve { interface: hop.interface, address: destination },
+            Kind::Forward => Decision::Forward {
+                interface: hop.interface,
+                address: hop.neighbour(),
+                mac: core::array::from_fn(|at| hop.head[at]),
+            },
+            Kind::Group => {
+                let mut counts = BTreeMap::<u32, u16>::new();
+                for member in self.fib.table.group(hop.address as u16) {
+                    *counts.entry(member).or_default() += 1;
+                }
+                let part = |(member, count)| {
+                    (self.describe(self.fib.table.read(member), destination), count)
+                };
+                Decision::Balance(counts.into_iter().map(part).collect())
+            }
+        }
+    }
+
+    /// The next hop of a target, made if it is new. Not held yet.
+    fn intern_target(&mut self, target: &Target) -> Result<u32, FibError> {
+        if let Some(last) = &self.last
+            && last.target == *target
+            && last.freed == self.hops.freed()
+        {
+            return Ok(last.hop);
+        }
+        let key = match target {
+            Target::Kernel => Key::Fixed(Kind::Kernel),
+            Target::Blackhole => Key::Fixed(Kind::Blackhole),
+            Target::Unreachable => Key::Fixed(Kind::Unreachable),
+            Target::Prohibit => Key::Fixed(Kind::Prohibit),
+            Target::OnLink(interface) => Key::OnLink(*interface),
+            Target::Paths(paths) => match &paths[..] {
+                [] => return Err(FibError::NoPaths),
+                [only] => only.gateway.map_or(Key::OnLink(only.interface), |gateway| {
+                    Key::Neighbour(only.interface, gateway)
+                }),
+                several => {
+                    let mut members = Vec::with_capacity(several.len());
+                    for path in several {
+                        let key = path.gateway.map_or(Key::Fixed(Kind::Kernel), |gateway| {
+                            Key::Neighbour(path.interface, gateway)
+                        });
+                        members.push((self.intern(key)?, path.weight.max(1)));
+                    }
+                    Key::Group(members)
+                }
+            },
+        };
+        let hop = self.intern(key)?;
+        self.last = Some(Last { target: target.clone(), hop, freed: self.hops.freed() });
+        Ok(hop)
+    }
+
+    fn intern(&mut self, key: Key) -> Result<u32, FibError> {
+        let (hop, is_new) = self.hops.intern(key)?;
+        if is_new {
+            self.write_hop(hop);
+        }
+        Ok(hop)
+    }
+
+    /// Brings a next hop's line in the shared table up to date.
+    fn write_hop(&mut self, index: u32) {
+        let hop = match self.hops.key(index) {
+            Key::Fixed(_) => return,
+            Key::Group(_) => {
+                let up = |member: &Key| match member {
+                    Key::Neighbour(interface, _) | Key::OnLink(interface) => {
+                        self.interfaces.get(interface).is_some_and(|interface| interface.up)
+                    }
+                    Key::Fixed(_) | Key::Group(_) => true,
+                };
+                let buckets = self.hops.buckets(index, up);
+                let group = self.hops.group_number(index);
+                self.fib.table.write_group(group, &buckets);
+                NextHop { address: u128::from(group), ..NextHop::plain(Kind::Group) }
+            }
+            Key::OnLink(interface) => self.hop_through(*interface, Kind::OnLink),
+            Key::Neighbour(id, address) => {
+                let mut hop = self.hop_through(*id, Kind::Resolve);
+                hop.address_is_v4 = address.is_ipv4();
+                hop.address = match address {
+                    IpAddr::V4(address) => u128::from(address.to_bits()),
+                    IpAddr::V6(address) => address.to_bits(),
+                };
+                if let Some(neighbour) = self.neighbours.get(&(*address, *id))
+                    && hop.kind == Kind::Resolve
+                {
+                    hop.kind = Kind::Forward;
+                    hop.head[..6].copy_from_slice(&neighbour.mac);
+                }
+                hop
+            }
+        };
+        self.fib.table.write(index, hop);
+    }
+
+    fn hop_through(&self, id: InterfaceId, kind: Kind) -> NextHop {
+        let Some(interface) = self.interfaces.get(&id).filter(|interface| interface.up) else {
+            return NextHop { interface: id, ..NextHop::plain(Kind::Down) };
+        };
+        let mut head = [0; 16];
+        head[6..12].copy_from_slice(&interface.mac);
+        head[12..14].copy_from_slice(&ebb_wire::ethertype::VLAN.to_be_bytes());
+        head[14..].copy_from_slice(&interface.vlan.to_be_bytes());
+        NextHop {
+            kind,
+            port: interface.port,
+            tagged: interface.vlan != 0,
+            mtu: interface.mtu,
+            interface: id,
+            head,
+            address: 0,
+            address_is_v4: false,
+        }
+    }
+
+    fn write_adjacency(&mut self, interface: InterfaceId, address: IpAddr) {
+        if let Some(index) = self.hops.find(&Key::Neighbour(interface, address)) {
+            self.write_hop(index);
+        }
+    }
+
+    /// Looks again at the host entries of all neighbours inside a prefix whose route changed.
+    fn review_neighbours(&mut self, prefix: IpNet) {
+        if self.neighbours.is_empty() {
+            return;
+        }
+        let first = (prefix.network(), InterfaceId(0));
+        let last = (prefix.broadcast(), InterfaceId(u16::MAX));
+        let inside: Vec<_> = self.neighbours.range(first..=last).map(|(key, _)| *key).collect();
+        for key in inside {
+            self.review_neighbour(key);
+        }
+    }
+
+    /// Enters or removes a neighbour's host entry, as the route that covers it demands.
+    fn review_neighbour(&mut self, key: (IpAddr, InterfaceId)) {
+        let (address, interface) = key;
+        let entered_by = self.entered_at(address);
+        let cover = self.cover(address, entered_by.is_some());
+        let wanted = cover.is_some_and(|hop| *self.hops.key(hop) == Key::OnLink(interface));
+        if wanted == (entered_by == Some(interface)) {
+            return;
+        }
+        if !wanted {
+            self.remove_host_entry(address);
+            self.mark(key, false);
+            return;
+        }
+        if let Some(other) = entered_by {
+            self.remove_host_entry(address);
+            self.mark((address, other), false);
+        }
+        // Without a free next hop or prefix the neighbour stays behind its on-link route, whose
+        // packets then wait in vain: the same as an unknown neighbour.
+        let Ok(hop) = self.intern(Key::Neighbour(interface, address)) else { return };
+        self.hops.hold(hop);
+        match self.insert(IpNet::from(address), hop) {
+            Ok(former) => {
+                assert!(former.is_none(), "an explicit route covers its own address");
+                self.hosts += 1;
+                self.mark(key, true);
+            }
+            Err(_) => self.hops.release(hop),
+        }
+    }
+
+    fn mark(&mut self, key: (IpAddr, InterfaceId), entered: bool) {
+        if let Some(neighbour) = self.neighbours.get_mut(&key) {
+            neighbour.entered = entered;
+        }
+    }
+
+    /// The interface whose neighbour has a host entry for `address`.
+    fn entered_at(&self, address: IpAddr) -> Option<InterfaceId> {
+        if self.hosts == 0 {
+            return None;
+        }
+        self.neighbours
+            .range((address, InterfaceId(0))..=(address, InterfaceId(u16::MAX)))
+            .find(|(_, neighbour)| neighbour.entered)
+            .map(|((_, interface), _)| *interface)
+    }
+
+    /// Notes that an explicit route has just replaced a neighbour's host entry.
+    fn yield_host_entry(&mut self, address: IpAddr) {
+        if let Some(interface) = self.entered_at(address) {
+            self.mark((address, interface), false);
+            self.hosts -= 1;
+        }
+    }
+
+    fn remove_host_entry(&mut self, address: IpAddr) {
+        let hop = self.remove(IpNet::from(address)).expect("the host entry stands");
+        self.hops.release(hop);
+        self.hosts -= 1;
+    }
+
+    /// The next hop of the longest route over `address`, host entries left out.
+    fn cover(&self, address: IpAddr, has_host_entry: bool) -> Option<u32> {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        (0..=bits).rev().skip(usize::from(has_host_entry)).find_map(|len| {
+            let prefix = IpNet::new(address, len).expect("a length within the address").trunc();
+            match prefix {
+                IpNet::V4(prefix) => self.v4.get(prefix.addr().to_bits(), len),
+                IpNet::V6(prefix) => self.v6.get(prefix.addr().to_bits(), len),
+            }
+        })
+    }
+
+    fn insert(&mut self, prefix: IpNet, hop: u32) -> Result<Option<u32>, LpmError> {
+        match prefix {
+            IpNet::V4(net) => self.v4.insert(net.network().to_bits(), net.prefix_len(), hop),
+            IpNet::V6(net) => self.v6.insert(net.network().to_bits(), net.prefix_len(), hop),
+        }
+    }
+
+    fn remove(&mut self, prefix: IpNet) -> Option<u32> {
+        match prefix {
+            IpNet::V4(net) => self.v4.remove(net.network().to_bits(), net.prefix_len()),
+            IpNet::V6(net) => self.v6.remove(net.network().to_bits(), net.prefix_len()),
+        }
+    }
+}
