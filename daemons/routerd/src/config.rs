@@ -26,6 +26,9 @@ use serde::{Deserialize, Serialize};
 pub use diff::Change;
 pub use problem::{ConfigError, Problem};
 
+/// Ports that one configuration can have.
+pub const PORTS_MAX: usize = 32;
+
 /// A router's whole configuration, checked.
 ///
 /// ```

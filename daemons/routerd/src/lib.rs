@@ -11,4 +11,5 @@ pub mod governor;
 pub mod handover;
 pub mod router;
 pub mod shared;
+pub mod status;
 pub mod worker;

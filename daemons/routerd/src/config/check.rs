@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::parse::Spans;
 use super::read::Section;
-use super::{Config, Limits};
+use super::{Config, Limits, PORTS_MAX};
 
 impl Default for Limits {
     fn default() -> Limits {
@@ -86,8 +86,9 @@ pub(super) fn ports(root: &Section<'_, '_>, config: &Config, spans: &Spans) {
         let remedy = "add [[port]] with name = \"...\" for each interface";
         root.report("port", 0..0, "there is no port", remedy);
     }
-    if config.ports.len() > 256 {
-        root.report("port", spans.ports[256].name.clone(), "more than 256 ports", "remove some");
+    if let Some(extra) = spans.ports.get(PORTS_MAX) {
+        let message = format!("more than {PORTS_MAX} ports");
+        root.report("port", extra.name.clone(), &message, "remove some");
     }
     let mut names = BTreeMap::new();
     let mut addresses = BTreeMap::new();

@@ -1,0 +1,307 @@
+//! What the router says about itself: one tree of plain data for the status socket, `show`, `top`,
+//! the metrics and the reports.
+//!
+//! Room: data and their sums. Filled by the router, read by everyone; it knows neither sockets nor
+//! formats.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The router's state and its counters since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the program.
+    pub version: String,
+    /// Process identifier.
+    pub pid: u32,
+    /// Seconds since the start.
+    pub uptime_seconds: f64,
+    /// The policy in force.
+    pub mode: String,
+    /// How much is powered.
+    pub point: Point,
+    /// In worker order.
+    pub workers: Vec<Worker>,
+    /// In the configuration's order.
+    pub ports: Vec<Port>,
+    /// Delay of sampled packets over all ports.
+    pub latency: Latency,
+    /// Energy drawn.
+    pub energy: Energy,
+    /// What packets are forwarded by.
+    pub tables: Tables,
+    /// Packet memory.
+    pub frames: Frames,
+    /// What the governor did.
+    pub governor: Governor,
+    /// Conditions an operator should know of, such as knobs that refused; newest last.
+    pub warnings: Vec<String>,
+}
+
+/// How much is powered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Active cores.
+    pub cores: u16,
+    /// Cores the router may use.
+    pub cores_max: u16,
+    /// Index of the frequency in ascending order.
+    pub frequency: u16,
+    /// Number of frequencies.
+    pub frequencies: u16,
+    /// The frequency, in Hz; absent where it is not known.
+    pub frequency_hz: Option<u64>,
+    /// How deep active cores may sleep: `shallow` or `deep`.
+    pub depth: String,
+}
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerState {
+    /// Receives packets.
+    #[default]
+    Active,
+    /// Receives none and sleeps.
+    Parked,
+    /// Ended after a fault.
+    Failed,
+}
+
+impl WorkerState {
+    /// The name in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WorkerState::Active => "active",
+            WorkerState::Parked => "parked",
+            WorkerState::Failed => "failed",
+        }
+    }
+}
+
+/// One worker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Worker {
+    /// Where it is pinned; absent when it is not.
+    pub cpu: Option<u32>,
+    /// What it does.
+    pub state: WorkerState,
+    /// Its packets.
+    pub packets: Packets,
+    /// Share of the time since the start that it was awake, 0 to 1.
+    pub busy: f64,
+    /// Seconds awake since the start.
+    pub busy_seconds: f64,
+    /// Packets that waited when it last looked.
+    pub queue_len: u32,
+    /// Times it woke from sleep.
+    pub wakeups: u64,
+    /// Receive rounds that brought at least one packet.
+    pub batches: u64,
+}
+
+/// Fates of packets. `received` is the sum of `forwarded`, `to_kernel`, all of `dropped` and
+/// `held`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packets {
+    /// Received from a port.
+    pub received: u64,
+    /// Left through a port.
+    pub forwarded: u64,
+    /// Handed to the kernel.
+    pub to_kernel: u64,
+    /// Wait for a neighbour at present.
+    pub held: u64,
+    /// Dropped, by [`ebb_graph::DropReason::name`]; reasons that never occurred may be absent.
+    pub dropped: BTreeMap<String, u64>,
+    /// ICMP messages that the router made itself and sent; no part of the sum.
+    pub originated: u64,
+    /// ICMP messages that it made and could not send; no part of the sum.
+    pub originated_dropped: u64,
+    /// ICMP messages not made because of the rate limit.
+    pub icmp_suppressed: u64,
+}
+
+impl Packets {
+    /// Dropped for whatever reason.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+
+    /// Whether every packet received has met exactly one fate.
+    pub fn adds_up(&self) -> bool {
+        self.received == self.forwarded + self.to_kernel + self.held + self.dropped_total()
+    }
+
+    /// Adds another's counters.
+    pub fn add(&mut self, other: &Packets) {
+        self.received += other.received;
+        self.forwarded += other.forwarded;
+        self.to_kernel += other.to_kernel;
+        self.held += other.held;
+        for (reason, count) in &other.dropped {
+            *self.dropped.entry(reason.clone()).or_default() += count;
+        }
+        self.originated += other.originated;
+        self.originated_dropped += other.originated_dropped;
+        self.icmp_suppressed += other.icmp_suppressed;
+    }
+}
+
+/// One port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    /// Its interface.
+    pub name: String,
+    /// Up with carrier.
+    pub up: bool,
+    /// The interface disappeared.
+    pub gone: bool,
+    /// `native` or `generic`, or `memory`, `pcap` for other kinds of port.
+    pub xdp: String,
+    /// Whether frames are shared with the driver.
+    pub zero_copy: bool,
+    /// Form of the redirect table: `rss`, `steer` or `none`.
+    pub redirect: String,
+    /// Receive queues in use.
+    pub queues: u16,
+    /// Packets received.
+    pub received: u64,
+    /// Packets handed to the interface.
+    pub transmitted: u64,
+    /// Packets lost because the receive ring was full or without frames.
+    pub receive_dropped: u64,
+    /// Packets the interface refused to send.
+    pub transmit_invalid: u64,
+    /// Packets passed to the kernel before they reached a worker.
+    pub passed_to_kernel: u64,
+    /// Delay of sampled packets received here.
+    pub latency: Latency,
+}
+
+/// Delay of sampled packets from their reception to their transmission, in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Packets sampled; the other fields are 0 when there are none.
+    pub count: u64,
+    /// Shortest.
+    pub min_us: f64,
+    /// Mean.
+    pub mean_us: f64,
+    /// Median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// Longest.
+    pub max_us: f64,
+}
+
+/// Where energy figures come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EnergyBasis {
+    /// From the machine's counters.
+    Measured,
+    /// From the fitted power model.
+    #[default]
+    Modelled,
+}
+
+impl EnergyBasis {
+    /// The name in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EnergyBasis::Measured => "measured",
+            EnergyBasis::Modelled => "modelled",
+        }
+    }
+}
+
+/// Energy drawn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Energy {
+    /// Since the start, in joules.
+    pub joules: f64,
+    /// Mean power over the last interval, in watts.
+    pub watts: f64,
+    /// Where both come from.
+    pub basis: EnergyBasis,
+    /// Energy since the start over packets forwarded since the start; absent before the first.
+    pub joules_per_packet: Option<f64>,
+}
+
+/// Sizes of the forwarding tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tables {
+    /// Prefixes.
+    pub routes: u64,
+    /// Neighbours with a known MAC address.
+    pub neighbours: u64,
+    /// Layer-3 interfaces: ports and their VLANs.
+    pub interfaces: u64,
+    /// Changes taken over from the kernel.
+    pub changes: u64,
+    /// Times the tables were compared anew because messages were lost.
+    pub resyncs: u64,
+}
+
+/// Packet memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frames {
+    /// Frames in all.
+    pub total: u64,
+    /// Frames that nobody holds.
+    pub free: u64,
+}
+
+/// What the governor did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Governor {
+    /// Changes of the operating point.
+    pub changes: u64,
+    /// Entries of the redirect table that moved.
+    pub entries_moved: u64,
+    /// Handovers in which a worker answered too late.
+    pub late: u64,
+    /// Knobs that refused.
+    pub refusals: u64,
+}
+
+impl Status {
+    /// The sum over all workers.
+    pub fn packets(&self) -> Packets {
+        let mut total = Packets::default();
+        for worker in &self.workers {
+            total.add(&worker.packets);
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_keep_every_packet() {
+        let mut one = Packets { received: 10, forwarded: 6, to_kernel: 1, ..Packets::default() };
+        assert!(!one.adds_up());
+        one.dropped.insert("no_route".into(), 2);
+        one.held = 1;
+        assert!(one.adds_up());
+        let worker = Worker { packets: one, ..Worker::default() };
+        let status = Status { workers: vec![worker.clone(), worker], ..Status::default() };
+        let total = status.packets();
+        assert!(total.adds_up());
+        assert_eq!(total.dropped["no_route"], 4);
+    }
+
+    #[test]
+    fn a_status_survives_the_socket() {
+        let status =
+            Status { mode: "napi".into(), workers: vec![Worker::default()], ..Status::default() };
+        let text = serde_json::to_string(&status).unwrap();
+        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
+    }
+}
