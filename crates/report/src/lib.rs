@@ -22,6 +22,7 @@ mod json;
 mod plot;
 mod report;
 mod spark;
+mod style;
 mod svg;
 mod table;
 mod terminal;
