@@ -22,8 +22,12 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let mut graph = BTreeMap::new();
     for package in metadata["packages"].as_array().expect("packages") {
         let needs = package["dependencies"].as_array().expect("dependencies");
-        let needs = needs.iter().filter(|need| need["kind"] != "dev").map(|need| text(&need["name"]));
-        graph.insert(text(&package["name"]), needs.filter(|name| name.starts_with("ebb-")).collect());
+        let needs =
+            needs.iter().filter(|need| need["kind"] != "dev").map(|need| text(&need["name"]));
+        graph.insert(
+            text(&package["name"]),
+            needs.filter(|name| name.starts_with("ebb-")).collect(),
+        );
     }
     graph
 }
@@ -45,10 +49,13 @@ fn allowed() -> BTreeMap<String, BTreeSet<String>> {
 fn every_crate_depends_only_on_what_the_table_allows() {
     let (graph, allowed) = (dependencies(), allowed());
     assert!(allowed.len() > 10, "the table was not found");
-    let libraries: BTreeSet<&String> =
-        allowed.keys().filter(|name| !["ebb-cli", "ebb-routerd"].contains(&name.as_str())).collect();
+    let libraries: BTreeSet<&String> = allowed
+        .keys()
+        .filter(|name| !["ebb-cli", "ebb-routerd"].contains(&name.as_str()))
+        .collect();
     for (name, needs) in &graph {
-        let row = allowed.get(name).unwrap_or_else(|| panic!("{name} has no row in ARCHITECTURE.md"));
+        let row =
+            allowed.get(name).unwrap_or_else(|| panic!("{name} has no row in ARCHITECTURE.md"));
         for need in needs {
             let everything = row.contains("ebb-everything");
             let every_library = row.contains("ebb-every library") && libraries.contains(need);
@@ -97,15 +104,18 @@ fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
     let pure = ["units", "power", "traffic", "control", "wire", "lpm", "graph", "apps"];
     let folders: Vec<String> = pure.iter().map(|name| format!("crates/{name}/src")).collect();
     let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
-    let words = ["Instant::now", "SystemTime", "clock_gettime", "std::fs", "std::io", "Socket", "Stream"];
+    let words =
+        ["Instant::now", "SystemTime", "clock_gettime", "std::fs", "std::io", "Socket", "Stream"];
     let guilty = files_with(&folders, &words);
     assert!(guilty.is_empty(), "clock or I/O in {guilty:?}");
 }
 
 #[test]
 fn unsafe_stays_in_its_rooms() {
-    let rooms = ["crates/graph/src/memory.rs", "crates/ports/", "crates/lpm/src/", "crates/host/src/"];
-    let found = files_with(&["crates", "daemons", "cli/src"], &["unsafe {", "unsafe fn", "unsafe impl"]);
+    let rooms =
+        ["crates/graph/src/memory.rs", "crates/ports/", "crates/lpm/src/", "crates/host/src/"];
+    let found =
+        files_with(&["crates", "daemons", "cli/src"], &["unsafe {", "unsafe fn", "unsafe impl"]);
     let elsewhere: Vec<_> =
         found.iter().filter(|file| !rooms.iter().any(|room| file.starts_with(room))).collect();
     assert!(elsewhere.is_empty(), "unsafe outside its rooms: {elsewhere:?}");

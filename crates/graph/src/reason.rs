@@ -47,11 +47,15 @@ pub enum DropReason {
     NoFrame,
     /// The hand-over to the kernel failed or its bounded queue was full.
     KernelFull,
+    /// Longer than a frame of the router's memory holds.
+    Oversized,
+    /// Captured on another kind of link than Ethernet (replays only).
+    LinkType,
 }
 
 impl DropReason {
     /// Every reason, in counter order.
-    pub const ALL: [DropReason; 22] = [
+    pub const ALL: [DropReason; 24] = [
         DropReason::Truncated,
         DropReason::BadVersion,
         DropReason::BadHeaderLength,
@@ -74,6 +78,8 @@ impl DropReason {
         DropReason::TransmitError,
         DropReason::NoFrame,
         DropReason::KernelFull,
+        DropReason::Oversized,
+        DropReason::LinkType,
     ];
 
     /// How many reasons there are.
@@ -104,6 +110,8 @@ impl DropReason {
             DropReason::TransmitError => "transmit_error",
             DropReason::NoFrame => "no_frame",
             DropReason::KernelFull => "kernel_full",
+            DropReason::Oversized => "oversized",
+            DropReason::LinkType => "link_type",
         }
     }
 }

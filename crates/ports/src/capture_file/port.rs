@@ -10,9 +10,9 @@ use crate::{Port, PortCounters};
 /// A port that receives the packets of one capture and transmits into another; either may be
 /// absent.
 ///
-/// Frames longer than a frame of the region holds are counted as
-/// [`receive_dropped`](PortCounters::receive_dropped). The first error of the file being read, a
-/// packet that is not Ethernet included, ends receiving and is kept for [`CapturePort::error`].
+/// Packets longer than a frame of the region holds, and packets captured on another kind of link
+/// than Ethernet, are left out and counted ([`CapturePort::oversized`], [`CapturePort::foreign`]).
+/// The first error of the file being read ends receiving and is kept for [`CapturePort::error`].
 #[derive(Debug)]
 pub struct CapturePort {
     name: String,
@@ -22,24 +22,19 @@ pub struct CapturePort {
     next: Option<Captured>,
     error: Option<CaptureError>,
     now: Time,
+    oversized: u64,
+    foreign: u64,
+    first_foreign: Option<CaptureError>,
     counters: PortCounters,
 }
 
 impl CapturePort {
     /// A port over open captures.
-    ///
-    /// # Errors
-    /// When the capture to read says in its header that it holds no Ethernet frames.
     pub fn new(
         name: &str,
         reader: Option<CaptureReader>,
         writer: Option<CaptureWriter>,
-    ) -> Result<CapturePort, CaptureError> {
-        if let Some(reader) = &reader {
-            if let Some(link_type) = reader.link_type().filter(|it| *it != LINKTYPE_ETHERNET) {
-                return Err(reader.not_ethernet(link_type));
-            }
-        }
+    ) -> CapturePort {
         let mut port = CapturePort {
             name: name.to_owned(),
             reader,
@@ -47,10 +42,13 @@ impl CapturePort {
             next: None,
             error: None,
             now: Time::ZERO,
+            oversized: 0,
+            foreign: 0,
+            first_foreign: None,
             counters: PortCounters::default(),
         };
         port.advance();
-        Ok(port)
+        port
     }
 
     /// When the next packet was captured; `None` after the last.
@@ -61,6 +59,21 @@ impl CapturePort {
     /// Sets the time that transmitted packets are stamped with.
     pub fn set_time(&mut self, now: Time) {
         self.now = now;
+    }
+
+    /// Packets left out because no frame holds them.
+    pub fn oversized(&self) -> u64 {
+        self.oversized
+    }
+
+    /// Packets left out because they were captured on another kind of link.
+    pub fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
+    /// The first packet left out because of its link, with that link's name.
+    pub fn first_foreign(&self) -> Option<&CaptureError> {
+        self.first_foreign.as_ref()
     }
 
     /// Why receiving or transmitting ended early, if it did.
@@ -82,11 +95,11 @@ impl CapturePort {
         while let Some(reader) = &mut self.reader {
             match reader.next() {
                 Some(Ok(packet)) if packet.link_type != LINKTYPE_ETHERNET => {
-                    self.error = Some(reader.not_ethernet(packet.link_type));
-                    self.reader = None;
+                    self.foreign += 1;
+                    self.first_foreign.get_or_insert_with(|| reader.not_ethernet(packet.link_type));
                 }
                 Some(Ok(packet)) if packet.data.len() > FRAME_LEN - HEADROOM => {
-                    self.counters.receive_dropped += 1;
+                    self.oversized += 1;
                 }
                 Some(Ok(packet)) => {
                     self.next = Some(packet);
