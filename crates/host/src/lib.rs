@@ -10,11 +10,22 @@
 pub mod capability;
 pub mod clock;
 mod doorbell;
+pub mod energy;
+pub mod ethtool;
+mod frequency;
+pub mod idle;
+pub mod journal;
+mod knob;
 pub mod namespace;
 pub mod netlink;
 pub mod process;
 pub mod service;
 pub mod signals;
+mod sysfs;
+pub mod topology;
 pub mod wait;
 
 pub use doorbell::Doorbell;
+pub use frequency::Frequency;
+pub use knob::Knob;
+pub use sysfs::{Files, KnobError, Operation, Sysfs};

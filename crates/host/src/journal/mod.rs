@@ -1,0 +1,182 @@
+//! The duty to leave the host as it was.
+//!
+//! Every change of the host is preceded by a line in a journal that says how to undo it, on disk
+//! before the change is made. Four ways lead back: [`Journal::finish`] on a clean exit, also after
+//! a signal; dropping the last handle; the [`Guard`], a process that outlives a `kill -9`; and
+//! [`Journal::recover_stale`] at the next start, when even the guard was killed.
+//!
+//! Format, one line each, fields separated by tabs with `%XX` escapes:
+//!
+//! ```text
+//! ebb-journal  1  PID  START
+//! undo  ID  KIND  FIELDS...
+//! forget  ID
+//! ```
+//!
+//! A last line without its end was being written when the program died: the change that it
+//! announces was not made.
+
+mod guard;
+mod store;
+mod undo;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::fcntl::{Flock, FlockArg};
+
+pub use guard::Guard;
+use store::{Content, Store};
+pub use undo::Undo;
+
+/// Where journals are kept unless the configuration says otherwise.
+pub const DIRECTORY: &str = "/run/ebb";
+
+/// A recorded undo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryId(u64);
+
+/// An undo and how it went.
+#[derive(Debug)]
+pub struct Undone {
+    /// What was to be undone.
+    pub undo: Undo,
+    /// Whether it was.
+    pub result: io::Result<()>,
+}
+
+/// The undo entries of this process, in a file. Clones share it; dropping the last one undoes.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    store: Mutex<Store>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        log_failures(&undo_file(&self.path));
+    }
+}
+
+fn log_failures(undone: &[Undone]) {
+    for Undone { undo, result } in undone {
+        if let Err(error) = result {
+            tracing::warn!(?undo, %error, "could not undo");
+        }
+    }
+}
+
+impl Journal {
+    /// Starts the journal of this process in `directory`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When the file can't be made, or is there already: then [`Journal::recover_stale`] was not
+    /// called, or the process has a journal in this directory.
+    pub fn open(directory: impl AsRef<Path>) -> io::Result<Self> {
+        let directory = directory.as_ref();
+        fs::create_dir_all(directory)?;
+        let path = directory.join(format!("knobs-{}.journal", std::process::id()));
+        let store = Mutex::new(Store::create(&path)?);
+        Ok(Journal { shared: Arc::new(Shared { path, store }) })
+    }
+
+    /// The journal's file.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// Puts `undo` on disk. Call it *before* the change, and make the change only on success.
+    ///
+    /// # Errors
+    /// When the line can't be written: a full disk, a lost file system.
+    pub fn record(&self, undo: Undo) -> io::Result<EntryId> {
+        self.store().append_undo(&undo).map(EntryId)
+    }
+
+    /// The change was undone, or never made. When the line can't be written, the undo is done
+    /// once more at the end, which does no harm.
+    pub fn forget(&self, entry: EntryId) {
+        let mut store = self.store();
+        if store.closed {
+            return;
+        }
+        if let Err(error) = store.append_forget(entry.0) {
+            tracing::warn!(%error, path = %self.shared.path.display(), "journal");
+        }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.shared.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether [`Journal::finish`] was called: no change can be recorded any more.
+    pub fn is_finished(&self) -> bool {
+        self.store().closed
+    }
+
+    /// Undoes everything, last first, and removes the file. Entries that fail for want of
+    /// permission stay for a later [`Journal::recover_stale`].
+    pub fn finish(&self) -> Vec<Undone> {
+        self.store().closed = true;
+        let undone = undo_file(&self.shared.path);
+        log_failures(&undone);
+        undone
+    }
+
+    /// Undoes what processes that are gone left behind in `directory`. Journals of live processes
+    /// are left alone.
+    pub fn recover_stale(directory: impl AsRef<Path>) -> Vec<Undone> {
+        let mut undone = Vec::new();
+        let mut paths: Vec<PathBuf> = fs::read_dir(directory.as_ref())
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| pid_in_name(path).is_some())
+            .collect();
+        paths.sort();
+        for path in paths {
+            let alive = Content::read(&path).is_ok_and(|content| content.owner_is_alive());
+            if !alive {
+                undone.extend(undo_file(&path));
+            }
+        }
+        log_failures(&undone);
+        undone
+    }
+}
+
+fn pid_in_name(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_prefix("knobs-")?.strip_suffix(".journal")?.parse().ok()
+}
+
+/// Undoes what a journal file says, and removes it. Logs nothing: the guard calls it, too. Two processes may try at once: a lock lets one
+/// of them go first, and the other finds the work done.
+fn undo_file(path: &Path) -> Vec<Undone> {
+    let Ok(file) = File::open(path) else { return Vec::new() };
+    let Ok(lock) = Flock::lock(file, FlockArg::LockExclusive) else { return Vec::new() };
+    if lock.metadata().map_or(0, |data| data.nlink()) == 0 {
+        return Vec::new();
+    }
+    let Ok(content) = Content::read(path) else { return Vec::new() };
+    let mut undone = Vec::new();
+    for (_, undo) in content.undos.into_iter().rev() {
+        let result = undo.perform();
+        undone.push(Undone { undo, result });
+    }
+    let denied = |undone: &Undone| {
+        undone.result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    if !undone.iter().any(denied) {
+        let _ = fs::remove_file(path);
+    }
+    undone
+}
