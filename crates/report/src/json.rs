@@ -1,15 +1,20 @@
-use serde_json::{Map, Value, json};
+use core::fmt::Write;
+
+use serde_json::{Value, json};
 
 use crate::{Report, Section};
 
+/// A line for each key and for each section, so that long series do not become long files.
 pub(crate) fn render(report: &Report) -> String {
-    let mut top = Map::new();
-    top.insert("title".to_owned(), report.title.clone().into());
-    top.extend(report.figures.clone());
-    top.insert("sections".to_owned(), report.sections.iter().map(section).collect());
-    let mut text = serde_json::to_string_pretty(&top).expect("keys are strings");
-    text.push('\n');
-    text
+    let mut out = format!("{{\n  \"title\": {}", Value::from(report.title.as_str()));
+    for (key, value) in &report.figures {
+        let _ = write!(out, ",\n  {}: {value}", Value::from(key.as_str()));
+    }
+    out += ",\n  \"sections\": [";
+    for (index, section) in report.sections.iter().map(section).enumerate() {
+        let _ = write!(out, "{}\n    {section}", if index > 0 { "," } else { "" });
+    }
+    out + "\n  ]\n}\n"
 }
 
 fn section(section: &Section) -> Value {

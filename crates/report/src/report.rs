@@ -82,7 +82,7 @@ impl Report {
         terminal::render(self, terminal)
     }
 
-    /// As indented JSON: `title`, the figures, then `sections` with their tables and series.
+    /// As JSON: `title`, the figures, then `sections` with their tables and series.
     pub fn to_json(&self) -> String {
         json::render(self)
     }

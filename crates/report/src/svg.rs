@@ -21,6 +21,7 @@ const WIDTH: i32 = 880 * UNIT;
 const LEFT: i32 = 58 * UNIT;
 const RIGHT: i32 = 18 * UNIT;
 const LINE: i32 = 22 * UNIT;
+const HEADING: i32 = 30 * UNIT;
 const TITLE: i32 = 30 * UNIT;
 const X_LABELS: i32 = 44 * UNIT;
 
@@ -43,7 +44,7 @@ fn render(plot: &Plot, prelude: &str) -> String {
     let legend = Legend::of(plot);
     let each = if plot.panels.len() == 1 { 290 } else { 170 } * UNIT;
     let header = TITLE + legend.rows * LINE;
-    let height = header + (each + LINE) * plot.panels.len() as i32 + X_LABELS;
+    let height = header + (each + HEADING) * plot.panels.len() as i32 + X_LABELS;
     let mut body = String::new();
     {
         let root =
@@ -55,14 +56,16 @@ fn render(plot: &Plot, prelude: &str) -> String {
 }
 
 fn draw(plot: &Plot, legend: &Legend, root: &Area<'_>, each: i32) -> Drawn {
-    write(root, &plot.title, (LEFT, 6 * UNIT), 17, Role::Ink)?;
+    let mut bold = font(17, Role::Ink);
+    bold.font = bold.font.style(FontStyle::Bold);
+    root.draw(&Text::new(plot.title.clone(), (LEFT, 6 * UNIT), bold))?;
     legend.draw(root)?;
     let x = x_range(plot);
     let mut top = TITLE + legend.rows * LINE;
     for (index, panel) in plot.panels.iter().enumerate() {
         let last = index + 1 == plot.panels.len();
-        write(root, &panel.y.heading(), (LEFT, top + 3 * UNIT), 13, Role::Muted)?;
-        top += LINE;
+        write(root, &panel.y.heading(), (LEFT, top + HEADING - 19 * UNIT), 13, Role::Muted)?;
+        top += HEADING;
         let bottom = top + each + if last { X_LABELS } else { 0 };
         let (_, below) = root.split_vertically(top);
         let (area, _) = below.split_vertically(bottom - top);
@@ -97,7 +100,7 @@ fn panel(
         .axis_desc_style(font(13, Role::Muted))
         .set_all_tick_mark_size(4 * UNIT)
         .x_labels(10)
-        .y_labels(if x_axis.is_some() { 6 } else { 5 })
+        .y_labels(y_labels(panel, y_span))
         .x_label_formatter(&x_text)
         .y_label_formatter(&y_text);
     if let Some(axis) = x_axis {
@@ -106,13 +109,27 @@ fn panel(
     mesh.draw()?;
     let (backs, fronts): (Vec<_>, Vec<_>) =
         panel.series.iter().partition(|series| series.kind == SeriesKind::Area);
-    for series in backs.into_iter().chain(fronts) {
-        self::series(&mut chart, series, legend.role(series), &x)?;
+    let last = panel.series.len().saturating_sub(1);
+    for (index, series) in backs.into_iter().chain(fronts).enumerate() {
+        self::series(&mut chart, series, legend.role(series), &x, last - index)?;
     }
     Ok(())
 }
 
-fn series(chart: &mut Chart<'_, '_>, series: &Series, role: Role, x: &Range<f64>) -> Drawn {
+/// Most labels of a vertical axis: whole numbers only where all values are.
+fn y_labels(panel: &Panel, span: f64) -> usize {
+    let mut values = panel.series.iter().flat_map(|series| &series.points).map(|point| point.1);
+    if span < 6.0 && values.all(|value| value.fract() == 0.0) { span as usize + 1 } else { 6 }
+}
+
+/// Draws a series under `above` others. Steps often coincide: what lies below is wider.
+fn series(
+    chart: &mut Chart<'_, '_>,
+    series: &Series,
+    role: Role,
+    x: &Range<f64>,
+    above: usize,
+) -> Drawn {
     for run in series.points.split(|(x, y)| !x.is_finite() || !y.is_finite()) {
         let mark = |point| Circle::new(point, 3 * UNIT, sentinel(role).filled());
         match series.kind {
@@ -127,8 +144,9 @@ fn series(chart: &mut Chart<'_, '_>, series: &Series, role: Role, x: &Range<f64>
             }
             SeriesKind::Step => {
                 let ends = core::ptr::eq(run.as_ptr_range().end, series.points.as_ptr_range().end);
+                let width = 2.0 + 2.5 * above.min(3) as f64;
                 let steps = stairs(run, if ends { Some(x.end) } else { None });
-                chart.draw_series(LineSeries::new(steps, stroke(role, 2.0)))?;
+                chart.draw_series(LineSeries::new(steps, stroke(role, width)))?;
             }
             SeriesKind::Area => {
                 let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };

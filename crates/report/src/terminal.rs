@@ -2,7 +2,7 @@ use core::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::{Plot, Report, Section, Table, spark};
+use crate::{Plot, Report, Section, Table, spark_between};
 
 /// What the receiving terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,40 +97,71 @@ impl Table {
     }
 }
 
-/// A series becomes a line of bars with its range.
+/// A series becomes a line of bars on the scale of its panel, with its own range.
 fn chart(plot: &Plot, terminal: &Terminal, out: &mut String) {
     let _ = writeln!(out, "{}", terminal.bold(&clean(&plot.title)));
+    let all = || plot.panels.iter().flat_map(|panel| &panel.series);
+    let width = all().map(|series| clean(&series.name).width()).max().unwrap_or(0);
+    let room = terminal.width.saturating_sub(width + 24).max(10);
+    let (from, until) = range(all().flat_map(|series| &series.points).map(|point| point.0));
     for panel in &plot.panels {
         let _ = writeln!(out, "{}", terminal.dim(&clean(&panel.y.heading())));
-        let width = panel.series.iter().map(|series| clean(&series.name).width()).max();
-        let width = width.unwrap_or(0);
+        let points = panel.series.iter().flat_map(|series| &series.points);
+        let bounds = panel.y.low.into_iter().chain(panel.y.high);
+        let (bottom, top) = range(points.map(|point| point.1).chain(bounds));
         for series in &panel.series {
             let name = clean(&series.name);
-            let values: Vec<f64> = series.points.iter().map(|point| point.1).collect();
-            let finite = || values.iter().copied().filter(|value| value.is_finite());
-            let range = match finite().reduce(f64::min).zip(finite().reduce(f64::max)) {
-                Some((low, high)) => format!("{low:.4} to {high:.4}"),
-                None => "no data".to_owned(),
-            };
-            let room = terminal.width.saturating_sub(width + 30).max(10);
-            let bars = spark(&thinned(&values, room));
             let space = " ".repeat(width - name.width());
-            let _ = writeln!(out, "  {name}{space}  {bars}  {}", terminal.dim(&range));
+            let (low, high) = range(series.points.iter().map(|point| point.1));
+            let said = if low > high {
+                "no data".to_owned()
+            } else if low == high {
+                short(low)
+            } else {
+                format!("{} to {}", short(low), short(high))
+            };
+            let bars = spark_between(&columns(&series.points, from, until, room), bottom, top);
+            let _ = writeln!(out, "  {name}{space}  {bars}  {}", terminal.dim(&said));
         }
     }
 }
 
-/// At most `count` values, each the mean of its share of the finite ones.
-fn thinned(values: &[f64], count: usize) -> Vec<f64> {
-    if values.len() <= count {
-        return values.to_vec();
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values
+        .filter(|value| value.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        })
+}
+
+/// Four digits that count.
+fn short(value: f64) -> String {
+    let digits = (3.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 9.0) as usize;
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
     }
-    let mean = |at: usize| {
-        let share = &values[at * values.len() / count..(at + 1) * values.len() / count];
-        let finite: Vec<f64> = share.iter().copied().filter(|value| value.is_finite()).collect();
-        finite.iter().sum::<f64>() / finite.len() as f64
+}
+
+/// `count` values that are the means of equal parts of the x axis; where a part has no point, the
+/// last value holds.
+fn columns(points: &[(f64, f64)], from: f64, until: f64, count: usize) -> Vec<f64> {
+    let mut sums = vec![(0.0, 0u32, f64::NAN); count];
+    for (x, y) in points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()) {
+        let share = if until > from { (x - from) / (until - from) } else { 0.0 };
+        let sum = &mut sums[((share * count as f64) as usize).min(count - 1)];
+        *sum = (sum.0 + y, sum.1 + 1, *y);
+    }
+    let mut held = f64::NAN;
+    let mean = |(sum, count, last): (f64, u32, f64)| {
+        if count == 0 {
+            return held;
+        }
+        held = last;
+        sum / f64::from(count)
     };
-    (0..count).map(mean).collect()
+    sums.into_iter().map(mean).collect()
 }
 
 /// Control characters could move the cursor or forge output; they become spaces.
@@ -174,7 +205,7 @@ mod tests {
         table.row(["電力 saving".into(), 1.005.into(), Cell::Missing, 99u64.into()]);
         let plot = Plot::new("Power", Axis::new("time", "s"))
             .panel(Axis::new("power", "W"))
-            .series(Series::step("poll", vec![(0.0, 1.0), (1.0, 8.0)]));
+            .series(Series::step("poll", vec![(0.0, 1.0), (1.0, 8.0), (2.0, 8.0)]));
         Report::new("A day").heading("Result").text("One two\nthree").table(table).plot(plot)
     }
 
@@ -198,7 +229,7 @@ poll         60.00  15,720.0  1,234,567
 
 Power
 power (W)
-  poll  ▁█  1.0000 to 8.0000
+  poll  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁██████████████████████████  1 to 8
 ";
         assert_eq!(render(&sample(), &Terminal::plain()), expected);
     }
@@ -218,9 +249,20 @@ power (W)
     }
 
     #[test]
-    fn long_series_are_thinned_by_their_mean() {
-        let values: Vec<f64> = (0..100).map(f64::from).collect();
-        assert_eq!(thinned(&values, 2), [24.5, 74.5]);
-        assert!(thinned(&[f64::NAN; 9], 3).iter().all(|value| value.is_nan()));
+    fn sparse_steps_hold_and_dense_series_are_averaged() {
+        let steps = [(0.0, 1.0), (5.0, 2.0)];
+        assert_eq!(columns(&steps, 0.0, 10.0, 5), [1.0, 1.0, 2.0, 2.0, 2.0]);
+        let dense: Vec<(f64, f64)> = (0..=99).map(|at| (f64::from(at), f64::from(at))).collect();
+        assert_eq!(columns(&dense, 0.0, 99.0, 2), [24.5, 74.5]);
+        assert!(columns(&[], 0.0, 1.0, 3).iter().all(|value| value.is_nan()));
+    }
+
+    #[test]
+    fn short_numbers() {
+        for (value, text) in
+            [(139.5, "139.5"), (0.0, "0"), (15_720.4, "15720"), (0.012_345, "0.01235")]
+        {
+            assert_eq!(short(value), text);
+        }
     }
 }
