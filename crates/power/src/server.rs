@@ -51,7 +51,7 @@ pub struct ServerModel {
 /// What one core did over an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreState {
-    /// Its clock while awake.
+    /// Its clock while awake; the model's highest where the machine does not tell.
     pub frequency: Hertz,
     /// Share of the time it was not idle, 0 to 1.
     pub busy: f64,
