@@ -71,7 +71,7 @@ static double now(void)
 static struct rte_fib *build4(const char *name, enum rte_fib_dir24_8_nh_sz size, uint32_t tbl8,
 			      const struct prefix4 *prefixes, size_t count)
 {
-	struct rte_fib_conf conf = {.type = RTE_FIB_DIR24_8, .default_nh = 0, .max_routes = 2000000};
+	struct rte_fib_conf conf = {.type = RTE_FIB_DIR24_8, .default_nh = 0, .max_routes = 1200000};
 	conf.dir24_8.nh_sz = size;
 	conf.dir24_8.num_tbl8 = tbl8;
 	struct rte_fib *fib = rte_fib_create(name, 0, &conf);
@@ -87,7 +87,7 @@ static struct rte_fib *build4(const char *name, enum rte_fib_dir24_8_nh_sz size,
 
 static struct rte_fib6 *build6(const struct prefix6 *prefixes, size_t count)
 {
-	struct rte_fib6_conf conf = {.type = RTE_FIB6_TRIE, .default_nh = 0, .max_routes = 1000000};
+	struct rte_fib6_conf conf = {.type = RTE_FIB6_TRIE, .default_nh = 0, .max_routes = 400000};
 	conf.trie.nh_sz = RTE_FIB6_TRIE_4B;
 	conf.trie.num_tbl8 = 1 << 18;
 	struct rte_fib6 *fib = rte_fib6_create("fib6", 0, &conf);

@@ -10,9 +10,6 @@ pub(crate) trait Address: Copy + Ord + Debug + 'static {
     /// The address with all bits after the first `len` cleared.
     fn network(self, len: u8) -> Self;
 
-    /// The last address of the prefix of length `len` that contains this one.
-    fn last(self, len: u8) -> Self;
-
     /// How many leading bits two addresses share.
     fn common_len(self, other: Self) -> u8;
 }
@@ -25,11 +22,6 @@ macro_rules! address {
             #[inline]
             fn network(self, len: u8) -> Self {
                 self & !(<$integer>::MAX.checked_shr(u32::from(len)).unwrap_or(0))
-            }
-
-            #[inline]
-            fn last(self, len: u8) -> Self {
-                self | <$integer>::MAX.checked_shr(u32::from(len)).unwrap_or(0)
             }
 
             #[inline]

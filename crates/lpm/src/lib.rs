@@ -3,13 +3,13 @@
 mod address;
 mod generation;
 mod pages;
+mod simd;
 mod store;
 mod v4;
+mod v6;
 
 pub use v4::{Ipv4Lpm, Ipv4Writer};
-
-use std::sync::{Arc, RwLock};
-use store::Store;
+pub use v6::{Ipv6Lpm, Ipv6Writer};
 
 /// What a prefix leads to, for instance the number of a next hop: 0 is no route, valid values are
 /// 1 to [`MAX_VALUE`].
@@ -45,97 +45,3 @@ pub enum LpmError {
     #[error("the table is full")]
     Full,
 }
-
-macro_rules! family {
-    ($lpm:ident, $writer:ident, $address:ty) => {
-        /// The table that readers share.
-        #[derive(Debug)]
-        pub struct $lpm {
-            store: RwLock<Store<$address>>,
-        }
-
-        impl $lpm {
-            /// The value of the longest prefix that covers `address` (host order), 0 if none does.
-            pub fn lookup(&self, address: $address) -> Value {
-                let store = self.store.read().expect("no writer panics");
-                store.cover(address, <$address>::BITS as u8 + 1).map_or(0, |(_, value)| value)
-            }
-
-            /// Looks up every address; panics if `values` is shorter than `addresses`.
-            pub fn lookup_batch(&self, addresses: &[$address], values: &mut [Value]) {
-                assert!(values.len() >= addresses.len());
-                for (value, &address) in values.iter_mut().zip(addresses) {
-                    *value = self.lookup(address);
-                }
-            }
-
-            /// Memory held by the table, in bytes.
-            pub fn memory_bytes(&self) -> usize {
-                self.store.read().expect("no writer panics").len() * 32
-            }
-        }
-
-        /// The one writer of a table.
-        #[derive(Debug)]
-        pub struct $writer {
-            table: Arc<$lpm>,
-        }
-
-        impl $writer {
-            /// An empty table: its writer and the part that readers share.
-            #[allow(clippy::new_ret_no_self)]
-            pub fn new() -> ($writer, Arc<$lpm>) {
-                let table = Arc::new($lpm { store: RwLock::new(Store::new()) });
-                ($writer { table: Arc::clone(&table) }, table)
-            }
-
-            /// Sets the value of a prefix and returns the value it had.
-            ///
-            /// # Errors
-            /// [`LpmError`] if the length, the prefix or the value is out of range.
-            pub fn insert(
-                &mut self,
-                prefix: $address,
-                len: u8,
-                value: Value,
-            ) -> Result<Option<Value>, LpmError> {
-                Store::check(prefix, len, value)?;
-                Ok(self.table.store.write().expect("no reader panics").insert(prefix, len, value))
-            }
-
-            /// Removes a prefix and returns the value it had.
-            pub fn remove(&mut self, prefix: $address, len: u8) -> Option<Value> {
-                self.table.store.write().expect("no reader panics").remove(prefix, len)
-            }
-
-            /// Memory that the writer holds beside the table, in bytes.
-            pub fn memory_bytes(&self) -> usize {
-                0
-            }
-
-            /// The value of exactly this prefix.
-            pub fn get(&self, prefix: $address, len: u8) -> Option<Value> {
-                self.table.store.read().expect("no writer panics").get(prefix, len)
-            }
-
-            /// How many prefixes there are.
-            pub fn len(&self) -> usize {
-                self.table.store.read().expect("no writer panics").len()
-            }
-
-            /// Whether there are none.
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            /// All prefixes in prefix order: (prefix, length, value).
-            pub fn iter(&self) -> impl Iterator<Item = ($address, u8, Value)> + '_ {
-                let all: Vec<_> =
-                    self.table.store.read().expect("no writer panics").iter().collect();
-                all.into_iter()
-            }
-        }
-    };
-}
-
-family!(Ipv6Lpm, Ipv6Writer, u128);

@@ -44,8 +44,12 @@ struct Options {
     /// Spread values over 24 bits, which takes IPv4 entries of 32 bits.
     #[arg(long)]
     wide: bool,
-    /// EAL arguments for DPDK; give `--huge-unlink -m 1024 ...` to let it have huge pages.
-    #[arg(long, default_value = "--no-huge -m 2048 --no-pci --in-memory -l 0 --no-telemetry")]
+    /// EAL arguments for DPDK.
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        default_value = "--no-huge -m 2048 --no-pci --no-shconf -l 0 --no-telemetry"
+    )]
     eal: String,
 }
 
