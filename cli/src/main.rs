@@ -1,3 +1,105 @@
 //! The `ebb` command.
+//!
+//! Room: the outermost. It turns arguments into calls of the daemons and libraries and their
+//! answers into text; one file per command holds its arguments, its help and its run.
 
-fn main() {}
+mod completion;
+mod generator;
+mod router;
+mod traffic;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Packet switching whose power follows its traffic.
+#[derive(Debug, Parser)]
+#[command(name = "ebb", version, about, propagate_version = true, after_help = EXAMPLES)]
+struct Ebb {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb demo                              see what it saves, in a minute, on this machine
+  ebb router check -c router.toml       explain what is wrong with a configuration
+  sudo ebb router run -c router.toml    forward packets
+  ebb router top                        watch a running router
+
+Exit status: 0 success, 1 failure, 2 wrong usage, 3 packets were lost (traffic ... --strict).
+Messages go to standard error; EBB_LOG (error, warn, info, debug, trace) says how many.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The router: run it, check its configuration, look at it, replay captures through it
+    #[command(subcommand)]
+    Router(router::Command),
+    /// Send and receive test traffic
+    #[command(subcommand)]
+    Traffic(traffic::Command),
+    /// Print the completion script of a shell
+    Completion(completion::Completion),
+}
+
+fn main() -> ExitCode {
+    let ebb = Ebb::parse();
+    start_log();
+    let result = match ebb.command {
+        Command::Router(command) => command.run(),
+        Command::Traffic(command) => command.run(),
+        Command::Completion(command) => command.run(),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ebb: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whoever read our output has had enough of it (`ebb ... | head`).
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn start_log() {
+    use std::io::IsTerminal;
+    let filter = tracing_subscriber::EnvFilter::try_from_env("EBB_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .without_time()
+        .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Ebb::command().debug_assert();
+    }
+
+    /// Every command a user can type explains itself with examples.
+    #[test]
+    fn every_command_has_examples() {
+        fn visit(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            if !command.has_subcommands() {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Examples:"), "`{}` shows no example", path.trim());
+            }
+            command.get_subcommands().for_each(|inner| visit(inner, &path));
+        }
+        visit(&Ebb::command(), "");
+    }
+}

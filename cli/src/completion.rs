@@ -1,0 +1,49 @@
+//! `ebb completion`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+/// Print the completion script of a shell
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ebb completion bash | sudo tee /usr/share/bash-completion/completions/ebb
+  ebb completion zsh > ~/.zfunc/_ebb
+  ebb completion fish > ~/.config/fish/completions/ebb.fish")]
+pub struct Completion {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completion {
+    /// Writes the script to standard output.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        std::io::stdout().write_all(&self.script())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn script(&self) -> Vec<u8> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut crate::Ebb::command(), "ebb", &mut script);
+        script
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shell_learns_every_command() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let script = Completion { shell }.script();
+            let script = String::from_utf8(script).expect("text");
+            for word in ["router", "traffic", "completion", "replay", "receive"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
+    }
+}

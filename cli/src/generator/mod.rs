@@ -1,0 +1,334 @@
+//! Sends test traffic over links, receives it again and keeps the books, in one thread.
+//!
+//! Room: between `ebb_traffic`, which knows what to send when, and the links, which carry frames.
+//! Commands and the demonstration use it; it knows nothing of routers.
+
+mod afxdp;
+mod interrupt;
+mod link;
+mod memory;
+mod socket;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ebb_host::clock;
+use ebb_traffic::{Due, Latency, Start, Stream, Summary, Tracker, read_probe};
+use ebb_units::Time;
+
+pub use afxdp::{AfXdpLink, FrameSource};
+pub use interrupt::{interrupt_signals, on_interrupt};
+pub use link::TestLink;
+pub use memory::MemoryLink;
+pub use socket::SocketLink;
+
+/// Frames per turn and link.
+const TURN: usize = 64;
+/// Distance of the entries in a [`Progress`].
+const SAMPLE_EVERY: Duration = Duration::from_millis(200);
+
+/// One direction of traffic.
+pub struct Sender {
+    /// Index of the link it sends on.
+    pub link: usize,
+    /// What it sends.
+    pub stream: Stream,
+    /// When it sends.
+    pub pace: Box<dyn Due + Send>,
+}
+
+/// The state of a run while it goes on.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Frames sent.
+    pub sent: AtomicU64,
+    /// Distinct test packets received.
+    pub received: AtomicU64,
+    /// Packets received out of order.
+    pub reordered: AtomicU64,
+    /// Set to end the run early.
+    pub stop: AtomicBool,
+    samples: Mutex<Vec<Sample>>,
+}
+
+/// What happened up to an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The instant.
+    pub at: Time,
+    /// Frames sent since the start.
+    pub sent: u64,
+    /// Packets received since the start.
+    pub received: u64,
+    /// Latency since the sample before.
+    pub latency_us: Latency,
+}
+
+impl Progress {
+    /// The samples so far.
+    pub fn samples(&self) -> Vec<Sample> {
+        self.samples.lock().expect("samples").clone()
+    }
+
+    /// The last sample.
+    pub fn last(&self) -> Option<Sample> {
+        self.samples.lock().expect("samples").last().copied()
+    }
+}
+
+/// A generator and sink.
+pub struct Generator {
+    links: Vec<Box<dyn TestLink>>,
+    senders: Vec<Sender>,
+    tracker: Tracker,
+    progress: Arc<Progress>,
+    clock: fn() -> Time,
+    sampled: Time,
+    receive_max: u64,
+    ran: Duration,
+}
+
+impl Generator {
+    /// Sends with `senders` over `links` and expects flows 0 to `flows` - 1 back on any of them.
+    pub fn new(
+        links: Vec<Box<dyn TestLink>>,
+        senders: Vec<Sender>,
+        flows: u32,
+        start: Start,
+    ) -> Generator {
+        let tracker = Tracker::new(flows, start);
+        let progress = Arc::new(Progress::default());
+        Generator {
+            links,
+            senders,
+            tracker,
+            progress,
+            clock: clock::monotonic,
+            sampled: Time::ZERO,
+            receive_max: u64::MAX,
+            ran: Duration::ZERO,
+        }
+    }
+
+    /// Ends a run early once that many packets have been received.
+    pub fn with_receive_max(mut self, packets: u64) -> Generator {
+        self.receive_max = packets;
+        self
+    }
+
+    /// Reads `clock` instead of the monotonic one; senders' schedules are by the same clock.
+    pub fn with_clock(mut self, clock: fn() -> Time) -> Generator {
+        self.clock = clock;
+        self
+    }
+
+    /// The books as they are kept.
+    pub fn progress(&self) -> Arc<Progress> {
+        self.progress.clone()
+    }
+
+    /// Runs until `end`, until stopped or until every sender has sent its last, then receives
+    /// until nothing has come for `settle`.
+    ///
+    /// # Errors
+    /// When a link fails.
+    pub fn run(&mut self, end: Time, settle: Duration) -> io::Result<()> {
+        let start = (self.clock)();
+        self.sampled = start;
+        loop {
+            let now = (self.clock)();
+            self.ran = now - start;
+            if now >= end || self.progress.stop.load(Relaxed) {
+                break;
+            }
+            let sent = self.send(now)?;
+            let received = self.receive()?;
+            self.keep_books(now);
+            if self.tracker.received() >= self.receive_max {
+                break;
+            }
+            if sent + received == 0 {
+                if self.all_sent() {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        }
+        let mut quiet_since = (self.clock)();
+        loop {
+            let now = (self.clock)();
+            if self.receive()? > 0 {
+                quiet_since = now;
+            } else if now - quiet_since >= settle {
+                break;
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// The result so far. `told` says that this generator's own sending is all there is.
+    pub fn summary(&self, told: bool) -> Summary {
+        self.tracker.summary(told.then(|| self.sent()))
+    }
+
+    /// Frames sent so far.
+    pub fn sent(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.stream.sent()).sum()
+    }
+
+    /// How long the last run went on without the wait for stragglers.
+    pub fn ran(&self) -> Duration {
+        self.ran
+    }
+
+    /// Bytes sent so far, without check sequences.
+    pub fn bytes(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.stream.bytes()).sum()
+    }
+
+    /// The links back.
+    pub fn into_links(self) -> Vec<Box<dyn TestLink>> {
+        self.links
+    }
+
+    fn all_sent(&mut self) -> bool {
+        let mut senders = self.senders.iter_mut().peekable();
+        senders.peek().is_some() && senders.all(|sender| sender.pace.next_at().is_none())
+    }
+
+    fn send(&mut self, now: Time) -> io::Result<usize> {
+        let mut total = 0;
+        for sender in &mut self.senders {
+            let link = &mut self.links[sender.link];
+            let room = link.room()?.min(TURN);
+            let count = sender.pace.due(now, room as u32) as usize;
+            if count > 0 {
+                link.send(now, count, &mut |buffer| sender.stream.write_next(now, buffer))?;
+                total += count;
+            }
+        }
+        Ok(total)
+    }
+
+    fn receive(&mut self) -> io::Result<usize> {
+        let mut total = 0;
+        for link in &mut self.links {
+            let (tracker, clock) = (&mut self.tracker, self.clock);
+            // Read once the frames are here: a clock read before may be older than a frame.
+            let mut now = None;
+            total += link.receive(&mut |frame| {
+                if let Some(probe) = read_probe(frame) {
+                    tracker.record(&probe, *now.get_or_insert_with(clock));
+                }
+            })?;
+        }
+        Ok(total)
+    }
+
+    fn keep_books(&mut self, now: Time) {
+        if now - self.sampled >= SAMPLE_EVERY {
+            self.sampled = now;
+            self.publish();
+            let sample = Sample {
+                at: now,
+                sent: self.sent(),
+                received: self.tracker.received(),
+                latency_us: self.tracker.take_recent(),
+            };
+            self.progress.samples.lock().expect("samples").push(sample);
+        }
+    }
+
+    fn publish(&self) {
+        self.progress.sent.store(self.sent(), Relaxed);
+        self.progress.received.store(self.tracker.received(), Relaxed);
+        self.progress.reordered.store(self.tracker.reordered(), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use ebb_traffic::{Constant, FlowSpec, SizeMix, StreamSpec, Timeline, draw_flows};
+    use ebb_units::PacketsPerSecond;
+
+    use super::*;
+
+    /// Frames come back on the link they were sent on, every hundredth excepted.
+    #[derive(Default)]
+    struct Echo {
+        frames: VecDeque<Vec<u8>>,
+        count: u64,
+    }
+
+    impl TestLink for Echo {
+        fn room(&mut self) -> io::Result<usize> {
+            Ok(1000 - self.frames.len().min(1000))
+        }
+
+        fn send(
+            &mut self,
+            _now: Time,
+            count: usize,
+            write: &mut dyn FnMut(&mut [u8]) -> usize,
+        ) -> io::Result<()> {
+            for _ in 0..count {
+                let mut buffer = [0; 1514];
+                let len = write(&mut buffer);
+                self.count += 1;
+                if !self.count.is_multiple_of(100) {
+                    self.frames.push_back(buffer[..len].to_vec());
+                }
+            }
+            Ok(())
+        }
+
+        fn receive(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+            let frame = self.frames.pop_front();
+            frame.iter().for_each(|frame| see(frame));
+            Ok(usize::from(frame.is_some()))
+        }
+    }
+
+    #[test]
+    fn what_a_link_swallows_is_lost_and_nothing_else() {
+        let nets: Vec<ipnet::IpNet> = vec!["192.0.2.0/24".parse().expect("a prefix")];
+        let spec = FlowSpec {
+            count: 10,
+            sources: &nets,
+            destinations: &nets,
+            ipv6_share: 0.0,
+            tcp_share: 0.0,
+        };
+        let sizes = SizeMix::imix();
+        let sender = |link: usize| {
+            let mix = StreamSpec {
+                first_flow: link as u32 * 10,
+                from: [2; 6],
+                to: [4; 6],
+                sizes: &sizes,
+                popularity: 0.0,
+                seed: 1,
+            };
+            let stream = Stream::new(&draw_flows(&spec, 1), &mix);
+            let start = clock::monotonic();
+            let pace = Box::new(Timeline::new(Constant::new(start, PacketsPerSecond(10_000.0))));
+            Sender { link, stream, pace }
+        };
+        let links: Vec<Box<dyn TestLink>> = vec![Box::<Echo>::default(), Box::<Echo>::default()];
+        let mut generator = Generator::new(links, vec![sender(0), sender(1)], 20, Start::Zero);
+        let end = clock::monotonic() + Duration::from_millis(100);
+        generator.run(end, Duration::from_millis(20)).expect("links in memory");
+        let summary = generator.summary(true);
+        assert!((500..=2_200).contains(&summary.sent), "{summary:?}");
+        assert!((summary.sent / 100).abs_diff(summary.lost) <= 1, "{summary:?}");
+        assert_eq!((summary.reordered, summary.duplicated), (0, 0));
+        assert_eq!(generator.progress().received.load(Relaxed), summary.received);
+    }
+}

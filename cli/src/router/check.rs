@@ -1,0 +1,111 @@
+//! `ebb router check`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use ebb_routerd::config::{Config, ConfigError};
+use serde_json::json;
+
+/// Say whether a configuration is right, and what is wrong where
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ebb router check -c router.toml
+  ebb router check -c router.toml --json | jq '.problems[]'
+  ebb router check --example > router.toml        a commented file with every field
+
+Exit status 1 when there is a problem. Every problem is reported, not only the first.")]
+pub struct Check {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = "/etc/ebb/router.toml")]
+    config: PathBuf,
+    /// Print a commented configuration with every field instead
+    #[arg(long)]
+    example: bool,
+    /// Print the verdict as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Reads the file and prints what is wrong with it.
+    pub fn run(self) -> Result<ExitCode> {
+        let mut out = std::io::stdout().lock();
+        if self.example {
+            out.write_all(Config::example().as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let checked = Config::load(&self.config);
+        if self.json {
+            writeln!(out, "{:#}", verdict(&checked))?;
+        }
+        match checked {
+            Ok(config) => {
+                if !self.json {
+                    writeln!(out, "{}: {}", self.config.display(), summary(&config))?;
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(_) if self.json => Ok(ExitCode::FAILURE),
+            Err(error) => {
+                eprintln!("{error}");
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
+}
+
+fn summary(config: &Config) -> String {
+    let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
+    let workers = match (config.router.workers, config.router.cpus.len()) {
+        (Some(count), _) => count.to_string(),
+        (None, 0) => "one per CPU".to_owned(),
+        (None, count) => count.to_string(),
+    };
+    let ports = if names.len() == 1 { "port" } else { "ports" };
+    format!("good: {ports} {}, mode {}, workers {workers}", names.join(", "), config.router.mode)
+}
+
+fn verdict(checked: &Result<Config, ConfigError>) -> serde_json::Value {
+    match checked {
+        Ok(_) => json!({ "good": true, "problems": [] }),
+        Err(ConfigError::Invalid(problems)) => {
+            let problems: Vec<_> = problems
+                .iter()
+                .map(|problem| {
+                    json!({
+                        "file": problem.file,
+                        "line": problem.line,
+                        "column": problem.column,
+                        "field": problem.field,
+                        "message": problem.message,
+                        "remedy": problem.remedy,
+                    })
+                })
+                .collect();
+            json!({ "good": false, "problems": problems })
+        }
+        Err(other) => json!({ "good": false, "problems": [{ "message": other.to_string() }] }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_file_is_summed_up() {
+        let config = Config::from_str("x", Config::example()).expect("the example is right");
+        assert_eq!(summary(&config), "good: ports eth1, eth2, mode powersave, workers 2");
+    }
+
+    #[test]
+    fn a_bad_file_yields_its_problems() {
+        let verdict = verdict(&Config::from_str("x", "[[port]]\nname = \"a\"\ncolour = 1\n"));
+        assert_eq!(verdict["good"], false);
+        assert!(verdict["problems"][0].to_string().contains("colour"), "{verdict}");
+    }
+}

@@ -1,0 +1,200 @@
+//! `ebb traffic`: test traffic between any two interfaces.
+
+mod receive;
+mod send;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use clap::{Subcommand, ValueEnum};
+use ebb_traffic::Summary;
+use ebb_units::Time;
+use serde::Serialize;
+use tracing::info;
+
+use crate::generator::{
+    AfXdpLink, FrameSource, Generator, SocketLink, TestLink, interrupt_signals, on_interrupt,
+};
+
+/// How long stragglers are waited for at the end.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Exit status of `--strict` when packets were lost.
+const LOST: u8 = 3;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Send numbered, time-stamped packets of many flows at a stated pace
+    Send(Box<send::Send>),
+    /// Receive them and count loss, reordering, duplicates and latency
+    Receive(receive::Receive),
+}
+
+impl Command {
+    pub fn run(self) -> Result<ExitCode> {
+        match self {
+            Command::Send(command) => command.run(),
+            Command::Receive(command) => command.run(),
+        }
+    }
+}
+
+/// How an interface is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Through {
+    /// AF_XDP, or a packet socket where that is refused
+    #[default]
+    Auto,
+    /// An AF_XDP socket; takes the interface's packets away from the kernel
+    Afxdp,
+    /// A packet socket; the kernel sees the packets too
+    Packet,
+}
+
+/// Opens interfaces, all in the same way, and says how.
+fn open(names: &[&str], through: Through) -> Result<(Vec<Box<dyn TestLink>>, &'static str)> {
+    if through != Through::Packet {
+        let frames = FrameSource::new(names.len() as u32);
+        let open = |name: &&str| AfXdpLink::open(name, &frames);
+        match names.iter().map(open).collect::<Result<Vec<_>, _>>() {
+            Ok(links) => {
+                let links = links.into_iter().map(|link| Box::new(link) as Box<dyn TestLink>);
+                return Ok((links.collect(), "af_xdp"));
+            }
+            Err(error) if through == Through::Afxdp => return Err(error.into()),
+            Err(error) => info!("packet socket instead of AF_XDP: {error}"),
+        }
+    }
+    let mut links: Vec<Box<dyn TestLink>> = Vec::new();
+    for name in names {
+        let link = SocketLink::open(name).with_context(|| {
+            format!("cannot open interface {name} (root or CAP_NET_RAW is needed)")
+        })?;
+        links.push(Box::new(link));
+    }
+    Ok((links, "af_packet"))
+}
+
+/// Nanoseconds since 1970: agrees between hosts as well as their clocks do.
+fn wall_clock() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time::from_nanos(since.as_nanos() as u64)
+}
+
+/// What a command reports at its end.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    transport: &'static str,
+    seconds: f64,
+    #[serde(flatten)]
+    summary: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_sent: Option<u64>,
+}
+
+/// Runs `generator` for at most `seconds` with a line of progress each second, ending early at
+/// Ctrl-C, and returns how long it took.
+fn drive(generator: &mut Generator, seconds: Option<f64>, quiet: bool) -> Result<f64> {
+    let signals = interrupt_signals().context("cannot watch for signals")?;
+    let progress = generator.progress();
+    let stop = progress.clone();
+    on_interrupt(signals, move || stop.stop.store(true, Relaxed))?;
+    let end = seconds.map_or(Time::NEVER, |span| wall_clock() + Duration::from_secs_f64(span));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let (mut sent, mut received) = (0, 0);
+            while !done.load(Relaxed) {
+                std::thread::park_timeout(Duration::from_secs(1));
+                let now = (progress.sent.load(Relaxed), progress.received.load(Relaxed));
+                if !quiet && !done.load(Relaxed) {
+                    let (out, back) = (now.0 - sent, now.1 - received);
+                    eprintln!("sent {out:>9} /s   received {back:>9} /s");
+                }
+                (sent, received) = now;
+            }
+        });
+        let result = generator.run(end, SETTLE);
+        done.store(true, Relaxed);
+        watch.thread().unpark();
+        result
+    })
+    .context("the interface failed")?;
+    Ok(generator.ran().as_secs_f64())
+}
+
+/// Prints an outcome and chooses the exit status.
+fn report(outcome: &Outcome, json: bool, strict: bool) -> Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(outcome)?)?;
+    } else {
+        write!(out, "{}", text(outcome))?;
+    }
+    let lost = strict && outcome.summary.lost + outcome.summary.reordered > 0;
+    Ok(if lost { ExitCode::from(LOST) } else { ExitCode::SUCCESS })
+}
+
+fn text(outcome: &Outcome) -> String {
+    let (summary, mut out) = (&outcome.summary, String::new());
+    let share = |count: u64| 100.0 * count as f64 / summary.sent.max(1) as f64;
+    let rate = |count: u64| count as f64 / outcome.seconds.max(1e-9);
+    let latency = &summary.latency_us;
+    let mut line = |name: &str, value: String| {
+        writeln!(out, "{name:<12} {value}").expect("writing to memory");
+    };
+    line("transport", format!("{} for {:.2} s", outcome.transport, outcome.seconds));
+    line("sent", format!("{} packets, {:.0} /s", summary.sent, rate(summary.sent)));
+    if summary.received > 0 || outcome.bytes_sent.is_none() {
+        line("received", format!("{} packets of {} flows", summary.received, summary.flows));
+        line("lost", format!("{} ({:.4} %)", summary.lost, share(summary.lost)));
+        line("reordered", format!("{}", summary.reordered));
+        line("duplicated", format!("{}", summary.duplicated));
+        line(
+            "latency",
+            format!(
+                "min {:.1}  mean {:.1}  p50 {:.1}  p99 {:.1}  max {:.1} us",
+                latency.min, latency.mean, latency.p50, latency.p99, latency.max
+            ),
+        );
+    }
+    if summary.strangers > 0 {
+        line("strangers", format!("{} test packets of unexpected flows", summary.strangers));
+    }
+    if summary.backwards > 0 {
+        let note = "packets arrived before they were sent: clocks differ, latency means nothing";
+        line("clocks", format!("{} {note}", summary.backwards));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_traffic::Latency;
+
+    #[test]
+    fn an_outcome_says_what_happened_to_the_packets() {
+        let latency_us = Latency { min: 1.0, mean: 2.5, p50: 2.0, p99: 9.0, max: 10.0 };
+        let summary = Summary {
+            sent: 1000,
+            received: 990,
+            lost: 10,
+            backwards: 1,
+            flows: 4,
+            latency_us,
+            ..Summary::default()
+        };
+        let outcome = Outcome { transport: "af_packet", seconds: 2.0, summary, bytes_sent: None };
+        let text = text(&outcome);
+        assert!(text.contains("lost         10 (1.0000 %)"), "{text}");
+        assert!(text.contains("sent         1000 packets, 500 /s"), "{text}");
+        assert!(text.contains("clocks differ"), "{text}");
+        let json = serde_json::to_value(&outcome).expect("JSON");
+        assert_eq!(json["lost"], 10);
+        assert_eq!(json["latency_us"]["p99"], 9.0);
+    }
+}
