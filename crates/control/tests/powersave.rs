@@ -99,6 +99,42 @@ fn in_silence_it_comes_down_and_then_asks_for_nothing() {
     assert_eq!(router.observations, samples + 1, "an idle router takes no samples");
 }
 
+/// Low until the policy gives a core up; how long that took.
+fn until_lower(policy: &mut PowerSave, now: &mut Time) -> Duration {
+    let (began, before) = (*now, policy.decide(*now, &waiting(0)).point);
+    while policy.decide(*now, &waiting(0)).point == before {
+        *now += Duration::from_millis(1);
+    }
+    *now - began
+}
+
+/// High until the policy takes a core more.
+fn until_higher(policy: &mut PowerSave, now: &mut Time) {
+    let before = policy.decide(*now, &waiting(10)).point;
+    while policy.decide(*now, &waiting(99)).point == before {
+        *now += Duration::from_micros(50);
+    }
+}
+
+#[test]
+fn a_failed_step_waits_twice_as_long_each_time_until_one_leads_further_down() {
+    let settings = Settings { hold_ms: 20, hold_max_ms: 100, ..Settings::default() };
+    let mut policy = PowerSave::new(Limits { cores: 3, frequencies: 1 }, &settings);
+    let mut now = Time::from_secs_f64(1.0);
+    until_higher(&mut policy, &mut now);
+    until_higher(&mut policy, &mut now);
+    let mut waits = Vec::new();
+    for _ in 0..5 {
+        waits.push(until_lower(&mut policy, &mut now).as_millis());
+        until_higher(&mut policy, &mut now);
+    }
+    assert_eq!(waits, [20, 40, 80, 100, 100]);
+    assert_eq!(until_lower(&mut policy, &mut now).as_millis(), 100);
+    assert_eq!(until_lower(&mut policy, &mut now).as_millis(), 20, "survived, further down");
+    until_higher(&mut policy, &mut now);
+    assert_eq!(until_lower(&mut policy, &mut now).as_millis(), 40, "a first failure again");
+}
+
 /// Five full batches per rung, plus what one queue takes to show.
 #[test]
 fn a_burst_is_answered_within_its_bound() {
