@@ -130,6 +130,7 @@ pub struct Tracker {
     strangers: u64,
     backwards: u64,
     latency: Histogram<u64>,
+    recent: Histogram<u64>,
 }
 
 impl Tracker {
@@ -138,6 +139,8 @@ impl Tracker {
 
     /// For flows 0 to `flows` - 1.
     pub fn new(flows: u32, start: Start) -> Tracker {
+        let histogram =
+            || Histogram::new_with_bounds(1, Self::LATENCY_MAX_NS, 3).expect("valid bounds");
         Tracker {
             tracks: vec![Track::NEW; flows as usize],
             start,
@@ -146,7 +149,8 @@ impl Tracker {
             duplicated: 0,
             strangers: 0,
             backwards: 0,
-            latency: Histogram::new_with_bounds(1, Self::LATENCY_MAX_NS, 3).expect("valid bounds"),
+            latency: histogram(),
+            recent: histogram(),
         }
     }
 
@@ -172,7 +176,9 @@ impl Tracker {
             }
         }
         self.backwards += u64::from(now < probe.sent);
-        self.latency.saturating_record((now - probe.sent).as_nanos().max(1) as u64);
+        let span_ns = (now - probe.sent).as_nanos().max(1) as u64;
+        self.latency.saturating_record(span_ns);
+        self.recent.saturating_record(span_ns);
     }
 
     /// Distinct packets received so far.
@@ -183,6 +189,18 @@ impl Tracker {
     /// Latency recorded so far.
     pub fn latency(&self) -> Latency {
         Latency::of(&self.latency)
+    }
+
+    /// Packets reordered so far.
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// Latency recorded since the last call of this.
+    pub fn take_recent(&mut self) -> Latency {
+        let latency = Latency::of(&self.recent);
+        self.recent.reset();
+        latency
     }
 
     /// The result. `sent` is how many packets the sender sent, where that is known; without it,
