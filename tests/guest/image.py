@@ -164,11 +164,14 @@ def read(path):
 
 def stripped(path):
     """A binary without its debugging information, which the guest's memory has no room for."""
+    target = os.memfd_create("stripped")
     try:
-        return subprocess.run(
-            [program("objcopy"), "--strip-debug", path, "/dev/stdout"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
-        ).stdout
+        with os.fdopen(target, "rb") as file:
+            subprocess.run(
+                [program("objcopy"), "--strip-debug", path, f"/proc/self/fd/{target}"],
+                stderr=subprocess.DEVNULL, check=True, pass_fds=(target,),
+            )
+            return file.read() or read(path)
     except (Unavailable, subprocess.CalledProcessError):
         return read(path)
 
