@@ -1,2 +1,37 @@
 //! Compiles the XDP program.
-fn main() {}
+
+use std::path::PathBuf;
+use std::process::Command;
+
+const SOURCE: &str = "bpf/steer.c";
+
+fn main() {
+    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let object = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR")).join("steer.o");
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").expect("CARGO_CFG_TARGET_ARCH");
+    let status = Command::new(&clang)
+        .args(["-target", "bpfel", "-O2", "-g", "-Wall", "-Werror", "-mcpu=v3"])
+        .args(["-fno-stack-protector", "-fdebug-prefix-map=/="])
+        // Debian keeps <asm/types.h> in a folder per architecture.
+        .arg(format!("-I/usr/include/{architecture}-linux-gnu"))
+        .args(["-c", SOURCE, "-o"])
+        .arg(&object)
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => fail(&format!(
+            "{clang} could not compile crates/ports/{SOURCE} ({status}); it needs \
+             <linux/bpf.h>: apt-get install linux-libc-dev"
+        )),
+        Err(error) => fail(&format!(
+            "{clang} is needed to compile the XDP program: {error}; apt-get install clang"
+        )),
+    }
+}
+
+fn fail(message: &str) -> ! {
+    println!("cargo::error={message}");
+    std::process::exit(1)
+}

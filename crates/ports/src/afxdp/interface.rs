@@ -1,17 +1,40 @@
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebb_graph::{Batch, Pool};
+use ebb_graph::{FRAME_LEN, HEADROOM};
 
-use super::{AfXdpError, Indirection, InterfaceOptions, OpenMode, Umem};
-use crate::{Port, PortCounters, RedirectTable};
+use super::device::{self, Device};
+use super::program::{Program, Table};
+use super::redirect::{Indirection, RssTable, SteerTable};
+use super::socket::{Pair, PairParts, Socket, SocketParts};
+use super::{AfXdpError, AfXdpPort, Form, InterfaceOptions, OpenMode, Umem, ZeroCopy, sys};
+use crate::RedirectTable;
+
+/// Most workers of an interface.
+pub const WORKERS_MAX: u32 = 64;
+
+/// Largest MTU whose packets fit a frame: behind the headroom an Ethernet header, two VLAN tags
+/// and the stamp that some packets carry.
+const MTU_MAX: u32 = (FRAME_LEN - HEADROOM - 14 - 8 - 16) as u32;
 
 /// An interface whose packets come to this process.
+///
+/// While it lives its XDP program stays attached; when it is dropped, or the process ends in
+/// whatever way, the kernel gets all packets again.
 #[derive(Debug)]
-pub struct Interface {}
+pub struct Interface {
+    name: String,
+    device: Device,
+    options: InterfaceOptions,
+    queues: u32,
+    mode: OpenMode,
+    program: Arc<Mutex<Program>>,
+    table: Arc<Table>,
+    ports: Vec<AfXdpPort>,
+}
 
 /// What an interface's XDP program counted since it was attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,45 +48,126 @@ pub struct InterfaceCounters {
 impl Interface {
     /// Attaches the XDP program to an interface and opens its sockets.
     ///
+    /// No packet is taken from the kernel before a port's first
+    /// [`receive`](crate::Port::receive).
+    ///
     /// # Errors
     /// See [`AfXdpError`].
-    pub fn open(_umem: &Arc<Umem>, _options: &InterfaceOptions) -> Result<Interface, AfXdpError> {
-        unimplemented!()
+    ///
+    /// # Panics
+    /// When the options name no or more than [`WORKERS_MAX`] workers, or a ring length that is
+    /// not a power of two of at least 64.
+    pub fn open(umem: &Arc<Umem>, options: &InterfaceOptions) -> Result<Interface, AfXdpError> {
+        let (workers, ring_len) = (options.workers, options.ring_len);
+        assert!((1..=WORKERS_MAX).contains(&workers), "{workers} workers");
+        assert!(ring_len.is_power_of_two() && ring_len >= 64, "rings of {ring_len} places");
+        let device = device::look_up(&options.name)?;
+        let queues = check(options, &device)?;
+        sys::unlock_memory();
+        let keys = match options.form {
+            Form::Steer => queues * workers,
+            Form::Rss => queues,
+        };
+        let (mut program, map, table) = Program::load(options.form, workers, keys)?;
+        let failed = |source| AfXdpError::system("set up the XDP program", source);
+        program.set_macs(&[device.mac]).map_err(failed)?;
+        let native = program.attach(&options.name, device.index, options.mode)?;
+        let (program, map) = (Arc::new(Mutex::new(program)), Arc::new(map));
+
+        let mut opener = Opener { umem, options, index: device.index, native, first: None };
+        let mut sockets: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
+        for queue in 0..queues {
+            let members = match options.form {
+                Form::Steer => 0..workers,
+                Form::Rss => queue..queue + 1,
+            };
+            opener.open_queue(queue, members, &mut sockets)?;
+        }
+        let zero_copy = opener.first.as_ref().is_some_and(|(_, zero_copy)| *zero_copy);
+        let ports = sockets
+            .into_iter()
+            .enumerate()
+            .map(|(worker, sockets)| {
+                let (map, program) = (map.clone(), program.clone());
+                AfXdpPort::new(&options.name, worker as u32, sockets, map, program)
+            })
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(|error| AfXdpError::system("watch sockets", error))?;
+        Ok(Interface {
+            name: options.name.clone(),
+            device,
+            options: options.clone(),
+            queues,
+            mode: OpenMode { native, zero_copy },
+            program,
+            table: Arc::new(table),
+            ports,
+        })
     }
 
     /// The interface's name.
     pub fn name(&self) -> &str {
-        unimplemented!()
+        &self.name
     }
 
     /// The interface's index.
     pub fn index(&self) -> u32 {
-        unimplemented!()
+        self.device.index
+    }
+
+    /// The interface's own MAC address when it was opened.
+    pub fn mac(&self) -> [u8; 6] {
+        self.device.mac
+    }
+
+    /// Receive queues served.
+    pub fn queues(&self) -> u32 {
+        self.queues
+    }
+
+    /// Receive queues of the interface that nobody serves: packets that arrive there stay with
+    /// the kernel, so the device's indirection table must not name them.
+    pub fn unserved_queues(&self) -> u32 {
+        self.device.queues.saturating_sub(self.queues)
+    }
+
+    /// Whether the interface has another number of receive queues by now than when it was
+    /// opened; then it has to be opened anew.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub fn queues_changed(&self) -> Result<bool, AfXdpError> {
+        Ok(device::look_up(&self.name)?.queues != self.device.queues)
     }
 
     /// The ports, one per worker; empty the second time.
     pub fn take_ports(&mut self) -> Vec<AfXdpPort> {
-        unimplemented!()
+        std::mem::take(&mut self.ports)
     }
 
     /// How the interface was opened.
     pub fn mode(&self) -> OpenMode {
-        unimplemented!()
+        self.mode
     }
 
     /// The redirect table of the form `Steer`; `None` in the form `Rss`.
     pub fn steer_table(&self) -> Option<Box<dyn RedirectTable>> {
-        unimplemented!()
+        match self.options.form {
+            Form::Steer => {
+                Some(Box::new(SteerTable::new(self.table.clone(), self.options.workers)))
+            }
+            Form::Rss => None,
+        }
     }
 
     /// The redirect table of the form `Rss` over the device's own. `settle` is how long packets
     /// may take from the device's table into a receive queue.
     pub fn rss_table(
         &self,
-        _indirection: Box<dyn Indirection>,
-        _settle: Duration,
+        indirection: Box<dyn Indirection>,
+        settle: Duration,
     ) -> Box<dyn RedirectTable> {
-        unimplemented!()
+        Box::new(RssTable::new(indirection, self.options.workers, settle))
     }
 
     /// The MAC addresses whose frames are for this interface; at most 16. At first the
@@ -71,16 +175,17 @@ impl Interface {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn set_macs(&mut self, _macs: &[[u8; 6]]) -> io::Result<()> {
-        unimplemented!()
+    pub fn set_macs(&mut self, macs: &[[u8; 6]]) -> io::Result<()> {
+        self.program.lock().expect("program").set_macs(macs)
     }
 
-    /// The addresses of the router itself: their packets stay with the kernel.
+    /// The addresses of the router itself, subnet broadcast addresses included: their packets
+    /// stay with the kernel.
     ///
     /// # Errors
     /// When the kernel refuses or there are more than 4096 of a family.
-    pub fn set_local_addresses(&mut self, _addresses: &[IpAddr]) -> io::Result<()> {
-        unimplemented!()
+    pub fn set_local_addresses(&mut self, addresses: &[IpAddr]) -> io::Result<()> {
+        self.program.lock().expect("program").set_local_addresses(addresses)
     }
 
     /// What the XDP program counted.
@@ -88,65 +193,112 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn counters(&self) -> io::Result<InterfaceCounters> {
-        unimplemented!()
+        self.program.lock().expect("program").counters()
     }
 }
 
-/// One worker's sockets on an interface.
-#[derive(Debug)]
-pub struct AfXdpPort {}
-
-impl Port for AfXdpPort {
-    fn name(&self) -> &str {
-        unimplemented!()
+/// The number of queues to serve, when the interface and the options suit each other.
+fn check(options: &InterfaceOptions, device: &Device) -> Result<u32, AfXdpError> {
+    let interface = options.name.clone();
+    if !device.up {
+        return Err(AfXdpError::Down { interface });
     }
-    fn receive(&mut self, _pool: &mut Pool, _batch: &mut Batch, _max: usize) -> usize {
-        unimplemented!()
+    if device.mtu > MTU_MAX {
+        return Err(AfXdpError::MtuTooLarge { interface, mtu: device.mtu, mtu_max: MTU_MAX });
     }
-    fn transmit(&mut self, _pool: &mut Pool, _batch: &mut Batch) -> usize {
-        unimplemented!()
+    let wanted = match options.form {
+        Form::Rss => options.workers,
+        Form::Steer => options.queues.unwrap_or(device.queues),
+    };
+    if wanted > device.queues {
+        return Err(AfXdpError::TooFewQueues {
+            interface,
+            queues: device.queues,
+            workers: options.workers,
+        });
     }
-    fn flush(&mut self) -> io::Result<()> {
-        unimplemented!()
-    }
-    fn queue_len(&self) -> u32 {
-        unimplemented!()
-    }
-    fn transmit_pending(&self) -> u32 {
-        unimplemented!()
-    }
-    fn wait_fd(&self) -> Option<RawFd> {
-        unimplemented!()
-    }
-    fn prepare_wait(&mut self) -> bool {
-        unimplemented!()
-    }
-    fn counters(&self) -> PortCounters {
-        unimplemented!()
-    }
-    fn close(&mut self, _pool: &mut Pool) {
-        unimplemented!()
-    }
+    Ok(wanted)
 }
 
-/// Hands packets to the kernel's own stack as if it had received them on an interface.
-#[derive(Debug)]
-pub struct KernelInjector {}
+/// Opens the sockets of one interface.
+struct Opener<'a> {
+    umem: &'a Arc<Umem>,
+    options: &'a InterfaceOptions,
+    index: u32,
+    native: bool,
+    /// A descriptor of the socket that registered the memory, and whether it is zero-copy.
+    first: Option<(OwnedFd, bool)>,
+}
 
-impl KernelInjector {
-    /// An injector for the network namespace of the calling thread.
-    ///
-    /// # Errors
-    /// When the kernel refuses the program.
-    pub fn new() -> Result<KernelInjector, AfXdpError> {
-        unimplemented!()
+impl Opener<'_> {
+    fn open_queue(
+        &mut self,
+        queue: u32,
+        members: std::ops::Range<u32>,
+        sockets: &mut [Vec<Socket>],
+    ) -> Result<(), AfXdpError> {
+        let mut head: Option<(OwnedFd, Arc<Pair>)> = None;
+        for worker in members {
+            let fd = sys::socket().map_err(|e| AfXdpError::system("open AF_XDP sockets", e))?;
+            let failed = |e| AfXdpError::system("make AF_XDP rings", e);
+            if self.first.is_none() {
+                let register = |e| AfXdpError::system("register frame memory", e);
+                sys::register(fd.as_fd(), self.umem.region()).map_err(register)?;
+            }
+            let parts = SocketParts::new(fd.as_fd(), self.options.ring_len).map_err(failed)?;
+            let pair = match &head {
+                Some((first, pair)) => {
+                    self.bind(fd.as_fd(), queue, Some(first.as_fd()))?;
+                    pair.clone()
+                }
+                None => {
+                    let pair_parts =
+                        PairParts::new(fd.as_fd(), self.options.ring_len).map_err(failed)?;
+                    let shared = self.first.as_ref().map(|(fd, _)| fd.as_fd());
+                    self.bind(fd.as_fd(), queue, shared)?;
+                    let zero_copy = sys::is_zero_copy(fd.as_fd()).map_err(failed)?;
+                    let copy = fd.try_clone().map_err(failed)?;
+                    if self.first.is_none() {
+                        self.first = Some((fd.try_clone().map_err(failed)?, zero_copy));
+                    }
+                    let pair = Pair::new(self.umem, pair_parts, zero_copy).map_err(failed)?;
+                    head = Some((copy, pair.clone()));
+                    pair
+                }
+            };
+            let key = match self.options.form {
+                Form::Steer => queue * self.options.workers + worker,
+                Form::Rss => queue,
+            };
+            sockets[worker as usize].push(Socket::new(fd, parts, pair, key));
+        }
+        Ok(())
     }
 
-    /// Gives an Ethernet frame to the kernel as received on interface `ifindex`.
-    ///
-    /// # Errors
-    /// When the interface is gone or the kernel refuses.
-    pub fn inject(&mut self, _ifindex: u32, _frame: &[u8]) -> io::Result<()> {
-        unimplemented!()
+    fn bind(
+        &self,
+        fd: BorrowedFd<'_>,
+        queue: u32,
+        shared: Option<BorrowedFd<'_>>,
+    ) -> Result<(), AfXdpError> {
+        let copy = match (self.options.zero_copy, self.native) {
+            (ZeroCopy::No, _) | (ZeroCopy::Auto, false) => libc::XDP_COPY,
+            (ZeroCopy::Auto, true) => 0,
+            (ZeroCopy::Yes, _) => libc::XDP_ZEROCOPY,
+        };
+        let flags = match shared {
+            Some(_) => libc::XDP_SHARED_UMEM,
+            None => copy | libc::XDP_USE_NEED_WAKEUP,
+        };
+        sys::bind(fd, self.index, queue, flags, shared).map_err(|error| {
+            let interface = self.options.name.clone();
+            match error.raw_os_error() {
+                Some(libc::EBUSY) => AfXdpError::QueueBusy { interface, queue },
+                Some(libc::EOPNOTSUPP) => AfXdpError::NoZeroCopy { interface },
+                Some(libc::ENODEV) => AfXdpError::NoInterface { interface },
+                Some(libc::ENETDOWN) => AfXdpError::Down { interface },
+                _ => AfXdpError::system(format!("bind to queue {queue} of {interface}"), error),
+            }
+        })
     }
 }

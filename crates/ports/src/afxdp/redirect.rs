@@ -1,4 +1,10 @@
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::grace;
+use super::program::Table;
+use crate::RedirectTable;
 
 /// A NIC's own indirection table (RSS), as ethtool shows it.
 pub trait Indirection: Send {
@@ -13,4 +19,136 @@ pub trait Indirection: Send {
     /// # Errors
     /// When the device refuses; the old table stays.
     fn write(&mut self, table: &[u32]) -> io::Result<()>;
+}
+
+fn check(table: &[u8; 128], workers: u32) -> io::Result<()> {
+    match table.iter().find(|worker| u32::from(**worker) >= workers) {
+        Some(worker) => {
+            let message = format!("worker {worker} in the table of a port with {workers} workers");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The form `Steer`: the XDP program's own table, in memory shared with it.
+#[derive(Debug)]
+pub(super) struct SteerTable {
+    table: Arc<Table>,
+    workers: u32,
+}
+
+impl SteerTable {
+    pub(super) fn new(table: Arc<Table>, workers: u32) -> SteerTable {
+        SteerTable { table, workers }
+    }
+}
+
+impl RedirectTable for SteerTable {
+    fn form(&self) -> &'static str {
+        "steer"
+    }
+
+    fn rewrite(&mut self, table: &[u8; 128]) -> io::Result<()> {
+        check(table, self.workers)?;
+        self.table.write(table);
+        grace::wait()
+    }
+}
+
+/// The form `Rss`: the device's indirection table.
+///
+/// Hardware gives no fence, so a rewrite waits as long as a packet may take from the device's
+/// table into a receive queue.
+pub(super) struct RssTable {
+    indirection: Box<dyn Indirection>,
+    workers: u32,
+    settle: Duration,
+}
+
+impl RssTable {
+    pub(super) fn new(
+        indirection: Box<dyn Indirection>,
+        workers: u32,
+        settle: Duration,
+    ) -> RssTable {
+        RssTable { indirection, workers, settle }
+    }
+}
+
+impl RedirectTable for RssTable {
+    fn form(&self) -> &'static str {
+        "rss"
+    }
+
+    fn rewrite(&mut self, table: &[u8; 128]) -> io::Result<()> {
+        check(table, self.workers)?;
+        let present = self.indirection.read()?;
+        if present.is_empty() {
+            let message = "the device has no indirection table";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        let wanted = expand(table, present.len());
+        if wanted != present {
+            self.indirection.write(&wanted)?;
+            std::thread::sleep(self.settle);
+        }
+        Ok(())
+    }
+}
+
+/// The 128 entries repeated over a device's table. Devices index theirs by the low bits of the
+/// hash, so entry i of 128 governs the same packets at i, i + 128 and so on. Where the device has
+/// fewer entries than 128, its entry i follows ours numbered i * 128 / len.
+fn expand(table: &[u8; 128], len: usize) -> Vec<u32> {
+    (0..len)
+        .map(|index| match len {
+            128.. => u32::from(table[index % 128]),
+            _ => u32::from(table[index * 128 / len]),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    struct Fake(Arc<Mutex<(Vec<u32>, u32)>>);
+
+    impl Indirection for Fake {
+        fn read(&mut self) -> io::Result<Vec<u32>> {
+            Ok(self.0.lock().unwrap().0.clone())
+        }
+        fn write(&mut self, table: &[u32]) -> io::Result<()> {
+            let mut state = self.0.lock().unwrap();
+            state.0 = table.to_vec();
+            state.1 += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_table_is_expanded_to_the_device_and_written_when_it_differs() {
+        for len in [16usize, 128, 512] {
+            let state = Arc::new(Mutex::new((vec![0; len], 0)));
+            let mut rss = RssTable::new(Box::new(Fake(state.clone())), 2, Duration::ZERO);
+            let table = std::array::from_fn(|entry| u8::from(entry >= 64));
+            rss.rewrite(&table).unwrap();
+            rss.rewrite(&table).unwrap();
+            let (written, writes) = &*state.lock().unwrap();
+            assert_eq!(*writes, 1);
+            assert_eq!(written.iter().sum::<u32>() as usize, len / 2);
+            assert_eq!(written[0], 0);
+            assert_eq!(written[127.min(len - 1)], 1);
+        }
+    }
+
+    #[test]
+    fn absent_workers_are_refused() {
+        let state = Arc::new(Mutex::new((vec![0; 128], 0)));
+        let mut rss = RssTable::new(Box::new(Fake(state.clone())), 2, Duration::ZERO);
+        assert!(rss.rewrite(&[2; 128]).is_err());
+        assert_eq!(state.lock().unwrap().1, 0);
+    }
 }

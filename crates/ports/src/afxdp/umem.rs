@@ -1,21 +1,92 @@
-use std::sync::Arc;
+use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 
-use ebb_graph::Region;
+use ebb_graph::{FRAME_LEN, Frame, Region};
 
 /// The frame memory that all AF_XDP ports of the process share.
+///
+/// Every interface registers the whole region with the kernel, so a frame received on one is
+/// transmitted on any other without a copy, and interfaces are independent of each other in
+/// everything else. (Within one registration the kernel imposes the copy mode of the first
+/// interface on all others.) The ledger knows which pair of fill and completion rings holds each
+/// frame that the kernel has; when a pair is closed its frames come back.
 #[derive(Debug)]
 pub struct Umem {
     region: &'static Region,
+    /// By frame: 0, or the number of the pair through which the kernel got it.
+    ledger: Vec<AtomicU16>,
+    pairs: Mutex<Vec<bool>>,
 }
 
+/// Number of a pair in the ledger, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PairId(u16);
+
 impl Umem {
-    /// Frames of `region` for AF_XDP.
+    /// Frames of `region` for AF_XDP. To be made once for a region.
     pub fn new(region: &'static Region) -> Arc<Umem> {
-        Arc::new(Umem { region })
+        let ledger = (0..region.frames()).map(|_| AtomicU16::new(0)).collect();
+        Arc::new(Umem { region, ledger, pairs: Mutex::new(vec![true]) })
     }
 
     /// The memory itself.
     pub fn region(&self) -> &'static Region {
         self.region
+    }
+
+    /// Frames that the kernel has at the moment.
+    pub fn in_kernel(&self) -> usize {
+        self.ledger.iter().filter(|holder| holder.load(Ordering::Relaxed) != 0).count()
+    }
+
+    pub(super) fn new_pair(&self) -> io::Result<PairId> {
+        let mut pairs = self.pairs.lock().expect("pairs");
+        let index = match pairs.iter().position(|used| !used) {
+            Some(index) => index,
+            None => {
+                pairs.push(false);
+                pairs.len() - 1
+            }
+        };
+        let id = u16::try_from(index).map_err(|_| io::Error::other("too many queues"))?;
+        pairs[index] = true;
+        Ok(PairId(id))
+    }
+
+    pub(super) fn end_pair(&self, pair: PairId) {
+        self.pairs.lock().expect("pairs")[usize::from(pair.0)] = false;
+    }
+
+    /// Notes that the kernel gets the frame at `address` through `pair`.
+    #[inline]
+    pub(super) fn lend(&self, address: u64, pair: PairId) {
+        self.ledger[address as usize / FRAME_LEN].store(pair.0, Ordering::Relaxed);
+    }
+
+    /// The frame at `address`, which the kernel has just given back.
+    ///
+    /// # Panics
+    /// When the kernel did not have it: two owners of one frame would corrupt packets.
+    #[inline]
+    pub(super) fn take_back(&self, address: u64) -> Frame {
+        let holder = &self.ledger[address as usize / FRAME_LEN];
+        assert_ne!(holder.load(Ordering::Relaxed), 0, "frame {address:#x} came back twice");
+        holder.store(0, Ordering::Relaxed);
+        // SAFETY: the ledger says that the kernel had the frame, its token was given up in `lend`'s
+        // caller, and the kernel has just passed the address back through a ring.
+        unsafe { self.region.take(address) }
+    }
+
+    /// Every frame that the kernel got through `pair` and never gave back.
+    ///
+    /// # Safety
+    /// All sockets of the pair are closed: the kernel has let go of its frames.
+    pub(super) unsafe fn reclaim(&self, pair: PairId, mut f: impl FnMut(Frame)) {
+        for index in 0..self.ledger.len() {
+            if self.ledger[index].load(Ordering::Relaxed) == pair.0 {
+                f(self.take_back((index * FRAME_LEN) as u64));
+            }
+        }
     }
 }

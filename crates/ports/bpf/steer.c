@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Decides for each packet of one interface whether a worker of the router or the kernel gets it,
+// and which worker. To the kernel (XDP_PASS) goes everything but unicast IP without options to
+// somewhere else; so do all packets while no worker has opened its socket. The flow hash is the
+// one of src/hash.rs; a test compares the two.
+
+#include <linux/bpf.h>
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define ENTRIES(count) int (*max_entries)[count]
+
+static void *(*map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUNC_redirect_map;
+static long (*adjust_head)(struct xdp_md *ctx, int delta) = (void *)BPF_FUNC_xdp_adjust_head;
+static __u64 (*ktime_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static __u64 (*jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
+
+#define NET16(x) __builtin_bswap16(x)
+#define NET32(x) __builtin_bswap32(x)
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "compile with -target bpfel"
+#endif
+
+#define FORM_RSS 0
+#define FORM_STEER 1
+#define TABLE_LEN 128
+#define MACS_MAX 16
+#define FILTER_WORDS 64
+
+// Set by the loader.
+const volatile __u32 form = FORM_RSS;
+const volatile __u32 workers = 1;
+
+// "Ebb-time": stands before a stamped packet. Its first byte has the group bit of a MAC address
+// set, and no frame to a group address is ever redirected.
+#define STAMP_MAGIC 0x656d69742d626245ULL
+#define STAMP_INTERVAL_NS 1000000
+
+struct stamp {
+	__u64 magic;
+	__u64 time_ns;
+};
+
+struct table {
+	__u8 worker[TABLE_LEN];
+};
+
+struct macs {
+	__u64 count;
+	__u64 mac[MACS_MAX];
+};
+
+struct filter {
+	__u64 v4[FILTER_WORDS];
+	__u64 v6[FILTER_WORDS];
+};
+
+struct address6 {
+	__u64 high, low;
+};
+
+struct cpu_state {
+	__u64 redirected;
+	__u64 passed;
+	__u64 stamped_ns;
+	__u64 jiffies;
+	__u64 count;
+};
+
+// The sockets: by queue and worker in the form Steer, by queue in the form Rss.
+struct {
+	int (*type)[BPF_MAP_TYPE_XSKMAP];
+	ENTRIES(1);
+	__u32 *key;
+	__u32 *value;
+} sockets SEC(".maps");
+
+// The redirect table, written by plain stores through a mapping.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	int (*map_flags)[BPF_F_MMAPABLE];
+	ENTRIES(1);
+	__u32 *key;
+	struct table *value;
+} redirect SEC(".maps");
+
+// MAC addresses whose frames are for this interface.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	ENTRIES(1);
+	__u32 *key;
+	struct macs *value;
+} own_macs SEC(".maps");
+
+// One bit for each hash of a local address: spares most packets the look-up.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	ENTRIES(1);
+	__u32 *key;
+	struct filter *value;
+} local_filter SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	int (*map_flags)[BPF_F_NO_PREALLOC];
+	ENTRIES(4096);
+	__u32 *key;
+	__u8 *value;
+} local4 SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	int (*map_flags)[BPF_F_NO_PREALLOC];
+	ENTRIES(4096);
+	struct address6 *key;
+	__u8 *value;
+} local6 SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
+	ENTRIES(1);
+	__u32 *key;
+	struct cpu_state *value;
+} cpu_states SEC(".maps");
+
+struct ethernet {
+	__u8 destination[6];
+	__u8 source[6];
+	__u16 type;
+};
+
+struct ipv4 {
+	__u8 version_length;
+	__u8 traffic_class;
+	__u16 total_length;
+	__u16 identification;
+	__u16 fragment;
+	__u8 ttl;
+	__u8 protocol;
+	__u16 checksum;
+	__u32 source;
+	__u32 destination;
+};
+
+struct ipv6 {
+	__u32 version_class_flow;
+	__u16 payload_length;
+	__u8 next_header;
+	__u8 hop_limit;
+	__u16 source[8];
+	__u16 destination[8];
+};
+
+static const __u32 zero = 0;
+
+#define LOAD32(p) (*(const __u32 *)(p))
+#define LOAD64(p) ((__u64)LOAD32(p) | (__u64)LOAD32((const char *)(p) + 4) << 32)
+
+#define K1 0x9e3779b97f4a7c15ULL
+#define K2 0xc2b2ae3d27d4eb4fULL
+#define K3 0xff51afd7ed558ccdULL
+#define K4 0xc4ceb9fe1a85ec53ULL
+
+INLINE __u32 finish(__u64 mixed, __u32 ports, __u8 protocol)
+{
+	__u64 hash = mixed ^ ((__u64)ports << 8 | protocol) * K2;
+
+	hash ^= hash >> 33;
+	hash *= K3;
+	hash ^= hash >> 33;
+	hash *= K4;
+	return hash >> 32;
+}
+
+INLINE int has_ports(__u8 protocol)
+{
+	return protocol == 6 || protocol == 17 || protocol == 33 || protocol == 132 ||
+	       protocol == 136;
+}
+
+INLINE int for_this_interface(const struct ethernet *eth)
+{
+	struct macs *macs = map_lookup(&own_macs, &zero);
+	__u64 mac = LOAD32(eth->destination) |
+		    (__u64) * (const __u16 *)(eth->destination + 4) << 32;
+
+	if (!macs)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < MACS_MAX; i++) {
+		if (i >= macs->count)
+			return 0;
+		if (macs->mac[i] == mac)
+			return 1;
+	}
+	return 0;
+}
+
+INLINE int is_local4(__u32 address)
+{
+	struct filter *filter = map_lookup(&local_filter, &zero);
+	__u32 bit = (address * 0x9e3779b1U) >> 20;
+
+	if (!filter || !(filter->v4[bit >> 6 & (FILTER_WORDS - 1)] >> (bit & 63) & 1))
+		return 0;
+	return map_lookup(&local4, &address) != 0;
+}
+
+INLINE int is_local6(const struct address6 *address)
+{
+	struct filter *filter = map_lookup(&local_filter, &zero);
+	__u64 bit = ((address->high ^ address->low) * K1) >> 52;
+
+	if (!filter || !(filter->v6[bit >> 6 & (FILTER_WORDS - 1)] >> (bit & 63) & 1))
+		return 0;
+	return map_lookup(&local6, address) != 0;
+}
+
+// Whether an IPv4 packet is for the router's workers, and its flow hash.
+INLINE int route4(const struct ipv4 *ip, const void *end, __u32 *hash)
+{
+	const void *transport = ip + 1;
+	__u32 ports = 0;
+
+	if (transport > end || ip->version_length != 0x45)
+		return 0;
+	if ((ip->destination & 0xf0) == 0xe0 || ip->destination == 0xffffffff)
+		return 0;
+	if (is_local4(ip->destination))
+		return 0;
+	if (has_ports(ip->protocol) && !(ip->fragment & NET16(0x3fff)) && transport + 4 <= end)
+		ports = LOAD32(transport);
+	*hash = finish(LOAD64(&ip->source) * K1, ports, ip->protocol);
+	return 1;
+}
+
+INLINE int is_link_local(const __u16 *address)
+{
+	return (address[0] & NET16(0xffc0)) == NET16(0xfe80);
+}
+
+// The same for IPv6.
+INLINE int route6(const struct ipv6 *ip, const void *end, __u32 *hash)
+{
+	const void *transport = ip + 1;
+	struct address6 destination;
+	__u64 mixed = 0;
+	__u32 ports = 0;
+
+	if (transport > end || (ip->version_class_flow & 0xf0) != 0x60 || ip->next_header == 0)
+		return 0;
+	if ((ip->destination[0] & 0xff) == 0xff || is_link_local(ip->destination) ||
+	    is_link_local(ip->source))
+		return 0;
+	if (ip->next_header == 58) {
+		const __u8 *type = transport;
+
+		// Neighbour discovery, RFC 4861 section 4.
+		if (type + 1 > (const __u8 *)end || (*type >= 133 && *type <= 137))
+			return 0;
+	}
+	destination.high = LOAD64(ip->destination);
+	destination.low = LOAD64(ip->destination + 4);
+	if (is_local6(&destination))
+		return 0;
+	if (has_ports(ip->next_header) && transport + 4 <= end)
+		ports = LOAD32(transport);
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		mixed = (mixed ^ LOAD64(ip->source + 4 * i)) * K1;
+		mixed ^= mixed >> 32;
+	}
+	*hash = finish(mixed, ports, ip->next_header);
+	return 1;
+}
+
+INLINE int route(const void *data, const void *end, __u32 *hash)
+{
+	const struct ethernet *eth = data;
+	const __u16 *type = &eth->type;
+
+	if ((const void *)(eth + 1) > end || !for_this_interface(eth))
+		return 0;
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		if (*type != NET16(0x8100) && *type != NET16(0x88a8))
+			break;
+		type += 2;
+		if ((const void *)(type + 1) > end)
+			return 0;
+	}
+	if (*type == NET16(0x0800))
+		return route4((const void *)(type + 1), end, hash);
+	if (*type == NET16(0x86dd))
+		return route6((const void *)(type + 1), end, hash);
+	return 0;
+}
+
+// The time, when this CPU's next packet is to carry it. The clock is read at every sixteenth
+// packet and whenever the jiffy has changed.
+INLINE __u64 stamp_due(struct cpu_state *cpu)
+{
+	__u64 jiffies = jiffies64();
+	__u64 now;
+
+	if (jiffies == cpu->jiffies && (++cpu->count & 15))
+		return 0;
+	cpu->jiffies = jiffies;
+	now = ktime_ns();
+	if (now - cpu->stamped_ns < STAMP_INTERVAL_NS)
+		return 0;
+	cpu->stamped_ns = now;
+	return now;
+}
+
+INLINE int put_stamp(struct xdp_md *ctx, __u64 now)
+{
+	struct stamp *stamp;
+
+	if (adjust_head(ctx, -(int)sizeof(*stamp)))
+		return 0;
+	stamp = (void *)(long)ctx->data;
+	// Cannot fail, but the verifier wants to see it; the packet would be spoilt.
+	if ((void *)(stamp + 1) > (void *)(long)ctx->data_end)
+		return 1;
+	stamp->magic = STAMP_MAGIC;
+	stamp->time_ns = now;
+	return 1;
+}
+
+SEC("xdp")
+int steer(struct xdp_md *ctx)
+{
+	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
+	struct table *table;
+	__u32 hash = 0, key = ctx->rx_queue_index;
+	int stamped = 0;
+	__u64 now;
+
+	if (!cpu)
+		return XDP_PASS;
+	if (!route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash)) {
+		cpu->passed++;
+		return XDP_PASS;
+	}
+	if (form == FORM_STEER) {
+		table = map_lookup(&redirect, &zero);
+		if (!table)
+			return XDP_PASS;
+		key = key * workers + *(volatile __u8 *)&table->worker[hash & (TABLE_LEN - 1)];
+	}
+	now = stamp_due(cpu);
+	if (now)
+		stamped = put_stamp(ctx, now);
+	if (redirect_map(&sockets, key, XDP_PASS) == XDP_REDIRECT) {
+		cpu->redirected++;
+		return XDP_REDIRECT;
+	}
+	if (stamped)
+		adjust_head(ctx, sizeof(struct stamp));
+	cpu->passed++;
+	return XDP_PASS;
+}
+
+// Run on packets that the router hands to the kernel.
+SEC("xdp")
+int pass(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
+// The flow hash of a packet, for the test that compares it with src/hash.rs.
+SEC("xdp")
+int hash_of(struct xdp_md *ctx)
+{
+	__u32 hash = 0;
+
+	route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash);
+	return hash;
+}
+
+char license_text[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,111 @@
+//! What an interface says of itself, by the ioctls of netdevice(7).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::AfXdpError;
+
+/// Facts about an interface.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device {
+    pub(super) index: u32,
+    pub(super) up: bool,
+    /// In bytes, Ethernet header excluded.
+    pub(super) mtu: u32,
+    pub(super) mac: [u8; 6],
+    /// Receive queues in use.
+    pub(super) queues: u32,
+}
+
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// `struct ethtool_channels`.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
+    let failed = |source: io::Error| match source.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => AfXdpError::NoInterface { interface: name.to_owned() },
+        _ => AfXdpError::system(format!("ask interface {name} for its properties"), source),
+    };
+    let mut request = Request::new(name).map_err(failed)?;
+    // SAFETY: each member read is the one that the preceding request filled in.
+    unsafe {
+        request.call(libc::SIOCGIFINDEX).map_err(failed)?;
+        let index = request.fields.ifr_ifru.ifru_ifindex as u32;
+        request.call(libc::SIOCGIFFLAGS).map_err(failed)?;
+        let up = libc::c_int::from(request.fields.ifr_ifru.ifru_flags) & libc::IFF_UP != 0;
+        request.call(libc::SIOCGIFMTU).map_err(failed)?;
+        let mtu = request.fields.ifr_ifru.ifru_mtu as u32;
+        request.call(libc::SIOCGIFHWADDR).map_err(failed)?;
+        let address = request.fields.ifr_ifru.ifru_hwaddr.sa_data;
+        let mac = std::array::from_fn(|i| address[i] as u8);
+        Ok(Device { index, up, mtu, mac, queues: request.queues() })
+    }
+}
+
+struct Request {
+    socket: OwnedFd,
+    fields: libc::ifreq,
+}
+
+impl Request {
+    fn new(name: &str) -> io::Result<Request> {
+        let no_such_name = || io::Error::from_raw_os_error(libc::ENODEV);
+        if name.len() >= libc::IFNAMSIZ || name.is_empty() || name.contains('\0') {
+            return Err(no_such_name());
+        }
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and owned by nobody else.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: all zeroes are a valid value of this structure.
+        let mut fields: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (place, byte) in fields.ifr_name.iter_mut().zip(name.bytes()) {
+            *place = byte as libc::c_char;
+        }
+        Ok(Request { socket, fields })
+    }
+
+    fn call(&mut self, request: libc::Ioctl) -> io::Result<()> {
+        // SAFETY: these requests read and write one `ifreq`, and what it points to.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), request, &mut self.fields) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Receive queues; drivers that can't say have one.
+    fn queues(&mut self) -> u32 {
+        let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
+        let pointer: *mut Channels = &mut channels;
+        self.fields.ifr_ifru.ifru_data = pointer.cast();
+        match self.call(libc::SIOCETHTOOL as libc::Ioctl) {
+            Ok(()) => (channels.rx + channels.combined).max(1),
+            Err(_) => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_an_index_and_an_absent_interface_is_named() {
+        let device = look_up("lo").unwrap();
+        assert!(device.index > 0 && device.mtu > 1000 && device.queues >= 1);
+        let error = look_up("no-such-port").unwrap_err().to_string();
+        assert_eq!(error, "interface no-such-port does not exist");
+        assert!(matches!(look_up("a-name-longer-than-any"), Err(AfXdpError::NoInterface { .. })));
+    }
+}

@@ -1,0 +1,243 @@
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use ebb_graph::{Batch, Packet, Pool};
+use ebb_units::Time;
+
+use super::InterfaceCounters;
+use super::program::{Program, Sockets};
+use super::socket::Socket;
+use super::sys::{self, Epoll};
+use crate::{Port, PortCounters};
+use std::sync::Mutex;
+
+/// What stands before a packet that carries its time of arrival, see `bpf/steer.c`.
+const STAMP_MAGIC: u64 = 0x656d_6974_2d62_6245;
+const STAMP_LEN: usize = 16;
+
+/// One worker's sockets on an interface.
+///
+/// The kernel keeps all packets until the port's first [`Port::receive`].
+#[derive(Debug)]
+pub struct AfXdpPort {
+    name: String,
+    sockets: Vec<Socket>,
+    /// The socket that transmits.
+    transmitter: usize,
+    /// The socket that receives first next time.
+    turn: usize,
+    epoll: Epoll,
+    map: Arc<Sockets>,
+    program: Arc<Mutex<Program>>,
+    /// Whether this port reports what the interface passed to the kernel.
+    first: bool,
+    state: State,
+    received: u64,
+    transmitted: u64,
+    last: PortCounters,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not yet receiving.
+    Idle,
+    Running,
+    /// The interface was down when last transmitting.
+    Down,
+    /// The interface is no more, with the error number that said so.
+    Gone(i32),
+    Closed,
+}
+
+impl AfXdpPort {
+    pub(super) fn new(
+        name: &str,
+        worker: u32,
+        sockets: Vec<Socket>,
+        map: Arc<Sockets>,
+        program: Arc<Mutex<Program>>,
+    ) -> io::Result<AfXdpPort> {
+        let epoll = Epoll::new()?;
+        for socket in &sockets {
+            epoll.add(socket.fd())?;
+        }
+        Ok(AfXdpPort {
+            name: name.to_owned(),
+            transmitter: worker as usize % sockets.len(),
+            turn: 0,
+            sockets,
+            epoll,
+            map,
+            program,
+            first: worker == 0,
+            state: State::Idle,
+            received: 0,
+            transmitted: 0,
+            last: PortCounters::default(),
+        })
+    }
+
+    /// Posts frames and lets the program send packets here.
+    #[cold]
+    fn start(&mut self, pool: &mut Pool) {
+        self.state = State::Running;
+        for socket in &self.sockets {
+            socket.pair().service(pool);
+            if let Err(error) = self.map.set(socket.key, socket.fd()) {
+                tracing::warn!(port = self.name, %error, "the kernel keeps this port's packets");
+            }
+        }
+    }
+
+    #[cold]
+    fn gone(&mut self, errno: i32) -> io::Error {
+        if !matches!(self.state, State::Gone(_)) {
+            tracing::warn!(port = self.name, "the interface is gone");
+            self.state = State::Gone(errno);
+            for socket in &self.sockets {
+                self.epoll.remove(socket.fd());
+            }
+        }
+        io::Error::from_raw_os_error(errno)
+    }
+}
+
+/// Takes the time of arrival off a packet that carries it.
+#[inline]
+fn unstamp(packet: &mut Packet) {
+    let Some(stamp) = packet.data().first_chunk::<STAMP_LEN>() else { return };
+    let magic = u64::from_le_bytes(stamp[..8].try_into().expect("eight bytes"));
+    if magic == STAMP_MAGIC {
+        let nanos = u64::from_le_bytes(stamp[8..].try_into().expect("eight bytes"));
+        packet.pull_front(STAMP_LEN);
+        packet.rx_time = Time::from_nanos(nanos);
+    }
+}
+
+impl Port for AfXdpPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline]
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, max: usize) -> usize {
+        if self.state == State::Idle {
+            self.start(pool);
+        }
+        let before = batch.len();
+        let mut left = max;
+        let count = self.sockets.len();
+        for step in 0..count {
+            let socket = &mut self.sockets[(self.turn + step) % count];
+            left -= socket.receive(batch, left);
+            socket.pair().service(pool);
+            if socket.pair().receive_needs_kick() {
+                sys::kick_receive(socket.fd());
+            }
+        }
+        if count > 1 {
+            self.turn = (self.turn + 1) % count;
+        }
+        for packet in &mut batch[before..] {
+            unstamp(packet);
+        }
+        let received = batch.len() - before;
+        self.received += received as u64;
+        received
+    }
+
+    #[inline]
+    fn transmit(&mut self, _pool: &mut Pool, batch: &mut Batch) -> usize {
+        if matches!(self.state, State::Gone(_) | State::Closed) {
+            return 0;
+        }
+        let count = self.sockets[self.transmitter].transmit(batch);
+        self.transmitted += count as u64;
+        count
+    }
+
+    #[inline]
+    fn flush(&mut self) -> io::Result<()> {
+        match self.state {
+            State::Gone(errno) => return Err(io::Error::from_raw_os_error(errno)),
+            State::Closed => return Ok(()),
+            _ => {}
+        }
+        match self.sockets[self.transmitter].flush() {
+            Ok(()) => {
+                if self.state == State::Down {
+                    self.state = State::Running;
+                }
+                Ok(())
+            }
+            Err(error) => match error.raw_os_error() {
+                Some(errno @ (libc::ENXIO | libc::ENODEV | libc::EBADF)) => Err(self.gone(errno)),
+                Some(libc::ENETDOWN) => {
+                    self.state = State::Down;
+                    Err(error)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    #[inline]
+    fn queue_len(&self) -> u32 {
+        self.sockets.iter().map(Socket::queue_len).sum()
+    }
+
+    #[inline]
+    fn transmit_pending(&self) -> u32 {
+        match self.state {
+            State::Gone(_) | State::Closed => 0,
+            _ => self.sockets[self.transmitter].transmit_pending(),
+        }
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        Some(self.epoll.raw())
+    }
+
+    fn prepare_wait(&mut self) -> bool {
+        if matches!(self.state, State::Gone(_) | State::Closed) {
+            return true;
+        }
+        for index in 0..self.sockets.len() {
+            if let Err(error) = sys::socket_error(self.sockets[index].fd()) {
+                self.gone(error.raw_os_error().unwrap_or(libc::ENODEV));
+                return true;
+            }
+        }
+        self.queue_len() == 0 && (self.transmit_pending() == 0 || self.state == State::Down)
+    }
+
+    fn counters(&self) -> PortCounters {
+        let mut counters =
+            PortCounters { received: self.received, transmitted: self.transmitted, ..self.last };
+        for statistics in self.sockets.iter().filter_map(|socket| socket.statistics().ok()) {
+            counters.receive_dropped += statistics.rx_dropped + statistics.rx_ring_full;
+            counters.transmit_invalid += statistics.tx_invalid;
+        }
+        if self.first {
+            let program = self.program.lock().expect("program");
+            if let Ok(InterfaceCounters { passed, .. }) = program.counters() {
+                counters.passed_to_kernel = passed;
+            }
+        }
+        counters
+    }
+
+    fn close(&mut self, pool: &mut Pool) {
+        for socket in &self.sockets {
+            let _ = self.map.unset(socket.key);
+        }
+        let _ = self.flush();
+        self.last = self.counters();
+        self.state = State::Closed;
+        for socket in self.sockets.drain(..) {
+            self.epoll.remove(socket.fd());
+            socket.close(pool);
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The XDP program and its maps: everything the project wants from `aya`.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
+use aya::programs::{ProgramError, Xdp, XdpMode};
+use aya::{Ebpf, EbpfError, EbpfLoader};
+
+use super::{AfXdpError, Form, InterfaceCounters, Mode};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
+
+/// Most MAC addresses of one interface.
+pub(super) const MACS_MAX: usize = 16;
+const FILTER_WORDS: usize = 64;
+
+/// A loaded XDP program; detaches from its interface when dropped, or when the process ends.
+pub(super) struct Program {
+    ebpf: Ebpf,
+    macs: Array<MapData, Macs>,
+    filter: Array<MapData, Filter>,
+    local4: HashMap<MapData, [u8; 4], u8>,
+    local6: HashMap<MapData, [u8; 16], u8>,
+    states: PerCpuArray<MapData, CpuState>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Macs {
+    count: u64,
+    mac: [u64; MACS_MAX],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq)]
+struct Filter {
+    v4: [u64; FILTER_WORDS],
+    v6: [u64; FILTER_WORDS],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct CpuState {
+    redirected: u64,
+    passed: u64,
+    stamped_ns: u64,
+    jiffies: u64,
+    count: u64,
+}
+
+// SAFETY: only integers, without padding.
+unsafe impl aya::Pod for Macs {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Filter {}
+// SAFETY: as above.
+unsafe impl aya::Pod for CpuState {}
+
+fn refused(error: EbpfError) -> AfXdpError {
+    let errno = match &error {
+        EbpfError::MapError(aya::maps::MapError::CreateError { io_error, .. }) => {
+            io_error.raw_os_error()
+        }
+        EbpfError::ProgramError(error) => errno(error),
+        _ => None,
+    };
+    match errno {
+        Some(errno @ (libc::EPERM | libc::EACCES)) => AfXdpError::Permission {
+            what: "load the XDP program".to_owned(),
+            source: io::Error::from_raw_os_error(errno),
+        },
+        _ => AfXdpError::Program { reason: chain(&error) },
+    }
+}
+
+fn errno(error: &ProgramError) -> Option<i32> {
+    match error {
+        ProgramError::LoadError { io_error, .. } => io_error.raw_os_error(),
+        ProgramError::SyscallError(error) => error.io_error.raw_os_error(),
+        _ => None,
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+fn broken<E: std::error::Error>(error: E) -> io::Error {
+    io::Error::other(chain(&error))
+}
+
+/// Takes a map out of the object that `bpf/steer.c` is known to have.
+fn map<T: TryFrom<aya::maps::Map>>(ebpf: &mut Ebpf, name: &str) -> T
+where
+    T::Error: std::fmt::Debug,
+{
+    let map = ebpf.take_map(name).unwrap_or_else(|| panic!("the program has no map {name}"));
+    T::try_from(map).unwrap_or_else(|error| panic!("map {name}: {error:?}"))
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Xdp {
+    ebpf.program_mut(name)
+        .and_then(|program| program.try_into().ok())
+        .unwrap_or_else(|| panic!("no XDP program {name} in the object"))
+}
+
+impl Program {
+    /// Loads the program for one interface, with places for `sockets` sockets.
+    pub(super) fn load(
+        form: Form,
+        workers: u32,
+        sockets: u32,
+    ) -> Result<(Program, Sockets, Table), AfXdpError> {
+        let form_number = match form {
+            Form::Rss => 0u32,
+            Form::Steer => 1,
+        };
+        let mut ebpf = EbpfLoader::new()
+            .override_global("form", &form_number, true)
+            .override_global("workers", &workers, true)
+            .map_max_entries("sockets", sockets)
+            .load(OBJECT)
+            .map_err(refused)?;
+        program(&mut ebpf, "steer").load().map_err(|error| refused(error.into()))?;
+        let sockets = Sockets(Mutex::new(map(&mut ebpf, "sockets")));
+        let table = match ebpf.take_map("redirect") {
+            Some(Map::Array(data)) => Table::map(data.fd().as_fd()),
+            _ => panic!("the program has no array redirect"),
+        };
+        let table = table.map_err(|error| AfXdpError::system("map the redirect table", error))?;
+        let program = Program {
+            macs: map(&mut ebpf, "own_macs"),
+            filter: map(&mut ebpf, "local_filter"),
+            local4: map(&mut ebpf, "local4"),
+            local6: map(&mut ebpf, "local6"),
+            states: map(&mut ebpf, "cpu_states"),
+            ebpf,
+        };
+        Ok((program, sockets, table))
+    }
+
+    /// Attaches the program; `true` when it runs in the driver.
+    pub(super) fn attach(
+        &mut self,
+        interface: &str,
+        index: u32,
+        mode: Mode,
+    ) -> Result<bool, AfXdpError> {
+        let program = program(&mut self.ebpf, "steer");
+        let attempts: &[XdpMode] = match mode {
+            Mode::Auto => &[XdpMode::Driver, XdpMode::Skb],
+            Mode::Native => &[XdpMode::Driver],
+            Mode::Generic => &[XdpMode::Skb],
+        };
+        let mut reason = String::new();
+        for attempt in attempts {
+            let error = match program.attach_to_if_index(index, *attempt) {
+                Ok(_) => return Ok(*attempt == XdpMode::Driver),
+                Err(error) => error,
+            };
+            let interface = interface.to_owned();
+            match errno(&error) {
+                Some(libc::EBUSY | libc::EEXIST) => {
+                    return Err(AfXdpError::ProgramBusy { interface });
+                }
+                Some(libc::ENODEV) => return Err(AfXdpError::NoInterface { interface }),
+                Some(errno @ (libc::EPERM | libc::EACCES)) => {
+                    return Err(AfXdpError::Permission {
+                        what: format!("attach an XDP program to {interface}"),
+                        source: io::Error::from_raw_os_error(errno),
+                    });
+                }
+                _ => reason = chain(&error),
+            }
+        }
+        let mode = match mode {
+            Mode::Auto => "native or generic",
+            Mode::Native => "native",
+            Mode::Generic => "generic",
+        };
+        Err(AfXdpError::NoXdp { interface: interface.to_owned(), mode, reason })
+    }
+
+    pub(super) fn set_macs(&mut self, macs: &[[u8; 6]]) -> io::Result<()> {
+        if macs.len() > MACS_MAX {
+            let message = format!("{} MAC addresses, at most {MACS_MAX} fit", macs.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let mut value = Macs { count: macs.len() as u64, mac: [0; MACS_MAX] };
+        for (place, mac) in value.mac.iter_mut().zip(macs) {
+            *place = u64::from_le_bytes([mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], 0, 0]);
+        }
+        self.macs.set(0, value, 0).map_err(broken)
+    }
+
+    /// Makes `addresses` the local ones. At no moment is an address that stays, or one that
+    /// comes, missing once its family's maps have been written.
+    pub(super) fn set_local_addresses(&mut self, addresses: &[IpAddr]) -> io::Result<()> {
+        let mut wanted = Filter { v4: [0; FILTER_WORDS], v6: [0; FILTER_WORDS] };
+        let (mut new4, mut new6) = (Vec::new(), Vec::new());
+        for address in addresses {
+            match address {
+                IpAddr::V4(address) => {
+                    let bit = bit4(*address);
+                    wanted.v4[bit / 64] |= 1 << (bit % 64);
+                    new4.push(address.octets());
+                }
+                IpAddr::V6(address) => {
+                    let bit = bit6(*address);
+                    wanted.v6[bit / 64] |= 1 << (bit % 64);
+                    new6.push(address.octets());
+                }
+            }
+        }
+        let before = self.filter.get(&0, 0).map_err(broken)?;
+        let mut union = wanted;
+        union.v4.iter_mut().zip(before.v4).for_each(|(word, old)| *word |= old);
+        union.v6.iter_mut().zip(before.v6).for_each(|(word, old)| *word |= old);
+        let old4 = merge(&mut self.local4, &new4)?;
+        let old6 = merge(&mut self.local6, &new6)?;
+        self.filter.set(0, union, 0).map_err(broken)?;
+        old4.iter().try_for_each(|key| self.local4.remove(key)).map_err(broken)?;
+        old6.iter().try_for_each(|key| self.local6.remove(key)).map_err(broken)?;
+        self.filter.set(0, wanted, 0).map_err(broken)
+    }
+
+    pub(super) fn counters(&self) -> io::Result<InterfaceCounters> {
+        let states = self.states.get(&0, 0).map_err(broken)?;
+        Ok(InterfaceCounters {
+            redirected: states.iter().map(|state| state.redirected).sum(),
+            passed: states.iter().map(|state| state.passed).sum(),
+        })
+    }
+}
+
+/// Adds what is missing and returns what is left over.
+fn merge<K: aya::Pod + Ord>(map: &mut HashMap<MapData, K, u8>, wanted: &[K]) -> io::Result<Vec<K>> {
+    let mut present = map.keys().collect::<Result<Vec<K>, _>>().map_err(broken)?;
+    present.sort_unstable();
+    let mut wanted = wanted.to_vec();
+    wanted.sort_unstable();
+    for key in &wanted {
+        if present.binary_search(key).is_err() {
+            map.insert(key, 1, 0).map_err(broken)?;
+        }
+    }
+    present.retain(|key| wanted.binary_search(key).is_err());
+    Ok(present)
+}
+
+/// Bit of an address in the filter, as in `bpf/steer.c`.
+fn bit4(address: Ipv4Addr) -> usize {
+    (u32::from_le_bytes(address.octets()).wrapping_mul(0x9e37_79b1) >> 20) as usize
+}
+
+fn bit6(address: Ipv6Addr) -> usize {
+    let bits = u128::from_le_bytes(address.octets());
+    let folded = bits as u64 ^ (bits >> 64) as u64;
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
+}
+
+/// The sockets that the program sends packets to.
+pub(super) struct Sockets(Mutex<XskMap<MapData>>);
+
+impl Sockets {
+    pub(super) fn set(&self, key: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.0.lock().expect("sockets").set(key, socket, 0).map_err(broken)
+    }
+
+    pub(super) fn unset(&self, key: u32) -> io::Result<()> {
+        self.0.lock().expect("sockets").unset(key).map_err(broken)
+    }
+}
+
+/// The redirect table in the program's memory.
+#[derive(Debug)]
+pub(super) struct Table(NonNull<[AtomicU8; 128]>);
+
+// SAFETY: atomics in a mapping that lives as long as the value.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+const TABLE_BYTES: usize = 128;
+
+impl Table {
+    fn map(fd: BorrowedFd<'_>) -> io::Result<Table> {
+        // SAFETY: a fresh mapping of the map's memory; the result is checked.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                TABLE_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Table(NonNull::new(base.cast()).expect("a mapping is not at null")))
+    }
+
+    /// The worker of each entry.
+    pub(super) fn entries(&self) -> &[AtomicU8; 128] {
+        // SAFETY: the mapping is at least this long and lives as long as `self`.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Stores the entries that differ.
+    pub(super) fn write(&self, table: &[u8; 128]) {
+        for (entry, worker) in self.entries().iter().zip(table) {
+            if entry.load(Ordering::Relaxed) != *worker {
+                entry.store(*worker, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `Table::map`, and no reference outlives `self`.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), TABLE_BYTES) };
+    }
+}
+
+/// Loads one of the object's helper programs alone and returns its descriptor.
+pub(super) fn load_helper(name: &str) -> Result<(Ebpf, OwnedFd), AfXdpError> {
+    let mut ebpf = EbpfLoader::new().load(OBJECT).map_err(refused)?;
+    let program = program(&mut ebpf, name);
+    program.load().map_err(|error| refused(error.into()))?;
+    let fd = program.fd().map_err(|error| refused(error.into()))?;
+    let fd = fd
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| AfXdpError::Program { reason: error.to_string() })?;
+    Ok((ebpf, fd))
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Sockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sockets").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::afxdp::test_run::TestRun;
+    use crate::flow_hash;
+    use crate::samples::{self, udp4, udp6};
+
+    /// What the object's program returns for a frame.
+    fn run(program: &OwnedFd, frame: &[u8]) -> u32 {
+        let mut out = [0u8; 2048];
+        let mut run = TestRun {
+            prog_fd: program.as_raw_fd() as u32,
+            data_size_in: frame.len() as u32,
+            data_size_out: out.len() as u32,
+            data_in: frame.as_ptr() as u64,
+            data_out: out.as_mut_ptr() as u64,
+            repeat: 1,
+            ..TestRun::default()
+        };
+        run.run().unwrap();
+        run.retval
+    }
+
+    #[test]
+    fn the_program_computes_the_same_hash() {
+        let Some(()) = samples::privileged("load BPF programs") else { return };
+        let (mut ebpf, program) = load_helper("hash_of").unwrap();
+        let mut macs: Array<MapData, Macs> = map(&mut ebpf, "own_macs");
+        let mut mac = [0; MACS_MAX];
+        mac[0] = u64::from_le_bytes([2, 0, 0, 0, 0, 1, 0, 0]);
+        macs.set(0, Macs { count: 1, mac }, 0).unwrap();
+        for flow in 0..500 {
+            for mut frame in [udp4(flow * 77, flow), udp6(flow * 77, flow)] {
+                assert_eq!(run(&program, &frame), flow_hash(&frame));
+                let mut tagged = frame[..12].to_vec();
+                tagged.extend([0x81, 0, 0, 5]);
+                tagged.extend(&frame[12..]);
+                assert_eq!(run(&program, &tagged), flow_hash(&frame));
+                frame[20] = 0x20;
+                frame[23] = 6;
+                assert_eq!(run(&program, &frame), flow_hash(&frame));
+            }
+        }
+        let short = &udp4(1, 1)[..34 + 3];
+        assert_eq!(run(&program, short), flow_hash(short));
+        let mut stranger = udp4(1, 1);
+        stranger[5] = 9;
+        assert_eq!(run(&program, &stranger), 0, "a frame for another station is not routed");
+    }
+}
