@@ -124,10 +124,10 @@ impl AsFd for Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        if let Some(name) = self.owned.take() {
-            if let Err(error) = Namespace::delete(&name) {
-                tracing::warn!(name, %error, "a network namespace stays behind");
-            }
+        if let Some(name) = self.owned.take()
+            && let Err(error) = Namespace::delete(&name)
+        {
+            tracing::warn!(name, %error, "a network namespace stays behind");
         }
     }
 }

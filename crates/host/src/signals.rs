@@ -35,7 +35,7 @@ impl Signals {
     ///
     /// # Errors
     /// When reading fails.
-    pub fn next(&mut self) -> io::Result<Option<Signal>> {
+    pub fn take(&mut self) -> io::Result<Option<Signal>> {
         let Some(info) = self.fd.read_signal()? else { return Ok(None) };
         Ok(Some(Signal::try_from(info.ssi_signo as i32)?))
     }
@@ -48,9 +48,9 @@ mod tests {
     #[test]
     fn a_signal_is_read_instead_of_taken() {
         let mut signals = Signals::open(&[Signal::SIGUSR2]).unwrap();
-        assert_eq!(signals.next().unwrap(), None);
+        assert_eq!(signals.take().unwrap(), None);
         nix::sys::signal::raise(Signal::SIGUSR2).unwrap();
-        assert_eq!(signals.next().unwrap(), Some(Signal::SIGUSR2));
-        assert_eq!(signals.next().unwrap(), None);
+        assert_eq!(signals.take().unwrap(), Some(Signal::SIGUSR2));
+        assert_eq!(signals.take().unwrap(), None);
     }
 }

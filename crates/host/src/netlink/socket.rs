@@ -44,11 +44,25 @@ impl Socket {
             OwnedFd::from_raw_fd(fd)
         };
         let socket = Socket { fd, buffer: vec![0; RECEIVE_LEN], seq: 0 };
+        socket.bind()?;
         // Without these the kernel answers less precisely but correctly: refusal is no error.
         for option in [libc::NETLINK_GET_STRICT_CHK, libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
             let _ = socket.set_option(libc::SOL_NETLINK, option, 1);
         }
         Ok(socket)
+    }
+
+    /// Takes a port number: notifications pass by sockets that have none.
+    fn bind(&self) -> Result<()> {
+        // SAFETY: all fields of sockaddr_nl are plain data for which zero is a value.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        // SAFETY: the address is alive during the call and its size is passed along.
+        let result = unsafe {
+            let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+            libc::bind(self.fd(), (&raw const address).cast(), len)
+        };
+        if result == 0 { Ok(()) } else { Err(failed("bind")) }
     }
 
     pub fn fd(&self) -> RawFd {
