@@ -38,6 +38,18 @@ def kernel():
     have = sorted(glob.glob(os.path.join(cache, "*", "vmlinuz")), key=os.path.getmtime)
     if have:
         return os.path.dirname(have[-1])
+    try:
+        return fetch(cache)
+    except Unavailable:
+        if os.geteuid() != 0:
+            raise
+    # The package index may be missing or older than what the mirror still has.
+    subprocess.run([program("apt-get"), "update", "-qq"], capture_output=True, timeout=120)
+    return fetch(cache)
+
+
+def fetch(cache):
+    """Downloads and unpacks the current kernel package into a folder of its own in `cache`."""
     os.makedirs(cache, exist_ok=True)
     package = kernel_package()
     work = os.path.join(cache, f".{os.getpid()}")
