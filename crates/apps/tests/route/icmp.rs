@@ -1,0 +1,103 @@
+//! When errors are not sent, what they quote, and how many there are.
+
+use ebb_apps::route::RouteLimits;
+use ebb_graph::DropReason;
+use ebb_wire::{link, protocol};
+
+use crate::harness::{Left, Router, outcome, template};
+
+fn ttl_1(destination: &str, proto: u8, payload: &[u8]) -> Vec<u8> {
+    let mut template = template(destination);
+    template.ttl = 1;
+    template.to_ip_frame(proto, payload)
+}
+
+#[test]
+fn no_errors_about_errors() {
+    let mut router = Router::new();
+    let expired = [Left::Dropped(DropReason::TtlExpired)];
+    for kind in [3, 4, 5, 11, 12] {
+        let frame = ttl_1("203.0.113.5", protocol::ICMP, &[kind, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(router.send(&[frame]), expired, "type {kind}");
+    }
+    for kind in [1, 2, 3, 4, 127, 137] {
+        let frame = ttl_1("2001:db8:100::5", protocol::ICMPV6, &[kind, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(router.send(&[frame]), expired, "type {kind}");
+    }
+    for (destination, proto, kind) in
+        [("203.0.113.5", protocol::ICMP, 8), ("2001:db8:100::5", protocol::ICMPV6, 128)]
+    {
+        let left = router.send(&[ttl_1(destination, proto, &[kind, 0, 0, 0, 0, 0, 0, 0])]);
+        assert!(matches!(left[..], [Left::Sent(0, _)]), "an echo request is no error");
+    }
+    let cut = ttl_1("203.0.113.5", protocol::ICMP, &[]);
+    assert_eq!(router.send(&[cut]), expired, "no type to be seen");
+}
+
+#[test]
+fn no_errors_about_later_fragments() {
+    let mut router = Router::new();
+    let mut frame = ttl_1("203.0.113.5", protocol::UDP, &[0; 16]);
+    let patch = |frame: &mut Vec<u8>, flags: [u8; 2]| {
+        frame[20..22].copy_from_slice(&flags);
+        frame[24..26].fill(0);
+        let sum = ebb_wire::checksum::of(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    };
+    patch(&mut frame, [0x20, 0]);
+    assert!(matches!(router.send(&[frame.clone()])[..], [Left::Sent(0, _)]), "the first");
+    patch(&mut frame, [0, 3]);
+    assert_eq!(router.send(&[frame]), [Left::Dropped(DropReason::TtlExpired)], "a later one");
+}
+
+#[test]
+fn no_errors_to_nobody() {
+    let mut router = Router::new();
+    for source in ["8.8.8.8:1", "192.0.2.255:1", "192.0.2.1:1"] {
+        let mut template = template("203.0.113.5");
+        template.source = source.parse().expect("an address");
+        template.ttl = 1;
+        let left = router.send(&[template.to_frame(b"")]);
+        assert_eq!(left, [Left::Dropped(DropReason::TtlExpired)], "{source}");
+    }
+}
+
+#[test]
+fn errors_quote_the_packet_unchanged_and_cut() {
+    let mut router = Router::new();
+    for (destination, payload, front, total_max) in [
+        ("8.8.8.8", 40, 28, 576),
+        ("8.8.8.8", 1400, 28, 576),
+        ("2001:db8:ffff::1", 40, 48, 1280),
+        ("2001:db8:ffff::1", 1400, 48, 1280),
+    ] {
+        for tag in [None, Some(0)] {
+            let mut template = template(destination);
+            template.tag = tag;
+            template.tos = 0x48;
+            let mut frame = template.to_frame(&vec![0x5a; payload]);
+            let l3 = link(&frame).expect("a header").payload;
+            let packet = frame[l3..].to_vec();
+            frame.extend_from_slice(b"padding");
+            let left = router.send(&[frame]);
+            let [Left::Sent(0, error)] = &left[..] else { panic!("{left:?}") };
+            let quoted = &error[14 + front..];
+            assert_eq!(quoted, &packet[..packet.len().min(total_max - front)]);
+            assert!(outcome(&left[0]).contains("icmp"), "right checksums");
+        }
+    }
+}
+
+#[test]
+fn errors_are_limited_by_rate() {
+    let limits = RouteLimits { icmp_rate_pps: 10, icmp_burst: 4, ..RouteLimits::default() };
+    let mut router = Router::with(&limits);
+    let frames: Vec<_> = (0..20).map(|_| ttl_1("203.0.113.5", protocol::UDP, &[0; 8])).collect();
+    let sent = |left: Vec<Left>| left.iter().filter(|left| matches!(left, Left::Sent(..))).count();
+    assert_eq!(sent(router.send(&frames)), 4);
+    router.wait(200_000_000);
+    assert_eq!(sent(router.send(&frames)), 2);
+    assert_eq!(router.counters.icmp_suppressed(), 34);
+    let in_place = router.counters.dropped_in_place();
+    assert_eq!(in_place[DropReason::TtlExpired as usize], 6);
+}

@@ -1,0 +1,164 @@
+//! Resolution: waiting, order, bounds, and host entries beside routes.
+
+use ebb_apps::route::{Decision, RouteLimits, Target};
+use ebb_graph::DropReason;
+
+use crate::harness::{
+    GATEWAY_MAC, IN, Left, OUT, Router, TAGGED, interface, ip, net, outcome, set, template,
+};
+
+const MAC: [u8; 6] = [2, 0xcc, 0, 0, 0, 1];
+
+fn numbered(destination: &str, numbers: std::ops::Range<u8>) -> Vec<Vec<u8>> {
+    numbers.map(|number| template(destination).to_frame(&[number])).collect()
+}
+
+fn numbers(left: &[Left]) -> Vec<u8> {
+    left.iter()
+        .map(|left| match left {
+            Left::Sent(_, frame) => *frame.last().expect("a payload"),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+#[test]
+fn packets_wait_and_leave_in_order() {
+    let mut router = Router::new();
+    for destination in ["198.51.100.77", "2001:db8:2::77"] {
+        assert!(router.send(&numbered(destination, 0..3)).is_empty());
+        assert!(router.send(&numbered(destination, 3..5)).is_empty());
+        assert_eq!(router.counters.held(), 5);
+        assert_eq!(router.requests.pop(), Some((OUT, ip(destination))));
+        assert_eq!(router.requests.pop(), None, "asked once");
+        router.writer.set_neighbour(OUT, ip(destination), MAC);
+        let left = router.send(&numbered(destination, 5..8));
+        assert_eq!(numbers(&left), [0, 1, 2, 3, 4, 5, 6, 7], "not even before publish()");
+        router.writer.publish();
+        assert_eq!(router.counters.held(), 0);
+    }
+}
+
+#[test]
+fn waiting_ends_without_further_packets() {
+    let mut router = Router::new();
+    set(&mut router.writer, "10.201.0.0/16", &Target::via(OUT, ip("198.51.100.88")));
+    assert!(router.send(&numbered("10.201.0.1", 0..2)).is_empty());
+    assert!(router.send(&numbered("10.201.7.7", 2..4)).is_empty());
+    assert_eq!(router.requests.pop(), Some((OUT, ip("198.51.100.88"))));
+    let due = router.graph.poll_at().expect("a look is due");
+    assert!(due - router.now <= std::time::Duration::from_millis(1));
+    assert!(router.wait(1_000_000).is_empty());
+    router.writer.set_neighbour(OUT, ip("198.51.100.88"), MAC);
+    router.writer.publish();
+    assert_eq!(numbers(&router.wait(1_000_000)), [0, 1, 2, 3]);
+    assert_eq!(router.graph.poll_at(), None, "nothing left to look at");
+}
+
+#[test]
+fn the_silent_neighbours_packets_come_back_as_errors() {
+    let mut router = Router::new();
+    for (destination, code) in
+        [("198.51.100.77", "type 3 code 1"), ("2001:db8:2::77", "type 1 code 3")]
+    {
+        assert!(router.send(&numbered(destination, 0..3)).is_empty());
+        assert!(router.wait(1_100_000_000).is_empty());
+        assert_eq!(router.requests.pop(), Some((OUT, ip(destination))));
+        assert_eq!(router.requests.pop(), Some((OUT, ip(destination))), "asked again");
+        let left = router.wait(2_000_000_000);
+        assert_eq!(left.len(), 3);
+        assert!(left.iter().all(|left| outcome(left).contains(code)), "{left:?}");
+        while router.requests.pop().is_some() {}
+    }
+    let in_place = router.counters.dropped_in_place();
+    assert_eq!(in_place[DropReason::NeighbourUnresolved as usize], 6);
+}
+
+#[test]
+fn waiting_is_bounded() {
+    let limits =
+        RouteLimits { hold_per_neighbour_max: 4, hold_total_max: 6, ..RouteLimits::default() };
+    let mut router = Router::with(&limits);
+    let full = Left::Dropped(DropReason::NeighbourUnresolved);
+    assert_eq!(router.send(&numbered("198.51.100.70", 0..5)), std::slice::from_ref(&full));
+    assert_eq!(router.send(&numbered("198.51.100.71", 0..3)), [full]);
+    router.writer.set_neighbour(OUT, ip("198.51.100.70"), MAC);
+    router.writer.publish();
+    assert_eq!(numbers(&router.wait(1_000_000)), [0, 1, 2, 3]);
+    assert_eq!(router.counters.held(), 2);
+}
+
+#[test]
+fn a_gateway_changes_under_its_routes() {
+    let mut router = Router::new();
+    let frame = || template("203.0.113.5").to_frame(b"");
+    let sent_to = |left: Vec<Left>| match &left[..] {
+        [Left::Sent(1, frame)] => *frame.first_chunk::<6>().expect("a MAC address"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sent_to(router.send(&[frame()])), GATEWAY_MAC);
+    router.writer.set_neighbour(OUT, ip("198.51.100.2"), MAC);
+    router.writer.publish();
+    assert_eq!(sent_to(router.send(&[frame()])), MAC);
+    router.writer.remove_neighbour(OUT, ip("198.51.100.2"));
+    router.writer.publish();
+    assert!(router.send(&[frame()]).is_empty(), "waits");
+    router.writer.set_interface(OUT, interface(OUT, false));
+    router.writer.publish();
+    let left = router.wait(1_000_000);
+    assert!(outcome(&left[0]).contains("icmp type 3 code 0"), "the link is down: {left:?}");
+}
+
+#[test]
+fn host_entries_yield_to_routes() {
+    let mut router = Router::new();
+    let address = ip("198.51.100.40");
+    let forward = |mac| Decision::Forward { interface: OUT, address, mac };
+    let resolve = Decision::Resolve { interface: OUT, address };
+    let routes = router.writer.routes();
+    assert_eq!(router.writer.lookup(address), resolve);
+    router.writer.set_neighbour(OUT, address, MAC);
+    assert_eq!(router.writer.lookup(address), forward(MAC));
+    assert_eq!(router.writer.routes(), routes, "not a route");
+    assert!(!router.writer.remove_route(net("198.51.100.40/32")), "nor to be removed as one");
+
+    set(&mut router.writer, "198.51.100.40/32", &Target::Blackhole);
+    assert_eq!(router.writer.lookup(address), Decision::Blackhole);
+    router.writer.set_neighbour(OUT, address, GATEWAY_MAC);
+    assert_eq!(router.writer.lookup(address), Decision::Blackhole, "an explicit route wins");
+    assert!(router.writer.remove_route(net("198.51.100.40/32")));
+    assert_eq!(router.writer.lookup(address), forward(GATEWAY_MAC), "and gives it back");
+
+    set(&mut router.writer, "198.51.100.32/27", &Target::Prohibit);
+    assert_eq!(router.writer.lookup(address), Decision::Prohibit, "a longer route over it");
+    set(&mut router.writer, "198.51.100.40/30", &Target::OnLink(TAGGED));
+    assert_eq!(
+        router.writer.lookup(address),
+        Decision::Resolve { interface: TAGGED, address },
+        "another interface's subnet"
+    );
+    router.writer.remove_route(net("198.51.100.40/30"));
+    router.writer.remove_route(net("198.51.100.32/27"));
+    assert_eq!(router.writer.lookup(address), forward(GATEWAY_MAC));
+
+    router.writer.remove_route(net("198.51.100.0/24"));
+    assert_eq!(router.writer.lookup(address), Decision::NoRoute, "gone with its subnet");
+    set(&mut router.writer, "198.51.100.0/24", &Target::OnLink(OUT));
+    assert_eq!(router.writer.lookup(address), forward(GATEWAY_MAC));
+    router.writer.remove_neighbour(OUT, address);
+    assert_eq!(router.writer.lookup(address), resolve);
+    assert_eq!(router.writer.routes(), routes);
+}
+
+#[test]
+fn an_interface_takes_its_neighbours_with_it() {
+    let mut router = Router::new();
+    router.writer.remove_interface(OUT);
+    router.writer.publish();
+    assert_eq!(router.writer.lookup(ip("203.0.113.5")), Decision::Down);
+    router.writer.set_interface(OUT, interface(OUT, true));
+    router.writer.publish();
+    let gateway = Decision::Resolve { interface: OUT, address: ip("198.51.100.2") };
+    assert_eq!(router.writer.lookup(ip("203.0.113.5")), gateway);
+    assert_ne!(IN, OUT);
+}
