@@ -1,6 +1,8 @@
 //! What the live tests share: a namespace of their own, and a decision when they may not run.
 #![allow(dead_code)]
 
+pub mod imitation;
+
 use std::time::{Duration, Instant};
 
 use ebb_host::namespace::Namespace;
