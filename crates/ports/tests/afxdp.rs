@@ -1,0 +1,405 @@
+//! AF_XDP ports on veth pairs in network namespaces: forwarding, steering, what stays with the
+//! kernel, faults, and every frame found again.
+
+mod common;
+
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use common::{Memory, Wires, drain, flow_and_seq, run, send, udp};
+use ebb_graph::Batch;
+use ebb_ports::Port;
+use ebb_ports::afxdp::{AfXdpError, Form, Interface, InterfaceOptions, KernelInjector, Mode};
+
+fn options(name: &str, workers: u32) -> InterfaceOptions {
+    InterfaceOptions { ring_len: 512, ..InterfaceOptions::new(name, workers, Form::Steer) }
+}
+
+fn readable(fd: RawFd, timeout_ms: i32) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd.
+    unsafe { libc::poll(&mut poll, 1, timeout_ms) == 1 }
+}
+
+fn forward(mode: Mode) {
+    let Some(wires) = Wires::new(2, 1) else { return };
+    let memory = Memory::new(8192);
+    let open = |name| {
+        let options = InterfaceOptions { mode, ..options(name, 1) };
+        Interface::open(&memory.umem, &options).unwrap()
+    };
+    let (mut left, mut right) = (open("p0"), open("p1"));
+    assert_eq!(left.mode().native, mode != Mode::Generic);
+    let (mut from, mut to) = (wires.far(0), wires.far(1));
+    let mut ports = left.take_ports();
+    ports.extend(right.take_ports());
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    for port in &mut ports {
+        assert_eq!(port.receive(&mut pool, &mut batch, 64), 0);
+    }
+    let mut seen = Vec::new();
+    let mut stamped = 0;
+    let mac = left.mac();
+    for round in 0..40u32 {
+        let frames: Vec<_> = (0..50).map(|i| udp(mac, 7, round * 50 + i)).collect();
+        send(&mut from, frames.iter().map(Vec::as_slice));
+        let until = Instant::now() + Duration::from_secs(2);
+        let mut left = 50;
+        while left > 0 && Instant::now() < until {
+            left -= ports[0].receive(&mut pool, &mut batch, 64);
+            stamped += batch.iter().filter(|packet| packet.rx_time.as_nanos() > 0).count();
+            let waiting = batch.len();
+            assert_eq!(ports[1].transmit(&mut pool, &mut batch), waiting);
+            ports[1].flush().unwrap();
+            ports[1].receive(&mut pool, &mut batch, 64);
+        }
+        to.receive(|frame| seen.push(flow_and_seq(frame).1)).unwrap();
+    }
+    while to.receive(|frame| seen.push(flow_and_seq(frame).1)).unwrap() > 0 {}
+    assert_eq!(seen, (0..2000).collect::<Vec<_>>());
+    assert!((1..2000).contains(&stamped), "{stamped} of 2000 packets carried their time");
+    assert_eq!(ports[0].counters().received, 2000);
+    assert_eq!(ports[1].counters().transmitted, 2000);
+    assert_eq!(ports[0].counters().receive_dropped, 0);
+    assert_eq!(left.counters().unwrap().redirected, 2000);
+    memory.close(ports, pool);
+}
+
+#[test]
+fn packets_cross_in_order_native() {
+    forward(Mode::Auto);
+}
+
+#[test]
+fn packets_cross_in_order_generic() {
+    forward(Mode::Generic);
+}
+
+/// Every worker gets what the table says; after a rewrite, only what the new table says.
+#[test]
+fn steering_is_balanced_and_fenced() {
+    for workers in [2u8, 4] {
+        let Some(wires) = Wires::new(1, 1) else { return };
+        let memory = Memory::new(16384);
+        let mut interface =
+            Interface::open(&memory.umem, &options("p0", u32::from(workers))).unwrap();
+        let mut table = interface.steer_table().unwrap();
+        let mut far = wires.far(0);
+        let mut ports = interface.take_ports();
+        let (mut pool, mut batch) = (memory.pool(), Batch::new());
+        for port in &mut ports {
+            port.receive(&mut pool, &mut batch, 64);
+        }
+        let frames: Vec<_> = (0..1280).map(|flow| udp(interface.mac(), flow, 0)).collect();
+        for shift in 0..3u8 {
+            let entries: [u8; 128] = std::array::from_fn(|entry| (entry as u8 + shift) % workers);
+            table.rewrite(&entries).unwrap();
+            let mut expected = vec![0; usize::from(workers)];
+            for frame in &frames {
+                let entry = ebb_ports::flow_hash(frame) as usize & 127;
+                expected[usize::from(entries[entry])] += 1;
+            }
+            let mut received = vec![0; usize::from(workers)];
+            for chunk in frames.chunks(128) {
+                send(&mut far, chunk.iter().map(Vec::as_slice));
+                for (port, count) in ports.iter_mut().zip(&mut received) {
+                    *count += port.receive(&mut pool, &mut batch, 512);
+                }
+                pool.put_batch(&mut batch);
+            }
+            for (port, count) in ports.iter_mut().zip(&mut received) {
+                *count += drain(port, &mut pool, &mut batch);
+            }
+            pool.put_batch(&mut batch);
+            assert_eq!(received, expected);
+            let fair = frames.len() / usize::from(workers);
+            assert!(received.iter().all(|count| count.abs_diff(fair) < fair / 4), "{received:?}");
+        }
+        assert!(table.rewrite(&[workers; 128]).is_err(), "no such worker");
+        memory.close(ports, pool);
+    }
+}
+
+fn changed(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
+    frame[at..at + bytes.len()].copy_from_slice(bytes);
+    frame
+}
+
+fn udp6(mac: [u8; 6]) -> Vec<u8> {
+    let mut frame = vec![0u8; 74];
+    frame[..6].copy_from_slice(&mac);
+    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 0x86, 0xdd]);
+    frame[14..24].copy_from_slice(&[0x60, 0, 0, 0, 0, 20, 17, 64, 0x20, 1]);
+    frame[38..40].copy_from_slice(&[0x20, 1]);
+    frame[53] = 9;
+    frame
+}
+
+#[test]
+fn the_kernel_keeps_what_is_its_own() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    let memory = Memory::new(4096);
+    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
+    let own6 = "2001::9:1".parse().unwrap();
+    let locals = ["192.0.2.9".parse().unwrap(), "10.1.0.77".parse().unwrap(), own6];
+    interface.set_local_addresses(&[locals[1]]).unwrap();
+    interface.set_local_addresses(&locals).unwrap();
+    let mac = interface.mac();
+    let plain = udp(mac, 1, 0);
+    let plain6 = udp6(mac);
+    let mut tagged = plain[..12].to_vec();
+    tagged.extend([0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]);
+    tagged.extend(&plain[12..]);
+    let mut thrice = plain[..12].to_vec();
+    thrice.extend([0x81, 0, 0, 5, 0x81, 0, 0, 6, 0x81, 0, 0, 7]);
+    thrice.extend(&plain[12..]);
+    let ours6 = match own6 {
+        std::net::IpAddr::V6(address) => address.octets(),
+        std::net::IpAddr::V4(_) => unreachable!(),
+    };
+    let cases = [
+        ("plain", true, plain.clone()),
+        ("two tags", true, tagged),
+        ("three tags", false, thrice),
+        ("fragment", true, changed(plain.clone(), 20, &[0x20, 0])),
+        ("IPv6", true, plain6.clone()),
+        ("ARP", false, changed(plain.clone(), 12, &[8, 6])),
+        ("options", false, changed(plain.clone(), 14, &[0x46])),
+        ("version", false, changed(plain.clone(), 14, &[0x55])),
+        ("broadcast MAC", false, changed(plain.clone(), 0, &[255; 6])),
+        ("other MAC", false, changed(plain.clone(), 0, &[2, 9, 9, 9, 9, 9])),
+        ("multicast", false, changed(plain.clone(), 30, &[224, 0, 0, 5])),
+        ("broadcast", false, changed(plain.clone(), 30, &[255; 4])),
+        ("own address", false, changed(plain.clone(), 30, &[10, 1, 0, 77])),
+        ("too short", false, plain[..33].to_vec()),
+        ("IPv6 own address", false, changed(plain6.clone(), 38, &ours6)),
+        ("IPv6 hop-by-hop", false, changed(plain6.clone(), 20, &[0])),
+        ("IPv6 multicast", false, changed(plain6.clone(), 38, &[0xff, 2])),
+        ("IPv6 to link-local", false, changed(plain6.clone(), 38, &[0xfe, 0x80])),
+        ("IPv6 from link-local", false, changed(plain6.clone(), 22, &[0xfe, 0xbf])),
+        ("neighbour discovery", false, changed(changed(plain6.clone(), 20, &[58]), 54, &[135])),
+        ("ICMPv6 echo", true, changed(changed(plain6, 20, &[58]), 54, &[128])),
+    ];
+    let mut far = wires.far(0);
+    let mut kernel = ebb_ports::PacketSocket::open("p0").unwrap();
+    let mut ports = interface.take_ports();
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    send(&mut far, [plain.as_slice()]);
+    assert_eq!(interface.counters().unwrap().passed, 1, "before the port runs, the kernel's");
+    ports[0].receive(&mut pool, &mut batch, 64);
+    kernel.receive(|_| {}).unwrap();
+    for (case, routed, frame) in cases {
+        let before = interface.counters().unwrap();
+        send(&mut far, [frame.as_slice()]);
+        std::thread::sleep(Duration::from_millis(2));
+        let after = interface.counters().unwrap();
+        assert_eq!(after.redirected - before.redirected, u64::from(routed), "{case}");
+        assert_eq!(after.passed - before.passed, u64::from(!routed), "{case}");
+        assert_eq!(ports[0].receive(&mut pool, &mut batch, 64), usize::from(routed), "{case}");
+        if routed {
+            assert_eq!(batch[0].data(), frame, "{case}");
+        }
+        let mut seen = 0;
+        kernel.receive(|_| seen += 1).unwrap();
+        assert_eq!(seen, usize::from(!routed), "{case} at the kernel");
+        pool.put_batch(&mut batch);
+    }
+    interface.set_local_addresses(&[]).unwrap();
+    send(&mut far, [changed(plain, 30, &[10, 1, 0, 77]).as_slice()]);
+    assert_eq!(drain(&mut ports[0], &mut pool, &mut batch), 1, "no longer local");
+    pool.put_batch(&mut batch);
+    memory.close(ports, pool);
+}
+
+#[test]
+fn a_sleeping_worker_is_woken() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    let memory = Memory::new(4096);
+    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
+    let mut ports = interface.take_ports();
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    let mut far = wires.far(0);
+    ports[0].receive(&mut pool, &mut batch, 64);
+    let fd = ports[0].wait_fd().unwrap();
+    assert!(ports[0].prepare_wait());
+    assert!(!readable(fd, 0));
+    send(&mut far, [udp(interface.mac(), 1, 1).as_slice()]);
+    assert!(readable(fd, 1000));
+    assert!(!ports[0].prepare_wait());
+    assert_eq!(ports[0].receive(&mut pool, &mut batch, 64), 1);
+    assert!(ports[0].prepare_wait() && !readable(fd, 0));
+    pool.put_batch(&mut batch);
+    memory.close(ports, pool);
+}
+
+#[test]
+fn faults_have_names() {
+    let Some(wires) = Wires::new(2, 1) else { return };
+    let memory = Memory::new(4096);
+    let open = |options: &InterfaceOptions| Interface::open(&memory.umem, options);
+    let first = open(&options("p0", 1)).unwrap();
+    let busy = open(&options("p0", 1)).unwrap_err();
+    assert!(matches!(busy, AfXdpError::ProgramBusy { .. }), "{busy}");
+    drop(first);
+    let absent = open(&options("p9", 1)).unwrap_err();
+    assert!(matches!(absent, AfXdpError::NoInterface { .. }), "{absent}");
+    let rss = InterfaceOptions { form: Form::Rss, ..options("p1", 3) };
+    let few = open(&rss).unwrap_err().to_string();
+    assert!(few.contains("1 receive queues for 3 workers"), "{few}");
+    run(&format!("ip -n {} link set p1 mtu 9000", wires.router));
+    let large = open(&options("p1", 1)).unwrap_err();
+    assert!(matches!(large, AfXdpError::MtuTooLarge { mtu: 9000, .. }), "{large}");
+    run(&format!("ip -n {} link set p1 down", wires.router));
+    let down = open(&options("p1", 1)).unwrap_err();
+    assert!(matches!(down, AfXdpError::Down { .. }), "{down}");
+    assert_eq!(memory.umem.in_kernel(), 0);
+}
+
+#[test]
+fn a_full_transmit_ring_leaves_packets_in_the_batch() {
+    let Some(_wires) = Wires::new(1, 1) else { return };
+    let memory = Memory::new(4096);
+    let options = InterfaceOptions { ring_len: 64, ..options("p0", 1) };
+    let mut interface = Interface::open(&memory.umem, &options).unwrap();
+    let mut ports = interface.take_ports();
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    for seq in 0..100 {
+        batch.push(pool.get().unwrap().fill(&udp([2; 6], 1, seq)));
+    }
+    assert_eq!(ports[0].transmit(&mut pool, &mut batch), 64);
+    assert_eq!((batch.len(), ports[0].transmit_pending()), (36, 64));
+    assert_eq!(flow_and_seq(batch[0].data()).1, 64, "the first ones went, in order");
+    ports[0].flush().unwrap();
+    assert_eq!(ports[0].transmit_pending(), 0);
+    assert_eq!(ports[0].transmit(&mut pool, &mut batch), 36);
+    memory.close(ports, pool);
+}
+
+#[test]
+fn a_deleted_interface_ends_quietly() {
+    let Some(wires) = Wires::new(2, 1) else { return };
+    let memory = Memory::new(4096);
+    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
+    let mut ports = interface.take_ports();
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    ports[0].receive(&mut pool, &mut batch, 64);
+    assert!(ports[0].prepare_wait());
+    run(&format!("ip -n {} link del p0", wires.router));
+    assert_eq!(ports[0].receive(&mut pool, &mut batch, 64), 0);
+    assert!(ports[0].prepare_wait());
+    assert!(!readable(ports[0].wait_fd().unwrap(), 0), "no reason to spin");
+    assert!(ports[0].flush().is_err());
+    batch.push(pool.get().unwrap().fill(&[0; 60]));
+    assert_eq!(ports[0].transmit(&mut pool, &mut batch), 0);
+    pool.put_batch(&mut batch);
+    memory.close(ports, pool);
+}
+
+#[test]
+fn a_link_that_is_down_keeps_its_packets_and_says_so() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    let memory = Memory::new(4096);
+    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
+    let mut ports = interface.take_ports();
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    ports[0].receive(&mut pool, &mut batch, 64);
+    run(&format!("ip -n {} link set p0 down", wires.router));
+    batch.push(pool.get().unwrap().fill(&[0; 60]));
+    ports[0].transmit(&mut pool, &mut batch);
+    let error = ports[0].flush().unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENETDOWN));
+    assert!(ports[0].prepare_wait(), "no reason to spin");
+    run(&format!("ip -n {} link set p0 up", wires.router));
+    ports[0].flush().unwrap();
+    assert_eq!(ports[0].transmit_pending(), 0);
+    memory.close(ports, pool);
+}
+
+#[test]
+fn injected_packets_reach_the_kernel() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    let memory = Memory::new(4096);
+    let interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
+    run(&format!("ip -n {} addr add 10.1.0.1/24 dev p0", wires.router));
+    let listener = std::net::UdpSocket::bind("10.1.0.1:9").unwrap();
+    listener.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let mut injector = KernelInjector::new().unwrap();
+    for seq in 0..3 {
+        let mut frame = udp(interface.mac(), 1, seq);
+        frame[26..30].copy_from_slice(&[10, 1, 0, 5]);
+        frame[24..26].copy_from_slice(&[0, 0]);
+        let sum: u32 =
+            frame[14..34].chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1])).sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        frame[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        injector.inject(interface.index(), &frame).unwrap();
+        let mut buffer = [0; 64];
+        let (len, from) = listener.recv_from(&mut buffer).unwrap();
+        assert_eq!((len, from.to_string().as_str()), (18, "10.1.0.5:1024"));
+        assert_eq!(buffer[..4], seq.to_be_bytes());
+    }
+    assert!(injector.inject(9999, &[0; 60]).is_err());
+}
+
+#[test]
+fn two_queues_two_workers() {
+    let Some(wires) = Wires::new(1, 2) else { return };
+    let memory = Memory::new(8192);
+    let rss = InterfaceOptions { form: Form::Rss, ..options("p0", 2) };
+    let mut interface = Interface::open(&memory.umem, &rss).unwrap();
+    assert_eq!((interface.queues(), interface.unserved_queues()), (2, 0));
+    assert!(!interface.queues_changed().unwrap());
+    let mut ports = interface.take_ports();
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    for port in &mut ports {
+        port.receive(&mut pool, &mut batch, 64);
+    }
+    let mut far = wires.far(0);
+    let frames: Vec<_> = (0..200).map(|flow| udp(interface.mac(), flow, 0)).collect();
+    send(&mut far, frames.iter().map(Vec::as_slice));
+    let received: usize = ports.iter_mut().map(|port| drain(port, &mut pool, &mut batch)).sum();
+    assert_eq!(received, 200);
+    pool.put_batch(&mut batch);
+    memory.close(ports, pool);
+}
+
+const CHILD: &str = "EBB_PORTS_TEST_CHILD";
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+fn child_holds_the_interface() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let memory = Memory::new(4096);
+    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
+    let mut pool = memory.pool();
+    let mut ports = interface.take_ports();
+    ports[0].receive(&mut pool, &mut Batch::new(), 64);
+    println!("ready");
+    std::thread::sleep(Duration::from_secs(20));
+}
+
+#[test]
+fn a_killed_process_leaves_no_program_behind() {
+    use std::io::BufRead;
+    let Some(wires) = Wires::new(1, 1) else { return };
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_holds_the_interface", "--nocapture"])
+        .env(CHILD, "1")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    let ready = lines.map_while(Result::ok).any(|line| line.contains("ready"));
+    let show = || run(&format!("ip -n {} link show p0", wires.router));
+    let attached = show().contains("xdp");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ready && attached, "ready {ready}, attached {attached}");
+    let until = Instant::now() + Duration::from_secs(2);
+    while show().contains("xdp") && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!show().contains("xdp"), "{}", show());
+}

@@ -1,0 +1,185 @@
+//! Network namespaces for the live tests.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ebb_graph::{Batch, Pool, Region, Reserve};
+use ebb_ports::afxdp::{AfXdpPort, Umem};
+use ebb_ports::{PacketSocket, Port};
+
+/// Two namespaces, the router's and the generator's, joined by veth pairs `p0`-`g0`, `p1`-`g1`
+/// and so on. The calling thread moves into the router's.
+pub struct Wires {
+    pub router: String,
+    generator: String,
+    pairs: usize,
+    home: File,
+}
+
+/// Runs a command and returns its output.
+pub fn run(command: &str) -> String {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let output = Command::new(words[0]).args(&words[1..]).output().expect(words[0]);
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn enter(namespace: &File) {
+    // SAFETY: a valid descriptor; moves only the calling thread.
+    let result = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+    assert_eq!(result, 0, "setns: {}", std::io::Error::last_os_error());
+}
+
+impl Wires {
+    /// `None`, with a message, where namespaces are not permitted; in CI they must be.
+    pub fn new(pairs: usize, queues: u32) -> Option<Wires> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // SAFETY: takes nothing, cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "live tests need root");
+            eprintln!("skipped: live tests need root");
+            return None;
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ebb-ports-{}-{number}", std::process::id());
+        let wires = Wires {
+            router: format!("{name}-r"),
+            generator: format!("{name}-g"),
+            pairs,
+            home: File::open("/proc/thread-self/ns/net").expect("own namespace"),
+        };
+        let Wires { router, generator, .. } = &wires;
+        for namespace in [router, generator] {
+            run(&format!("ip netns add {namespace}"));
+            for scope in ["all", "default"] {
+                let setting = format!("net.ipv6.conf.{scope}.disable_ipv6=1");
+                run(&format!("ip netns exec {namespace} sysctl -qw {setting}"));
+            }
+        }
+        for pair in 0..pairs {
+            run(&format!(
+                "ip link add p{pair} netns {router} numrxqueues {queues} numtxqueues {queues} \
+                 type veth peer name g{pair} netns {generator} numrxqueues {queues} \
+                 numtxqueues {queues}"
+            ));
+            run(&format!("ip -n {router} link set p{pair} up"));
+            run(&format!("ip -n {generator} link set g{pair} up"));
+        }
+        enter(&File::open(format!("/run/netns/{router}")).expect("the router's namespace"));
+        Some(wires)
+    }
+
+    /// The generator's socket on `g<pair>`.
+    pub fn far(&self, pair: usize) -> PacketSocket {
+        let path = format!("/run/netns/{}", self.generator);
+        let here = File::open("/proc/thread-self/ns/net").expect("own namespace");
+        enter(&File::open(path).expect("the generator's namespace"));
+        let socket = PacketSocket::open(&format!("g{pair}")).expect("a packet socket");
+        enter(&here);
+        socket
+    }
+}
+
+impl Drop for Wires {
+    fn drop(&mut self) {
+        enter(&self.home);
+        for pair in 0..self.pairs {
+            let link = format!("p{pair}");
+            let _ = Command::new("ip").args(["-n", &self.router, "link", "del", &link]).output();
+        }
+        for namespace in [&self.router, &self.generator] {
+            let _ = Command::new("ip").args(["netns", "del", namespace]).output();
+        }
+    }
+}
+
+/// Frames for ports, and a count of them at the end.
+pub struct Memory {
+    pub umem: std::sync::Arc<Umem>,
+    pub reserve: std::sync::Arc<Reserve>,
+    region: &'static Region,
+}
+
+impl Memory {
+    pub fn new(frames: u32) -> Memory {
+        let region = Region::new(frames);
+        // SAFETY: the region is new, this is the only call.
+        let reserve = Reserve::new(unsafe { region.split() });
+        Memory { umem: Umem::new(region), reserve, region }
+    }
+
+    pub fn pool(&self) -> Pool {
+        Pool::new(self.reserve.clone())
+    }
+
+    /// Closes the ports and finds every frame again.
+    pub fn close(self, ports: Vec<AfXdpPort>, mut pool: Pool) {
+        for mut port in ports {
+            port.close(&mut pool);
+        }
+        drop(pool);
+        assert_eq!(self.umem.in_kernel(), 0);
+        assert_eq!(self.reserve.len(), self.region.frames() as usize, "frames lost");
+    }
+}
+
+/// A UDP frame of flow `flow` with `seq` in its payload, addressed to `mac`.
+pub fn udp(mac: [u8; 6], flow: u16, seq: u32) -> Vec<u8> {
+    let mut frame = vec![0u8; 60];
+    frame[..6].copy_from_slice(&mac);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
+    frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+    frame[26..30].copy_from_slice(&[10, 0, 0, 1]);
+    frame[30..34].copy_from_slice(&[10, 1, (flow >> 8) as u8, flow as u8]);
+    frame[34..38].copy_from_slice(&[4, 0, 0, 9]);
+    frame[38..40].copy_from_slice(&[0, 26]);
+    frame[42..46].copy_from_slice(&seq.to_be_bytes());
+    let mut sum: u32 =
+        frame[14..34].chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1])).sum();
+    sum = (sum & 0xffff) + (sum >> 16);
+    frame[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    frame
+}
+
+/// Flow and sequence number of a frame made by [`udp`].
+pub fn flow_and_seq(frame: &[u8]) -> (u16, u32) {
+    let flow = u16::from_be_bytes(frame[32..34].try_into().unwrap());
+    (flow, u32::from_be_bytes(frame[42..46].try_into().unwrap()))
+}
+
+/// Sends frames without overrunning the veth's queue.
+pub fn send<'a>(socket: &mut PacketSocket, frames: impl IntoIterator<Item = &'a [u8]>) {
+    let mut frames = frames.into_iter().peekable();
+    while frames.peek().is_some() {
+        for frame in frames.by_ref().take(32) {
+            socket.stage(|buffer| {
+                buffer[..frame.len()].copy_from_slice(frame);
+                frame.len()
+            });
+        }
+        socket.flush().expect("the generator's interface is up");
+    }
+    assert_eq!(socket.refused(), 0);
+}
+
+/// Receives until nothing has come for a while.
+pub fn drain(port: &mut AfXdpPort, pool: &mut Pool, batch: &mut Batch) -> usize {
+    let (mut count, mut quiet) = (0, 0);
+    while quiet < 20 {
+        match port.receive(pool, batch, Batch::RECEIVE_MAX) {
+            0 => {
+                quiet += 1;
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            more => {
+                count += more;
+                quiet = 0;
+            }
+        }
+    }
+    count
+}
