@@ -185,3 +185,56 @@ fn neighbour_state(bits: u16) -> NeighbourState {
         _ => NeighbourState::None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::Builder;
+    use super::*;
+
+    fn only_event(builder: &Builder) -> Event {
+        let mut events = Vec::new();
+        parse(&builder.bytes, &mut |event| events.push(event)).unwrap();
+        assert_eq!(events.len(), 1);
+        events.remove(0)
+    }
+
+    #[test]
+    fn a_vlan_link_has_a_parent_and_an_identifier() {
+        let mut builder = Builder::default();
+        builder
+            .begin(RTM_NEWLINK, 0, 0, &[0, 0, 1, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])
+            .string(IFLA_IFNAME, "eth0.7")
+            .u32(IFLA_LINK, 3)
+            .nested(IFLA_LINKINFO, |b| {
+                // The data may come before the kind.
+                b.nested(IFLA_INFO_DATA, |b| {
+                    b.attribute(IFLA_VLAN_ID, &7_u16.to_ne_bytes());
+                })
+                .string(IFLA_INFO_KIND, "vlan");
+            })
+            .end();
+        let Event::Link(link) = only_event(&builder) else { panic!() };
+        assert_eq!((link.index, link.parent, link.vlan), (9, Some(3), Some(7)));
+        assert_eq!((link.name.as_str(), link.up, link.admin_up), ("eth0.7", false, true));
+    }
+
+    #[test]
+    fn a_bridges_messages_about_its_ports_are_passed_over() {
+        for kind in [RTM_NEWLINK, RTM_DELLINK, RTM_NEWNEIGH] {
+            let mut fixed = [0; 16];
+            fixed[0] = libc::AF_BRIDGE as u8;
+            let mut builder = Builder::default();
+            builder.begin(kind, 0, 0, &fixed).end();
+            assert_eq!(parse(&builder.bytes, &mut |event| panic!("{event:?}")).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn a_destination_must_fit_its_prefix_length() {
+        let mut fixed = [0; 12];
+        (fixed[0], fixed[1]) = (AF_INET, 33);
+        let mut builder = Builder::default();
+        builder.begin(RTM_NEWROUTE, 0, 0, &fixed).attribute(RTA_DST, &[10, 0, 0, 0]).end();
+        assert!(parse(&builder.bytes, &mut |event| panic!("{event:?}")).is_err());
+    }
+}

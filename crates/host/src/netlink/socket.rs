@@ -185,3 +185,29 @@ pub(super) fn acknowledged(header: Header, body: &[u8]) -> (i32, String) {
     }
     (errno, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_acknowledgement_is_read_without_panic(
+            flags in any::<u16>(), body in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let header = Header { kind: ERROR, flags, seq: 1 };
+            let _ = acknowledged(header, &body);
+        }
+    }
+
+    #[test]
+    fn the_kernels_words_are_found() {
+        let mut body = (-libc::EINVAL).to_ne_bytes().to_vec();
+        body.extend([0; 16]);
+        body.extend([8, 0, 1, 0, b'n', b'o', b'!', 0]);
+        let header = Header { kind: ERROR, flags: CAPPED | ACK_ATTRIBUTES, seq: 1 };
+        assert_eq!(acknowledged(header, &body), (libc::EINVAL, "no!".to_owned()));
+    }
+}
