@@ -61,6 +61,16 @@ impl Schedule {
         Schedule::new(points, span)
     }
 
+    /// The same course at `factor` times the rate, such as one direction's share.
+    ///
+    /// # Panics
+    /// When the factor is negative or not finite.
+    pub fn scaled(&self, factor: f64) -> Schedule {
+        assert!(factor.is_finite() && factor >= 0.0, "a factor below zero");
+        let scale = |values: &[f64]| values.iter().map(|value| value * factor).collect();
+        Schedule { points: scale(&self.points), packets: scale(&self.packets), step_s: self.step_s }
+    }
+
     /// How long it lasts.
     pub fn span(&self) -> Duration {
         Duration::from_secs_f64(self.step_s * (self.points.len() - 1) as f64)
@@ -196,6 +206,19 @@ mod tests {
         assert!((ramp.packets() - 500.0).abs() < 1e-9);
         assert!((ramp.rate(SECOND / 4).0 - 250.0).abs() < 1e-9);
         assert_eq!(ramp.rate(2 * SECOND), PacketsPerSecond(0.0));
+    }
+
+    #[test]
+    fn shares_of_a_schedule_add_up() {
+        let day =
+            Schedule::day(DayProfile::UK_BACKBONE, PacketsPerSecond(1e5), Duration::from_secs(7));
+        let (most, rest) = (day.scaled(0.75), day.scaled(0.25));
+        for part in [0.0, 0.2, 0.77, 1.0] {
+            let offset = day.span().mul_f64(part);
+            let sum = most.packets_until(offset) + rest.packets_until(offset);
+            assert!((sum - day.packets_until(offset)).abs() < 1e-6);
+            assert!((most.rate(offset).0 - 0.75 * day.rate(offset).0).abs() < 1e-6);
+        }
     }
 
     #[test]
