@@ -111,7 +111,7 @@ impl Frequency {
         // The lower limit may never pass the upper one: older kernels refuse that.
         let rising = match self.set {
             Some(before) => khz >= before,
-            None => self.max.original().parse().is_ok_and(|max: u64| khz >= max),
+            None => self.max.read()?.parse().is_ok_and(|max: u64| khz >= max),
         };
         self.set = None;
         let value = khz.to_string();

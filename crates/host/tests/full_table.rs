@@ -89,5 +89,6 @@ fn a_full_table_is_added_and_dumped() {
         timed(&format!("dump {part:?}"), || monitor.dump_part(part, &mut |_| ()).unwrap());
     }
     assert_eq!(seen, all.len());
-    assert!(cpu < Duration::from_secs(6), "{cpu:?}");
+    // Of the two seconds that loading a table may take in all.
+    assert!(cpu < Duration::from_millis(1200), "{cpu:?}");
 }

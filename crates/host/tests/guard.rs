@@ -23,6 +23,7 @@ const ROOT: &str = "EBB_HOST_TEST_ROOT";
 /// The program under test: changes a knob, says so, and waits for its end. Runs in a process of
 /// its own, and does nothing among the other tests.
 #[test]
+#[expect(clippy::zombie_processes, reason = "the child is left to the journal on purpose")]
 fn play_a_part() {
     let (Ok(part), Ok(root)) = (std::env::var(PART), std::env::var(ROOT)) else { return };
     let journal = Journal::open(Path::new(&root).join("run")).unwrap();

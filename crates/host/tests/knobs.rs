@@ -82,6 +82,21 @@ fn frequency_is_pinned_and_put_back() {
 }
 
 #[test]
+fn limits_are_not_crossed_after_a_refusal_either() {
+    let imitation = Imitation::new("crossed");
+    let journal = Journal::open(imitation.journals()).unwrap();
+    let (sysfs, files) = moody(&imitation);
+    let mut frequency = Frequency::open(&sysfs, 1, &journal).unwrap();
+    frequency.set(Hertz::from_khz(800_000)).unwrap();
+    files.errno.store(libc::EBUSY, Ordering::Relaxed);
+    assert!(frequency.set(Hertz::from_khz(1_600_000)).unwrap_err().is_transient());
+    files.errno.store(0, Ordering::Relaxed);
+    files.written.lock().unwrap().clear();
+    frequency.set(Hertz::from_khz(1_600_000)).unwrap();
+    assert_eq!(files.written.lock().unwrap()[0].0, "scaling_max_freq", "from 800 MHz upwards");
+}
+
+#[test]
 fn without_a_list_the_levels_span_the_limits_in_force() {
     let imitation = Imitation::new("steps");
     imitation.remove(&format!("{CPU1}/cpufreq/scaling_available_frequencies"));

@@ -3,6 +3,7 @@
 mod common;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use common::events_until;
 use ebb_host::namespace::Namespace;
@@ -10,6 +11,7 @@ use ebb_host::netlink::{
     Event, Hops, Monitor, NeighbourState, NextHopObject, NextHopTarget, Part, Requests, Route,
     RouteChange, RouteHop, RouteKind, TABLE_MAIN, Veth,
 };
+use ebb_host::wait::{Readiness, WaitSet};
 use ipnet::IpNet;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
@@ -332,6 +334,10 @@ fn an_overrun_is_told_and_a_dump_tells_the_truth() {
     let add = |i| RouteChange::Add(Route::unicast(prefix(i), [via(a, "10.0.0.2")]));
     let refusals = scene.requests.change_routes((0..2000).map(add)).unwrap();
     assert!(refusals.is_empty());
+    let mut wait = WaitSet::new();
+    wait.add(small.fd());
+    wait.wait(Some(Duration::from_secs(1)));
+    assert_eq!(wait.readiness(0), Readiness::Broken, "an overrun shows as an error to poll(2)");
     let (mut overruns, mut routes) = (0, 0);
     small
         .poll(&mut |event| match event {

@@ -13,7 +13,8 @@ use crate::sysfs::write_value;
 /// What takes a change back. Doing it twice does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undo {
-    /// Write `value` to a file of `/sys` or `/proc/sys`.
+    /// Write `value` to a file of `/sys` or `/proc/sys`. Below `/proc/sys/net` that is the setting
+    /// of the network namespace in which the program and its guard were started.
     Write {
         /// The file.
         path: PathBuf,

@@ -13,6 +13,9 @@ use super::types::{Error, Event, Result};
 /// Room for the notifications of a full table's change.
 const RECEIVE_BUFFER: usize = 64 << 20;
 const ATTEMPTS_MAX: u32 = 16;
+/// Datagrams that one [`Monitor::poll`] reads, so that a flood of changes does not keep its caller
+/// from everything else.
+const POLL_MAX: usize = 1024;
 
 /// A part of the kernel's state that can be dumped on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +85,29 @@ fn routes_of(family: u8) -> [u8; 12] {
 ///
 /// What the kernel does *not* announce, and its user must infer: IPv4 routes vanish without a
 /// message when their link goes administratively down or away, when the address they prefer as
-/// source goes, and when their next-hop object goes; hops of a multipath route are marked dead
-/// and revived silently. [`Monitor::dump_part`] asks anew at any time.
+/// source goes, and when their next-hop object goes; hops are marked dead or without carrier, and
+/// revived, silently. [`Monitor::dump_part`] asks anew at any time.
+///
+/// ```no_run
+/// use std::collections::BTreeMap;
+/// use ebb_host::netlink::{Event, Monitor};
+/// let mut monitor = Monitor::open()?;
+/// let mut routes = BTreeMap::new();
+/// let mut follow = |event| match event {
+///     Event::Overrun => routes.clear(),
+///     Event::Route { route, .. } => {
+///         routes.insert((route.table, route.prefix, route.metric), route.hops);
+///     }
+///     Event::RouteGone(route) => {
+///         routes.remove(&(route.table, route.prefix, route.metric));
+///     }
+///     _ => {}
+/// };
+/// monitor.dump(&mut follow)?;
+/// // Whenever monitor.fd() is ready:
+/// monitor.poll(&mut follow)?;
+/// # Ok::<(), ebb_host::netlink::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
@@ -120,20 +144,22 @@ impl Monitor {
         Ok(Monitor { socket })
     }
 
-    /// Readable when [`Monitor::poll`] has something to say.
+    /// Ready when [`Monitor::poll`] has something to say: readable, or with an error pending
+    /// (`POLLERR`) when messages were lost, which the next [`Monitor::poll`] reports and clears.
     pub fn fd(&self) -> RawFd {
         self.socket.fd()
     }
 
-    /// Reports everything that waits and returns the number of events, without blocking.
+    /// Reports what waits, without blocking, and returns the number of events. After very many it
+    /// leaves the rest for the next call; the descriptor stays readable.
     ///
     /// # Errors
     /// When the socket fails. A malformed message is logged and skipped.
     pub fn poll(&mut self, each: &mut dyn FnMut(Event)) -> Result<usize> {
         let mut count = 0;
-        loop {
+        for _ in 0..POLL_MAX {
             match self.socket.receive(false)? {
-                Received::Nothing => return Ok(count),
+                Received::Nothing => break,
                 Received::Overrun => {
                     each(Event::Overrun);
                     count += 1;
@@ -144,6 +170,7 @@ impl Monitor {
                 },
             }
         }
+        Ok(count)
     }
 
     /// Reports everything that exists, mixed with the changes that happen meanwhile, in the order

@@ -9,7 +9,7 @@ use super::abi::*;
 use super::frame::{Builder, Messages};
 use super::requests::{Requests, SEND_LEN, family_of};
 use super::socket::{Received, acknowledged};
-use super::types::{NextHopObject, NextHopTarget, Result, Route, RouteHop, RouteKind};
+use super::types::{Error, NextHopObject, NextHopTarget, Result, Route, RouteHop, RouteKind};
 
 /// A change to the kernel's routes.
 #[derive(Clone, Debug)]
@@ -76,7 +76,11 @@ impl Requests {
         loop {
             let len = match self.socket.receive(true)? {
                 Received::Bytes(len) => len,
-                Received::Overrun | Received::Nothing => continue,
+                Received::Nothing => continue,
+                Received::Overrun => {
+                    let source = io::Error::from_raw_os_error(libc::ENOBUFS);
+                    return Err(Error::Socket { operation: "acknowledgement", source });
+                }
             };
             for message in Messages::new(self.socket.received(len)) {
                 let (header, body) = message?;
