@@ -151,7 +151,7 @@ pub struct RouteHop {
     /// The next router, none when the destination is on the link. May be an IPv6 address for an
     /// IPv4 route (RFC 5549).
     pub gateway: Option<IpAddr>,
-    /// Share of the flows, 1..=65536 stored as given by the kernel plus one, saturated.
+    /// Share of the flows among the hops, 1..=256.
     pub weight: u16,
     /// The gateway is reachable on the link although no prefix says so.
     pub onlink: bool,
