@@ -420,9 +420,7 @@ mod tests {
 
     #[test]
     fn pools_share_a_reserve_and_return_everything() {
-        let region = Region::new(8192);
-        // SAFETY: the only call.
-        let reserve = Reserve::new(unsafe { region.split() });
+        let (_, reserve) = Reserve::allocate(8192);
         let mut producer = Pool::new(reserve.clone());
         let mut consumer = Pool::new(reserve.clone());
         for _ in 0..8192 {

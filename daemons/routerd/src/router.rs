@@ -14,12 +14,12 @@ use ebb_control::{Limits, Observation, RouterPolicy};
 use ebb_graph::{Pool, PortId, Reserve};
 use ebb_host::{Doorbell, clock};
 use ebb_ports::{Port, RedirectTable};
-use ebb_units::Time;
+use ebb_units::{Hertz, Time};
 use tracing::warn;
 
 use crate::energy::{EnergyAccount, Meter};
 use crate::governor::{Governor, GovernorState, Knobs};
-use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared};
+use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
 use crate::worker::Worker;
 
 /// How long a worker gets to answer a stop before its thread is given up.
@@ -49,8 +49,16 @@ pub struct Parts {
     pub requests: Arc<Requests>,
     /// Bounds of the routing nodes.
     pub route_limits: RouteLimits,
+    /// Frames in all.
+    pub frames_total: u32,
+    /// The policy's name, one of [`ebb_control::policies::NAMES`].
+    pub mode: String,
     /// The policy.
     pub policy: Box<RouterPolicy>,
+    /// What the policy was made for.
+    pub limits: Limits,
+    /// Frequencies by index, empty where they are not known.
+    pub levels: Vec<Hertz>,
     /// Packets a worker takes at once.
     pub batch_max: usize,
     /// The machine's knobs.
@@ -70,6 +78,11 @@ pub struct Router {
     names: Mutex<Vec<Option<String>>>,
     cpus: Vec<Option<usize>>,
     started: Time,
+    mode: Mutex<String>,
+    limits: Limits,
+    levels: Vec<Hertz>,
+    reserve: Arc<Reserve>,
+    frames_total: u32,
     threads: Vec<JoinHandle<()>>,
     governor: Option<JoinHandle<()>>,
 }
@@ -135,6 +148,11 @@ impl Router {
             names: Mutex::new(names),
             cpus: parts.cpus,
             started: now,
+            mode: Mutex::new(parts.mode),
+            limits: parts.limits,
+            levels: parts.levels,
+            reserve: parts.reserve,
+            frames_total: parts.frames_total,
             threads,
             governor: Some(governor),
         })
@@ -170,8 +188,35 @@ impl Router {
         self.started
     }
 
+    /// The policy in force.
+    pub fn mode(&self) -> String {
+        self.mode.lock().expect("mode").clone()
+    }
+
+    /// What may be powered.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The frequency with this index, where it is known.
+    pub fn frequency(&self, index: u16) -> Option<Hertz> {
+        self.levels.get(usize::from(index)).copied()
+    }
+
+    /// Frames in all.
+    pub fn frames_total(&self) -> u64 {
+        u64::from(self.frames_total)
+    }
+
+    /// Frames that nobody holds: in the reserve, and in the workers' pools when they last slept.
+    pub fn frames_free(&self) -> u64 {
+        let pooled = |worker: &WorkerShared| worker.frames_free.load(Relaxed);
+        self.reserve.len() as u64 + self.shared.workers.iter().map(pooled).sum::<u64>()
+    }
+
     /// Puts another policy in charge; the governor moves to its first operating point.
-    pub fn set_policy(&self, mut policy: Box<RouterPolicy>) {
+    pub fn set_policy(&self, mode: &str, mut policy: Box<RouterPolicy>) {
+        mode.clone_into(&mut self.mode.lock().expect("mode"));
         self.shared.changing.store(true, SeqCst);
         let mut brain = self.shared.brain.lock().expect("policy");
         let seen = Observation { queue_len: 0, own_queue_len: 0, received: 0 };
@@ -255,11 +300,6 @@ impl Router {
     /// Packets received so far by all workers.
     pub fn received(&self) -> u64 {
         self.shared.workers.iter().map(|worker| worker.counters.received.get()).sum()
-    }
-
-    /// Frames in the workers' own pools when they last slept.
-    pub fn frames_in_pools(&self) -> u64 {
-        self.shared.workers.iter().map(|worker| worker.frames_free.load(Relaxed)).sum()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ebb_apps::route::{FibWriter, Interface, InterfaceId, Requests, RouteLimits, Target};
 use ebb_control::{Action, Idle, IdleDepth, Observation, OperatingPoint, Policy, RouterPolicy};
-use ebb_graph::{PortId, Region, Reserve};
+use ebb_graph::{PortId, Reserve};
 use ebb_host::{Doorbell, clock};
 use ebb_ports::memory::{self, FarEnd, LinkOptions};
 use ebb_routerd::energy::Meter;
@@ -80,9 +80,7 @@ pub struct MemoryRouter {
 impl MemoryRouter {
     /// Starts it.
     pub fn start(workers: usize, policy: Box<RouterPolicy>) -> MemoryRouter {
-        let region = Region::new(FRAMES);
-        // SAFETY: the region is new and split once.
-        let reserve = Reserve::new(unsafe { region.split() });
+        let (_, reserve) = Reserve::allocate(FRAMES);
         let (mut fib, shared_fib) = FibWriter::new();
         let (mut ports, mut far) = (Vec::new(), Vec::new());
         for port in 0..2u8 {
@@ -123,7 +121,11 @@ impl MemoryRouter {
             fib: shared_fib,
             requests: Requests::new(16, Arc::new(move || bell.ring())),
             route_limits: RouteLimits::default(),
+            frames_total: FRAMES,
+            mode: "scripted".into(),
             policy,
+            limits: ebb_routerd::router::limits(workers, 1),
+            levels: Vec::new(),
             batch_max: 64,
             knobs: Box::new(NoKnobs),
             meter: Meter::Modelled {

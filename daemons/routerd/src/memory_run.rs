@@ -1,0 +1,74 @@
+//! The router over memory ports: the same workers, graph, governor and policies as live, without
+//! privileges. Whoever holds the far ends plays the hosts.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use ebb_apps::route::{FibWriter, Requests};
+use ebb_control::policies;
+use ebb_graph::Reserve;
+use ebb_host::Doorbell;
+use ebb_ports::memory::{self, FarEnd, LinkOptions};
+
+use crate::config::Config;
+use crate::governor::NoKnobs;
+use crate::knobs::modelled;
+use crate::router::{OpenPort, Parts, Router, limits};
+use crate::static_tables;
+
+/// A router whose ports end in memory.
+pub struct MemoryRun {
+    /// The router.
+    pub router: Router,
+    /// The hosts' ends of the ports, in the configuration's order.
+    pub far: Vec<FarEnd>,
+    _tables: FibWriter,
+}
+
+/// Starts the router that `config` describes, with `cpus.len()` workers.
+///
+/// # Errors
+/// When the configuration's tables or the policy cannot be had, or threads are refused.
+pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
+    let workers = cpus.len();
+    let (tables, fib) = static_tables::build(config)?;
+    let mut ports = Vec::new();
+    let mut far = Vec::new();
+    let mut frames = 0;
+    for port in &config.ports {
+        let queue_len = port.ring as usize;
+        let options = LinkOptions { name: port.name.clone(), queues: workers, queue_len };
+        let link = memory::link(&options).context("memory link")?;
+        // Posted, received, leaving and completed frames of each queue, and the pools.
+        frames += (workers * queue_len * 4) as u32;
+        far.push(link.far);
+        ports.push(OpenPort {
+            name: options.name,
+            workers: link.ports.into_iter().map(|port| Box::new(port) as _).collect(),
+            redirect: Some(Box::new(link.redirect)),
+        });
+    }
+    frames += 4096 * workers as u32;
+    let (_, reserve) = Reserve::allocate(frames);
+    let control = Arc::new(Doorbell::new()?);
+    let bell = control.clone();
+    let limits = limits(workers, 1);
+    let router = Router::start(Parts {
+        cpus,
+        ports,
+        reserve,
+        fib,
+        requests: Requests::new(1024, Arc::new(move || bell.ring())),
+        route_limits: static_tables::route_limits(config),
+        frames_total: frames,
+        mode: config.router.mode.clone(),
+        policy: policies::named(&config.router.mode, limits, &config.powersave)?,
+        limits,
+        levels: Vec::new(),
+        batch_max: config.powersave.batch as usize,
+        knobs: Box::new(NoKnobs),
+        meter: modelled(workers, &[]),
+        control,
+    })?;
+    Ok(MemoryRun { router, far, _tables: tables })
+}
