@@ -96,15 +96,18 @@ class Exchange:
             seen[1] = max(seen[1], sequence)
             self.received += 1
 
-    def settle(self, seconds=3.0):
-        """Waits until everything sent has arrived, or nothing has for half a second."""
+    def settle(self, seconds=20.0, quiet_seconds=4.0):
+        """Waits until everything sent has arrived, or nothing has for `quiet_seconds`.
+
+        An emulated guest on a busy machine can be held up for long.
+        """
         end = time.monotonic() + seconds
         last, since = self.received, time.monotonic()
         while self.lost() > 0 and time.monotonic() < end:
             self.take(0.05)
             if self.received != last:
                 last, since = self.received, time.monotonic()
-            elif time.monotonic() - since > 0.5:
+            elif time.monotonic() - since > quiet_seconds:
                 break
 
     def lost(self):
