@@ -2,8 +2,8 @@
 //!
 //! A node is that of poptrie (Asai and Ohara, "Poptrie: a compressed trie with population count for
 //! fast and scalable software IP routing table lookup", SIGCOMM 2015, section 3): 64 slots in 24 bytes,
-//! one bit map of the slots that have a child and one of the slots where a run of equal leaves begins;
-//! counting bits up to a slot gives the place of its child or leaf in a block. What is ours:
+//! one bit map of the slots that have a child and one of the slots where a run of equal leaves ends;
+//! counting bits before a slot gives the place of its child or leaf in a block. What is ours:
 //!
 //! * 26 bits at once: /29 to /32 end in the first node, /48 in the fourth, and 26 + 17 * 6 = 128 leaves
 //!   no odd rest. The table is address space, of which only pages with routes are memory (one page
@@ -35,8 +35,8 @@ const ROOTS: usize = 1 << ROOT_LEN;
 const NODES_MAX: usize = 1 << 24;
 const LEAVES_MAX: usize = 1 << 26;
 
-/// Words of a node: map of children, map of leaf runs, and both blocks (children in the upper half).
-const NODE_WORDS: usize = 3;
+/// Words of a node: map of children, map of ends of leaf runs, and both blocks (children in the upper half).
+const NODE_WORDS: usize = 4;
 const CHILDREN: usize = 0;
 const RUNS: usize = 1;
 const BLOCKS: usize = 2;
@@ -63,12 +63,64 @@ pub struct Ipv6Lpm {
     bytes: AtomicUsize,
 }
 
-/// What a node says about one slot.
-#[derive(Clone, Copy)]
-struct Step {
-    is_node: bool,
-    /// Number of the child node, or of the leaf.
-    next: u32,
+type Nodes = [AtomicU64; NODES_MAX * NODE_WORDS];
+
+/// Lookups side by side.
+struct Walk {
+    /// Upper halves of the addresses.
+    upper: [u64; CHUNK_LEN],
+    states: [u32; CHUNK_LEN],
+    /// Which states are nodes.
+    walking: u64,
+}
+
+impl Walk {
+    /// Takes all lookups to their leaves.
+    #[inline(always)]
+    fn descend(&mut self, nodes: &Nodes, addresses: &[u128]) {
+        let mut shift = 128 - ROOT_LEN;
+        while self.walking != 0 && shift >= 64 + STRIDE {
+            shift -= STRIDE;
+            self.level(nodes, |upper, _| (upper >> (shift - 64)) as u8 % 64);
+        }
+        while self.walking != 0 && shift > 0 {
+            shift -= STRIDE;
+            self.level(nodes, |_, at| slot_at(addresses[at], shift));
+        }
+    }
+
+    #[inline(always)]
+    fn level(&mut self, nodes: &Nodes, slot: impl Fn(u64, usize) -> u8) {
+        let mut left = self.walking;
+        let mut walking = 0;
+        while left != 0 {
+            let at = left.trailing_zeros() as usize % CHUNK_LEN;
+            left &= left - 1;
+            let state = step(nodes, self.states[at], slot(self.upper[at], at));
+            self.states[at] = state;
+            walking |= u64::from(state >> 31) << at;
+        }
+        self.walking = walking;
+    }
+}
+
+/// What a node says about one slot: the number of the child node with [`NODE`] set, or of the leaf.
+#[inline(always)]
+fn step(nodes: &Nodes, node: u32, slot: u8) -> u32 {
+    let first = node as usize % NODES_MAX * NODE_WORDS;
+    let blocks = nodes[first + BLOCKS].load(Acquire);
+    let children = nodes[first + CHILDREN].load(Relaxed);
+    let runs = nodes[first + RUNS].load(Relaxed);
+    let is_node = (children >> slot) as u32 & 1;
+    let map = runs ^ ((children ^ runs) & u64::from(is_node).wrapping_neg());
+    let block = (blocks >> (is_node * 32)) as u32;
+    let before = (1u64 << slot) - 1;
+    block.wrapping_add((map & before).count_ones()) | is_node << 31
+}
+
+#[inline(always)]
+fn slot_at(address: u128, shift: u8) -> u8 {
+    (address >> shift) as u8 % 64
 }
 
 impl Ipv6Lpm {
@@ -77,8 +129,8 @@ impl Ipv6Lpm {
             generation: Generation::default(),
             short: Pages::sparse(),
             roots: Pages::sparse(),
-            nodes: Pages::sparse(),
-            leaves: Pages::sparse(),
+            nodes: Pages::dense(),
+            leaves: Pages::dense(),
             bytes: AtomicUsize::new(0),
         }
     }
@@ -113,63 +165,33 @@ impl Ipv6Lpm {
         }
     }
 
+    /// States are root entries, then nodes while [`NODE`] is set, then numbers of leaves. No branch depends
+    /// on a single state, which would have to wait for memory: the lookups at nodes are bits of a mask, and
+    /// the processor has the loads of all of them under way.
     #[inline(always)]
     fn read(&self, addresses: &[u128], values: &mut [Value]) {
-        let mut deep = [0u8; CHUNK_LEN];
-        let mut deep_len = 0;
-        for (at, (value, &address)) in values.iter_mut().zip(addresses).enumerate() {
-            *value = self.roots[(address >> (128 - ROOT_LEN)) as usize].load(Acquire);
-            deep[deep_len % CHUNK_LEN] = at as u8;
-            deep_len += usize::from(*value & NODE != 0);
+        let (roots, leaves) = (&*self.roots, &*self.leaves);
+        let mut walk = Walk { upper: [0; CHUNK_LEN], states: [0; CHUNK_LEN], walking: 0 };
+        for (at, &address) in addresses.iter().take(CHUNK_LEN).enumerate() {
+            let upper = (address >> 64) as u64;
+            let state = roots[(upper >> (64 - ROOT_LEN)) as usize].load(Acquire);
+            walk.upper[at] = upper;
+            walk.states[at] = state;
+            walk.walking |= u64::from(state >> 31) << at;
         }
-        let deep = &deep[..deep_len.min(CHUNK_LEN)];
-        if !deep.is_empty() {
-            self.descend(deep, addresses, values);
-            for &at in deep {
-                let leaf = values[at as usize] as usize % LEAVES_MAX;
-                values[at as usize] = self.leaves[leaf].load(Relaxed);
-            }
+        let deep = walk.walking;
+        walk.descend(&self.nodes, addresses);
+        for (at, value) in values.iter_mut().take(CHUNK_LEN).enumerate() {
+            let is_leaf = ((deep >> at) as u32 & 1).wrapping_neg();
+            let state = walk.states[at];
+            let held = leaves[(state & is_leaf) as usize % LEAVES_MAX].load(Relaxed);
+            *value = state ^ ((state ^ held) & is_leaf);
         }
         for (value, &address) in values.iter_mut().zip(addresses) {
             if *value == 0 {
                 *value = self.short[(address >> (128 - SHORT_LEN)) as usize].load(Relaxed);
             }
         }
-    }
-
-    /// Replaces node numbers by leaf numbers in the values at `deep`.
-    #[inline(always)]
-    fn descend(&self, deep: &[u8], addresses: &[u128], values: &mut [Value]) {
-        let mut walking = [0u8; CHUNK_LEN];
-        let mut walking_len = deep.len();
-        walking[..walking_len].copy_from_slice(deep);
-        let mut shift = 128 - ROOT_LEN;
-        while walking_len > 0 && shift > 0 {
-            shift -= STRIDE;
-            let mut left = 0;
-            for index in 0..walking_len {
-                let at = walking[index];
-                let slot = (addresses[at as usize] >> shift) as u8 % 64;
-                let step = self.step(values[at as usize], slot);
-                values[at as usize] = step.next;
-                walking[left] = at;
-                left += usize::from(step.is_node);
-            }
-            walking_len = left;
-        }
-    }
-
-    #[inline(always)]
-    fn step(&self, node: u32, slot: u8) -> Step {
-        let first = node as usize % NODES_MAX * NODE_WORDS;
-        let blocks = self.nodes[first + BLOCKS].load(Acquire);
-        let children = self.nodes[first + CHILDREN].load(Relaxed);
-        let runs = self.nodes[first + RUNS].load(Relaxed);
-        let is_node = children >> slot & 1 != 0;
-        let (map, block) =
-            if is_node { (children, (blocks >> 32) as u32) } else { (runs, blocks as u32) };
-        let upto = (2u64 << slot).wrapping_sub(1);
-        Step { is_node, next: block.wrapping_add((map & upto).count_ones()).wrapping_sub(1) }
     }
 
     /// Memory that the table holds, in bytes; the writer's own is [`Ipv6Writer::memory_bytes`].

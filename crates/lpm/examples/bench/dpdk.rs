@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::tables::{Family, Inputs};
 
 /// Which addresses are looked up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub enum Locality {
     /// Any address.
     Uniform,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use super::blocks::Blocks;
 use super::{
     BLOCKS, CHILDREN, Ipv6Lpm, LEAVES_MAX, NODE, NODE_WORDS, NODES_MAX, ROOT_LEN, ROOTS, RUNS,
-    STRIDE,
+    STRIDE, slot_at, step,
 };
 use crate::pages::Pages;
 use crate::{LpmError, Value};
@@ -79,8 +79,8 @@ impl Path {
     }
 }
 
-fn slot_at(prefix: u128, bits_before: u8) -> u8 {
-    (prefix >> (128 - STRIDE - bits_before)) as u8 % SLOTS as u8
+fn slot_after(prefix: u128, bits_before: u8) -> u8 {
+    slot_at(prefix, 128 - STRIDE - bits_before)
 }
 
 impl Trie {
@@ -221,7 +221,7 @@ impl Trie {
             self.assign_slots(table, &mut slots, prefix, (leaf.len, bits_before), &|_| true, leaf);
         } else {
             let below = self.chain(table, prefix, bits_before + STRIDE, held, leaf);
-            slots[usize::from(slot_at(prefix, bits_before))] = Slot::Node(below);
+            slots[usize::from(slot_after(prefix, bits_before))] = Slot::Node(below);
         }
         self.put_together(table, &slots, None)
     }
@@ -236,7 +236,7 @@ impl Trie {
         taken: &impl Fn(u8) -> bool,
         leaf: Leaf,
     ) {
-        let first = usize::from(slot_at(prefix, bits_before));
+        let first = usize::from(slot_after(prefix, bits_before));
         let count = 1 << (bits_before + STRIDE - len);
         for slot in &mut slots[first..first + count] {
             match slot {
@@ -250,21 +250,17 @@ impl Trie {
     fn take_apart(&self, table: &Ipv6Lpm, node: Node) -> [Slot; SLOTS] {
         let mut slots = [Slot::Leaf(Leaf::NONE); SLOTS];
         let (mut child, mut leaf) = (node.child_block, node.leaf_block);
-        let mut held = Leaf::NONE;
         for (at, slot) in slots.iter_mut().enumerate() {
             if node.children >> at & 1 != 0 {
                 *slot = Slot::Node(read(table, child));
                 child += 1;
                 continue;
             }
-            if node.runs >> at & 1 != 0 {
-                held = Leaf {
-                    value: table.leaves[leaf as usize].load(Relaxed),
-                    len: self.leaf_lens[leaf as usize],
-                };
-                leaf += 1;
-            }
-            *slot = Slot::Leaf(held);
+            *slot = Slot::Leaf(Leaf {
+                value: table.leaves[leaf as usize].load(Relaxed),
+                len: self.leaf_lens[leaf as usize],
+            });
+            leaf += (node.runs >> at & 1) as u32;
         }
         slots
     }
@@ -273,18 +269,21 @@ impl Trie {
     fn put_together(&mut self, table: &Ipv6Lpm, slots: &[Slot; SLOTS], old: Option<Node>) -> Node {
         let mut node = Node { children: 0, runs: 0, child_block: 0, leaf_block: 0 };
         let (mut leaves, mut leaves_len) = ([Leaf::NONE; SLOTS], 0);
+        let mut run_end = 0;
         for (at, slot) in slots.iter().enumerate() {
             match slot {
                 Slot::Node(_) => node.children |= 1 << at,
                 Slot::Leaf(leaf) => {
                     if leaves_len == 0 || leaves[leaves_len - 1] != *leaf {
-                        node.runs |= 1 << at;
+                        node.runs |= run_end;
                         leaves[leaves_len] = *leaf;
                         leaves_len += 1;
                     }
+                    run_end = 1 << at;
                 }
             }
         }
+        node.runs |= run_end;
         self.reclaim(table, node.children.count_ones(), leaves_len as u32);
         node.leaf_block = self.leaves.take(leaves_len as u32);
         for (leaf, index) in leaves[..leaves_len].iter().zip(node.leaf_block as usize..) {
@@ -393,17 +392,17 @@ fn find(table: &Ipv6Lpm, prefix: u128, len: u8) -> Option<Path> {
     let mut number = entry & !NODE;
     loop {
         let bits_before = ROOT_LEN + STRIDE * path.len as u8;
-        let slot = slot_at(prefix, bits_before);
+        let slot = slot_after(prefix, bits_before);
         path.steps[path.len] = (number, slot);
         path.len += 1;
         if len <= bits_before + STRIDE {
             return Some(path);
         }
-        let step = table.step(number, slot);
-        if !step.is_node {
+        let step = step(&table.nodes, number, slot);
+        if step & NODE == 0 {
             return Some(path);
         }
-        number = step.next;
+        number = step & !NODE;
     }
 }
 
