@@ -28,6 +28,9 @@ pub struct AfXdpPort {
     /// The socket that receives first next time.
     turn: usize,
     epoll: Epoll,
+    /// Whether the sockets are in `epoll`: only while the worker may sleep, for the kernel wakes
+    /// whoever watches a socket at every packet it receives and sends.
+    watched: bool,
     map: Arc<Sockets>,
     program: Arc<Mutex<Program>>,
     /// Whether this port reports what the interface passed to the kernel.
@@ -59,15 +62,13 @@ impl AfXdpPort {
         program: Arc<Mutex<Program>>,
     ) -> io::Result<AfXdpPort> {
         let epoll = Epoll::new()?;
-        for socket in &sockets {
-            epoll.add(socket.fd())?;
-        }
         Ok(AfXdpPort {
             name: name.to_owned(),
             transmitter: worker as usize % sockets.len(),
             turn: 0,
             sockets,
             epoll,
+            watched: false,
             map,
             program,
             first: worker == 0,
@@ -95,11 +96,30 @@ impl AfXdpPort {
         if !matches!(self.state, State::Gone(_)) {
             tracing::warn!(port = self.name, "the interface is gone");
             self.state = State::Gone(errno);
+            self.unwatch();
+        }
+        io::Error::from_raw_os_error(errno)
+    }
+
+    #[cold]
+    fn watch(&mut self) -> io::Result<()> {
+        if !self.watched {
+            self.watched = true;
+            for socket in &self.sockets {
+                self.epoll.add(socket.fd())?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn unwatch(&mut self) {
+        if self.watched {
+            self.watched = false;
             for socket in &self.sockets {
                 self.epoll.remove(socket.fd());
             }
         }
-        io::Error::from_raw_os_error(errno)
     }
 }
 
@@ -124,6 +144,9 @@ impl Port for AfXdpPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, max: usize) -> usize {
         if self.state == State::Idle {
             self.start(pool);
+        }
+        if self.watched {
+            self.unwatch();
         }
         let before = batch.len();
         let mut left = max;
@@ -209,6 +232,10 @@ impl Port for AfXdpPort {
                 return true;
             }
         }
+        if let Err(error) = self.watch() {
+            tracing::warn!(port = self.name, %error, "cannot sleep");
+            return false;
+        }
         self.queue_len() == 0 && (self.transmit_pending() == 0 || self.state == State::Down)
     }
 
@@ -235,8 +262,8 @@ impl Port for AfXdpPort {
         let _ = self.flush();
         self.last = self.counters();
         self.state = State::Closed;
+        self.unwatch();
         for socket in self.sockets.drain(..) {
-            self.epoll.remove(socket.fd());
             socket.close(pool);
         }
     }

@@ -26,6 +26,11 @@ struct Mapping {
     len: usize,
 }
 
+// SAFETY: the owner of the pages, which it does nothing with but unmap them.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `Ring::map` and the rings over it are gone.
@@ -97,7 +102,12 @@ struct Ring<T> {
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    fn map(fd: BorrowedFd<'_>, page: i64, offsets: &Offsets, len: u32) -> io::Result<Ring<T>> {
+    fn map(
+        fd: BorrowedFd<'_>,
+        page: libc::off_t,
+        offsets: &Offsets,
+        len: u32,
+    ) -> io::Result<Ring<T>> {
         assert!(len.is_power_of_two(), "ring of {len} places");
         let bytes = offsets.entries as usize + len as usize * size_of::<T>();
         // SAFETY: a fresh mapping of the socket's ring; the result is checked.
@@ -145,7 +155,7 @@ pub(super) struct ProducerRing<T>(Ring<T>);
 impl<T: Copy> ProducerRing<T> {
     pub(super) fn map(
         fd: BorrowedFd<'_>,
-        page: i64,
+        page: libc::off_t,
         offsets: &Offsets,
         len: u32,
     ) -> io::Result<ProducerRing<T>> {
@@ -191,7 +201,7 @@ pub(super) struct ConsumerRing<T>(Ring<T>);
 impl<T: Copy> ConsumerRing<T> {
     pub(super) fn map(
         fd: BorrowedFd<'_>,
-        page: i64,
+        page: libc::off_t,
         offsets: &Offsets,
         len: u32,
     ) -> io::Result<ConsumerRing<T>> {

@@ -45,9 +45,9 @@ impl PairParts {
         sys::set_ring(fd, libc::XDP_UMEM_FILL_RING, ring_len)?;
         sys::set_ring(fd, libc::XDP_UMEM_COMPLETION_RING, completion_len)?;
         let offsets = sys::map_offsets(fd)?;
-        let (page, at) = (libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fill);
+        let (page, at) = (libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, &offsets.fill);
         let fill = ProducerRing::map(fd, page, at, ring_len)?;
-        let (page, at) = (libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &offsets.completion);
+        let (page, at) = (libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, &offsets.completion);
         let completion = ConsumerRing::map(fd, page, at, completion_len)?;
         Ok(PairParts { rings: PairRings { fill, completion }, fill_len: ring_len })
     }
@@ -76,10 +76,9 @@ impl Pair {
     #[inline]
     pub(super) fn service(&self, pool: &mut Pool) {
         let room = self.fill_len.wrapping_sub(self.fill.len());
-        if room >= REFILL_MIN.min(self.fill_len) || self.completion.len() > 0 {
-            if let Ok(mut rings) = self.rings.try_lock() {
-                self.exchange(&mut rings, pool);
-            }
+        let wanted = room >= REFILL_MIN.min(self.fill_len) || self.completion.len() > 0;
+        if wanted && let Ok(mut rings) = self.rings.try_lock() {
+            self.exchange(&mut rings, pool);
         }
     }
 
@@ -132,9 +131,9 @@ impl SocketParts {
         sys::set_ring(fd, libc::XDP_TX_RING, ring_len)?;
         sys::raise_transmit_limits(fd, ring_len);
         let offsets: MapOffsets = sys::map_offsets(fd)?;
-        let (page, at) = (libc::XDP_PGOFF_RX_RING as i64, &offsets.rx);
+        let (page, at) = (libc::XDP_PGOFF_RX_RING, &offsets.rx);
         let rx = ConsumerRing::map(fd, page, at, ring_len)?;
-        let (page, at) = (libc::XDP_PGOFF_TX_RING as i64, &offsets.tx);
+        let (page, at) = (libc::XDP_PGOFF_TX_RING, &offsets.tx);
         let tx = ProducerRing::map(fd, page, at, ring_len)?;
         Ok(SocketParts { rx, tx })
     }
@@ -178,8 +177,8 @@ impl Socket {
             let address = self.pair.umem.region().packet_address(&packet);
             let len = packet.len() as u32;
             self.pair.umem.lend(address, self.pair.id);
-            // The kernel owns the frame now: its address in the ring stands for the token.
-            std::mem::forget(packet);
+            // The token ends here: its address in the ring stands for it from now on.
+            let _ = packet;
             self.tx.push(Descriptor { address, len, options: 0 });
         }
         if count > 0 {
