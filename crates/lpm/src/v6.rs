@@ -1,13 +1,13 @@
-//! IPv6: a table of the first 26 bits, then nodes of 6 bits with counted children.
+//! IPv6: 20 bits, 12 bits, then nodes of 6 bits with counted children.
 //!
 //! A node is that of poptrie (Asai and Ohara, "Poptrie: a compressed trie with population count for
 //! fast and scalable software IP routing table lookup", SIGCOMM 2015, section 3): 64 slots in 24 bytes,
 //! one bit map of the slots that have a child and one of the slots where a run of equal leaves ends;
 //! counting bits before a slot gives the place of its child or leaf in a block. What is ours:
 //!
-//! * 26 bits at once: /29 to /32 end in the first node, /48 in the fourth, and 26 + 17 * 6 = 128 leaves
-//!   no odd rest. The table is address space, of which only pages with routes are memory (one page
-//!   per /16).
+//! * The first 32 bits are two plain tables, 20 bits at the root and 12 in a chunk for each /20 that has
+//!   routes (under 700 in the Internet's table), so /29 to /32 need no node, /48 needs three, and
+//!   32 + 16 * 6 = 128 leaves no odd rest.
 //! * Prefixes of up to 16 bits are not pushed into the trie but kept in a table of their own, asked
 //!   when the trie finds nothing, so that a change of ::/0 does not touch every node.
 //! * Leaf runs keep prefixes of different length apart, and the writer knows each run's length: a new
@@ -29,23 +29,29 @@ use crate::pages::Pages;
 pub use writer::Ipv6Writer;
 
 const SHORT_LEN: u8 = 16;
-const ROOT_LEN: u8 = 26;
+const ROOT_LEN: u8 = 20;
+const CHUNK_BITS: u8 = 12;
+/// Bits before the first node.
+const FIRST_LEN: u8 = ROOT_LEN + CHUNK_BITS;
 const STRIDE: u8 = 6;
 const ROOTS: usize = 1 << ROOT_LEN;
+const CHUNK: usize = 1 << CHUNK_BITS;
+const CHUNKS_MAX: usize = 1 << 15;
 const NODES_MAX: usize = 1 << 24;
 const LEAVES_MAX: usize = 1 << 26;
 
 /// Words of a node: map of children, map of ends of leaf runs, and both blocks (children in the upper half).
-const NODE_WORDS: usize = 4;
+const NODE_WORDS: usize = 3;
 const CHILDREN: usize = 0;
 const RUNS: usize = 1;
 const BLOCKS: usize = 2;
 
-/// Set in a root entry that is the number of a node, clear in one that is a value.
-const NODE: u32 = 1 << 31;
+/// Set in an entry that leads further down (from the root to a chunk, from a chunk to a node), clear in
+/// one that is a value.
+const DOWN: u32 = 1 << 31;
 
 /// Addresses looked up side by side between two looks at the generation.
-const CHUNK_LEN: usize = 64;
+const LANES: usize = 64;
 
 /// The IPv6 table that readers share.
 ///
@@ -57,6 +63,7 @@ pub struct Ipv6Lpm {
     generation: Generation,
     short: Pages<AtomicU32, { 1 << SHORT_LEN }>,
     roots: Pages<AtomicU32, ROOTS>,
+    chunks: Pages<AtomicU32, { CHUNKS_MAX * CHUNK }>,
     nodes: Pages<AtomicU64, { NODES_MAX * NODE_WORDS }>,
     leaves: Pages<AtomicU32, LEAVES_MAX>,
     /// Bytes that the writer has touched.
@@ -67,9 +74,7 @@ type Nodes = [AtomicU64; NODES_MAX * NODE_WORDS];
 
 /// Lookups side by side.
 struct Walk {
-    /// Upper halves of the addresses.
-    upper: [u64; CHUNK_LEN],
-    states: [u32; CHUNK_LEN],
+    states: [u32; LANES],
     /// Which states are nodes.
     walking: u64,
 }
@@ -78,44 +83,62 @@ impl Walk {
     /// Takes all lookups to their leaves.
     #[inline(always)]
     fn descend(&mut self, nodes: &Nodes, addresses: &[u128]) {
-        let mut shift = 128 - ROOT_LEN;
+        let mut shift = 128 - FIRST_LEN;
+        // As long as a slot lies in the upper half, shifts of one word do.
         while self.walking != 0 && shift >= 64 + STRIDE {
             shift -= STRIDE;
-            self.level(nodes, |upper, _| (upper >> (shift - 64)) as u8 % 64);
+            self.level(nodes, |at| ((addresses[at] >> 64) as u64 >> (shift - 64)) as u8 % 64);
         }
         while self.walking != 0 && shift > 0 {
             shift -= STRIDE;
-            self.level(nodes, |_, at| slot_at(addresses[at], shift));
+            self.level(nodes, |at| slot_at(addresses[at], shift));
         }
     }
 
     #[inline(always)]
-    fn level(&mut self, nodes: &Nodes, slot: impl Fn(u64, usize) -> u8) {
+    fn level(&mut self, nodes: &Nodes, slot: impl Fn(usize) -> u8) {
         let mut left = self.walking;
         let mut walking = 0;
         while left != 0 {
-            let at = left.trailing_zeros() as usize % CHUNK_LEN;
+            let at = left.trailing_zeros() as usize % LANES;
             left &= left - 1;
-            let state = step(nodes, self.states[at], slot(self.upper[at], at));
-            self.states[at] = state;
-            walking |= u64::from(state >> 31) << at;
+            let step = step(nodes, self.states[at], slot(at));
+            self.states[at] = step.next;
+            walking |= step.is_node << at;
         }
         self.walking = walking;
     }
 }
 
-/// What a node says about one slot: the number of the child node with [`NODE`] set, or of the leaf.
+/// What a node says about one slot.
+struct Step {
+    /// 1 if `next` is a node, 0 if it is a leaf.
+    is_node: u64,
+    next: u32,
+}
+
 #[inline(always)]
-fn step(nodes: &Nodes, node: u32, slot: u8) -> u32 {
+fn step(nodes: &Nodes, node: u32, slot: u8) -> Step {
     let first = node as usize % NODES_MAX * NODE_WORDS;
     let blocks = nodes[first + BLOCKS].load(Acquire);
     let children = nodes[first + CHILDREN].load(Relaxed);
     let runs = nodes[first + RUNS].load(Relaxed);
-    let is_node = (children >> slot) as u32 & 1;
-    let map = runs ^ ((children ^ runs) & u64::from(is_node).wrapping_neg());
+    let is_node = children >> slot & 1;
+    let map = runs ^ ((children ^ runs) & is_node.wrapping_neg());
     let block = (blocks >> (is_node * 32)) as u32;
     let before = (1u64 << slot) - 1;
-    block.wrapping_add((map & before).count_ones()) | is_node << 31
+    Step { is_node, next: block.wrapping_add((map & before).count_ones()) }
+}
+
+/// All ones for 1, 0 for 0: selects without a branch, which would wait for what is loaded.
+#[inline(always)]
+fn mask_of(bit: u32) -> u32 {
+    bit.wrapping_neg()
+}
+
+#[inline(always)]
+fn select(mask: u32, one: u32, other: u32) -> u32 {
+    other ^ ((one ^ other) & mask)
 }
 
 #[inline(always)]
@@ -128,7 +151,8 @@ impl Ipv6Lpm {
         Self {
             generation: Generation::default(),
             short: Pages::sparse(),
-            roots: Pages::sparse(),
+            roots: Pages::dense(),
+            chunks: Pages::dense(),
             nodes: Pages::dense(),
             leaves: Pages::dense(),
             bytes: AtomicUsize::new(0),
@@ -150,7 +174,7 @@ impl Ipv6Lpm {
     #[inline]
     pub fn lookup_batch(&self, addresses: &[u128], values: &mut [Value]) {
         let values = &mut values[..addresses.len()];
-        let chunks = addresses.chunks(CHUNK_LEN).zip(values.chunks_mut(CHUNK_LEN));
+        let chunks = addresses.chunks(LANES).zip(values.chunks_mut(LANES));
         for (addresses, values) in chunks {
             loop {
                 let begun = self.generation.begin();
@@ -165,29 +189,30 @@ impl Ipv6Lpm {
         }
     }
 
-    /// States are root entries, then nodes while [`NODE`] is set, then numbers of leaves. No branch depends
-    /// on a single state, which would have to wait for memory: the lookups at nodes are bits of a mask, and
-    /// the processor has the loads of all of them under way.
+    /// States are entries of a chunk, then nodes, then numbers of leaves. No branch depends on a single
+    /// state, which would have to wait for memory: the lookups at nodes are bits of a mask, and the
+    /// processor has the loads of all of them under way.
     #[inline(always)]
     fn read(&self, addresses: &[u128], values: &mut [Value]) {
-        let (roots, leaves) = (&*self.roots, &*self.leaves);
-        let mut walk = Walk { upper: [0; CHUNK_LEN], states: [0; CHUNK_LEN], walking: 0 };
-        for (at, &address) in addresses.iter().take(CHUNK_LEN).enumerate() {
-            let upper = (address >> 64) as u64;
-            let state = roots[(upper >> (64 - ROOT_LEN)) as usize].load(Acquire);
-            walk.upper[at] = upper;
+        let (roots, chunks, leaves) = (&*self.roots, &*self.chunks, &*self.leaves);
+        let mut walk = Walk { states: [0; LANES], walking: 0 };
+        for (at, &address) in addresses.iter().take(LANES).enumerate() {
+            let root = roots[(address >> (128 - ROOT_LEN)) as usize].load(Acquire);
+            let has_chunk = mask_of(root >> 31);
+            let chunk = (root & has_chunk) as usize % CHUNKS_MAX;
+            let within = (address >> (128 - FIRST_LEN)) as u32 & has_chunk;
+            let entry = chunks[chunk * CHUNK + within as usize % CHUNK].load(Acquire);
+            let state = select(has_chunk, entry, root);
             walk.states[at] = state;
             walk.walking |= u64::from(state >> 31) << at;
         }
         let deep = walk.walking;
         walk.descend(&self.nodes, addresses);
-        for (at, value) in values.iter_mut().take(CHUNK_LEN).enumerate() {
-            let is_leaf = ((deep >> at) as u32 & 1).wrapping_neg();
+        for (at, (value, &address)) in values.iter_mut().zip(addresses).take(LANES).enumerate() {
+            let is_leaf = mask_of((deep >> at) as u32 & 1);
             let state = walk.states[at];
             let held = leaves[(state & is_leaf) as usize % LEAVES_MAX].load(Relaxed);
-            *value = state ^ ((state ^ held) & is_leaf);
-        }
-        for (value, &address) in values.iter_mut().zip(addresses) {
+            *value = select(is_leaf, held, state);
             if *value == 0 {
                 *value = self.short[(address >> (128 - SHORT_LEN)) as usize].load(Relaxed);
             }

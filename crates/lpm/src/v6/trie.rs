@@ -4,18 +4,23 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::blocks::Blocks;
 use super::{
-    BLOCKS, CHILDREN, Ipv6Lpm, LEAVES_MAX, NODE, NODE_WORDS, NODES_MAX, ROOT_LEN, ROOTS, RUNS,
-    STRIDE, slot_at, step,
+    BLOCKS, CHILDREN, CHUNK, CHUNKS_MAX, DOWN, FIRST_LEN, Ipv6Lpm, LEAVES_MAX, NODE_WORDS,
+    NODES_MAX, ROOT_LEN, ROOTS, RUNS, STRIDE, slot_at, step,
 };
 use crate::pages::Pages;
 use crate::{LpmError, Value};
 
 const SLOTS: usize = 64;
-const LEVELS: usize = (128 - ROOT_LEN as usize) / STRIDE as usize;
-const ROOTS_PER_PAGE: usize = 4096 / size_of::<u32>();
+const LEVELS: usize = (128 - FIRST_LEN as usize) / STRIDE as usize;
 
 /// Retired blocks that are worth a new generation.
 const RETIRED_ENOUGH: usize = 256;
+
+/// Retired chunks that are.
+const RETIRED_CHUNKS_ENOUGH: usize = 8;
+
+/// Length that stands for "a node" among the lengths of a chunk's entries.
+const NODE_LEN: u8 = u8::MAX;
 
 /// Elements that insertions leave unused, so that removals find blocks. One insertion takes at most
 /// some 200: a block of neighbours, a block of the changed node, and a chain of small ones.
@@ -55,14 +60,17 @@ pub(super) struct Trie {
     leaves: Blocks,
     leaf_lens: Pages<u8, LEAVES_MAX>,
     root_lens: Pages<u8, ROOTS>,
-    /// Pages of the root table that were written, one bit each, and how many.
-    root_pages: Vec<u64>,
-    root_pages_used: usize,
+    chunk_lens: Pages<u8, { CHUNKS_MAX * CHUNK }>,
+    /// Entries of each chunk that are nodes or belong to prefixes the root cannot hold.
+    chunk_busy: Vec<u16>,
+    chunks_free: Vec<u32>,
+    chunks_retired: Vec<u32>,
 }
 
-/// The way from the root to a node.
+/// The way from a chunk to a node.
 struct Path {
-    root: usize,
+    /// Index of the chunk's entry among all entries of all chunks.
+    entry: usize,
     /// Nodes by number and the slot taken out of each; the last one's slot is where the prefix begins.
     steps: [(u32, u8); LEVELS],
     len: usize,
@@ -75,7 +83,7 @@ impl Path {
 
     /// Bits before the last node's slots.
     fn bits_before(&self) -> u8 {
-        ROOT_LEN + STRIDE * (self.len as u8 - 1)
+        FIRST_LEN + STRIDE * (self.len as u8 - 1)
     }
 }
 
@@ -90,20 +98,25 @@ impl Trie {
             leaves: Blocks::new(LEAVES_MAX),
             leaf_lens: Pages::sparse(),
             root_lens: Pages::sparse(),
-            root_pages: vec![0; ROOTS / ROOTS_PER_PAGE / 64],
-            root_pages_used: 0,
+            chunk_lens: Pages::sparse(),
+            chunk_busy: Vec::new(),
+            chunks_free: Vec::new(),
+            chunks_retired: Vec::new(),
         }
     }
 
     /// Whether the next insertion finds all blocks it may need.
     pub(super) fn check_room(&self) -> Result<(), LpmError> {
-        let room = self.nodes.has_room(ROOM) && self.leaves.has_room(ROOM);
+        let chunks = !self.chunks_free.is_empty()
+            || self.chunks_retired.len() >= RETIRED_CHUNKS_ENOUGH
+            || self.chunk_busy.len() < CHUNKS_MAX;
+        let room = chunks && self.nodes.has_room(ROOM) && self.leaves.has_room(ROOM);
         if room { Ok(()) } else { Err(LpmError::Full) }
     }
 
-    /// Gives the root entries of a prefix of up to 26 bits, and all leaves below them, to `leaf` where
-    /// the length of the present owner is `taken`.
-    pub(super) fn assign_roots(
+    /// Gives the entries of a prefix of up to 32 bits, and all leaves below them, to `leaf` where the
+    /// length of the present owner is `taken`.
+    pub(super) fn assign(
         &mut self,
         table: &Ipv6Lpm,
         prefix: u128,
@@ -111,14 +124,89 @@ impl Trie {
         taken: impl Fn(u8) -> bool,
         leaf: Leaf,
     ) {
-        let start = (prefix >> (128 - ROOT_LEN)) as usize;
-        for root in start..start + (1 << (ROOT_LEN - len)) {
-            let entry = table.roots[root].load(Relaxed);
-            if entry & NODE != 0 {
-                self.assign_below(table, read(table, entry & !NODE), &taken, leaf);
-            } else if taken(self.root_lens[root]) {
-                self.set_root(table, root, leaf.value, leaf.len);
+        let root = (prefix >> (128 - ROOT_LEN)) as usize;
+        if len > ROOT_LEN {
+            let start = self.entry_of(table, prefix);
+            for entry in start..start + (1 << (FIRST_LEN - len)) {
+                self.assign_entry(table, entry, &taken, leaf);
             }
+            self.settle(table, root);
+            return;
+        }
+        for root in root..root + (1 << (ROOT_LEN - len)) {
+            if let Some(chunk) = chunk_at(table, root) {
+                for entry in chunk * CHUNK..(chunk + 1) * CHUNK {
+                    self.assign_entry(table, entry, &taken, leaf);
+                }
+            } else if taken(self.root_lens[root]) {
+                self.root_lens[root] = leaf.len;
+                table.roots[root].store(leaf.value, Release);
+            }
+        }
+    }
+
+    fn assign_entry(
+        &mut self,
+        table: &Ipv6Lpm,
+        entry: usize,
+        taken: &impl Fn(u8) -> bool,
+        leaf: Leaf,
+    ) {
+        let content = table.chunks[entry].load(Relaxed);
+        if content & DOWN != 0 {
+            self.assign_below(table, read(table, content & !DOWN), taken, leaf);
+        } else if taken(self.chunk_lens[entry]) {
+            self.set_entry(table, entry, leaf.value, leaf.len);
+        }
+    }
+
+    fn set_entry(&mut self, table: &Ipv6Lpm, entry: usize, content: u32, len: u8) {
+        let busy = &mut self.chunk_busy[entry / CHUNK];
+        *busy -= u16::from(self.chunk_lens[entry] > ROOT_LEN);
+        *busy += u16::from(len > ROOT_LEN);
+        self.chunk_lens[entry] = len;
+        table.chunks[entry].store(content, Release);
+    }
+
+    /// Index of the first chunk entry of a prefix; makes the chunk if there is none.
+    fn entry_of(&mut self, table: &Ipv6Lpm, prefix: u128) -> usize {
+        let root = (prefix >> (128 - ROOT_LEN)) as usize;
+        let within = (prefix >> (128 - FIRST_LEN)) as usize % CHUNK;
+        if let Some(chunk) = chunk_at(table, root) {
+            return chunk * CHUNK + within;
+        }
+        let chunk = self.take_chunk(table);
+        let entries = chunk * CHUNK..(chunk + 1) * CHUNK;
+        let value = table.roots[root].load(Relaxed);
+        self.chunk_lens[entries.clone()].fill(self.root_lens[root]);
+        for entry in &table.chunks[entries] {
+            entry.store(value, Relaxed);
+        }
+        table.roots[root].store(chunk as u32 | DOWN, Release);
+        chunk * CHUNK + within
+    }
+
+    fn take_chunk(&mut self, table: &Ipv6Lpm) -> usize {
+        if self.chunks_free.is_empty() && self.chunks_retired.len() >= RETIRED_CHUNKS_ENOUGH {
+            self.advance(table);
+        }
+        if let Some(chunk) = self.chunks_free.pop() {
+            return chunk as usize;
+        }
+        assert!(self.chunk_busy.len() < CHUNKS_MAX, "room was checked");
+        self.chunk_busy.push(0);
+        self.chunk_busy.len() - 1
+    }
+
+    /// Puts the value back into the root and retires the chunk if nothing in it is longer.
+    fn settle(&mut self, table: &Ipv6Lpm, root: usize) {
+        if let Some(chunk) = chunk_at(table, root)
+            && self.chunk_busy[chunk] == 0
+        {
+            self.root_lens[root] = self.chunk_lens[chunk * CHUNK];
+            let value = table.chunks[chunk * CHUNK].load(Relaxed);
+            table.roots[root].store(value, Release);
+            self.chunks_retired.push(chunk as u32);
         }
     }
 
@@ -142,13 +230,14 @@ impl Trie {
         }
     }
 
-    /// Adds a prefix of over 26 bits.
+    /// Adds a prefix of over 32 bits.
     pub(super) fn insert(&mut self, table: &Ipv6Lpm, prefix: u128, leaf: Leaf) {
-        let Some(path) = find(table, prefix, leaf.len) else {
-            let root = (prefix >> (128 - ROOT_LEN)) as usize;
-            let held = Leaf { value: table.roots[root].load(Relaxed), len: self.root_lens[root] };
-            let node = self.chain(table, prefix, ROOT_LEN, held, leaf);
-            self.link_root(table, root, node);
+        let entry = self.entry_of(table, prefix);
+        let Some(path) = find(table, entry, prefix, leaf.len) else {
+            let held =
+                Leaf { value: table.chunks[entry].load(Relaxed), len: self.chunk_lens[entry] };
+            let node = self.chain(table, prefix, FIRST_LEN, held, leaf);
+            self.link(table, entry, node);
             return;
         };
         let node = read(table, path.last().0);
@@ -173,9 +262,10 @@ impl Trie {
         self.retire(node, changed);
     }
 
-    /// Takes a prefix of over 26 bits out; `leaf` takes over.
+    /// Takes a prefix of over 32 bits out; `leaf` takes over.
     pub(super) fn remove(&mut self, table: &Ipv6Lpm, prefix: u128, len: u8, leaf: Leaf) {
-        let mut path = find(table, prefix, len).expect("the prefix is in the trie");
+        let entry = self.entry_of(table, prefix);
+        let mut path = find(table, entry, prefix, len).expect("the prefix is in the trie");
         let mut node = read(table, path.last().0);
         let mut slots = self.take_apart(table, node);
         let bits_before = path.bits_before();
@@ -186,9 +276,10 @@ impl Trie {
             gone.push(node);
             path.len -= 1;
             if path.len == 0 {
-                let entry = table.roots[path.root].load(Relaxed);
-                self.set_root(table, path.root, leaf.value, leaf.len);
-                self.nodes.retire(entry & !NODE, 1);
+                let number = table.chunks[entry].load(Relaxed) & !DOWN;
+                self.set_entry(table, entry, leaf.value, leaf.len);
+                self.nodes.retire(number, 1);
+                self.settle(table, (prefix >> (128 - ROOT_LEN)) as usize);
                 break;
             }
             let (number, slot) = path.last();
@@ -310,8 +401,8 @@ impl Trie {
     /// the one word that leads there swings.
     fn replace(&mut self, table: &Ipv6Lpm, path: &Path, changed: Node) {
         if path.len == 1 {
-            let old = table.roots[path.root].load(Relaxed) & !NODE;
-            self.link_root(table, path.root, changed);
+            let old = table.chunks[path.entry].load(Relaxed) & !DOWN;
+            self.link(table, path.entry, changed);
             self.nodes.retire(old, 1);
             return;
         }
@@ -329,20 +420,11 @@ impl Trie {
         self.nodes.retire(parent.child_block, count);
     }
 
-    fn link_root(&mut self, table: &Ipv6Lpm, root: usize, node: Node) {
+    fn link(&mut self, table: &Ipv6Lpm, entry: usize, node: Node) {
         self.reclaim(table, 1, 0);
         let number = self.nodes.take(1);
         write(table, number, node);
-        self.set_root(table, root, number | NODE, 0);
-    }
-
-    fn set_root(&mut self, table: &Ipv6Lpm, root: usize, entry: u32, len: u8) {
-        let page = root / ROOTS_PER_PAGE;
-        let bit = 1 << (page % 64);
-        self.root_pages_used += usize::from(self.root_pages[page / 64] & bit == 0);
-        self.root_pages[page / 64] |= bit;
-        self.root_lens[root] = len;
-        table.roots[root].store(entry, Release);
+        self.set_entry(table, entry, number | DOWN, NODE_LEN);
     }
 
     /// Retires what a changed node no longer uses.
@@ -357,41 +439,54 @@ impl Trie {
     fn reclaim(&mut self, table: &Ipv6Lpm, nodes_len: u32, leaves_len: u32) {
         let enough = self.nodes.retired_len() + self.leaves.retired_len() >= RETIRED_ENOUGH;
         if enough && (self.nodes.lacks(nodes_len) || self.leaves.lacks(leaves_len)) {
-            table.generation.advance();
-            self.nodes.reclaim();
-            self.leaves.reclaim();
+            self.advance(table);
         }
+    }
+
+    fn advance(&mut self, table: &Ipv6Lpm) {
+        table.generation.advance();
+        self.nodes.reclaim();
+        self.leaves.reclaim();
+        self.chunks_free.append(&mut self.chunks_retired);
     }
 
     /// Bytes of the readers' part that were ever used.
     pub(super) fn table_bytes(&self, table: &Ipv6Lpm) -> usize {
-        self.root_pages_used * 4096
+        size_of_val(&*table.short)
+            + size_of_val(&*table.roots)
+            + self.chunk_busy.len() * CHUNK * size_of::<u32>()
             + self.nodes.used() * NODE_WORDS * size_of::<u64>()
             + self.leaves.used() * size_of::<u32>()
-            + size_of_val(&*table.short)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.root_pages_used * ROOTS_PER_PAGE
+        let chunks = self.chunks_free.capacity() + self.chunks_retired.capacity();
+        self.root_lens.len()
+            + self.chunk_busy.len() * (CHUNK + size_of::<u16>())
+            + chunks * size_of::<u32>()
             + self.leaves.used()
-            + self.root_pages.len() * size_of::<u64>()
             + self.nodes.memory_bytes()
             + self.leaves.memory_bytes()
     }
 }
 
+/// The chunk that a root entry leads to.
+fn chunk_at(table: &Ipv6Lpm, root: usize) -> Option<usize> {
+    let content = table.roots[root].load(Relaxed);
+    (content & DOWN != 0).then_some((content & !DOWN) as usize)
+}
+
 /// The way to the node whose slots the prefix is made of, or to the last one there is on that way;
-/// `None` when the root entry is a leaf.
-fn find(table: &Ipv6Lpm, prefix: u128, len: u8) -> Option<Path> {
-    let root = (prefix >> (128 - ROOT_LEN)) as usize;
-    let entry = table.roots[root].load(Relaxed);
-    if entry & NODE == 0 {
+/// `None` when the chunk's entry is a leaf.
+fn find(table: &Ipv6Lpm, entry: usize, prefix: u128, len: u8) -> Option<Path> {
+    let content = table.chunks[entry].load(Relaxed);
+    if content & DOWN == 0 {
         return None;
     }
-    let mut path = Path { root, steps: [(0, 0); LEVELS], len: 0 };
-    let mut number = entry & !NODE;
+    let mut path = Path { entry, steps: [(0, 0); LEVELS], len: 0 };
+    let mut number = content & !DOWN;
     loop {
-        let bits_before = ROOT_LEN + STRIDE * path.len as u8;
+        let bits_before = FIRST_LEN + STRIDE * path.len as u8;
         let slot = slot_after(prefix, bits_before);
         path.steps[path.len] = (number, slot);
         path.len += 1;
@@ -399,10 +494,10 @@ fn find(table: &Ipv6Lpm, prefix: u128, len: u8) -> Option<Path> {
             return Some(path);
         }
         let step = step(&table.nodes, number, slot);
-        if step & NODE == 0 {
+        if step.is_node == 0 {
             return Some(path);
         }
-        number = step & !NODE;
+        number = step.next;
     }
 }
 

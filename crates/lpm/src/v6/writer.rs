@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::trie::{Leaf, Trie};
-use super::{Ipv6Lpm, ROOT_LEN, SHORT_LEN};
+use super::{FIRST_LEN, Ipv6Lpm, SHORT_LEN};
 use crate::store::Store;
 use crate::{LpmError, Value};
 
@@ -53,8 +53,8 @@ impl Ipv6Writer {
         } else {
             self.trie.check_room()?;
             let leaf = Leaf { value, len };
-            if len <= ROOT_LEN {
-                self.trie.assign_roots(&self.table, prefix, len, |held| held <= len, leaf);
+            if len <= FIRST_LEN {
+                self.trie.assign(&self.table, prefix, len, |held| held <= len, leaf);
             } else {
                 self.trie.insert(&self.table, prefix, leaf);
             }
@@ -76,8 +76,8 @@ impl Ipv6Writer {
             Some((len, value)) if len > SHORT_LEN => Leaf { value, len },
             _ => Leaf::NONE,
         };
-        if len <= ROOT_LEN {
-            self.trie.assign_roots(&self.table, prefix, len, |held| held == len, leaf);
+        if len <= FIRST_LEN {
+            self.trie.assign(&self.table, prefix, len, |held| held == len, leaf);
         } else {
             self.trie.remove(&self.table, prefix, len, leaf);
         }
