@@ -35,6 +35,7 @@ class Guest:
 
     def __init__(self, kernel_folder, ram_disk, accelerator, cards, queues, cpus, memory_mib):
         self.log = os.memfd_create("console")
+        self.complaints = os.memfd_create("complaints")
         disk = os.memfd_create("initrd")
         with os.fdopen(os.dup(disk), "wb") as file:
             file.write(ram_disk)
@@ -57,7 +58,7 @@ class Guest:
             ]
         self.started = time.monotonic()
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints,
             pass_fds=(disk, self.log),
         )
         os.close(disk)
@@ -101,17 +102,17 @@ class Guest:
                 self.pending = self.pending[found.end():]
                 return int(found.group(1)), output.decode(errors="replace").strip()
             left = end - time.monotonic()
-            if left <= 0 or self.process.poll() is not None:
-                what = "says nothing" if self.process.poll() is None else "is gone"
+            ended = self.process.poll()
+            if left <= 0 or ended is not None:
+                what = "says nothing" if ended is None else f"is gone (status {ended})"
                 raise Failure(f"the guest {what}; its last words:\n{self.last_words()}")
             if self.readable.select(left):
                 self.pending += self.process.stdout.read() or b""
 
     def last_words(self):
-        """The end of the kernel's log and of what the shell wrote."""
-        size = os.fstat(self.log).st_size
-        console = os.pread(self.log, 1500, max(0, size - 1500))
-        return (console + b"\n--\n" + self.pending[-1500:]).decode(errors="replace")
+        """The ends of the kernel's log, of what the shell wrote and of what QEMU says."""
+        ends = [end_of(self.log), self.pending[-1500:], end_of(self.complaints)]
+        return b"\n--\n".join(ends).decode(errors="replace")
 
     def stop(self):
         """Ends the guest at once."""
@@ -125,6 +126,11 @@ def emulator():
         return program("qemu-system-x86_64")
     except Unavailable as reason:
         raise Impossible(str(reason)) from None
+
+
+def end_of(file):
+    """The last bytes of a file in memory."""
+    return os.pread(file, 1500, max(0, os.fstat(file).st_size - 1500))
 
 
 def mac(card):
@@ -149,7 +155,7 @@ def boot(kernel_folder, ram_disk, **size):
 
     Raises Unavailable when it comes up under no accelerator.
     """
-    for accelerator in accelerators():
+    for accelerator in [*accelerators(), "tcg"]:
         guest = Guest(kernel_folder, ram_disk, accelerator, **size)
         try:
             return guest, accelerator, guest.wait_up(10 if accelerator == "kvm" else 60)
