@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ebb_graph::DropReason;
+use ebb_ports::PortCounters;
 
 /// A counter with a single writer.
 #[derive(Debug, Default)]
@@ -19,6 +20,33 @@ impl Counter {
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// One worker's share of one port; as [`ebb_ports::PortCounters`], refreshed a few times a second.
+#[derive(Debug, Default)]
+pub struct PortTally {
+    received: AtomicU64,
+    transmitted: AtomicU64,
+    receive_dropped: AtomicU64,
+    transmit_invalid: AtomicU64,
+}
+
+impl PortTally {
+    /// Publishes what the port counts.
+    pub fn set(&self, counters: &PortCounters) {
+        self.received.store(counters.received, Relaxed);
+        self.transmitted.store(counters.transmitted, Relaxed);
+        self.receive_dropped.store(counters.receive_dropped, Relaxed);
+        self.transmit_invalid.store(counters.transmit_invalid, Relaxed);
+    }
+
+    /// Adds this worker's share to `sum`.
+    pub fn add_to(&self, sum: &mut PortCounters) {
+        sum.received += self.received.load(Relaxed);
+        sum.transmitted += self.transmitted.load(Relaxed);
+        sum.receive_dropped += self.receive_dropped.load(Relaxed);
+        sum.transmit_invalid += self.transmit_invalid.load(Relaxed);
     }
 }
 

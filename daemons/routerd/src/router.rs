@@ -13,7 +13,7 @@ use ebb_apps::route::{Fib, Requests, RouteLimits, graph};
 use ebb_control::{Limits, Observation, RouterPolicy};
 use ebb_graph::{Pool, PortId, Reserve};
 use ebb_host::{Doorbell, clock};
-use ebb_ports::{Port, RedirectTable};
+use ebb_ports::{Port, PortCounters, RedirectTable};
 use ebb_units::{Hertz, Time};
 use tracing::warn;
 
@@ -69,6 +69,11 @@ pub struct Parts {
     pub control: Arc<Doorbell>,
 }
 
+struct Threads {
+    workers: Vec<JoinHandle<()>>,
+    governor: Option<JoinHandle<()>>,
+}
+
 /// A router whose threads run.
 pub struct Router {
     shared: Arc<Shared>,
@@ -83,8 +88,7 @@ pub struct Router {
     levels: Vec<Hertz>,
     reserve: Arc<Reserve>,
     frames_total: u32,
-    threads: Vec<JoinHandle<()>>,
-    governor: Option<JoinHandle<()>>,
+    threads: Mutex<Threads>,
 }
 
 impl Router {
@@ -153,8 +157,7 @@ impl Router {
             levels: parts.levels,
             reserve: parts.reserve,
             frames_total: parts.frames_total,
-            threads,
-            governor: Some(governor),
+            threads: Mutex::new(Threads { workers: threads, governor: Some(governor) }),
         })
     }
 
@@ -212,6 +215,13 @@ impl Router {
     pub fn frames_free(&self) -> u64 {
         let pooled = |worker: &WorkerShared| worker.frames_free.load(Relaxed);
         self.reserve.len() as u64 + self.shared.workers.iter().map(pooled).sum::<u64>()
+    }
+
+    /// What happened below one port, over all workers.
+    pub fn port_counters(&self, slot: usize) -> PortCounters {
+        let mut sum = PortCounters::default();
+        self.shared.workers.iter().for_each(|worker| worker.ports[slot].add_to(&mut sum));
+        sum
     }
 
     /// Puts another policy in charge; the governor moves to its first operating point.
@@ -280,13 +290,14 @@ impl Router {
 
     /// Stops all threads; knobs are back where they were and every frame is back in the reserve
     /// when this returns. The returned state still answers for its counters.
-    pub fn stop(&mut self) {
+    pub fn stop(&self) {
+        let mut threads = self.threads.lock().expect("threads");
         self.shared.stop.store(true, SeqCst);
         self.shared.governor.ring();
-        if let Some(governor) = self.governor.take() {
+        if let Some(governor) = threads.governor.take() {
             _ = governor.join();
         }
-        for (index, thread) in self.threads.drain(..).enumerate() {
+        for (index, thread) in threads.workers.drain(..).enumerate() {
             let mailbox = &self.shared.workers[index].mailbox;
             let serial = mailbox.give(Order::Stop);
             if mailbox.wait(serial, STOP_PATIENCE) {
@@ -305,9 +316,7 @@ impl Router {
 
 impl Drop for Router {
     fn drop(&mut self) {
-        if self.governor.is_some() {
-            self.stop();
-        }
+        self.stop();
     }
 }
 

@@ -11,7 +11,8 @@ use ebb_host::Doorbell;
 use ebb_ports::Port;
 use hdrhistogram::Histogram;
 
-use crate::counters::WorkerCounters;
+use crate::counters::{PortTally, WorkerCounters};
+use crate::tap::Tap;
 
 /// Ports a router can have.
 pub const PORTS_MAX: usize = 32;
@@ -118,6 +119,8 @@ pub struct WorkerShared {
     pub mailbox: Mailbox,
     /// Forwarding latency of sampled packets in nanoseconds, by input port.
     pub latency: Vec<Mutex<Histogram<u64>>>,
+    /// Its share of every port.
+    pub ports: Vec<PortTally>,
     /// Ports to take over (`Some`) or give up (`None`) at the next round.
     pub inbox: Mutex<Vec<(PortId, Option<Box<dyn Port>>)>>,
     /// Whether `inbox` holds something.
@@ -157,6 +160,8 @@ pub struct Shared {
     pub control: Arc<Doorbell>,
     /// Packets for the kernel.
     pub kernel: crossbeam_queue::ArrayQueue<KernelPacket>,
+    /// Copies of packets for `capture`.
+    pub tap: Tap,
     /// Ports whose descriptor reported an error, as a bit each.
     pub faults: AtomicU64,
     /// The router is ending.
@@ -182,6 +187,7 @@ impl Shared {
             governor: Doorbell::new()?,
             control,
             kernel: crossbeam_queue::ArrayQueue::new(1024),
+            tap: Tap::default(),
             faults: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         }))
@@ -197,6 +203,7 @@ impl WorkerShared {
             route,
             mailbox: Mailbox::new()?,
             latency: (0..PORTS_MAX).map(|_| histogram()).collect(),
+            ports: (0..PORTS_MAX).map(|_| PortTally::default()).collect(),
             inbox: Mutex::new(Vec::new()),
             inbox_full: AtomicBool::new(false),
             frames_free: AtomicU64::new(0),

@@ -20,6 +20,8 @@ use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
 /// How long a draining worker waits for its transmit rings to empty.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(100);
 
+/// How often a busy worker publishes what its ports count.
+const TALLY_EVERY: Duration = Duration::from_millis(100);
 /// How soon a sleeping worker tries again to send what the kernel has not taken yet.
 const TRANSMIT_RETRY: Duration = Duration::from_millis(1);
 
@@ -39,6 +41,7 @@ pub struct Worker {
     drain: Option<Drain>,
     broken: u64,
     used: usize,
+    tallied: Time,
     wait_set: WaitSet,
     wait_owners: Vec<usize>,
 }
@@ -83,6 +86,7 @@ impl Worker {
             drain: None,
             broken: 0,
             used,
+            tallied: Time::ZERO,
             wait_set: WaitSet::new(),
             wait_owners: Vec::new(),
         }
@@ -154,6 +158,9 @@ impl Worker {
     /// Receives from every port once, runs the graph, and transmits what came out.
     fn round(&mut self, now: Time, mine: &WorkerShared) -> Round {
         let mut round = Round { received: 0, queue_len: 0 };
+        if now.since(self.tallied) >= TALLY_EVERY {
+            self.tally(now, mine);
+        }
         for index in 0..self.used {
             let Some(port) = self.ports[index].as_mut() else { continue };
             let count = port.receive(&mut self.pool, &mut self.batch, self.batch_max);
@@ -164,6 +171,9 @@ impl Worker {
             round.queue_len += port.queue_len();
             for packet in self.batch.iter_mut() {
                 packet.input = PortId(index as u8);
+            }
+            if self.shared.tap.wants(index) {
+                self.shared.tap.copy(index, now, &self.batch);
             }
             if let Some(drain) = &mut self.drain {
                 drain.left[index] = drain.left[index].saturating_sub(count as u32);
@@ -179,6 +189,17 @@ impl Worker {
         }
         self.empty_exits(mine);
         round
+    }
+
+    /// Publishes what the ports count.
+    fn tally(&mut self, now: Time, mine: &WorkerShared) {
+        self.tallied = now;
+        mine.frames_free.store(self.pool.len() as u64, Relaxed);
+        for (port, tally) in self.ports.iter().zip(&mine.ports) {
+            if let Some(port) = port {
+                tally.set(&port.counters());
+            }
+        }
     }
 
     fn empty_exits(&mut self, mine: &WorkerShared) {
@@ -391,6 +412,7 @@ impl Worker {
             _ = port.flush();
             port.close(&mut self.pool);
         }
+        self.tally(clock::monotonic(), mine);
     }
 }
 

@@ -159,7 +159,7 @@ impl MemoryRouter {
     }
 
     /// Stops it and checks that every packet was counted once and every frame came back.
-    pub fn stop_and_check(mut self) {
+    pub fn stop_and_check(self) {
         self.router.stop();
         let (mut received, mut left) = (0, 0);
         for worker in &self.router.shared().workers {

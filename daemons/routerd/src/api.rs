@@ -1,0 +1,204 @@
+//! How others see and command a running router: a local socket with one JSON request a line, and
+//! Prometheus metrics over HTTP.
+//!
+//! Room: the outermost. One thread serves both and sleeps while nobody asks; what is asked is
+//! answered by a [`Backend`], about which this module knows nothing. Nothing that comes over
+//! either door makes it panic.
+
+mod client;
+mod metrics;
+mod request;
+mod socket;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::status::Status;
+
+pub use client::{Client, ClientError, client};
+pub use metrics::metrics_text;
+pub use request::{Command, RequestError, parse_request};
+
+/// Who answers.
+pub trait Backend: Send + Sync + 'static {
+    /// The present state. Called on the serving thread: it must not block for long.
+    fn status(&self) -> Status;
+
+    /// Carries out a command and returns what to answer. May block.
+    ///
+    /// # Errors
+    /// What to tell the client.
+    fn command(&self, command: Command) -> Result<serde_json::Value, String>;
+}
+
+/// Which doors to open.
+#[derive(Clone, Debug, Default)]
+pub struct ApiOptions {
+    /// Path of the socket.
+    pub socket: Option<PathBuf>,
+    /// Where the metrics are served.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// Why a door could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// Another router owns the socket.
+    #[error("{}: another router answers on this socket; stop it or give this one its own [status] socket", .0.display())]
+    InUse(PathBuf),
+    /// Something else has the socket's name.
+    #[error("{}: exists and is not a socket; remove it or change [status] socket", .0.display())]
+    NotASocket(PathBuf),
+    /// The socket cannot be made.
+    #[error("{}: {source}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The metrics' address cannot be had.
+    #[error("metrics on {address}: {source}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The thread or its runtime cannot be made.
+    #[error("serving thread: {0}")]
+    Thread(io::Error),
+}
+
+/// The open doors; dropping it closes them and removes the socket.
+pub struct ApiHandle {
+    runtime: Handle,
+    backend: Arc<dyn Backend>,
+    stop: watch::Sender<bool>,
+    metrics: Mutex<Option<(SocketAddr, AbortHandle)>>,
+    thread: Option<JoinHandle<()>>,
+    socket: Option<socket::Bound>,
+}
+
+/// Opens the doors. The caller may drop privileges afterwards.
+///
+/// # Errors
+/// When a door cannot be opened; then none is.
+pub fn serve(options: ApiOptions, backend: Arc<dyn Backend>) -> Result<ApiHandle, ApiError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .thread_name("ebb-api-command")
+        .build()
+        .map_err(ApiError::Thread)?;
+    let (listener, socket) = match options.socket {
+        Some(path) => {
+            let (listener, bound) = socket::bind(path)?;
+            (Some(listener), Some(bound))
+        }
+        None => (None, None),
+    };
+    let (stop, stopped) = watch::channel(false);
+    let mut handle = ApiHandle {
+        runtime: runtime.handle().clone(),
+        backend: backend.clone(),
+        stop,
+        metrics: Mutex::new(None),
+        thread: None,
+        socket,
+    };
+    handle.set_metrics(options.metrics)?;
+    if let Some(listener) = listener {
+        runtime.spawn(socket::accept(listener, backend));
+    }
+    let thread = std::thread::Builder::new().name("ebb-api".into()).spawn(move || {
+        let mut stopped = stopped;
+        runtime.block_on(async move {
+            // Fails only when the sender is gone, which means the same.
+            let _ = stopped.wait_for(|stop| *stop).await;
+        });
+        runtime.shutdown_background();
+    });
+    handle.thread = Some(thread.map_err(ApiError::Thread)?);
+    Ok(handle)
+}
+
+impl ApiHandle {
+    /// Moves the metrics to another address, or closes them.
+    ///
+    /// # Errors
+    /// When the address cannot be had; the former endpoint stays.
+    pub fn set_metrics(&self, listen: Option<SocketAddr>) -> Result<(), ApiError> {
+        let mut present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let asked = present.as_ref().map(|(address, _)| *address);
+        // Port 0 asks for any free port, so it is never the same twice.
+        if asked == listen && listen.is_none_or(|address| address.port() != 0) {
+            return Ok(());
+        }
+        let next = match listen {
+            None => None,
+            Some(address) => {
+                let failed = |source| ApiError::Metrics { address, source };
+                let listener = TcpListener::bind(address).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                let address = listener.local_addr().map_err(failed)?;
+                let task = self.runtime.spawn(serve_http(listener, self.backend.clone()));
+                Some((address, task.abort_handle()))
+            }
+        };
+        if let Some((_, former)) = std::mem::replace(&mut *present, next) {
+            former.abort();
+        }
+        Ok(())
+    }
+
+    /// Where the metrics are served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        let present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        present.as_ref().map(|(address, _)| *address)
+    }
+}
+
+impl Drop for ApiHandle {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        drop(self.socket.take());
+    }
+}
+
+async fn serve_http(listener: TcpListener, backend: Arc<dyn Backend>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "metrics are not served"),
+    };
+    let app = axum::Router::new()
+        .route("/", get(async || "metrics: /metrics\nstatus: /status\n"))
+        .route("/metrics", get(get_metrics))
+        .route("/status", get(get_status))
+        .with_state(backend);
+    if let Err(error) = axum::serve(listener, app).await {
+        tracing::error!(%error, "metrics are no longer served");
+    }
+}
+
+async fn get_metrics(State(backend): State<Arc<dyn Backend>>) -> impl IntoResponse {
+    let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(CONTENT_TYPE, format)], metrics_text(&backend.status()))
+}
+
+async fn get_status(State(backend): State<Arc<dyn Backend>>) -> impl IntoResponse {
+    axum::Json(backend.status())
+}

@@ -1,0 +1,223 @@
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+
+/// Longest request, in bytes.
+pub(super) const REQUEST_LEN_MAX: usize = 64 << 10;
+
+/// What a client can ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `{"get":"status"}`: the whole [`crate::status::Status`].
+    Status,
+    /// `{"get":"config"}`: the configuration in force.
+    Config,
+    /// `{"get":"routes"}`: the forwarding table, or the part of it inside a prefix.
+    Routes {
+        /// `"prefix":"10.0.0.0/8"`
+        prefix: Option<IpNet>,
+        /// `"limit":1000`: most entries to list.
+        limit: usize,
+    },
+    /// `{"get":"neighbours"}`: the neighbours known.
+    Neighbours,
+    /// `{"get":"lookup","address":"10.0.0.1"}`: what happens to packets for an address.
+    Lookup {
+        /// The address.
+        address: IpAddr,
+    },
+    /// `{"set":{"mode":"napi"}}`: another policy.
+    SetMode(String),
+    /// `{"reload":{}}`: the configuration file is read again.
+    Reload,
+    /// `{"capture":{"port":"eth1","count":100}}`: packets of a port.
+    Capture {
+        /// The port's name.
+        port: String,
+        /// How many packets, 1 to 100,000.
+        count: u32,
+    },
+}
+
+/// Why a request was not understood.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// Longer than a request may be.
+    #[error("the request is longer than {REQUEST_LEN_MAX} bytes")]
+    TooLong,
+    /// No JSON, or with unknown or ill-typed fields.
+    #[error("the request is malformed: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Well-formed, but not one command.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    get: Option<Get>,
+    prefix: Option<IpNet>,
+    limit: Option<usize>,
+    address: Option<IpAddr>,
+    set: Option<Set>,
+    reload: Option<Reload>,
+    capture: Option<Capture>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Get {
+    Status,
+    Config,
+    Routes,
+    Neighbours,
+    Lookup,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    mode: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reload {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Capture {
+    port: String,
+    count: u32,
+}
+
+/// Understands one request.
+///
+/// ```
+/// use ebb_routerd::api::{Command, parse_request};
+/// assert_eq!(parse_request(br#"{"get":"status"}"#)?, Command::Status);
+/// # Ok::<(), ebb_routerd::api::RequestError>(())
+/// ```
+///
+/// # Errors
+/// When it is none; what is wrong is said for the client to read.
+pub fn parse_request(bytes: &[u8]) -> Result<Command, RequestError> {
+    if bytes.len() > REQUEST_LEN_MAX {
+        return Err(RequestError::TooLong);
+    }
+    let raw: Raw = serde_json::from_slice(bytes)?;
+    let invalid = |message: &str| Err(RequestError::Invalid(message.to_owned()));
+    if (raw.prefix.is_some() || raw.limit.is_some()) && raw.get != Some(Get::Routes) {
+        return invalid("`prefix` and `limit` go with {\"get\":\"routes\"}");
+    }
+    if raw.address.is_some() != (raw.get == Some(Get::Lookup)) {
+        return invalid("{\"get\":\"lookup\"} and `address` go together");
+    }
+    match (raw.get, raw.set, raw.reload, raw.capture) {
+        (Some(get), None, None, None) => Ok(match get {
+            Get::Status => Command::Status,
+            Get::Config => Command::Config,
+            Get::Neighbours => Command::Neighbours,
+            Get::Routes => {
+                Command::Routes { prefix: raw.prefix, limit: raw.limit.unwrap_or(1000) }
+            }
+            Get::Lookup => match raw.address {
+                Some(address) => Command::Lookup { address },
+                None => return invalid("`address` is missing"),
+            },
+        }),
+        (None, Some(set), None, None) => Ok(Command::SetMode(set.mode)),
+        (None, None, Some(Reload {}), None) => Ok(Command::Reload),
+        (None, None, None, Some(Capture { port, count })) => {
+            if !(1..=100_000).contains(&count) {
+                return invalid("`count` must be 1 to 100000");
+            }
+            Ok(Command::Capture { port, count })
+        }
+        _ => invalid("exactly one of `get`, `set`, `reload`, `capture` is expected"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_command_has_its_request() {
+        let table = [
+            (r#"{"get":"status"}"#, Command::Status),
+            (r#"{"get":"config"}"#, Command::Config),
+            (r#"{"get":"neighbours"}"#, Command::Neighbours),
+            (r#"{"get":"routes"}"#, Command::Routes { prefix: None, limit: 1000 }),
+            (
+                r#"{"get":"routes","prefix":"10.0.0.0/8","limit":3}"#,
+                Command::Routes { prefix: "10.0.0.0/8".parse().ok(), limit: 3 },
+            ),
+            (
+                r#"{"get":"lookup","address":"2001:db8::1"}"#,
+                Command::Lookup { address: "2001:db8::1".parse().unwrap() },
+            ),
+            (r#"{"set":{"mode":"napi"}}"#, Command::SetMode("napi".into())),
+            (r#"{"reload":{}}"#, Command::Reload),
+            (
+                r#"{"capture":{"port":"eth1","count":5}}"#,
+                Command::Capture { port: "eth1".into(), count: 5 },
+            ),
+        ];
+        for (text, command) in table {
+            assert_eq!(parse_request(text.as_bytes()).expect(text), command);
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for text in [
+            "",
+            "{}",
+            "null",
+            "[]",
+            "\"status\"",
+            "{\"get\":\"status\"",
+            "{\"get\":\"status\"} x",
+            "{\"get\":\"Status\"}",
+            "{\"get\":\"status\",\"prefix\":\"10.0.0.0/8\"}",
+            "{\"get\":\"lookup\"}",
+            "{\"get\":\"lookup\",\"address\":\"x\"}",
+            "{\"get\":\"status\",\"reload\":{}}",
+            "{\"get\":\"status\",\"get\":\"status\"}",
+            "{\"set\":{}}",
+            "{\"set\":{\"mode\":\"napi\",\"cores\":3}}",
+            "{\"reload\":1}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":0}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":-1}}",
+            "\u{0}\u{1}",
+        ] {
+            assert!(parse_request(text.as_bytes()).is_err(), "{text:?} was accepted");
+        }
+        let deep = "[".repeat(REQUEST_LEN_MAX);
+        assert!(parse_request(deep.as_bytes()).is_err());
+        let long = format!("{{\"get\":\"status\"}}{}", " ".repeat(REQUEST_LEN_MAX));
+        assert!(matches!(parse_request(long.as_bytes()), Err(RequestError::TooLong)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse_request(&bytes);
+        }
+
+        #[test]
+        fn no_json_panics(
+            key in "(get|set|reload|capture|prefix|limit|address|x)",
+            value in "(\"status\"|\"lookup\"|\\{\\}|\\{\"mode\":\"x\"\\}|-1|1e99|null|\\[\\[\\]\\])",
+            other in "(get|set|reload|address)",
+        ) {
+            let text = format!("{{\"{key}\":{value},\"{other}\":{value}}}");
+            let _ = parse_request(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What the status socket and the metrics see of the live router, and the way their commands take
+//! to the control thread.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ebb_host::Doorbell;
+
+use super::interfaces::Interfaces;
+use crate::api::{Backend, Command};
+use crate::router::Router;
+use crate::snapshot;
+use crate::status::{Port, Status, Tables};
+
+/// How long a command may wait for the control thread.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Answer = Result<serde_json::Value, String>;
+
+/// Shared between the control thread and the serving thread.
+pub struct LiveBackend {
+    /// The router.
+    pub router: Arc<Router>,
+    /// Its interfaces.
+    pub interfaces: Arc<Mutex<Interfaces>>,
+    /// Sizes of the tables, kept by the control thread.
+    pub tables: Mutex<Tables>,
+    /// Conditions an operator should know of.
+    pub warnings: Mutex<Vec<String>>,
+    /// Commands for the control thread.
+    pub inbox: Mutex<Vec<(Command, SyncSender<Answer>)>>,
+    /// Wakes the control thread.
+    pub control: Arc<Doorbell>,
+}
+
+impl Backend for LiveBackend {
+    fn status(&self) -> Status {
+        let mut status = snapshot::of_router(&self.router);
+        let interfaces = self.interfaces.lock().expect("interfaces");
+        for (slot, name) in self.router.names().into_iter().enumerate() {
+            let Some(name) = name else { continue };
+            let mut line = Port {
+                name,
+                latency: snapshot::latency_of(&snapshot::merged(&self.router, Some(slot))),
+                ..Port::default()
+            };
+            let counters = self.router.port_counters(slot);
+            line.received = counters.received;
+            line.transmitted = counters.transmitted;
+            line.receive_dropped = counters.receive_dropped;
+            line.transmit_invalid = counters.transmit_invalid;
+            interfaces.describe(slot, &mut line);
+            status.ports.push(line);
+        }
+        status.tables = self.tables.lock().expect("tables").clone();
+        status.warnings.splice(0..0, self.warnings.lock().expect("warnings").iter().cloned());
+        status
+    }
+
+    fn command(&self, command: Command) -> Answer {
+        if command == Command::Status {
+            return serde_json::to_value(self.status()).map_err(|error| error.to_string());
+        }
+        let (sender, receiver) = sync_channel(1);
+        self.inbox.lock().expect("inbox").push((command, sender));
+        self.control.ring();
+        receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("the router is busy or ending".into()))
+    }
+}

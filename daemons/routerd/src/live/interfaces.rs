@@ -1,0 +1,183 @@
+//! The live router's interfaces: opened over AF_XDP in the form that suits them, kept in step with
+//! what the kernel says of them, reopened when they come back.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_graph::PortId;
+use ebb_host::ethtool::RssTable;
+use ebb_host::journal::{Journal, Undo};
+use ebb_ports::RedirectTable;
+use ebb_ports::afxdp::{self, Form, Indirection, Interface, InterfaceOptions, Umem};
+use tracing::{info, warn};
+
+use crate::config;
+use crate::router::OpenPort;
+use crate::status;
+
+/// How long a packet may take from a NIC's indirection table into a receive queue. Hardware gives
+/// no sign of it; the slowest interrupt moderation in use is a few hundred microseconds.
+const RSS_SETTLE: Duration = Duration::from_millis(2);
+
+/// One interface of the live router.
+pub struct LiveInterface {
+    /// The open interface.
+    pub interface: Interface,
+    /// Which table spreads its packets.
+    pub form: Form,
+    /// Up with carrier, as the kernel last said.
+    pub up: bool,
+}
+
+/// An interface's own table, as the `Rss` form wants it.
+struct Ethtool(RssTable);
+
+impl Indirection for Ethtool {
+    fn read(&mut self) -> io::Result<Vec<u32>> {
+        self.0.read()
+    }
+    fn write(&mut self, table: &[u32]) -> io::Result<()> {
+        self.0.write(table)
+    }
+}
+
+/// Opens one configured port for `workers` workers.
+///
+/// # Errors
+/// When the interface cannot be had; the message names it and the remedy.
+pub fn open(
+    umem: &Arc<Umem>,
+    port: &config::Port,
+    redirect: config::Redirect,
+    workers: u32,
+    journal: &Journal,
+) -> Result<(LiveInterface, OpenPort)> {
+    let rss = match redirect {
+        config::Redirect::Steer => None,
+        config::Redirect::Rss => Some(rss(&port.name, workers)?),
+        config::Redirect::Auto => rss(&port.name, workers).ok(),
+    };
+    let form = if rss.is_some() { Form::Rss } else { Form::Steer };
+    let options = InterfaceOptions {
+        mode: match port.xdp {
+            config::Xdp::Auto => afxdp::Mode::Auto,
+            config::Xdp::Native => afxdp::Mode::Native,
+            config::Xdp::Generic => afxdp::Mode::Generic,
+        },
+        zero_copy: match port.zero_copy {
+            config::ZeroCopy::Auto => afxdp::ZeroCopy::Auto,
+            config::ZeroCopy::Yes => afxdp::ZeroCopy::Yes,
+            config::ZeroCopy::No => afxdp::ZeroCopy::No,
+        },
+        queues: port.queues.map(u32::from),
+        ring_len: port.ring,
+        ..InterfaceOptions::new(&port.name, workers, form)
+    };
+    let mut interface = Interface::open(umem, &options)?;
+    let redirect = match rss {
+        Some((table, original)) => {
+            let undo = Undo::Rss { interface: port.name.clone(), table: original };
+            journal.record(undo).context("the interface's own table cannot be noted for undoing")?;
+            Some(interface.rss_table(Box::new(Ethtool(table)), RSS_SETTLE))
+        }
+        None => interface.steer_table(),
+    };
+    info!(
+        port = port.name,
+        mode = %interface.mode(),
+        redirect = redirect.as_deref().map_or("none", RedirectTable::form),
+        queues = interface.queues(),
+        "port opened"
+    );
+    let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
+    let open = OpenPort { name: port.name.clone(), workers: ports, redirect };
+    Ok((LiveInterface { interface, form, up: true }, open))
+}
+
+/// The interface's own indirection table and its present content, if it can feed every worker.
+fn rss(name: &str, workers: u32) -> Result<(RssTable, Vec<u32>)> {
+    let table = RssTable::open(name).with_context(|| format!("{name}: no indirection table"))?;
+    let content = table.read().with_context(|| format!("{name}: no indirection table"))?;
+    let driver = ebb_host::ethtool::Interface::open(name)?;
+    let queues = driver.channels()?.receiving();
+    anyhow::ensure!(
+        queues >= workers && !content.is_empty(),
+        "{name}: {queues} receive queues for {workers} workers; give it more (ethtool -L {name} \
+         combined {workers}) or set redirect = \"steer\""
+    );
+    Ok((table, content))
+}
+
+/// The live interfaces by port number.
+#[derive(Default)]
+pub struct Interfaces {
+    /// `None`: no such port, or not open at present.
+    pub open: Vec<Option<LiveInterface>>,
+    /// Own addresses that all interfaces leave to the kernel.
+    local: Vec<IpAddr>,
+    /// Links that came or went since the last look: port, up, gone.
+    pub link_changes: Vec<(PortId, bool, bool)>,
+}
+
+impl Interfaces {
+    /// Puts a newly opened interface in its place and tells it what it must know.
+    pub fn place(&mut self, id: PortId, mut live: LiveInterface) {
+        if let Err(error) = live.interface.set_local_addresses(&self.local) {
+            warn!(port = live.interface.name(), %error, "own addresses");
+        }
+        let slot = usize::from(id.0);
+        if self.open.len() <= slot {
+            self.open.resize_with(slot + 1, || None);
+        }
+        self.open[slot] = Some(live);
+    }
+
+    /// The open interface of a port.
+    pub fn get(&self, id: PortId) -> Option<&LiveInterface> {
+        self.open.get(usize::from(id.0))?.as_ref()
+    }
+
+    /// Fills one port's line of the status.
+    pub fn describe(&self, slot: usize, line: &mut status::Port) {
+        let Some(live) = self.open.get(slot).and_then(Option::as_ref) else {
+            line.gone = true;
+            return;
+        };
+        line.up = live.up;
+        line.xdp = if live.interface.mode().native { "native" } else { "generic" }.to_owned();
+        line.zero_copy = live.interface.mode().zero_copy;
+        line.redirect = if live.form == Form::Rss { "rss" } else { "steer" }.to_owned();
+        line.queues = live.interface.queues() as u16;
+        if let Ok(counters) = live.interface.counters() {
+            line.passed_to_kernel = counters.passed;
+        }
+    }
+}
+
+impl crate::sync::PortUpdates for Interfaces {
+    fn set_local_addresses(&mut self, addresses: &[IpAddr]) {
+        self.local = addresses.to_vec();
+        for live in self.open.iter_mut().flatten() {
+            if let Err(error) = live.interface.set_local_addresses(addresses) {
+                warn!(port = live.interface.name(), %error, "own addresses");
+            }
+        }
+    }
+
+    fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]) {
+        let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
+        if let Err(error) = live.interface.set_macs(macs) {
+            warn!(port = live.interface.name(), %error, "own MAC addresses");
+        }
+    }
+
+    fn link_changed(&mut self, port: PortId, up: bool, gone: bool) {
+        if let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) {
+            live.up = up;
+        }
+        self.link_changes.push((port, up, gone));
+    }
+}

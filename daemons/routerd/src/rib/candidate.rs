@@ -1,0 +1,322 @@
+//! Routes without their prefixes, each kept once: a full table has hundreds of thousands of
+//! prefixes and a handful of these.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ebb_apps::route::{Path, Target};
+use ebb_host::netlink::{NextHopTarget, Route, RouteHop, RouteKind};
+
+use super::links::Links;
+use super::rank;
+
+/// One way to a destination, as far as it matters for identity and forwarding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Hop {
+    pub(super) link: Option<u32>,
+    pub(super) gateway: Option<IpAddr>,
+    weight: u16,
+    encapsulated: bool,
+}
+
+impl Hop {
+    pub(super) fn same_way(&self, other: &Hop) -> bool {
+        self.link == other.link && self.gateway == other.gateway
+    }
+}
+
+impl From<&RouteHop> for Hop {
+    fn from(hop: &RouteHop) -> Hop {
+        Hop {
+            link: hop.link,
+            gateway: hop.gateway,
+            weight: hop.weight,
+            encapsulated: hop.encapsulated,
+        }
+    }
+}
+
+/// A route without its prefix.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Candidate {
+    pub(super) v6: bool,
+    /// Of its table.
+    pub(super) rank: u8,
+    pub(super) metric: u32,
+    pub(super) tos: u8,
+    /// As number, see [`kind_number`].
+    kind: u8,
+    protocol: u8,
+    source_specific: bool,
+    nexthop_id: Option<u32>,
+    /// Empty where a next-hop object says it.
+    pub(super) hops: Vec<Hop>,
+}
+
+impl Candidate {
+    /// None for tables that are not followed.
+    pub(super) fn of(route: &Route) -> Option<Candidate> {
+        let hops = match route.nexthop_id {
+            Some(_) => Vec::new(),
+            None => route.hops.iter().map(Hop::from).collect(),
+        };
+        Some(Candidate {
+            v6: route.prefix.addr().is_ipv6(),
+            rank: rank(route.table)?,
+            metric: route.metric,
+            tos: route.tos,
+            kind: kind_number(route.kind),
+            protocol: route.protocol,
+            source_specific: route.source_specific,
+            nexthop_id: route.nexthop_id,
+            hops,
+        })
+    }
+
+    /// Whether a next-hop object says where packets go.
+    pub(super) fn by_object(&self) -> bool {
+        self.nexthop_id.is_some()
+    }
+
+    pub(super) fn with_hops(&self, hops: Vec<Hop>) -> Candidate {
+        Candidate { hops, ..self.clone() }
+    }
+
+    /// Whether some packets to the prefix may not take this route although it is the best.
+    pub(super) fn conditional(&self) -> bool {
+        self.tos != 0 || self.source_specific
+    }
+
+    /// Whether the two compete for one place: among these, the order of arrival decides.
+    pub(super) fn rivals(&self, other: &Candidate) -> bool {
+        (self.rank, self.tos, self.metric, self.source_specific)
+            == (other.rank, other.tos, other.metric, other.source_specific)
+    }
+
+    /// Whether IPv6 merges it with its like into one multipath route (`rt6_qualify_for_ecmp`).
+    pub(super) fn mergeable(&self) -> bool {
+        self.v6
+            && self.nexthop_id.is_none()
+            && self.kind == kind_number(RouteKind::Unicast)
+            && !self.hops.is_empty()
+            && self.hops.iter().all(|hop| hop.gateway.is_some())
+    }
+
+    /// Whether they are the same but for their hops.
+    pub(super) fn same_but_hops(&self, other: &Candidate) -> bool {
+        self.rivals(other)
+            && (self.kind, self.protocol, self.nexthop_id)
+                == (other.kind, other.protocol, other.nexthop_id)
+    }
+
+    /// Where packets go.
+    fn target(&self, links: &Links) -> Target {
+        const UNICAST: u8 = kind_number(RouteKind::Unicast);
+        const BLACKHOLE: u8 = kind_number(RouteKind::Blackhole);
+        const UNREACHABLE: u8 = kind_number(RouteKind::Unreachable);
+        const PROHIBIT: u8 = kind_number(RouteKind::Prohibit);
+        match self.kind {
+            UNICAST => {}
+            BLACKHOLE => return Target::Blackhole,
+            UNREACHABLE => return Target::Unreachable,
+            PROHIBIT => return Target::Prohibit,
+            _ => return Target::Kernel,
+        }
+        let expanded;
+        let hops = match self.nexthop_id.map(|id| expand(id, links)) {
+            None => &self.hops,
+            Some(Expanded::Blackhole) => return Target::Blackhole,
+            Some(Expanded::Hops(hops)) => {
+                expanded = hops;
+                &expanded
+            }
+        };
+        let path = |hop: &Hop| {
+            let interface = links.interface_of(hop.link?)?;
+            let usable = !hop.encapsulated && (hops.len() == 1 || hop.gateway.is_some());
+            usable.then_some(Path { interface, gateway: hop.gateway, weight: hop.weight })
+        };
+        match hops.iter().map(path).collect::<Option<Vec<Path>>>() {
+            Some(paths) if !paths.is_empty() => match paths[..] {
+                [Path { interface, gateway: None, .. }] => Target::OnLink(interface),
+                [Path { interface, gateway: Some(gateway), .. }] => Target::via(interface, gateway),
+                _ => Target::Paths(paths),
+            },
+            _ => Target::Kernel,
+        }
+    }
+}
+
+enum Expanded {
+    Blackhole,
+    Hops(Vec<Hop>),
+}
+
+/// Hops of a next-hop object; none when it is unknown, which leaves the route to the kernel.
+fn expand(id: u32, links: &Links) -> Expanded {
+    let single = |id: &u32| match links.next_hops.get(id) {
+        Some(NextHopTarget::Hop(hop)) => Some(Hop::from(hop)),
+        _ => None,
+    };
+    match links.next_hops.get(&id) {
+        Some(NextHopTarget::Blackhole) => Expanded::Blackhole,
+        Some(NextHopTarget::Hop(_)) => Expanded::Hops(single(&id).into_iter().collect()),
+        Some(NextHopTarget::Group(members)) => {
+            if let [(only, _)] = members[..]
+                && let Some(NextHopTarget::Blackhole) = links.next_hops.get(&only)
+            {
+                return Expanded::Blackhole;
+            }
+            let hop = |(id, weight): &(u32, u16)| Some(Hop { weight: *weight, ..single(id)? });
+            Expanded::Hops(members.iter().map(hop).collect::<Option<_>>().unwrap_or_default())
+        }
+        None => Expanded::Hops(Vec::new()),
+    }
+}
+
+const fn kind_number(kind: RouteKind) -> u8 {
+    match kind {
+        RouteKind::Unicast => 0,
+        RouteKind::Local => 1,
+        RouteKind::Broadcast => 2,
+        RouteKind::Multicast => 3,
+        RouteKind::Blackhole => 4,
+        RouteKind::Unreachable => 5,
+        RouteKind::Prohibit => 6,
+        RouteKind::Other => 7,
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    candidate: Arc<Candidate>,
+    target: Target,
+    refs: u32,
+}
+
+/// The candidates in use, by number.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    by_candidate: HashMap<Arc<Candidate>, u32>,
+}
+
+impl Slots {
+    /// The number of a candidate, new or known; unused until held.
+    pub(super) fn intern(&mut self, candidate: Candidate, links: &Links) -> u32 {
+        if let Some(known) = self.by_candidate.get(&candidate) {
+            return *known;
+        }
+        let candidate = Arc::new(candidate);
+        let slot = Slot { target: candidate.target(links), candidate: candidate.clone(), refs: 0 };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.slots[number as usize] = Some(slot);
+                number
+            }
+            None => {
+                self.slots.push(Some(slot));
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.by_candidate.insert(candidate, number);
+        number
+    }
+
+    fn slot(&self, number: u32) -> &Slot {
+        self.slots[number as usize].as_ref().expect("a slot in use")
+    }
+
+    pub(super) fn candidate(&self, number: u32) -> &Candidate {
+        &self.slot(number).candidate
+    }
+
+    pub(super) fn target(&self, number: u32) -> &Target {
+        &self.slot(number).target
+    }
+
+    pub(super) fn hold(&mut self, number: u32) {
+        self.slots[number as usize].as_mut().expect("a slot in use").refs += 1;
+    }
+
+    pub(super) fn release(&mut self, number: u32) {
+        let slot = self.slots[number as usize].as_mut().expect("a slot in use");
+        slot.refs -= 1;
+        self.drop_unused(number);
+    }
+
+    pub(super) fn drop_unused(&mut self, number: u32) {
+        let entry = &mut self.slots[number as usize];
+        if let Some(slot) = entry.take_if(|slot| slot.refs == 0) {
+            self.by_candidate.remove(&slot.candidate);
+            self.free.push(number);
+        }
+    }
+
+    fn used(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        let numbered = self.slots.iter().enumerate();
+        numbered.filter_map(|(number, slot)| Some((number as u32, slot.as_ref()?)))
+    }
+
+    fn matching(&self, test: impl Fn(&Candidate) -> bool) -> Vec<u32> {
+        let used = self.used().filter(|(_, slot)| test(&slot.candidate));
+        used.map(|(number, _)| number).collect()
+    }
+
+    /// Whether there are IPv4 routes that were not made by the kernel itself.
+    pub(super) fn any_static4(&self) -> bool {
+        !self.matching(|c| !c.v6 && c.protocol != libc::RTPROT_KERNEL).is_empty()
+    }
+
+    pub(super) fn of_next_hop(&self, id: u32) -> Vec<u32> {
+        self.matching(|candidate| candidate.nexthop_id == Some(id))
+    }
+
+    /// Routes the kernel removes, with or without announcement, when `link` is switched off: those
+    /// with no other link that is on. IPv4 keeps routes to the host itself (`fib_sync_down_dev`).
+    pub(super) fn dead_with(&self, link: u32, links: &Links) -> Vec<u32> {
+        let local = kind_number(RouteKind::Local);
+        let off = |hop: &Hop| {
+            hop.link.is_none_or(|index| links.get(index).is_none_or(|link| !link.admin_up))
+        };
+        self.matching(|candidate| {
+            candidate.hops.iter().any(|hop| hop.link == Some(link))
+                && candidate.hops.iter().all(off)
+                && (candidate.v6 || candidate.kind != local)
+        })
+    }
+
+    /// Routes that vanish with `link`: in IPv4 with any of their hops, in IPv6 with the last.
+    pub(super) fn gone_with(&self, link: u32) -> Vec<u32> {
+        let lost = |hop: &Hop| hop.link == Some(link);
+        self.matching(|candidate| {
+            if candidate.v6 {
+                !candidate.hops.is_empty() && candidate.hops.iter().all(lost)
+            } else {
+                candidate.hops.iter().any(lost)
+            }
+        })
+    }
+
+    /// Works out again the targets that may depend on what changed, and returns the slots whose target changed, sorted.
+    pub(super) fn retarget(
+        &mut self,
+        depends: impl Fn(&Candidate) -> bool,
+        links: &Links,
+    ) -> Vec<u32> {
+        let mut changed = Vec::new();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            let Some(slot) = slot.as_mut().filter(|slot| depends(&slot.candidate)) else {
+                continue;
+            };
+            let target = slot.candidate.target(links);
+            if target != slot.target {
+                slot.target = target;
+                changed.push(number as u32);
+            }
+        }
+        changed
+    }
+}

@@ -1,0 +1,295 @@
+//! Links, their addresses and neighbours, and which of them are the router's interfaces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ebb_apps::route::{Interface, InterfaceId};
+use ebb_graph::PortId;
+use ebb_host::netlink::{Address, Link, Neighbour, NeighbourState, NextHopTarget};
+use ipnet::IpNet;
+
+use super::{Tables, Update};
+
+/// What is known of links.
+#[derive(Debug)]
+pub(super) struct Links {
+    ports: Vec<Port>,
+    links: BTreeMap<u32, Link>,
+    addresses: BTreeMap<u32, BTreeSet<IpNet>>,
+    neighbours: BTreeMap<(u32, IpAddr), [u8; 6]>,
+    pub(super) next_hops: BTreeMap<u32, NextHopTarget>,
+    /// Interfaces by link, present ones.
+    present: BTreeMap<u32, InterfaceId>,
+    /// Numbers given to (port, VLAN), for good.
+    numbers: BTreeMap<(PortId, u16), InterfaceId>,
+    pub(super) stale: Vec<(u32, IpAddr)>,
+    reported_addresses: Option<Vec<IpAddr>>,
+    addresses_changed: bool,
+    ports_changed: bool,
+}
+
+#[derive(Debug)]
+struct Port {
+    id: PortId,
+    name: String,
+    /// Its link while there is one; a link keeps its port when it is renamed.
+    link: Option<u32>,
+    reported: Option<(bool, bool)>,
+    reported_macs: Option<Vec<[u8; 6]>>,
+}
+
+impl Links {
+    pub(super) fn new(ports: &[(PortId, String)]) -> Links {
+        let port = |(id, name): &(PortId, String)| Port {
+            id: *id,
+            name: name.clone(),
+            link: None,
+            reported: None,
+            reported_macs: None,
+        };
+        Links {
+            ports: ports.iter().map(port).collect(),
+            links: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            next_hops: BTreeMap::new(),
+            present: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            stale: Vec::new(),
+            reported_addresses: None,
+            addresses_changed: true,
+            ports_changed: true,
+        }
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&Link> {
+        self.links.get(&index)
+    }
+
+    pub(super) fn indexes(&self) -> impl Iterator<Item = u32> {
+        self.links.keys().copied()
+    }
+
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (u32, IpNet)> {
+        self.addresses.iter().flat_map(|(link, nets)| nets.iter().map(|net| (*link, *net)))
+    }
+
+    pub(super) fn neighbours(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+        self.neighbours.keys().copied()
+    }
+
+    pub(super) fn interface_of(&self, link: u32) -> Option<InterfaceId> {
+        self.present.get(&link).copied()
+    }
+
+    pub(super) fn link_of(&self, id: InterfaceId) -> Option<u32> {
+        self.present.iter().find(|(_, present)| **present == id).map(|(link, _)| *link)
+    }
+
+    pub(super) fn interfaces(&self) -> usize {
+        self.present.len()
+    }
+
+    /// Whether a next-hop object leads through a link.
+    pub(super) fn next_hop_uses(&self, link: u32) -> bool {
+        let uses = |target: &NextHopTarget| {
+            matches!(target, NextHopTarget::Hop(hop) if hop.link == Some(link))
+        };
+        self.next_hops.values().any(uses)
+    }
+
+    /// The port and VLAN a link stands for: ports themselves and 802.1Q interfaces on them, unless
+    /// a bridge, bond or VRF owns them.
+    fn place(&self, link: &Link) -> Option<(PortId, u16)> {
+        if link.master.is_some() {
+            return None;
+        }
+        let on = |index: u32| self.ports.iter().find(|port| port.link == Some(index));
+        if let Some(port) = on(link.index) {
+            return Some((port.id, 0));
+        }
+        let vlan = link.vlan.filter(|id| link.kind.as_deref() == Some("vlan") && *id != 0)?;
+        let port = on(link.parent?)?;
+        let parent = self.links.get(&link.parent?)?;
+        parent.master.is_none().then_some((port.id, vlan))
+    }
+
+    /// Enters a link; returns the links whose interface appeared or disappeared.
+    pub(super) fn set_link(&mut self, link: Link, out: &mut impl Tables) -> Vec<u32> {
+        let known = self.ports.iter().any(|port| port.link == Some(link.index));
+        if !known {
+            let mut ports = self.ports.iter_mut();
+            let waiting = ports.find(|port| port.link.is_none() && port.name == link.name);
+            if let Some(port) = waiting {
+                port.link = Some(link.index);
+            }
+        }
+        let index = link.index;
+        self.links.insert(index, link);
+        self.review(index, out)
+    }
+
+    /// Removes a link with its addresses and neighbours; returns as [`Links::set_link`].
+    pub(super) fn remove_link(&mut self, index: u32, out: &mut impl Tables) -> Vec<u32> {
+        self.links.remove(&index);
+        self.addresses_changed |= self.addresses.remove(&index).is_some();
+        for port in self.ports.iter_mut().filter(|port| port.link == Some(index)) {
+            port.link = None;
+        }
+        let moved = self.review(index, out);
+        self.neighbours.retain(|(link, _), _| *link != index);
+        moved
+    }
+
+    /// Compares the interfaces of a link and of the VLANs on it with what exists.
+    fn review(&mut self, index: u32, out: &mut impl Tables) -> Vec<u32> {
+        self.ports_changed = true;
+        let on_it = |link: &&Link| link.parent == Some(index) && link.vlan.is_some();
+        let vlans: Vec<u32> =
+            self.links.values().filter(on_it).map(|link| link.index).filter(|i| *i != index).collect();
+        let mut moved = Vec::new();
+        for link in [index].into_iter().chain(vlans) {
+            if self.review_one(link, out) {
+                moved.push(link);
+            }
+        }
+        moved
+    }
+
+    /// Whether the link's interface appeared or disappeared.
+    fn review_one(&mut self, link: u32, out: &mut impl Tables) -> bool {
+        let place = self.links.get(&link).and_then(|link| self.place(link));
+        let wanted = place.and_then(|place| Some((self.number(place)?, place)));
+        let before = self.present.get(&link).copied();
+        if let Some(id) = before.filter(|id| Some(*id) != wanted.map(|(id, _)| id)) {
+            self.present.remove(&link);
+            out.remove_interface(id);
+        }
+        let Some((id, place)) = wanted else { return before.is_some() };
+        out.set_interface(id, self.interface(link, place));
+        if before == Some(id) {
+            return false;
+        }
+        self.present.insert(link, id);
+        let known = self.neighbours.range((link, LOWEST)..);
+        for ((_, address), mac) in known.take_while(|((on, _), _)| *on == link) {
+            out.set_neighbour(id, *address, *mac);
+        }
+        true
+    }
+
+    /// Untagged interfaces have their port's number, VLANs the next free one above 255; a pair
+    /// that comes back gets its number back. None when all are taken.
+    fn number(&mut self, (port, vlan): (PortId, u16)) -> Option<InterfaceId> {
+        if vlan == 0 {
+            return Some(InterfaceId(u16::from(port.0)));
+        }
+        if let Some(id) = self.numbers.get(&(port, vlan)) {
+            return Some(*id);
+        }
+        let id = InterfaceId(u16::try_from(256 + self.numbers.len()).ok()?);
+        self.numbers.insert((port, vlan), id);
+        Some(id)
+    }
+
+    fn interface(&self, index: u32, (port, vlan): (PortId, u16)) -> Interface {
+        let link = &self.links[&index];
+        Interface {
+            port,
+            vlan,
+            mac: link.mac.unwrap_or_default(),
+            mtu: u16::try_from(link.mtu).unwrap_or(u16::MAX),
+            up: link.up,
+            addresses: self.addresses.get(&index).into_iter().flatten().copied().collect(),
+        }
+    }
+
+    fn announce(&self, index: u32, out: &mut impl Tables) {
+        let Some(id) = self.interface_of(index) else { return };
+        let Some(place) = self.links.get(&index).and_then(|link| self.place(link)) else { return };
+        out.set_interface(id, self.interface(index, place));
+    }
+
+    pub(super) fn set_address(&mut self, address: &Address, out: &mut impl Tables) {
+        if self.addresses.entry(address.link).or_default().insert(address.address) {
+            self.addresses_changed = true;
+            self.announce(address.link, out);
+        }
+    }
+
+    pub(super) fn remove_address(&mut self, address: &Address, out: &mut impl Tables) {
+        self.remove_address_of(address.link, address.address, out);
+    }
+
+    pub(super) fn remove_address_of(&mut self, link: u32, net: IpNet, out: &mut impl Tables) {
+        if self.addresses.get_mut(&link).is_some_and(|nets| nets.remove(&net)) {
+            self.addresses_changed = true;
+            self.announce(link, out);
+        }
+    }
+
+    pub(super) fn set_neighbour(&mut self, neighbour: &Neighbour, out: &mut impl Tables) {
+        let (link, address) = (neighbour.link, neighbour.address);
+        let Some(mac) = neighbour.mac.filter(|_| neighbour.usable && !address.is_multicast())
+        else {
+            return self.remove_neighbour(link, address, out);
+        };
+        let changed = self.neighbours.insert((link, address), mac) != Some(mac);
+        let Some(id) = self.interface_of(link) else { return };
+        if changed {
+            out.set_neighbour(id, address, mac);
+        }
+        if neighbour.state == NeighbourState::Stale {
+            self.stale.push((link, address));
+        }
+    }
+
+    pub(super) fn remove_neighbour(&mut self, link: u32, address: IpAddr, out: &mut impl Tables) {
+        if self.neighbours.remove(&(link, address)).is_some()
+            && let Some(id) = self.interface_of(link)
+        {
+            out.remove_neighbour(id, address);
+        }
+    }
+
+    pub(super) fn take_updates(&mut self) -> Vec<Update> {
+        let mut updates = Vec::new();
+        if std::mem::take(&mut self.ports_changed) {
+            self.port_updates(&mut updates);
+        }
+        if std::mem::take(&mut self.addresses_changed) {
+            let all: BTreeSet<IpAddr> = self.addresses().map(|(_, net)| net.addr()).collect();
+            let all: Vec<IpAddr> = all.into_iter().collect();
+            if self.reported_addresses.as_ref() != Some(&all) {
+                updates.push(Update::LocalAddresses(all.clone()));
+                self.reported_addresses = Some(all);
+            }
+        }
+        updates
+    }
+
+    fn port_updates(&mut self, updates: &mut Vec<Update>) {
+        let macs_of = |port: PortId| {
+            let on = self.links.values().filter_map(|link| Some((self.place(link)?.0, link.mac?)));
+            let macs: BTreeSet<[u8; 6]> =
+                on.filter(|(other, _)| *other == port).map(|(_, mac)| mac).collect();
+            macs.into_iter().collect::<Vec<_>>()
+        };
+        let all: Vec<Vec<[u8; 6]>> = self.ports.iter().map(|port| macs_of(port.id)).collect();
+        for (port, macs) in self.ports.iter_mut().zip(all) {
+            let link = port.link.and_then(|index| self.links.get(&index));
+            let state = (link.is_some_and(|link| link.up), link.is_none());
+            if port.reported.replace(state) != Some(state) {
+                let (up, gone) = state;
+                updates.push(Update::Link { port: port.id, up, gone });
+            }
+            if port.reported_macs.as_ref() != Some(&macs) {
+                updates.push(Update::Macs(port.id, macs.clone()));
+                port.reported_macs = Some(macs);
+            }
+        }
+    }
+}
+
+/// The least of all addresses.
+const LOWEST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);

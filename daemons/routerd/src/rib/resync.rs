@@ -1,0 +1,139 @@
+//! Mark and sweep: what a dump does not show is gone.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ebb_host::netlink::{Event, Part};
+use ipnet::IpNet;
+
+use super::Scope;
+use super::links::Links;
+use super::prefixes::Routes;
+
+/// What a dump did not show.
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    pub(super) links: BTreeSet<u32>,
+    pub(super) addresses: BTreeSet<(u32, IpNet)>,
+    pub(super) next_hops: BTreeSet<u32>,
+    pub(super) neighbours: BTreeSet<(u32, IpAddr)>,
+    /// Families whose routes carry marks of their own.
+    pub(super) routes: Routes,
+}
+
+/// The state of dumps: the one running, and those needed.
+#[derive(Debug, Default)]
+pub(super) struct Resync {
+    running: Option<(Scope, Unseen, Unseen)>,
+    wanted: BTreeSet<u8>,
+    wanted_all: bool,
+}
+
+impl Resync {
+    pub(super) fn want(&mut self, part: Part) {
+        self.wanted.insert(number(part));
+    }
+
+    pub(super) fn want_if(&mut self, part: Part, condition: bool) {
+        if condition {
+            self.want(part);
+        }
+    }
+
+    /// The next dump that is needed; it is then considered done.
+    pub(super) fn wanted(&mut self) -> Option<Scope> {
+        if std::mem::take(&mut self.wanted_all) {
+            self.wanted.clear();
+            return Some(Scope::All);
+        }
+        let first = self.wanted.pop_first()?;
+        Part::ALL.into_iter().find(|part| number(*part) == first).map(Scope::Part)
+    }
+
+    pub(super) fn begin(&mut self, scope: Scope, links: &Links) {
+        let covers = |part| scope == Scope::All || scope == Scope::Part(part);
+        let mut all = Unseen::default();
+        if covers(Part::Links) {
+            all.links = links.indexes().collect();
+        }
+        if covers(Part::Addresses) {
+            all.addresses = links.addresses().collect();
+        }
+        if covers(Part::NextHops) {
+            all.next_hops = links.next_hops.keys().copied().collect();
+        }
+        if covers(Part::Neighbours) {
+            all.neighbours = links.neighbours().collect();
+        }
+        all.routes = Routes { v4: covers(Part::Routes4), v6: covers(Part::Routes6) };
+        let again = all.copy();
+        self.running = Some((scope, all, again));
+    }
+
+    /// Families whose routes are being compared.
+    pub(super) fn routes(&self) -> Routes {
+        self.running.as_ref().map_or(Routes::default(), |(_, unseen, _)| unseen.routes)
+    }
+
+    /// Whether routes to `prefix` come in the order of a dump.
+    pub(super) fn covers(&self, prefix: IpNet) -> bool {
+        let routes = self.routes();
+        if prefix.addr().is_ipv4() { routes.v4 } else { routes.v6 }
+    }
+
+    pub(super) fn seen(&mut self, event: &Event) {
+        let Some((_, unseen, _)) = &mut self.running else { return };
+        match event {
+            Event::Link(link) => {
+                unseen.links.remove(&link.index);
+            }
+            Event::Address(address) => {
+                unseen.addresses.remove(&(address.link, address.address));
+            }
+            Event::NextHop(object) => {
+                unseen.next_hops.remove(&object.id);
+            }
+            Event::Neighbour(neighbour) => {
+                unseen.neighbours.remove(&(neighbour.link, neighbour.address));
+            }
+            _ => {}
+        }
+    }
+
+    /// Messages were lost. Whether a dump was running that starts over with this.
+    pub(super) fn lost(&mut self) -> bool {
+        match &mut self.running {
+            Some((scope, unseen, all)) => {
+                *unseen = all.copy();
+                // A partial dump repeats its part only, and anything may have been lost.
+                self.wanted_all |= *scope != Scope::All;
+                true
+            }
+            None => {
+                self.wanted_all = true;
+                false
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> Unseen {
+        self.running.take().map(|(_, unseen, _)| unseen).unwrap_or_default()
+    }
+}
+
+impl Unseen {
+    fn copy(&self) -> Unseen {
+        Unseen {
+            links: self.links.clone(),
+            addresses: self.addresses.clone(),
+            next_hops: self.next_hops.clone(),
+            neighbours: self.neighbours.clone(),
+            routes: self.routes,
+        }
+    }
+}
+
+/// Position in [`Part::ALL`]: dumps run in that order.
+fn number(part: Part) -> u8 {
+    Part::ALL.iter().position(|other| *other == part).expect("a part is among all") as u8
+}
