@@ -19,7 +19,8 @@ struct Answers;
 fn status() -> Status {
     let mut packets = Packets { received: 10, forwarded: 7, to_kernel: 1, ..Packets::default() };
     packets.dropped.insert("no_route".into(), 2);
-    let latency = Latency { count: 4, min_us: 1.0, mean_us: 2.5, p50_us: 2.0, p99_us: 9.0, max_us: 9.0 };
+    let latency =
+        Latency { count: 4, min_us: 1.0, mean_us: 2.5, p50_us: 2.0, p99_us: 9.0, max_us: 9.0 };
     Status {
         version: "0.1.0".into(),
         mode: "powersave".into(),
@@ -163,10 +164,7 @@ fn metrics_are_served_and_can_move() {
     assert_ne!(api.metrics_address().unwrap(), before);
     assert!(http(&api, "/metrics").ends_with("# EOF\n"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    assert!(matches!(
-        api.set_metrics(taken.local_addr().ok()),
-        Err(ApiError::Metrics { .. })
-    ));
+    assert!(matches!(api.set_metrics(taken.local_addr().ok()), Err(ApiError::Metrics { .. })));
     assert!(http(&api, "/metrics").ends_with("# EOF\n"), "the former endpoint stays");
     api.set_metrics(None).unwrap();
     assert!(api.metrics_address().is_none());

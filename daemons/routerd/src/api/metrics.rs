@@ -97,7 +97,12 @@ fn overall(status: &Status, out: &mut Writer<'_>) -> fmt::Result {
     out.gauge("router", "Version and policy of the router", None, [(info, 1i64)])?;
     let up = one(status.uptime_seconds);
     out.gauge("uptime", "Time since the start", Some(&Unit::Seconds), up)?;
-    out.gauge("active_cores", "Cores that receive packets", None, one(i64::from(status.point.cores)))?;
+    out.gauge(
+        "active_cores",
+        "Cores that receive packets",
+        None,
+        one(i64::from(status.point.cores)),
+    )?;
     let cores = one(i64::from(status.point.cores_max));
     out.gauge("cores", "Cores the router may use", None, cores)?;
     let index = one(i64::from(status.point.frequency));
@@ -124,7 +129,12 @@ fn energy(status: &Status, out: &mut Writer<'_>) -> fmt::Result {
     let joules = [(basis(), energy.joules)];
     out.counter("energy", "Energy drawn", Some(&Unit::Joules), joules)?;
     let watts = [(basis(), energy.watts)];
-    out.gauge("power", "Mean power over the last interval", Some(&Unit::Other("watts".into())), watts)?;
+    out.gauge(
+        "power",
+        "Mean power over the last interval",
+        Some(&Unit::Other("watts".into())),
+        watts,
+    )?;
     let each = energy.joules_per_packet.map(|joules| (basis(), joules));
     out.gauge("energy_per_packet", "Energy per packet forwarded", Some(&Unit::Joules), each)
 }

@@ -120,9 +120,7 @@ pub fn parse_request(bytes: &[u8]) -> Result<Command, RequestError> {
             Get::Status => Command::Status,
             Get::Config => Command::Config,
             Get::Neighbours => Command::Neighbours,
-            Get::Routes => {
-                Command::Routes { prefix: raw.prefix, limit: raw.limit.unwrap_or(1000) }
-            }
+            Get::Routes => Command::Routes { prefix: raw.prefix, limit: raw.limit.unwrap_or(1000) },
             Get::Lookup => match raw.address {
                 Some(address) => Command::Lookup { address },
                 None => return invalid("`address` is missing"),

@@ -127,8 +127,11 @@ async fn converse(stream: UnixStream, backend: Arc<dyn Backend>) -> io::Result<(
         if request.is_empty() && complete {
             continue;
         }
-        let request =
-            if line.len() as u64 == limit { Err(RequestError::TooLong) } else { parse_request(request) };
+        let request = if line.len() as u64 == limit {
+            Err(RequestError::TooLong)
+        } else {
+            parse_request(request)
+        };
         let mut reply = answer(request, &backend).await.to_string();
         reply.push('\n');
         let sent = tokio::time::timeout(PATIENCE, write.write_all(reply.as_bytes())).await;

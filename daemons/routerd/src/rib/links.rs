@@ -92,9 +92,7 @@ impl Links {
 
     /// Whether a next-hop object leads through a link.
     pub(super) fn next_hop_uses(&self, link: u32) -> bool {
-        let uses = |target: &NextHopTarget| {
-            matches!(target, NextHopTarget::Hop(hop) if hop.link == Some(link))
-        };
+        let uses = |target: &NextHopTarget| matches!(target, NextHopTarget::Hop(hop) if hop.link == Some(link));
         self.next_hops.values().any(uses)
     }
 
@@ -145,8 +143,13 @@ impl Links {
     fn review(&mut self, index: u32, out: &mut impl Tables) -> Vec<u32> {
         self.ports_changed = true;
         let on_it = |link: &&Link| link.parent == Some(index) && link.vlan.is_some();
-        let vlans: Vec<u32> =
-            self.links.values().filter(on_it).map(|link| link.index).filter(|i| *i != index).collect();
+        let vlans: Vec<u32> = self
+            .links
+            .values()
+            .filter(on_it)
+            .map(|link| link.index)
+            .filter(|i| *i != index)
+            .collect();
         let mut moved = Vec::new();
         for link in [index].into_iter().chain(vlans) {
             if self.review_one(link, out) {
