@@ -7,6 +7,15 @@ pub(crate) trait Address: Copy + Ord + Debug + 'static {
     /// Width in bits.
     const BITS: u8;
 
+    /// Address and length in one, in prefix order: by address, then the shorter prefix first.
+    type Key: Copy + Ord + Debug;
+
+    /// The key of an address with a length of up to `BITS` + 1.
+    fn key(self, len: u8) -> Self::Key;
+
+    /// What the key was made of.
+    fn of_key(key: Self::Key) -> (Self, u8);
+
     /// The address with all bits after the first `len` cleared.
     fn network(self, len: u8) -> Self;
 
@@ -15,9 +24,20 @@ pub(crate) trait Address: Copy + Ord + Debug + 'static {
 }
 
 macro_rules! address {
-    ($integer:ty, $bits:literal) => {
+    ($integer:ty, $bits:literal, $key:ty, $to_key:expr, $of_key:expr) => {
         impl Address for $integer {
             const BITS: u8 = $bits;
+            type Key = $key;
+
+            #[inline]
+            fn key(self, len: u8) -> $key {
+                $to_key(self, len)
+            }
+
+            #[inline]
+            fn of_key(key: $key) -> (Self, u8) {
+                $of_key(key)
+            }
 
             #[inline]
             fn network(self, len: u8) -> Self {
@@ -32,5 +52,11 @@ macro_rules! address {
     };
 }
 
-address!(u32, 32);
-address!(u128, 128);
+address!(
+    u32,
+    32,
+    u64,
+    |address: u32, len: u8| u64::from(address) << 8 | u64::from(len),
+    |key: u64| ((key >> 8) as u32, key as u8)
+);
+address!(u128, 128, (u128, u8), |address, len| (address, len), |key| key);

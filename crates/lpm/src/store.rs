@@ -10,8 +10,8 @@ use crate::{LpmError, MAX_VALUE, Value};
 
 /// Prefixes and their values in prefix order: by first address, then the shorter prefix first.
 #[derive(Debug)]
-pub(crate) struct Store<A> {
-    routes: BTreeMap<(A, u8), Value>,
+pub(crate) struct Store<A: Address> {
+    routes: BTreeMap<A::Key, Value>,
 }
 
 impl<A: Address> Store<A> {
@@ -34,15 +34,15 @@ impl<A: Address> Store<A> {
     }
 
     pub(crate) fn insert(&mut self, prefix: A, len: u8, value: Value) -> Option<Value> {
-        self.routes.insert((prefix, len), value)
+        self.routes.insert(prefix.key(len), value)
     }
 
     pub(crate) fn remove(&mut self, prefix: A, len: u8) -> Option<Value> {
-        self.routes.remove(&(prefix, len))
+        self.routes.remove(&prefix.key(len))
     }
 
     pub(crate) fn get(&self, prefix: A, len: u8) -> Option<Value> {
-        self.routes.get(&(prefix, len)).copied()
+        self.routes.get(&prefix.key(len)).copied()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -50,12 +50,15 @@ impl<A: Address> Store<A> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (A, u8, Value)> + '_ {
-        self.routes.iter().map(|(&(prefix, len), &value)| (prefix, len, value))
+        self.routes.iter().map(|(&key, &value)| {
+            let (prefix, len) = A::of_key(key);
+            (prefix, len, value)
+        })
     }
 
     /// An estimate: a full-grown ordered map is two thirds to three quarters full.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.len() * (size_of::<(A, u8)>() + size_of::<Value>()) * 3 / 2
+        self.len() * (size_of::<A::Key>() + size_of::<Value>()) * 3 / 2
     }
 
     /// The longest stored prefix shorter than `len` that covers `prefix`, with its length.
@@ -65,14 +68,15 @@ impl<A: Address> Store<A> {
     /// cover's length: no cover is longer than what they share. Either the predecessor is the cover,
     /// or the search goes on below the shared bits.
     pub(crate) fn cover(&self, prefix: A, len: u8) -> Option<(u8, Value)> {
-        let mut bound = (prefix, len);
+        let mut bound = prefix.key(len);
         loop {
-            let (&(found, found_len), &value) = self.routes.range(..bound).next_back()?;
+            let (&key, &value) = self.routes.range(..bound).next_back()?;
+            let (found, found_len) = A::of_key(key);
             let shared = found.common_len(prefix).min(len);
             if found_len <= shared {
                 return Some((found_len, value));
             }
-            bound = (prefix.network(shared), shared + 1);
+            bound = prefix.network(shared).key(shared + 1);
         }
     }
 }

@@ -98,7 +98,7 @@ macro_rules! family {
             }
 
             proptest! {
-                #![proptest_config(ProptestConfig::with_cases(150))]
+                #![proptest_config(ProptestConfig::with_cases(80))]
 
                 #[test]
                 fn lookups_are_those_of_the_oracle(
