@@ -85,7 +85,7 @@ impl Reader {
     #[inline]
     pub(super) fn enter(&self) {
         let epoch = self.fib.epoch.load(Ordering::Acquire);
-        self.entered.store(epoch, Ordering::SeqCst);
+        self.entered.store(epoch, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 

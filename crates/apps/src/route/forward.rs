@@ -32,12 +32,12 @@ enum Verdict {
     Transmit,
     Kernel,
     Drop(DropReason),
-    /// Dropped, and its sender may be told.
-    Fault(Fault),
-    /// Waits for this neighbour.
-    Hold(Awaited),
+    /// Dropped, and its sender may be told; the packet is marked with the fault.
+    Fault,
+    /// Waits for a neighbour, which is in [`Forward::awaited`].
+    Hold,
     /// Could go, but others still wait for its neighbour: it goes behind them.
-    Behind(Awaited),
+    Behind,
 }
 
 /// Looks up and forwards.
@@ -56,6 +56,8 @@ pub(super) struct Forward {
     hops_v4: Vec<u32>,
     hops_v6: Vec<u32>,
     verdicts: Vec<Verdict>,
+    /// The neighbours of the packets that are to wait, in the packets' order.
+    awaited: Vec<Awaited>,
 }
 
 impl Forward {
@@ -79,6 +81,7 @@ impl Forward {
             hops_v4: Vec::with_capacity(space),
             hops_v6: Vec::with_capacity(space),
             verdicts: Vec::with_capacity(space),
+            awaited: Vec::new(),
         }
     }
 
@@ -115,17 +118,18 @@ impl Forward {
         let hold = (self.hold.len() > 0).then_some(&self.hold);
         let (mut next_v4, mut next_v6) = (self.hops_v4.iter(), self.hops_v6.iter());
         let mut all_transmitted = true;
-        for packet in batch.iter_mut() {
+        let awaited = &mut self.awaited;
+        self.verdicts.extend(batch.iter_mut().map(|packet| {
             let next = if packet.entry == V4 { next_v4.next() } else { next_v6.next() };
             let mut hop = table.read(*next.expect("one next hop per packet"));
             if hop.kind == Kind::Group {
                 packet.hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
                 hop = table.member(hop.address, packet.hash);
             }
-            let verdict = decide(packet, &hop, hold);
+            let verdict = decide(packet, &hop, hold, awaited);
             all_transmitted &= verdict == Verdict::Transmit;
-            self.verdicts.push(verdict);
-        }
+            verdict
+        }));
         self.reader.leave();
         if all_transmitted {
             batch.drain(..).for_each(|packet| out.transmit(packet));
@@ -136,22 +140,25 @@ impl Forward {
 
     fn dispatch(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
         let verdicts = core::mem::take(&mut self.verdicts);
-        for (mut packet, verdict) in batch.drain(..).zip(&verdicts) {
+        let mut all_awaited = core::mem::take(&mut self.awaited);
+        let mut next_awaited = all_awaited.drain(..);
+        for (packet, verdict) in batch.drain(..).zip(&verdicts) {
             match *verdict {
                 Verdict::Transmit => out.transmit(packet),
                 Verdict::Kernel => out.kernel(packet),
                 Verdict::Drop(reason) => out.drop(packet, reason),
-                Verdict::Fault(fault) => {
-                    fault.mark(&mut packet);
-                    out.push(TO_ICMP, packet);
-                }
-                Verdict::Hold(awaited) => self.keep(now, awaited, packet, out),
-                Verdict::Behind(awaited) => {
-                    self.ready.push(awaited);
+                Verdict::Fault => out.push(TO_ICMP, packet),
+                Verdict::Hold | Verdict::Behind => {
+                    let awaited = next_awaited.next().expect("one neighbour per waiting packet");
+                    if *verdict == Verdict::Behind {
+                        self.ready.push(awaited);
+                    }
                     self.keep(now, awaited, packet, out);
                 }
             }
         }
+        drop(next_awaited);
+        self.awaited = all_awaited;
         self.verdicts = verdicts;
     }
 
@@ -245,7 +252,12 @@ impl Node for Forward {
 /// Decides on one packet and rewrites it when it is to be transmitted. The order is RFC 1812's
 /// section 5.2.1 and Linux's: local delivery and rejection before TTL, TTL before size.
 #[inline]
-fn decide(packet: &mut Packet, hop: &NextHop, hold: Option<&Hold>) -> Verdict {
+fn decide(
+    packet: &mut Packet,
+    hop: &NextHop,
+    hold: Option<&Hold>,
+    waiting: &mut Vec<Awaited>,
+) -> Verdict {
     if !matches!(hop.kind, Kind::Forward | Kind::OnLink | Kind::Resolve) {
         return reject(hop.kind, packet);
     }
@@ -264,20 +276,25 @@ fn decide(packet: &mut Packet, hop: &NextHop, hold: Option<&Hold>) -> Verdict {
         (header.hop_limit(), Ipv6::LEN + header.payload_len())
     };
     if ttl <= 1 && packet.flags & Packet::ORIGINATED == 0 {
-        return Verdict::Fault(Fault::TimeExceeded);
+        return fault(packet, Fault::TimeExceeded);
     }
     if ip_len > usize::from(hop.mtu) {
         // RFC 1812 section 5.2.6: the kernel fragments what may be fragmented.
         let may_fragment = is_v4 && !Ipv4::new(bytes).expect("validated").dont_fragment();
-        return if may_fragment { Verdict::Kernel } else { Verdict::Fault(Fault::TooBig(hop.mtu)) };
+        return if may_fragment { Verdict::Kernel } else { fault(packet, Fault::TooBig(hop.mtu)) };
     }
     if hop.kind != Kind::Forward || hold.is_some() {
         let awaited = awaited(packet, hop);
-        if hop.kind != Kind::Forward {
-            return Verdict::Hold(awaited);
-        }
-        if hold.is_some_and(|hold| hold.awaits(&awaited)) {
-            return Verdict::Behind(awaited);
+        let verdict = if hop.kind != Kind::Forward {
+            Verdict::Hold
+        } else if hold.is_some_and(|hold| hold.awaits(&awaited)) {
+            Verdict::Behind
+        } else {
+            Verdict::Transmit
+        };
+        if verdict != Verdict::Transmit {
+            waiting.push(awaited);
+            return verdict;
         }
     }
     rewrite(packet, hop, ip_len);
@@ -286,7 +303,7 @@ fn decide(packet: &mut Packet, hop: &NextHop, hold: Option<&Hold>) -> Verdict {
 
 /// Decides on a packet that has no way out of an interface.
 #[cold]
-fn reject(kind: Kind, packet: &Packet) -> Verdict {
+fn reject(kind: Kind, packet: &mut Packet) -> Verdict {
     if kind == Kind::Kernel {
         return Verdict::Kernel;
     }
@@ -299,11 +316,17 @@ fn reject(kind: Kind, packet: &Packet) -> Verdict {
     }
     match kind {
         Kind::Blackhole => Verdict::Drop(DropReason::Blackhole),
-        Kind::Unreachable => Verdict::Fault(Fault::Unreachable),
-        Kind::Prohibit => Verdict::Fault(Fault::Prohibited),
-        Kind::Down => Verdict::Fault(Fault::LinkDown),
-        _ => Verdict::Fault(Fault::NoRoute),
+        Kind::Unreachable => fault(packet, Fault::Unreachable),
+        Kind::Prohibit => fault(packet, Fault::Prohibited),
+        Kind::Down => fault(packet, Fault::LinkDown),
+        _ => fault(packet, Fault::NoRoute),
     }
+}
+
+#[cold]
+fn fault(packet: &mut Packet, fault: Fault) -> Verdict {
+    fault.mark(packet);
+    Verdict::Fault
 }
 
 /// The neighbour that `hop` leads to.

@@ -52,11 +52,11 @@ impl Node for Input {
         let interfaces = self.interfaces.load();
         self.verdicts.clear();
         let mut all_routed = true;
-        for packet in batch.iter_mut() {
+        self.verdicts.extend(batch.iter_mut().map(|packet| {
             let verdict = inspect(packet, interfaces);
             all_routed &= verdict == Verdict::Route;
-            self.verdicts.push(verdict);
-        }
+            verdict
+        }));
         if all_routed {
             out.forward(TO_FORWARD, batch);
             return;

@@ -1,4 +1,30 @@
 //! IP routing: RFC 1812 and RFC 8200 forwarding as nodes of the packet graph.
+//!
+//! [`FibWriter`] changes the tables, [`graph`] makes one worker's nodes over them. The README beside
+//! this file tells how they work and what was chosen where the RFCs leave a choice.
+//!
+//! ```
+//! use ebb_apps::route::{Decision, FibWriter, Interface, InterfaceId, Target};
+//! use ebb_graph::PortId;
+//! let (mut writer, _fib) = FibWriter::new();
+//! let id = InterfaceId(1);
+//! writer.set_interface(id, Interface {
+//!     port: PortId(0),
+//!     vlan: 0,
+//!     mac: [2, 0, 0, 0, 0, 1],
+//!     mtu: 1500,
+//!     up: true,
+//!     addresses: vec!["192.0.2.1/24".parse()?],
+//! });
+//! writer.set_route("192.0.2.0/24".parse()?, &Target::OnLink(id))?;
+//! writer.set_route("0.0.0.0/0".parse()?, &Target::via(id, "192.0.2.254".parse()?))?;
+//! writer.set_neighbour(id, "192.0.2.254".parse()?, [2, 0, 0, 0, 0, 9]);
+//! writer.publish();
+//! let address = "192.0.2.254".parse()?;
+//! let expected = Decision::Forward { interface: id, address, mac: [2, 0, 0, 0, 0, 9] };
+//! assert_eq!(writer.lookup("198.51.100.1".parse()?), expected);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -26,14 +26,18 @@ pub(super) fn rewrite(packet: &mut Packet, hop: &NextHop, ip_len: usize) {
     packet.l3 = new_l3 as u8;
     packet.output = hop.port;
     let kind = if is_v4 { ethertype::IPV4 } else { ethertype::IPV6 };
+    let kind = kind.to_be_bytes();
     let data = packet.data_mut();
+    let [front, back] = hop.head.map(u64::to_ne_bytes);
     if hop.tagged {
         let header = data.first_chunk_mut::<18>().expect("a tagged link header");
-        header[..16].copy_from_slice(&hop.head);
-        header[16..].copy_from_slice(&kind.to_be_bytes());
+        header[..8].copy_from_slice(&front);
+        header[8..16].copy_from_slice(&back);
+        header[16..].copy_from_slice(&kind);
     } else {
         let header = data.first_chunk_mut::<14>().expect("a link header");
-        header[..12].copy_from_slice(&hop.head[..12]);
-        header[12..].copy_from_slice(&kind.to_be_bytes());
+        header[..8].copy_from_slice(&front);
+        header[8..12].copy_from_slice(&back[..4]);
+        header[12..].copy_from_slice(&kind);
     }
 }

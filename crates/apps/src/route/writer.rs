@@ -205,7 +205,7 @@ impl FibWriter {
             Kind::Forward => Decision::Forward {
                 interface: hop.interface,
                 address: hop.neighbour(),
-                mac: core::array::from_fn(|at| hop.head[at]),
+                mac: hop.mac(),
             },
             Kind::Group => {
                 let mut counts = BTreeMap::<u32, u16>::new();
@@ -280,43 +280,38 @@ impl FibWriter {
                 self.fib.table.write_group(group, &buckets);
                 NextHop { address: u128::from(group), ..NextHop::plain(Kind::Group) }
             }
-            Key::OnLink(interface) => self.hop_through(*interface, Kind::OnLink),
+            Key::OnLink(interface) => self.hop_through(*interface, None),
             Key::Neighbour(id, address) => {
-                let mut hop = self.hop_through(*id, Kind::Resolve);
+                let mut hop = self.hop_through(*id, Some(*address));
                 hop.address_is_v4 = address.is_ipv4();
                 hop.address = match address {
                     IpAddr::V4(address) => u128::from(address.to_bits()),
                     IpAddr::V6(address) => address.to_bits(),
                 };
-                if let Some(neighbour) = self.neighbours.get(&(*address, *id))
-                    && hop.kind == Kind::Resolve
-                {
-                    hop.kind = Kind::Forward;
-                    hop.head[..6].copy_from_slice(&neighbour.mac);
-                }
                 hop
             }
         };
         self.fib.table.write(index, hop);
     }
 
-    fn hop_through(&self, id: InterfaceId, kind: Kind) -> NextHop {
+    /// The next hop through an interface to one neighbour, or to any.
+    fn hop_through(&self, id: InterfaceId, address: Option<IpAddr>) -> NextHop {
         let Some(interface) = self.interfaces.get(&id).filter(|interface| interface.up) else {
             return NextHop { interface: id, ..NextHop::plain(Kind::Down) };
         };
-        let mut head = [0; 16];
-        head[6..12].copy_from_slice(&interface.mac);
-        head[12..14].copy_from_slice(&ebb_wire::ethertype::VLAN.to_be_bytes());
-        head[14..].copy_from_slice(&interface.vlan.to_be_bytes());
+        let neighbour = address.and_then(|address| self.neighbours.get(&(address, id)));
+        let (kind, mac) = match (address, neighbour) {
+            (None, _) => (Kind::OnLink, [0; 6]),
+            (Some(_), None) => (Kind::Resolve, [0; 6]),
+            (Some(_), Some(neighbour)) => (Kind::Forward, neighbour.mac),
+        };
         NextHop {
-            kind,
             port: interface.port,
             tagged: interface.vlan != 0,
             mtu: interface.mtu,
             interface: id,
-            head,
-            address: 0,
-            address_is_v4: false,
+            head: NextHop::head(mac, interface.mac, interface.vlan),
+            ..NextHop::plain(kind)
         }
     }
 
