@@ -4,6 +4,7 @@
 //! answers into text; one file per command holds its arguments, its help and its run.
 
 mod completion;
+mod demo;
 mod generator;
 mod router;
 mod traffic;
@@ -38,6 +39,8 @@ enum Command {
     /// Send and receive test traffic
     #[command(subcommand)]
     Traffic(traffic::Command),
+    /// Run a compressed working day through the router under each policy and show what it cost
+    Demo(demo::Demo),
     /// Print the completion script of a shell
     Completion(completion::Completion),
 }
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
     let result = match ebb.command {
         Command::Router(command) => command.run(),
         Command::Traffic(command) => command.run(),
+        Command::Demo(command) => command.run(),
         Command::Completion(command) => command.run(),
     };
     match result {

@@ -22,7 +22,7 @@ pub fn on_interrupt(mut signals: Signals, act: impl Fn() + Send + 'static) -> io
         let mut seen = 0;
         loop {
             wait.wait(None);
-            while let Ok(Some(_)) = signals.next() {
+            while let Ok(Some(_)) = signals.take() {
                 seen += 1;
                 if seen == 1 {
                     act();

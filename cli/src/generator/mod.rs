@@ -26,7 +26,7 @@ pub use socket::SocketLink;
 
 /// Frames per turn and link.
 const TURN: usize = 64;
-/// Distance of the entries in a [`Progress`].
+/// Distance of a [`Progress`]'s samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 
 /// One direction of traffic.
@@ -50,31 +50,22 @@ pub struct Progress {
     pub reordered: AtomicU64,
     /// Set to end the run early.
     pub stop: AtomicBool,
-    samples: Mutex<Vec<Sample>>,
+    last: Mutex<Option<Sample>>,
 }
 
-/// What happened up to an instant.
+/// Latency up to an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The instant.
     pub at: Time,
-    /// Frames sent since the start.
-    pub sent: u64,
-    /// Packets received since the start.
-    pub received: u64,
-    /// Latency since the sample before.
+    /// Of the packets received since the sample before.
     pub latency_us: Latency,
 }
 
 impl Progress {
-    /// The samples so far.
-    pub fn samples(&self) -> Vec<Sample> {
-        self.samples.lock().expect("samples").clone()
-    }
-
     /// The last sample.
     pub fn last(&self) -> Option<Sample> {
-        self.samples.lock().expect("samples").last().copied()
+        *self.last.lock().expect("sample")
     }
 }
 
@@ -191,11 +182,6 @@ impl Generator {
         self.senders.iter().map(|sender| sender.stream.bytes()).sum()
     }
 
-    /// The links back.
-    pub fn into_links(self) -> Vec<Box<dyn TestLink>> {
-        self.links
-    }
-
     fn all_sent(&mut self) -> bool {
         let mut senders = self.senders.iter_mut().peekable();
         senders.peek().is_some() && senders.all(|sender| sender.pace.next_at().is_none())
@@ -231,16 +217,11 @@ impl Generator {
     }
 
     fn keep_books(&mut self, now: Time) {
+        self.publish();
         if now - self.sampled >= SAMPLE_EVERY {
             self.sampled = now;
-            self.publish();
-            let sample = Sample {
-                at: now,
-                sent: self.sent(),
-                received: self.tracker.received(),
-                latency_us: self.tracker.take_recent(),
-            };
-            self.progress.samples.lock().expect("samples").push(sample);
+            let sample = Sample { at: now, latency_us: self.tracker.take_recent() };
+            *self.progress.last.lock().expect("sample") = Some(sample);
         }
     }
 

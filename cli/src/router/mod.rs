@@ -1,22 +1,73 @@
-//! `ebb router`: the live router and what looks at it.
+//! `ebb router`: the live router, what looks at it, and its data plane over captures.
 
+mod capture;
 mod check;
+mod mode;
+mod reload;
+mod replay;
+mod run;
+mod show;
+mod top;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::builder::PossibleValue;
+use clap::{Args, Subcommand};
+use ebb_routerd::api::{Client, client};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Forward packets until told to stop
+    Run(run::Run),
     /// Say whether a configuration is right, and what is wrong where
     Check(check::Check),
+    /// Show the state of a running router once
+    Show(show::Show),
+    /// Watch a running router
+    Top(top::Top),
+    /// Put another policy in charge of a running router
+    Mode(mode::Mode),
+    /// Make a running router read its configuration again
+    Reload(reload::Reload),
+    /// Copy packets that a running router receives into a capture file
+    Capture(capture::Capture),
+    /// Send captures through the data plane, without privileges, and count what became of them
+    Replay(replay::Replay),
 }
 
 impl Command {
     pub fn run(self) -> Result<ExitCode> {
         match self {
+            Command::Run(command) => command.run(),
             Command::Check(command) => command.run(),
+            Command::Show(command) => command.run(),
+            Command::Top(command) => command.run(),
+            Command::Mode(command) => command.run(),
+            Command::Reload(command) => command.run(),
+            Command::Capture(command) => command.run(),
+            Command::Replay(command) => command.run(),
         }
+    }
+}
+
+/// Accepts the name of a policy.
+fn policy_names() -> clap::builder::PossibleValuesParser {
+    let name = |(name, help): (&'static str, &'static str)| PossibleValue::new(name).help(help);
+    clap::builder::PossibleValuesParser::new(ebb_control::policies::NAMES.map(name))
+}
+
+/// Which running router.
+#[derive(Debug, Args)]
+struct Target {
+    /// The router's status socket
+    #[arg(short, long, value_name = "PATH", default_value = "/run/ebb/router.sock")]
+    socket: PathBuf,
+}
+
+impl Target {
+    fn connect(&self) -> Result<Client> {
+        Ok(client(&self.socket)?)
     }
 }

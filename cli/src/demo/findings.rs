@@ -1,0 +1,322 @@
+//! What the demonstration found, as a report.
+
+use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, spark_between};
+use serde_json::{Value, json};
+
+use super::play::{Day, Moment, PEAK_SHARE};
+
+/// Characters of a spark line in the table.
+const SPARK_LEN: usize = 15;
+
+/// What a run was made of.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The sentence that says where it ran.
+    pub place: String,
+    /// `af_xdp veth` or `memory`.
+    pub transport: String,
+    /// Seed of everything drawn.
+    pub seed: u64,
+    /// Routes in the table.
+    pub routes: usize,
+    /// Flows of both directions.
+    pub flows: u32,
+    /// Name of the frame sizes.
+    pub sizes: String,
+    /// Name of the day.
+    pub profile: &'static str,
+    /// Seconds of each mode.
+    pub seconds: f64,
+    /// What one polling worker carried, packets per second.
+    pub capacity_pps: f64,
+    /// Packets per second at the busiest.
+    pub peak_pps: f64,
+    /// CPUs of the machine that could be used.
+    pub cpus: usize,
+    /// The generator's CPU.
+    pub generator_cpu: usize,
+    /// Whether the user ended it early.
+    pub interrupted: bool,
+}
+
+/// The report.
+pub fn report(facts: &Facts, days: &[Day]) -> Report {
+    let mut report = Report::new("Ebb: a working day through a router")
+        .text(&facts.place)
+        .text(setting(facts))
+        .table(table(days));
+    for line in verdicts(days) {
+        report = report.text(line);
+    }
+    report = report.plot(load_plot(days)).plot(latency_plot(days));
+    report = report.heading("How to read this").text(reading(days));
+    report
+        .figure("place", facts.place.as_str())
+        .figure("transport", facts.transport.as_str())
+        .figure("version", env!("CARGO_PKG_VERSION"))
+        .figure("revision", env!("EBB_REVISION"))
+        .figure("seed", facts.seed)
+        .figure("seconds_per_mode", facts.seconds)
+        .figure("routes", facts.routes)
+        .figure("flows", facts.flows)
+        .figure("sizes", facts.sizes.as_str())
+        .figure("profile", facts.profile)
+        .figure("capacity_pps", facts.capacity_pps)
+        .figure("peak_pps", facts.peak_pps)
+        .figure("cpus", facts.cpus)
+        .figure("generator_cpu", facts.generator_cpu)
+        .figure("interrupted", facts.interrupted)
+        .figure("modes", days.iter().map(figures).collect::<Vec<_>>())
+}
+
+/// The picture for a page about the project.
+pub fn picture(days: &[Day]) -> String {
+    load_plot(days).to_svg()
+}
+
+fn setting(facts: &Facts) -> String {
+    format!(
+        "The {} weekday, compressed into {:.0} s per mode: {} flows in both directions, frame \
+         sizes {}, {} routes. One polling worker carried {:.0} kpps beside the generator; the \
+         day's busiest moment asks for {:.0} % of that, {:.0} kpps. Generator on CPU {} of {}.",
+        facts.profile,
+        facts.seconds,
+        facts.flows,
+        facts.sizes,
+        facts.routes,
+        facts.capacity_pps / 1e3,
+        PEAK_SHARE * 100.0,
+        facts.peak_pps / 1e3,
+        facts.generator_cpu,
+        facts.cpus,
+    )
+}
+
+/// The figures of all modes side by side, a mode a column.
+pub fn table(days: &[Day]) -> Table {
+    let mode = |day: &Day| Column { numeric: true, ..Column::text(&day.mode) };
+    let columns = [Column::text(""), Column::text("")].into_iter().chain(days.iter().map(mode));
+    let mut table = Table::new("", columns);
+    let mut row = |name: &str, unit: &str, value: &dyn Fn(&Day) -> Cell| {
+        let head = [name.into(), unit.into()];
+        table.row(head.into_iter().chain(days.iter().map(value)));
+    };
+    let fixed = |value: f64, decimals: usize| Cell::Text(format!("{value:.decimals$}"));
+    let basis = days.first().map_or("modelled", |day| day.joules_basis);
+    row("workers", "", &|day| Cell::Count(day.workers as u64));
+    row("cores on", "mean", &|day| fixed(mean(&day.moments, |m| f64::from(m.cores)), 2));
+    row("cores on", "over time", &|day| Cell::Text(cores_spark(day)));
+    row("CPU time", "s", &|day| fixed(day.cpu_seconds, 2));
+    row("energy", &format!("J, {basis}"), &|day| fixed(day.joules, 0));
+    row("sent", "packets", &|day| Cell::Count(day.summary.sent));
+    row("received", "packets", &|day| Cell::Count(day.summary.received));
+    row("lost", "packets", &|day| Cell::Count(day.summary.lost));
+    row("reordered", "packets", &|day| Cell::Count(day.summary.reordered));
+    row("latency", "mean, us", &|day| fixed(day.summary.latency_us.mean, 1));
+    row("", "p50, us", &|day| fixed(day.summary.latency_us.p50, 1));
+    row("", "p99, us", &|day| fixed(day.summary.latency_us.p99, 1));
+    table
+}
+
+/// Active cores in a few characters; a bar's full height is all workers.
+fn cores_spark(day: &Day) -> String {
+    let stretch = day.moments.len().div_ceil(SPARK_LEN).max(1);
+    let means = day.moments.chunks(stretch).map(|some| mean(some, |m| f64::from(m.cores)));
+    spark_between(&means.collect::<Vec<_>>(), 0.0, day.workers as f64)
+}
+
+/// Each mode against polling.
+pub fn verdicts(days: &[Day]) -> Vec<String> {
+    let Some(poll) = days.iter().find(|day| day.mode == "poll") else { return Vec::new() };
+    let less = |ours: f64, theirs: f64| {
+        let change = 100.0 * (1.0 - ours / theirs.max(1e-9));
+        format!("{:.0} % {}", change.abs(), if change >= 0.0 { "less" } else { "more" })
+    };
+    let compare = |day: &Day| {
+        let share = |day: &Day| 100.0 * day.summary.lost as f64 / day.summary.sent.max(1) as f64;
+        format!(
+            "{} used {} CPU time and {} energy ({}) than poll, and lost {:.3} % of its packets \
+             (poll {:.3} %).",
+            day.mode,
+            less(day.cpu_seconds, poll.cpu_seconds),
+            less(day.joules, poll.joules),
+            day.joules_basis,
+            share(day),
+            share(poll),
+        )
+    };
+    days.iter().filter(|day| day.mode != "poll").map(compare).collect()
+}
+
+fn reading(days: &[Day]) -> String {
+    let mut text = "CPU time is what the kernel charges to the router's threads. Work that the \
+         kernel does for packets in interrupts is charged to whatever thread it interrupts, on \
+         either side. Latency is from the generator's write to its read, both queues and both \
+         wake-ups included. Lost packets were sent and never came back; the router's own counters \
+         say where its part of them went."
+        .to_owned();
+    if days.iter().any(|day| day.joules_basis == "modelled") {
+        text += " Energy is modelled after the server measured by Niccolini et al. (2012), with as \
+                 many cores as there are workers, because this machine has no energy counters: \
+                 compare modes, not machines.";
+    }
+    text
+}
+
+fn load_plot(days: &[Day]) -> Plot {
+    let series = |value: fn(&Moment) -> f64| {
+        move |day: &Day| Series::line(&day.mode, points(&day.moments, value))
+    };
+    let steps = |day: &Day| Series::step(&day.mode, points(&day.moments, |m| f64::from(m.cores)));
+    let workers = days.iter().map(|day| day.workers).max().unwrap_or(1) as f64;
+    let mut plot = Plot::new("A day's load and what it cost", Axis::new("time", "s"))
+        .panel(Axis::new("offered load", "kpps").from_zero());
+    if let Some(day) = days.last() {
+        plot = plot.series(Series::area("offered", points(&day.moments, |m| m.offered_pps / 1e3)));
+    }
+    let panels: [(Axis, &dyn Fn(&Day) -> Series); 3] = [
+        (Axis::new("CPU used", "cores").reaching(0.0, 1.0), &series(|moment| moment.cpus)),
+        (Axis::new("cores on", "").reaching(0.0, workers), &steps),
+        (Axis::new("power", "W").from_zero(), &series(|moment| moment.watts)),
+    ];
+    for (axis, make) in panels {
+        plot = plot.panel(axis);
+        for day in days {
+            plot = plot.series(make(day));
+        }
+    }
+    plot
+}
+
+fn latency_plot(days: &[Day]) -> Plot {
+    let mut plot = Plot::new("Latency", Axis::new("time", "s"));
+    let panels: [(Axis, fn(&Moment) -> f64); 2] = [
+        (Axis::new("mean", "us").from_zero(), |moment| moment.latency_us),
+        (Axis::new("p99", "us").from_zero(), |moment| moment.latency_p99_us),
+    ];
+    for (axis, value) in panels {
+        plot = plot.panel(axis);
+        for day in days {
+            plot = plot.series(Series::line(&day.mode, points(&day.moments, value)));
+        }
+    }
+    plot
+}
+
+fn points(moments: &[Moment], value: fn(&Moment) -> f64) -> Vec<(f64, f64)> {
+    moments.iter().map(|moment| (moment.at_s, value(moment))).collect()
+}
+
+fn mean(moments: &[Moment], value: fn(&Moment) -> f64) -> f64 {
+    moments.iter().map(value).sum::<f64>() / moments.len().max(1) as f64
+}
+
+fn figures(day: &Day) -> Value {
+    let (summary, packets) = (&day.summary, day.status.packets());
+    let over_time = |value: fn(&Moment) -> f64| -> Vec<Value> {
+        let pairs = points(&day.moments, value).into_iter();
+        pairs.map(|(at, value)| json!([round(at), round(value)])).collect()
+    };
+    json!({
+        "name": day.mode,
+        "workers": day.workers,
+        "cpu_seconds": day.cpu_seconds,
+        "joules": day.joules,
+        "joules_basis": day.joules_basis,
+        "sent": summary.sent,
+        "received": summary.received,
+        "lost": summary.lost,
+        "reordered": summary.reordered,
+        "duplicated": summary.duplicated,
+        "not_sent_in_time": day.missed,
+        "latency_us": {
+            "mean": summary.latency_us.mean,
+            "p50": summary.latency_us.p50,
+            "p99": summary.latency_us.p99,
+            "max": summary.latency_us.max,
+        },
+        "cores_mean": mean(&day.moments, |moment| f64::from(moment.cores)),
+        "cores_over_time": over_time(|moment| f64::from(moment.cores)),
+        "cpus_over_time": over_time(|moment| moment.cpus),
+        "watts_over_time": over_time(|moment| moment.watts),
+        "offered_pps_over_time": over_time(|moment| moment.offered_pps),
+        "router": {
+            "received": packets.received,
+            "forwarded": packets.forwarded,
+            "to_kernel": packets.to_kernel,
+            "held": packets.held,
+            "dropped": packets.dropped,
+            "operating_point_changes": day.status.governor.changes,
+            "entries_moved": day.status.governor.entries_moved,
+        },
+    })
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_traffic::{Latency, Summary};
+
+    fn day(mode: &str, cpu_seconds: f64, joules: f64) -> Day {
+        let latency_us = Latency { min: 1.0, mean: 4.0, p50: 3.0, p99: 20.0, max: 90.0 };
+        let summary =
+            Summary { sent: 1000, received: 999, lost: 1, latency_us, ..Summary::default() };
+        let moments =
+            (0..50).map(|at| Moment { at_s: f64::from(at) / 5.0, cores: 1, ..Moment::default() });
+        Day {
+            mode: mode.into(),
+            workers: 1,
+            cpu_seconds,
+            joules,
+            joules_basis: "modelled",
+            summary,
+            missed: 0,
+            status: ebb_routerd::status::Status::default(),
+            moments: moments.collect(),
+        }
+    }
+
+    #[test]
+    fn a_report_carries_what_programs_and_people_look_for() {
+        let facts = Facts {
+            place: "In memory.".into(),
+            transport: "memory".into(),
+            seed: 1,
+            routes: 100_000,
+            flows: 4096,
+            sizes: "imix".into(),
+            profile: "uk-backbone",
+            seconds: 20.0,
+            capacity_pps: 1e6,
+            peak_pps: 6e5,
+            cpus: 2,
+            generator_cpu: 0,
+            interrupted: false,
+        };
+        let report = report(&facts, &[day("poll", 10.0, 200.0), day("powersave", 4.0, 120.0)]);
+        let json: Value = serde_json::from_str(&report.to_json()).expect("JSON");
+        for key in [
+            "name",
+            "cpu_seconds",
+            "joules",
+            "joules_basis",
+            "sent",
+            "received",
+            "lost",
+            "reordered",
+            "cores_over_time",
+        ] {
+            assert!(!json["modes"][1][key].is_null(), "{key}");
+        }
+        for key in ["mean", "p50", "p99"] {
+            assert!(json["modes"][0]["latency_us"][key].is_f64(), "{key}");
+        }
+        let html = report.to_html();
+        assert!(html.contains("In memory."));
+        assert!(html.contains("60 % less CPU time and 40 % less energy (modelled) than poll"));
+    }
+}

@@ -1,0 +1,254 @@
+//! One mode's day: traffic through a router while its state is sampled.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ebb_host::{clock, process};
+use ebb_routerd::status::Status;
+use ebb_traffic::{DayProfile, Pacer, Schedule, Start, Summary};
+use ebb_units::{PacketsPerSecond, Time};
+
+use super::plan::{FLOWS, Plan};
+use super::stage::{Stage, Subject};
+use crate::generator::{Generator, Progress, Sender, TestLink};
+
+/// Distance of the samples.
+pub const SAMPLE_EVERY: Duration = Duration::from_millis(200);
+/// How long stragglers are waited for after the day.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Packets that a late generator may catch up with per direction; older ones are not sent.
+const BACKLOG_MAX: u64 = 512;
+/// Length of the ramp that finds out what one worker carries.
+const RAMP: Duration = Duration::from_secs(3);
+/// Share of the measured capacity that the day's busiest minute asks for.
+pub const PEAK_SHARE: f64 = 0.6;
+
+/// The router's state at an instant of the day.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    /// Seconds since the day began.
+    pub at_s: f64,
+    /// Packets per second that the hosts send.
+    pub offered_pps: f64,
+    /// Packets per second that come out again.
+    pub carried_pps: f64,
+    /// Active cores.
+    pub cores: u16,
+    /// Processors' worth of time that the router uses.
+    pub cpus: f64,
+    /// Power drawn.
+    pub watts: f64,
+    /// Mean latency, microseconds; not a number while nothing arrives.
+    pub latency_us: f64,
+    /// 99th percentile of the latency, microseconds.
+    pub latency_p99_us: f64,
+}
+
+/// What came of one mode.
+#[derive(Clone, Debug)]
+pub struct Day {
+    /// The mode.
+    pub mode: String,
+    /// Worker threads.
+    pub workers: usize,
+    /// Processor time of the router.
+    pub cpu_seconds: f64,
+    /// Energy.
+    pub joules: f64,
+    /// `measured` or `modelled`.
+    pub joules_basis: &'static str,
+    /// The packets' fate.
+    pub summary: Summary,
+    /// Packets that the generator came too late to send.
+    pub missed: u64,
+    /// The router's own account at the end.
+    pub status: Status,
+    /// In time order.
+    pub moments: Vec<Moment>,
+}
+
+/// Called with each new moment of a mode, the packets' books and the router's state.
+pub type Watch<'a> = dyn FnMut(&Status, &[Moment], &Progress) + 'a;
+
+/// Plays days.
+pub struct Player<'a> {
+    /// Addresses and flows.
+    pub plan: Arc<Plan>,
+    /// Where it plays.
+    pub stage: &'a mut dyn Stage,
+    /// Set when the user has had enough.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Player<'_> {
+    /// What one polling worker carries with this generator beside it, packets per second: the
+    /// rate at which packets came out while the offered rate rose beyond it, up to `top`.
+    ///
+    /// # Errors
+    /// When the router or a link fails.
+    pub fn capacity(&mut self, top: PacketsPerSecond) -> Result<PacketsPerSecond> {
+        let ramp = Schedule::ramp(PacketsPerSecond(top.0 / 100.0), top, RAMP);
+        let day = self.day("poll", &ramp, &mut |_, _, _| {})?;
+        let best = plateau(day.moments.iter().map(|moment| moment.carried_pps).collect());
+        anyhow::ensure!(best > 0.0 || self.stop.load(Relaxed), "no packet came through the router");
+        Ok(PacketsPerSecond(best))
+    }
+
+    /// A day of `span` under `mode`.
+    ///
+    /// # Errors
+    /// When the router or a link fails.
+    pub fn profile(
+        &mut self,
+        mode: &str,
+        profile: DayProfile,
+        peak: PacketsPerSecond,
+        span: Duration,
+        watch: &mut Watch<'_>,
+    ) -> Result<Day> {
+        self.day(mode, &Schedule::day(profile, peak, span), watch)
+    }
+
+    fn day(&mut self, mode: &str, schedule: &Schedule, watch: &mut Watch<'_>) -> Result<Day> {
+        let (mut subject, links) = self.stage.start(mode)?;
+        let result = self.observe(mode, schedule, subject.as_mut(), links, watch);
+        let stopped = subject.stop();
+        let day = result?;
+        stopped?;
+        Ok(day)
+    }
+
+    fn observe(
+        &self,
+        mode: &str,
+        schedule: &Schedule,
+        subject: &mut dyn Subject,
+        links: Vec<Box<dyn TestLink>>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Day> {
+        let start = clock::monotonic() + Duration::from_millis(50);
+        let mut generator = self.generator(schedule, links, start);
+        let progress = generator.progress();
+        let end = start + schedule.span();
+        let cpu = self.plan.generator_cpu;
+        let run = move || -> io::Result<Generator> {
+            // An unpinned generator is slower, not wrong.
+            _ = process::pin_to(cpu);
+            generator.run(end, SETTLE)?;
+            Ok(generator)
+        };
+        let begin = (subject.cpu_time()?, subject.status()?);
+        let thread = std::thread::Builder::new().name("ebb-generator".into()).spawn(run)?;
+        let mut moments = Vec::new();
+        let mut eye = Eye { start, last: start, cpu: begin.0, sent: 0, received: 0 };
+        let mut due = Instant::now() + SAMPLE_EVERY;
+        let mut failure = None;
+        while !thread.is_finished() {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            due += SAMPLE_EVERY;
+            if self.stop.load(Relaxed) {
+                progress.stop.store(true, Relaxed);
+            }
+            match eye.look(subject, &progress) {
+                Ok((moment, status)) => {
+                    if clock::monotonic() <= end + SAMPLE_EVERY / 2 {
+                        moments.push(moment);
+                    }
+                    watch(&status, &moments, &progress);
+                }
+                Err(error) => {
+                    progress.stop.store(true, Relaxed);
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        let generator =
+            thread.join().expect("the generator does not panic").context("a link failed")?;
+        if let Some(error) = failure {
+            return Err(error.context(format!("the router failed under {mode}")));
+        }
+        let (cpu, status) = (subject.cpu_time()?, subject.status()?);
+        let summary = generator.summary(true);
+        Ok(Day {
+            mode: mode.to_owned(),
+            workers: self.plan.cpus(mode).len(),
+            cpu_seconds: (cpu - begin.0).as_secs_f64(),
+            joules: status.energy.joules - begin.1.energy.joules,
+            joules_basis: status.energy.basis.name(),
+            missed: (schedule.packets() as u64).saturating_sub(summary.sent),
+            summary,
+            status,
+            moments,
+        })
+    }
+
+    /// Half of the schedule's packets from each side.
+    fn generator(
+        &self,
+        schedule: &Schedule,
+        links: Vec<Box<dyn TestLink>>,
+        start: Time,
+    ) -> Generator {
+        let half = schedule.scaled(0.5);
+        let sender = |side| Sender {
+            link: side,
+            stream: self.plan.stream(side),
+            pace: Box::new(Pacer::new(half.clone(), start, BACKLOG_MAX)),
+        };
+        Generator::new(links, vec![sender(0), sender(1)], 2 * FLOWS, Start::Zero)
+    }
+}
+
+/// The middle of the upper half: a single sample may show a backlog that drains.
+fn plateau(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(|one, other| other.total_cmp(one));
+    rates.get(rates.len() / 4).copied().unwrap_or(0.0)
+}
+
+/// Turns counters into rates.
+struct Eye {
+    start: Time,
+    last: Time,
+    cpu: Duration,
+    sent: u64,
+    received: u64,
+}
+
+impl Eye {
+    fn look(&mut self, subject: &mut dyn Subject, progress: &Progress) -> Result<(Moment, Status)> {
+        let status = subject.status()?;
+        let cpu = subject.cpu_time()?;
+        let now = clock::monotonic();
+        let span = (now - self.last).as_secs_f64().max(1e-3);
+        let (sent, received) = (progress.sent.load(Relaxed), progress.received.load(Relaxed));
+        let latency = progress.last().map(|sample| sample.latency_us).filter(|us| us.mean > 0.0);
+        let moment = Moment {
+            at_s: (now - self.start).as_secs_f64(),
+            offered_pps: (sent - self.sent) as f64 / span,
+            carried_pps: (received - self.received) as f64 / span,
+            cores: status.point.cores,
+            cpus: cpu.saturating_sub(self.cpu).as_secs_f64() / span,
+            watts: status.energy.watts,
+            latency_us: latency.map_or(f64::NAN, |us| us.mean),
+            latency_p99_us: latency.map_or(f64::NAN, |us| us.p99),
+        };
+        (self.last, self.cpu, self.sent, self.received) = (now, cpu, sent, received);
+        Ok((moment, status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plateau_ignores_the_ramp_and_a_single_peak() {
+        let ramp = vec![1.0, 2.0, 3.0, 4.0, 5.0, 5.1, 5.0, 9.0, 5.0, 4.9, 5.0, 5.1];
+        assert!((4.9..=5.1).contains(&plateau(ramp)));
+        assert_eq!(plateau(Vec::new()), 0.0);
+    }
+}

@@ -1,0 +1,42 @@
+//! Where the demonstration plays: something that can start a router with links to its hosts.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use ebb_routerd::status::Status;
+
+use crate::generator::TestLink;
+
+/// A place for the demonstration.
+pub trait Stage {
+    /// How packets travel, for reports: `af_xdp veth` or `memory`.
+    fn transport(&self) -> &'static str;
+
+    /// Starts a router under `mode` and returns it with the hosts' links, one per side. The
+    /// router before it has been stopped.
+    ///
+    /// # Errors
+    /// When the router does not come up.
+    fn start(&mut self, mode: &str) -> Result<(Box<dyn Subject>, Vec<Box<dyn TestLink>>)>;
+}
+
+/// A running router under observation.
+pub trait Subject {
+    /// What it says about itself.
+    ///
+    /// # Errors
+    /// When it has died.
+    fn status(&mut self) -> Result<Status>;
+
+    /// Processor time it has used since it was started.
+    ///
+    /// # Errors
+    /// When it has died.
+    fn cpu_time(&mut self) -> Result<Duration>;
+
+    /// Stops it.
+    ///
+    /// # Errors
+    /// When it does not stop in time.
+    fn stop(self: Box<Self>) -> Result<()>;
+}

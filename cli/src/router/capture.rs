@@ -1,0 +1,112 @@
+//! `ebb router capture`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use ebb_host::clock;
+use ebb_ports::capture_file::CaptureWriter;
+use ebb_units::Time;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Target;
+
+/// Copy packets that a running router receives into a capture file
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ebb router capture eth1 -w eth1.pcap --count 1000
+  ebb router capture eth1 -w - --count 20 | tcpdump -nr -
+
+Packets are copied as the workers receive them; AF_XDP keeps them from tcpdump. Under load some
+copies are missed, never packets.")]
+pub struct Capture {
+    /// The router's port
+    port: String,
+    /// Capture file to write, - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    write: PathBuf,
+    /// Packets to copy
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+    /// Stop after that many seconds even if fewer came
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Most packets asked for at once.
+const TURN_MAX: u32 = 1000;
+
+#[derive(Deserialize)]
+struct Answer {
+    packets: Vec<Copied>,
+    missed: u64,
+}
+
+#[derive(Deserialize)]
+struct Copied {
+    time_ns: u64,
+    frame: String,
+}
+
+impl Capture {
+    /// Asks for packets until there are enough.
+    pub fn run(self) -> Result<ExitCode> {
+        let mut client = self.target.connect()?;
+        let stdout = self.write.as_os_str() == "-";
+        let path = if stdout { PathBuf::from("/dev/stdout") } else { self.write.clone() };
+        let mut file = CaptureWriter::create(&path)?;
+        let boot = boot_time();
+        let end = clock::monotonic() + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e6));
+        let (mut left, mut missed) = (self.count, 0);
+        while left > 0 && clock::monotonic() < end {
+            let ask = json!({ "capture": { "port": self.port, "count": left.min(TURN_MAX) } });
+            let answer: Answer = serde_json::from_value(client.request(&ask)?)?;
+            for copy in &answer.packets {
+                let at = boot + Duration::from_nanos(copy.time_ns);
+                file.write(at, &bytes(&copy.frame)?)?;
+            }
+            left -= (answer.packets.len() as u32).min(left);
+            missed += answer.missed;
+        }
+        file.finish().with_context(|| path.display().to_string())?;
+        eprintln!("{} packets captured, {missed} missed", self.count - left);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The wall clock's time when the monotonic clock was zero.
+fn boot_time() -> Time {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = clock::monotonic().as_nanos();
+    Time::from_nanos((wall.as_nanos() as u64).saturating_sub(since))
+}
+
+fn bytes(hex: &str) -> Result<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        hex.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
+    match digits {
+        Some(digits) if digits.len().is_multiple_of(2) => {
+            Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+        }
+        _ => bail!("the router sent a malformed frame"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_pairs_of_digits() {
+        assert_eq!(bytes("00ff7A").expect("digits"), [0, 255, 122]);
+        assert!(bytes("0").is_err());
+        assert!(bytes("0g").is_err());
+        assert!(bytes("é0").is_err());
+    }
+}

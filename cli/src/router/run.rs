@@ -1,0 +1,40 @@
+//! `ebb router run`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use ebb_routerd::config::Config;
+use ebb_routerd::live;
+
+/// Forward packets until told to stop
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo ebb router run -c router.toml
+  sudo ebb router run -c router.toml --mode poll
+  EBB_LOG=debug sudo -E ebb router run -c router.toml
+
+Addresses, routes and neighbours are the kernel's: set them with ip(8) or a routing daemon.
+SIGHUP reads the configuration again; SIGINT and SIGTERM end the router, and the kernel forwards.")]
+pub struct Run {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = "/etc/ebb/router.toml")]
+    config: PathBuf,
+    /// Policy to start with, instead of the configuration's
+    #[arg(short, long, value_parser = super::policy_names())]
+    mode: Option<String>,
+}
+
+impl Run {
+    /// Runs the router in this process.
+    pub fn run(self) -> Result<ExitCode> {
+        let mut config = Config::load(&self.config)?;
+        if let Some(mode) = self.mode {
+            config.router.mode = mode;
+        }
+        live::run(&self.config, config)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
