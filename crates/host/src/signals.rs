@@ -41,6 +41,14 @@ impl Signals {
     }
 }
 
+/// Sends a signal to a process.
+///
+/// # Errors
+/// When there is no such process or it belongs to someone else.
+pub fn send(pid: u32, signal: Signal) -> io::Result<()> {
+    Ok(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), signal)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
