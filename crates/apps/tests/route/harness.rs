@@ -185,7 +185,7 @@ impl Router {
     }
 }
 
-fn configure(writer: &mut FibWriter) {
+pub fn configure(writer: &mut FibWriter) {
     for id in [IN, OUT, TAGGED] {
         writer.set_interface(id, interface(id, true));
         for subnet in interface(id, true).addresses {

@@ -7,3 +7,4 @@ mod icmp;
 mod multipath;
 mod neighbours;
 mod random;
+mod updates;

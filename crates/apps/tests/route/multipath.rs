@@ -99,7 +99,7 @@ fn next_hops_are_shared_and_used_again() {
     );
     let routes = router.writer.routes();
     for round in 0..200_000u32 {
-        let gateway = std::net::Ipv4Addr::from(0x0a07_0000 | round % 60_000).into();
+        let gateway = std::net::Ipv4Addr::from(0x0a07_0000 | (round % 60_000)).into();
         let target = Target::Paths(vec![
             Path { interface: TAGGED, gateway: Some(gateway), weight: 1 },
             path(OUT, "198.51.100.2", 1),
