@@ -80,8 +80,11 @@ static struct rte_fib *build4(const char *name, enum rte_fib_dir24_8_nh_sz size,
 		die("rte_fib_create");
 	double start = now();
 	for (size_t i = 0; i < count; i++)
-		if (rte_fib_add(fib, prefixes[i].address, prefixes[i].len, prefixes[i].value))
-			die("rte_fib_add");
+		if (rte_fib_add(fib, prefixes[i].address, prefixes[i].len, prefixes[i].value)) {
+			fprintf(stderr, "rte_fib: %s cannot hold these routes\n", name);
+			rte_fib_free(fib);
+			return NULL;
+		}
 	fprintf(stderr, "rte_fib: %s loaded in %.2f s\n", name, now() - start);
 	return fib;
 }
@@ -114,7 +117,7 @@ static void measure4(struct rte_fib *fib, const char *lookup, int locality, int 
 	size_t chosen = 0;
 	while (chosen < ARRAY(lookups) && strcmp(lookups[chosen].name, lookup))
 		chosen++;
-	if (chosen == ARRAY(lookups) || rte_fib_select_lookup(fib, lookups[chosen].type)) {
+	if (!fib || chosen == ARRAY(lookups) || rte_fib_select_lookup(fib, lookups[chosen].type)) {
 		printf("unsupported\n");
 		return;
 	}

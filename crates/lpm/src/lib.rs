@@ -1,4 +1,50 @@
 //! Longest-prefix match for both IP families, read on many cores while one writer changes it.
+//!
+//! Room: `apps` looks up packets' destinations here, the control side turns routes into changes. The
+//! crate knows addresses and numbers; what a number means (a next hop) is its users' business.
+//!
+//! [`Ipv4Lpm`] is DIR-24-8 (one load for nearly every address), [`Ipv6Lpm`] a compressed trie below two
+//! plain tables. Each is written through its one [`Ipv4Writer`] or [`Ipv6Writer`], which also remembers
+//! the prefixes themselves.
+//!
+//! ```
+//! use ebb_lpm::Ipv4Writer;
+//!
+//! let (mut routes, table) = Ipv4Writer::new();
+//! routes.insert(0x0a00_0000, 8, 1)?;
+//! routes.insert(0x0a01_0000, 16, 2)?;
+//! let mut values = [0; 3];
+//! table.lookup_batch(&[0x0a01_0203, 0x0a02_0304, 0x0b00_0001], &mut values);
+//! assert_eq!(values, [2, 1, 0]);
+//! routes.remove(0x0a01_0000, 16);
+//! assert_eq!(table.lookup(0x0a01_0203), 1);
+//! # Ok::<(), ebb_lpm::LpmError>(())
+//! ```
+//!
+//! # Readers and the writer
+//! Lookups take no lock, write nothing that is shared and need no registration. For every address they
+//! return the value from before or from after a concurrent change of one prefix: a change builds what
+//! it needs aside and then stores single words. Memory that a change frees is used again only after a
+//! count of generations moved, which makes batches that were under way look again; the proof stands in
+//! the source of the module `generation`. A reader that sleeps, or dies, holds nothing back.
+//!
+//! # Scaling
+//! Readers share only lines that nobody writes but the writer, so lookups scale with cores until the
+//! shared cache's bandwidth ends: an IPv4 lookup of an unpredictable address moves one line of the
+//! first table (32 MiB, of 16-bit entries; 64 MiB more once values or groups pass 32,767), an IPv6 lookup
+//! one line of a chunk, one per node (none up to /32, three for /48) and one of leaves. Looking up
+//! batches of 32 or more is what hides the latency of these loads. Each change of one prefix
+//! invalidates the lines it stores to in the readers' caches, besides that readers do not notice it.
+//! DIR-24-8 pays 1 KiB for every /24 that holds longer prefixes: host routes strewn over a
+//! million /24s are its limit ([`LpmError::Full`]); the Internet's table has some thousand.
+//!
+//! Tables reserve up to 1.4 GiB of address space each and touch memory as routes come; a process
+//! that locks its memory should do so on fault (`MCL_ONFAULT`).
+//!
+//! # Unsafe code
+//! Three small places, each with its proof: mappings with huge pages (`pages`), the call of code
+//! compiled for processors with a population count, and prefetches (both `simd`). The tables
+//! themselves are atomics behind masked or checked indices.
 
 mod address;
 mod generation;

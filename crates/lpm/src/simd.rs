@@ -1,4 +1,5 @@
-//! Code compiled twice: for any processor, and for those that count bits in one instruction.
+//! What the language leaves to the processor: code compiled a second time for those that count bits in
+//! one instruction, and hints about what will be read next.
 
 /// Runs `body`, compiled with POPCNT and BMI where the processor has them. `body` must be
 /// `#[inline(always)]` to profit.
@@ -19,4 +20,17 @@ pub(crate) fn with_popcount<R>(body: impl FnOnce() -> R) -> R {
 #[target_feature(enable = "popcnt,bmi1,bmi2")]
 fn counting<R>(body: impl FnOnce() -> R) -> R {
     body()
+}
+
+/// Asks for the cache line of `element`, which will be read soon.
+#[inline(always)]
+pub(crate) fn prefetch<T>(element: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch neither faults nor changes anything, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(element.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = element;
 }

@@ -122,12 +122,25 @@ impl Ipv4Lpm {
         for (value, &address) in values.iter_mut().zip(addresses) {
             *value = first[(address >> 8) as usize].load();
         }
+        // One less sets the flag for an entry of 0 too, and keeps it for a group, as none has number 0.
+        let mut seen = 0;
+        for value in values.iter() {
+            seen |= value.wrapping_sub(1);
+        }
+        if seen & E::GROUP != 0 {
+            self.read_rest(E::GROUP, addresses, values);
+        }
+    }
+
+    /// Puts members of groups and the default in the place of entries that lead there.
+    #[inline(never)]
+    fn read_rest(&self, flag: u32, addresses: &[u32], values: &mut [Value]) {
         let mut seen = 0;
         for value in values.iter() {
             seen |= value;
         }
-        if seen & E::GROUP != 0 {
-            self.read_groups(E::GROUP, addresses, values);
+        if seen & flag != 0 {
+            self.read_groups(flag, addresses, values);
         }
         let default = self.default.load(Relaxed);
         for value in values.iter_mut() {
@@ -135,7 +148,6 @@ impl Ipv4Lpm {
         }
     }
 
-    #[inline(never)]
     fn read_groups(&self, flag: u32, addresses: &[u32], values: &mut [Value]) {
         for (value, &address) in values.iter_mut().zip(addresses) {
             if *value & flag != 0 {

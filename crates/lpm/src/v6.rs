@@ -19,12 +19,14 @@ mod blocks;
 mod trie;
 mod writer;
 
+use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::Value;
 use crate::generation::Generation;
 use crate::pages::Pages;
+use crate::simd::{prefetch, with_popcount};
 
 pub use writer::Ipv6Writer;
 
@@ -82,21 +84,23 @@ struct Walk {
 impl Walk {
     /// Takes all lookups to their leaves.
     #[inline(always)]
-    fn descend(&mut self, nodes: &Nodes, addresses: &[u128]) {
+    fn descend(&mut self, table: &Ipv6Lpm, addresses: &[u128]) {
         let mut shift = 128 - FIRST_LEN;
         // As long as a slot lies in the upper half, shifts of one word do.
         while self.walking != 0 && shift >= 64 + STRIDE {
             shift -= STRIDE;
-            self.level(nodes, |at| ((addresses[at] >> 64) as u64 >> (shift - 64)) as u8 % 64);
+            self.level(table, |at| ((addresses[at] >> 64) as u64 >> (shift - 64)) as u8 % 64);
         }
         while self.walking != 0 && shift > 0 {
             shift -= STRIDE;
-            self.level(nodes, |at| slot_at(addresses[at], shift));
+            self.level(table, |at| slot_at(addresses[at], shift));
         }
     }
 
+    /// One level for all that are at nodes. What each needs next is on its way while the others step.
     #[inline(always)]
-    fn level(&mut self, nodes: &Nodes, slot: impl Fn(usize) -> u8) {
+    fn level(&mut self, table: &Ipv6Lpm, slot: impl Fn(usize) -> u8) {
+        let (nodes, leaves) = (&*table.nodes, &*table.leaves);
         let mut left = self.walking;
         let mut walking = 0;
         while left != 0 {
@@ -105,6 +109,9 @@ impl Walk {
             let step = step(nodes, self.states[at], slot(at));
             self.states[at] = step.next;
             walking |= step.is_node << at;
+            let node = (&raw const nodes[first_word(step.next)]).cast::<u8>();
+            let leaf = (&raw const leaves[step.next as usize % LEAVES_MAX]).cast::<u8>();
+            prefetch(select_unpredictable(step.is_node != 0, node, leaf));
         }
         self.walking = walking;
     }
@@ -119,7 +126,7 @@ struct Step {
 
 #[inline(always)]
 fn step(nodes: &Nodes, node: u32, slot: u8) -> Step {
-    let first = node as usize % NODES_MAX * NODE_WORDS;
+    let first = first_word(node);
     let blocks = nodes[first + BLOCKS].load(Acquire);
     let children = nodes[first + CHILDREN].load(Relaxed);
     let runs = nodes[first + RUNS].load(Relaxed);
@@ -128,6 +135,11 @@ fn step(nodes: &Nodes, node: u32, slot: u8) -> Step {
     let block = (blocks >> (is_node * 32)) as u32;
     let before = (1u64 << slot) - 1;
     Step { is_node, next: block.wrapping_add((map & before).count_ones()) }
+}
+
+#[inline(always)]
+fn first_word(node: u32) -> usize {
+    node as usize % NODES_MAX * NODE_WORDS
 }
 
 /// All ones for 1, 0 for 0: selects without a branch, which would wait for what is loaded.
@@ -178,7 +190,7 @@ impl Ipv6Lpm {
         for (addresses, values) in chunks {
             loop {
                 let begun = self.generation.begin();
-                crate::simd::with_popcount(
+                with_popcount(
                     #[inline(always)]
                     || self.read(addresses, values),
                 );
@@ -205,9 +217,10 @@ impl Ipv6Lpm {
             let state = select(has_chunk, entry, root);
             walk.states[at] = state;
             walk.walking |= u64::from(state >> 31) << at;
+            prefetch(&raw const self.nodes[first_word(state & mask_of(state >> 31))]);
         }
         let deep = walk.walking;
-        walk.descend(&self.nodes, addresses);
+        walk.descend(self, addresses);
         for (at, (value, &address)) in values.iter_mut().zip(addresses).take(LANES).enumerate() {
             let is_leaf = mask_of((deep >> at) as u32 & 1);
             let state = walk.states[at];

@@ -28,7 +28,7 @@ pub struct Ipv4Writer {
     store: Store<u32>,
     /// Length of the prefix of up to 24 bits that owns an entry of the first table; 0 for none.
     first_lens: Pages<u8, FIRST_LEN>,
-    /// The same for the members of each group, up to 32 bits.
+    /// The same for the members of each group, up to 32 bits. No group has number 0.
     group_lens: Vec<[u8; GROUP_LEN]>,
     free: Vec<u32>,
     retired: Vec<u32>,
@@ -43,7 +43,7 @@ impl Ipv4Writer {
             table: Arc::clone(&table),
             store: Store::new(),
             first_lens: Pages::dense(),
-            group_lens: Vec::new(),
+            group_lens: vec![[0; GROUP_LEN]],
             free: Vec::new(),
             retired: Vec::new(),
         };
