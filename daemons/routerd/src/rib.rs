@@ -205,7 +205,7 @@ impl Rib {
                 let gone = list.iter().copied().filter(|entry| !entry.confirmed).collect();
                 list.retain(|entry| entry.confirmed);
                 assert!(list.len() < before, "a prefix without unconfirmed routes was listed");
-                order::Edit { added: None, removed: gone }
+                order::Edit { removed: gone, ..order::Edit::default() }
             });
         }
     }
@@ -294,6 +294,7 @@ impl Rib {
         if target_before != target_after {
             self.refused += put(out, key.prefix(), target_after);
         }
+        self.resync.want_if(Part::Routes4, edit.guessed);
         if let Some(added) = edit.added {
             self.slots.hold(added);
         }
@@ -360,15 +361,22 @@ impl Rib {
         self.retarget_links(&moved, out);
     }
 
+    /// An object goes, with its routes and the groups that it leaves empty.
     fn next_hop_gone(&mut self, id: u32, out: &mut impl Tables) {
-        self.links.next_hops.remove(&id);
-        for target in self.links.next_hops.values_mut() {
-            if let NextHopTarget::Group(members) = target {
+        let mut gone = vec![id];
+        while let Some(id) = gone.pop() {
+            self.links.next_hops.remove(&id);
+            for (group, target) in &mut self.links.next_hops {
+                let NextHopTarget::Group(members) = target else { continue };
+                let before = members.len();
                 members.retain(|(member, _)| *member != id);
+                if members.is_empty() && before > 0 {
+                    gone.push(*group);
+                }
             }
+            let dead = self.slots.of_next_hop(id);
+            self.drop_slots(&dead, out);
         }
-        let dead = self.slots.of_next_hop(id);
-        self.drop_slots(&dead, out);
         self.retarget(Candidate::by_object, out);
     }
 
@@ -382,7 +390,7 @@ impl Rib {
                 let gone =
                     list.iter().copied().filter(|entry| dead.contains(&entry.slot)).collect();
                 list.retain(|entry| !dead.contains(&entry.slot));
-                order::Edit { added: None, removed: gone }
+                order::Edit { removed: gone, ..order::Edit::default() }
             });
         }
     }

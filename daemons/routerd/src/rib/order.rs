@@ -17,6 +17,9 @@ pub(super) struct Mode {
 pub(super) struct Edit {
     pub(super) added: Option<u32>,
     pub(super) removed: Vec<Entry>,
+    /// The place among rivals is a guess: during a dump, a new IPv4 route may have been listed,
+    /// which puts it behind the others, or announced, which puts it before them.
+    pub(super) guessed: bool,
 }
 
 /// Enters `slot`. IPv4 puts a new route before its rivals unless it is appended
@@ -39,7 +42,7 @@ pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode
         if mode.replace && !mode.dump && place < at {
             // It took the place of its first rival.
             let removed = list.remove(place + 1);
-            return Edit { added: None, removed: vec![removed] };
+            return Edit { removed: vec![removed], ..Edit::default() };
         }
         return Edit::default();
     }
@@ -54,8 +57,9 @@ pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode
     };
     if let Some(at) = replaced {
         let removed = std::mem::replace(&mut list[at], entry);
-        return Edit { added: Some(slot), removed: vec![removed] };
+        return Edit { added: Some(slot), removed: vec![removed], guessed: false };
     }
+    let guessed = mode.dump && !mode.append && !new.v6 && list.iter().any(rival);
     let key = |candidate: &Candidate| (candidate.rank, u8::MAX - candidate.tos, candidate.metric);
     let last = mode.append || mode.dump || new.v6;
     let place = list.partition_point(|entry| {
@@ -63,7 +67,7 @@ pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode
         other < key(new) || (last && other == key(new))
     });
     list.insert(place, entry);
-    Edit { added: Some(slot), removed: Vec::new() }
+    Edit { added: Some(slot), removed: Vec::new(), guessed }
 }
 
 /// What is left of a route when part of its hops is removed.
@@ -98,14 +102,14 @@ pub(super) fn remove(
     let Some(at) = find(gone, list, slots) else { return Edit::default() };
     match rest {
         Some(slot) if list.iter().any(|entry| entry.slot == slot) => {
-            Edit { added: None, removed: vec![list.remove(at)] }
+            Edit { removed: vec![list.remove(at)], ..Edit::default() }
         }
         Some(slot) => {
             let entry = Entry { slot, confirmed: true };
             let removed = std::mem::replace(&mut list[at], entry);
-            Edit { added: Some(slot), removed: vec![removed] }
+            Edit { added: Some(slot), removed: vec![removed], guessed: false }
         }
-        None => Edit { added: None, removed: vec![list.remove(at)] },
+        None => Edit { removed: vec![list.remove(at)], ..Edit::default() },
     }
 }
 

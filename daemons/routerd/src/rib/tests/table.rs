@@ -1,0 +1,129 @@
+//! Single promises of the model, one row or step each.
+
+use ebb_apps::route::{InterfaceId, Target};
+use ebb_graph::PortId;
+use ebb_host::netlink::{Event, NeighbourState, Part, Route, RouteHop, RouteKind};
+
+use super::kernel::Kernel;
+use super::{Recorder, Router};
+use crate::rib::{Rib, Scope, Update};
+
+fn started() -> (Router, Kernel) {
+    let mut kernel = Kernel::new();
+    let mut router = Router::new();
+    router.rib.apply(&Event::Overrun, &mut router.out);
+    router.settle(&mut kernel, Vec::new());
+    (router, kernel)
+}
+
+fn added(route: Route) -> Event {
+    Event::Route { route, replace: false, append: false }
+}
+
+fn via(prefix: &str, link: u32, gateway: &str) -> Route {
+    let hop = RouteHop::new(Some(link), gateway.parse().ok());
+    Route::unicast(prefix.parse().unwrap(), [hop])
+}
+
+#[test]
+fn each_kind_of_route_has_its_target() {
+    let prefix = "198.51.100.0/24";
+    let plain = via(prefix, 2, "10.0.0.2");
+    let path = Target::via(InterfaceId(0), "10.0.0.2".parse().unwrap());
+    let of_kind = |kind| Route { kind, hops: Default::default(), ..plain.clone() };
+    let mut tunnel = plain.clone();
+    tunnel.hops[0].encapsulated = true;
+    let table = [
+        (plain.clone(), Some(path)),
+        (via(prefix, 2, ""), Some(Target::OnLink(InterfaceId(0)))),
+        (via(prefix, 4, ""), Some(Target::OnLink(InterfaceId(256)))),
+        (via(prefix, 5, "10.0.0.2"), Some(Target::Kernel)),
+        (via(prefix, 77, "10.0.0.2"), Some(Target::Kernel)),
+        (of_kind(RouteKind::Blackhole), Some(Target::Blackhole)),
+        (of_kind(RouteKind::Unreachable), Some(Target::Unreachable)),
+        (of_kind(RouteKind::Prohibit), Some(Target::Prohibit)),
+        (of_kind(RouteKind::Local), Some(Target::Kernel)),
+        (of_kind(RouteKind::Broadcast), Some(Target::Kernel)),
+        (of_kind(RouteKind::Other), Some(Target::Kernel)),
+        (of_kind(RouteKind::Unicast), Some(Target::Kernel)),
+        (tunnel, Some(Target::Kernel)),
+        (Route { source_specific: true, ..plain.clone() }, Some(Target::Kernel)),
+        (Route { tos: 8, ..plain.clone() }, Some(Target::Kernel)),
+        (Route { nexthop_id: Some(9), ..plain.clone() }, Some(Target::Kernel)),
+        (Route { table: 1000, ..plain.clone() }, None),
+    ];
+    for (route, expected) in table {
+        let (mut router, _) = started();
+        router.apply(&[added(route.clone())]);
+        assert_eq!(router.out.routes.get(&route.prefix), expected.as_ref(), "{route:?}");
+        router.apply(&[Event::RouteGone(route.clone())]);
+        assert_eq!(router.out.routes.get(&route.prefix), None, "{route:?}");
+    }
+}
+
+#[test]
+fn an_interface_is_a_port_or_its_vlan_and_free() {
+    let (mut router, kernel) = started();
+    assert_eq!(router.rib.link_of(InterfaceId(256)), Some(4));
+    assert_eq!(router.rib.name_of(InterfaceId(256)), Some("p0.7"));
+    let updates = router.rib.take_updates();
+    let macs = vec![[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 4]];
+    assert!(updates.contains(&Update::Macs(PortId(0), macs)), "{updates:?}");
+    assert!(updates.contains(&Update::Link { port: PortId(1), up: true, gone: false }));
+    assert!(router.rib.take_updates().is_empty(), "said once");
+    let [Event::Link(link), ..] = &kernel.dump(Part::Links)[..] else { panic!("a link") };
+    let enslaved = ebb_host::netlink::Link { master: Some(9), ..link.clone() };
+    router.apply(&[Event::Link(enslaved)]);
+    assert_eq!(router.out.interfaces.len(), 1, "neither the port nor its VLAN is ours now");
+    assert_eq!(router.rib.take_updates(), [Update::Macs(PortId(0), vec![])]);
+    let renamed = ebb_host::netlink::Link { name: "uplink".into(), ..link.clone() };
+    router.apply(&[Event::Link(renamed)]);
+    assert_eq!(router.rib.name_of(InterfaceId(0)), Some("uplink"));
+    router.apply(&[Event::LinkGone(2)]);
+    let gone = Update::Link { port: PortId(0), up: false, gone: true };
+    assert!(router.rib.take_updates().contains(&gone));
+}
+
+#[test]
+fn a_neighbour_gone_stale_is_to_be_confirmed() {
+    let (mut router, _) = started();
+    let address = "10.9.2.2".parse().unwrap();
+    let mut neighbour = ebb_host::netlink::Neighbour {
+        link: 2,
+        address,
+        mac: Some([2; 6]),
+        state: NeighbourState::Reachable,
+        usable: true,
+    };
+    router.apply(&[Event::Neighbour(neighbour)]);
+    assert!(router.rib.take_stale().is_empty());
+    neighbour.state = NeighbourState::Stale;
+    router.apply(&[Event::Neighbour(neighbour)]);
+    assert_eq!(router.rib.take_stale(), [(2, address)]);
+    let elsewhere = ebb_host::netlink::Neighbour { link: 5, ..neighbour };
+    router.apply(&[Event::Neighbour(elsewhere)]);
+    assert!(router.rib.take_stale().is_empty(), "that link is the kernel's own business");
+}
+
+#[test]
+fn a_comparison_that_finds_no_difference_writes_nothing() {
+    let (mut router, mut kernel) = started();
+    router.rib.apply(&Event::Overrun, &mut router.out);
+    let before = router.out.writes;
+    assert_eq!(router.rib.wanted(), Some(Scope::All));
+    router.rib.apply(&Event::Overrun, &mut router.out);
+    router.settle(&mut kernel, Vec::new());
+    assert_eq!(router.out.writes, before);
+}
+
+#[test]
+fn a_route_without_place_is_counted() {
+    let mut out = Recorder { capacity: Some(6), ..Recorder::default() };
+    let mut rib = Rib::new(&[(PortId(0), "p0".into())]);
+    rib.start(&mut out);
+    assert_eq!(rib.refused(), 0);
+    rib.apply(&added(via("198.51.100.0/24", 2, "10.0.0.2")), &mut out);
+    assert_eq!(rib.refused(), 1);
+    rib.apply(&Event::RouteGone(via("198.51.100.0/24", 2, "10.0.0.2")), &mut out);
+    assert_eq!(out.routes.len(), 6);
+}
