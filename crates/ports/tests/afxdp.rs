@@ -430,13 +430,17 @@ fn injected_packets_reach_the_kernel() {
             frame[14..34].chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1])).sum();
         let sum = (sum & 0xffff) + (sum >> 16);
         frame[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        injector.inject(interface.index(), &frame).unwrap();
+        match seq {
+            2 => injector.inject_through_tun(&frame).unwrap(),
+            _ => injector.inject(interface.index(), &frame).unwrap(),
+        }
         let mut buffer = [0; 64];
         let (len, from) = listener.recv_from(&mut buffer).unwrap();
         assert_eq!((len, from.to_string().as_str()), (18, "10.1.0.5:1024"));
         assert_eq!(buffer[..4], seq.to_be_bytes());
     }
     assert!(injector.inject(9999, &[0; 60]).is_err());
+    assert!(injector.inject_through_tun(&[0; 60]).is_err());
 }
 
 #[test]

@@ -4,15 +4,18 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use aya::Ebpf;
 
 use super::test_run::{BPF_F_TEST_XDP_LIVE_FRAMES, TestRun};
+use super::tun::Tun;
 use super::{AfXdpError, program};
 
-/// Hands packets to the kernel's own stack as if it had received them on an interface.
+/// Hands packets to the kernel's own stack.
 ///
-/// Runs a program that passes everything on the frame in the kernel's live mode (Linux 5.18),
-/// with the interface as its origin. The interface must have an XDP program in the driver: with a
-/// generic one the frame would meet that program again.
+/// Where the interface runs its XDP program in the driver the kernel takes the frame as if it had
+/// received it there: a program that passes everything is run on it in the kernel's live mode
+/// (Linux 5.18). With a generic program the frame would meet that program again; there the IP
+/// packet enters through a TUN device of our own.
 #[derive(Debug)]
 pub struct KernelInjector {
+    tun: Option<Tun>,
     program: OwnedFd,
     _ebpf: Ebpf,
 }
@@ -36,7 +39,7 @@ impl KernelInjector {
     /// When the kernel refuses the program.
     pub fn new() -> Result<KernelInjector, AfXdpError> {
         let (ebpf, program) = program::load_helper("pass")?;
-        Ok(KernelInjector { program, _ebpf: ebpf })
+        Ok(KernelInjector { tun: None, program, _ebpf: ebpf })
     }
 
     /// Gives an Ethernet frame to the kernel as received on interface `ifindex`.
@@ -61,5 +64,18 @@ impl KernelInjector {
             ..TestRun::default()
         };
         run.run()
+    }
+
+    /// Gives the IP packet in an Ethernet frame to the kernel as received on a TUN device, for
+    /// interfaces with a generic XDP program. The first call makes the device.
+    ///
+    /// # Errors
+    /// When the frame is not IP, the kernel has no TUN devices, or refuses.
+    pub fn inject_through_tun(&mut self, frame: &[u8]) -> io::Result<()> {
+        let tun = match &mut self.tun {
+            Some(tun) => tun,
+            None => self.tun.insert(Tun::new()?),
+        };
+        tun.inject(frame)
     }
 }

@@ -18,7 +18,7 @@ type Source = std::io::Chain<Cursor<Vec<u8>>, File>;
 pub struct Captured {
     /// When it was captured, since 1970.
     pub time: Time,
-    /// Kind of link it was captured on, see [`LINKTYPE_ETHERNET`].
+    /// Kind of link it was captured on, see [`LINKTYPE_ETHERNET`](super::LINKTYPE_ETHERNET).
     pub link_type: u32,
     /// Bytes it had on the wire, of which the file may hold fewer.
     pub original_len: u32,
