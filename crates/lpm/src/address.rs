@@ -7,11 +7,17 @@ pub(crate) trait Address: Copy + Ord + Debug + 'static {
     /// Width in bits.
     const BITS: u8;
 
+    /// Leading bits by which the prefixes of at least that length are sorted into buckets.
+    const BUCKET_LEN: u8;
+
     /// Address and length in one, in prefix order: by address, then the shorter prefix first.
     type Key: Copy + Ord + Debug;
 
     /// The key of an address with a length of up to `BITS` + 1.
     fn key(self, len: u8) -> Self::Key;
+
+    /// The bucket of an address, under 2 to the power of `BUCKET_LEN`.
+    fn bucket(self) -> usize;
 
     /// What the key was made of.
     fn of_key(key: Self::Key) -> (Self, u8);
@@ -24,10 +30,16 @@ pub(crate) trait Address: Copy + Ord + Debug + 'static {
 }
 
 macro_rules! address {
-    ($integer:ty, $bits:literal, $key:ty, $to_key:expr, $of_key:expr) => {
+    ($integer:ty, $bits:literal, $bucket_len:literal, $key:ty, $to_key:expr, $of_key:expr) => {
         impl Address for $integer {
             const BITS: u8 = $bits;
+            const BUCKET_LEN: u8 = $bucket_len;
             type Key = $key;
+
+            #[inline]
+            fn bucket(self) -> usize {
+                self.checked_shr($bits - $bucket_len).unwrap_or(0) as usize
+            }
 
             #[inline]
             fn key(self, len: u8) -> $key {
@@ -55,8 +67,9 @@ macro_rules! address {
 address!(
     u32,
     32,
+    16,
     u64,
     |address: u32, len: u8| u64::from(address) << 8 | u64::from(len),
     |key: u64| ((key >> 8) as u32, key as u8)
 );
-address!(u128, 128, (u128, u8), |address, len| (address, len), |key| key);
+address!(u128, 128, 0, (u128, u8), |address, len| (address, len), |key| key);
