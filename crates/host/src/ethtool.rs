@@ -12,6 +12,11 @@ const GRXFHINDIR: u32 = 0x38;
 const SRXFHINDIR: u32 = 0x39;
 const GCHANNELS: u32 = 0x3c;
 const SCHANNELS: u32 = 0x3d;
+/// `ETHTOOL_GFLAGS` and `ETHTOOL_SFLAGS`: some offloads as bits of one word.
+const GFLAGS: u32 = 0x25;
+const SFLAGS: u32 = 0x26;
+/// `ETH_FLAG_RXVLAN`.
+const FLAG_RXVLAN: u32 = 1 << 8;
 /// Words of `struct ethtool_drvinfo`.
 const DRVINFO_WORDS: usize = 49;
 /// More than any device's indirection table.
@@ -192,6 +197,28 @@ impl Interface {
         let mut words = [offload.commands().0, 0];
         self.ask(&mut words)?;
         Ok(words[1] != 0)
+    }
+
+    /// Whether the interface takes VLAN tags out of received frames and reports them aside, where
+    /// XDP programs cannot see them (`rxvlan`).
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` when the driver does not know it.
+    pub fn strips_vlan_tags(&self) -> io::Result<bool> {
+        let mut words = [GFLAGS, 0];
+        self.ask(&mut words)?;
+        Ok(words[1] & FLAG_RXVLAN != 0)
+    }
+
+    /// Makes the interface take VLAN tags out, or leave them in.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` when the driver can't.
+    pub fn strip_vlan_tags(&self, on: bool) -> io::Result<()> {
+        let mut words = [GFLAGS, 0];
+        self.ask(&mut words)?;
+        let flags = if on { words[1] | FLAG_RXVLAN } else { words[1] & !FLAG_RXVLAN };
+        self.ask(&mut [SFLAGS, flags])
     }
 
     /// Switches an offload.

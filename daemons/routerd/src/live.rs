@@ -215,10 +215,14 @@ impl Live {
     fn empty_kernel_queue(&mut self) {
         while let Some(parcel) = self.backend.router.kernel_packet() {
             let interfaces = self.interfaces.lock().expect("interfaces");
-            let index = interfaces.get(parcel.input).map(|live| live.interface.index());
+            let origin = interfaces.get(parcel.input);
+            let origin = origin.map(|live| (live.interface.index(), live.interface.mode().native));
             drop(interfaces);
-            if let (Some(injector), Some(index)) = (&mut self.injector, index) {
-                let result = injector.inject(index, parcel.packet.data());
+            if let (Some(injector), Some((index, native))) = (&mut self.injector, origin) {
+                let result = match native {
+                    true => injector.inject(index, parcel.packet.data()),
+                    false => injector.inject_through_tun(parcel.packet.data()),
+                };
                 if let Err(error) = result
                     && !std::mem::replace(&mut self.injected_failed, true)
                 {
@@ -423,7 +427,7 @@ fn frames(config: &Config, workers: usize) -> u32 {
     let rings: u32 = config
         .ports
         .iter()
-        .map(|port| port.ring * (2 + 2 * workers as u32))
+        .map(|port| port.ring * 4 * workers as u32)
         .sum();
     config.router.frames.unwrap_or(rings + FRAMES_SPARE * workers as u32)
 }

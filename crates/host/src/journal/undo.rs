@@ -35,6 +35,11 @@ pub enum Undo {
         /// The original numbers.
         channels: Channels,
     },
+    /// Let an interface take VLAN tags out of received frames again.
+    VlanStripping {
+        /// Interface name.
+        interface: String,
+    },
     /// Remove a named network namespace.
     Namespace {
         /// Its name.
@@ -76,6 +81,9 @@ impl Undo {
             Undo::Channels { interface, channels } => {
                 Interface::open(interface).and_then(|interface| interface.set_channels(*channels))
             }
+            Undo::VlanStripping { interface } => {
+                Interface::open(interface).and_then(|interface| interface.strip_vlan_tags(true))
+            }
             Undo::Namespace { name } => Namespace::delete(name),
             Undo::Directory { path } => remove_directory(path),
             Undo::Process { pid, start } => kill(*pid, *start),
@@ -109,6 +117,7 @@ impl Undo {
                 c.other,
                 c.combined
             ),
+            Undo::VlanStripping { interface } => format!("vlan-stripping\t{}", escape(interface)),
             Undo::Namespace { name } => format!("namespace\t{}", escape(name)),
             Undo::Directory { path: p } => format!("directory\t{}", path(p)),
             Undo::Process { pid, start } => format!("process\t{pid}\t{start}"),
@@ -130,6 +139,9 @@ impl Undo {
                 };
                 let channels = Channels { receive, transmit, other, combined };
                 Undo::Channels { interface: unescape(interface)?, channels }
+            }
+            ["vlan-stripping", interface] => {
+                Undo::VlanStripping { interface: unescape(interface)? }
             }
             ["namespace", name] => Undo::Namespace { name: unescape(name)? },
             ["directory", path] => Undo::Directory { path: unescape(path)?.into() },
@@ -215,6 +227,7 @@ mod tests {
                     interface: value.clone(),
                     channels: Channels { receive, transmit, other, combined },
                 },
+                Undo::VlanStripping { interface: value.clone() },
                 Undo::Namespace { name: value.clone() },
                 Undo::Directory { path: path.clone().into() },
                 Undo::Process { pid, start },

@@ -76,6 +76,7 @@ pub fn open(
         ring_len: port.ring,
         ..InterfaceOptions::new(&port.name, workers, form)
     };
+    leave_vlan_tags_in(&port.name, journal);
     let mut interface = Interface::open(umem, &options)?;
     let redirect = match rss {
         Some((table, original)) => {
@@ -95,6 +96,23 @@ pub fn open(
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
     let open = OpenPort { name: port.name.clone(), workers: ports, redirect };
     Ok((LiveInterface { interface, form, up: true }, open))
+}
+
+/// XDP programs see only tags inside the frame: an interface that strips them would make tagged
+/// packets look untagged.
+fn leave_vlan_tags_in(name: &str, journal: &Journal) {
+    let switch = || -> io::Result<()> {
+        let interface = ebb_host::ethtool::Interface::open(name)?;
+        if interface.strips_vlan_tags().unwrap_or(false) {
+            journal.record(Undo::VlanStripping { interface: name.to_owned() })?;
+            interface.strip_vlan_tags(false)?;
+        }
+        Ok(())
+    };
+    if let Err(error) = switch() {
+        warn!(port = name, %error, "VLAN tags are taken out by the interface: tagged packets are lost \
+            to the router; try ethtool -K {name} rxvlan off");
+    }
 }
 
 /// The interface's own indirection table and its present content, if it can feed every worker.
