@@ -104,16 +104,25 @@ fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
     let pure = ["units", "power", "traffic", "control", "wire", "lpm", "graph", "apps"];
     let folders: Vec<String> = pure.iter().map(|name| format!("crates/{name}/src")).collect();
     let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
-    let words =
-        ["Instant::now", "SystemTime", "clock_gettime", "std::fs", "std::io", "Socket", "Stream"];
+    let words = [
+        "Instant::now",
+        "SystemTime",
+        "clock_gettime",
+        "std::fs",
+        "std::io",
+        "std::process",
+        "UdpSocket",
+        "TcpStream",
+        "TcpListener",
+        "UnixStream",
+    ];
     let guilty = files_with(&folders, &words);
     assert!(guilty.is_empty(), "clock or I/O in {guilty:?}");
 }
 
 #[test]
 fn unsafe_stays_in_its_rooms() {
-    let rooms =
-        ["crates/graph/src/memory.rs", "crates/ports/", "crates/lpm/src/", "crates/host/src/"];
+    let rooms = ["crates/graph/src/memory.rs", "crates/ports/", "crates/lpm/", "crates/host/"];
     let found =
         files_with(&["crates", "daemons", "cli/src"], &["unsafe {", "unsafe fn", "unsafe impl"]);
     let elsewhere: Vec<_> =

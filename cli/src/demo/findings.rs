@@ -8,6 +8,11 @@ use super::play::{Day, Moment, PEAK_SHARE};
 /// Characters of a spark line in the table.
 const SPARK_LEN: usize = 15;
 
+/// What a curve shows of each moment.
+type Quantity = fn(&Moment) -> f64;
+/// Turns a day into a curve.
+type Draw<'a> = &'a dyn Fn(&Day) -> Series;
+
 /// What a run was made of.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -45,6 +50,9 @@ pub fn report(facts: &Facts, days: &[Day]) -> Report {
         .text(&facts.place)
         .text(setting(facts))
         .table(table(days));
+    if facts.interrupted {
+        report = report.text("Interrupted: modes that had not ended are left out.");
+    }
     for line in verdicts(days) {
         report = report.text(line);
     }
@@ -135,8 +143,8 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
     let compare = |day: &Day| {
         let share = |day: &Day| 100.0 * day.summary.lost as f64 / day.summary.sent.max(1) as f64;
         format!(
-            "{} used {} CPU time and {} energy ({}) than poll, and lost {:.3} % of its packets \
-             (poll {:.3} %).",
+            "{} used {} CPU time and {} energy ({}) than poll; it lost {:.3} % of its packets, \
+             poll {:.3} %.",
             day.mode,
             less(day.cpu_seconds, poll.cpu_seconds),
             less(day.joules, poll.joules),
@@ -164,9 +172,8 @@ fn reading(days: &[Day]) -> String {
 }
 
 fn load_plot(days: &[Day]) -> Plot {
-    let series = |value: fn(&Moment) -> f64| {
-        move |day: &Day| Series::line(&day.mode, points(&day.moments, value))
-    };
+    let series =
+        |value: Quantity| move |day: &Day| Series::line(&day.mode, points(&day.moments, value));
     let steps = |day: &Day| Series::step(&day.mode, points(&day.moments, |m| f64::from(m.cores)));
     let workers = days.iter().map(|day| day.workers).max().unwrap_or(1) as f64;
     let mut plot = Plot::new("A day's load and what it cost", Axis::new("time", "s"))
@@ -174,7 +181,7 @@ fn load_plot(days: &[Day]) -> Plot {
     if let Some(day) = days.last() {
         plot = plot.series(Series::area("offered", points(&day.moments, |m| m.offered_pps / 1e3)));
     }
-    let panels: [(Axis, &dyn Fn(&Day) -> Series); 3] = [
+    let panels: [(Axis, Draw<'_>); 3] = [
         (Axis::new("CPU used", "cores").reaching(0.0, 1.0), &series(|moment| moment.cpus)),
         (Axis::new("cores on", "").reaching(0.0, workers), &steps),
         (Axis::new("power", "W").from_zero(), &series(|moment| moment.watts)),
@@ -190,7 +197,7 @@ fn load_plot(days: &[Day]) -> Plot {
 
 fn latency_plot(days: &[Day]) -> Plot {
     let mut plot = Plot::new("Latency", Axis::new("time", "s"));
-    let panels: [(Axis, fn(&Moment) -> f64); 2] = [
+    let panels: [(Axis, Quantity); 2] = [
         (Axis::new("mean", "us").from_zero(), |moment| moment.latency_us),
         (Axis::new("p99", "us").from_zero(), |moment| moment.latency_p99_us),
     ];
@@ -203,17 +210,17 @@ fn latency_plot(days: &[Day]) -> Plot {
     plot
 }
 
-fn points(moments: &[Moment], value: fn(&Moment) -> f64) -> Vec<(f64, f64)> {
+fn points(moments: &[Moment], value: Quantity) -> Vec<(f64, f64)> {
     moments.iter().map(|moment| (moment.at_s, value(moment))).collect()
 }
 
-fn mean(moments: &[Moment], value: fn(&Moment) -> f64) -> f64 {
+fn mean(moments: &[Moment], value: Quantity) -> f64 {
     moments.iter().map(value).sum::<f64>() / moments.len().max(1) as f64
 }
 
 fn figures(day: &Day) -> Value {
     let (summary, packets) = (&day.summary, day.status.packets());
-    let over_time = |value: fn(&Moment) -> f64| -> Vec<Value> {
+    let over_time = |value: Quantity| -> Vec<Value> {
         let pairs = points(&day.moments, value).into_iter();
         pairs.map(|(at, value)| json!([round(at), round(value)])).collect()
     };
@@ -317,6 +324,6 @@ mod tests {
         }
         let html = report.to_html();
         assert!(html.contains("In memory."));
-        assert!(html.contains("60 % less CPU time and 40 % less energy (modelled) than poll"));
+        assert!(html.contains("60 % less CPU time and 40 % less energy (modelled) than poll;"));
     }
 }

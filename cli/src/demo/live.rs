@@ -16,7 +16,7 @@ use ebb_routerd::status::Status;
 
 use super::lab::Lab;
 use super::plan::{Plan, host_name};
-use super::stage::{Stage, Subject};
+use super::stage::{Stage, Started, Subject};
 use crate::generator::{AfXdpLink, FrameSource, TestLink};
 
 /// How long a router may take until it forwards.
@@ -90,7 +90,7 @@ impl Stage for LiveStage {
         "af_xdp veth"
     }
 
-    fn start(&mut self, mode: &str) -> Result<(Box<dyn Subject>, Vec<Box<dyn TestLink>>)> {
+    fn start(&mut self, mode: &str) -> Result<Started> {
         let mut router = self.spawn(mode)?;
         router.wait_until_ready(self.plan.routes.len() as u64)?;
         let links = self.links()?;

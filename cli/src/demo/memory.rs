@@ -12,7 +12,7 @@ use ebb_routerd::snapshot;
 use ebb_routerd::status::Status;
 
 use super::plan::{Plan, gateway, port_name};
-use super::stage::{Stage, Subject};
+use super::stage::{Stage, Started, Subject};
 use crate::generator::{MemoryLink, TestLink};
 
 /// Links in memory.
@@ -42,7 +42,7 @@ impl Stage for MemoryStage {
         "memory"
     }
 
-    fn start(&mut self, mode: &str) -> Result<(Box<dyn Subject>, Vec<Box<dyn TestLink>>)> {
+    fn start(&mut self, mode: &str) -> Result<Started> {
         let nowhere = Path::new("/nonexistent");
         let text = self.plan.config(mode, nowhere, nowhere);
         let mut config =

@@ -107,8 +107,7 @@ impl Demo {
         } else {
             match LiveStage::new(plan.clone()) {
                 Ok(stage) => {
-                    let place = "Over AF_XDP on virtual interfaces: a router in one network \
-                                 namespace, its hosts in another.";
+                    let place = "Over AF_XDP on virtual interfaces between network namespaces.";
                     return (Box::new(stage), place.to_owned());
                 }
                 Err(error) => format!("because {error:#}"),
@@ -150,10 +149,11 @@ impl Demo {
         let mut days = Vec::new();
         if !player.stop.load(Relaxed) {
             say(&format!(
-                "It carries {:.0} kpps; the day's peak is {:.0} kpps. {} routes, {} flows, sizes {}.\n",
+                "It carries {:.0} kpps; the day's peak is {:.0} kpps. \
+                 {},000 routes, {} flows, sizes {}.\n",
                 capacity.0 / 1e3,
                 peak / 1e3,
-                facts.routes,
+                facts.routes / 1000,
                 facts.flows,
                 facts.sizes,
             ))?;
@@ -191,6 +191,9 @@ impl Demo {
         let picture = findings::picture(days);
         write_file(&self.report.join("summary.svg"), picture.as_bytes())?;
         let mut text = format!("\n{}", findings::table(days).to_terminal(&Terminal::of_stdout()));
+        if facts.interrupted {
+            text += "\nInterrupted: modes that had not ended are left out.";
+        }
         for verdict in findings::verdicts(days) {
             text += &format!("\n{verdict}");
         }

@@ -7,6 +7,9 @@ use ebb_routerd::status::Status;
 
 use crate::generator::TestLink;
 
+/// A running router and its hosts' links.
+pub type Started = (Box<dyn Subject>, Vec<Box<dyn TestLink>>);
+
 /// A place for the demonstration.
 pub trait Stage {
     /// How packets travel, for reports: `af_xdp veth` or `memory`.
@@ -17,7 +20,7 @@ pub trait Stage {
     ///
     /// # Errors
     /// When the router does not come up.
-    fn start(&mut self, mode: &str) -> Result<(Box<dyn Subject>, Vec<Box<dyn TestLink>>)>;
+    fn start(&mut self, mode: &str) -> Result<Started>;
 }
 
 /// A running router under observation.

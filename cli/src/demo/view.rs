@@ -135,20 +135,17 @@ fn line(scene: &Scene, status: &Status, now: &Moment, progress: &Progress) -> St
     )
 }
 
+/// One line of at most 80 characters.
 fn verdict(day: &Day) -> String {
     let (summary, latency) = (&day.summary, &day.summary.latency_us);
     format!(
-        "{:<10} {:>6.2} CPU s  {:>7.0} J {}  {} of {} packets, {} lost, {} reordered, \
-         latency mean {} p99 {} us",
+        "{:<10}{:>7.2} CPU s {:>7.0} J  lost {} of {}, reordered {}, p99 {} us",
         day.mode,
         day.cpu_seconds,
         day.joules,
-        day.joules_basis,
-        summary.received,
-        summary.sent,
         summary.lost,
+        summary.sent,
         summary.reordered,
-        micros(latency.mean),
         micros(latency.p99),
     )
 }

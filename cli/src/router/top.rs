@@ -3,21 +3,24 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use ebb_host::wait::{Readiness, WaitSet};
 use ebb_report::spark_between;
 use ebb_routerd::status::{Status, WorkerState};
 
 use super::{Target, show};
+use crate::generator::interrupt_signals;
 
 /// Watch a running router
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  ebb router top                   until Ctrl-C
+  ebb router top                   until Ctrl-C or Enter
   ebb router top --every 0.5
   ebb router top --count 10 | cat  a line each time, without a terminal")]
 pub struct Top {
@@ -34,6 +37,9 @@ pub struct Top {
 /// Looks that a spark line remembers.
 const MEMORY: usize = 60;
 
+/// What a row shows of each look.
+type Quantity = fn(&Look) -> f64;
+
 /// One look at the router, as rates since the look before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
@@ -49,12 +55,23 @@ impl Top {
     /// Looks again and again.
     pub fn run(self) -> Result<ExitCode> {
         anyhow::ensure!(self.every >= 0.05, "--every must be at least 0.05");
+        let mut signals = interrupt_signals()?;
         let mut client = self.target.connect()?;
         let live = std::io::stdout().is_terminal();
+        let screen = live.then(Screen::enter).transpose()?;
+        let keyboard = live && std::io::stdin().is_terminal();
         let mut looks = VecDeque::new();
         let mut before = client.status()?;
+        let mut wait = WaitSet::new();
+        wait.add(signals.fd());
+        if keyboard {
+            wait.add(std::io::stdin().as_raw_fd());
+        }
         for _ in 0..self.count.unwrap_or(u64::MAX) {
-            std::thread::sleep(Duration::from_secs_f64(self.every.min(3600.0)));
+            wait.wait(Some(Duration::from_secs_f64(self.every.min(3600.0))));
+            if signals.take()?.is_some() || (keyboard && wait.readiness(1) != Readiness::Idle) {
+                break;
+            }
             let now = client.status()?;
             looks.push_back(look(&before, &now));
             if looks.len() > MEMORY {
@@ -71,7 +88,29 @@ impl Top {
             out.flush()?;
             before = now;
         }
+        drop(screen);
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The terminal's second screen, until dropped.
+struct Screen;
+
+impl Screen {
+    fn enter() -> std::io::Result<Screen> {
+        let mut out = std::io::stdout().lock();
+        write!(out, "\x1b[?1049h\x1b[?25l\x1b[2J")?;
+        out.flush()?;
+        Ok(Screen)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let mut out = std::io::stdout().lock();
+        // A terminal that is gone needs no restoring.
+        _ = write!(out, "\x1b[?25h\x1b[?1049l");
+        _ = out.flush();
     }
 }
 
@@ -109,9 +148,9 @@ fn panel(before: &Status, status: &Status, looks: &[Look]) -> String {
     let now = looks.last().copied().unwrap_or_default();
     let mut out = show::headline(status);
     out.push('\n');
-    let peak = |value: fn(&Look) -> f64| looks.iter().map(value).fold(1.0, f64::max);
+    let peak = |value: Quantity| looks.iter().map(value).fold(1.0, f64::max);
     let cores = f64::from(status.point.cores_max);
-    let rows: [(&str, fn(&Look) -> f64, f64, String); 6] = [
+    let rows: [(&str, Quantity, f64, String); 6] = [
         ("received", |l| l.received_pps, peak(|l| l.received_pps), rate(now.received_pps)),
         ("forwarded", |l| l.forwarded_pps, peak(|l| l.received_pps), rate(now.forwarded_pps)),
         ("dropped", |l| l.dropped_pps, peak(|l| l.received_pps), rate(now.dropped_pps)),

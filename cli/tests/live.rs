@@ -1,0 +1,145 @@
+//! Commands over real interfaces, in network namespaces of their own.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn run(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program).args(arguments).output().expect("a program runs")
+}
+
+fn permitted() -> bool {
+    let probe = format!("ebb-cli-probe-{}", std::process::id());
+    let made = run("ip", &["netns", "add", &probe]).status.success();
+    run("ip", &["netns", "del", &probe]);
+    assert!(made || std::env::var_os("CI").is_none(), "CI must be able to make namespaces");
+    if !made {
+        eprintln!("skipped: network namespaces are not permitted");
+    }
+    made
+}
+
+/// A namespace with two connected interfaces, va and vb.
+struct Pair(String);
+
+impl Pair {
+    fn new(name: &str) -> Pair {
+        let pair = Pair(format!("ebb-cli-{name}-{}", std::process::id()));
+        let good = |output: Output| {
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{message}");
+        };
+        good(run("ip", &["netns", "add", &pair.0]));
+        let add =
+            ["-n", &pair.0, "link", "add", "name", "va", "type", "veth", "peer", "name", "vb"];
+        good(run("ip", &add));
+        for name in ["va", "vb"] {
+            good(run("ip", &["-n", &pair.0, "link", "set", name, "up"]));
+        }
+        pair
+    }
+
+    fn ebb(&self, arguments: &[&str]) -> Child {
+        let inside = ["netns", "exec", &self.0, env!("CARGO_BIN_EXE_ebb")];
+        let mut command = Command::new("ip");
+        command.args(inside).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("ebb runs")
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        run("ip", &["netns", "del", &self.0]);
+    }
+}
+
+fn result(child: Child) -> Value {
+    let output = child.wait_with_output().expect("ebb ends");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{message}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn every_packet_sent_is_received_in_order() {
+    if !permitted() {
+        return;
+    }
+    for through in ["packet", "afxdp"] {
+        let pair = Pair::new(through);
+        let receive = ["traffic", "receive", "vb", "--expect", "3000", "--seconds", "20", "--json"];
+        let receiver = pair.ebb(&[&receive[..], &["--through", through]].concat());
+        std::thread::sleep(Duration::from_secs(1));
+        let send = ["traffic", "send", "va", "--to", "02:00:00:00:00:01", "--json"];
+        let pace = ["--count", "3000", "--rate", "3000", "--through", through];
+        let mac = run("ip", &["netns", "exec", &pair.0, "cat", "/sys/class/net/vb/address"]);
+        let mac = String::from_utf8_lossy(&mac.stdout).trim().to_owned();
+        let mut arguments = [&send[..], &pace[..]].concat();
+        arguments[4] = &mac;
+        let sent = result(pair.ebb(&arguments));
+        assert_eq!(sent["sent"], 3000, "{through}: {sent}");
+        let seen = result(receiver);
+        for (key, value) in [("received", 3000), ("lost", 0), ("reordered", 0), ("duplicated", 0)] {
+            assert_eq!(seen[key], value, "{through}: {key} in {seen}");
+        }
+        let transport = if through == "afxdp" { "af_xdp" } else { "af_packet" };
+        assert_eq!(seen["transport"], transport, "{seen}");
+    }
+}
+
+/// What a demonstration of process `pid` has left on the machine.
+fn leftovers(pid: u32) -> Vec<String> {
+    let name = format!("ebb-demo-{pid}");
+    let mut found = Vec::new();
+    for directory in ["/run/netns", "/tmp", "/run/ebb"] {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let journal = format!("knobs-{pid}.journal");
+        found.extend(names.filter(|entry| entry.starts_with(&name) || *entry == journal));
+    }
+    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+        let line = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        if line.contains(&name) {
+            found.push(line.replace('\0', " "));
+        }
+    }
+    found
+}
+
+fn until(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < patience {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    holds()
+}
+
+#[test]
+fn neither_interruption_nor_kill_leaves_a_trace() {
+    if !permitted() {
+        return;
+    }
+    for signal in ["-INT", "-KILL"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut demo = Command::new(env!("CARGO_BIN_EXE_ebb"))
+            .args(["demo", "--seconds", "60", "--report"])
+            .arg(directory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("ebb runs");
+        let pid = demo.id();
+        let socket = format!("/tmp/ebb-demo-{pid}/router.sock");
+        let up = until(Duration::from_secs(60), || Path::new(&socket).exists());
+        assert!(up, "the router did not come up");
+        assert!(run("kill", &[signal, &pid.to_string()]).status.success());
+        let ended = until(Duration::from_secs(30), || demo.try_wait().expect("a child").is_some());
+        assert!(ended, "{signal} did not end it");
+        let clean = until(Duration::from_secs(10), || leftovers(pid).is_empty());
+        assert!(clean, "{signal} left {:?}", leftovers(pid));
+    }
+}
