@@ -6,27 +6,6 @@ use crate::sysfs::{KnobError, Sysfs};
 
 const POWERCAP: &str = "sys/class/powercap";
 
-/// Whether an energy was read from a counter or computed by a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
-    /// Read from hardware.
-    Measured,
-    /// Computed.
-    Modelled,
-}
-
-/// Something that counts energy.
-pub trait Meter: Send {
-    /// Energy since the meter was opened.
-    ///
-    /// # Errors
-    /// When a counter can't be read; the energy of that time is made up for at the next reading.
-    fn energy(&mut self) -> Result<Joules, KnobError>;
-
-    /// Where the figures come from.
-    fn basis(&self) -> Basis;
-}
-
 /// The RAPL counters of all packages and of their memory, through powercap.
 ///
 /// A counter wraps around after minutes at full power: it must be read more often than that, every
@@ -97,6 +76,18 @@ impl Rapl {
         Ok(Rapl { sysfs: sysfs.clone(), domains })
     }
 
+    /// Energy of all domains since opening.
+    ///
+    /// # Errors
+    /// When a counter can't be read; the energy of that time is made up for at the next reading.
+    pub fn energy(&mut self) -> Result<Joules, KnobError> {
+        for domain in &mut self.domains {
+            let now = self.sysfs.read_number(&domain.file)?;
+            domain.advance(now);
+        }
+        Ok(joules(self.domains.iter().map(|domain| domain.total).sum()))
+    }
+
     /// Energy of each domain since opening, as of the last reading.
     pub fn domains(&self) -> impl Iterator<Item = (&str, Joules)> {
         self.domains.iter().map(|domain| (domain.name.as_str(), joules(domain.total)))
@@ -105,18 +96,4 @@ impl Rapl {
 
 fn joules(micro: u128) -> Joules {
     Joules(micro as f64 / 1e6)
-}
-
-impl Meter for Rapl {
-    fn energy(&mut self) -> Result<Joules, KnobError> {
-        for domain in &mut self.domains {
-            let now = self.sysfs.read_number(&domain.file)?;
-            domain.advance(now);
-        }
-        Ok(joules(self.domains.iter().map(|domain| domain.total).sum()))
-    }
-
-    fn basis(&self) -> Basis {
-        Basis::Measured
-    }
 }

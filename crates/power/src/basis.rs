@@ -3,21 +3,29 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Where a figure of energy or power comes from. Every output says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// A meter of the machine.
     Measured,
     /// A model fed with what the machine did.
+    #[default]
     Modelled,
+}
+
+impl Basis {
+    /// The name in metrics, JSON and views.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Basis::Measured => "measured",
+            Basis::Modelled => "modelled",
+        }
+    }
 }
 
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Basis::Measured => "measured",
-            Basis::Modelled => "modelled",
-        })
+        f.pad(self.name())
     }
 }
 

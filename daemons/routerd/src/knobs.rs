@@ -3,7 +3,7 @@
 //! Whatever the machine lacks or refuses is reported once and left alone.
 
 use ebb_control::IdleDepth;
-use ebb_host::energy::{Meter as _, Rapl};
+use ebb_host::energy::Rapl;
 use ebb_host::idle::{self, WakeLatency};
 use ebb_host::journal::Journal;
 use ebb_host::{Frequency, KnobError, Sysfs};

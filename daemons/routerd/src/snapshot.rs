@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use ebb_control::IdleDepth;
 use ebb_graph::DropReason;
 use ebb_host::clock;
-use ebb_power::Basis;
 use hdrhistogram::Histogram;
 
 use crate::router::Router;
 use crate::shared::{Order, WorkerShared};
 use crate::status::{
-    Energy, EnergyBasis, Frames, Governor, Latency, Packets, Point, Status, Worker, WorkerState,
+    Energy, Frames, Governor, Latency, Packets, Point, Status, Worker, WorkerState,
 };
 
 /// Everything the router itself knows; ports, tables and frames are for the caller to complete.
@@ -67,10 +66,7 @@ pub fn of_router(router: &Router) -> Status {
         energy: Energy {
             joules: reading.joules.0,
             watts: reading.watts.0,
-            basis: match reading.basis {
-                Basis::Measured => EnergyBasis::Measured,
-                Basis::Modelled => EnergyBasis::Modelled,
-            },
+            basis: reading.basis,
             joules_per_packet: (forwarded > 0).then(|| reading.joules.0 / forwarded as f64),
         },
         frames: Frames { total: router.frames_total(), free: router.frames_free() },

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use ebb_power::Basis;
 use serde::{Deserialize, Serialize};
 
 /// The router's state and its counters since the start.
@@ -197,27 +198,6 @@ pub struct Latency {
     pub max_us: f64,
 }
 
-/// Where energy figures come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EnergyBasis {
-    /// From the machine's counters.
-    Measured,
-    /// From the fitted power model.
-    #[default]
-    Modelled,
-}
-
-impl EnergyBasis {
-    /// The name in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            EnergyBasis::Measured => "measured",
-            EnergyBasis::Modelled => "modelled",
-        }
-    }
-}
-
 /// Energy drawn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
@@ -226,7 +206,7 @@ pub struct Energy {
     /// Mean power over the last interval, in watts.
     pub watts: f64,
     /// Where both come from.
-    pub basis: EnergyBasis,
+    pub basis: Basis,
     /// Energy since the start over packets forwarded since the start; absent before the first.
     pub joules_per_packet: Option<f64>,
 }
