@@ -249,7 +249,10 @@ impl Live {
         let Some(name) = self.config.ports.get(slot).map(|port| port.name.clone()) else { return };
         let open = self.interfaces.lock().expect("interfaces").get(port).is_some();
         if gone && open {
-            warn!(port = name, "interface is gone; the others go on, it is reopened when it returns");
+            warn!(
+                port = name,
+                "interface is gone; the others go on, it is reopened when it returns"
+            );
             self.backend.router.detach(port);
             self.interfaces.lock().expect("interfaces").open[slot] = None;
         } else if up && !open {
@@ -292,9 +295,13 @@ impl Live {
 
     fn answer(&mut self, command: Command) -> Result<Value> {
         match command {
-            Command::Config => Ok(json!({ "path": self.path, "config": format!("{:#?}", self.config) })),
+            Command::Config => {
+                Ok(json!({ "path": self.path, "config": format!("{:#?}", self.config) }))
+            }
             Command::Routes { .. } | Command::Neighbours => {
-                anyhow::bail!("the kernel has them: ip route, ip neighbour; for the router's view of one address: lookup")
+                anyhow::bail!(
+                    "the kernel has them: ip route, ip neighbour; for the router's view of one address: lookup"
+                )
             }
             Command::Lookup { address } => Ok(self.sync.lookup(address)),
             Command::SetMode(mode) => {
@@ -332,7 +339,10 @@ impl Live {
             self.take_over(change, &new).with_context(|| change.to_string())?;
         }
         let old = std::mem::replace(&mut self.config, new);
-        if changes.iter().any(|change| matches!(change, Change::PortAdded(..) | Change::PortRemoved(..))) {
+        if changes
+            .iter()
+            .any(|change| matches!(change, Change::PortAdded(..) | Change::PortRemoved(..)))
+        {
             self.sync.set_ports(&port_names(&self.config))?;
         }
         self.keep_what_needs_a_restart(&old, &changes);
@@ -350,7 +360,8 @@ impl Live {
             Change::PortRemoved(slot, name) => {
                 info!(port = name, "port closes");
                 self.backend.router.detach(PortId(*slot as u8));
-                if let Some(open) = self.interfaces.lock().expect("interfaces").open.get_mut(*slot) {
+                if let Some(open) = self.interfaces.lock().expect("interfaces").open.get_mut(*slot)
+                {
                     *open = None;
                 }
                 Ok(())
@@ -363,7 +374,9 @@ impl Live {
                 let api = self.api.as_ref().context("no serving thread")?;
                 Ok(api.set_metrics(metrics.listen)?)
             }
-            Change::Limits(_) | Change::Knobs { .. } | Change::Statics | Change::Restart { .. } => Ok(()),
+            Change::Limits(_) | Change::Knobs { .. } | Change::Statics | Change::Restart { .. } => {
+                Ok(())
+            }
         }
     }
 
@@ -371,7 +384,8 @@ impl Live {
     /// compares with the truth.
     fn keep_what_needs_a_restart(&mut self, old: &Config, changes: &[Change]) {
         if changes.iter().any(Change::needs_restart) {
-            let (mode, file) = (self.config.router.mode.clone(), self.config.router.routes_file.clone());
+            let (mode, file) =
+                (self.config.router.mode.clone(), self.config.router.routes_file.clone());
             self.config.router = old.router.clone();
             self.config.router.mode = mode;
             self.config.router.routes_file = file;
@@ -424,11 +438,7 @@ fn port_names(config: &Config) -> Vec<(PortId, String)> {
 
 /// Frames that all rings can hold at once, and some to work with.
 fn frames(config: &Config, workers: usize) -> u32 {
-    let rings: u32 = config
-        .ports
-        .iter()
-        .map(|port| port.ring * 4 * workers as u32)
-        .sum();
+    let rings: u32 = config.ports.iter().map(|port| port.ring * 4 * workers as u32).sum();
     config.router.frames.unwrap_or(rings + FRAMES_SPARE * workers as u32)
 }
 

@@ -65,6 +65,8 @@ impl Backend for LiveBackend {
         let (sender, receiver) = sync_channel(1);
         self.inbox.lock().expect("inbox").push((command, sender));
         self.control.ring();
-        receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("the router is busy or ending".into()))
+        receiver
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|_| Err("the router is busy or ending".into()))
     }
 }

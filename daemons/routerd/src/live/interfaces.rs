@@ -81,7 +81,9 @@ pub fn open(
     let redirect = match rss {
         Some((table, original)) => {
             let undo = Undo::Rss { interface: port.name.clone(), table: original };
-            journal.record(undo).context("the interface's own table cannot be noted for undoing")?;
+            journal
+                .record(undo)
+                .context("the interface's own table cannot be noted for undoing")?;
             Some(interface.rss_table(Box::new(Ethtool(table)), RSS_SETTLE))
         }
         None => interface.steer_table(),
