@@ -170,6 +170,9 @@ mod tests {
         let frame = template.to_frame(b"odd");
         let header = Ipv4::new(&frame[14..]).expect("an IPv4 header");
         assert!(header.checksum_ok());
-        assert_eq!(template.pseudo_header(protocol::UDP, 11).bytes(header.payload()).fold(), 0xffff);
+        assert_eq!(
+            template.pseudo_header(protocol::UDP, 11).bytes(header.payload()).fold(),
+            0xffff
+        );
     }
 }

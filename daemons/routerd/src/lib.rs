@@ -4,6 +4,7 @@
 //! governor that changes capacity ([`governor`], [`handover`]), the tables that follow the kernel,
 //! configuration and status. It knows every library and nothing of the command line.
 
+pub mod api;
 pub mod config;
 pub mod counters;
 pub mod energy;
@@ -13,13 +14,12 @@ pub mod knobs;
 pub mod live;
 pub mod memory_run;
 pub mod replay;
+pub mod rib;
 pub mod router;
 pub mod shared;
 pub mod snapshot;
 pub mod static_tables;
 pub mod status;
-pub mod tap;
-pub mod rib;
 pub mod sync;
-pub mod api;
+pub mod tap;
 pub mod worker;
