@@ -339,7 +339,11 @@ fn spawn(
             {
                 warn!(cpu, %error, "cannot pin {}", std::thread::current().name().unwrap_or("thread"));
             }
-            run();
+            // A dead worker would leave its queues to nobody; a dead process leaves them to the
+            // kernel, which goes on forwarding, and its knobs to the guard.
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+                std::process::abort();
+            }
         })
         .with_context(|| format!("cannot start thread {name}"))
 }
