@@ -133,6 +133,12 @@ impl Rib {
         }
     }
 
+    /// Goes on with other ports; routes follow.
+    pub fn set_ports(&mut self, ports: &[(PortId, String)], out: &mut impl Tables) {
+        let moved = self.links.set_ports(ports, out);
+        self.retarget_links(&moved, out);
+    }
+
     /// Takes over one event.
     pub fn apply(&mut self, event: &Event, out: &mut impl Tables) {
         self.changes += 1;

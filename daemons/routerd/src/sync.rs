@@ -4,6 +4,7 @@
 //! No thread of its own: the control thread calls [`Sync::turn`] when one of [`Sync::fds`] or the
 //! workers' doorbell says so.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -70,14 +71,7 @@ impl Sync {
     pub fn turn(&mut self, updates: &mut dyn PortUpdates) -> Result<()> {
         let (rib, fib) = (&mut self.rib, &mut self.fib);
         let events = self.monitor.poll(&mut |event| rib.apply(&event, fib)).context("netlink")?;
-        let mut dumped = false;
-        while let Some(scope) = self.rib.wanted() {
-            info!(?scope, "comparing the tables with the kernel's");
-            self.resyncs += 1;
-            self.dump(scope)?;
-            dumped = true;
-        }
-        if events > 0 || dumped {
+        if self.catch_up()? || events > 0 {
             self.fib.publish();
         }
         for update in self.rib.take_updates() {
@@ -91,16 +85,27 @@ impl Sync {
         Ok(())
     }
 
-    /// Goes on with other ports; the tables stay in force until they are compared.
+    /// Goes on with other ports; what forwards through the others is not touched.
     ///
     /// # Errors
-    /// When the kernel's tables cannot be read.
+    /// When the kernel's tables had to be compared and cannot be read.
     pub fn set_ports(&mut self, ports: &[(PortId, String)]) -> Result<()> {
-        self.rib = Rib::new(ports);
-        self.rib.start(&mut self.fib);
-        self.dump(Scope::All)?;
+        self.rib.set_ports(ports, &mut self.fib);
+        self.catch_up()?;
         self.fib.publish();
         Ok(())
+    }
+
+    /// Compares what the model wants compared; whether anything was.
+    fn catch_up(&mut self) -> Result<bool> {
+        let mut dumped = false;
+        while let Some(scope) = self.rib.wanted() {
+            info!(?scope, "comparing the tables with the kernel's");
+            self.resyncs += 1;
+            self.dump(scope)?;
+            dumped = true;
+        }
+        Ok(dumped)
     }
 
     fn dump(&mut self, scope: Scope) -> Result<()> {
@@ -118,7 +123,7 @@ impl Sync {
 
     /// Asks the kernel for neighbours that packets wait for or whose confirmation ran out.
     fn ask(&mut self) {
-        let mut wanted = self.rib.take_stale();
+        let mut wanted: BTreeSet<(u32, IpAddr)> = self.rib.take_stale().into_iter().collect();
         while let Some((interface, address)) = self.requests.pop() {
             wanted.extend(self.rib.link_of(interface).map(|link| (link, address)));
         }

@@ -133,15 +133,17 @@ fn attachment(port: &Port) -> Port {
     Port { mac: None, address: Vec::new(), mtu: 0, vlan: Vec::new(), ..port.clone() }
 }
 
+/// By position, which is a port's number: one added at the end disturbs no other.
 fn ports(old: &Config, new: &Config, changes: &mut Vec<Change>) {
-    let same = |a: &Port, b: &Port| attachment(a) == attachment(b);
-    for (index, port) in old.ports.iter().enumerate() {
-        if !new.ports.iter().any(|other| same(port, other)) {
+    let at = |config: &Config, index: usize| config.ports.get(index).map(attachment);
+    for index in 0..old.ports.len().max(new.ports.len()) {
+        if at(old, index) == at(new, index) {
+            continue;
+        }
+        if let Some(port) = old.ports.get(index) {
             changes.push(Change::PortRemoved(index, port.name.clone()));
         }
-    }
-    for (index, port) in new.ports.iter().enumerate() {
-        if !old.ports.iter().any(|other| same(port, other)) {
+        if let Some(port) = new.ports.get(index) {
             changes.push(Change::PortAdded(index, port.clone()));
         }
     }

@@ -38,17 +38,16 @@ struct Port {
     reported_macs: Option<Vec<[u8; 6]>>,
 }
 
+impl Port {
+    fn new((id, name): &(PortId, String)) -> Port {
+        Port { id: *id, name: name.clone(), link: None, reported: None, reported_macs: None }
+    }
+}
+
 impl Links {
     pub(super) fn new(ports: &[(PortId, String)]) -> Links {
-        let port = |(id, name): &(PortId, String)| Port {
-            id: *id,
-            name: name.clone(),
-            link: None,
-            reported: None,
-            reported_macs: None,
-        };
         Links {
-            ports: ports.iter().map(port).collect(),
+            ports: ports.iter().map(Port::new).collect(),
             links: BTreeMap::new(),
             addresses: BTreeMap::new(),
             neighbours: BTreeMap::new(),
@@ -112,6 +111,47 @@ impl Links {
         parent.master.is_none().then_some((port.id, vlan))
     }
 
+    /// Goes on with other ports; returns as [`Links::set_link`].
+    pub(super) fn set_ports(
+        &mut self,
+        ports: &[(PortId, String)],
+        out: &mut impl Tables,
+    ) -> Vec<u32> {
+        let former = std::mem::replace(&mut self.ports, ports.iter().map(Port::new).collect());
+        for port in &mut self.ports {
+            let kept = former.iter().find(|old| old.id == port.id && old.name == port.name);
+            let named = || self.links.values().find(|link| link.name == port.name);
+            match kept {
+                Some(old) => {
+                    port.link = old.link;
+                    port.reported = old.reported;
+                    port.reported_macs.clone_from(&old.reported_macs);
+                }
+                None => port.link = named().map(|link| link.index),
+            }
+        }
+        self.ports_changed = true;
+        // All that go before any that come: numbers may pass from one to another.
+        let mut moved = BTreeSet::new();
+        let present: Vec<(u32, InterfaceId)> =
+            self.present.iter().map(|(link, id)| (*link, *id)).collect();
+        for (link, id) in present {
+            if self.wanted(link).map(|(wanted, _)| wanted) != Some(id) {
+                self.present.remove(&link);
+                out.remove_interface(id);
+                moved.insert(link);
+            }
+        }
+        let links: Vec<u32> = self.links.keys().copied().collect();
+        moved.extend(links.into_iter().filter(|link| self.review_one(*link, out)));
+        moved.into_iter().collect()
+    }
+
+    fn wanted(&mut self, link: u32) -> Option<(InterfaceId, (PortId, u16))> {
+        let place = self.links.get(&link).and_then(|link| self.place(link))?;
+        Some((self.number(place)?, place))
+    }
+
     /// Enters a link; returns the links whose interface appeared or disappeared.
     pub(super) fn set_link(&mut self, link: Link, out: &mut impl Tables) -> Vec<u32> {
         let known = self.ports.iter().any(|port| port.link == Some(link.index));
@@ -161,8 +201,7 @@ impl Links {
 
     /// Whether the link's interface appeared or disappeared.
     fn review_one(&mut self, link: u32, out: &mut impl Tables) -> bool {
-        let place = self.links.get(&link).and_then(|link| self.place(link));
-        let wanted = place.and_then(|place| Some((self.number(place)?, place)));
+        let wanted = self.wanted(link);
         let before = self.present.get(&link).copied();
         if let Some(id) = before.filter(|id| Some(*id) != wanted.map(|(id, _)| id)) {
             self.present.remove(&link);

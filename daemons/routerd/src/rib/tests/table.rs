@@ -127,3 +127,21 @@ fn a_route_without_place_is_counted() {
     rib.apply(&Event::RouteGone(via("198.51.100.0/24", 2, "10.0.0.2")), &mut out);
     assert_eq!(out.routes.len(), 6);
 }
+
+#[test]
+fn ports_can_be_exchanged() {
+    let (mut router, _) = started();
+    let route = via("198.51.100.0/24", 2, "10.0.0.2");
+    let other = via("203.0.113.0/24", 3, "10.0.0.3");
+    router.apply(&[added(route.clone()), added(other.clone())]);
+    let swapped = [(PortId(0), "p1".to_owned()), (PortId(1), "p0".to_owned())];
+    router.rib.set_ports(&swapped, &mut router.out);
+    let gateway = |route: &Route| route.hops[0].gateway.unwrap();
+    let at = |router: &Router, route: &Route| router.out.routes[&route.prefix].clone();
+    assert_eq!(at(&router, &route), Target::via(InterfaceId(1), gateway(&route)));
+    assert_eq!(at(&router, &other), Target::via(InterfaceId(0), gateway(&other)));
+    assert_eq!(router.out.interfaces[&InterfaceId(0)].mac, [2, 0, 0, 0, 0, 3]);
+    router.rib.set_ports(&swapped[..1], &mut router.out);
+    assert_eq!(at(&router, &route), Target::Kernel);
+    assert_eq!(router.out.interfaces.len(), 1, "the VLAN went with its port");
+}
