@@ -60,10 +60,14 @@ impl RedirectTable for SteerTable {
 ///
 /// Hardware gives no fence, so a rewrite waits as long as a packet may take from the device's
 /// table into a receive queue.
+///
+/// The first rewrite always writes: virtio-net (Linux 6.1) sets its number of queues when an XDP
+/// program is attached, on which the device drops its table, while the driver goes on showing it.
 pub(super) struct RssTable {
     indirection: Box<dyn Indirection>,
     workers: u32,
     settle: Duration,
+    written: bool,
 }
 
 impl RssTable {
@@ -72,7 +76,7 @@ impl RssTable {
         workers: u32,
         settle: Duration,
     ) -> RssTable {
-        RssTable { indirection, workers, settle }
+        RssTable { indirection, workers, settle, written: false }
     }
 }
 
@@ -89,8 +93,9 @@ impl RedirectTable for RssTable {
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         let wanted = expand(table, present.len());
-        if wanted != present {
+        if wanted != present || !self.written {
             self.indirection.write(&wanted)?;
+            self.written = true;
             std::thread::sleep(self.settle);
         }
         Ok(())
@@ -142,6 +147,15 @@ mod tests {
             assert_eq!(written[0], 0);
             assert_eq!(written[127.min(len - 1)], 1);
         }
+    }
+
+    #[test]
+    fn the_first_rewrite_writes_whatever_the_device_shows() {
+        let state = Arc::new(Mutex::new((vec![0; 128], 0)));
+        let mut rss = RssTable::new(Box::new(Fake(state.clone())), 2, Duration::ZERO);
+        rss.rewrite(&[0; 128]).unwrap();
+        rss.rewrite(&[0; 128]).unwrap();
+        assert_eq!(state.lock().unwrap().1, 1);
     }
 
     #[test]
