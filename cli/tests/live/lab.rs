@@ -1,0 +1,240 @@
+//! Namespaces: the router's, and one for the hosts at the far ends of its ports.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ebb_host::namespace::Namespace;
+
+/// How a lab is wired.
+#[derive(Clone, Copy)]
+pub struct Wiring {
+    /// Ports of the router: `p0` with 10.0.0.1/24, whose host `h0` is 10.0.0.2, and so on.
+    pub ports: usize,
+    /// Queues of each end.
+    pub queues: u32,
+    /// IPv6 as well: 2001:db8:N::1/64 and 2001:db8:N::2.
+    pub ipv6: bool,
+    /// A namespace for each host instead of one for all.
+    pub apart: bool,
+}
+
+impl Wiring {
+    /// That many ports with one queue, IPv4 only.
+    pub const fn plain(ports: usize) -> Wiring {
+        Wiring { ports, queues: 1, ipv6: false, apart: false }
+    }
+}
+
+/// See the module. Everything is removed when it is dropped.
+pub struct Lab {
+    /// Namespace of the router.
+    pub router: String,
+    hosts: Vec<String>,
+    wiring: Wiring,
+    /// For configurations, sockets and logs.
+    pub directory: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// CPU times and losses are measured: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs a program and returns what came of it.
+pub fn run(program: &str, arguments: &[&str]) -> Output {
+    let output = Command::new(program).args(arguments).output();
+    output.unwrap_or_else(|error| panic!("{program}: {error}"))
+}
+
+/// Runs a program that has to succeed and returns its standard output.
+pub fn must(program: &str, arguments: &[&str]) -> String {
+    let output = run(program, arguments);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {message}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Says why a test cannot run here; fails where it has to run.
+pub fn skip(reason: &str) {
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "with CI=true this must run: {reason}"
+    );
+    eprintln!("skipped: {reason}");
+}
+
+/// The router's MAC address on a port.
+pub fn router_mac(port: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 0, port as u8]
+}
+
+/// The host's MAC address on a port.
+pub fn host_mac(port: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 1, port as u8]
+}
+
+fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+impl Lab {
+    /// Builds it; `None` with the reason printed where that is not permitted.
+    pub fn build(wiring: Wiring) -> Option<Lab> {
+        if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0)
+        {
+            skip("live tests need root");
+            return None;
+        }
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        sweep();
+        let name = format!("ebb-faults-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(&name);
+        fs::create_dir_all(&directory).expect("a directory");
+        let hosts = match wiring.apart {
+            true => (0..wiring.ports).map(|port| format!("{name}-h{port}")).collect(),
+            false => vec![format!("{name}-h")],
+        };
+        let router = format!("{name}-r");
+        let lab = Lab { router, hosts, wiring, directory, _alone: alone };
+        for namespace in [&lab.router].into_iter().chain(&lab.hosts) {
+            if !run("ip", &["netns", "add", namespace]).status.success() {
+                skip("network namespaces are not permitted");
+                return None;
+            }
+            let ipv6 = u8::from(!wiring.ipv6);
+            let mut settings = vec![
+                format!("net.ipv6.conf.all.disable_ipv6={ipv6}"),
+                format!("net.ipv6.conf.default.disable_ipv6={ipv6}"),
+            ];
+            if wiring.ipv6 {
+                settings.push("net.ipv6.conf.default.accept_dad=0".into());
+            }
+            let arguments: Vec<&str> = ["netns", "exec", namespace, "sysctl", "-qw"]
+                .into_iter()
+                .chain(settings.iter().map(String::as_str))
+                .collect();
+            must("ip", &arguments);
+            must("ip", &["-n", namespace, "link", "set", "lo", "up"]);
+        }
+        (0..wiring.ports).for_each(|port| lab.wire(port));
+        Some(lab)
+    }
+
+    /// Makes one port with its host; also after [`Lab::cut`].
+    pub fn wire(&self, port: usize) {
+        let Wiring { queues, ipv6, .. } = self.wiring;
+        let (router, host) = (&self.router, self.host(port));
+        let (here, there) = (mac_text(router_mac(port)), mac_text(host_mac(port)));
+        let queues = format!("numrxqueues {queues} numtxqueues {queues}");
+        let add = format!(
+            "link add name p{port} netns {router} address {here} {queues} type veth \
+             peer name h{port} netns {host} address {there} {queues}"
+        );
+        let words: Vec<&str> = add.split_whitespace().collect();
+        must("ip", &words);
+        let mut hosts = format!("link set h{port} up\naddress add 10.0.{port}.2/24 dev h{port}\n");
+        let mut own = format!(
+            "link set p{port} up\naddress add 10.0.{port}.1/24 dev p{port}\n\
+             neighbour replace 10.0.{port}.2 lladdr {there} nud permanent dev p{port}\n"
+        );
+        if ipv6 {
+            hosts += &format!("address add 2001:db8:{port}::2/64 dev h{port} nodad\n");
+            own += &format!(
+                "address add 2001:db8:{port}::1/64 dev p{port} nodad\n\
+                 neighbour replace 2001:db8:{port}::2 lladdr {there} nud permanent dev p{port}\n"
+            );
+        }
+        self.ip_hosts(port, &hosts);
+        self.ip(&own);
+    }
+
+    /// Removes one port with its host.
+    pub fn cut(&self, port: usize) {
+        self.ip(&format!("link delete p{port}"));
+    }
+
+    /// Namespace of a port's host.
+    pub fn host(&self, port: usize) -> &str {
+        if self.wiring.apart { &self.hosts[port] } else { &self.hosts[0] }
+    }
+
+    /// Number of ports.
+    pub fn ports(&self) -> usize {
+        self.wiring.ports
+    }
+
+    /// `ip` commands, a line each, in the router's namespace.
+    pub fn ip(&self, script: &str) {
+        ip(&self.router, script);
+    }
+
+    /// `ip` commands, a line each, in the namespace of a port's host.
+    pub fn ip_hosts(&self, port: usize, script: &str) {
+        ip(self.host(port), script);
+    }
+
+    /// Routes 10.N.0.0/16 for hosts behind port N - 100.
+    pub fn routes(&self) {
+        for port in 0..self.ports() {
+            self.ip(&format!("route add 10.{}.0.0/16 via 10.0.{port}.2", 100 + port));
+        }
+    }
+
+    /// A program's standard output in the router's namespace.
+    pub fn inside(&self, program: &[&str]) -> String {
+        let arguments: Vec<&str> =
+            ["netns", "exec", &self.router].into_iter().chain(program.iter().copied()).collect();
+        must("ip", &arguments)
+    }
+
+    /// Does `work` in the router's namespace.
+    pub fn in_router<T>(&self, work: impl FnOnce() -> T) -> T {
+        within(&self.router, work)
+    }
+}
+
+/// Does `work` in a namespace.
+pub fn within<T>(namespace: &str, work: impl FnOnce() -> T) -> T {
+    Namespace::open(namespace).and_then(|space| space.run(work)).expect("a namespace")
+}
+
+fn ip(namespace: &str, script: &str) {
+    let mut child = Command::new("ip")
+        .args(["-n", namespace, "-batch", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ip runs");
+    child.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("ip reads");
+    let output = child.wait_with_output().expect("ip ends");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {namespace}: {message}\n{script}");
+}
+
+/// Removes what tests that were killed left behind.
+fn sweep() {
+    for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix("ebb-faults-").and_then(|rest| rest.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            run("ip", &["netns", "del", &name]);
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for port in 0..self.wiring.ports {
+            run("ip", &["-n", &self.router, "link", "del", &format!("p{port}")]);
+        }
+        for namespace in [&self.router].into_iter().chain(&self.hosts) {
+            run("ip", &["netns", "del", namespace]);
+        }
+        _ = fs::remove_dir_all(&self.directory);
+    }
+}

@@ -1,0 +1,5 @@
+//! What the live tests share: namespaces, routers in them, traffic through them.
+
+pub mod lab;
+pub mod router;
+pub mod traffic;

@@ -1,0 +1,227 @@
+//! `ebb router run` as a child process in the router's namespace.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use ebb_host::process;
+use ebb_host::signals::{self, Signal};
+use ebb_routerd::api::{Client, client};
+use ebb_routerd::status::Status;
+use serde_json::Value;
+
+use super::lab::Lab;
+
+/// How long anything may take on a busy machine before it counts as missing.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The program under test: the one built with the tests unless `EBB_BINARY` names another.
+pub fn binary() -> String {
+    std::env::var("EBB_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ebb").to_owned())
+}
+
+/// Whether `holds` does within `patience`.
+pub fn until(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    loop {
+        if holds() {
+            return true;
+        }
+        if begun.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A configuration in the making.
+#[derive(Clone)]
+pub struct Setup {
+    pub mode: &'static str,
+    pub workers: u16,
+    /// Further lines of `[powersave]`, `[governor]` (without `journal`) and of every port.
+    pub powersave: String,
+    pub governor: String,
+    pub port: String,
+    /// Ports by number.
+    pub ports: Vec<usize>,
+    /// Where the knob journal is kept, instead of the lab's directory.
+    pub journals: Option<PathBuf>,
+}
+
+impl Setup {
+    /// All ports of a lab and one worker that sleeps when there is nothing to do.
+    pub fn of(lab: &Lab) -> Setup {
+        Setup {
+            mode: "napi",
+            workers: 1,
+            powersave: String::new(),
+            governor: String::new(),
+            port: String::new(),
+            ports: (0..lab.ports()).collect(),
+            journals: None,
+        }
+    }
+
+    /// The TOML text.
+    pub fn text(&self, lab: &Lab, name: &str) -> String {
+        let Setup { mode, workers, powersave, governor, port, .. } = self;
+        let socket = lab.directory.join(format!("{name}.sock"));
+        let journals = self.journals.clone().unwrap_or_else(|| lab.directory.join("journals"));
+        let mut text = format!(
+            "[router]\nworkers = {workers}\nmode = \"{mode}\"\n\
+             [powersave]\n{powersave}\n\
+             [governor]\njournal = \"{}/knobs.journal\"\n{governor}\n\
+             [status]\nsocket = \"{}\"\n",
+            journals.display(),
+            socket.display()
+        );
+        for number in &self.ports {
+            text += &format!("[[port]]\nname = \"p{number}\"\n{port}\n");
+        }
+        text
+    }
+
+    /// Starts the router and waits until it answers.
+    pub fn start(&self, lab: &Lab) -> Router {
+        Router::start(lab, "router", &self.text(lab, "router"), &[])
+    }
+}
+
+/// A running router. Dropping it ends it.
+pub struct Router {
+    child: Child,
+    pub config: PathBuf,
+    pub socket: PathBuf,
+    log: PathBuf,
+    client: Option<Client>,
+}
+
+impl Router {
+    /// Starts a router called `name`, by way of `prefix` (a program and its arguments).
+    fn spawn(lab: &Lab, name: &str, text: &str, prefix: &[&str]) -> Router {
+        let config = lab.directory.join(format!("{name}.toml"));
+        fs::write(&config, text).expect("a configuration");
+        let log = lab.directory.join(format!("{name}.log"));
+        let errors = File::create(&log).expect("a log");
+        // The router dies with the thread that started it, also when this is killed.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).args(prefix).arg(binary());
+        command.args(["router", "run", "-c"]).arg(&config);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        let child = lab.in_router(|| command.spawn()).expect("setpriv (util-linux) runs");
+        let socket = lab.directory.join(format!("{name}.sock"));
+        Router { child, config, socket, log, client: None }
+    }
+
+    /// See [`Setup::start`].
+    pub fn start(lab: &Lab, name: &str, text: &str, prefix: &[&str]) -> Router {
+        let mut router = Router::spawn(lab, name, text, prefix);
+        let up = until(PATIENCE, || {
+            let ended = router.child.try_wait().expect("a child");
+            assert!(ended.is_none(), "the router ended: {}", router.log());
+            router.client = client(&router.socket).ok();
+            router.client.is_some()
+        });
+        assert!(up, "the router does not answer: {}", router.log());
+        router
+    }
+
+    /// Starts a router that has to give up; returns what it said.
+    pub fn refused(lab: &Lab, name: &str, text: &str, prefix: &[&str]) -> String {
+        let mut router = Router::spawn(lab, name, text, prefix);
+        let status = router.wait_for_end();
+        assert!(!status.success(), "it started although it should not: {}", router.log());
+        assert_eq!(status.code(), Some(1), "{}", router.log());
+        router.log()
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until it says `words`.
+    pub fn wait_for_words(&self, words: &str) {
+        let said = until(PATIENCE, || self.log().contains(words));
+        assert!(said, "it never said {words:?}: {}", self.log());
+    }
+
+    /// One request over the status socket.
+    pub fn request(&mut self, request: &Value) -> Result<Value, String> {
+        let client = self.client.as_mut().expect("a running router");
+        client.request(request).map_err(|error| error.to_string())
+    }
+
+    /// Its status.
+    pub fn status(&mut self) -> Status {
+        let status = self.client.as_mut().expect("a running router").status();
+        status.unwrap_or_else(|error| panic!("{error}: {}", self.log()))
+    }
+
+    /// Waits until the status is as wished, and returns it.
+    pub fn wait_for(&mut self, what: &str, wish: impl Fn(&Status) -> bool) -> Status {
+        let mut last = None;
+        let seen = until(PATIENCE, || wish(last.insert(self.status())));
+        let status = last.expect("one status");
+        assert!(seen, "not seen: {what}; status {status:#?}\n{}", self.log());
+        status
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// CPU time of all its threads so far.
+    pub fn cpu_time(&self) -> Duration {
+        process::cpu_time_of(self.pid()).expect("a running router")
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        signals::send(self.pid(), signal).expect("a running router");
+    }
+
+    /// Ends it in the regular way.
+    pub fn stop(mut self) -> String {
+        self.signal(Signal::SIGTERM);
+        let status = self.wait_for_end();
+        assert!(status.success(), "{status}: {}", self.log());
+        self.log()
+    }
+
+    /// Kills it.
+    pub fn kill(mut self) {
+        self.child.kill().expect("a running router");
+        self.child.wait().expect("a child");
+    }
+
+    fn wait_for_end(&mut self) -> ExitStatus {
+        let mut status = None;
+        let ended = until(PATIENCE, || {
+            status = self.child.try_wait().expect("a child");
+            status.is_some()
+        });
+        assert!(ended, "it does not end: {}", self.log());
+        status.expect("an ended child")
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            _ = self.child.kill();
+            _ = self.child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("log of the router:\n{}", self.log());
+        }
+    }
+}
+
+/// Whether a file or directory is there.
+pub fn exists(path: &Path) -> bool {
+    path.exists()
+}

@@ -1,0 +1,11 @@
+//! The router over real interfaces: beside routing daemons, under churn, under faults, killed, and
+//! under its governor. `docs/faults.md` states what these tests hold it to.
+//!
+//! Every test has namespaces of its own, `ebb-faults-PID-...`, and removes them. Without the
+//! privileges a test says why it is skipped; with `CI=true` it has to run.
+
+#[path = "live/mod.rs"]
+mod live;
+
+#[path = "live/faults.rs"]
+mod faults;
