@@ -3,10 +3,12 @@
 import re
 import subprocess
 
+from flows import Exchange, flow_hash
 from image import program
 from machine import Failure, mac
 
 SOURCE, DESTINATION = "10.0.0.2", "10.0.1.2"
+FLOW_PACKETS = 8
 
 
 def prepare(guest, cards, workers):
@@ -45,6 +47,31 @@ def queues(guest, card):
     text = guest.check(f"ethtool -l {card}")
     most, used = re.findall(r"^Combined:\s*(\d+)", text, re.MULTILINE)
     return int(most), int(used)
+
+
+def expect_obeyed(guest, flows, when):
+    """Sends flows through the guest's kernel and compares what each queue of eth0 got with the
+    table and every flow's hash; returns it."""
+    key, table = indirection(guest, "eth0")
+    before = queue_packets(guest, "eth0")
+    expected = [0] * len(before)
+    for flow in range(flows):
+        entry = flow_hash(key, flow, SOURCE, DESTINATION) % len(table)
+        expected[table[entry]] += FLOW_PACKETS
+    exchange = Exchange("tap0", "tap1", mac(0), SOURCE, DESTINATION)
+    for _ in range(FLOW_PACKETS):
+        for flow in range(flows):
+            exchange.send(flow)
+        exchange.take(0.01)
+    exchange.settle()
+    exchange.close()
+    got = [new - old for old, new in zip(before, queue_packets(guest, "eth0"))]
+    if got != expected or exchange.lost() or exchange.reordered:
+        raise Failure(
+            f"{when}: queues got {got}, the table says {expected}; "
+            f"{exchange.lost()} lost, {exchange.reordered} reordered"
+        )
+    return got
 
 
 def indirection(guest, card):

@@ -4,7 +4,9 @@ import json
 import re
 import time
 
-from cards import DESTINATION, SOURCE, indirection, never_entered, parse_table, queue_packets
+from cards import (
+    DESTINATION, SOURCE, expect_obeyed, indirection, never_entered, parse_table, queue_packets,
+)
 from flows import Exchange
 from image import Unavailable
 from machine import Failure, mac
@@ -94,8 +96,8 @@ def moves_entries(guest, workers, flows, say):
         f"{CHANGES} changes between 1 and {workers} workers moved {moved} entries; "
         f"{exchange.received} packets of {flows} flows: 0 lost, 0 reordered"
     )
-    stop(guest, before)
-    say("the router left no XDP program behind and put the table back")
+    stop(guest, before, flows)
+    say("the router left no XDP program behind, put the table back, and the card obeys it")
 
 
 def start(guest, workers):
@@ -158,7 +160,7 @@ def expect_work(status, workers, sent):
         raise Failure(f"the workers forwarded {forwarded} of {sent} packets")
 
 
-def stop(guest, before):
+def stop(guest, before, flows):
     """Ends the router and looks for what it left."""
     guest.check("kill $(cat /run/router.pid)")
     end = time.monotonic() + 10
@@ -172,6 +174,7 @@ def stop(guest, before):
     after = indirection(guest, "eth0")[1]
     if after != before:
         raise Failure(f"the table was {before} and is now {after}")
+    expect_obeyed(guest, flows, "after the router")
 
 
 def log(guest):
