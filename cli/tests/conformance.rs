@@ -1,0 +1,16 @@
+//! The running router against RFC 1812, RFC 8200 and RFC 4443, clause by clause, with scapy as its
+//! peer. `tests/conformance/run` does the work; `docs/conformance.md` is its table.
+
+mod script;
+
+use std::time::Duration;
+
+#[test]
+fn every_clause_holds_or_is_a_listed_deviation() {
+    let Some(text) = script::run("run", &["--check-docs"], Duration::from_secs(150)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.ends_with(", 0 fail"), "{last}");
+    let rows: usize = last.split(' ').next().and_then(|word| word.parse().ok()).expect("a count");
+    assert!(rows > 150, "{last}");
+    println!("{last}");
+}

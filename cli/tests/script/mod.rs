@@ -1,0 +1,73 @@
+//! Runs the programs of `tests/conformance` with a bound on their time, and cleans up after them.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The exit status of a program that cannot run here.
+const SKIPPED: i32 = 77;
+
+/// A running program; whatever happens, neither it nor its namespaces stay.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+        let mine = format!("ebb-conform-{}", self.0.id());
+        for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.strip_prefix(&mine).is_some_and(|rest| rest.starts_with('-')) {
+                _ = Command::new("ip").args(["netns", "del", &name]).status();
+            }
+        }
+    }
+}
+
+/// Runs `tests/conformance/NAME EBB ARGUMENTS` and returns what it printed; `None` when it says
+/// that it cannot run here, which `CI=true` does not allow.
+pub fn run(name: &str, arguments: &[&str], patience: Duration) -> Option<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance").join(name);
+    let directory = tempfile::tempdir().expect("a directory");
+    let printed = directory.path().join("printed");
+    let file = File::create(&printed).expect("a file");
+    let spawned = Command::new(&script)
+        .arg(env!("CARGO_BIN_EXE_ebb"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("a file"))
+        .stderr(file)
+        .spawn();
+    let mut running = match spawned {
+        Ok(child) => Running(child),
+        Err(error) => return skip(&format!("skipped: {}: {error}", script.display())),
+    };
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = running.0.try_wait().expect("a child") {
+            break Some(status);
+        }
+        if begun.elapsed() > patience {
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let text = std::fs::read_to_string(&printed).expect("what it printed");
+    let last = text.lines().last().unwrap_or("it said nothing");
+    match status.and_then(|status| status.code()) {
+        Some(0) => Some(text),
+        Some(SKIPPED) => skip(last),
+        Some(status) => panic!("{name} ended with {status}\n{text}"),
+        None => panic!("{name} did not end within {} s\n{text}", patience.as_secs()),
+    }
+}
+
+fn skip(reason: &str) -> Option<String> {
+    assert!(
+        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
+        "with CI=true this must run: {reason}"
+    );
+    eprintln!("{reason}");
+    None
+}
