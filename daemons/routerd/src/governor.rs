@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex};
 use ebb_control::redirect::{ENTRIES, Table, rebalance};
 use ebb_control::{IdleDepth, OperatingPoint};
 use ebb_host::wait::WaitSet;
-use ebb_ports::RedirectTable;
 use tracing::{debug, warn};
 
 use crate::energy::EnergyAccount;
 use crate::handover::hand_over;
-use crate::shared::Shared;
+use crate::shared::{RedirectTables, Shared};
 
 /// The machine's knobs, as far as it has any. Failures are counted and reported, never fatal: the
 /// router forwards with whatever it can set.
@@ -70,7 +69,7 @@ pub struct GovernorState {
 /// The governor's thread.
 pub struct Governor {
     shared: Arc<Shared>,
-    redirects: Arc<Mutex<Vec<Option<Box<dyn RedirectTable>>>>>,
+    redirects: RedirectTables,
     knobs: Box<dyn Knobs>,
     energy: Arc<EnergyAccount>,
     state: Arc<Mutex<GovernorState>>,
@@ -80,7 +79,7 @@ impl Governor {
     /// A governor whose ports' tables all hold `table`, at operating point `point`.
     pub fn new(
         shared: Arc<Shared>,
-        redirects: Arc<Mutex<Vec<Option<Box<dyn RedirectTable>>>>>,
+        redirects: RedirectTables,
         knobs: Box<dyn Knobs>,
         energy: Arc<EnergyAccount>,
         point: OperatingPoint,

@@ -19,7 +19,7 @@ use tracing::warn;
 
 use crate::energy::{EnergyAccount, Meter};
 use crate::governor::{Governor, GovernorState, Knobs};
-use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
+use crate::shared::{KernelPacket, Order, PORTS_MAX, RedirectTables, Shared, WorkerShared};
 use crate::worker::Worker;
 
 /// How long a worker gets to answer a stop before its thread is given up.
@@ -77,7 +77,7 @@ struct Threads {
 /// A router whose threads run.
 pub struct Router {
     shared: Arc<Shared>,
-    redirects: Arc<Mutex<Vec<Option<Box<dyn RedirectTable>>>>>,
+    redirects: RedirectTables,
     governor_state: Arc<Mutex<GovernorState>>,
     energy: Arc<EnergyAccount>,
     names: Mutex<Vec<Option<String>>>,

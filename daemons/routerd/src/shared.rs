@@ -8,7 +8,7 @@ use ebb_apps::route::RouteCounters;
 use ebb_control::{OperatingPoint, RouterPolicy};
 use ebb_graph::{Packet, PortId};
 use ebb_host::Doorbell;
-use ebb_ports::Port;
+use ebb_ports::{Port, RedirectTable};
 use hdrhistogram::Histogram;
 
 use crate::counters::{PortTally, WorkerCounters};
@@ -109,6 +109,12 @@ impl Mailbox {
     }
 }
 
+/// A port to take over, or to give up.
+pub type PortChange = (PortId, Option<Box<dyn Port>>);
+
+/// The ports' redirect tables by port number, shared between governor and control thread.
+pub type RedirectTables = Arc<Mutex<Vec<Option<Box<dyn RedirectTable>>>>>;
+
 /// One worker as others see it.
 pub struct WorkerShared {
     /// Its counters.
@@ -122,7 +128,7 @@ pub struct WorkerShared {
     /// Its share of every port.
     pub ports: Vec<PortTally>,
     /// Ports to take over (`Some`) or give up (`None`) at the next round.
-    pub inbox: Mutex<Vec<(PortId, Option<Box<dyn Port>>)>>,
+    pub inbox: Mutex<Vec<PortChange>>,
     /// Whether `inbox` holds something.
     pub inbox_full: AtomicBool,
     /// Frames in the worker's own pool.

@@ -292,9 +292,8 @@ impl Worker {
             return;
         }
         let serial = drain.serial;
-        let pending = |port: &Box<dyn Port>| port.transmit_pending() > 0;
         let begun = clock::monotonic();
-        while self.ports.iter().flatten().any(pending) {
+        while self.ports.iter().flatten().any(|port| port.transmit_pending() > 0) {
             self.ports.iter_mut().flatten().for_each(|port| _ = port.flush());
             let waited = clock::monotonic().since(begun);
             if waited > FLUSH_PATIENCE {

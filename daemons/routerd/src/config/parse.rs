@@ -86,12 +86,12 @@ fn router(mut section: Section<'_, '_>) -> Router {
     let cpus = section.value::<Vec<Spanned<u16>>>("cpus", remedy);
     check::cpus(&section, workers.as_ref(), cpus.as_ref());
     let mode = section.value::<String>("mode", "one of the policies' names, in quotes");
-    if let Some(mode) = &mode {
-        if !NAMES.iter().any(|(name, _)| name == mode.get_ref()) {
-            let message = format!("there is no policy {:?}", mode.get_ref());
-            let remedy = format!("one of {}", NAMES.map(|(name, _)| name).join(", "));
-            section.report("mode", mode.span(), &message, &remedy);
-        }
+    if let Some(mode) = &mode
+        && !NAMES.iter().any(|(name, _)| name == mode.get_ref())
+    {
+        let message = format!("there is no policy {:?}", mode.get_ref());
+        let remedy = format!("one of {}", NAMES.map(|(name, _)| name).join(", "));
+        section.report("mode", mode.span(), &message, &remedy);
     }
     let frames = section.number::<u32>("frames", 256..=1 << 24);
     let redirect = section.value("redirect", "auto, rss or steer");
@@ -202,7 +202,10 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
     (port, spans)
 }
 
-fn vlan(mut section: Section<'_, '_>) -> (Option<Vlan>, (Range<usize>, Vec<Range<usize>>)) {
+/// Where a VLAN's identifier and its addresses stand in the text.
+type VlanSpans = (Range<usize>, Vec<Range<usize>>);
+
+fn vlan(mut section: Section<'_, '_>) -> (Option<Vlan>, VlanSpans) {
     let id = section.number::<u16>("id", 1..=4094);
     let span = id.as_ref().map_or(section.span.clone(), Spanned::span);
     if id.is_none() && !section.has_problem_within(&span) {
