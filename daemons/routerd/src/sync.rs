@@ -50,6 +50,19 @@ impl Sync {
         requests: Arc<Requests>,
     ) -> Result<Sync> {
         let monitor = Monitor::open().context("netlink monitor")?;
+        Sync::with_monitor(monitor, ports, fib, requests)
+    }
+
+    /// Like [`Sync::start`], with a monitor opened by the caller.
+    ///
+    /// # Errors
+    /// As [`Sync::start`].
+    pub fn with_monitor(
+        monitor: Monitor,
+        ports: &[(PortId, String)],
+        fib: FibWriter,
+        requests: Arc<Requests>,
+    ) -> Result<Sync> {
         let kernel = netlink::Requests::open().context("netlink requests")?;
         let rib = Rib::new(ports);
         let mut sync = Sync { monitor, kernel, rib, fib, requests, resyncs: 0 };
