@@ -1,0 +1,171 @@
+"""The live benchmarks: each takes a context and hands its outcome to the record."""
+
+import os
+import subprocess
+import time
+
+from . import tables
+from .lab import Failure, Lab, Router, Testpmd
+from .record import spread
+
+IDLE_SECONDS = 10
+
+
+def veth(context):
+    """Full-table routing beside testpmd's MAC forwarding, on the same interfaces."""
+    rounds, seconds = (1, 0.4) if context.quick else (7, 4.0)
+    raw = {"ebb": [], "testpmd": []}
+    with Lab(context.tools) as lab:
+        installed = tables.install(lab, context.prefixes())
+        contenders = ["ebb", "testpmd"] if context.dpdk else ["ebb"]
+        for turn in range(rounds):
+            for name in contenders if turn % 2 == 0 else contenders[::-1]:
+                with Router(lab, "poll") if name == "ebb" else Testpmd(lab) as running:
+                    if name == "ebb":
+                        running.wait(installed["routes"])
+                    seen = lab.load(seconds=seconds)
+                raw[name].append(seen)
+                context.say(f"  {name}: {seen['received_mpps']:.3f} Mpps")
+    rates = {name: [seen["received_mpps"] for seen in seen_all] for name, seen_all in raw.items() if seen_all}
+    check_order(raw["ebb"])
+    ratio = [ours / theirs for ours, theirs in zip(rates["ebb"], rates.get("testpmd", []))]
+    rows = [["64-byte packets, both directions", "Mpps, median", "least", "most"]]
+    for name, title in (("ebb", f"ebb, {installed['routes']:,} routes, 1 worker"),
+                        ("testpmd", "testpmd net_af_xdp, MAC forwarding, 1 core")):
+        if name in rates:
+            rows.append([title, *spread(rates[name]).values()])
+    if ratio:
+        rows.append(["ratio, turn by turn", *spread(ratio).values()])
+    summary = {
+        "routes": installed["routes"], "table": context.origin, "turns": rounds,
+        "mpps": {name: spread(values) for name, values in rates.items()},
+        "ratio": spread(ratio) if ratio else None,
+    }
+    context.record.result("veth", rows, summary, raw)
+
+
+def steer(context):
+    """Both forms of the redirect table with two workers on two queues, below any routing."""
+    rounds, seconds = (1, 0.4) if context.quick else (7, 3.0)
+    raw = {"steer": [], "rss": []}
+    with Lab(context.tools, queues=2) as lab:
+        tables.write(lab, context.prefixes())
+        for turn in range(rounds):
+            for form in ("steer", "rss") if turn % 2 == 0 else ("rss", "steer"):
+                words = [lab.tools.bench, "forward", "p0", "p1", "--form", form, "--cpus", "1,0"]
+                child = lab.spawn(lab.router, *words, stdin=subprocess.PIPE)
+                if child.stdout.readline() != "ready\n":
+                    raise Failure(f"bench forward: {child.stderr.read()}")
+                seen = lab.load(seconds=seconds)
+                child.communicate(timeout=30)
+                lab.end(child)
+                raw[form].append(seen)
+                context.say(f"  {form}: {seen['received_mpps']:.3f} Mpps")
+    rates = {form: [seen["received_mpps"] for seen in raw[form]] for form in raw}
+    ratio = [ours / theirs for ours, theirs in zip(rates["steer"], rates["rss"])]
+    rows = [["2 workers, 2 queues, generator on one of the 2 CPUs", "Mpps, median", "least", "most"]]
+    rows += [[form, *spread(rates[form]).values()] for form in raw]
+    rows.append(["steer / rss, turn by turn", *spread(ratio).values()])
+    summary = {"turns": rounds, "mpps": {form: spread(rates[form]) for form in raw}, "ratio": spread(ratio)}
+    context.record.result("steer", rows, summary, raw)
+
+
+def idle(context):
+    """What a router without traffic costs, and what it takes to learn the table."""
+    seconds = 1 if context.quick else IDLE_SECONDS
+    modes, raw = {}, {}
+    with Lab(context.tools) as lab:
+        installed = tables.install(lab, context.prefixes())
+        cpus = [1, 0] if os.cpu_count() > 1 else [0]
+        for mode in ("powersave", "napi"):
+            with Router(lab, mode, cpus) as router:
+                loading = router.wait(installed["routes"])
+                time.sleep(0.5 if context.quick else 6)
+                memory = router.resident_mib()
+                before, status_before = router.threads(), router.status()
+                begun = time.monotonic()
+                time.sleep(seconds)
+                after, span = router.threads(), time.monotonic() - begun
+                status = router.status()
+            used = sum(use[1] for use in after) - sum(use[1] for use in before)
+            parked = [number for number, worker in enumerate(status["workers"]) if worker["state"] == "parked"]
+            wakeups = [sum(one["workers"][number]["wakeups"] for number in parked)
+                       for one in (status_before, status)]
+            switches = [sum(use[2] for use in uses for number in parked if use[0] == f"ebb-worker-{number}")
+                        for uses in (before, after)]
+            modes[mode] = {
+                "cpu_percent": 100 * used / span, "seconds": span, "parked_workers": len(parked),
+                "parked_wakeups": max(wakeups[1] - wakeups[0], switches[1] - switches[0]),
+                "resident_mib": memory, "table_cpu_seconds": loading,
+            }
+            raw[mode] = {"before": before, "after": after, "status": status}
+    rows = [["idle", "CPU, % of one core", "over, s", "parked workers", "their wake-ups", "resident, MiB",
+             f"CPU for {installed['routes']:,} routes, s"]]
+    rows += [[mode, *seen.values()] for mode, seen in modes.items()]
+    context.record.result("idle", rows, {"routes": installed["routes"], "modes": modes}, raw)
+
+
+def capacity(context, lab, router):
+    """Highest rate, both directions together, at which less than one packet in 1,000 is lost."""
+    if context.quick:
+        return 20e3, []
+    seconds = 1.5
+    most = lab.load(seconds=seconds)["received_mpps"] * 1e6
+    low, high, trials = 0.0, 1.3 * most, [("unlimited", most, None)]
+    for _ in range(7):
+        rate = (low + high) / 2
+        seen = lab.load(seconds=seconds, rate=int(rate))
+        lost = seen["lost"] / max(seen["sent"], 1)
+        behind = seen["sent_mpps"] * 1e6 < 0.98 * rate
+        trials.append((int(rate), seen["received_mpps"] * 1e6, lost))
+        low, high = (rate, high) if lost < 1e-3 and not behind else (low, rate)
+    context.say(f"  capacity: {low / 1e6:.3f} Mpps")
+    return low, trials
+
+
+def churn(context):
+    """Route changes while forwarding at 80 % of capacity."""
+    seconds = 0.5 if context.quick else 10.0
+    runs = []
+    with Lab(context.tools) as lab:
+        installed = tables.install(lab, context.prefixes())
+        lab.load(destinations=lab.path("hosts"))
+        with Router(lab, "napi") as router:
+            router.wait(installed["routes"])
+            most, trials = capacity(context, lab, router)
+            for turn, rate in enumerate([0, 10_000] if context.quick else [0, 10_000] * 3):
+                child = None
+                if rate:
+                    words = ["nice", lab.tools.bench, "churn", "p0", "p1", "--hosts", lab.path("hosts"),
+                             "--bystanders", lab.path("bystanders"), "--rate", str(rate)]
+                    child = lab.spawn(lab.router, *words, "--seconds", str(1.25 * seconds + 0.5))
+                seen = lab.load(seconds=seconds, rate=int(0.8 * most), socket=router.socket, pid=router.pid)
+                seen["changes"] = None
+                if child:
+                    out, problem = child.communicate(timeout=60)
+                    lab.end(child)
+                    if child.returncode != 0:
+                        raise Failure(problem)
+                    seen["changes"] = out.strip()
+                runs.append({"rate": rate, **seen})
+                context.say(f"  {rate} changes/s: lost {seen['lost']} of {seen['sent']}")
+    rows = [["changes/s", "load, Mpps", "sent", "lost", "misrouted", "reordered", "changes seen", "p99, us"]]
+    for seen in runs:
+        rows.append([seen["rate"], seen["sent_mpps"], seen["sent"], seen["lost"], seen["misrouted"],
+                     seen["reordered"], seen["router"]["table_changes"], seen["latency_us"]["p99"]])
+    rows = [[str(row[0]), *row[1:]] for row in rows]
+    total = lambda key, busy: sum(seen[key] for seen in runs if bool(seen["rate"]) == busy)
+    summary = {
+        "capacity_mpps": most / 1e6, "routes": installed["routes"],
+        "with_changes": {key: total(key, True) for key in ("sent", "lost", "misrouted", "reordered")},
+        "without": {key: total(key, False) for key in ("sent", "lost", "misrouted", "reordered")},
+    }
+    context.record.result("churn", rows, summary, {"runs": runs, "capacity": trials})
+
+
+def check_order(runs):
+    for seen in runs:
+        if seen["misrouted"] or seen["reordered"] or seen["duplicated"]:
+            raise Failure(f"packets on wrong ways: {seen}")
+        if not seen["received"]:
+            raise Failure("nothing was forwarded")

@@ -1,0 +1,30 @@
+"""Benchmarks in memory: programs of the workspace that bring their own peers."""
+
+import json
+import subprocess
+
+from .lab import Failure
+
+
+def example(context, name, package, program):
+    words = ["cargo", "run", "--quiet", *context.profile, "-p", package, "--example", program, "--"]
+    words += ["--small"] if context.quick else []
+    words += [] if context.dpdk else ["--no-dpdk"]
+    done = subprocess.run(words, cwd=context.repository, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(words)}: {done.stderr[-2000:]}")
+    *table, line = done.stdout.rstrip().splitlines()
+    summary = json.loads(line)
+    print(f"\n== {name}\n" + "\n".join(table) + "\n" + json.dumps({"benchmark": name, **summary}), flush=True)
+    context.record.write(f"{name}.txt", "\n".join(table) + "\n")
+    context.record.write(f"{name}.json", json.dumps(summary, indent=1) + "\n")
+
+
+def lpm(context):
+    """Longest-prefix match beside rte_fib and rte_fib6."""
+    example(context, "lpm", "ebb-lpm", "bench")
+
+
+def path(context):
+    """The full 64-byte path in memory beside a loop around rte_fib."""
+    example(context, "path", "ebb-apps", "path")

@@ -1,0 +1,57 @@
+//! The live benchmarks in small, so that they keep working. Their figures mean nothing here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Whether network namespaces can be made; not being able to is a failure in CI.
+fn permitted() -> bool {
+    let probe = format!("ebb-bench-probe-{}", std::process::id());
+    let ip = |words: &[&str]| Command::new("ip").args(words).output();
+    let made = ip(&["netns", "add", &probe]).is_ok_and(|output| output.status.success());
+    _ = ip(&["netns", "delete", &probe]);
+    assert!(made || std::env::var_os("CI").is_none(), "CI must be able to make namespaces");
+    if !made {
+        eprintln!("skipped: network namespaces are not permitted");
+    }
+    made
+}
+
+/// The directory of this build's programs, the benchmarks' tools among them.
+fn programs() -> PathBuf {
+    let ebb = Path::new(env!("CARGO_BIN_EXE_ebb"));
+    let directory = ebb.parent().expect("a directory of programs");
+    if !directory.join("examples/bench").exists() {
+        let build = ["build", "--quiet", "-p", "ebb-cli", "--example", "bench"];
+        let built = Command::new(env!("CARGO")).args(build).status().expect("cargo runs");
+        assert!(built.success(), "the benchmarks' tools do not build");
+    }
+    directory.to_owned()
+}
+
+#[test]
+fn every_live_benchmark_runs() {
+    if !permitted() {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    let names = ["veth", "steer", "idle", "churn", "proportionality"];
+    let output = Command::new(root.join("bench/run"))
+        .args(["--quick", "--no-record", "--no-dpdk", "--programs"])
+        .arg(programs())
+        .args(names)
+        .output()
+        .expect("bench/run starts (python3 is needed)");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for name in names {
+        let line =
+            text.lines().find(|line| line.starts_with(&format!("{{\"benchmark\": \"{name}\"")));
+        let line = line.unwrap_or_else(|| panic!("no result of {name} in {text}\n{told}"));
+        let result: serde_json::Value = serde_json::from_str(line).expect("a JSON line");
+        if name == "churn" {
+            assert_eq!(result["with_changes"]["misrouted"], 0, "{line}");
+            assert_eq!(result["with_changes"]["reordered"], 0, "{line}");
+        }
+    }
+}
