@@ -184,10 +184,12 @@ fn may_answer_v4(bytes: &[u8]) -> bool {
 }
 
 /// Whether an error about this IPv6 packet may be sent (RFC 4443 section 2.4(e)): not about ICMP
-/// errors and redirects. In later fragments nothing can be told about the type.
+/// errors and redirects. In later fragments nothing can be told about the type. Link padding is no
+/// part of the packet.
 fn may_answer_v6(bytes: &[u8]) -> bool {
     let Some(header) = Ipv6::new(bytes) else { return false };
-    let upper = header.upper();
+    let bytes = &bytes[..bytes.len().min(Ipv6::LEN + header.payload_len())];
+    let Some(upper) = Ipv6::new(bytes).map(|header| header.upper()) else { return false };
     upper.protocol != protocol::ICMPV6
         || upper.fragment_offset.is_some_and(|offset| offset != 0)
         || bytes.get(upper.offset).is_some_and(|kind| !icmp::v6::is_error(*kind))

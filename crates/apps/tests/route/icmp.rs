@@ -30,8 +30,14 @@ fn no_errors_about_errors() {
         let left = router.send(&[ttl_1(destination, proto, &[kind, 0, 0, 0, 0, 0, 0, 0])]);
         assert!(matches!(left[..], [Left::Sent(0, _)]), "an echo request is no error");
     }
-    let cut = ttl_1("203.0.113.5", protocol::ICMP, &[]);
-    assert_eq!(router.send(&[cut]), expired, "no type to be seen");
+    for (destination, proto, kind) in
+        [("203.0.113.5", protocol::ICMP, 8), ("2001:db8:100::5", protocol::ICMPV6, 128)]
+    {
+        let mut cut = ttl_1(destination, proto, &[]);
+        assert_eq!(router.send(&[cut.clone()]), expired, "no type to be seen");
+        cut.push(kind);
+        assert_eq!(router.send(&[cut]), expired, "padding is no type");
+    }
 }
 
 #[test]
