@@ -176,10 +176,10 @@ def header_rows():
 def icmp_rows():
     own = ROUTER4["a"]
     return [
-        row("4.3.2.1", "unknown ICMP types to the router: silently discarded", "ICMP type 42",
-            lambda f: [ip(own, ICMP(type=42) / Raw(f(32)))], Nothing()),
-        row("4.3.2.1", "unknown ICMP types are forwarded", "ICMP type 42 to b",
-            lambda f: [ip(B, ICMP(type=42) / Raw(f(32)))], Forwarded("b")),
+        row("4.3.2.1", "unknown ICMP types to the router: silently discarded", "ICMP type 200",
+            lambda f: [ip(own, ICMP(type=200) / Raw(f(32)))], Nothing()),
+        row("4.3.2.1", "unknown ICMP types are forwarded", "ICMP type 200 to b",
+            lambda f: [ip(B, ICMP(type=200) / Raw(f(32)))], Forwarded("b")),
         row("4.3.2.3", "errors quote as much as fits 576 bytes", "UDP, 1400 bytes, TTL 1",
             lambda f: [udp(f, size=1372, ttl=1)], Error(11, 0)),
         row("4.3.2.4", "errors come from the link's address", "UDP, TTL 1",

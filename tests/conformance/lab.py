@@ -25,6 +25,8 @@ ROUTER4 = {port: f"198.18.{number}.1" for number, port in enumerate(PORTS, 1)}
 HOST4 = {port: f"198.18.{number}.2" for number, port in enumerate(PORTS, 1)}
 ROUTER6 = {port: f"2001:db8:{port}::1" for port in PORTS}
 HOST6 = {port: f"2001:db8:{port}::2" for port in PORTS}
+# Further hosts on the first link, with the MAC address of the first.
+MORE_HOSTS4 = [f"198.18.1.{number}" for number in range(100, 240)]
 ROUTER_MAC = {port: f"02:00:00:00:0{port}:01" for port in PORTS}
 HOST_MAC = {port: f"02:00:00:00:0{port}:02" for port in PORTS}
 
@@ -57,6 +59,8 @@ SYSCTLS = {
     "net.ipv4.icmp_msgs_burst": 100000,
     "net.ipv6.icmp.ratelimit": 0,
     "net.ipv6.auto_flowlabels": 0,
+    "net.ipv4.conf.all.send_redirects": 0,
+    "net.ipv4.conf.default.send_redirects": 0,
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,
 }
@@ -133,6 +137,10 @@ class Lab:
                 f"neigh add {HOST4[port]} lladdr {HOST_MAC[port]} dev {near} nud permanent",
                 f"neigh add {HOST6[port]} lladdr {HOST_MAC[port]} dev {near} nud permanent",
             ]
+        batch += [
+            f"neigh add {address} lladdr {HOST_MAC['a']} dev pa nud permanent"
+            for address in MORE_HOSTS4
+        ]
         for prefix, target in ROUTES:
             kind = target.lower() if target.isupper() else ""
             batch.append(f"route add {kind} {prefix} {'' if kind else target}")
@@ -148,7 +156,7 @@ class Lab:
         if done.returncode:
             raise RuntimeError(f"ip: {done.stderr.strip()}")
 
-    def start(self, ebb, mode="napi"):
+    def start(self, ebb, mode="napi", limits=""):
         """Starts the router under test and waits until it forwards both families."""
         self.ebb = ebb
         configuration = f"{self.directory}/router.toml"
@@ -156,6 +164,7 @@ class Lab:
             file.write(f'[router]\nmode = "{mode}"\n[status]\nsocket = "{self.socket}"\n')
             file.write("[governor]\nfrequency = false\nidle = false\n")
             file.write(f'journal = "{self.directory}/knobs.journal"\n')
+            file.write(f"[limits]\n{limits}")
             for port in PORTS:
                 file.write(f'[[port]]\nname = "p{port}"\n')
         self.log = open(f"{self.directory}/router.log", "w+", encoding="utf-8")
