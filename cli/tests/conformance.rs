@@ -7,7 +7,9 @@ use std::time::Duration;
 
 #[test]
 fn every_clause_holds_or_is_a_listed_deviation() {
-    let Some(text) = script::run("run", &["--check-docs"], Duration::from_secs(150)) else { return };
+    let Some(text) = script::run("run", &["--check-docs"], Duration::from_secs(150)) else {
+        return;
+    };
     let last = text.lines().last().expect("a last line");
     assert!(last.ends_with(", 0 fail"), "{last}");
     let rows: usize = last.split(' ').next().and_then(|word| word.parse().ok()).expect("a count");

@@ -7,5 +7,17 @@
 #[path = "live/mod.rs"]
 mod live;
 
+#[path = "live/churn.rs"]
+mod churn;
+#[path = "live/crash.rs"]
+mod crash;
 #[path = "live/faults.rs"]
 mod faults;
+#[path = "live/governor.rs"]
+mod governor;
+#[path = "live/order.rs"]
+mod order;
+#[path = "live/routing.rs"]
+mod routing;
+#[path = "live/start.rs"]
+mod start;

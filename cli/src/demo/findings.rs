@@ -3,7 +3,7 @@
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, spark_between};
 use serde_json::{Value, json};
 
-use super::play::{Day, Moment, PEAK_SHARE};
+use super::play::{Day, MODERATION, Moment, PEAK_SHARE};
 
 /// Characters of a spark line in the table.
 const SPARK_LEN: usize = 15;
@@ -86,7 +86,8 @@ fn setting(facts: &Facts) -> String {
     format!(
         "The {} weekday, compressed into {:.0} s per mode: {} flows in both directions, frame \
          sizes {}, {} routes. One polling worker carried {:.0} kpps beside the generator; the \
-         day's busiest moment asks for {:.0} % of that, {:.0} kpps. Generator on CPU {} of {}.",
+         day's busiest moment asks for {:.0} % of that, {:.0} kpps. The generator is on CPU {} of {} \
+         and hands packets over every {} us, as a network card with interrupt moderation does.",
         facts.profile,
         facts.seconds,
         facts.flows,
@@ -97,6 +98,7 @@ fn setting(facts: &Facts) -> String {
         facts.peak_pps / 1e3,
         facts.generator_cpu,
         facts.cpus,
+        MODERATION.as_micros(),
     )
 }
 

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use ebb_host::capability::{self, Capability};
 use ebb_host::journal::{DIRECTORY, EntryId, Guard, Journal, Undo};
 use ebb_host::process;
 use ebb_host::signals::{self, Signal};
@@ -41,6 +42,8 @@ impl LiveStage {
     /// # Errors
     /// When this machine or user does not permit it; nothing is left behind then.
     pub fn new(plan: Arc<Plan>) -> Result<LiveStage> {
+        let missing = capability::missing(&[Capability::CAP_SYS_ADMIN, Capability::CAP_NET_ADMIN]);
+        ensure!(missing.is_empty(), "this user may not make network namespaces (run it with sudo)");
         Journal::recover_stale(DIRECTORY);
         let journal = Journal::open(DIRECTORY)
             .with_context(|| format!("no journal can be kept in {DIRECTORY}"))?;

@@ -19,6 +19,8 @@ const IPV6_SHARE: f64 = 0.25;
 const TCP_SHARE: f64 = 0.7;
 /// Weight of the flows: the busiest of 2048 carries about 3 % of its direction.
 const POPULARITY: f64 = 0.8;
+/// Places in each ring: a few milliseconds of traffic, for machines whose CPUs are shared.
+const RING_LEN: u32 = 4096;
 /// More workers than this one generator cannot keep busy.
 const WORKERS_MAX: usize = 4;
 
@@ -99,7 +101,7 @@ impl Plan {
         for side in 0..2 {
             let mac = mac_text(router_mac(side));
             let nets = subnets(side).map(|net| format!("\"{net}\"")).join(", ");
-            line(format_args!("[[port]]\nname = \"{}\"", port_name(side)));
+            line(format_args!("[[port]]\nname = \"{}\"\nring = {RING_LEN}", port_name(side)));
             line(format_args!("mac = \"{mac}\"\naddress = [{nets}]\n"));
             for host in hosts(side) {
                 let mac = mac_text(host_mac(side));

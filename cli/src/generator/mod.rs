@@ -24,8 +24,10 @@ pub use link::TestLink;
 pub use memory::MemoryLink;
 pub use socket::SocketLink;
 
-/// Frames per turn and link.
+/// Frames at once.
 const TURN: usize = 64;
+/// Most that often before the other links and the receiving get their turn.
+const BURSTS_MAX: usize = 8;
 /// Distance of a [`Progress`]'s samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 
@@ -78,6 +80,8 @@ pub struct Generator {
     clock: fn() -> Time,
     sampled: Time,
     receive_max: u64,
+    moderation: Duration,
+    next_turn: Time,
     ran: Duration,
 }
 
@@ -99,6 +103,8 @@ impl Generator {
             clock: clock::monotonic,
             sampled: Time::ZERO,
             receive_max: u64::MAX,
+            moderation: Duration::ZERO,
+            next_turn: Time::ZERO,
             ran: Duration::ZERO,
         }
     }
@@ -112,6 +118,13 @@ impl Generator {
     /// Reads `clock` instead of the monotonic one; senders' schedules are by the same clock.
     pub fn with_clock(mut self, clock: fn() -> Time) -> Generator {
         self.clock = clock;
+        self
+    }
+
+    /// Hands frames over at most once in `span`, as a network card with interrupt moderation does
+    /// to its host. Latency is counted from the handing over.
+    pub fn with_moderation(mut self, span: Duration) -> Generator {
+        self.moderation = span;
         self
     }
 
@@ -188,14 +201,23 @@ impl Generator {
     }
 
     fn send(&mut self, now: Time) -> io::Result<usize> {
+        if now < self.next_turn {
+            return Ok(0);
+        }
+        self.next_turn = now + self.moderation;
         let mut total = 0;
         for sender in &mut self.senders {
             let link = &mut self.links[sender.link];
-            let room = link.room()?.min(TURN);
-            let count = sender.pace.due(now, room as u32) as usize;
-            if count > 0 {
-                link.send(now, count, &mut |buffer| sender.stream.write_next(now, buffer))?;
-                total += count;
+            for _ in 0..BURSTS_MAX {
+                let room = link.room()?.min(TURN);
+                let count = sender.pace.due(now, room as u32) as usize;
+                if count > 0 {
+                    link.send(now, count, &mut |buffer| sender.stream.write_next(now, buffer))?;
+                    total += count;
+                }
+                if count < TURN {
+                    break;
+                }
             }
         }
         Ok(total)

@@ -8,7 +8,6 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use ebb_report::{Cell, Column, Table, Terminal};
 use ebb_routerd::status::{Latency, Status};
-use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::Target;
@@ -19,7 +18,6 @@ use super::Target;
 Examples:
   ebb router show
   ebb router show --json | jq .energy.joules_per_packet
-  ebb router show routes --prefix 10.0.0.0/8
   ebb router show lookup 192.0.2.1")]
 pub struct Show {
     #[command(subcommand)]
@@ -33,19 +31,6 @@ pub struct Show {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The forwarding table
-    #[command(after_help = "Examples:\n  ebb router show routes --prefix 2001:db8::/32 --limit 20")]
-    Routes {
-        /// Only what lies inside
-        #[arg(long)]
-        prefix: Option<IpNet>,
-        /// Most entries
-        #[arg(long, default_value_t = 1000)]
-        limit: usize,
-    },
-    /// The neighbours known
-    #[command(after_help = "Examples:\n  ebb router show neighbours")]
-    Neighbours,
     /// What happens to packets for an address
     #[command(after_help = "Examples:\n  ebb router show lookup 192.0.2.1")]
     Lookup {
@@ -68,13 +53,6 @@ impl Show {
                 return Ok(ExitCode::SUCCESS);
             }
             None => json!({ "get": "status" }),
-            Some(What::Routes { prefix: Some(prefix), limit }) => {
-                json!({ "get": "routes", "prefix": prefix, "limit": limit })
-            }
-            Some(What::Routes { prefix: None, limit }) => {
-                json!({ "get": "routes", "limit": limit })
-            }
-            Some(What::Neighbours) => json!({ "get": "neighbours" }),
             Some(What::Lookup { address }) => json!({ "get": "lookup", "address": address }),
             Some(What::Config) => json!({ "get": "config" }),
         };

@@ -59,10 +59,7 @@ pub fn must(program: &str, arguments: &[&str]) -> String {
 
 /// Says why a test cannot run here; fails where it has to run.
 pub fn skip(reason: &str) {
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "with CI=true this must run: {reason}"
-    );
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "with CI=true this must run: {reason}");
     eprintln!("skipped: {reason}");
 }
 
@@ -83,7 +80,8 @@ fn mac_text(mac: [u8; 6]) -> String {
 impl Lab {
     /// Builds it; `None` with the reason printed where that is not permitted.
     pub fn build(wiring: Wiring) -> Option<Lab> {
-        if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0)
+        if fs::metadata("/proc/self")
+            .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0)
         {
             skip("live tests need root");
             return None;

@@ -1,5 +1,6 @@
 //! What the live tests share: namespaces, routers in them, traffic through them.
 
+pub mod imitation;
 pub mod lab;
 pub mod router;
 pub mod traffic;

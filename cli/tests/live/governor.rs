@@ -1,0 +1,147 @@
+//! The governor: capacity follows load, silence costs nothing, changes of mode lose nothing.
+
+use std::time::{Duration, Instant};
+
+use ebb_host::process;
+use ebb_host::signals::Signal;
+use serde_json::json;
+
+use crate::live::lab::{Lab, Wiring};
+use crate::live::router::{PATIENCE, Setup, until};
+use crate::live::traffic::{Traffic, Way, way};
+
+const SILENCE: Duration = Duration::from_secs(10);
+
+fn ways(count: u8) -> Vec<Way> {
+    (0..count)
+        .map(|number| way(usize::from(number % 2), usize::from(1 - number % 2), number))
+        .collect()
+}
+
+#[test]
+fn cores_follow_the_load() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    let powersave = "queue_high = 8\nqueue_low = 2\ncount_up = 2\ncount_down = 4\nhold_ms = 20\nhold_max_ms = 100";
+    let setup =
+        Setup { mode: "powersave", workers: 2, powersave: powersave.into(), ..Setup::of(&lab) };
+    let mut router = setup.start(&lab);
+    router.wait_for("one core in silence", |status| status.point.cores == 1);
+    let traffic = Traffic::start(&lab, &ways(64), 500);
+    let begun = Instant::now();
+    let mut history = Vec::new();
+    for (rate, seconds) in [(500, 1.5), (25_000, 3.0), (500, 2.5)] {
+        traffic.set_rate(rate);
+        let phase = Instant::now();
+        while phase.elapsed().as_secs_f64() < seconds {
+            let status = router.status();
+            history.push((begun.elapsed().as_millis(), rate, status.point.cores));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    let books = traffic.stop();
+    let status = router.wait_for("one core at the end", |status| status.point.cores == 1);
+    println!("ms, packets/s, cores: {history:?}");
+    println!(
+        "{:?}; moved {} entries in {} changes",
+        books.total, status.governor.entries_moved, status.governor.changes
+    );
+    assert!(history.iter().any(|(_, _, cores)| *cores == 2), "load never woke the second core");
+    assert_eq!(status.governor.late, 0);
+    let unsent = books.refused + status.ports.iter().map(|port| port.receive_dropped).sum::<u64>();
+    assert_eq!((books.total.lost - unsent, books.total.reordered), (0, 0), "{:?}", books.total);
+    router.stop();
+}
+
+fn silence_costs_nothing(mode: &'static str) {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    let mut router = Setup { mode, workers: 2, ..Setup::of(&lab) }.start(&lab);
+    let traffic = Traffic::start(&lab, &ways(2), 2000);
+    assert!(until(PATIENCE, || traffic.arrived() > 500), "{}", router.log());
+    traffic.stop();
+    // The last step down, and what the status request itself wakes, come before.
+    if mode == "powersave" {
+        router.wait_for("one core", |status| status.point.cores == 1);
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let before = router.status();
+    std::thread::sleep(Duration::from_millis(500));
+    let (threads, cpu) = (process::threads_of(router.pid()).expect("threads"), router.cpu_time());
+    std::thread::sleep(SILENCE);
+    let (later, spent) =
+        (process::threads_of(router.pid()).expect("threads"), router.cpu_time() - cpu);
+    let sleeps = |name: &str| -> u64 {
+        let of = |list: &[process::ThreadUse]| -> u64 {
+            list.iter()
+                .filter(|thread| thread.name.starts_with(name))
+                .map(|thread| thread.sleeps)
+                .sum()
+        };
+        of(&later) - of(&threads)
+    };
+    let status = router.status();
+    let wakeups: Vec<u64> = status
+        .workers
+        .iter()
+        .zip(&before.workers)
+        .map(|(after, before)| after.wakeups - before.wakeups)
+        .collect();
+    println!(
+        "{mode}: {} us of CPU in {} s of silence ({:.4} %), workers woke {wakeups:?} times, \
+         the governor {}, all threads {}",
+        spent.as_micros(),
+        SILENCE.as_secs(),
+        spent.as_secs_f64() / SILENCE.as_secs_f64() * 100.0,
+        sleeps("ebb-governor"),
+        sleeps("")
+    );
+    assert!(spent < SILENCE / 200, "{spent:?}");
+    assert_eq!(wakeups, [0, 0]);
+    assert_eq!(sleeps("ebb-worker") + sleeps("ebb-governor"), 0);
+    router.stop();
+}
+
+#[test]
+fn silence_costs_nothing_in_powersave() {
+    silence_costs_nothing("powersave");
+}
+
+#[test]
+fn silence_costs_nothing_in_napi() {
+    silence_costs_nothing("napi");
+}
+
+#[test]
+fn reloads_and_changes_of_mode_lose_nothing() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    let setup = Setup { workers: 2, ..Setup::of(&lab) };
+    let mut router = setup.start(&lab);
+    let traffic = Traffic::start(&lab, &ways(64), 5000);
+    for change in 0..12 {
+        let mode = ["powersave", "poll", "napi"][change % 3];
+        router.request(&json!({ "set": { "mode": mode } })).expect("another mode");
+        assert_eq!(router.status().mode, mode);
+        std::thread::sleep(Duration::from_millis(80));
+    }
+    for mode in ["powersave", "napi", "powersave"] {
+        let text = Setup { mode, ..setup.clone() }.text(&lab, "router");
+        std::fs::write(&router.config, text).expect("a configuration");
+        router.signal(Signal::SIGHUP);
+        router.wait_for("the mode of the file", |status| status.mode == mode);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let broken = setup.text(&lab, "router").replace("workers", "wokers");
+    std::fs::write(&router.config, broken).expect("a configuration");
+    router.signal(Signal::SIGHUP);
+    router.wait_for_words("not reloaded");
+    let refused = router.request(&json!({ "reload": {} })).expect_err("a broken file");
+    assert!(refused.contains("wokers"), "{refused}");
+    std::thread::sleep(Duration::from_millis(200));
+    let books = traffic.stop();
+    println!("12 changes of mode, 3 reloads: {:?}", books.total);
+    books.assert_perfect("changes of mode and reloads", |flow| 1 - flow % 2);
+    assert_eq!(router.status().governor.late, 0);
+    router.stop();
+}

@@ -1,0 +1,366 @@
+//! Forced changes of the redirect table under load over AF_XDP: no flow is reordered, nothing lost.
+//!
+//! The router runs inside the test, in a thread's namespace, under a policy that does as it is told.
+
+use std::io;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ebb_apps::route::{
+    FibWriter, Interface as RouteInterface, InterfaceId, Requests, RouteLimits, Target,
+};
+use ebb_control::{Action, Idle, IdleDepth, Observation, OperatingPoint, Policy};
+use ebb_graph::{Batch, HEADROOM, Pool, PortId, Reserve};
+use ebb_host::{Doorbell, clock, process};
+use ebb_ports::afxdp::{AfXdpPort, Form, Indirection, Interface, InterfaceOptions, Umem};
+use ebb_ports::{PacketSocket, Port as _};
+use ebb_routerd::energy::Meter;
+use ebb_routerd::governor::NoKnobs;
+use ebb_routerd::router::{OpenPort, Parts, Router, limits};
+use ebb_traffic::{Flow, FrameTemplate, Protocol, Start, Tracker, read_probe};
+use ebb_units::{Hertz, Time};
+
+use crate::live::lab::{Lab, Wiring, host_mac, router_mac, within};
+use crate::live::router::{PATIENCE, until};
+use crate::live::traffic::{Traffic, Way, way};
+
+const WORKERS: u16 = 2;
+const FLOWS: u8 = 64;
+const FRAMES: u32 = 32_768;
+
+struct Told(Arc<AtomicU16>);
+
+impl Policy for Told {
+    type Observation = Observation;
+    type Action = Action;
+    fn decide(&mut self, _: Time, seen: &Observation) -> Action {
+        let cores = self.0.load(Relaxed);
+        let idle = if seen.received == 0 { Idle::Halt } else { Idle::Poll };
+        Action { point: OperatingPoint { cores, frequency: 0, depth: IdleDepth::Shallow }, idle }
+    }
+    fn next_at(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// A router over the lab's ports 0 and 1, with the tables of [`Lab::routes`].
+struct InProcess {
+    router: Router,
+    cores: Arc<AtomicU16>,
+    _interfaces: Vec<Interface>,
+    _fib: FibWriter,
+}
+
+impl InProcess {
+    /// `indirection` stands for the hardware table of port 0; without it both ports steer.
+    fn start(lab: &Lab, mut indirection: Option<Box<dyn Indirection>>) -> InProcess {
+        _ = process::lift_memory_lock_limit();
+        let (region, reserve) = Reserve::allocate(FRAMES);
+        let umem = Umem::new(region);
+        let (mut fib, shared) = FibWriter::new();
+        let (mut ports, mut interfaces) = (Vec::new(), Vec::new());
+        for port in 0..2u8 {
+            let name = format!("p{port}");
+            let form = if indirection.is_some() && port == 0 { Form::Rss } else { Form::Steer };
+            let options = InterfaceOptions::new(&name, u32::from(WORKERS), form);
+            let opened = lab.in_router(|| Interface::open(&umem, &options));
+            let mut interface = opened.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let redirect = match form {
+                Form::Rss => {
+                    let table = indirection.take().expect("one table");
+                    Some(interface.rss_table(table, Duration::from_micros(200)))
+                }
+                Form::Steer => interface.steer_table(),
+            };
+            let workers = interface.take_ports().into_iter().map(|port| Box::new(port) as _);
+            ports.push(OpenPort { name, workers: workers.collect(), redirect });
+            interfaces.push(interface);
+            let id = InterfaceId(u16::from(port));
+            let net = |text: String| text.parse().expect("a prefix");
+            fib.set_interface(
+                id,
+                RouteInterface {
+                    port: PortId(port),
+                    vlan: 0,
+                    mac: router_mac(usize::from(port)),
+                    mtu: 1500,
+                    up: true,
+                    addresses: vec![net(format!("10.0.{port}.1/24"))],
+                },
+            );
+            let host = format!("10.0.{port}.2").parse().expect("an address");
+            let behind = net(format!("10.{}.0.0/16", 100 + port));
+            fib.set_route(behind, &Target::via(id, host)).expect("a route");
+            fib.set_neighbour(id, host, host_mac(usize::from(port)));
+        }
+        fib.publish();
+        let cores = Arc::new(AtomicU16::new(WORKERS));
+        let control = Arc::new(Doorbell::new().expect("an eventfd"));
+        let bell = control.clone();
+        let router = Router::start(Parts {
+            cpus: vec![None; usize::from(WORKERS)],
+            ports,
+            reserve,
+            fib: shared,
+            requests: Requests::new(16, Arc::new(move || bell.ring())),
+            route_limits: RouteLimits::default(),
+            frames_total: FRAMES,
+            mode: "told".into(),
+            policy: Box::new(Told(cores.clone())),
+            limits: limits(usize::from(WORKERS), 1),
+            levels: Vec::new(),
+            batch_max: 64,
+            knobs: Box::new(NoKnobs),
+            meter: Meter::Modelled {
+                model: ebb_power::ServerModel::niccolini2012(),
+                frequencies: vec![Hertz(3_300_000_000)],
+            },
+            control,
+        })
+        .expect("a router");
+        InProcess { router, cores, _interfaces: interfaces, _fib: fib }
+    }
+
+    /// Between one and two cores and back, until `changes` changes were made.
+    fn force(&self, changes: u64) {
+        for change in 0..changes {
+            let before = self.router.governor_state().changes;
+            self.cores.store(1 + (change % 2) as u16, Relaxed);
+            let begun = Instant::now();
+            while self.router.governor_state().changes == before {
+                assert!(begun.elapsed() < PATIENCE, "change {change} of the table is not made");
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    }
+
+    fn check_and_stop(self, changes: u64) {
+        let state = self.router.governor_state();
+        assert_eq!((state.late, state.refusals), (0, 0), "{:?}", state.last_refusal);
+        assert!(state.entries_moved >= changes * 64, "{} entries moved", state.entries_moved);
+        self.router.stop();
+        for slot in 0..2 {
+            assert_eq!(self.router.port_counters(slot).receive_dropped, 0, "a ring overflowed");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_changes_of_the_steering_table_keep_order() {
+    let changes = 1000;
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    let inside = InProcess::start(&lab, None);
+    let ways: Vec<Way> = (0..FLOWS)
+        .map(|flow| way(usize::from(flow % 2), usize::from(1 - flow % 2), flow))
+        .collect();
+    let traffic = Traffic::start(&lab, &ways, 10_000);
+    assert!(until(PATIENCE, || traffic.arrived() > 1000), "nothing arrives");
+    let begun = Instant::now();
+    inside.force(changes);
+    let took = begun.elapsed();
+    let books = traffic.stop();
+    println!("steer: {changes} changes in {:.2} s: {:?}", took.as_secs_f64(), books.total);
+    books.assert_perfect("steer", |flow| 1 - flow % 2);
+    inside.check_and_stop(changes);
+}
+
+/// The table by which the sending side chooses the queue, as a network card would.
+struct CardTable {
+    entries: Vec<AtomicU32>,
+    /// Counts writes; the sender repeats it once nothing chosen by an older table is on its way.
+    version: AtomicU64,
+    acknowledged: AtomicU64,
+    stop: AtomicBool,
+}
+
+struct Card(Arc<CardTable>);
+
+impl Indirection for Card {
+    fn read(&mut self) -> io::Result<Vec<u32>> {
+        Ok(self.0.entries.iter().map(|entry| entry.load(Relaxed)).collect())
+    }
+
+    fn write(&mut self, table: &[u32]) -> io::Result<()> {
+        for (entry, queue) in self.0.entries.iter().zip(table) {
+            entry.store(*queue, Relaxed);
+        }
+        let version = self.0.version.fetch_add(1, Release) + 1;
+        let begun = Instant::now();
+        while self.0.acknowledged.load(Acquire) < version {
+            if begun.elapsed() > PATIENCE || self.0.stop.load(Relaxed) {
+                return Err(io::Error::other("the sender does not answer"));
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        Ok(())
+    }
+}
+
+/// Sends on the queue of `h0` that the table names for each flow: veth delivers what leaves by
+/// queue i in queue i of the other end.
+struct CardSender {
+    table: Arc<CardTable>,
+    _interface: Interface,
+    queues: Vec<AfXdpPort>,
+    pool: Pool,
+    sink: PacketSocket,
+    templates: Vec<FrameTemplate>,
+    sequences: Vec<u32>,
+    tracker: Tracker,
+    sent: u64,
+    received_before: u64,
+}
+
+impl CardSender {
+    fn new(lab: &Lab, table: Arc<CardTable>) -> CardSender {
+        let (region, reserve) = Reserve::allocate(FRAMES);
+        let umem = Umem::new(region);
+        let options = InterfaceOptions::new("h0", u32::from(WORKERS), Form::Rss);
+        let opened = within(lab.host(0), || Interface::open(&umem, &options));
+        let mut interface = opened.unwrap_or_else(|error| panic!("h0: {error}"));
+        let sink = within(lab.host(1), || PacketSocket::open("h1")).expect("a packet socket");
+        let template = |flow: u8| {
+            let ends = Flow {
+                source: [10, 100, flow, 1].into(),
+                destination: [10, 101, flow, 7].into(),
+                protocol: Protocol::Udp,
+                source_port: 10_000 + u16::from(flow),
+                destination_port: 9,
+            };
+            FrameTemplate::new(&ends, u32::from(flow), host_mac(0), router_mac(0))
+        };
+        CardSender {
+            table,
+            queues: interface.take_ports(),
+            _interface: interface,
+            pool: Pool::new(reserve),
+            sink,
+            templates: (0..FLOWS).map(template).collect(),
+            sequences: vec![0; usize::from(FLOWS)],
+            tracker: Tracker::new(u32::from(FLOWS), Start::Zero),
+            sent: 0,
+            received_before: received_by("p0"),
+        }
+    }
+
+    /// Sends 10,000 packets a second until told to stop, in the router's namespace, where it sees
+    /// what has come to the other end's driver.
+    fn run(mut self) -> Tracker {
+        let gap = Duration::from_micros(100);
+        let mut due_at = Instant::now();
+        let mut batches = [Batch::new(), Batch::new()];
+        let mut flow = 0;
+        while !self.table.stop.load(Relaxed) {
+            self.acknowledge();
+            let now = Instant::now();
+            due_at = due_at.max(now.checked_sub(Duration::from_millis(20)).unwrap_or(now));
+            let mut staged = 0;
+            while due_at <= now && staged < 32 {
+                // As many entries as flows, twice over: flow i goes by entry 2 i.
+                let queue = self.table.entries[2 * flow].load(Relaxed) as usize;
+                let frame = self.pool.get().expect("a free frame");
+                let mut packet = frame.into_packet(HEADROOM, 1514);
+                let sequence = self.sequences[flow];
+                self.sequences[flow] += 1;
+                let template = &self.templates[flow];
+                let len = template.write(100, sequence, clock::monotonic(), packet.data_mut());
+                packet.set_len(len);
+                batches[queue].push(packet);
+                flow = (flow + 1) % usize::from(FLOWS);
+                staged += 1;
+                due_at += gap;
+            }
+            for (batch, queue) in batches.iter_mut().zip(&mut self.queues) {
+                if !batch.is_empty() {
+                    queue.transmit(&mut self.pool, batch);
+                    assert!(batch.is_empty(), "the sender's ring is full");
+                }
+                if queue.transmit_pending() > 0 {
+                    _ = queue.flush();
+                }
+            }
+            self.sent += staged as u64;
+            self.take();
+            if staged == 0 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        let begun = Instant::now();
+        while self.tracker.received() < self.sent && begun.elapsed() < Duration::from_secs(2) {
+            self.take();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let CardSender { mut queues, mut pool, tracker, .. } = self;
+        queues.iter_mut().for_each(|queue| queue.close(&mut pool));
+        tracker
+    }
+
+    /// Answers a rewritten table once the other end's driver has taken what was sent before: a
+    /// card, too, has finished with an old table when its packets are in the queues.
+    fn acknowledge(&mut self) {
+        let version = self.table.version.load(Acquire);
+        if self.table.acknowledged.load(Relaxed) == version {
+            return;
+        }
+        let begun = Instant::now();
+        while received_by("p0") - self.received_before < self.sent {
+            assert!(begun.elapsed() < PATIENCE, "packets are lost on their way to p0");
+            self.queues.iter_mut().for_each(|queue| _ = queue.flush());
+        }
+        self.table.acknowledged.store(version, Release);
+    }
+
+    fn take(&mut self) {
+        let tracker = &mut self.tracker;
+        let result = self.sink.receive(|frame| {
+            if let Some(probe) = read_probe(frame) {
+                tracker.record(&probe, clock::monotonic());
+            }
+        });
+        result.expect("h1 is up");
+    }
+}
+
+/// Packets that the driver of an interface of the calling thread's namespace has received.
+fn received_by(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/dev").expect("interfaces");
+    let prefix = format!("{name}:");
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(&prefix)).expect(name);
+    line.split_whitespace().nth(1).and_then(|count| count.parse().ok()).expect("a count")
+}
+
+#[test]
+fn a_thousand_changes_of_a_cards_table_keep_order() {
+    let changes = 1000;
+    let Some(lab) = Lab::build(Wiring { queues: u32::from(WORKERS), ..Wiring::plain(2) }) else {
+        return;
+    };
+    let table = Arc::new(CardTable {
+        entries: (0..128).map(|entry| AtomicU32::new(entry % u32::from(WORKERS))).collect(),
+        version: AtomicU64::new(0),
+        acknowledged: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    });
+    let sender = lab.in_router(|| CardSender::new(&lab, table.clone()));
+    let sender = Mutex::new(Some(sender));
+    let (total, took) = std::thread::scope(|scope| {
+        let run = || {
+            let sender = sender.lock().expect("a sender").take().expect("one run");
+            lab.in_router(|| sender.run())
+        };
+        let sending = scope.spawn(run);
+        let inside = InProcess::start(&lab, Some(Box::new(Card(table.clone()))));
+        let begun = Instant::now();
+        inside.force(changes);
+        let took = begun.elapsed();
+        table.stop.store(true, Relaxed);
+        let tracker = sending.join().expect("the sender");
+        inside.check_and_stop(changes);
+        (tracker.summary(None), took)
+    });
+    println!("rss: {changes} changes in {:.2} s: {total:?}", took.as_secs_f64());
+    assert!(total.received > 1000, "{total:?}");
+    assert_eq!((total.lost, total.reordered, total.duplicated), (0, 0, 0), "{total:?}");
+}
