@@ -154,7 +154,7 @@ fn a_full_table_is_taken_over_before_and_after_the_start() {
     let mut router = Setup::of(&lab).start(&lab);
     let started = router.cpu_time();
     let here = router.status().tables.routes;
-    assert!(here >= four.len() as u64, "{here} routes at the start");
+    assert!(here >= four.len() as u64, "it answers with {here} routes");
     let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(0, 2, 0)], 1000);
     let idle = router.cpu_time();
     load(&mut requests, &six);

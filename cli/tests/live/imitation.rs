@@ -57,11 +57,6 @@ impl Imitation {
         self.root.join(format!("sys/devices/system/cpu/cpu{cpu}/{file}"))
     }
 
-    /// The value of a file of one CPU.
-    pub fn get(&self, cpu: usize, file: &str) -> String {
-        fs::read_to_string(self.path(cpu, file)).expect("a file").trim().to_owned()
-    }
-
     fn put(&self, file: &str, value: &str) {
         let path = self.root.join(file);
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");

@@ -190,6 +190,20 @@ impl Lab {
         must("ip", &arguments)
     }
 
+    /// Packets that the interfaces themselves dropped.
+    pub fn interfaces_dropped(&self) -> u64 {
+        let namespaces = [&self.router].into_iter().chain(&self.hosts);
+        let dropped = |namespace: &String| -> u64 {
+            let text = must("ip", &["-n", namespace, "-s", "-j", "link", "show"]);
+            let links: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+            let of = |link: &serde_json::Value, way: &str| {
+                link["stats64"][way]["dropped"].as_u64().unwrap_or(0)
+            };
+            links.iter().map(|link| of(link, "rx") + of(link, "tx")).sum()
+        };
+        namespaces.map(dropped).sum()
+    }
+
     /// Does `work` in the router's namespace.
     pub fn in_router<T>(&self, work: impl FnOnce() -> T) -> T {
         within(&self.router, work)

@@ -209,6 +209,7 @@ struct CardSender {
     templates: Vec<FrameTemplate>,
     sequences: Vec<u32>,
     tracker: Tracker,
+    returned: Batch,
     sent: u64,
     received_before: u64,
 }
@@ -240,6 +241,7 @@ impl CardSender {
             templates: (0..FLOWS).map(template).collect(),
             sequences: vec![0; usize::from(FLOWS)],
             tracker: Tracker::new(u32::from(FLOWS), Start::Zero),
+            returned: Batch::new(),
             sent: 0,
             received_before: received_by("p0"),
         }
@@ -313,6 +315,11 @@ impl CardSender {
     }
 
     fn take(&mut self) {
+        // Nothing comes back, but frames that were sent have to be taken from the rings.
+        for queue in &mut self.queues {
+            queue.receive(&mut self.pool, &mut self.returned, 64);
+            self.pool.put_batch(&mut self.returned);
+        }
         let tracker = &mut self.tracker;
         let result = self.sink.receive(|frame| {
             if let Some(probe) = read_probe(frame) {

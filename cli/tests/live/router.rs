@@ -1,7 +1,7 @@
 //! `ebb router run` as a child process in the router's namespace.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -169,6 +169,19 @@ impl Router {
         status
     }
 
+    /// What its threads do at present, for messages of failed tests.
+    pub fn threads(&self) -> String {
+        let threads = process::threads_of(self.pid()).expect("a running router");
+        let line = |thread: &process::ThreadUse| {
+            let file = |name: &str| {
+                let path = format!("/proc/{}/task/{}/{name}", self.pid(), thread.tid);
+                fs::read_to_string(path).unwrap_or_default().trim().replace('\n', " ")
+            };
+            format!("{} in {}, runs and waits {}\n", thread.name, file("wchan"), file("schedstat"))
+        };
+        threads.iter().map(line).collect()
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -219,9 +232,4 @@ impl Drop for Router {
             eprintln!("log of the router:\n{}", self.log());
         }
     }
-}
-
-/// Whether a file or directory is there.
-pub fn exists(path: &Path) -> bool {
-    path.exists()
 }

@@ -59,7 +59,7 @@ protocol bgp south from peer { neighbor 10.0.2.2 as 64502; }
 
 const WEST: &str = "
 router id 10.0.0.2;
-protocol static networks { ipv4; route 10.100.0.0/16 blackhole; }
+protocol static nets { ipv4; route 10.100.0.0/16 blackhole; }
 protocol ospf v2 {
   ipv4 { import all; export where source = RTS_STATIC; };
   area 0 { interface \"h0\" { type broadcast; hello 1; wait 2; dead 4; }; };
@@ -70,7 +70,7 @@ protocol ospf v2 {
 fn speaker(port: u8, longer: &str) -> String {
     format!(
         "router id 10.0.{port}.2;
-protocol static networks {{ ipv4; route 10.101.0.0/16 blackhole; }}
+protocol static nets {{ ipv4; route 10.101.0.0/16 blackhole; }}
 protocol bgp {{ local as 6450{port}; neighbor 10.0.{port}.1 as 64500;
   ipv4 {{ import all; export filter {{ {longer} accept; }}; }};
   connect delay time 1; connect retry time 1; error wait time 1, 2; hold time 6; keepalive time 2; }}
@@ -115,11 +115,11 @@ fn packets_follow_the_routes_of_ospf_and_bgp() {
     arrives(1, "at first");
     arrives(0, "towards the west");
 
-    east.tell(&["disable", "networks"]);
+    east.tell(&["disable", "nets"]);
     assert!(until(PATIENCE, || by(2)), "the withdrawal is not in the kernel");
     arrives(2, "withdrawn by the east");
     let gone_on = traffic.arrived_at(1);
-    east.tell(&["enable", "networks"]);
+    east.tell(&["enable", "nets"]);
     assert!(until(PATIENCE, || by(1)), "the announcement is not in the kernel");
     arrives(1, "announced again");
     assert!(traffic.arrived_at(1) > gone_on);

@@ -7,12 +7,13 @@ mod interfaces;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{FibWriter, Requests};
 use ebb_control::policies;
 use ebb_graph::{Pool, PortId, Reserve};
+use ebb_host::capability::Capability;
 use ebb_host::journal::{Guard, Journal};
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
@@ -34,6 +35,8 @@ use interfaces::Interfaces;
 const FRAMES_SPARE: u32 = 8192;
 /// How often the control thread looks at counters that wrap around (energy).
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
+/// How often numbers of queues are looked at, at most.
+const QUEUES_EVERY: Duration = Duration::from_secs(1);
 /// Longest that one `capture` answer is collected.
 const CAPTURE_TURN: Duration = Duration::from_millis(500);
 
@@ -48,6 +51,7 @@ pub struct Live {
     sync: Sync,
     injector: Option<KernelInjector>,
     injected_failed: bool,
+    queues_looked_at: Instant,
     pool: Pool,
     signals: Signals,
     api: Option<ApiHandle>,
@@ -59,6 +63,11 @@ pub struct Live {
 /// # Errors
 /// When it cannot start; everything it changed is put back.
 pub fn run(path: &Path, config: Config) -> Result<()> {
+    let missing = capability::missing(&capability::ROUTER);
+    anyhow::ensure!(
+        missing.is_empty(),
+        "missing capabilities {missing:?}: run as root, or with the service unit's capabilities"
+    );
     let directory = config.governor.journal.parent().unwrap_or(Path::new("/run/ebb")).to_owned();
     for undone in Journal::recover_stale(&directory) {
         info!(undone = ?undone.undo, failed = ?undone.result.err(), "an earlier run did not clean up");
@@ -75,12 +84,7 @@ pub fn run(path: &Path, config: Config) -> Result<()> {
 impl Live {
     fn start(path: &Path, config: Config, journal: Journal) -> Result<Live> {
         let signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
-        let missing = capability::missing(&capability::ROUTER);
-        anyhow::ensure!(
-            missing.is_empty(),
-            "missing capabilities {missing:?}: run as root, or with the service unit's capabilities"
-        );
-        _ = process::lift_memory_lock_limit();
+        let memory_unlimited = process::lift_memory_lock_limit().is_ok();
         let cpus = worker_cpus(&config)?;
         let workers = cpus.len();
         let (region, reserve) = Reserve::allocate(frames(&config, workers));
@@ -120,7 +124,7 @@ impl Live {
         let backend = Arc::new(LiveBackend {
             router,
             interfaces: interfaces.clone(),
-            tables: Mutex::default(),
+            tables: Mutex::new(sync.tables()),
             warnings: Mutex::new(notes),
             inbox: Mutex::default(),
             control,
@@ -131,7 +135,12 @@ impl Live {
         let injector = KernelInjector::new()
             .map_err(|error| warn!("packets found out late to be the kernel's are lost: {error}"))
             .ok();
-        if let Err(error) = capability::keep_only(&capability::ROUTER) {
+        let mut kept = capability::ROUTER.to_vec();
+        if !memory_unlimited {
+            // An interface that comes back needs its frame memory locked again.
+            kept.push(Capability::CAP_IPC_LOCK);
+        }
+        if let Err(error) = capability::keep_only(&kept) {
             warn!(%error, "privileges stay as they are");
         }
         Ok(Live {
@@ -144,6 +153,7 @@ impl Live {
             sync,
             injector,
             injected_failed: false,
+            queues_looked_at: Instant::now(),
             pool: Pool::new(reserve),
             signals,
             api: Some(api),
@@ -187,6 +197,7 @@ impl Live {
         }
         self.empty_kernel_queue();
         self.look_at_faults();
+        self.look_at_queues();
         let commands = std::mem::take(&mut *self.backend.inbox.lock().expect("inbox"));
         for (command, answer) in commands {
             self.command(command, &answer);
@@ -237,10 +248,36 @@ impl Live {
     fn look_at_faults(&mut self) {
         let faults = self.backend.router.take_faults();
         for slot in (0..self.config.ports.len()).filter(|slot| faults & 1 << slot != 0) {
-            let name = self.config.ports[slot].name.clone();
-            if !Path::new("/sys/class/net").join(&name).exists() {
-                self.link_changed(PortId(slot as u8), false, true);
+            let port = PortId(slot as u8);
+            let interfaces = self.interfaces.lock().expect("interfaces");
+            let gone = interfaces.get(port).is_some_and(|live| live.interface.queues_changed().is_err());
+            drop(interfaces);
+            if gone {
+                self.link_changed(port, false, true);
             }
+        }
+    }
+
+    /// Ports whose number of queues was changed: nothing announces it.
+    fn look_at_queues(&mut self) {
+        if self.queues_looked_at.elapsed() < QUEUES_EVERY {
+            return;
+        }
+        self.queues_looked_at = Instant::now();
+        let mut interfaces = self.interfaces.lock().expect("interfaces");
+        for live in interfaces.open.iter_mut().flatten() {
+            let changed = live.interface.queues_changed().unwrap_or(false);
+            if std::mem::replace(&mut live.queues_changed, changed) || !changed {
+                continue;
+            }
+            let message = format!(
+                "port {}: the interface has another number of queues than when it was opened; \
+                 packets of queues that are not served stay with the kernel: put it back or \
+                 restart the router",
+                live.interface.name()
+            );
+            warn!("{message}");
+            self.backend.warnings.lock().expect("warnings").push(message);
         }
     }
 

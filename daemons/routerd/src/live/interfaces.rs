@@ -30,6 +30,8 @@ pub struct LiveInterface {
     pub form: Form,
     /// Up with carrier, as the kernel last said.
     pub up: bool,
+    /// It has another number of queues than when it was opened.
+    pub queues_changed: bool,
 }
 
 /// An interface's own table, as the `Rss` form wants it.
@@ -97,7 +99,7 @@ pub fn open(
     );
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
     let open = OpenPort { name: port.name.clone(), workers: ports, redirect };
-    Ok((LiveInterface { interface, form, up: true }, open))
+    Ok((LiveInterface { interface, form, up: true, queues_changed: false }, open))
 }
 
 /// XDP programs see only tags inside the frame: an interface that strips them would make tagged
