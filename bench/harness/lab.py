@@ -116,7 +116,7 @@ class Lab:
         return json.loads(self.inside(space, self.tools.bench, *words).splitlines()[-1])
 
     def load(self, **options):
-        """Loads the router; see `bench load --help`."""
+        """Loads the router; see `live_bench load --help`."""
         words = ["load", *HOSTS, "--to", *ROUTER_MACS, "--prefixes", self.path("flows")]
         options.setdefault("queues", self.queues)
         for name, value in options.items():

@@ -55,7 +55,7 @@ def steer(context):
                 words = [lab.tools.bench, "forward", "p0", "p1", "--form", form, "--cpus", "1,0"]
                 child = lab.spawn(lab.router, *words, stdin=subprocess.PIPE)
                 if child.stdout.readline() != "ready\n":
-                    raise Failure(f"bench forward: {child.stderr.read()}")
+                    raise Failure(f"live_bench forward: {child.stderr.read()}")
                 seen = lab.load(seconds=seconds)
                 child.communicate(timeout=30)
                 lab.end(child)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 
 from . import tables
@@ -41,6 +42,8 @@ def proportionality(context):
                "rows": [{k: v for k, v in row.items() if k != "raw"} for row in rows]}
     context.record.result("proportionality", table, summary, {"rows": rows, "capacity": trials})
     draw(context, lab_title(context, most), rows)
+    if context.docs:
+        document(context, rows, most, installed["routes"], seconds)
 
 
 def point(context, lab, router, mode, load, most, seconds):
@@ -80,3 +83,63 @@ def draw(context, title, rows):
         json.dump({"title": title, "rows": plain}, file)
     context.tools.call("plot", data, os.path.join(directory, "proportionality.svg"))
     os.remove(data)
+
+
+def document(context, rows, most, routes, seconds):
+    """Writes docs/proportionality.md and the picture beside it."""
+    facts, docs = context.record.facts, os.path.join(context.repository, "docs")
+    os.makedirs(docs, exist_ok=True)
+    shutil.copy(os.path.join(context.record.directory, "proportionality.svg"), docs)
+    with open(os.path.join(docs, "proportionality.md"), "w") as file:
+        file.write(TEXT.format(
+            command=facts["command"], day=facts["started"][:10], cpu=facts["cpu"], cpus=facts["cpus"],
+            kind="a virtual machine, " if facts["virtual"] else "", kernel=facts["kernel"],
+            routes=f"{routes:,}", most=f"{most / 1e6:.2f}", seconds=seconds, idle=comparison(rows),
+            rows="".join(line(row, row["mode"]) for row in rows)))
+
+
+def comparison(rows):
+    """What each mode uses without load, at a tenth and at nine tenths."""
+    share = {(row["mode"], row["load_percent"]): row["cpu_percent"] for row in rows}
+    parts = []
+    for mode in ("poll", "napi", "powersave"):
+        shown = ", ".join(f"{share[mode, load]:.3g} % at {load} %" for load in (0, 10, 50, 90))
+        parts.append(f"- `{mode}`: {shown} of the load.\n")
+    return "".join(parts)
+
+
+def line(row, mode):
+    cell = lambda value, form: "-" if value is None else format(value, form)
+    lost = f"{row['lost']:,}" if row["lost"] else "0"
+    return (f"| {row['load_percent']} | {mode} | {row['mpps']:.3f} | {row['cpu_seconds']:.3f} | "
+            f"{row['cpu_percent']:.2f} | {row['joules_modelled']:.1f} | {row['watts_modelled']:.1f} | "
+            f"{row['sent']:,} | {lost} | {cell(row['p50_us'], '.1f')} | {cell(row['p99_us'], '.1f')} |\n")
+
+
+TEXT = """# Proportionality
+
+What the router uses against what it carries, for each policy, measured by `{command}`.
+
+![CPU time, modelled power and latency against load](proportionality.svg)
+
+Processor time of the whole process, in per cent of one core:
+
+{idle}
+Machine: {kind}{cpus} CPUs, {cpu}, Linux {kernel}, {day}. Two veth pairs between two network namespaces, AF_XDP in
+copy mode, 64-byte packets in both directions, 2,048 flows, {routes} routes. The generator polls one CPU and one worker
+has the other; the series of two workers gives the second worker the generator's CPU, for there is no third. 100 % is
+{most} Mpps, both directions together: the highest rate at which one polling worker lost less than one packet in 1,000.
+Each row is {seconds:g} s long after a quarter of that to settle in; `sent` and `lost` count all of it.
+
+CPU seconds are the process's, from the kernel's clock of it. Interrupt work that the kernel does on the generator's CPU on
+the router's behalf (the XDP program, copying packets into the router's memory) is in no row, work that it does within the
+router's own system calls is in all. Latency is from the generator's sending to its receiving: it includes the kernel
+twice and the generator's own queueing.
+
+**Watts and joules are modelled**, not measured: this machine has no energy counters, clock frequencies or idle states to
+set. They are those of the server model in `crates/power`, fed with the cores' awake time, and include the server's draw
+when idle. CPU seconds are what was measured.
+
+| load, % | mode | Mpps | CPU, s | CPU, % of a core | J modelled | W modelled | sent | lost | p50, us | p99, us |
+|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+{rows}"""
