@@ -122,7 +122,20 @@ class Lab:
         for name, value in options.items():
             if value is not None:
                 words += [f"--{name}", str(value)]
-        return self.tool(self.hosts, *words)
+        before = self.interface_drops()
+        seen = self.tool(self.hosts, *words)
+        after = self.interface_drops()
+        seen["interface_drops"] = {key: after[key] - before[key] for key in after}
+        return seen
+
+    def interface_drops(self):
+        """Packets that the kernel counts as dropped, by interface and direction."""
+        counts = {}
+        for space in (self.router, self.hosts):
+            for link in json.loads(self.inside(space, "ip", "-j", "-s", "link", "show", "type", "veth")):
+                for direction in ("rx", "tx"):
+                    counts[f"{link['ifname']} {direction}"] = link["stats64"][direction]["dropped"]
+        return counts
 
 
 class Router:

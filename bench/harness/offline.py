@@ -6,8 +6,8 @@ import subprocess
 from .lab import Failure
 
 
-def example(context, name, package, program):
-    words = ["cargo", "run", "--quiet", *context.profile, "-p", package, "--example", program, "--"]
+def example(context, name, program):
+    words = [context.tools.example(program)]
     words += ["--small"] if context.quick else []
     words += [] if context.dpdk else ["--no-dpdk"]
     done = subprocess.run(words, cwd=context.repository, capture_output=True, text=True)
@@ -22,9 +22,9 @@ def example(context, name, package, program):
 
 def lpm(context):
     """Longest-prefix match beside rte_fib and rte_fib6."""
-    example(context, "lpm", "ebb-lpm", "bench")
+    example(context, "lpm", "bench")
 
 
 def path(context):
     """The full 64-byte path in memory beside a loop around rte_fib."""
-    example(context, "path", "ebb-apps", "path")
+    example(context, "path", "path")
