@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-from wire import Station
+from wire import Station, inside
 
 PORTS = "abc"
 MTU = {"a": 1500, "b": 1500, "c": 1300}
@@ -49,20 +49,20 @@ ROUTES = [
 ]
 
 SYSCTLS = {
-    "net.ipv4.ip_forward": 1,
-    "net.ipv6.conf.all.forwarding": 1,
-    "net.ipv6.conf.default.accept_dad": 0,
-    "net.ipv6.conf.all.accept_dad": 0,
+    "net/ipv4/ip_forward": 1,
+    "net/ipv6/conf/all/forwarding": 1,
+    "net/ipv6/conf/default/accept_dad": 0,
+    "net/ipv6/conf/all/accept_dad": 0,
     # The kernel's answers are compared one by one, and rate limits have rows of their own.
-    "net.ipv4.icmp_ratelimit": 0,
-    "net.ipv4.icmp_msgs_per_sec": 1000000,
-    "net.ipv4.icmp_msgs_burst": 100000,
-    "net.ipv6.icmp.ratelimit": 0,
-    "net.ipv6.auto_flowlabels": 0,
-    "net.ipv4.conf.all.send_redirects": 0,
-    "net.ipv4.conf.default.send_redirects": 0,
-    "net.ipv4.conf.all.rp_filter": 0,
-    "net.ipv4.conf.default.rp_filter": 0,
+    "net/ipv4/icmp_ratelimit": 0,
+    "net/ipv4/icmp_msgs_per_sec": 1000000,
+    "net/ipv4/icmp_msgs_burst": 100000,
+    "net/ipv6/icmp/ratelimit": 0,
+    "net/ipv6/auto_flowlabels": 0,
+    "net/ipv4/conf/all/send_redirects": 0,
+    "net/ipv4/conf/default/send_redirects": 0,
+    "net/ipv4/conf/all/rp_filter": 0,
+    "net/ipv4/conf/default/rp_filter": 0,
 }
 
 
@@ -114,13 +114,14 @@ class Lab:
             command("ip", "netns", "add", self.hosts)
         except (RuntimeError, FileNotFoundError) as error:
             raise Unavailable(f"network namespaces are not permitted: {error}") from error
-        inside = ["ip", "netns", "exec"]
         for namespace, settings in [
             (self.router, SYSCTLS),
-            (self.hosts, {"net.ipv6.conf.default.disable_ipv6": 1}),
+            (self.hosts, {"net/ipv6/conf/default/disable_ipv6": 1}),
         ]:
-            pairs = [f"{name}={value}" for name, value in settings.items()]
-            command(*inside, namespace, "sysctl", "-qw", *pairs)
+            with inside(namespace):
+                for name, value in settings.items():
+                    with open(f"/proc/sys/{name}", "w", encoding="ascii") as file:
+                        file.write(str(value))
         batch = ["link set lo up"]
         for port in PORTS:
             near, far = f"p{port}", f"h{port}"

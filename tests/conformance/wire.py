@@ -1,10 +1,11 @@
 """Raw frames in and out of the hosts' ends of the links."""
 
+import contextlib
 import ctypes
-import os
 import select
 import socket
 import struct
+import threading
 import time
 
 CLONE_NEWNET = 0x40000000
@@ -22,23 +23,30 @@ BURST = 32
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _enter(path):
-    with open(path, "rb") as file:
-        if _libc.setns(file.fileno(), CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), "setns")
+@contextlib.contextmanager
+def inside(namespace):
+    """The calling thread in a network namespace, for as long as it lasts."""
+    with open(f"/proc/self/task/{threading.get_native_id()}/ns/net", "rb") as here, open(
+        f"/run/netns/{namespace}", "rb"
+    ) as there:
+        _set_namespace(there)
+        try:
+            yield
+        finally:
+            _set_namespace(here)
+
+
+def _set_namespace(file):
+    if _libc.setns(file.fileno(), CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
 
 
 class Station:
     """One end of a link, by its interface in a network namespace."""
 
     def __init__(self, namespace, interface):
-        own = f"/proc/{os.getpid()}/task/{ctypes.CDLL(None).gettid()}/ns/net"
-        with open(own, "rb") as here:
-            _enter(f"/run/netns/{namespace}")
-            try:
-                self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            finally:
-                _libc.setns(here.fileno(), CLONE_NEWNET)
+        with inside(namespace):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
         self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
