@@ -18,6 +18,7 @@ mod statics;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ebb_control::policies::Settings;
 use ipnet::IpNet;
@@ -99,6 +100,10 @@ pub struct Governor {
     pub frequency: bool,
     /// Whether the depth of idle states is set.
     pub idle: bool,
+    /// How long a worker that would wake for every packet lets packets gather before it looks
+    /// again, 0 to 1,000 microseconds; 0: not at all. Adds at most so much latency, and only while
+    /// packets come faster than that.
+    pub coalesce: Duration,
     /// Root of the tree that holds `sys/`; `/` but in tests.
     pub sysfs_root: PathBuf,
     /// Where the former values of turned knobs are kept until they are restored.

@@ -117,6 +117,7 @@ impl Live {
             limits,
             levels: levels.clone(),
             batch_max: config.powersave.batch as usize,
+            coalesce: config.governor.coalesce,
             knobs: Box::new(machine),
             meter,
             control: control.clone(),
@@ -250,7 +251,8 @@ impl Live {
         for slot in (0..self.config.ports.len()).filter(|slot| faults & 1 << slot != 0) {
             let port = PortId(slot as u8);
             let interfaces = self.interfaces.lock().expect("interfaces");
-            let gone = interfaces.get(port).is_some_and(|live| live.interface.queues_changed().is_err());
+            let gone =
+                interfaces.get(port).is_some_and(|live| live.interface.queues_changed().is_err());
             drop(interfaces);
             if gone {
                 self.link_changed(port, false, true);

@@ -66,6 +66,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
         limits,
         levels: Vec::new(),
         batch_max: config.powersave.batch as usize,
+        coalesce: config.governor.coalesce,
         knobs: Box::new(NoKnobs),
         meter: modelled(workers, &[]),
         control,

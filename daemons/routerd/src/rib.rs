@@ -202,6 +202,11 @@ impl Rib {
         for id in gone.next_hops {
             self.next_hop_gone(id, out);
         }
+        if gone.next_hops_listed {
+            // Announced and, with its object, silently gone before the objects were listed.
+            let orphans = self.slots.orphans(&self.links);
+            self.drop_slots(&orphans, out);
+        }
         for (link, address) in gone.neighbours {
             self.links.remove_neighbour(link, address, out);
         }
@@ -300,7 +305,8 @@ impl Rib {
         if target_before != target_after {
             self.refused += put(out, key.prefix(), target_after);
         }
-        self.resync.want_if(Part::Routes4, edit.guessed);
+        let part = if key.is_v4() { Part::Routes4 } else { Part::Routes6 };
+        self.resync.want_if(part, edit.guessed);
         if let Some(added) = edit.added {
             self.slots.hold(added);
         }
@@ -351,7 +357,7 @@ impl Rib {
     ) {
         let Some((was_admin_up, was_up)) = before else { return };
         if was_up && !after.1 {
-            self.resync.want_if(Part::NextHops, self.links.next_hop_uses(index));
+            self.next_hops_lost(index);
         }
         if was_admin_up && !after.0 {
             let dead = self.slots.dead_with(index, &self.links);
@@ -359,9 +365,19 @@ impl Rib {
         }
     }
 
+    /// The kernel removes next-hop objects with their link, and their routes with them, silently.
+    fn next_hops_lost(&mut self, link: u32) {
+        self.resync.want_if(Part::NextHops, self.links.next_hop_uses(link));
+        // In a dump, what is known of the objects may be older than what is known of the routes:
+        // any route with an object may be concerned.
+        if self.resync.is_running() && self.slots.any_by_object() {
+            self.resync.want_all();
+        }
+    }
+
     fn link_gone(&mut self, index: u32, out: &mut impl Tables) {
         let moved = self.links.remove_link(index, out);
-        self.resync.want_if(Part::NextHops, self.links.next_hop_uses(index));
+        self.next_hops_lost(index);
         let dead = self.slots.gone_with(index);
         self.drop_slots(&dead, out);
         self.retarget_links(&moved, out);

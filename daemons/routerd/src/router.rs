@@ -61,6 +61,8 @@ pub struct Parts {
     pub levels: Vec<Hertz>,
     /// Packets a worker takes at once.
     pub batch_max: usize,
+    /// How long a worker that would wake for every packet lets packets gather; zero: not at all.
+    pub coalesce: Duration,
     /// The machine's knobs.
     pub knobs: Box<dyn Knobs>,
     /// What measures or models the energy.
@@ -129,8 +131,14 @@ impl Router {
         let mut threads = Vec::new();
         for (index, (ports, (graph, entry, _))) in by_worker.into_iter().zip(graphs).enumerate() {
             let pool = Pool::new(parts.reserve.clone());
-            let worker =
-                Worker::new(index, shared.clone(), ports, (graph, entry), pool, parts.batch_max);
+            let worker = Worker::new(
+                index,
+                shared.clone(),
+                ports,
+                (graph, entry),
+                pool,
+                (parts.batch_max, parts.coalesce),
+            );
             threads.push(spawn(format!("ebb-worker-{index}"), parts.cpus[index], move || {
                 worker.run()
             })?);
@@ -339,6 +347,7 @@ fn spawn(
             {
                 warn!(cpu, %error, "cannot pin {}", std::thread::current().name().unwrap_or("thread"));
             }
+            ebb_host::process::precise_timers();
             // A dead worker would leave its queues to nobody; a dead process leaves them to the
             // kernel, which goes on forwarding, and its knobs to the guard.
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {

@@ -42,6 +42,10 @@ pub struct Worker {
     broken: u64,
     used: usize,
     tallied: Time,
+    coalesce: Duration,
+    /// The last sleep was so short that the next one lets packets gather first.
+    nap_next: bool,
+    napped: bool,
     wait_set: WaitSet,
     wait_owners: Vec<usize>,
 }
@@ -66,7 +70,7 @@ impl Worker {
         ports: Vec<Option<Box<dyn Port>>>,
         (graph, entry): (Graph, NodeId),
         pool: Pool,
-        batch_max: usize,
+        (batch_max, coalesce): (usize, Duration),
     ) -> Worker {
         let used = ports.len();
         let mut ports = ports;
@@ -87,6 +91,9 @@ impl Worker {
             broken: 0,
             used,
             tallied: Time::ZERO,
+            coalesce,
+            nap_next: false,
+            napped: false,
             wait_set: WaitSet::new(),
             wait_owners: Vec::new(),
         }
@@ -137,7 +144,7 @@ impl Worker {
         self.finish_drain(mine);
         if self.drain.is_none() && self.decide(now, &round) == Idle::Halt && round.received == 0 {
             let deadline = self.next_deadline();
-            self.sleep(mine, deadline, true);
+            self.rest(mine, deadline);
         }
     }
 
@@ -147,7 +154,7 @@ impl Worker {
         mine.counters.queue_len.store(0, Relaxed);
         if round.received == 0 && round.queue_len == 0 {
             let deadline = self.graph.poll_at();
-            self.sleep(mine, deadline, true);
+            self.rest(mine, deadline);
         }
     }
 
@@ -182,6 +189,9 @@ impl Worker {
         }
         if self.graph.poll_at().is_some_and(|at| at <= now) {
             self.graph.poll(now, &mut self.exits);
+        }
+        if std::mem::take(&mut self.napped) {
+            self.nap_next = round.received > 0;
         }
         if round.received > 0 {
             mine.counters.received.add(u64::from(round.received));
@@ -338,6 +348,20 @@ impl Worker {
             None
         };
         [self.graph.poll_at(), policy].into_iter().flatten().min()
+    }
+
+    /// Sleeps until a packet comes, or, when packets come so fast that every one would cost a
+    /// wake-up, for a moment in which they gather, as interrupt moderation does.
+    fn rest(&mut self, mine: &WorkerShared, deadline: Option<Time>) {
+        let now = clock::monotonic();
+        if std::mem::take(&mut self.nap_next) {
+            let until = now + self.coalesce;
+            self.sleep(mine, Some(deadline.map_or(until, |at| at.min(until))), false);
+            self.napped = true;
+        } else {
+            self.sleep(mine, deadline, true);
+            self.nap_next = clock::monotonic().since(now) < self.coalesce;
+        }
     }
 
     /// Sleeps until an order, a packet (if `packets`) or `deadline`.

@@ -113,6 +113,11 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
     );
     compare("router.frames", count(old.router.frames), count(new.router.frames));
     compare(
+        "governor.coalesce_us",
+        old.governor.coalesce.as_micros().to_string(),
+        new.governor.coalesce.as_micros().to_string(),
+    );
+    compare(
         "governor.sysfs_root",
         old.governor.sysfs_root.display().to_string(),
         new.governor.sysfs_root.display().to_string(),

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ebb_control::policies::{NAMES, Settings, SettingsError};
 use ebb_graph::{FRAME_LEN, HEADROOM};
@@ -143,12 +144,14 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
 fn governor(mut section: Section<'_, '_>) -> Governor {
     let frequency = section.value("frequency", "true or false");
     let idle = section.value("idle", "true or false");
+    let coalesce = section.number::<u16>("coalesce_us", 0..=1000);
     let sysfs_root = section.value("sysfs_root", "a path in quotes");
     let journal = section.value("journal", "a path in quotes");
     section.finish();
     Governor {
         frequency: or(frequency, true),
         idle: or(idle, true),
+        coalesce: Duration::from_micros(u64::from(or(coalesce, 50))),
         sysfs_root: or(sysfs_root, PathBuf::from("/")),
         journal: or(journal, PathBuf::from("/run/ebb/knobs.journal")),
     }

@@ -274,6 +274,17 @@ impl Slots {
         self.matching(|candidate| candidate.nexthop_id == Some(id))
     }
 
+    /// Whether any route has a next-hop object.
+    pub(super) fn any_by_object(&self) -> bool {
+        self.used().any(|(_, slot)| slot.candidate.by_object())
+    }
+
+    /// Routes whose next-hop object does not exist.
+    pub(super) fn orphans(&self, links: &Links) -> Vec<u32> {
+        let unknown = |id| !links.next_hops.contains_key(&id);
+        self.matching(|candidate| candidate.nexthop_id.is_some_and(unknown))
+    }
+
     /// Routes the kernel removes, with or without announcement, when `link` is switched off: those
     /// with no other link that is on. IPv4 keeps routes to the host itself (`fib_sync_down_dev`).
     pub(super) fn dead_with(&self, link: u32, links: &Links) -> Vec<u32> {

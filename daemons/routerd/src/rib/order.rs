@@ -12,13 +12,21 @@ pub(super) struct Mode {
     pub(super) dump: bool,
 }
 
+impl Mode {
+    /// Whether it may have come out of a dump.
+    fn listed(self) -> bool {
+        self.dump && !self.replace && !self.append
+    }
+}
+
 /// What happened to a list.
 #[derive(Debug, Default)]
 pub(super) struct Edit {
     pub(super) added: Option<u32>,
     pub(super) removed: Vec<Entry>,
-    /// The place among rivals is a guess: during a dump, a new IPv4 route may have been listed,
-    /// which puts it behind the others, or announced, which puts it before them.
+    /// The outcome is a guess: during a dump, a new IPv4 route may have been listed, which puts it
+    /// behind its rivals, or announced, which puts it before them; and what a route replaced may
+    /// not be what is remembered from before the dump.
     pub(super) guessed: bool,
 }
 
@@ -28,24 +36,6 @@ pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode
     let new = slots.candidate(slot);
     let entry = Entry { slot, confirmed: true };
     let rival = |entry: &Entry| slots.candidate(entry.slot).rivals(new);
-    if let Some(at) = list.iter().position(|entry| entry.slot == slot) {
-        // Known: confirmed, and in a dump moved behind the rivals confirmed before it.
-        list.remove(at);
-        let behind = |entry: &Entry| rival(entry) && (!mode.dump || entry.confirmed);
-        let first_rival = list.iter().position(rival).unwrap_or(at);
-        let place = match (mode.dump, mode.replace) {
-            (true, _) => list.iter().rposition(behind).map_or(first_rival, |last| last + 1),
-            (false, true) => first_rival,
-            (false, false) => at,
-        };
-        list.insert(place, entry);
-        if mode.replace && !mode.dump && place < at {
-            // It took the place of its first rival.
-            let removed = list.remove(place + 1);
-            return Edit { removed: vec![removed], ..Edit::default() };
-        }
-        return Edit::default();
-    }
     let alike = |entry: &Entry| slots.candidate(entry.slot).mergeable() == new.mergeable();
     let replaced = if mode.replace {
         let same = list.iter().position(|entry| rival(entry) && (!new.v6 || alike(entry)));
@@ -55,11 +45,19 @@ pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode
     } else {
         None
     };
+    let unsure = |entry: &Entry| rival(entry) && !entry.confirmed;
+    let guessed = mode.dump && mode.replace && list.iter().any(unsure);
+    if let Some(at) = list.iter().position(|entry| entry.slot == slot) {
+        return Edit { guessed, ..again(list, at, replaced, rival, mode) };
+    }
     if let Some(at) = replaced {
         let removed = std::mem::replace(&mut list[at], entry);
-        return Edit { added: Some(slot), removed: vec![removed], guessed: false };
+        if mode.listed() && !removed.confirmed {
+            move_behind_listed(list, at, rival);
+        }
+        return Edit { added: Some(slot), removed: vec![removed], guessed };
     }
-    let guessed = mode.dump && !mode.append && !new.v6 && list.iter().any(rival);
+    let guessed = mode.listed() && !new.v6 && list.iter().any(rival);
     let key = |candidate: &Candidate| (candidate.rank, u8::MAX - candidate.tos, candidate.metric);
     let last = mode.append || mode.dump || new.v6;
     let place = list.partition_point(|entry| {
@@ -68,6 +66,33 @@ pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode
     });
     list.insert(place, entry);
     Edit { added: Some(slot), removed: Vec::new(), guessed }
+}
+
+/// A route that is known at `at` came again: in the place of another, in a dump, or as it was.
+fn again(
+    list: &mut Vec<Entry>,
+    at: usize,
+    replaced: Option<usize>,
+    rival: impl Fn(&Entry) -> bool,
+    mode: Mode,
+) -> Edit {
+    list[at].confirmed = true;
+    if let Some(other) = replaced.filter(|other| *other != at) {
+        list.swap(at, other);
+        return Edit { removed: vec![list.remove(at)], ..Edit::default() };
+    }
+    if mode.listed() {
+        move_behind_listed(list, at, rival);
+    }
+    Edit::default()
+}
+
+/// A dump lists rivals in the kernel's order: the entry at `at` goes behind those listed before.
+fn move_behind_listed(list: &mut Vec<Entry>, at: usize, rival: impl Fn(&Entry) -> bool) {
+    let entry = list.remove(at);
+    let first = list.iter().position(&rival).unwrap_or(at);
+    let listed = list.iter().rposition(|entry| rival(entry) && entry.confirmed);
+    list.insert(listed.map_or(first, |last| last + 1), entry);
 }
 
 /// What is left of a route when part of its hops is removed.
@@ -105,7 +130,8 @@ pub(super) fn remove(
             Edit { removed: vec![list.remove(at)], ..Edit::default() }
         }
         Some(slot) => {
-            let entry = Entry { slot, confirmed: true };
+            // That part of it went proves nothing about the rest.
+            let entry = Entry { slot, confirmed: list[at].confirmed };
             let removed = std::mem::replace(&mut list[at], entry);
             Edit { added: Some(slot), removed: vec![removed], guessed: false }
         }
@@ -124,5 +150,7 @@ fn find(gone: &Candidate, list: &[Entry], slots: &Slots) -> Option<usize> {
             && has(candidate)
             && (candidate.hops.len() == gone.hops.len() || candidate.mergeable())
     };
-    list.iter().position(|entry| same(slots.candidate(entry.slot)))
+    let exact = |entry: &Entry| slots.candidate(entry.slot) == gone;
+    let alike = |entry: &Entry| same(slots.candidate(entry.slot));
+    list.iter().position(exact).or_else(|| list.iter().position(alike))
 }

@@ -55,7 +55,7 @@ impl From<IpNet> for Key {
 const V4: u8 = 192;
 
 impl Key {
-    fn is_v4(self) -> bool {
+    pub(super) fn is_v4(self) -> bool {
         self.0[16] >= V4
     }
 

@@ -11,11 +11,13 @@ use super::links::Links;
 use super::prefixes::Routes;
 
 /// What a dump did not show.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Unseen {
     pub(super) links: BTreeSet<u32>,
     pub(super) addresses: BTreeSet<(u32, IpNet)>,
     pub(super) next_hops: BTreeSet<u32>,
+    /// Whether next-hop objects were part of the dump.
+    pub(super) next_hops_listed: bool,
     pub(super) neighbours: BTreeSet<(u32, IpAddr)>,
     /// Families whose routes carry marks of their own.
     pub(super) routes: Routes,
@@ -40,6 +42,14 @@ impl Resync {
         }
     }
 
+    pub(super) fn want_all(&mut self) {
+        self.wanted_all = true;
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// The next dump that is needed; it is then considered done.
     pub(super) fn wanted(&mut self) -> Option<Scope> {
         if std::mem::take(&mut self.wanted_all) {
@@ -60,13 +70,14 @@ impl Resync {
             all.addresses = links.addresses().collect();
         }
         if covers(Part::NextHops) {
+            all.next_hops_listed = true;
             all.next_hops = links.next_hops.keys().copied().collect();
         }
         if covers(Part::Neighbours) {
             all.neighbours = links.neighbours().collect();
         }
         all.routes = Routes { v4: covers(Part::Routes4), v6: covers(Part::Routes6) };
-        let again = all.copy();
+        let again = all.clone();
         self.running = Some((scope, all, again));
     }
 
@@ -104,7 +115,7 @@ impl Resync {
     pub(super) fn lost(&mut self) -> bool {
         match &mut self.running {
             Some((scope, unseen, all)) => {
-                *unseen = all.copy();
+                *unseen = all.clone();
                 // A partial dump repeats its part only, and anything may have been lost.
                 self.wanted_all |= *scope != Scope::All;
                 true
@@ -118,18 +129,6 @@ impl Resync {
 
     pub(super) fn finish(&mut self) -> Unseen {
         self.running.take().map(|(_, unseen, _)| unseen).unwrap_or_default()
-    }
-}
-
-impl Unseen {
-    fn copy(&self) -> Unseen {
-        Unseen {
-            links: self.links.clone(),
-            addresses: self.addresses.clone(),
-            next_hops: self.next_hops.clone(),
-            neighbours: self.neighbours.clone(),
-            routes: self.routes,
-        }
     }
 }
 

@@ -127,6 +127,7 @@ impl MemoryRouter {
             limits: ebb_routerd::router::limits(workers, 1),
             levels: Vec::new(),
             batch_max: 64,
+            coalesce: Duration::from_micros(50),
             knobs: Box::new(NoKnobs),
             meter: Meter::Modelled {
                 model: ebb_power::ServerModel::niccolini2012(),
