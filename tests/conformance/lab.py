@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -87,13 +88,14 @@ class Lab:
     """The namespaces and what runs in them; a context manager."""
 
     def __init__(self, label=""):
-        self.name = f"ebb-conform-{os.getpid()}{label}"
+        self.name = f"ebb-conform-{os.getpid()}" + (f"-{label}" if label else "")
         self.router, self.hosts = f"{self.name}-r", f"{self.name}-h"
         self.directory = tempfile.mkdtemp(prefix=self.name + "-")
         self.socket = f"{self.directory}/router.sock"
         self.ebb = self.process = None
         self.stations = {}
         atexit.register(self.close)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
     def __enter__(self):
         try:

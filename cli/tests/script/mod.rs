@@ -16,11 +16,19 @@ impl Drop for Running {
         _ = self.0.kill();
         _ = self.0.wait();
         let mine = format!("ebb-conform-{}", self.0.id());
-        for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.strip_prefix(&mine).is_some_and(|rest| rest.starts_with('-')) {
-                _ = Command::new("ip").args(["netns", "del", &name]).status();
-            }
+        let is_mine =
+            |name: &str| name.strip_prefix(&mine).is_some_and(|rest| rest.starts_with('-'));
+        let names = |directory: &str| {
+            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            entries
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+        };
+        for name in names("/run/netns").iter().filter(|name| is_mine(name)) {
+            _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+        for name in names("/tmp").iter().filter(|name| is_mine(name)) {
+            _ = std::fs::remove_dir_all(Path::new("/tmp").join(name));
         }
     }
 }
