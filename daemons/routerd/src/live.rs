@@ -85,6 +85,15 @@ impl Live {
     fn start(path: &Path, config: Config, journal: Journal) -> Result<Live> {
         let signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let memory_unlimited = process::lift_memory_lock_limit().is_ok();
+        // Capabilities belong to threads: before there are others.
+        let mut kept = capability::ROUTER.to_vec();
+        if !memory_unlimited {
+            // An interface that comes back needs its frame memory locked again.
+            kept.push(Capability::CAP_IPC_LOCK);
+        }
+        if let Err(error) = capability::keep_only(&kept) {
+            warn!(%error, "privileges stay as they are");
+        }
         let cpus = worker_cpus(&config)?;
         let workers = cpus.len();
         let (region, reserve) = Reserve::allocate(frames(&config, workers));
@@ -136,14 +145,6 @@ impl Live {
         let injector = KernelInjector::new()
             .map_err(|error| warn!("packets found out late to be the kernel's are lost: {error}"))
             .ok();
-        let mut kept = capability::ROUTER.to_vec();
-        if !memory_unlimited {
-            // An interface that comes back needs its frame memory locked again.
-            kept.push(Capability::CAP_IPC_LOCK);
-        }
-        if let Err(error) = capability::keep_only(&kept) {
-            warn!(%error, "privileges stay as they are");
-        }
         Ok(Live {
             path: path.to_owned(),
             config,
