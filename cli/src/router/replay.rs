@@ -51,7 +51,7 @@ impl Replay {
             write!(out, "{}", text(&report))?;
         }
         let whole = report.incomplete.is_empty();
-        for problem in &report.incomplete {
+        for problem in report.notes.iter().chain(&report.incomplete) {
             eprintln!("ebb: {problem}");
         }
         Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })

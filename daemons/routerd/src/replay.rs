@@ -55,7 +55,9 @@ pub struct ReplayReport {
     pub originated_dropped: u64,
     /// By port.
     pub ports: BTreeMap<String, PortReport>,
-    /// Captures that could not be read or written to their end, and packets of other links.
+    /// Packets of other links than Ethernet: counted as dropped, named here.
+    pub notes: Vec<String>,
+    /// Captures that could not be read or written to their end.
     pub incomplete: Vec<String>,
 }
 
@@ -215,7 +217,7 @@ impl Replay {
                 report.received += count;
                 received += count;
             }
-            report.incomplete.extend(port.first_foreign().map(ToString::to_string));
+            report.notes.extend(port.first_foreign().map(ToString::to_string));
             let share = PortReport { received, transmitted: port.counters().transmitted };
             report.ports.insert(port.name().to_owned(), share);
             if let Err(error) = port.finish() {
