@@ -49,7 +49,7 @@ router id 10.0.0.1;
 protocol kernel { ipv4 { export where source = RTS_BGP || source ~ [RTS_OSPF, RTS_OSPF_EXT1, RTS_OSPF_EXT2]; }; }
 protocol ospf v2 west {
   ipv4 { import all; export where source = RTS_BGP; };
-  area 0 { interface \"p0\" { type broadcast; hello 1; wait 2; dead 4; }; };
+  area 0 { interface \"p0\" { type ptp; hello 1; dead 4; }; };
 }
 template bgp peer { local as 64500; ipv4 { import all; export where source ~ [RTS_OSPF, RTS_OSPF_EXT1, RTS_OSPF_EXT2]; next hop self; };
   connect delay time 1; connect retry time 1; error wait time 1, 2; hold time 6; keepalive time 2; }
@@ -62,7 +62,7 @@ router id 10.0.0.2;
 protocol static nets { ipv4; route 10.100.0.0/16 blackhole; }
 protocol ospf v2 {
   ipv4 { import all; export where source = RTS_STATIC; };
-  area 0 { interface \"h0\" { type broadcast; hello 1; wait 2; dead 4; }; };
+  area 0 { interface \"h0\" { type ptp; hello 1; dead 4; }; };
 }
 ";
 

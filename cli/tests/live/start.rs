@@ -114,7 +114,7 @@ fn knobs_that_are_missing_or_refuse_do_not_stop_packets() {
         status.warnings.iter().any(|warning| warning.contains("pm_qos_resume_latency_us"))
     });
     router.wait_for("lowest frequency", |status| status.point.frequency == 0);
-    // Every write to this file fails with EIO from now on, as the firmware of some servers has it.
+    // From now on this file can be read but not be written, whoever tries.
     let knob = sysfs.path(0, "cpufreq/scaling_max_freq");
     fs::remove_file(&knob).expect("a file");
     std::os::unix::fs::symlink("/proc/version", &knob).expect("a link");

@@ -258,7 +258,7 @@ impl Generator {
 
     fn receive(&mut self, received: &[AtomicU64]) -> u64 {
         let mut total = 0;
-        for port in 0..self.links.len() {
+        for (port, counter) in received.iter().enumerate() {
             let (tracker, arrived) = (&mut self.tracker, &mut self.arrived[port]);
             let (seen, silence) = (&mut self.seen, &mut self.silence);
             let Some(socket) = self.links[port].socket() else { continue };
@@ -277,7 +277,7 @@ impl Generator {
                 silence[flow] = silence[flow].max(now - seen[flow]);
                 seen[flow] = now;
             });
-            received[port].fetch_add(count, Relaxed);
+            counter.fetch_add(count, Relaxed);
             total += count;
             if let Err(error) = result {
                 self.links[port].failed(&error);
