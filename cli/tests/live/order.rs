@@ -127,10 +127,10 @@ impl InProcess {
     /// Between one and two cores and back, until `changes` changes were made.
     fn force(&self, changes: u64) {
         for change in 0..changes {
-            let before = self.router.governor_state().changes;
-            self.cores.store(1 + (change % 2) as u16, Relaxed);
+            let wanted = 1 + (change % 2) as u16;
+            self.cores.store(wanted, Relaxed);
             let begun = Instant::now();
-            while self.router.governor_state().changes == before {
+            while self.router.governor_state().point.cores != wanted {
                 assert!(begun.elapsed() < PATIENCE, "change {change} of the table is not made");
                 std::thread::sleep(Duration::from_micros(100));
             }
