@@ -6,12 +6,15 @@ A lab cleans up whatever happens: `with Lab() as lab`. Processes are ended by th
 import glob
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+
+from . import quiet
 
 ROUTER_MACS = ["02:00:00:00:01:00", "02:00:00:00:01:01"]
 HOSTS_MAC = "02:00:00:00:00:02"
@@ -122,11 +125,15 @@ class Lab:
         for name, value in options.items():
             if value is not None:
                 words += [f"--{name}", str(value)]
-        before = self.interface_drops()
+        before, others = self.interface_drops(), quiet.Others(self.pids())
         seen = self.tool(self.hosts, *words)
+        seen["others_cpu_share"] = others.share(resource.getrusage(resource.RUSAGE_CHILDREN))
         after = self.interface_drops()
         seen["interface_drops"] = {key: after[key] - before[key] for key in after}
         return seen
+
+    def pids(self):
+        return [child.pid for child in self.children if child.poll() is None]
 
     def interface_drops(self):
         """Packets that the kernel counts as dropped, by interface and direction."""

@@ -1,10 +1,11 @@
 """The live benchmarks: each takes a context and hands its outcome to the record."""
 
+import json
 import os
 import subprocess
 import time
 
-from . import tables
+from . import quiet, tables
 from .lab import Failure, Lab, Router, Testpmd
 from .record import spread
 
@@ -20,10 +21,7 @@ def veth(context):
         contenders = ["ebb", "testpmd"] if context.dpdk else ["ebb"]
         for turn in range(rounds):
             for name in contenders if turn % 2 == 0 else contenders[::-1]:
-                with Router(lab, "poll") if name == "ebb" else Testpmd(lab) as running:
-                    if name == "ebb":
-                        running.wait(installed["routes"])
-                    seen = lab.load(seconds=seconds)
+                seen = quiet.measured(context, lab, lambda: contend(lab, name, installed["routes"], seconds))
                 raw[name].append(seen)
                 context.say(f"  {name}: {seen['received_mpps']:.3f} Mpps")
     rates = {name: [seen["received_mpps"] for seen in seen_all] for name, seen_all in raw.items() if seen_all}
@@ -44,6 +42,13 @@ def veth(context):
     context.record.result("veth", rows, summary, raw)
 
 
+def contend(lab, name, routes, seconds):
+    with Router(lab, "poll") if name == "ebb" else Testpmd(lab) as running:
+        if name == "ebb":
+            running.wait(routes)
+        return lab.load(seconds=seconds)
+
+
 def steer(context):
     """Both forms of the redirect table with two workers on two queues, below any routing."""
     rounds, seconds = (1, 0.4) if context.quick else (7, 3.0)
@@ -52,13 +57,7 @@ def steer(context):
         tables.write(lab, context.prefixes())
         for turn in range(rounds):
             for form in ("steer", "rss") if turn % 2 == 0 else ("rss", "steer"):
-                words = [lab.tools.bench, "forward", "p0", "p1", "--form", form, "--cpus", "1,0"]
-                child = lab.spawn(lab.router, *words, stdin=subprocess.PIPE)
-                if child.stdout.readline() != "ready\n":
-                    raise Failure(f"live_bench forward: {child.stderr.read()}")
-                seen = lab.load(seconds=seconds)
-                child.communicate(timeout=30)
-                lab.end(child)
+                seen = quiet.measured(context, lab, lambda: forward(lab, form, seconds))
                 raw[form].append(seen)
                 context.say(f"  {form}: {seen['received_mpps']:.3f} Mpps")
     rates = {form: [seen["received_mpps"] for seen in raw[form]] for form in raw}
@@ -68,6 +67,17 @@ def steer(context):
     rows.append(["steer / rss, turn by turn", *spread(ratio).values()])
     summary = {"turns": rounds, "mpps": {form: spread(rates[form]) for form in raw}, "ratio": spread(ratio)}
     context.record.result("steer", rows, summary, raw)
+
+
+def forward(lab, form, seconds):
+    words = [lab.tools.bench, "forward", "p0", "p1", "--form", form, "--cpus", "1,0"]
+    child = lab.spawn(lab.router, *words, stdin=subprocess.PIPE)
+    if child.stdout.readline() != "ready\n":
+        raise Failure(f"live_bench forward: {child.stderr.read()}")
+    seen = lab.load(seconds=seconds)
+    child.communicate(timeout=30)
+    lab.end(child)
+    return seen
 
 
 def idle(context):
@@ -110,11 +120,12 @@ def capacity(context, lab, router):
     if context.quick:
         return 20e3, []
     seconds = 1.5
-    most = lab.load(seconds=seconds)["received_mpps"] * 1e6
+    trial = lambda **load: quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load))
+    most = trial()["received_mpps"] * 1e6
     low, high, trials = 0.0, 1.3 * most, [("unlimited", most, None)]
     for _ in range(7):
         rate = (low + high) / 2
-        seen = lab.load(seconds=seconds, rate=int(rate))
+        seen = trial(rate=int(rate))
         lost = seen["lost"] / max(seen["sent"], 1)
         behind = seen["sent_mpps"] * 1e6 < 0.98 * rate
         trials.append((int(rate), seen["received_mpps"] * 1e6, lost))
@@ -134,19 +145,7 @@ def churn(context):
             router.wait(installed["routes"])
             most, trials = capacity(context, lab, router)
             for turn, rate in enumerate([0, 10_000] if context.quick else [0, 10_000] * 3):
-                child = None
-                if rate:
-                    words = ["nice", lab.tools.bench, "churn", "p0", "p1", "--hosts", lab.path("hosts"),
-                             "--bystanders", lab.path("bystanders"), "--rate", str(rate)]
-                    child = lab.spawn(lab.router, *words, "--seconds", str(1.25 * seconds + 0.5))
-                seen = lab.load(seconds=seconds, rate=int(0.8 * most), socket=router.socket, pid=router.pid)
-                seen["changes"] = None
-                if child:
-                    out, problem = child.communicate(timeout=60)
-                    lab.end(child)
-                    if child.returncode != 0:
-                        raise Failure(problem)
-                    seen["changes"] = out.strip()
+                seen = quiet.measured(context, lab, lambda: changing(lab, router, rate, 0.8 * most, seconds))
                 runs.append({"rate": rate, **seen})
                 context.say(f"  {rate} changes/s: lost {seen['lost']} of {seen['sent']}")
     rows = [["changes/s", "load, Mpps", "sent", "lost", "misrouted", "reordered", "changes seen", "p99, us"]]
@@ -161,6 +160,24 @@ def churn(context):
         "without": {key: total(key, False) for key in ("sent", "lost", "misrouted", "reordered")},
     }
     context.record.result("churn", rows, summary, {"runs": runs, "capacity": trials})
+
+
+def changing(lab, router, rate, load, seconds):
+    """Loads the router while its routes change `rate` times a second."""
+    child = None
+    if rate:
+        words = ["nice", lab.tools.bench, "churn", "p0", "p1", "--hosts", lab.path("hosts"),
+                 "--bystanders", lab.path("bystanders"), "--rate", str(rate)]
+        child = lab.spawn(lab.router, *words, "--seconds", str(1.25 * seconds + 0.5))
+    seen = lab.load(seconds=seconds, rate=int(load), socket=router.socket, pid=router.pid)
+    seen["changes"] = None
+    if child:
+        out, problem = child.communicate(timeout=60)
+        lab.end(child)
+        if child.returncode != 0:
+            raise Failure(problem)
+        seen["changes"] = json.loads(out)
+    return seen
 
 
 def check_order(runs):

@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 
-from . import tables
+from . import quiet, tables
 from .lab import Lab, Router
 from .live import capacity
 
@@ -50,17 +50,18 @@ def point(context, lab, router, mode, load, most, seconds):
     time.sleep(0.2 if context.quick else 1)
     # Without any packet there is still somebody to look on.
     rate = max(1e-3, most * load / 100)
-    seen = lab.load(seconds=seconds, rate=rate, socket=router.socket, pid=router.pid)
+    load = {"rate": rate, "socket": router.socket, "pid": router.pid}
+    seen = quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load))
     context.say(f"  {mode} at {load} %: {100 * seen['router_cpu_share']:.1f} % CPU, lost {seen['lost']}")
-    quiet = seen["received"] == 0
+    silent = seen["received"] == 0
     return {
         "mode": mode, "load_percent": load, "mpps": seen["received_mpps"],
         "cpu_percent": 100 * seen["router_cpu_share"], "cpu_seconds": seen["router_cpu_seconds"],
         "seconds": seen["seconds"],
         "watts_modelled": seen["router"]["watts"], "joules_modelled": seen["router"]["joules"],
         "sent": seen["sent"], "lost": seen["lost"], "reordered": seen["reordered"],
-        "p50_us": None if quiet else seen["latency_us"]["p50"],
-        "p99_us": None if quiet else seen["latency_us"]["p99"],
+        "p50_us": None if silent else seen["latency_us"]["p50"],
+        "p99_us": None if silent else seen["latency_us"]["p99"],
         "cores": seen["router"]["cores"],
         "wakeups_per_second": seen["router"]["wakeups"] / seen["seconds"], "raw": seen,
     }

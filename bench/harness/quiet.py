@@ -1,0 +1,91 @@
+"""Whether somebody else used the machine meanwhile: then a measurement says nothing."""
+
+import glob
+import os
+import resource
+import time
+
+# Processor time of others, in cores, up to which a machine counts as quiet.
+SHARE_MAX = 0.05
+# How long to wait for it to become quiet before measuring all the same.
+PATIENCE_SECONDS = 900
+
+
+def busy():
+    """Seconds that all processors together were not idle."""
+    with open("/proc/stat") as file:
+        fields = [int(word) for word in file.readline().split()[1:8]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def used(pids):
+    """Seconds of processor time of these processes and of the kernel's interrupt threads."""
+    total = 0.0
+    for pid in pids:
+        for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+            total += seconds(path)
+    return total + sum(map(seconds, interrupt_threads()))
+
+
+def interrupt_threads():
+    paths = []
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path) as file:
+                if file.read().startswith("ksoftirqd"):
+                    paths.append(os.path.join(os.path.dirname(path), "schedstat"))
+        except OSError:
+            pass
+    return paths
+
+
+def seconds(path):
+    try:
+        with open(path) as file:
+            return int(file.read().split()[0]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+class Others:
+    """Counts from its making what processes other than these, their successors and us use."""
+
+    def __init__(self, pids):
+        self.pids, self.begun = pids, time.monotonic()
+        self.children = total(resource.getrusage(resource.RUSAGE_CHILDREN))
+        self.ours, self.busy = used([*pids, os.getpid()]), busy()
+
+    def share(self, children):
+        """Others' processor time since then, in cores; `children` is what ours that ended used."""
+        ours = used([*self.pids, os.getpid()]) - self.ours + total(children) - self.children
+        return max(0.0, (busy() - self.busy - ours) / (time.monotonic() - self.begun))
+
+
+def total(usage):
+    return usage.ru_utime + usage.ru_stime
+
+
+def wait(pids, say):
+    """Waits until nobody but these processes uses the machine, and says so."""
+    end, told = time.monotonic() + PATIENCE_SECONDS, False
+    while time.monotonic() < end:
+        others = Others(pids)
+        time.sleep(1)
+        if others.share(resource.getrusage(resource.RUSAGE_CHILDREN)) <= SHARE_MAX:
+            return
+        if not told:
+            say("  waiting for other programs to end")
+            told = True
+    say("  others still use the machine: the figures suffer")
+
+
+def measured(context, lab, attempt):
+    """The outcome of `attempt`, repeated until nobody else used the machine meanwhile."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        if not context.quick:
+            wait(lab.pids(), context.say)
+        seen = attempt()
+        if context.quick or seen["others_cpu_share"] <= SHARE_MAX or time.monotonic() > end:
+            return seen
+        context.say(f"  discarded: others used {seen['others_cpu_share']:.2f} cores")
