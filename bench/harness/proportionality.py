@@ -50,8 +50,8 @@ def point(context, lab, router, mode, load, most, seconds):
     time.sleep(0.2 if context.quick else 1)
     # Without any packet there is still somebody to look on.
     rate = max(1e-3, most * load / 100)
-    load = {"rate": rate, "socket": router.socket, "pid": router.pid}
-    seen = quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load))
+    options = {"seconds": seconds, "rate": rate, "socket": router.socket, "pid": router.pid}
+    seen = quiet.measured(context, lab, lambda: lab.load(**options))
     context.say(f"  {mode} at {load} %: {100 * seen['router_cpu_share']:.1f} % CPU, lost {seen['lost']}")
     silent = seen["received"] == 0
     return {
