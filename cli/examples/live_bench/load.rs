@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::table::read;
 
 /// Packets of one turn and port.
-const TURN: usize = 32;
+const TURN: usize = 64;
 /// Packets taken at once.
 const RECEIVE: usize = 256;
 const RING_LEN: u32 = 2048;
