@@ -16,6 +16,9 @@ use super::lab::Lab;
 /// How long anything may take on a busy machine before it counts as missing.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// From a worker's first sleep to its first sleep that packets end.
+pub const STARTED: Duration = Duration::from_millis(50);
+
 /// The program under test: the one built with the tests unless `EBB_BINARY` names another.
 pub fn binary() -> String {
     std::env::var("EBB_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ebb").to_owned())
@@ -125,6 +128,12 @@ impl Router {
             router.client.is_some()
         });
         assert!(up, "the router does not answer: {}", router.log());
+        // Until a worker has received for the first time the kernel keeps its packets. One that
+        // sleeps has.
+        router.wait_for("workers", |status| {
+            status.governor.changes > 0 && status.workers.iter().all(|worker| worker.busy < 1.0)
+        });
+        std::thread::sleep(STARTED);
         router
     }
 

@@ -45,7 +45,7 @@ pub struct Books {
     pub arrived: Vec<Vec<u64>>,
     /// Packets sent by flow.
     pub sent: Vec<u64>,
-    /// Packets that did not even leave the sender's interface.
+    /// Further packets that did not even leave the sender's interface.
     pub refused: u64,
     /// Longest time without any packet of a flow, by flow.
     pub silence: Vec<Duration>,
@@ -210,11 +210,10 @@ impl Generator {
                 due_at = due_at.max(now.checked_sub(BEHIND_MAX).unwrap_or(now));
                 let gap = Duration::from_nanos(1_000_000_000 / rate);
                 while due_at <= now && sent < TURN {
-                    self.stage();
+                    self.send();
                     due_at += gap;
                     sent += 1;
                 }
-                self.flush();
             }
             let got = self.receive(received);
             if got + sent > 0 {
@@ -228,30 +227,24 @@ impl Generator {
         }
     }
 
-    fn stage(&mut self) {
+    /// Sends one packet. One that the interface does not take keeps its number for the next.
+    fn send(&mut self) {
         let flow = self.next;
         self.next = (self.next + 1) % self.ways.len();
         let sequence = self.sequences[flow];
-        self.sequences[flow] = sequence.wrapping_add(1);
         let template = &self.templates[flow];
-        match self.links[self.ways[flow].from].socket() {
-            Some(socket) => {
-                socket.stage(|buffer| template.write(100, sequence, clock::monotonic(), buffer));
-            }
-            None => self.refused += 1,
-        }
-    }
-
-    fn flush(&mut self) {
-        for link in &mut self.links {
-            let Some(socket) = &mut link.socket else { continue };
-            let (staged, before) = (64 - socket.room(), socket.refused());
-            match socket.flush() {
-                Ok(_) => self.refused += socket.refused() - before,
-                Err(error) => {
-                    self.refused += staged as u64;
-                    link.failed(&error);
-                }
+        let link = &mut self.links[self.ways[flow].from];
+        let Some(socket) = link.socket() else {
+            self.refused += 1;
+            return;
+        };
+        socket.stage(|buffer| template.write(100, sequence, clock::monotonic(), buffer));
+        match socket.flush() {
+            Ok(1) => self.sequences[flow] = sequence.wrapping_add(1),
+            Ok(_) => self.refused += 1,
+            Err(error) => {
+                self.refused += 1;
+                link.failed(&error);
             }
         }
     }
