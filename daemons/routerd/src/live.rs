@@ -280,7 +280,10 @@ impl Live {
                 live.interface.name()
             );
             warn!("{message}");
-            self.backend.warnings.lock().expect("warnings").push(message);
+            let mut warnings = self.backend.warnings.lock().expect("warnings");
+            if !warnings.contains(&message) {
+                warnings.push(message);
+            }
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Worker {
     broken: u64,
     used: usize,
     tallied: Time,
+    /// Packets came since the ports' counters were published.
+    untallied: bool,
     coalesce: Duration,
     /// The last sleep was so short that the next one lets packets gather first.
     nap_next: bool,
@@ -91,6 +93,7 @@ impl Worker {
             broken: 0,
             used,
             tallied: Time::ZERO,
+            untallied: false,
             coalesce,
             nap_next: false,
             napped: false,
@@ -194,6 +197,7 @@ impl Worker {
             self.nap_next = round.received > 0;
         }
         if round.received > 0 {
+            self.untallied = true;
             mine.counters.received.add(u64::from(round.received));
             mine.counters.batches.add(1);
         }
@@ -204,6 +208,7 @@ impl Worker {
     /// Publishes what the ports count.
     fn tally(&mut self, now: Time, mine: &WorkerShared) {
         self.tallied = now;
+        self.untallied = false;
         mine.frames_free.store(self.pool.len() as u64, Relaxed);
         for (port, tally) in self.ports.iter().zip(&mine.ports) {
             if let Some(port) = port {
@@ -370,6 +375,10 @@ impl Worker {
         self.wait_owners.clear();
         self.wait_set.add(mine.mailbox.bell().fd());
         let mut deadline = deadline;
+        if self.untallied {
+            let due = self.tallied + TALLY_EVERY;
+            deadline = Some(deadline.map_or(due, |at| at.min(due)));
+        }
         if packets && !self.prepare_ports(&mut deadline) {
             return;
         }

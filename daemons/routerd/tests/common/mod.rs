@@ -149,9 +149,9 @@ impl MemoryRouter {
         &self.router
     }
 
-    /// Operating points taken so far.
-    pub fn changes(&self) -> u64 {
-        self.router.governor_state().changes
+    /// Cores in force.
+    pub fn cores(&self) -> u16 {
+        self.router.governor_state().point.cores
     }
 
     /// Redirect-table entries moved so far.
