@@ -219,7 +219,7 @@ INLINE int is_local6(const struct address6 *address)
 }
 
 // Whether an IPv4 packet is for the router's workers, and its flow hash.
-INLINE int route4(const struct ipv4 *ip, const void *end, __u32 *hash)
+INLINE int route4(const struct ipv4 *ip, const void *end, __u32 *hash, int hashed)
 {
 	const void *transport = ip + 1;
 	__u32 ports = 0;
@@ -230,6 +230,8 @@ INLINE int route4(const struct ipv4 *ip, const void *end, __u32 *hash)
 		return 0;
 	if (is_local4(ip->destination))
 		return 0;
+	if (!hashed)
+		return 1;
 	if (has_ports(ip->protocol) && !(ip->fragment & NET16(0x3fff)) && transport + 4 <= end)
 		ports = LOAD32(transport);
 	*hash = finish(LOAD64(&ip->source) * K1, ports, ip->protocol);
@@ -242,7 +244,7 @@ INLINE int is_link_local(const __u16 *address)
 }
 
 // The same for IPv6.
-INLINE int route6(const struct ipv6 *ip, const void *end, __u32 *hash)
+INLINE int route6(const struct ipv6 *ip, const void *end, __u32 *hash, int hashed)
 {
 	const void *transport = ip + 1;
 	struct address6 destination;
@@ -265,6 +267,8 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 *hash)
 	destination.low = LOAD64(ip->destination + 4);
 	if (is_local6(&destination))
 		return 0;
+	if (!hashed)
+		return 1;
 	if (has_ports(ip->next_header) && transport + 4 <= end)
 		ports = LOAD32(transport);
 #pragma unroll
@@ -276,7 +280,7 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 *hash)
 	return 1;
 }
 
-INLINE int route(const void *data, const void *end, __u32 *hash)
+INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 {
 	const struct ethernet *eth = data;
 	const __u16 *type = &eth->type;
@@ -292,9 +296,9 @@ INLINE int route(const void *data, const void *end, __u32 *hash)
 			return 0;
 	}
 	if (*type == NET16(0x0800))
-		return route4((const void *)(type + 1), end, hash);
+		return route4((const void *)(type + 1), end, hash, hashed);
 	if (*type == NET16(0x86dd))
-		return route6((const void *)(type + 1), end, hash);
+		return route6((const void *)(type + 1), end, hash, hashed);
 	return 0;
 }
 
@@ -336,16 +340,18 @@ int steer(struct xdp_md *ctx)
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	struct table *table;
 	__u32 hash = 0, key = ctx->rx_queue_index;
+	// With one worker, or where the device has chosen, nobody asks for the hash.
+	int steered = form == FORM_STEER && workers > 1;
 	int stamped = 0;
 	__u64 now;
 
 	if (!cpu)
 		return XDP_PASS;
-	if (!route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash)) {
+	if (!route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash, steered)) {
 		cpu->passed++;
 		return XDP_PASS;
 	}
-	if (form == FORM_STEER) {
+	if (steered) {
 		table = map_lookup(&redirect, &zero);
 		if (!table)
 			return XDP_PASS;
@@ -377,7 +383,7 @@ int hash_of(struct xdp_md *ctx)
 {
 	__u32 hash = 0;
 
-	route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash);
+	route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash, 1);
 	return hash;
 }
 
