@@ -6,9 +6,9 @@ import resource
 import time
 
 # Processor time of others, in cores, up to which a machine counts as quiet.
-SHARE_MAX = 0.05
+SHARE_MAX = 0.1
 # How long to wait for it to become quiet before measuring all the same.
-PATIENCE_SECONDS = 900
+PATIENCE_SECONDS = 300
 
 
 def busy():
