@@ -1,0 +1,394 @@
+//! What the tiles send where and by which paths: rates, destinations and routes, ready to be drawn
+//! from cycle after cycle.
+//!
+//! Dimension-order routes are computed at each router and need no memory; any other set of paths is
+//! stored, and a packet carries its place in it. Paths that could deadlock together get layers of
+//! virtual channels, or are refused (see [`super::deadlock`]).
+
+use super::deadlock::{self, Walk};
+use super::grid::{EAST, Grid, LOCAL, NORTH, NOWHERE, SOUTH, WEST};
+use ebb_des::Rng;
+use rand::Rng as _;
+use std::ops::Range;
+
+/// Dimension-order routing computed hop by hop; needs no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Along the row first.
+    Xy,
+    /// Along the column first.
+    Yx,
+}
+
+/// One way of a flow through the grid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowPath {
+    /// The tiles' link ports in order; empty for traffic to the own tile.
+    pub ports: Vec<u8>,
+    /// Share of the flow that goes this way.
+    pub share: f64,
+}
+
+/// The traffic of one pair of tiles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// Sending tile.
+    pub source: u32,
+    /// Receiving tile.
+    pub target: u32,
+    /// Flits per processing element's cycle, 0 to 1.
+    pub rate: f64,
+    /// Its paths; empty means by the demand's dimension order.
+    pub paths: Vec<FlowPath>,
+}
+
+/// Why a demand cannot be simulated.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum DemandError {
+    /// The paths can wait for each other in a circle.
+    #[error("the routing can deadlock with {layers} layer(s) of virtual channels: {cycle}")]
+    Deadlock {
+        /// The circle in words.
+        cycle: String,
+        /// Layers that were to be had.
+        layers: usize,
+    },
+    /// A tile is asked to send more than its link into the network takes.
+    #[error("tile {tile} is to send {rate} flits per cycle; a tile sends at most 1")]
+    Overload {
+        /// The tile.
+        tile: u32,
+        /// Its rate.
+        rate: f64,
+    },
+    /// A path leaves the grid, turns back or ends elsewhere.
+    #[error("a path from tile {source_tile} to tile {target} {what}")]
+    Path {
+        /// Its start.
+        source_tile: u32,
+        /// Its end.
+        target: u32,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+/// Marks a route that routers compute.
+const COMPUTED: u32 = u32::MAX;
+
+/// What a draw yields: where to and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// Receiving tile.
+    pub target: u32,
+    /// Place of the route in the store, or the mark of a computed one.
+    pub route: u32,
+    /// Layer of virtual channels.
+    pub layer: u8,
+}
+
+/// Rates, destinations and routes of all tiles.
+#[derive(Debug, Clone)]
+pub struct Demand {
+    order: Order,
+    place: Vec<(u16, u16)>,
+    rates: Vec<f64>,
+    uniform: Option<bool>,
+    start: Vec<u32>,
+    cumulative: Vec<f64>,
+    choices: Vec<Choice>,
+    hops: Vec<u8>,
+    layers: usize,
+}
+
+impl Demand {
+    /// Every tile sends `rate` flits per cycle to all others alike, or to all tiles including
+    /// itself, by dimension order on a mesh. Needs memory for neither pairs nor paths.
+    pub fn uniform(grid: &Grid, rate: f64, to_self_too: bool, order: Order) -> Result<Demand, DemandError> {
+        let mut demand = Demand::empty(grid, order);
+        demand.uniform = Some(to_self_too);
+        demand.rates = vec![rate; grid.tiles()];
+        demand.checked()
+    }
+
+    /// The traffic of `flows`. Those without paths go by `order`, which only a mesh allows; with
+    /// paths there may be up to `layers_max` layers of virtual channels. `trust` skips the proof of
+    /// deadlock freedom, for watching deadlocks.
+    pub fn of_flows(grid: &Grid, flows: &[Flow], order: Order, layers_max: usize, trust: bool) -> Result<Demand, DemandError> {
+        let mut demand = Demand::empty(grid, order);
+        let mut sorted: Vec<&Flow> = flows.iter().filter(|flow| flow.rate > 0.0).collect();
+        sorted.sort_by_key(|flow| (flow.source, flow.target));
+        let stored = grid.wraps() || sorted.iter().any(|flow| !flow.paths.is_empty());
+        let expanded: Vec<(&Flow, Vec<FlowPath>)> =
+            sorted.into_iter().map(|flow| (flow, paths_of(grid, flow, order, stored))).collect();
+        for (flow, paths) in &expanded {
+            paths.iter().try_for_each(|path| check_path(grid, flow, path))?;
+        }
+        let layer_of = if stored && !trust {
+            demand.deal_layers(grid, &expanded, layers_max)?
+        } else {
+            expanded.iter().map(|(_, paths)| vec![0; paths.len().max(1)]).collect()
+        };
+        demand.store(&expanded, &layer_of, stored);
+        demand.checked()
+    }
+
+    fn empty(grid: &Grid, order: Order) -> Demand {
+        let place = (0..grid.tiles() as u32)
+            .map(|tile| {
+                let (row, col) = grid.place(tile);
+                (row as u16, col as u16)
+            })
+            .collect();
+        Demand {
+            order,
+            place,
+            rates: vec![0.0; grid.tiles()],
+            uniform: None,
+            start: Vec::new(),
+            cumulative: Vec::new(),
+            choices: Vec::new(),
+            hops: Vec::new(),
+            layers: 1,
+        }
+    }
+
+    fn deal_layers(&mut self, grid: &Grid, flows: &[(&Flow, Vec<FlowPath>)], layers_max: usize) -> Result<Vec<Vec<u8>>, DemandError> {
+        let ways = flows.iter().map(|(_, paths)| paths.len()).max().unwrap_or(0);
+        let mut whose = Vec::new();
+        let mut walks = Vec::new();
+        for way in 0..ways {
+            for (index, (flow, paths)) in flows.iter().enumerate() {
+                if let Some(path) = paths.get(way) {
+                    whose.push((index, way));
+                    walks.push(Walk { source: flow.source, ports: &path.ports });
+                }
+            }
+        }
+        let (dealt, used) = deadlock::layers(grid, &walks, layers_max).map_err(|cycle| {
+            DemandError::Deadlock { cycle: deadlock::describe(grid, &cycle), layers: layers_max }
+        })?;
+        self.layers = used;
+        let mut layer_of: Vec<Vec<u8>> = flows.iter().map(|(_, paths)| vec![0; paths.len()]).collect();
+        for ((index, way), layer) in whose.into_iter().zip(dealt) {
+            layer_of[index][way] = layer;
+        }
+        Ok(layer_of)
+    }
+
+    fn store(&mut self, flows: &[(&Flow, Vec<FlowPath>)], layer_of: &[Vec<u8>], stored: bool) {
+        let mut next = 0;
+        for tile in 0..self.rates.len() as u32 {
+            self.start.push(self.choices.len() as u32);
+            let mut sum = 0.0;
+            while next < flows.len() && flows[next].0.source == tile {
+                let (flow, paths) = &flows[next];
+                let mut push = |rate: f64, route: u32, layer: u8| {
+                    sum += rate;
+                    self.cumulative.push(sum);
+                    self.choices.push(Choice { target: flow.target, route, layer });
+                };
+                if !stored {
+                    push(flow.rate, COMPUTED, 0);
+                }
+                let whole: f64 = paths.iter().map(|path| path.share).sum();
+                for (path, layer) in paths.iter().zip(&layer_of[next]) {
+                    push(flow.rate * path.share / whole, self.hops.len() as u32, *layer);
+                    self.hops.extend_from_slice(&path.ports);
+                    self.hops.push(LOCAL);
+                }
+                next += 1;
+            }
+            self.rates[tile as usize] = sum;
+        }
+        self.start.push(self.choices.len() as u32);
+    }
+
+    fn checked(self) -> Result<Demand, DemandError> {
+        match self.rates.iter().position(|&rate| rate > 1.0 + 1e-9) {
+            Some(tile) => Err(DemandError::Overload { tile: tile as u32, rate: self.rates[tile] }),
+            None => Ok(self),
+        }
+    }
+
+    /// Flits per cycle that a tile offers.
+    pub fn rate(&self, tile: u32) -> f64 {
+        self.rates[tile as usize]
+    }
+
+    /// Number of tiles.
+    pub fn tiles(&self) -> usize {
+        self.rates.len()
+    }
+
+    /// Layers of virtual channels that the routes need.
+    pub fn layers(&self) -> usize {
+        self.layers
+    }
+
+    /// Draws a destination and a route for a packet of `tile`, whose rate is not 0.
+    pub fn draw(&self, tile: u32, rng: &mut Rng) -> Choice {
+        if let Some(to_self_too) = self.uniform {
+            let tiles = self.tiles() as u32;
+            let target = if to_self_too || tiles == 1 {
+                rng.random_range(0..tiles)
+            } else {
+                let other = rng.random_range(0..tiles - 1);
+                other + u32::from(other >= tile)
+            };
+            return Choice { target, route: COMPUTED, layer: 0 };
+        }
+        let row = self.start[tile as usize] as usize..self.start[tile as usize + 1] as usize;
+        self.pick(row, 0.0, rng)
+    }
+
+    /// Draws a route from `tile` to `target`; `None` when the demand has none between the two.
+    pub fn towards(&self, tile: u32, target: u32, rng: &mut Rng) -> Option<Choice> {
+        if self.start.is_empty() {
+            return Some(Choice { target, route: COMPUTED, layer: 0 });
+        }
+        let row = self.start[tile as usize] as usize..self.start[tile as usize + 1] as usize;
+        let first = row.start + self.choices[row.clone()].partition_point(|c| c.target < target);
+        let last = row.start + self.choices[row.clone()].partition_point(|c| c.target <= target);
+        let before = if first > row.start { self.cumulative[first - 1] } else { 0.0 };
+        (first < last).then(|| self.pick(first..last, before, rng))
+    }
+
+    fn pick(&self, range: Range<usize>, before: f64, rng: &mut Rng) -> Choice {
+        let first = range.start;
+        let sums = &self.cumulative[range];
+        let point = before + rng.random::<f64>() * (sums[sums.len() - 1] - before);
+        let index = sums.partition_point(|&sum| sum <= point).min(sums.len() - 1);
+        self.choices[first + index]
+    }
+
+    /// The port by which a packet leaves `tile`; `route` moves on to the next tile's.
+    #[inline]
+    pub fn next_port(&self, tile: u32, target: u32, route: &mut u32) -> u8 {
+        if *route != COMPUTED {
+            let port = self.hops[*route as usize];
+            *route += 1;
+            return port;
+        }
+        dimension_order(self.order, self.place[tile as usize], self.place[target as usize])
+    }
+}
+
+#[inline]
+fn dimension_order(order: Order, at: (u16, u16), to: (u16, u16)) -> u8 {
+    let along_row = if to.1 > at.1 { EAST } else { WEST };
+    let along_col = if to.0 > at.0 { SOUTH } else { NORTH };
+    match (at.1 != to.1, at.0 != to.0, order) {
+        (false, false, _) => LOCAL,
+        (true, false, _) | (true, true, Order::Xy) => along_row,
+        (false, true, _) | (true, true, Order::Yx) => along_col,
+    }
+}
+
+/// The ports of a dimension-order path, the shorter way round where the grid wraps.
+pub fn dimension_order_path(grid: &Grid, source: u32, target: u32, order: Order) -> Vec<u8> {
+    let ((r0, c0), (r1, c1)) = (grid.place(source), grid.place(target));
+    let row = steps(c0, c1, grid.cols(), grid.wraps(), EAST, WEST);
+    let col = steps(r0, r1, grid.rows(), grid.wraps(), SOUTH, NORTH);
+    match order {
+        Order::Xy => [row, col].concat(),
+        Order::Yx => [col, row].concat(),
+    }
+}
+
+fn steps(from: usize, to: usize, len: usize, wraps: bool, up: u8, down: u8) -> Vec<u8> {
+    let forward = (to + len - from) % len;
+    let go_up = if wraps && len > 2 { forward * 2 <= len } else { to >= from };
+    let count = match (wraps && len > 2, go_up) {
+        (true, true) => forward,
+        (true, false) => len - forward,
+        (false, _) => to.abs_diff(from),
+    };
+    vec![if go_up { up } else { down }; count]
+}
+
+fn paths_of(grid: &Grid, flow: &Flow, order: Order, stored: bool) -> Vec<FlowPath> {
+    if flow.paths.is_empty() && stored {
+        let ports = dimension_order_path(grid, flow.source, flow.target, order);
+        return vec![FlowPath { ports, share: 1.0 }];
+    }
+    flow.paths.iter().filter(|path| path.share > 0.0).cloned().collect()
+}
+
+fn check_path(grid: &Grid, flow: &Flow, path: &FlowPath) -> Result<(), DemandError> {
+    let wrong = |what| Err(DemandError::Path { source_tile: flow.source, target: flow.target, what });
+    let mut tile = flow.source;
+    for &port in &path.ports {
+        tile = if port < LOCAL { grid.neighbour(tile, port) } else { NOWHERE };
+        if tile == NOWHERE {
+            return wrong("leaves the grid");
+        }
+    }
+    match () {
+        () if tile != flow.target => wrong("ends elsewhere"),
+        () if deadlock::turns_back(&path.ports) => wrong("turns back on itself"),
+        () => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_des::Seed;
+
+    fn both_orders(grid: &Grid, rate: f64) -> Vec<Flow> {
+        let tiles = grid.tiles() as u32;
+        let pairs = (0..tiles).flat_map(|s| (0..tiles).map(move |t| (s, t))).filter(|(s, t)| s != t);
+        pairs
+            .map(|(source, target)| {
+                let paths = [Order::Xy, Order::Yx]
+                    .map(|order| FlowPath { ports: dimension_order_path(grid, source, target, order), share: 0.5 });
+                Flow { source, target, rate, paths: paths.to_vec() }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn two_paths_need_two_layers() {
+        let grid = Grid::mesh(3, 3);
+        let flows = both_orders(&grid, 0.01);
+        let refused = Demand::of_flows(&grid, &flows, Order::Xy, 1, false).unwrap_err();
+        assert!(refused.to_string().contains("waits for"), "{refused}");
+        assert_eq!(Demand::of_flows(&grid, &flows, Order::Xy, 2, false).unwrap().layers(), 2);
+        assert_eq!(Demand::of_flows(&grid, &flows, Order::Xy, 1, true).unwrap().layers(), 1);
+    }
+
+    #[test]
+    fn draws_follow_rates() {
+        let grid = Grid::mesh(1, 3);
+        let flow = |target, rate| Flow { source: 0, target, rate, paths: Vec::new() };
+        let demand =
+            Demand::of_flows(&grid, &[flow(1, 0.1), flow(2, 0.3)], Order::Xy, 1, false).unwrap();
+        let mut rng = Seed(1).stream("draw");
+        let far = (0..10_000).filter(|_| demand.draw(0, &mut rng).target == 2).count();
+        assert!((7_200..7_800).contains(&far), "{far}");
+        assert!((demand.rate(0) - 0.4).abs() < 1e-12);
+        assert_eq!(demand.towards(0, 1, &mut rng).unwrap().target, 1);
+        assert_eq!(demand.towards(1, 0, &mut rng), None);
+    }
+
+    #[test]
+    fn uniform_leaves_out_the_own_tile_unless_told() {
+        let grid = Grid::mesh(2, 2);
+        let mut rng = Seed(1).stream("draw");
+        let others = Demand::uniform(&grid, 0.5, false, Order::Xy).unwrap();
+        assert!((0..1000).all(|_| others.draw(2, &mut rng).target != 2));
+        let all = Demand::uniform(&grid, 0.5, true, Order::Xy).unwrap();
+        assert!((0..1000).any(|_| all.draw(2, &mut rng).target == 2));
+        let over = Demand::uniform(&grid, 1.5, true, Order::Xy);
+        assert_eq!(over.unwrap_err(), DemandError::Overload { tile: 0, rate: 1.5 });
+    }
+
+    #[test]
+    fn the_shorter_way_round_a_torus() {
+        let grid = Grid::torus(1, 5);
+        assert_eq!(dimension_order_path(&grid, 0, 4, Order::Xy), vec![WEST]);
+        assert_eq!(dimension_order_path(&grid, 0, 2, Order::Xy), vec![EAST, EAST]);
+        assert_eq!(dimension_order_path(&Grid::mesh(2, 2), 0, 3, Order::Yx), vec![SOUTH, EAST]);
+    }
+}

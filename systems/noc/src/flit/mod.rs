@@ -1,0 +1,1 @@
+//! The network flit by flit: routers with queues, credits and virtual channels.

@@ -1,0 +1,20 @@
+//! Networks on chip: how little power a traffic matrix needs on a mesh whose voltage follows its
+//! load, how close simple routings and several planes come, and a flit-level network that agrees.
+//!
+//! Room: one system of the literature, its model, simulator and experiments. It knows no other
+//! system, reads no clock and opens no file.
+//!
+//! ```
+//! use ebb_system_noc::{Mesh, Traffic};
+//! let mesh = Mesh::new(5, 5).unwrap();
+//! assert_eq!((mesh.nodes(), mesh.links().len()), (25, 80));
+//! let uniform = Traffic::uniform(&mesh);
+//! assert!((uniform.total() - 25.0).abs() < 1e-12);
+//! ```
+
+pub mod flit;
+mod topology;
+mod traffic;
+
+pub use topology::{Direction, Link, LinkId, Mesh, Node, TopologyError};
+pub use traffic::{Flow, Pattern, Traffic, TrafficError};
