@@ -50,7 +50,7 @@ pub struct Observation {
     pub queue_len: u32,
     /// Packets that still wait in the observing worker's own queues.
     pub own_queue_len: u32,
-    /// Packets in the batch just received.
+    /// Packets that this worker has received since it was last asked, the batch included.
     pub received: u32,
 }
 

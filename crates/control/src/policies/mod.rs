@@ -1,30 +1,39 @@
-//! One file each; a new policy is a file and a line in [`NAMES`] and [`named`].
+//! One file each; a new policy is a file and a line in [`NAMES`] and [`with_points`].
 
+mod model;
 mod napi;
+mod points;
 mod poll;
 mod powersave;
 mod settings;
 
+pub use model::Model;
 pub use napi::Napi;
+pub use points::{PointCost, Points, PointsError};
 pub use poll::Poll;
 pub use powersave::PowerSave;
-pub use settings::{Settings, SettingsError};
+pub use settings::{ModelSettings, Settings, SettingsError};
 
 use crate::{Limits, RouterPolicy};
 
 /// Every policy that [`named`] knows, with a line of help.
-pub const NAMES: [(&str, &str); 3] =
-    [(poll::NAME, poll::HELP), (napi::NAME, napi::HELP), (powersave::NAME, powersave::HELP)];
+pub const NAMES: [(&str, &str); 4] = [
+    (poll::NAME, poll::HELP),
+    (napi::NAME, napi::HELP),
+    (powersave::NAME, powersave::HELP),
+    (model::NAME, model::HELP),
+];
 
 /// No policy of that name exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no policy named `{name}`; choose one of: poll, napi, powersave")]
+#[error("there is no policy named `{name}`; choose one of: poll, napi, powersave, model")]
 pub struct UnknownPolicy {
     /// What was asked for.
     pub name: String,
 }
 
-/// The policy `name`, ready to decide for a router with `limits`.
+/// The policy `name`, ready to decide for a router with `limits`. `model` takes the machine to be
+/// like the published one ([`Points::published`]).
 ///
 /// # Errors
 /// When no policy has that name.
@@ -41,10 +50,24 @@ pub fn named(
     limits: Limits,
     settings: &Settings,
 ) -> Result<Box<RouterPolicy>, UnknownPolicy> {
+    with_points(name, limits, settings, &Points::published(limits))
+}
+
+/// Like [`named`], but `model` chooses from `points`; the other policies need no figures.
+///
+/// # Errors
+/// When no policy has that name.
+pub fn with_points(
+    name: &str,
+    limits: Limits,
+    settings: &Settings,
+    points: &Points,
+) -> Result<Box<RouterPolicy>, UnknownPolicy> {
     match name {
         poll::NAME => Ok(Box::new(Poll::new(limits))),
         napi::NAME => Ok(Box::new(Napi::new(limits))),
         powersave::NAME => Ok(Box::new(PowerSave::new(limits, settings))),
+        model::NAME => Ok(Box::new(Model::new(limits, settings, points))),
         _ => Err(UnknownPolicy { name: name.to_owned() }),
     }
 }

@@ -2,7 +2,8 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What an operator may choose about a policy. Only `powersave` has anything to choose.
+/// What an operator may choose about a policy. `poll` and `napi` leave nothing to choose;
+/// `model` shares the queue threshold, the count and the times of `powersave`.
 ///
 /// The queue thresholds are those of Niccolini et al. 2012, section 6.1. The paper gives no
 /// values for its counters `c_up` and `c_down`; ours are explained at the fields.
@@ -37,6 +38,38 @@ pub struct Settings {
     /// The published algorithm and nothing else: no hold, so it oscillates whenever the load lies
     /// between two operating points.
     pub as_published: bool,
+    /// What only `model` asks for.
+    pub model: ModelSettings,
+}
+
+/// Margins of the policy `model`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelSettings {
+    /// Capacity kept above the estimated load, percent of the load, at most 1,000. The default of
+    /// 20 keeps cores below 83 % busy, where queues stay short.
+    pub headroom_percent: u32,
+    /// By how much the load, in percent, must lie below what a cheaper point carries with headroom
+    /// before that point is chosen, at most 1,000. The default is 10.
+    pub hysteresis_percent: u32,
+}
+
+impl Default for ModelSettings {
+    fn default() -> ModelSettings {
+        ModelSettings { headroom_percent: 20, hysteresis_percent: 10 }
+    }
+}
+
+impl ModelSettings {
+    /// Capacity per load, at least 1.
+    pub fn headroom(&self) -> f64 {
+        1.0 + f64::from(self.headroom_percent) / 100.0
+    }
+
+    /// What the load is multiplied by before it counts as low, at least 1.
+    pub fn hysteresis(&self) -> f64 {
+        1.0 + f64::from(self.hysteresis_percent) / 100.0
+    }
 }
 
 impl Default for Settings {
@@ -51,6 +84,7 @@ impl Default for Settings {
             hold_ms: 20,
             hold_max_ms: 5_000,
             as_published: false,
+            model: ModelSettings::default(),
         }
     }
 }
@@ -83,6 +117,14 @@ pub enum SettingsError {
         /// `hold_max_ms`.
         longest: u32,
     },
+    /// A margin beyond sense.
+    #[error("`model.{field}` is {value}, it must be at most 1000")]
+    Percent {
+        /// The field at fault.
+        field: &'static str,
+        /// What it holds.
+        value: u32,
+    },
 }
 
 impl Settings {
@@ -105,6 +147,12 @@ impl Settings {
         }
         if self.hold_ms > self.hold_max_ms {
             return Err(SettingsError::Hold { first: self.hold_ms, longest: self.hold_max_ms });
+        }
+        let ModelSettings { headroom_percent, hysteresis_percent } = self.model;
+        let margins =
+            [("headroom_percent", headroom_percent), ("hysteresis_percent", hysteresis_percent)];
+        if let Some((field, value)) = margins.into_iter().find(|(_, value)| *value > 1000) {
+            return Err(SettingsError::Percent { field, value });
         }
         Ok(())
     }
@@ -130,6 +178,7 @@ mod tests {
     fn nonsense_is_refused_with_its_field() {
         let good = Settings::default();
         assert_eq!(good.check(), Ok(()));
+        let with = |model| Settings { model, ..good };
         for (bad, field) in [
             (Settings { queue_low: 33, ..good }, "queue_low"),
             (Settings { queue_low: 0, ..good }, "queue_low"),
@@ -137,6 +186,8 @@ mod tests {
             (Settings { batch: 65, ..good }, "batch"),
             (Settings { sample_ms: 0, ..good }, "sample_ms"),
             (Settings { hold_ms: 5_001, ..good }, "hold_ms"),
+            (with(ModelSettings { headroom_percent: 1_001, ..good.model }), "headroom_percent"),
+            (with(ModelSettings { hysteresis_percent: 1_001, ..good.model }), "hysteresis_percent"),
         ] {
             let message = bad.check().expect_err(field).to_string();
             assert!(message.contains(field), "{message}");
