@@ -103,7 +103,9 @@ fn files_with(folders: &[&str], words: &[&str]) -> Vec<String> {
 
 #[test]
 fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
-    let pure = ["units", "power", "traffic", "control", "wire", "lpm", "graph", "apps"];
+    let pure = [
+        "units", "power", "traffic", "des", "scenario", "control", "wire", "lpm", "graph", "apps",
+    ];
     let folders: Vec<String> = pure.iter().map(|name| format!("crates/{name}/src")).collect();
     let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
     let words = [

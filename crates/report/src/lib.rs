@@ -1,6 +1,8 @@
 //! Results for people and for programs: tables, plots and the writers that carry them to a
 //! terminal, CSV, JSON and a web page that needs nothing but itself.
 //!
+//! Published numbers ([`Claim`]) stand beside ours in a [`Reproduction`].
+//!
 //! Room: presentation. It knows no physics, no packets and no policies; numbers arrive with their
 //! units as text. Its only I/O is writing files whole ([`write_file`]).
 //!
@@ -17,10 +19,13 @@
 //! assert!(report.to_html().starts_with("<!doctype html>"));
 //! ```
 
+mod claim;
+mod experiment;
 mod html;
 mod json;
 mod plot;
 mod report;
+mod reproduction;
 mod spark;
 mod style;
 mod svg;
@@ -28,8 +33,11 @@ mod table;
 mod terminal;
 mod write;
 
+pub use claim::{Claim, ClaimBasis};
+pub use experiment::{Context, Experiment, ExperimentError, Findings};
 pub use plot::{Axis, Panel, Plot, Series, SeriesKind};
 pub use report::{Report, Section};
+pub use reproduction::{Reproduction, Row, Verdict};
 pub use spark::{spark, spark_between};
 pub use table::{Cell, Column, Table};
 pub use terminal::Terminal;

@@ -1,0 +1,208 @@
+//! Data files: comma-separated values with or without a header.
+
+use crate::ScenarioError;
+
+/// A table of text fields that knows where each came from.
+///
+/// Byte order marks, carriage returns, blanks around fields, empty lines and lines that begin with
+/// `#` do not matter. Every line must have as many fields as the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    file: String,
+    header: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    line: usize,
+    fields: Vec<String>,
+}
+
+impl Table {
+    /// Reads a file whose first line names the columns.
+    ///
+    /// # Errors
+    /// When it is not UTF-8, has no header, or lines of different lengths.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Table, ScenarioError> {
+        let mut table = Table::without_header(file, bytes)?;
+        if table.rows.is_empty() {
+            return Err(table.whole("the file is empty", "a header and at least one line"));
+        }
+        table.header = table.rows.remove(0).fields;
+        Ok(table)
+    }
+
+    /// Reads a file of values alone; columns have numbers from 1.
+    ///
+    /// # Errors
+    /// When it is not UTF-8 or has lines of different lengths.
+    pub fn without_header(file: &str, bytes: &[u8]) -> Result<Table, ScenarioError> {
+        let mut table = Table { file: file.to_owned(), header: Vec::new(), rows: Vec::new() };
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .comment(Some(b'#'))
+            .trim(csv::Trim::All)
+            .from_reader(bytes);
+        for record in reader.records() {
+            let record = record.map_err(|error| {
+                let line = error.position().map(|at| at.line() as usize);
+                let remedy = "save it as UTF-8 text with commas between the fields";
+                table.error(line, None, "is not comma-separated text", remedy)
+            })?;
+            let line = record.position().map_or(0, |at| at.line() as usize);
+            let fields: Vec<String> = record.iter().map(str::to_owned).collect();
+            if fields.iter().all(String::is_empty) {
+                continue;
+            }
+            let expected = table.rows.first().map_or(fields.len(), |row| row.fields.len());
+            if fields.len() != expected {
+                let message = format!("{} fields, but the first line has {expected}", fields.len());
+                return Err(table.error(Some(line), None, &message, "add or remove fields"));
+            }
+            table.rows.push(Row { line, fields });
+        }
+        Ok(table)
+    }
+
+    /// Lines of values.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Fields of each line.
+    pub fn width(&self) -> usize {
+        self.rows.first().map_or(self.header.len(), |row| row.fields.len())
+    }
+
+    /// The names of the columns, as written.
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// The column of one of these names, whatever their case.
+    ///
+    /// # Errors
+    /// When the file has none of them.
+    pub fn column(&self, names: &[&str]) -> Result<usize, ScenarioError> {
+        let is = |name: &str| self.header.iter().position(|have| have.eq_ignore_ascii_case(name));
+        names.iter().find_map(|name| is(name)).ok_or_else(|| {
+            let message = format!("no column `{}`", names.join("` or `"));
+            let remedy = format!("the file has {}", self.header.join(", "));
+            self.error(Some(1), None, &message, &remedy)
+        })
+    }
+
+    /// A field as text.
+    pub fn text(&self, row: usize, column: usize) -> &str {
+        &self.rows[row].fields[column]
+    }
+
+    /// A field as a finite number.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn number(&self, row: usize, column: usize) -> Result<f64, ScenarioError> {
+        let text = self.text(row, column);
+        let number = text.parse::<f64>().ok().filter(|value| value.is_finite());
+        number.ok_or_else(|| {
+            self.fault(
+                row,
+                column,
+                &format!("`{text}` is not a finite number"),
+                "a number such as 1.5",
+            )
+        })
+    }
+
+    /// A field as a finite number not below 0.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn non_negative(&self, row: usize, column: usize) -> Result<f64, ScenarioError> {
+        let number = self.number(row, column)?;
+        if number >= 0.0 {
+            return Ok(number);
+        }
+        Err(self.fault(row, column, &format!("{number} is negative"), "0 or more"))
+    }
+
+    /// Says what is wrong with a field.
+    pub fn fault(&self, row: usize, column: usize, message: &str, remedy: &str) -> ScenarioError {
+        let name = self.header.get(column).cloned();
+        let name = name.unwrap_or_else(|| format!("column {}", column + 1));
+        self.error(Some(self.rows[row].line), Some(name), message, remedy)
+    }
+
+    /// Says what is wrong with the file as a whole.
+    pub fn whole(&self, message: &str, remedy: &str) -> ScenarioError {
+        self.error(None, None, message, remedy)
+    }
+
+    fn error(
+        &self,
+        line: Option<usize>,
+        field: Option<String>,
+        message: &str,
+        remedy: &str,
+    ) -> ScenarioError {
+        ScenarioError {
+            file: self.file.clone(),
+            line,
+            field,
+            message: message.to_owned(),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreadsheets_and_editors_may_have_saved_it() {
+        let bytes = b"\xef\xbb\xbf# from a meter\r\nTime , watts\r\n\r\n 0, 12.5\r\n1,13\r\n";
+        let table = Table::parse("m.csv", bytes).expect("read");
+        assert_eq!((table.len(), table.width()), (2, 2));
+        let watts = table.column(&["power", "Watts"]).expect("found");
+        assert_eq!(table.number(0, watts), Ok(12.5));
+    }
+
+    #[test]
+    fn faults_name_line_and_column() {
+        let table = Table::parse("m.csv", b"time,watts\n0,12\n1,NaN\n2,-4\n3,x\n").expect("read");
+        let refused = |row| table.non_negative(row, 1).expect_err("refused").to_string();
+        assert_eq!(
+            refused(1),
+            "m.csv:3: field `watts`: `NaN` is not a finite number; a number such as 1.5"
+        );
+        assert_eq!(refused(2), "m.csv:4: field `watts`: -4 is negative; 0 or more");
+        assert!(refused(3).starts_with("m.csv:5: field `watts`"));
+        let missing = table.column(&["joules"]).expect_err("missing").to_string();
+        assert_eq!(missing, "m.csv:1: no column `joules`; the file has time, watts");
+    }
+
+    #[test]
+    fn ragged_empty_and_binary_files_are_refused() {
+        let refused = |bytes: &[u8]| Table::parse("m.csv", bytes).expect_err("refused").to_string();
+        assert!(refused(b"a,b\n1,2\n3\n").starts_with("m.csv:3: 1 fields"));
+        assert!(refused(b"# nothing\n").starts_with("m.csv: the file is empty"));
+        assert!(refused(b"a,b\n\xff\xfe,1\n").starts_with("m.csv:2: "));
+    }
+
+    #[test]
+    fn matrices_need_no_header() {
+        let table = Table::without_header("t.csv", b"0,1\n2,0\n").expect("read");
+        assert_eq!((table.len(), table.number(1, 0)), (2, Ok(2.0)));
+        let fault = table.fault(1, 0, "is odd", "").to_string();
+        assert_eq!(fault, "t.csv:2: field `column 1`: is odd");
+    }
+}

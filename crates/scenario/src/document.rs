@@ -1,0 +1,255 @@
+use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
+use toml::de::{DeTable, DeValue};
+
+use crate::{Check, Invalid, ScenarioError, Setting};
+
+/// A scenario file that is TOML, with the settings that replace some of its values.
+#[derive(Clone, Debug)]
+pub struct Document {
+    file: String,
+    text: String,
+    table: toml::Table,
+    settings: Vec<Setting>,
+}
+
+impl Document {
+    /// Reads the text of `file`, whose name is for messages.
+    ///
+    /// # Errors
+    /// When it is not TOML.
+    pub fn parse(file: &str, text: &str) -> Result<Document, ScenarioError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let table = toml::from_str(text).map_err(|error| ScenarioError {
+            file: file.to_owned(),
+            line: error.span().map(|span| line_of(text, span.start)),
+            field: None,
+            message: error.message().trim().to_owned(),
+            remedy: "mend the TOML syntax; strings need quotes".to_owned(),
+        })?;
+        Ok(Document { file: file.to_owned(), text: text.to_owned(), table, settings: Vec::new() })
+    }
+
+    /// The same file with some values replaced.
+    ///
+    /// # Errors
+    /// When a setting goes through something that is no table.
+    pub fn with(&self, settings: &[Setting]) -> Result<Document, ScenarioError> {
+        let mut document = self.clone();
+        for setting in settings {
+            setting.apply(&mut document.table)?;
+            document.settings.push(setting.clone());
+        }
+        Ok(document)
+    }
+
+    /// Takes the top-level `seed` out: it belongs to the run, not to what is simulated.
+    ///
+    /// # Errors
+    /// When it is not a whole number from 0.
+    pub fn take_seed(&mut self) -> Result<Option<u64>, ScenarioError> {
+        let seed = match self.table.get("seed") {
+            None => return Ok(None),
+            Some(value) => value.as_integer().and_then(|seed| u64::try_from(seed).ok()),
+        };
+        let seed = seed.ok_or_else(|| {
+            self.fault(Invalid::new("seed", "is not a whole number from 0", "for example 1"))
+        })?;
+        self.table.remove("seed");
+        Ok(Some(seed))
+    }
+
+    /// The name of the file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The whole scenario as TOML with every setting in place: what a run keeps, so that it can be
+    /// repeated.
+    pub fn to_toml(&self) -> String {
+        if self.settings.is_empty() { self.text.clone() } else { self.table.to_string() }
+    }
+
+    /// Reads and checks the values.
+    ///
+    /// # Errors
+    /// When a key is unknown or missing, a value of the wrong type, or one that makes no sense.
+    pub fn read<T: DeserializeOwned + Check>(&self) -> Result<T, ScenarioError> {
+        let table = toml::Value::Table(self.table.clone());
+        let value: T = serde_path_to_error::deserialize(table).map_err(|error| {
+            let path = field_of(error.path(), &error.inner().to_string());
+            let message = first_line(error.inner().message());
+            self.fault(Invalid::new(path, message, ""))
+        })?;
+        value.check().map_err(|fault| self.fault(fault))?;
+        Ok(value)
+    }
+
+    /// Says where in the file a fault is.
+    pub fn fault(&self, invalid: Invalid) -> ScenarioError {
+        let Invalid { field, message, remedy } = invalid;
+        let inside = |path: &str| {
+            field == path
+                || field.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        let set = self.settings.iter().any(|setting| inside(&setting.path));
+        let (file, line) =
+            if set { ("--set".to_owned(), None) } else { (self.file.clone(), self.line(&field)) };
+        let field = Some(field).filter(|field| !field.is_empty());
+        ScenarioError { file, line, field, message, remedy }
+    }
+
+    /// The line of the field, or of the innermost table around it that the file has.
+    fn line(&self, field: &str) -> Option<usize> {
+        let root = DeTable::parse(&self.text).ok()?;
+        let (mut found, mut table) = (None, root.get_ref());
+        let mut value: Option<&DeValue<'_>> = None;
+        for part in field.split(['.', '[', ']']).filter(|part| !part.is_empty()) {
+            if let Some(DeValue::Array(items)) = value {
+                let item = part.parse::<usize>().ok().and_then(|index| items.get(index));
+                let Some(item) = item else { break };
+                found = Some(item.span().start);
+                value = Some(item.get_ref());
+            } else {
+                let Some((key, inner)) = table.get_key_value(part) else { break };
+                found = Some(key.span().start);
+                value = Some(inner.get_ref());
+            }
+            if let Some(DeValue::Table(inner)) = value {
+                table = inner;
+            }
+        }
+        found.map(|start| line_of(&self.text, start))
+    }
+}
+
+/// The path of the field that serde complains of. It names the table around an unknown or missing
+/// field; the message names the field itself.
+fn field_of(path: &serde_path_to_error::Path, message: &str) -> String {
+    let mut field = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => field += &format!("[{index}]"),
+            Segment::Map { key } => {
+                field += if field.is_empty() { "" } else { "." };
+                field += key;
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    let named = ["unknown field `", "missing field `"].iter();
+    let named = named.filter_map(|start| message.split_once(start)).next();
+    let Some((name, _)) = named.and_then(|(_, rest)| rest.split_once('`')) else { return field };
+    if field == name || field.ends_with(&format!(".{name}")) {
+        return field;
+    }
+    if field.is_empty() { name.to_owned() } else { format!("{field}.{name}") }
+}
+
+fn first_line(message: &str) -> String {
+    message.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+fn line_of(text: &str, start: usize) -> usize {
+    text.get(..start).unwrap_or(text).matches('\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Scenario {
+        cores: u16,
+        arrivals: Arrivals,
+        #[serde(default)]
+        links: Vec<Link>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+    enum Arrivals {
+        Constant { rate_mpps: f64 },
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Link {
+        from: u32,
+    }
+
+    impl Check for Scenario {
+        fn check(&self) -> Result<(), Invalid> {
+            let Arrivals::Constant { rate_mpps } = self.arrivals;
+            Invalid::unless(rate_mpps >= 0.0, "arrivals.rate_mpps", "is negative", "0 or more")?;
+            let far = self.links.iter().position(|link| link.from > 9);
+            far.map_or(Ok(()), |index| {
+                Err(Invalid::new(format!("links[{index}].from"), "no such node", "0 to 9"))
+            })
+        }
+    }
+
+    const GOOD: &str = "cores = 2\n\n[arrivals]\nkind = \"constant\"\nrate_mpps = 1\n";
+
+    fn refused(text: &str) -> String {
+        let document = Document::parse("s.toml", text);
+        document.and_then(|document| document.read::<Scenario>()).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn every_fault_names_its_place() {
+        let cases = [
+            (GOOD.replace("cores = 2", "cores = two"), "s.toml:1: "),
+            (GOOD.replace("cores = 2", "cores = -2"), "s.toml:1: field `cores`: "),
+            (GOOD.replace("cores = 2", ""), "s.toml: field `cores`: missing field"),
+            (
+                GOOD.replace("rate_mpps = 1", "rate_mpps = -1"),
+                "s.toml:5: field `arrivals.rate_mpps`: is negative",
+            ),
+            (
+                GOOD.replace("rate_mpps", "rate"),
+                "s.toml:5: field `arrivals.rate`: unknown field `rate`",
+            ),
+            (
+                GOOD.replace("constant", "steady"),
+                "s.toml:4: field `arrivals.kind`: unknown variant",
+            ),
+            (format!("{GOOD}colour = 1\n"), "s.toml:6: field `arrivals.colour`"),
+            (format!("colour = 1\n{GOOD}"), "s.toml:1: field `colour`: unknown field"),
+            (
+                format!("{GOOD}[[links]]\nfrom = 1\n[[links]]\nfrom = 12\n"),
+                "s.toml:9: field `links[1].from`: no such node; 0 to 9",
+            ),
+            (
+                format!("{GOOD}[[links]]\nfrom = \"a\"\n"),
+                "s.toml:7: field `links[0].from`: invalid type",
+            ),
+        ];
+        for (text, start) in cases {
+            let error = refused(&text);
+            assert!(error.starts_with(start), "{error}\nfor\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_setting_at_fault_is_not_blamed_on_the_file() {
+        let document = Document::parse("s.toml", GOOD).expect("TOML");
+        let setting = Setting::parse("arrivals.rate_mpps=-3").expect("a setting");
+        let changed = document.with(&[setting]).expect("applied");
+        let error = changed.read::<Scenario>().expect_err("negative").to_string();
+        assert_eq!(error, "--set: field `arrivals.rate_mpps`: is negative; 0 or more");
+        assert!(changed.to_toml().contains("rate_mpps = -3"));
+        let again = Document::parse("copy", &changed.to_toml()).expect("TOML");
+        assert_eq!(again.table, changed.table);
+        assert_eq!(document.to_toml(), GOOD);
+    }
+
+    #[test]
+    fn byte_order_mark_and_carriage_returns_do_not_matter() {
+        let text = format!("\u{feff}{}", GOOD.replace('\n', "\r\n"));
+        let document = Document::parse("s.toml", &text).expect("TOML");
+        assert_eq!(document.read::<Scenario>().expect("good").cores, 2);
+    }
+}

@@ -1,0 +1,45 @@
+use std::collections::BTreeMap;
+
+/// Files that a scenario names, wherever they are kept.
+pub trait Files: Sync {
+    /// The bytes of the file `name`, which is relative to the scenario's place unless absolute.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read(&self, name: &str) -> Result<Vec<u8>, FileError>;
+}
+
+/// A file could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {message}")]
+pub struct FileError {
+    /// Its name, as the user wrote it.
+    pub name: String,
+    /// Why.
+    pub message: String,
+}
+
+/// Files in memory, for tests and for scenarios that name none.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryFiles(BTreeMap<String, Vec<u8>>);
+
+impl MemoryFiles {
+    /// Without files.
+    pub fn new() -> MemoryFiles {
+        MemoryFiles::default()
+    }
+
+    /// Adds a file.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> MemoryFiles {
+        self.0.insert(name.into(), bytes.into());
+        self
+    }
+}
+
+impl Files for MemoryFiles {
+    fn read(&self, name: &str) -> Result<Vec<u8>, FileError> {
+        let found = self.0.get(name).cloned();
+        found.ok_or_else(|| FileError { name: name.to_owned(), message: "no such file".to_owned() })
+    }
+}
