@@ -1,12 +1,42 @@
-//! What a router draws when nothing measures it.
+//! What a router draws when nothing measures it, and how fast it works.
 //!
-//! Room: models of power as functions of what is powered and how busy it is. It knows no packets,
-//! no policies and no Linux, and reads no clock: states and times are handed in.
+//! Room: models of power and of forwarding rate as functions of what is powered and how busy it
+//! is. It knows no packets, no policies and no Linux, and reads no clock: states and times are
+//! handed in.
+//!
+//! The whole server (Niccolini et al. 2012):
+//! - [`ServerModel`]: `power(&[CoreState]) -> Watts`, `traffic(BitsPerSecond) -> Watts`,
+//!   `core(&CoreState) -> Watts`.
+//! - [`Server`]: the same with P-states, idle states and speed.
+//!   `service_ns(&Application, bytes, Hertz, working_cores) -> f64`,
+//!   `rate(&Application, bytes, cores, Hertz) -> PacketsPerSecond`,
+//!   `exit_latency(Depth) -> Duration`, `interrupt_ns(Hertz) -> f64`,
+//!   `busy_with_interrupts(PacketsPerSecond, service_ns, Hertz, Depth) -> f64`,
+//!   `power(&[CoreState], BitsPerSecond) -> Breakdown`, `breakdown(added, BitsPerSecond)`.
+//! - [`Application`]: cost of a packet; `all()`, `by_name("ipv4" | "netflow" | "ipsec" | "dedup")`.
+//!
+//! The cores alone, with fitted numbers (Bolla et al.):
+//! - [`CoreModel`]: `power(cores, frequency_index, PacketsPerSecond) -> Option<Watts>`,
+//!   `throughput(..)`, `capacity(cores, frequency_index)`, `cheapest(load, headroom)`,
+//!   `operations(load)`, `from_toml(file, text)`, `to_toml()`.
+//! - [`Chi`]: the normalised form, `Chi::published()`.
+//!
+//! [`Integrator`] adds up energy; [`Basis`] says whether a figure was measured or modelled.
 
+mod application;
 mod basis;
+mod chi;
+mod components;
+mod core_model;
 mod integrator;
+mod machine;
 mod server;
 
+pub use application::Application;
 pub use basis::Basis;
+pub use chi::Chi;
+pub use components::{Breakdown, Components, Part};
+pub use core_model::{CoreLoad, CoreModel, CorePoint, FitQuality, Gain, Operation};
 pub use integrator::Integrator;
+pub use machine::{IdleState, Interrupt, Server};
 pub use server::{CoreState, Depth, ModelError, Origin, Parameter, ServerModel};

@@ -94,6 +94,8 @@ pub enum Origin {
     Published,
     /// Computed so that the model meets printed values.
     Fitted,
+    /// Taken from elsewhere or guessed, because the source does not say.
+    Assumed,
 }
 
 /// A model that is not one.
@@ -113,6 +115,22 @@ pub enum ModelError {
     /// A deeper state that draws more.
     #[error("`core_c6` <= `core_c3` <= `core_c1` <= `core_active` does not hold")]
     Order,
+    /// Components that are not the whole.
+    #[error("the components' {sum} are {found}, together they must be {wanted}")]
+    Sum {
+        /// What was added up.
+        sum: &'static str,
+        /// To this.
+        found: f64,
+        /// Instead of this.
+        wanted: f64,
+    },
+    /// No table of frequencies.
+    #[error("`p_states` must ascend from above 0 to `frequency_max`")]
+    Frequencies,
+    /// No table of idle states.
+    #[error("`c_states` must name at least one state, deeper ones after shallower and no faster")]
+    IdleStates,
 }
 
 const TABLE_1: &str = "Niccolini et al. 2012, table 1: (system power - 115 W) / 12 cores";
