@@ -40,7 +40,8 @@ fn allowed() -> BTreeMap<String, BTreeSet<String>> {
     let rooms = rooms.expect("a section on the rooms");
     for line in rooms.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let name = cells[1].trim_matches('`').rsplit('/').next().expect("a name");
+        let name = cells[1].trim_matches('`').replace("systems/", "system-");
+        let name = name.rsplit('/').next().expect("a name");
         let uses = cells[3].split(',').map(str::trim).filter(|cell| !cell.is_empty());
         rows.insert(format!("ebb-{name}"), uses.map(|cell| format!("ebb-{cell}")).collect());
     }
@@ -53,12 +54,14 @@ fn every_crate_depends_only_on_what_the_table_allows() {
     assert!(allowed.len() > 10, "the table was not found");
     let libraries: BTreeSet<&String> = allowed
         .keys()
-        .filter(|name| !["ebb-cli", "ebb-routerd"].contains(&name.as_str()))
+        .filter(|name| !["ebb-cli", "ebb-routerd"].contains(&name.as_str()) && !is_system(name))
         .collect();
     for (name, needs) in &graph {
         let row =
             allowed.get(name).unwrap_or_else(|| panic!("{name} has no row in ARCHITECTURE.md"));
         for need in needs {
+            assert!(!(is_system(name) && is_system(need)), "{name} depends on the system {need}");
+            assert!(!(libraries.contains(name) && is_system(need)), "{name} depends on {need}");
             let everything = row.contains("ebb-everything");
             let every_library = row.contains("ebb-every library") && libraries.contains(need);
             assert!(
@@ -70,6 +73,17 @@ fn every_crate_depends_only_on_what_the_table_allows() {
     for name in allowed.keys() {
         assert!(graph.contains_key(name), "ARCHITECTURE.md describes {name}, which does not exist");
     }
+}
+
+/// The folders below `systems/`.
+fn systems() -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(root().join("systems")).expect("the systems");
+    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+}
+
+/// Whether a package is a simulator or planner below `systems/`.
+fn is_system(name: &str) -> bool {
+    name.starts_with("ebb-system-")
 }
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -106,7 +120,8 @@ fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
     let pure = [
         "units", "power", "traffic", "des", "scenario", "control", "wire", "lpm", "graph", "apps",
     ];
-    let folders: Vec<String> = pure.iter().map(|name| format!("crates/{name}/src")).collect();
+    let mut folders: Vec<String> = pure.iter().map(|name| format!("crates/{name}/src")).collect();
+    folders.extend(systems().map(|name| format!("systems/{name}/src")));
     let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
     let words = [
         "Instant::now",
@@ -128,7 +143,7 @@ fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
 fn unsafe_stays_in_its_rooms() {
     let rooms = ["crates/graph/src/memory.rs", "crates/ports/", "crates/lpm/", "crates/host/"];
     let found =
-        files_with(&["crates", "daemons", "cli/src"], &["unsafe {", "unsafe fn", "unsafe impl"]);
+        files_with(&["crates", "systems", "daemons", "cli/src"], &["unsafe {", "unsafe fn", "unsafe impl"]);
     let elsewhere: Vec<_> =
         found.iter().filter(|file| !rooms.iter().any(|room| file.starts_with(room))).collect();
     assert!(elsewhere.is_empty(), "unsafe outside its rooms: {elsewhere:?}");
@@ -137,7 +152,7 @@ fn unsafe_stays_in_its_rooms() {
 #[test]
 fn files_stay_readable() {
     let mut files = Vec::new();
-    for folder in ["crates", "daemons", "cli"] {
+    for folder in ["crates", "systems", "daemons", "cli"] {
         sources(&root().join(folder), &mut files);
     }
     let mut lengths: Vec<(usize, PathBuf)> = files
