@@ -1,0 +1,210 @@
+//! What a user writes for `ebb sim router`: one TOML file, every key with a default that makes
+//! sense, unknown keys refused.
+
+mod server;
+mod traffic;
+
+use ebb_control::policies::{NAMES, Settings};
+use ebb_power::Application;
+use ebb_scenario::{Check, Invalid};
+use serde::{Deserialize, Serialize};
+
+pub use server::{DeepNap, Limits, Ordering, ServerChoice};
+pub use traffic::{Arrivals, PcapChoice, Sizes, TraceChoice, TrafficChoice, Unit};
+
+/// A run of the router's twin.
+///
+/// ```
+/// use ebb_scenario::Document;
+/// use ebb_system_router::scenario::Scenario;
+/// let text = "load = 0.35\nduration_s = 0.5\n[policy]\nname = \"napi\"\n";
+/// let scenario: Scenario = Document::parse("run.toml", text)?.read()?;
+/// assert_eq!(scenario.policy.name, "napi");
+/// # Ok::<(), ebb_scenario::ScenarioError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    /// Headline of the report.
+    pub title: String,
+    /// Simulated seconds that are reported on, above 0.
+    pub duration_s: f64,
+    /// Simulated seconds before them, not reported on.
+    pub warmup_s: f64,
+    /// Packet-exact, or slot by slot.
+    pub engine: EngineKind,
+    /// Length of a slot of the slotted engine, in microseconds, 1 to 1000.
+    pub slot_us: f64,
+    /// Distance of the points of plots over time, in seconds; by default 1/400 of the duration.
+    pub sample_s: Option<f64>,
+    /// A family of runs: runs of different families differ in all their randomness.
+    pub seed: Option<u64>,
+    /// Mean offered load as a share of what all cores carry at the highest frequency, above 0. It
+    /// scales whatever `[traffic]` says; without it the traffic is taken as it is.
+    pub load: Option<f64>,
+    /// The server.
+    pub server: ServerChoice,
+    /// What of the server the policy may use.
+    pub limits: Limits,
+    /// Who decides.
+    pub policy: PolicyChoice,
+    /// What happens to each packet.
+    pub application: ApplicationChoice,
+    /// What arrives.
+    pub traffic: TrafficChoice,
+}
+
+/// How time passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// Every packet: for seconds.
+    #[default]
+    Packet,
+    /// Fluid queues in slots, stretched while nothing changes: for days.
+    Slot,
+}
+
+/// A policy of the live router by its name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicyChoice {
+    /// As in the live router's configuration.
+    pub name: String,
+    /// Its settings, those of the live router.
+    pub settings: Settings,
+}
+
+/// An application, by name, or with costs of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApplicationChoice {
+    /// `ipv4-routing`, `netflow`, `ipsec`, `redundancy-elimination`, or any name if `costs` is set.
+    pub name: String,
+    /// Costs that replace the named application's.
+    pub costs: Option<Application>,
+    /// How the time of a packet varies; `exponential` exists to compare with queueing theory.
+    pub service: ServiceKind,
+}
+
+/// How the time of a packet varies about its mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServiceKind {
+    /// Not.
+    #[default]
+    Deterministic,
+    /// Exponentially, as in M/M/1.
+    Exponential,
+}
+
+impl Default for Scenario {
+    fn default() -> Scenario {
+        Scenario {
+            title: "The router's twin".to_owned(),
+            duration_s: 1.0,
+            warmup_s: 0.0,
+            engine: EngineKind::Packet,
+            slot_us: 10.0,
+            sample_s: None,
+            seed: None,
+            load: None,
+            server: ServerChoice::default(),
+            limits: Limits::default(),
+            policy: PolicyChoice::default(),
+            application: ApplicationChoice::default(),
+            traffic: TrafficChoice::default(),
+        }
+    }
+}
+
+impl Default for PolicyChoice {
+    fn default() -> PolicyChoice {
+        PolicyChoice { name: "powersave".to_owned(), settings: Settings::default() }
+    }
+}
+
+impl Default for ApplicationChoice {
+    fn default() -> ApplicationChoice {
+        let name = "ipv4-routing".to_owned();
+        ApplicationChoice { name, costs: None, service: ServiceKind::Deterministic }
+    }
+}
+
+impl ApplicationChoice {
+    /// The costs.
+    ///
+    /// # Errors
+    /// When no application has that name, or a cost is none.
+    pub fn resolve(&self) -> Result<Application, Invalid> {
+        if let Some(costs) = &self.costs {
+            return match costs.fault() {
+                None => Ok(costs.clone()),
+                Some((field, value)) => Err(Invalid::new(
+                    format!("application.costs.{field}"),
+                    format!("is {value}"),
+                    "a finite number not below 0, cycles above 0",
+                )),
+            };
+        }
+        let known = match self.name.as_str() {
+            "ipv4-routing" => "ipv4",
+            "ipsec-aes128" => "ipsec",
+            "redundancy-elimination" => "dedup",
+            name => name,
+        };
+        Application::by_name(known).ok_or_else(|| {
+            let message = format!("there is no application named `{}`", self.name);
+            let remedy = "ipv4-routing, netflow, ipsec, redundancy-elimination, or `costs`";
+            Invalid::new("application.name", message, remedy)
+        })
+    }
+}
+
+/// Refuses what is not a finite number above 0.
+pub(crate) fn positive(field: &str, value: f64) -> Result<(), Invalid> {
+    let message = format!("is {value}");
+    Invalid::unless(value.is_finite() && value > 0.0, field, message, "a number above 0")
+}
+
+/// Refuses what is not a finite number of at least 0.
+pub(crate) fn not_negative(field: &str, value: f64) -> Result<(), Invalid> {
+    let message = format!("is {value}");
+    Invalid::unless(value.is_finite() && value >= 0.0, field, message, "0 or more")
+}
+
+/// Longest run: a year, far below where picoseconds no longer fit.
+const SECONDS_MAX: f64 = 213.0 * 86_400.0;
+
+impl Check for Scenario {
+    fn check(&self) -> Result<(), Invalid> {
+        positive("duration_s", self.duration_s)?;
+        not_negative("warmup_s", self.warmup_s)?;
+        let all = self.duration_s + self.warmup_s;
+        let remedy = "213 days at most, warm-up included";
+        Invalid::unless(all < SECONDS_MAX, "duration_s", format!("is {all}"), remedy)?;
+        let slot = (1.0..=1000.0).contains(&self.slot_us);
+        Invalid::unless(slot, "slot_us", format!("is {}", self.slot_us), "1 to 1000")?;
+        self.sample_s.map_or(Ok(()), |sample| positive("sample_s", sample))?;
+        self.load.map_or(Ok(()), |load| positive("load", load))?;
+        self.server.check()?;
+        self.limits.check()?;
+        self.policy.check()?;
+        self.application.resolve()?;
+        self.traffic.check()
+    }
+}
+
+impl Check for PolicyChoice {
+    fn check(&self) -> Result<(), Invalid> {
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        let message = format!("there is no policy named `{}`", self.name);
+        let known = names.contains(&self.name.as_str());
+        Invalid::unless(known, "policy.name", message, names.join(", "))?;
+        self.settings.check().map_err(|error| {
+            let text = error.to_string();
+            let field = text.split('`').nth(1).unwrap_or_default().to_owned();
+            Invalid::new(format!("policy.settings.{field}"), text, "see the router's manual")
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! The server, how its cores sleep, and what of it a policy may use.
+
+use ebb_power::Server;
+use ebb_scenario::{Check, Files, Invalid, ScenarioError};
+use serde::{Deserialize, Serialize};
+
+use super::not_negative;
+use crate::machine::Nap;
+
+/// The simulated server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerChoice {
+    /// A preset: `niccolini2012`.
+    pub model: String,
+    /// A model file (TOML or JSON) that replaces the preset, such as `ebb calibrate` writes.
+    pub model_file: Option<String>,
+    /// Another number of cores than the model's, 1 to 128.
+    pub cores: Option<u16>,
+    /// Packets that each core's queue holds, 64 to 65536.
+    pub queue_len: u32,
+    /// Idle state of an active core whose policy wants it to sleep lightly.
+    pub shallow: Nap,
+    /// Idle state of an active core that may sleep deeply.
+    pub deep: DeepNap,
+    /// Idle state of parked cores.
+    pub parked: Nap,
+    /// How redirect-table entries change their core.
+    pub ordering: Ordering,
+    /// Time from writing the redirect table until nothing steered by the old one is on its way, in
+    /// microseconds.
+    pub rewrite_us: f64,
+}
+
+/// What a core does that may sleep deeply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeepNap {
+    /// Always C1: Niccolini et al. 2012 report 50 % less than polling for NAPI without traffic
+    /// (section 3), which is what C1 draws (table 1).
+    #[default]
+    C1,
+    /// Always C3.
+    C3,
+    /// Always C6.
+    C6,
+    /// The deepest state that pays for the sleep a kernel would guess: the mean of the last ones.
+    Menu,
+}
+
+/// How entries of the redirect table change their core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ordering {
+    /// As the live router does: hold, rewrite, drain, release. Never reorders a flow.
+    #[default]
+    Barrier,
+    /// At once, as Niccolini et al. 2012, section 6.2. May reorder.
+    None,
+}
+
+/// What of the server the policy may use; cores beyond are parked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Cores; all by default.
+    pub cores: Option<u16>,
+    /// Frequencies in GHz out of the server's table, ascending; all by default.
+    pub frequencies_ghz: Option<Vec<f64>>,
+}
+
+impl Default for ServerChoice {
+    fn default() -> ServerChoice {
+        ServerChoice {
+            model: "niccolini2012".to_owned(),
+            model_file: None,
+            cores: None,
+            queue_len: 2048,
+            shallow: Nap::C1,
+            deep: DeepNap::C1,
+            parked: Nap::C6,
+            ordering: Ordering::Barrier,
+            rewrite_us: 60.0,
+        }
+    }
+}
+
+impl ServerChoice {
+    /// Reads the model.
+    ///
+    /// # Errors
+    /// When the file cannot be read or describes no server.
+    pub fn resolve(&self, files: &dyn Files) -> Result<Server, ScenarioError> {
+        let mut server = match &self.model_file {
+            None => Server::niccolini2012(),
+            Some(name) => read_model(name, &files.read(name)?)?,
+        };
+        if let Some(cores) = self.cores {
+            server.power = server.power.scaled_to(cores);
+        }
+        Ok(server)
+    }
+}
+
+/// A server from the text of a model file.
+fn read_model(file: &str, bytes: &[u8]) -> Result<Server, ScenarioError> {
+    let fault = |line: Option<usize>, message: String| ScenarioError {
+        file: file.to_owned(),
+        line,
+        field: None,
+        message,
+        remedy: "a server as `ebb calibrate` writes it".to_owned(),
+    };
+    let text = std::str::from_utf8(bytes).map_err(|_| fault(None, "is not UTF-8".to_owned()))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let server: Server = if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).map_err(|e| fault(Some(e.line()), e.to_string()))?
+    } else {
+        let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+        toml::from_str(text).map_err(|e| {
+            fault(e.span().map(|span| line(span.start)), e.message().trim().to_owned())
+        })?
+    };
+    server.check().map_err(|error| fault(None, error.to_string()))?;
+    Ok(server)
+}
+
+impl Limits {
+    /// The numbers of the allowed frequencies in the server's table.
+    ///
+    /// # Errors
+    /// A frequency that the table does not have within 1 %.
+    pub fn frequencies(&self, server: &Server) -> Result<Vec<usize>, Invalid> {
+        let Some(wanted) = &self.frequencies_ghz else {
+            return Ok((0..server.p_states.len()).collect());
+        };
+        let find = |(index, ghz): (usize, &f64)| {
+            let near = |have: &ebb_units::Hertz| (have.as_ghz() / ghz - 1.0).abs() < 0.01;
+            server.p_states.iter().position(near).ok_or_else(|| {
+                let have: Vec<String> =
+                    server.p_states.iter().map(|f| format!("{:.2}", f.as_ghz())).collect();
+                let field = format!("limits.frequencies_ghz[{index}]");
+                let message = format!("{ghz} is not in the server's table");
+                Invalid::new(field, message, format!("one of {}", have.join(", ")))
+            })
+        };
+        wanted.iter().enumerate().map(find).collect()
+    }
+
+    /// The number of cores the policy may use.
+    ///
+    /// # Errors
+    /// When the server has fewer.
+    pub fn cores(&self, server: &Server) -> Result<u16, Invalid> {
+        let cores = self.cores.unwrap_or(server.cores());
+        let message = format!("{cores} of {} cores", server.cores());
+        let fits = cores <= server.cores();
+        Invalid::unless(fits, "limits.cores", message, "at most what the server has")?;
+        Ok(cores)
+    }
+}
+
+impl Check for ServerChoice {
+    fn check(&self) -> Result<(), Invalid> {
+        if self.model_file.is_none() {
+            let message = format!("there is no server named `{}`", self.model);
+            let known = self.model == "niccolini2012";
+            Invalid::unless(known, "server.model", message, "niccolini2012, or `model_file`")?;
+        }
+        let cores = self.cores.is_none_or(|cores| (1..=128).contains(&cores));
+        Invalid::unless(cores, "server.cores", "is out of range", "1 to 128")?;
+        let queue = (64..=65_536).contains(&self.queue_len);
+        let message = format!("is {}", self.queue_len);
+        Invalid::unless(queue, "server.queue_len", message, "64 to 65536")?;
+        not_negative("server.rewrite_us", self.rewrite_us)
+    }
+}
+
+impl Check for Limits {
+    fn check(&self) -> Result<(), Invalid> {
+        let cores = self.cores.is_none_or(|cores| cores >= 1);
+        Invalid::unless(cores, "limits.cores", "is 0", "at least 1")?;
+        let Some(list) = &self.frequencies_ghz else { return Ok(()) };
+        let field = "limits.frequencies_ghz";
+        Invalid::unless(!list.is_empty(), field, "is empty", "at least one frequency")?;
+        let rising = list.windows(2).all(|pair| pair[0] < pair[1]);
+        Invalid::unless(rising, field, "does not ascend", "ascending frequencies")?;
+        let finite = list.iter().all(|ghz| ghz.is_finite() && *ghz > 0.0);
+        Invalid::unless(finite, field, "has a value that is no frequency", "GHz above 0")
+    }
+}

@@ -1,0 +1,223 @@
+//! What arrives: how the rate moves over time, how packets follow each other, their sizes and
+//! flows.
+
+use ebb_scenario::{Check, Invalid};
+use ebb_traffic::DayProfile;
+use serde::{Deserialize, Serialize};
+
+use super::{not_negative, positive};
+
+/// What arrives. The rate comes from at most one of `rate_mpps`, `rate_gbps`, `profile`, `trace`
+/// and `pcap`; without any, the scenario's `load` is the rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrafficChoice {
+    /// How packets follow each other at a given rate.
+    pub arrivals: Arrivals,
+    /// A constant rate in millions of packets a second.
+    pub rate_mpps: Option<f64>,
+    /// A constant rate in Gb/s of frames (frame check sequence included, gaps between frames not).
+    pub rate_gbps: Option<f64>,
+    /// A day: `uk` or `eu`, mean weekdays of two networks. Needs `load`.
+    pub profile: Option<String>,
+    /// Hour of the day at which a profile starts, 0 to 24.
+    pub start_hour: f64,
+    /// A rate over time from a file.
+    pub trace: Option<TraceChoice>,
+    /// Arrival times, sizes and flows from a capture.
+    pub pcap: Option<PcapChoice>,
+    /// How much faster than real time a profile, trace or capture passes, above 0.
+    pub compress: f64,
+    /// Back-to-back packets of each burst with `onoff`, at least 1.
+    pub burst_packets: u32,
+    /// Links that bring the traffic; with `onoff` each is a source of its own.
+    pub links: u16,
+    /// Rate of each link, Gb/s.
+    pub link_gbps: f64,
+    /// Frame sizes on the wire with frame check sequence: a length, `imix`, or pairs of length and
+    /// weight.
+    pub sizes: Sizes,
+    /// Number of flows, 1 to 1,048,576.
+    pub flows: u32,
+    /// How unequal flows are: the flow of rank r has the weight r^-skew, 0 to 3.
+    pub skew: f64,
+}
+
+/// How packets follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// At equal distances.
+    Constant,
+    /// Independently of each other.
+    #[default]
+    Poisson,
+    /// In bursts of `burst_packets` at the links' rate.
+    Onoff,
+}
+
+/// A rate over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceChoice {
+    /// CSV with a header.
+    pub file: String,
+    /// Column of times: seconds, or `2005-06-07T07:00:00`. Rows must be equally far apart.
+    #[serde(default = "default_time")]
+    pub time: String,
+    /// Column of values.
+    pub value: String,
+    /// What the values are.
+    #[serde(default)]
+    pub unit: Unit,
+}
+
+fn default_time() -> String {
+    "time".to_owned()
+}
+
+/// What the values of a trace are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Bits per second of frames.
+    #[default]
+    BitsPerSecond,
+    /// Bytes per second of frames.
+    BytesPerSecond,
+    /// Packets per second.
+    PacketsPerSecond,
+    /// Bits in each row's interval.
+    BitsPerRow,
+    /// Nothing but relative: the scenario's `load` gives the scale.
+    Relative,
+}
+
+/// A capture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PcapChoice {
+    /// A pcap or pcapng file.
+    pub file: String,
+    /// Start again at its end until the run ends.
+    #[serde(default)]
+    pub repeat: bool,
+}
+
+/// Frame sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Sizes {
+    /// All alike.
+    Fixed(u16),
+    /// A mix by name.
+    Named(String),
+    /// Lengths with weights.
+    Mix(Vec<(u16, u32)>),
+}
+
+impl Sizes {
+    /// Lengths with weights.
+    ///
+    /// # Errors
+    /// Lengths that are none, or an unknown name.
+    pub fn parts(&self) -> Result<Vec<(u16, u32)>, Invalid> {
+        let remedy = "a length of 64 to 9018 bytes, \"imix\", or [[64, 7], [594, 4], [1518, 1]]";
+        let fault = |message: String| Invalid::new("traffic.sizes", message, remedy);
+        let parts = match self {
+            Sizes::Fixed(len) => vec![(*len, 1)],
+            Sizes::Named(name) if name == "imix" => vec![(64, 7), (594, 4), (1518, 1)],
+            Sizes::Named(name) => return Err(fault(format!("there is no mix named `{name}`"))),
+            Sizes::Mix(parts) => parts.clone(),
+        };
+        if let Some((len, _)) = parts.iter().find(|(len, _)| !(64..=9018).contains(len)) {
+            return Err(fault(format!("{len} is no frame length")));
+        }
+        let total: u64 = parts.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        if total == 0 || total > u64::from(u32::MAX) {
+            return Err(fault("the weights sum to nothing, or to too much".to_owned()));
+        }
+        Ok(parts)
+    }
+}
+
+impl Default for TrafficChoice {
+    fn default() -> TrafficChoice {
+        TrafficChoice {
+            arrivals: Arrivals::Poisson,
+            rate_mpps: None,
+            rate_gbps: None,
+            profile: None,
+            start_hour: 0.0,
+            trace: None,
+            pcap: None,
+            compress: 1.0,
+            burst_packets: 32,
+            links: 4,
+            link_gbps: 10.0,
+            sizes: Sizes::Fixed(64),
+            flows: 4096,
+            skew: 0.0,
+        }
+    }
+}
+
+impl TrafficChoice {
+    /// The key that gives the rate, `None` when it is the scenario's `load` alone.
+    pub fn source(&self) -> Option<&'static str> {
+        self.sources().first().copied()
+    }
+
+    fn sources(&self) -> Vec<&'static str> {
+        let given = [
+            ("rate_mpps", self.rate_mpps.is_some()),
+            ("rate_gbps", self.rate_gbps.is_some()),
+            ("profile", self.profile.is_some()),
+            ("trace", self.trace.is_some()),
+            ("pcap", self.pcap.is_some()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+    }
+
+    /// The named day.
+    pub fn day(&self) -> Option<DayProfile> {
+        match self.profile.as_deref()? {
+            "uk" => Some(DayProfile::UK_BACKBONE),
+            "eu" => Some(DayProfile::EU_ISP),
+            name => DayProfile::by_name(name),
+        }
+    }
+}
+
+impl Check for TrafficChoice {
+    fn check(&self) -> Result<(), Invalid> {
+        if let [first, second, ..] = self.sources()[..] {
+            let message = format!("stands beside `{first}`, and both give the rate");
+            return Err(Invalid::new(format!("traffic.{second}"), message, "keep one of them"));
+        }
+        for (field, rate) in
+            [("traffic.rate_mpps", self.rate_mpps), ("traffic.rate_gbps", self.rate_gbps)]
+        {
+            rate.map_or(Ok(()), |rate| not_negative(field, rate))?;
+        }
+        if let Some(name) = self.profile.as_ref().filter(|_| self.day().is_none()) {
+            let message = format!("there is no profile named `{name}`");
+            return Err(Invalid::new("traffic.profile", message, "uk, eu, or a `trace`"));
+        }
+        let hour = (0.0..=24.0).contains(&self.start_hour);
+        let message = format!("is {}", self.start_hour);
+        Invalid::unless(hour, "traffic.start_hour", message, "0 to 24")?;
+        positive("traffic.compress", self.compress)?;
+        positive("traffic.link_gbps", self.link_gbps)?;
+        let links = (1..=64).contains(&self.links);
+        Invalid::unless(links, "traffic.links", format!("is {}", self.links), "1 to 64")?;
+        let burst = (1..=65_536).contains(&self.burst_packets);
+        let message = format!("is {}", self.burst_packets);
+        Invalid::unless(burst, "traffic.burst_packets", message, "1 to 65536")?;
+        let flows = (1..=1 << 20).contains(&self.flows);
+        Invalid::unless(flows, "traffic.flows", format!("is {}", self.flows), "1 to 1048576")?;
+        let skew = (0.0..=3.0).contains(&self.skew);
+        Invalid::unless(skew, "traffic.skew", format!("is {}", self.skew), "0 to 3")?;
+        self.sizes.parts().map(|_| ())
+    }
+}
