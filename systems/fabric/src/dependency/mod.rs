@@ -1,0 +1,88 @@
+//! Channels, what waits for what, and whether that can close.
+//!
+//! Room: the channel dependency graph of Dally and Seitz (1987), its cycles ([`cycle`]) and a
+//! topological order that is kept while dependencies come and go ([`online`]). Nothing here knows
+//! where dependencies come from.
+
+pub mod cycle;
+mod graph;
+pub mod online;
+
+use crate::tables::Lane;
+use crate::topology::{PortNumber, SwitchId, Topology};
+
+pub use graph::DependencyGraph;
+
+/// One virtual lane of a directed link, named by the switch port it leaves through. Links from
+/// switches to hosts are channels; links from hosts to switches are not, since no packet waits for
+/// one while holding another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Channel(u32);
+
+impl Channel {
+    /// The channel of a lane of a port.
+    #[must_use]
+    pub fn new(topology: &Topology, switch: SwitchId, port: PortNumber, lane: Lane) -> Channel {
+        Channel::at(topology.port_index(switch, port), lane)
+    }
+
+    /// The channel of a lane of the port with this dense index ([`Topology::port_index`]).
+    #[must_use]
+    pub fn at(port_index: usize, lane: Lane) -> Channel {
+        Channel((port_index as u32) << 4 | u32::from(lane))
+    }
+
+    /// The channel of a dense index.
+    #[must_use]
+    pub fn from_index(index: usize) -> Channel {
+        Channel(index as u32)
+    }
+
+    /// A dense index below 16 times the number of ports.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The dense index of its port.
+    #[must_use]
+    pub fn port_index(self) -> usize {
+        (self.0 >> 4) as usize
+    }
+
+    /// Its lane.
+    #[must_use]
+    pub fn lane(self) -> Lane {
+        (self.0 & 15) as Lane
+    }
+
+    /// Its place as people read it.
+    #[must_use]
+    pub fn place(self, topology: &Topology) -> Place {
+        let (switch, port) = topology.port_at(self.port_index());
+        Place { switch: topology.switch(switch).name.clone(), port, lane: self.lane() }
+    }
+}
+
+/// A channel as people read it: the switch it leaves, the port, the lane.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Place {
+    /// Name of the switch.
+    pub switch: String,
+    /// Its port.
+    pub port: PortNumber,
+    /// The lane.
+    pub lane: Lane,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "({}, port {}, lane {})", self.switch, self.port, self.lane)
+    }
+}
+
+/// A list of channels as people read it.
+#[must_use]
+pub fn places(topology: &Topology, channels: &[Channel]) -> Vec<Place> {
+    channels.iter().map(|channel| channel.place(topology)).collect()
+}

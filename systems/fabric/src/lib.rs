@@ -1,0 +1,30 @@
+//! Lossless fabrics (InfiniBand and its kin) whose links are switched on and off.
+//!
+//! Room: what a fabric is ([`topology`]), what its switches are told ([`tables`]), how that is
+//! written down ([`format`]), what packets then do ([`walk`], [`check`]), how tables are made
+//! ([`routing`]) and whether one set of tables can be replaced by another while packets flow
+//! ([`transition`]). Everything is a function of its arguments: files come in as bytes, randomness
+//! as a generator. Neighbours: the command line (`ebb fabric`) reads and writes the files.
+//!
+//! A lossless network never drops a packet for want of a buffer, so packets wait for each other; a
+//! ring of waiting packets waits for ever. Whether that can happen is decided on the channel
+//! dependency graph (Dally and Seitz 1987): its nodes are channels, one per directed link and
+//! virtual lane, its edges the pairs of channels that some packet holds and wants at the same time.
+//! No cycle means no deadlock. [`dependency`] holds the graph, its cycles and its orders.
+
+pub mod dependency;
+
+pub mod tables;
+pub mod topology;
+
+pub use tables::{Forwarding, LaneMap, ServiceLevels, Tables};
+pub use topology::{HostId, Lid, Peer, PortNumber, SwitchId, Topology};
+
+/// A topology with the tables its switches hold.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    /// Switches, hosts and cables.
+    pub topology: Topology,
+    /// What the switches and hosts are told.
+    pub tables: Tables,
+}
