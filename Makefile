@@ -42,7 +42,8 @@ tools-build:
 
 tools-test: tools-build
 	@scripts/require --optional ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
-	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio
+	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio \
+	    /usr/lib/python3/dist-packages/scipy/__init__.py=python3-scipy
 
 tools-bench: tools-test
 	@scripts/require --optional dpdk-testpmd=dpdk /usr/include/dpdk/rte_fib.h=libdpdk-dev pkg-config=pkg-config

@@ -20,6 +20,8 @@
 //!   `throughput(..)`, `capacity(cores, frequency_index)`, `cheapest(load, headroom)`,
 //!   `operations(load)`, `from_toml(file, text)`, `to_toml()`.
 //! - [`Chi`]: the normalised form, `Chi::published()`.
+//! - [`Fit::new`]`(name, &[Sample]) -> Result<Fit, FitError>`: the model that fits measurements;
+//!   [`read_samples`]`(file, bytes)`, [`write_samples`].
 //!
 //! [`Integrator`] adds up energy; [`Basis`] says whether a figure was measured or modelled.
 
@@ -28,6 +30,7 @@ mod basis;
 mod chi;
 mod components;
 mod core_model;
+mod fit;
 mod integrator;
 mod machine;
 mod server;
@@ -37,6 +40,7 @@ pub use basis::Basis;
 pub use chi::Chi;
 pub use components::{Breakdown, Components, Part};
 pub use core_model::{CoreLoad, CoreModel, CorePoint, FitQuality, Gain, Operation};
+pub use fit::{Fit, FitError, Residual, Sample, read_samples, write_samples};
 pub use integrator::Integrator;
 pub use machine::{IdleState, Interrupt, Server};
 pub use server::{CoreState, Depth, ModelError, Origin, Parameter, ServerModel};
