@@ -99,6 +99,7 @@ pub struct Demand {
     choices: Vec<Choice>,
     hops: Vec<u8>,
     layers: usize,
+    unproven: bool,
 }
 
 impl Demand {
@@ -129,6 +130,7 @@ impl Demand {
         } else {
             expanded.iter().map(|(_, paths)| vec![0; paths.len().max(1)]).collect()
         };
+        demand.unproven = stored && trust;
         demand.store(&expanded, &layer_of, stored);
         demand.checked()
     }
@@ -150,6 +152,7 @@ impl Demand {
             choices: Vec::new(),
             hops: Vec::new(),
             layers: 1,
+            unproven: false,
         }
     }
 
@@ -224,6 +227,11 @@ impl Demand {
     /// Layers of virtual channels that the routes need.
     pub fn layers(&self) -> usize {
         self.layers
+    }
+
+    /// Whether nobody has proven that the routes cannot deadlock.
+    pub fn unproven(&self) -> bool {
+        self.unproven
     }
 
     /// Draws a destination and a route for a packet of `tile`, whose rate is not 0.

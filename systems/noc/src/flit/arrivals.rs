@@ -1,0 +1,255 @@
+//! When packets are made, how long they are and where they go.
+//!
+//! Every tile has its own generator and draws its packets in order, whether or not the network has
+//! taken the earlier ones: what is offered depends on the seed alone, never on the router. Packets
+//! of an overloaded tile are drawn when their turn comes, so a backlog needs no memory.
+
+use super::demand::{Choice, Demand};
+use ebb_des::{Rng, Seed};
+use rand::Rng as _;
+use std::sync::Arc;
+
+/// Packet lengths and how often each occurs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lengths {
+    flits: Vec<u16>,
+    cumulative: Vec<f64>,
+}
+
+impl Lengths {
+    /// Lengths in flits with weights; weights are relative.
+    ///
+    /// # Panics
+    /// Without a length of positive weight, or with a length of 0.
+    pub fn weighted(entries: &[(u16, f64)]) -> Lengths {
+        let mut sum = 0.0;
+        let mut lengths = Lengths { flits: Vec::new(), cumulative: Vec::new() };
+        for &(flits, weight) in entries.iter().filter(|(_, weight)| *weight > 0.0) {
+            assert!(flits > 0, "a packet has a flit");
+            sum += weight;
+            lengths.flits.push(flits);
+            lengths.cumulative.push(sum);
+        }
+        assert!(sum > 0.0, "some length has a weight");
+        lengths
+    }
+
+    /// All lengths from `least` to `most` alike.
+    pub fn between(least: u16, most: u16) -> Lengths {
+        Lengths::weighted(&(least..=most).map(|flits| (flits, 1.0)).collect::<Vec<_>>())
+    }
+
+    /// Mean length in flits.
+    pub fn mean(&self) -> f64 {
+        let mut before = 0.0;
+        let mut sum = 0.0;
+        for (&flits, &cumulative) in self.flits.iter().zip(&self.cumulative) {
+            sum += f64::from(flits) * (cumulative - before);
+            before = cumulative;
+        }
+        sum / before
+    }
+
+    fn draw(&self, rng: &mut Rng) -> u16 {
+        if self.flits.len() == 1 {
+            return self.flits[0];
+        }
+        let point = rng.random::<f64>() * self.cumulative[self.cumulative.len() - 1];
+        let index = self.cumulative.partition_point(|&sum| sum <= point);
+        self.flits[index.min(self.flits.len() - 1)]
+    }
+}
+
+/// A packet of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceEntry {
+    /// Processing element's cycle in which it is made.
+    pub cycle: u64,
+    /// Sending tile.
+    pub source: u32,
+    /// Receiving tile.
+    pub target: u32,
+    /// Its length.
+    pub flits: u16,
+}
+
+/// What makes packets.
+#[derive(Debug, Clone)]
+pub enum Arrivals {
+    /// In each cycle a packet with the probability that makes up the tile's rate.
+    Bernoulli(Lengths),
+    /// As recorded.
+    Trace(Vec<TraceEntry>),
+}
+
+/// A packet as it is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Made {
+    pub(super) created: u64,
+    pub(super) flits: u16,
+    pub(super) choice: Choice,
+}
+
+/// No further packet.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Longest run of cycles without a packet that one draw decides.
+const RUN: usize = 64;
+
+/// A tile's packets, in order.
+#[derive(Debug, Clone)]
+pub(super) struct Generator {
+    rng: Rng,
+    next: u64,
+    tile: u32,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Bernoulli { silent: Arc<[f64; RUN + 1]> },
+    Trace { entries: Arc<Vec<TraceEntry>>, at: usize },
+}
+
+impl Generator {
+    /// The generators of all tiles. Tiles without traffic have one that never makes a packet.
+    ///
+    /// # Panics
+    /// When a trace names a pair of tiles that `demand` has no route for.
+    pub(super) fn of_tiles(arrivals: &Arrivals, demand: &Demand, seed: Seed) -> Vec<Generator> {
+        let mut per_tile: Vec<Vec<TraceEntry>> = vec![Vec::new(); demand.tiles()];
+        if let Arrivals::Trace(entries) = arrivals {
+            entries.iter().for_each(|entry| per_tile[entry.source as usize].push(*entry));
+        }
+        let mut tables: Vec<(u64, Arc<[f64; RUN + 1]>)> = Vec::new();
+        let make = |(tile, mut entries): (usize, Vec<TraceEntry>)| {
+            let rng = seed.nth(tile as u64).stream("arrivals");
+            let tile = tile as u32;
+            match arrivals {
+                Arrivals::Trace(_) => {
+                    entries.sort_by_key(|entry| entry.cycle);
+                    let next = entries.first().map_or(NEVER, |entry| entry.cycle);
+                    let kind = Kind::Trace { entries: Arc::new(entries), at: 0 };
+                    Generator { rng, next, tile, kind }
+                }
+                Arrivals::Bernoulli(lengths) => {
+                    let chance = demand.rate(tile) / lengths.mean();
+                    let kind = Kind::Bernoulli { silent: silences(&mut tables, chance) };
+                    let mut generator = Generator { rng, next: NEVER, tile, kind };
+                    if chance > 0.0 {
+                        generator.next = generator.gap() - 1;
+                    }
+                    generator
+                }
+            }
+        };
+        per_tile.into_iter().enumerate().map(make).collect()
+    }
+
+    /// The cycle in which the next packet is made.
+    #[inline]
+    pub(super) fn next_created(&self) -> u64 {
+        self.next
+    }
+
+    /// Makes the next packet.
+    pub(super) fn make(&mut self, arrivals: &Arrivals, demand: &Demand) -> Made {
+        let created = self.next;
+        match (&mut self.kind, arrivals) {
+            (Kind::Trace { entries, at }, _) => {
+                let entry = entries[*at];
+                *at += 1;
+                self.next = entries.get(*at).map_or(NEVER, |entry| entry.cycle);
+                let choice = demand
+                    .towards(self.tile, entry.target, &mut self.rng)
+                    .expect("the trace was checked against the demand");
+                Made { created, flits: entry.flits, choice }
+            }
+            (Kind::Bernoulli { .. }, Arrivals::Bernoulli(lengths)) => {
+                let flits = lengths.draw(&mut self.rng);
+                let choice = demand.draw(self.tile, &mut self.rng);
+                self.next = created + self.gap();
+                Made { created, flits, choice }
+            }
+            (Kind::Bernoulli { .. }, Arrivals::Trace(_)) => unreachable!("made for these arrivals"),
+        }
+    }
+
+    /// Flits of the packets still to be made whose cycle is before `cycle`.
+    pub(super) fn flits_before(&self, cycle: u64, arrivals: &Arrivals, demand: &Demand) -> u64 {
+        if self.next >= cycle {
+            return 0;
+        }
+        let mut ahead = self.clone();
+        let mut flits = 0;
+        while ahead.next < cycle {
+            flits += u64::from(ahead.make(arrivals, demand).flits);
+        }
+        flits
+    }
+
+    /// Cycles to the next packet, at least 1: geometric, drawn by looking up how many cycles stay
+    /// silent, with multiplications only so that every machine gets the same.
+    fn gap(&mut self) -> u64 {
+        let Kind::Bernoulli { silent } = &self.kind else { return NEVER };
+        let mut cycles = 0;
+        loop {
+            let draw = self.rng.random::<f64>();
+            if silent[RUN] <= draw {
+                return cycles + silent.partition_point(|&chance| chance > draw) as u64;
+            }
+            cycles += RUN as u64;
+        }
+    }
+}
+
+/// The chances that 0, 1, ... cycles in a row make no packet.
+fn silences(tables: &mut Vec<(u64, Arc<[f64; RUN + 1]>)>, chance: f64) -> Arc<[f64; RUN + 1]> {
+    if let Some((_, table)) = tables.iter().rev().find(|(bits, _)| *bits == chance.to_bits()) {
+        return Arc::clone(table);
+    }
+    let mut table = [1.0; RUN + 1];
+    for cycles in 1..=RUN {
+        table[cycles] = table[cycles - 1] * (1.0 - chance);
+    }
+    let table = Arc::new(table);
+    if tables.len() < 64 {
+        tables.push((chance.to_bits(), Arc::clone(&table)));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::demand::Order;
+    use super::super::grid::Grid;
+    use super::*;
+
+    #[test]
+    fn bernoulli_offers_its_rate() {
+        let demand = Demand::uniform(&Grid::mesh(4, 4), 0.3, false, Order::Xy).unwrap();
+        for lengths in [Lengths::between(1, 1), Lengths::between(5, 10)] {
+            let arrivals = Arrivals::Bernoulli(lengths);
+            let generators = Generator::of_tiles(&arrivals, &demand, Seed(3));
+            let flits: u64 =
+                generators.iter().map(|g| g.flits_before(20_000, &arrivals, &demand)).sum();
+            let rate = flits as f64 / (16.0 * 20_000.0);
+            assert!((rate - 0.3).abs() < 0.01, "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_certain_packet_in_every_cycle() {
+        let demand = Demand::uniform(&Grid::mesh(1, 2), 1.0, false, Order::Xy).unwrap();
+        let arrivals = Arrivals::Bernoulli(Lengths::between(1, 1));
+        let mut tile = Generator::of_tiles(&arrivals, &demand, Seed(3)).remove(0);
+        let cycles: Vec<u64> = (0..4).map(|_| tile.make(&arrivals, &demand).created).collect();
+        assert_eq!(cycles, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn lengths_keep_their_mean() {
+        assert_eq!(Lengths::between(5, 10).mean(), 7.5);
+        assert_eq!(Lengths::weighted(&[(1, 3.0), (5, 1.0), (9, 0.0)]).mean(), 2.0);
+    }
+}

@@ -1,0 +1,300 @@
+//! The ends of the network: the processing elements that send and receive, and what they see of it.
+//!
+//! A router model moves flits and nothing else; it takes them from here one by one and hands them
+//! back at their targets. A flit is one word: its packet's place in the pool, and whether it is the
+//! packet's head or tail.
+
+use super::arrivals::{Arrivals, Generator, NEVER};
+use super::clock::Clock;
+use super::demand::Demand;
+use super::outcome::Seen;
+use ebb_des::Seed;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A flit: the packet's index, then a bit for the head and a bit for the tail.
+pub(super) type Flit = u32;
+const HEAD: Flit = 2;
+const TAIL: Flit = 1;
+const NOBODY: u32 = u32::MAX;
+
+#[inline]
+pub(super) fn is_head(flit: Flit) -> bool {
+    flit & HEAD != 0
+}
+
+#[inline]
+pub(super) fn is_tail(flit: Flit) -> bool {
+    flit & TAIL != 0
+}
+
+#[inline]
+pub(super) fn packet_of(flit: Flit) -> usize {
+    (flit >> 2) as usize
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packet {
+    created: u64,
+    entered: u64,
+    pub(super) target: u32,
+    route: u32,
+    flits: u16,
+    arrived: u16,
+    routers: u16,
+    pub(super) layer: u8,
+    measured: bool,
+}
+
+/// What a tile is sending.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sending {
+    packet: u32,
+    flits: u16,
+    sent: u16,
+    /// Virtual channel of the packet, or of the last one.
+    pub(super) vc: u8,
+    pub(super) layer: u8,
+    /// Processing element's cycle in which the first flit is ready.
+    ready: u64,
+}
+
+impl Sending {
+    /// Whether the next flit is a head.
+    #[inline]
+    pub(super) fn at_head(&self) -> bool {
+        self.sent == 0
+    }
+}
+
+/// The processing elements of all tiles.
+pub(super) struct Ends<'a> {
+    demand: &'a Demand,
+    arrivals: &'a Arrivals,
+    clock: Clock,
+    window: (u64, u64),
+    generators: Vec<Generator>,
+    sending: Vec<Sending>,
+    busy: Vec<u64>,
+    idle: BinaryHeap<Reverse<(u64, u32)>>,
+    packets: Vec<Packet>,
+    free: Vec<u32>,
+    sink_free: Vec<u64>,
+    /// What arrived.
+    pub(super) seen: Seen,
+    measured_inside: u64,
+    flits_made: u64,
+    flits_delivered: u64,
+}
+
+impl<'a> Ends<'a> {
+    /// Ends that measure packets made from cycle `window.0` and before `window.1`.
+    pub(super) fn new(demand: &'a Demand, arrivals: &'a Arrivals, clock: Clock, window: (u64, u64), seed: Seed) -> Ends<'a> {
+        let tiles = demand.tiles();
+        let silent = Sending { packet: NOBODY, flits: 0, sent: 0, vc: 0, layer: 0, ready: 0 };
+        let mut ends = Ends {
+            demand,
+            arrivals,
+            clock,
+            window,
+            generators: Generator::of_tiles(arrivals, demand, seed),
+            sending: vec![silent; tiles],
+            busy: vec![0; tiles.div_ceil(64)],
+            idle: BinaryHeap::with_capacity(tiles),
+            packets: Vec::new(),
+            free: Vec::new(),
+            sink_free: vec![0; tiles],
+            seen: Seen::new(),
+            measured_inside: 0,
+            flits_made: 0,
+            flits_delivered: 0,
+        };
+        for tile in 0..tiles as u32 {
+            ends.await_next(tile, 0, 0);
+        }
+        ends
+    }
+
+    /// Puts a tile among the idle until its next packet, not before the network's cycle `now`.
+    fn await_next(&mut self, tile: u32, pe_free: u64, now: u64) {
+        let created = self.generators[tile as usize].next_created();
+        self.sending[tile as usize].ready = pe_free;
+        if created != NEVER {
+            let cycle = self.clock.noc_from_pe(created.max(pe_free)).max(now);
+            self.idle.push(Reverse((cycle, tile)));
+        }
+    }
+
+    /// Lets tiles whose packet is due begin to send.
+    pub(super) fn wake(&mut self, now: u64) {
+        while let Some(&Reverse((cycle, tile))) = self.idle.peek() {
+            if cycle > now {
+                break;
+            }
+            self.idle.pop();
+            self.begin(tile, now);
+        }
+    }
+
+    fn begin(&mut self, tile: u32, now: u64) {
+        let made = self.generators[tile as usize].make(self.arrivals, self.demand);
+        let measured = (self.window.0..self.window.1).contains(&made.created);
+        let packet = Packet {
+            created: made.created,
+            entered: now,
+            target: made.choice.target,
+            route: made.choice.route,
+            flits: made.flits,
+            arrived: 0,
+            routers: 0,
+            layer: made.choice.layer,
+            measured,
+        };
+        self.measured_inside += u64::from(measured);
+        self.flits_made += u64::from(made.flits);
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.packets[index as usize] = packet;
+                index
+            }
+            None => {
+                self.packets.push(packet);
+                (self.packets.len() - 1) as u32
+            }
+        };
+        let sending = &mut self.sending[tile as usize];
+        sending.packet = index;
+        sending.flits = made.flits;
+        sending.sent = 0;
+        sending.layer = made.choice.layer;
+        sending.ready = sending.ready.max(made.created);
+        self.busy[tile as usize / 64] |= 1 << (tile % 64);
+    }
+
+    /// A word of the set of tiles that have something to send.
+    #[inline]
+    pub(super) fn busy(&self, word: usize) -> u64 {
+        self.busy[word]
+    }
+
+    /// What a busy tile is sending.
+    #[inline]
+    pub(super) fn sending(&mut self, tile: u32) -> &mut Sending {
+        &mut self.sending[tile as usize]
+    }
+
+    /// The packet a busy tile is sending.
+    #[inline]
+    pub(super) fn sending_packet(&self, tile: u32) -> usize {
+        self.sending[tile as usize].packet as usize
+    }
+
+    /// Whether the tile's clock has brought its next flit to the network's edge.
+    #[inline]
+    pub(super) fn flit_ready(&self, tile: u32, now: u64) -> bool {
+        if self.clock.pe_keeps_up() {
+            return true;
+        }
+        let sending = &self.sending[tile as usize];
+        self.clock.noc_from_pe(sending.ready + u64::from(sending.sent)) <= now
+    }
+
+    /// Takes the next flit of a busy tile in cycle `now`.
+    #[inline]
+    pub(super) fn take(&mut self, tile: u32, now: u64) -> Flit {
+        let sending = &mut self.sending[tile as usize];
+        let mut flit = sending.packet << 2;
+        if sending.sent == 0 {
+            flit |= HEAD;
+            self.packets[sending.packet as usize].entered = now;
+        }
+        sending.sent += 1;
+        if sending.sent == sending.flits {
+            flit |= TAIL;
+            let pe_free = sending.ready + u64::from(sending.flits);
+            self.busy[tile as usize / 64] &= !(1 << (tile % 64));
+            self.await_next(tile, pe_free, now + 1);
+        }
+        flit
+    }
+
+    /// The port by which a packet leaves `tile`.
+    #[inline]
+    pub(super) fn route(&mut self, packet: usize, tile: u32) -> u8 {
+        let packet = &mut self.packets[packet];
+        packet.routers += 1;
+        self.demand.next_port(tile, packet.target, &mut packet.route)
+    }
+
+    /// The port by which a packet would leave `tile`, its route left where it is.
+    #[inline]
+    pub(super) fn route_ahead(&self, packet: usize, tile: u32) -> u8 {
+        let mut route = self.packets[packet].route;
+        self.demand.next_port(tile, self.packets[packet].target, &mut route)
+    }
+
+    /// The layer of a packet's virtual channels.
+    #[inline]
+    pub(super) fn layer(&self, packet: usize) -> u8 {
+        self.packets[packet].layer
+    }
+
+    /// Receives a flit at `tile` in cycle `now`.
+    ///
+    /// # Panics
+    /// When it is the wrong tile, or a packet's flits do not all come before its tail.
+    #[inline]
+    pub(super) fn deliver(&mut self, flit: Flit, tile: u32, now: u64) {
+        let index = packet_of(flit);
+        let packet = &mut self.packets[index];
+        assert!(packet.target == tile, "a flit came out at tile {tile}, not {}", packet.target);
+        packet.arrived += 1;
+        self.flits_delivered += 1;
+        let mut at = self.clock.pe_from_noc(now);
+        if !self.clock.pe_keeps_up() {
+            at = at.max(self.sink_free[tile as usize]);
+            self.sink_free[tile as usize] = at + 1;
+        }
+        if is_tail(flit) {
+            assert_eq!(packet.arrived, packet.flits, "flits of a packet were lost or mixed");
+            if packet.measured {
+                self.measured_inside -= 1;
+                let entered = self.clock.pe_from_noc(packet.entered);
+                self.seen.packet(at - packet.created, at - entered, packet.flits, packet.routers);
+            }
+            self.free.push(index as u32);
+        }
+    }
+
+    /// Flits that tiles have made, delivered or not.
+    pub(super) fn flits_made(&self) -> u64 {
+        self.flits_made
+    }
+
+    /// Flits made and not delivered, those still at their source included.
+    pub(super) fn flits_underway(&self) -> u64 {
+        self.flits_made - self.flits_delivered
+    }
+
+    /// Flits delivered.
+    pub(super) fn flits_delivered(&self) -> u64 {
+        self.flits_delivered
+    }
+
+    /// Flits offered before a processing element's cycle, those still to be drawn included.
+    pub(super) fn flits_offered_before(&self, cycle: u64) -> u64 {
+        let ahead = |g: &Generator| g.flits_before(cycle, self.arrivals, self.demand);
+        self.flits_made + self.generators.iter().map(ahead).sum::<u64>()
+    }
+
+    /// Whether every packet of the window has been made and delivered.
+    pub(super) fn window_done(&self) -> bool {
+        self.measured_inside == 0
+            && self.generators.iter().all(|generator| generator.next_created() >= self.window.1)
+    }
+
+    /// Whether nothing is left to be made or delivered.
+    pub(super) fn all_done(&self) -> bool {
+        self.flits_underway() == 0 && self.idle.is_empty()
+    }
+}

@@ -1,0 +1,184 @@
+//! One run: warm up, measure, drain, and say honestly how it ended.
+
+use super::Network;
+use super::arrivals::Arrivals;
+use super::clock::Clock;
+use super::demand::Demand;
+use super::ends::Ends;
+use super::grid::Grid;
+use super::outcome::{Outcome, Status};
+use super::vc::{VcNetwork, VcRouter};
+use super::voq::{VoqNetwork, VoqRouter};
+use ebb_des::Seed;
+
+/// The router of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Router {
+    /// Credits and virtual channels.
+    Vc(VcRouter),
+    /// Slotted, with virtual output queues.
+    Voq(VoqRouter),
+}
+
+/// How long a run takes, in processing elements' cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phases {
+    /// Before packets are measured.
+    pub warmup: u64,
+    /// In which packets that are made are measured.
+    pub measure: u64,
+    /// At most, after that, until all measured packets have arrived.
+    pub drain_max: u64,
+}
+
+/// Cycles without any movement after which flits inside are looked at for a circle of waiting.
+const STALL_CYCLES: u64 = 256;
+/// Cycles between looks for circles that leave the rest of the network moving.
+const LOOK_CYCLES: u64 = 8_192;
+/// A run is saturated when what is underway grows by more than this share of what is offered.
+const GROWTH_MAX: f64 = 0.01;
+
+/// A network to run.
+#[derive(Debug, Clone)]
+pub struct Simulation<'a> {
+    /// Its tiles and links.
+    pub grid: &'a Grid,
+    /// What they send.
+    pub demand: &'a Demand,
+    /// When.
+    pub arrivals: &'a Arrivals,
+    /// The routers.
+    pub router: Router,
+    /// The two clocks.
+    pub clock: Clock,
+    /// How long.
+    pub phases: Phases,
+}
+
+impl Simulation<'_> {
+    /// Runs it. `progress` is told the share done now and then, and stops the run by `false`.
+    pub fn run(&self, seed: Seed, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
+        match self.router {
+            Router::Vc(how) => {
+                let network = VcNetwork::new(self.grid, how, self.demand.layers());
+                Run::new(self, network, seed).run(progress)
+            }
+            Router::Voq(how) => Run::new(self, VoqNetwork::new(self.grid, how), seed).run(progress),
+        }
+    }
+}
+
+/// Counters at one moment.
+#[derive(Clone, Default)]
+struct Mark {
+    noc_cycle: u64,
+    delivered: u64,
+    offered: u64,
+    link_flits: Vec<u64>,
+}
+
+struct Run<'a, N> {
+    how: &'a Simulation<'a>,
+    network: N,
+    ends: Ends<'a>,
+    now: u64,
+    moved_at: u64,
+    moved_sum: u64,
+}
+
+impl<'a, N: Network> Run<'a, N> {
+    fn new(how: &'a Simulation<'a>, network: N, seed: Seed) -> Run<'a, N> {
+        let Phases { warmup, measure, .. } = how.phases;
+        let window = (warmup, warmup + measure);
+        let ends = Ends::new(how.demand, how.arrivals, how.clock, window, seed);
+        Run { how, network, ends, now: 0, moved_at: 0, moved_sum: 0 }
+    }
+
+    fn run(mut self, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
+        let Phases { warmup, measure, drain_max } = self.how.phases;
+        let all = self.how.clock.noc_from_pe(warmup + measure) as f64;
+        let mut tell = |now: u64| progress((now as f64 / all).min(1.0));
+        let mut ended = self.until(warmup, |_| false, &mut tell);
+        let start = self.mark(warmup);
+        if ended.is_none() {
+            ended = self.until(warmup + measure, |_| false, &mut tell);
+        }
+        let end = self.mark(warmup + measure);
+        if ended.is_none() && self.grew(&start, &end) {
+            ended = Some(Status::Saturated);
+        }
+        let status = ended.unwrap_or_else(|| {
+            let limit = warmup + measure + drain_max;
+            let stopped = self.until(limit, |run| run.ends.window_done(), &mut tell);
+            let done = self.ends.window_done();
+            stopped.unwrap_or(if done { Status::Stable } else { Status::Saturated })
+        });
+        self.outcome(status, &start, &end)
+    }
+
+    /// Steps until the processing elements' cycle `pe_end` or until `done`; says how the run ended
+    /// when it did.
+    fn until(&mut self, pe_end: u64, done: impl Fn(&Self) -> bool, tell: &mut dyn FnMut(u64) -> bool) -> Option<Status> {
+        let end = self.how.clock.noc_from_pe(pe_end);
+        while self.now < end {
+            self.network.step(self.now, &mut self.ends);
+            self.now += 1;
+            if self.now % STALL_CYCLES == 0 {
+                if let Some(circle) = self.circle() {
+                    return Some(Status::Deadlocked(circle));
+                }
+                if done(self) || self.ends.all_done() {
+                    return None;
+                }
+                if self.now % LOOK_CYCLES == 0 && !tell(self.now) {
+                    return Some(Status::Stopped);
+                }
+            }
+        }
+        None
+    }
+
+    fn circle(&mut self) -> Option<Vec<String>> {
+        let links = self.network.link_flits().iter().sum::<u64>();
+        let moved = links + self.ends.flits_delivered() + self.network.flits_inside();
+        if moved != self.moved_sum {
+            self.moved_sum = moved;
+            self.moved_at = self.now;
+        }
+        let still = self.now - self.moved_at >= STALL_CYCLES && self.network.flits_inside() > 0;
+        let look = self.how.demand.unproven() && self.now % LOOK_CYCLES == 0;
+        if still || look { self.network.circle(&self.ends) } else { None }
+    }
+
+    fn mark(&self, pe_cycle: u64) -> Mark {
+        Mark {
+            noc_cycle: self.now,
+            delivered: self.ends.flits_delivered(),
+            offered: self.ends.flits_offered_before(pe_cycle),
+            link_flits: self.network.link_flits().to_vec(),
+        }
+    }
+
+    fn grew(&self, start: &Mark, end: &Mark) -> bool {
+        let growth = (end.offered - end.delivered) as f64 - (start.offered - start.delivered) as f64;
+        growth > GROWTH_MAX * (end.offered - start.offered) as f64 + self.how.demand.tiles() as f64
+    }
+
+    fn outcome(self, status: Status, start: &Mark, end: &Mark) -> Outcome {
+        let measure = self.how.phases.measure;
+        let per_tile = |flits: u64| flits as f64 / (measure * self.how.demand.tiles() as u64) as f64;
+        let between = |(end, start): (&u64, &u64)| end - start;
+        Outcome {
+            status,
+            offered: per_tile(end.offered - start.offered),
+            accepted: per_tile(end.delivered - start.delivered),
+            delivered_flits: end.delivered - start.delivered,
+            link_flits: end.link_flits.iter().zip(&start.link_flits).map(between).collect(),
+            window_noc_cycles: end.noc_cycle - start.noc_cycle,
+            window_pe_cycles: measure,
+            flit_hops: self.network.link_flits().iter().sum(),
+            noc_cycles: self.now,
+            seen: self.ends.seen,
+        }
+    }
+}

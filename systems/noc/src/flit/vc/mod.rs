@@ -1,0 +1,346 @@
+//! The virtual-channel router: input queues, credits, and a pipeline of route computation, virtual
+//! channel allocation, switch allocation and switch traversal (Dally and Towles, "Principles and
+//! Practices of Interconnection Networks", 2004, chapter 16), with the timing of BookSim 2's
+//! input-queued router (Jiang et al., ISPASS 2013).
+//!
+//! A packet of L flits over H links takes `(H + 1) * router + (H + 2) * (link + 1) + L - 1` cycles
+//! through an empty network, with `router` the sum of its four stages less one.
+//!
+//! State lies in flat arrays by index: input virtual channel `(tile * 5 + port) * vcs + vc`, output
+//! virtual channels alike. Only tiles with something to decide are visited.
+
+mod router;
+mod waits;
+
+use super::allocator::{Allocator, Requests};
+use super::ends::{Ends, Flit, is_head, packet_of};
+use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite};
+use super::wheel::Wheel;
+use super::Network;
+use router::Core;
+
+/// The router's parameters. Delays in network cycles; the defaults are those of BookSim 2's
+/// 8 x 8 example configurations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VcRouter {
+    /// Virtual channels of every port, 1 to 8.
+    pub vcs: u8,
+    /// Flits that the buffer of a virtual channel holds.
+    pub depth: u16,
+    /// Cycles for computing a route; 0 when it was computed one router before.
+    pub routing: u8,
+    /// Cycles for allocating a virtual channel, at least 1.
+    pub vc_alloc: u8,
+    /// Cycles for allocating the switch, at least 1.
+    pub sw_alloc: u8,
+    /// Cycles in the switch, at least 1.
+    pub traversal: u8,
+    /// Cycles on a link.
+    pub link: u8,
+    /// Cycles for taking note of a credit.
+    pub credit: u8,
+    /// How channels and the switch are allocated.
+    pub allocator: Allocator,
+    /// Rounds of an allocation in one cycle.
+    pub rounds: u8,
+}
+
+impl Default for VcRouter {
+    fn default() -> VcRouter {
+        VcRouter {
+            vcs: 4,
+            depth: 8,
+            routing: 1,
+            vc_alloc: 1,
+            sw_alloc: 1,
+            traversal: 1,
+            link: 1,
+            credit: 1,
+            allocator: Allocator::Islip,
+            rounds: 1,
+        }
+    }
+}
+
+impl VcRouter {
+    /// Latency of a packet that meets no other, in network cycles: the formula above.
+    pub fn zero_load_latency(&self, links: u64, flits: u64) -> u64 {
+        let stages = [self.routing, self.vc_alloc, self.sw_alloc, self.traversal];
+        let router = stages.into_iter().map(u64::from).sum::<u64>() - 1;
+        (links + 1) * router + (links + 2) * (u64::from(self.link) + 1) + flits - 1
+    }
+
+    fn ahead_max(&self) -> u64 {
+        u64::from(self.traversal) + u64::from(self.link) + u64::from(self.credit) + 2
+    }
+}
+
+/// What the front packet of an input virtual channel is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Empty,
+    /// Routed or being routed, without an output virtual channel.
+    Asking,
+    /// Owns an output virtual channel.
+    Flowing,
+}
+
+/// An input virtual channel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InputVc {
+    front: u16,
+    len: u16,
+    stage: Stage,
+    /// Port by which the front packet leaves.
+    port: u8,
+    /// Layer of the front packet.
+    layer: u8,
+    /// Output virtual channel, of the tile's.
+    out: u8,
+}
+
+/// An arrival: at an input virtual channel, or at the processing element behind an output one.
+#[derive(Clone, Copy)]
+struct Arrival {
+    at: u32,
+    flit: Flit,
+}
+
+const TO_ELEMENT: u32 = 1 << 31;
+
+/// All routers of a grid.
+pub(super) struct VcNetwork<'g> {
+    grid: &'g Grid,
+    how: VcRouter,
+    vcs: usize,
+    depth: usize,
+    layer_masks: Vec<u64>,
+    inputs: Vec<InputVc>,
+    buffers: Vec<Flit>,
+    credits: Vec<u16>,
+    cores: Vec<Core>,
+    /// Behind each port of each tile, the first virtual channel of the port on the other side.
+    across: Vec<u32>,
+    port_of: [u8; super::allocator::SIZE_MAX],
+    source_credits: Vec<u16>,
+    source_taken: Vec<u8>,
+    active: Vec<u64>,
+    flits: Wheel<Arrival>,
+    credits_back: Wheel<u32>,
+    source_credits_back: Wheel<u32>,
+    vc_requests: Requests,
+    sw_requests: Requests,
+    link_flits: Vec<u64>,
+    inside: u64,
+}
+
+impl<'g> VcNetwork<'g> {
+    /// Empty routers. `layers` divides the virtual channels of every port among as many layers.
+    pub(super) fn new(grid: &'g Grid, how: VcRouter, layers: usize) -> VcNetwork<'g> {
+        let (tiles, vcs, depth) = (grid.tiles(), how.vcs as usize, how.depth as usize);
+        let channels = tiles * PORTS * vcs;
+        let empty = InputVc { front: 0, len: 0, stage: Stage::Empty, port: 0, layer: 0, out: 0 };
+        let across = (0..tiles as u32).flat_map(|tile| {
+            (0..PORTS as u8).map(move |port| match port {
+                LOCAL => u32::MAX,
+                _ => match grid.neighbour(tile, port) {
+                    NOWHERE => u32::MAX,
+                    next => ((next as usize * PORTS + opposite(port) as usize) * vcs) as u32,
+                },
+            })
+        });
+        let ahead = how.ahead_max();
+        let mut port_of = [0; super::allocator::SIZE_MAX];
+        (0..PORTS * vcs).for_each(|channel| port_of[channel] = (channel / vcs) as u8);
+        VcNetwork {
+            grid,
+            how,
+            vcs,
+            depth,
+            layer_masks: layer_masks(vcs, layers),
+            inputs: vec![empty; channels],
+            buffers: vec![0; channels * depth],
+            credits: vec![how.depth; channels],
+            cores: vec![Core::new(PORTS * vcs); tiles],
+            across: across.collect(),
+            port_of,
+            source_credits: vec![how.depth; tiles * vcs],
+            source_taken: vec![0; tiles],
+            active: vec![0; tiles.div_ceil(64)],
+            flits: Wheel::new(ahead),
+            credits_back: Wheel::new(ahead),
+            source_credits_back: Wheel::new(ahead),
+            vc_requests: Requests::new(),
+            sw_requests: Requests::new(),
+            link_flits: vec![0; tiles * 4],
+            inside: 0,
+        }
+    }
+
+    #[inline]
+    fn activate(&mut self, tile: usize) {
+        self.active[tile / 64] |= 1 << (tile % 64);
+    }
+
+    fn receive_credits(&mut self, now: u64) {
+        let list = self.credits_back.take(now);
+        for &channel in &list {
+            self.credits[channel as usize] += 1;
+        }
+        self.credits_back.put_back(now, list);
+        let list = self.source_credits_back.take(now);
+        for &channel in &list {
+            self.source_credits[channel as usize] += 1;
+        }
+        self.source_credits_back.put_back(now, list);
+    }
+
+    fn receive_flits(&mut self, now: u64, ends: &mut Ends<'_>) {
+        let list = self.flits.take(now);
+        for &Arrival { at, flit } in &list {
+            if at & TO_ELEMENT != 0 {
+                let channel = at & !TO_ELEMENT;
+                ends.deliver(flit, channel / (PORTS * self.vcs) as u32, now);
+                self.inside -= 1;
+                let back = u64::from(self.how.link) + 1 + u64::from(self.how.credit);
+                self.credits_back.schedule(now + back, channel);
+            } else {
+                self.enqueue(at as usize, flit, now, ends);
+            }
+        }
+        self.flits.put_back(now, list);
+    }
+
+    #[inline]
+    fn enqueue(&mut self, channel: usize, flit: Flit, now: u64, ends: &mut Ends<'_>) {
+        let tile = channel / (PORTS * self.vcs);
+        let local = channel - tile * PORTS * self.vcs;
+        let input = &mut self.inputs[channel];
+        assert!((input.len as usize) < self.depth, "a flit came without a credit");
+        let mut slot = input.front as usize + input.len as usize;
+        if slot >= self.depth {
+            slot -= self.depth;
+        }
+        self.buffers[channel * self.depth + slot] = flit;
+        input.len += 1;
+        if input.len > 1 {
+            return;
+        }
+        match input.stage {
+            Stage::Empty => {
+                debug_assert!(is_head(flit), "a packet begins with its head");
+                self.ask(channel, tile, flit, now, ends);
+            }
+            Stage::Flowing => {
+                let when = now + u64::from(self.how.sw_alloc) - 1;
+                self.cores[tile].cross_at(when, local);
+            }
+            Stage::Asking => unreachable!("an empty channel asks for nothing"),
+        }
+        self.activate(tile);
+    }
+
+    /// Routes the head at the front of `channel`, in cycle `from`, and lets it ask for an output
+    /// virtual channel when the pipeline allows.
+    #[inline]
+    fn ask(&mut self, channel: usize, tile: usize, head: Flit, from: u64, ends: &mut Ends<'_>) {
+        let packet = packet_of(head);
+        let port = ends.route(packet, tile as u32);
+        let input = &mut self.inputs[channel];
+        input.port = port;
+        input.layer = ends.layer(packet);
+        input.stage = Stage::Asking;
+        let when = from + u64::from(self.how.routing) + u64::from(self.how.vc_alloc) - 1;
+        self.cores[tile].ask_at(when, channel - tile * PORTS * self.vcs);
+    }
+
+    fn send_from_elements(&mut self, now: u64, ends: &mut Ends<'_>) {
+        for word in 0..self.active.len() {
+            for bit in super::allocator::Members(ends.busy(word)) {
+                let tile = word * 64 + bit as usize;
+                if ends.flit_ready(tile as u32, now) && self.source_channel(tile, ends) {
+                    let vc = ends.sending(tile as u32).vc as usize;
+                    let flit = ends.take(tile as u32, now);
+                    self.source_credits[tile * self.vcs + vc] -= 1;
+                    if super::ends::is_tail(flit) {
+                        self.source_taken[tile] &= !(1 << vc);
+                    }
+                    self.inside += 1;
+                    let at = ((tile * PORTS + LOCAL as usize) * self.vcs + vc) as u32;
+                    self.flits.schedule(now + u64::from(self.how.link) + 1, Arrival { at, flit });
+                }
+            }
+        }
+    }
+
+    /// Whether the tile's next flit has a virtual channel with a credit; a head takes the next free
+    /// one after the last packet's.
+    #[inline]
+    fn source_channel(&mut self, tile: usize, ends: &mut Ends<'_>) -> bool {
+        let credits = &self.source_credits[tile * self.vcs..(tile + 1) * self.vcs];
+        let sending = ends.sending(tile as u32);
+        if !sending.at_head() {
+            return credits[sending.vc as usize] > 0;
+        }
+        let mask = self.layer_masks[sending.layer as usize];
+        let mut vc = sending.vc as usize;
+        for _ in 0..self.vcs {
+            vc = if vc + 1 == self.vcs { 0 } else { vc + 1 };
+            let free = self.source_taken[tile] & (1 << vc) == 0;
+            if free && mask & (1 << vc) != 0 && credits[vc] > 0 {
+                sending.vc = vc as u8;
+                self.source_taken[tile] |= 1 << vc;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Network for VcNetwork<'_> {
+    fn step(&mut self, now: u64, ends: &mut Ends<'_>) {
+        self.receive_credits(now);
+        self.receive_flits(now, ends);
+        ends.wake(now);
+        self.send_from_elements(now, ends);
+        self.decide(now, ends);
+    }
+
+    fn link_flits(&self) -> &[u64] {
+        &self.link_flits
+    }
+
+    fn flits_inside(&self) -> u64 {
+        self.inside
+    }
+
+    fn circle(&self, _ends: &Ends<'_>) -> Option<Vec<String>> {
+        self.wait_circle()
+    }
+}
+
+/// The virtual channels of each layer: as equal parts as can be, the first ones larger.
+fn layer_masks(vcs: usize, layers: usize) -> Vec<u64> {
+    let mut first = 0;
+    (0..layers)
+        .map(|layer| {
+            let count = vcs / layers + usize::from(layer < vcs % layers);
+            let mask = ((1u64 << count) - 1) << first;
+            first += count;
+            mask
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::layer_masks;
+
+    #[test]
+    fn layers_share_the_channels() {
+        assert_eq!(layer_masks(4, 1), [0b1111]);
+        assert_eq!(layer_masks(5, 2), [0b00111, 0b11000]);
+        assert_eq!(layer_masks(8, 3), [0b0000_0111, 0b0011_1000, 0b1100_0000]);
+    }
+}

@@ -1,0 +1,215 @@
+//! One router's cycle: virtual channels for the heads that ask, then the switch for the flits that
+//! have a channel and a credit.
+
+use super::super::allocator::{Members, Pointers, SIZE_MAX};
+use super::super::ends::{Ends, is_tail};
+use super::super::grid::{LOCAL, PORTS};
+use super::{Arrival, Stage, TO_ELEMENT, VcNetwork};
+
+/// Cycles that a channel can be put off, at most, less one; a power of two less one.
+const LATER: usize = 15;
+
+/// What a router decides with. Sets are of its input or output virtual channels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Core {
+    /// Inputs that ask for an output virtual channel.
+    asking: u64,
+    /// Inputs that ask for the switch.
+    crossing: u64,
+    /// Output virtual channels that no packet owns.
+    free: u64,
+    /// Cycle up to which inputs may join one of the sets later.
+    later_until: u64,
+    asking_at: [u64; LATER + 1],
+    crossing_at: [u64; LATER + 1],
+    /// For each input port, the virtual channel whose turn it is.
+    turn: [u8; PORTS],
+    vc_pointers: Pointers<SIZE_MAX>,
+    sw_pointers: Pointers<PORTS>,
+}
+
+impl Core {
+    pub(super) fn new(channels: usize) -> Core {
+        Core {
+            asking: 0,
+            crossing: 0,
+            free: (1 << channels) - 1,
+            later_until: 0,
+            asking_at: [0; LATER + 1],
+            crossing_at: [0; LATER + 1],
+            turn: [0; PORTS],
+            vc_pointers: Pointers::START,
+            sw_pointers: Pointers::START,
+        }
+    }
+
+    /// Lets input `channel` ask for an output virtual channel from cycle `when`.
+    #[inline]
+    pub(super) fn ask_at(&mut self, when: u64, channel: usize) {
+        self.asking_at[when as usize & LATER] |= 1 << channel;
+        self.later_until = self.later_until.max(when);
+    }
+
+    /// Lets input `channel` ask for the switch from cycle `when`.
+    #[inline]
+    pub(super) fn cross_at(&mut self, when: u64, channel: usize) {
+        self.crossing_at[when as usize & LATER] |= 1 << channel;
+        self.later_until = self.later_until.max(when);
+    }
+
+    #[inline]
+    fn begin(&mut self, now: u64) {
+        let slot = now as usize & LATER;
+        self.asking |= std::mem::take(&mut self.asking_at[slot]);
+        self.crossing |= std::mem::take(&mut self.crossing_at[slot]);
+    }
+
+    #[inline]
+    fn rests_after(&self, now: u64) -> bool {
+        self.asking | self.crossing == 0 && self.later_until <= now
+    }
+
+    /// Output virtual channels that no packet owns.
+    pub(super) fn free(&self) -> u64 {
+        self.free
+    }
+}
+
+impl VcNetwork<'_> {
+    /// Lets every router with something to decide decide.
+    pub(super) fn decide(&mut self, now: u64, ends: &mut Ends<'_>) {
+        for word in 0..self.active.len() {
+            for bit in Members(self.active[word]) {
+                let tile = word * 64 + bit as usize;
+                self.cores[tile].begin(now);
+                let crossing = self.cores[tile].crossing;
+                if self.cores[tile].asking != 0 {
+                    self.allocate_channels(tile, now);
+                }
+                if crossing != 0 {
+                    self.allocate_switch(tile, crossing, now, ends);
+                }
+                if self.cores[tile].rests_after(now) {
+                    self.active[word] &= !(1 << bit);
+                }
+            }
+        }
+    }
+
+    fn allocate_channels(&mut self, tile: usize, now: u64) {
+        let size = PORTS * self.vcs;
+        let core = &mut self.cores[tile];
+        let inputs = &mut self.inputs[tile * size..(tile + 1) * size];
+        for channel in Members(core.asking) {
+            let input = &inputs[channel as usize];
+            let may = self.layer_masks[input.layer as usize] << (input.port as usize * self.vcs);
+            self.vc_requests.ask(channel, core.free & may);
+        }
+        let when = now + u64::from(self.how.sw_alloc);
+        let Core { asking, free, crossing_at, later_until, vc_pointers, .. } = core;
+        let (kind, rounds) = (self.how.allocator, self.how.rounds);
+        self.vc_requests.allocate(kind, rounds, size as u8, vc_pointers, |channel, out| {
+            let input = &mut inputs[channel as usize];
+            input.out = out;
+            input.stage = Stage::Flowing;
+            *asking &= !(1 << channel);
+            *free &= !(1 << out);
+            crossing_at[when as usize & LATER] |= 1 << channel;
+            *later_until = when;
+        });
+    }
+
+    fn allocate_switch(&mut self, tile: usize, crossing: u64, now: u64, ends: &mut Ends<'_>) {
+        let size = PORTS * self.vcs;
+        let base = tile * size;
+        let mut candidate = [[u8::MAX; PORTS]; PORTS];
+        let mut behind = [[u8::MAX; PORTS]; PORTS];
+        for channel in Members(crossing) {
+            let out = self.inputs[base + channel as usize].out;
+            if self.credits[base + out as usize] == 0 {
+                continue;
+            }
+            let from = self.port_of[channel as usize] as usize;
+            let to = self.port_of[out as usize] as usize;
+            let vc = channel - (from * self.vcs) as u8;
+            let turn = self.cores[tile].turn[from];
+            let distance = if vc >= turn { vc - turn } else { vc + self.vcs as u8 - turn };
+            if distance < behind[from][to] {
+                behind[from][to] = distance;
+                candidate[from][to] = channel;
+                self.sw_requests.ask(from as u8, 1 << to);
+            }
+        }
+        let mut won = [(0u8, 0u8); PORTS];
+        let mut count = 0;
+        let pointers = &mut self.cores[tile].sw_pointers;
+        let (kind, rounds) = (self.how.allocator, self.how.rounds);
+        self.sw_requests.allocate(kind, rounds, PORTS as u8, pointers, |from, to| {
+            won[count] = (from, to);
+            count += 1;
+        });
+        for &(from, to) in &won[..count] {
+            self.cross(tile, candidate[from as usize][to as usize], from, to, now, ends);
+        }
+    }
+
+    /// Moves the front flit of input `channel` through the switch.
+    #[inline]
+    fn cross(&mut self, tile: usize, channel: u8, from: u8, to: u8, now: u64, ends: &mut Ends<'_>) {
+        let base = tile * PORTS * self.vcs;
+        let index = base + channel as usize;
+        let input = &mut self.inputs[index];
+        let flit = self.buffers[index * self.depth + input.front as usize];
+        input.front = if input.front as usize + 1 == self.depth { 0 } else { input.front + 1 };
+        input.len -= 1;
+        let (left, out) = (input.len, input.out);
+        let tail = is_tail(flit);
+        self.credits[base + out as usize] -= 1;
+        let vc = channel - from * self.vcs as u8;
+        let core = &mut self.cores[tile];
+        core.turn[from as usize] = if vc as usize + 1 == self.vcs { 0 } else { vc + 1 };
+        if tail {
+            core.free |= 1 << out;
+        }
+        self.forward(tile, to, out - to * self.vcs as u8, flit, now);
+        self.return_credit(tile, from, vc, now);
+        let core = &mut self.cores[tile];
+        if left > 0 && !tail && self.how.sw_alloc == 1 {
+            return;
+        }
+        core.crossing &= !(1 << channel);
+        if left == 0 {
+            if tail {
+                self.inputs[index].stage = Stage::Empty;
+            }
+        } else if tail {
+            let head = self.buffers[index * self.depth + self.inputs[index].front as usize];
+            self.ask(index, tile, head, now + 1, ends);
+        } else {
+            core.cross_at(now + u64::from(self.how.sw_alloc), channel as usize);
+        }
+    }
+
+    #[inline]
+    fn forward(&mut self, tile: usize, to: u8, vc: u8, flit: u32, now: u64) {
+        let at = if to == LOCAL {
+            ((tile * PORTS + to as usize) * self.vcs + vc as usize) as u32 | TO_ELEMENT
+        } else {
+            self.link_flits[tile * 4 + to as usize] += 1;
+            self.across[tile * PORTS + to as usize] + u32::from(vc)
+        };
+        let when = now + u64::from(self.how.traversal) + u64::from(self.how.link) + 1;
+        self.flits.schedule(when, Arrival { at, flit });
+    }
+
+    #[inline]
+    fn return_credit(&mut self, tile: usize, from: u8, vc: u8, now: u64) {
+        let when = now + u64::from(self.how.link) + 1;
+        if from == LOCAL {
+            self.source_credits_back.schedule(when, (tile * self.vcs + vc as usize) as u32);
+        } else {
+            let channel = self.across[tile * PORTS + from as usize] + u32::from(vc);
+            self.credits_back.schedule(when + u64::from(self.how.credit), channel);
+        }
+    }
+}
