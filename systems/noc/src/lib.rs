@@ -12,9 +12,17 @@
 //! assert!((uniform.total() - 25.0).abs() < 1e-12);
 //! ```
 
+#[cfg(feature = "solver")]
+pub mod bound;
 pub mod flit;
+pub mod planes;
+mod routes;
+pub mod routing;
+mod task;
 mod topology;
 mod traffic;
 
+pub use routes::{AlphaError, Operation, Path, Routed, Routes, Share, VoltageRange};
+pub use task::{Mapping, TaskGraph, TooManyTasks};
 pub use topology::{Direction, Link, LinkId, Mesh, Node, TopologyError};
 pub use traffic::{Flow, Pattern, Traffic, TrafficError};

@@ -132,12 +132,11 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::SeedableRng;
 
     #[test]
     fn every_tile_of_normal_traffic_sends_what_it_receives() {
         let mesh = Mesh::new(5, 5).expect("a mesh");
-        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(3);
+        let mut random = ebb_des::Seed(3).stream("traffic");
         let traffic = Traffic::normal(&mesh, &mut random);
         for node in 0..25 {
             let sent: f64 = (0..25).map(|other| traffic.rate(node, other)).sum();

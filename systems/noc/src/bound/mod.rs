@@ -1,0 +1,92 @@
+//! The least power that any routing can need: Ideal Power Control (Zhang 2011, sections 6.4 and
+//! 7.3), solved exactly and proven.
+
+mod envelope;
+mod master;
+mod pricing;
+mod shortest;
+mod single;
+
+pub use single::least_power;
+
+use crate::{Mesh, Routed, TopologyError, Traffic};
+use envelope::{Line, lowest};
+
+/// Why there is no bound.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BoundError {
+    /// Nothing is sent.
+    #[error("the traffic matrix is empty: nobody sends anything")]
+    Empty,
+    /// No path joins two tiles.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// More is sent than any routing can carry.
+    #[error(
+        "the load exceeds the capacity: even the best routing loads some link with {load:.6} of \
+         what it carries at full voltage; scale the traffic by at most {:.6}", 1.0 / load
+    )]
+    Capacity {
+        /// The least that the fullest link must carry, in units of its capacity.
+        load: f64,
+    },
+    /// Ended before any flow was found that fits.
+    #[error("the search for the least power was ended before a routing that fits was found")]
+    Stopped,
+    /// The solver gave up.
+    #[error(transparent)]
+    Solver(#[from] ebb_lp::LpError),
+}
+
+/// The least power, proven.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// No routing needs less: proven by [`Bound::certificate`].
+    pub lower: f64,
+    /// What [`Bound::routes`] needs.
+    pub upper: f64,
+    /// The expansion factor of the best flow.
+    pub alpha: f64,
+    /// Its link loads, in units of a link's capacity.
+    pub loads: Vec<f64>,
+    /// By how much the power would fall per unit that a link could carry more at the same voltage.
+    pub shadow_prices: Vec<f64>,
+    /// The best flow.
+    pub routes: Vec<Routed>,
+    /// Why nothing is better.
+    pub certificate: Certificate,
+    /// Linear programs solved.
+    pub solves: usize,
+}
+
+impl Bound {
+    /// How far the two ends are apart, relative to the upper.
+    pub fn gap(&self) -> f64 {
+        if self.upper > 0.0 { (self.upper - self.lower) / self.upper } else { 0.0 }
+    }
+}
+
+/// A proof of a lower bound that needs no solver: link prices, each set of which gives a line below
+/// g(u) by shortest paths.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificate {
+    /// Sets of link prices, each price at least 0.
+    pub prices: Vec<Vec<f64>>,
+    range_floor: f64,
+}
+
+impl Certificate {
+    /// The bound that the prices prove for `traffic`, from nothing but shortest paths.
+    pub fn lower(&self, mesh: &Mesh, traffic: &Traffic) -> f64 {
+        let flows: Vec<_> = traffic.flows().collect();
+        let line = |prices: &Vec<f64>| {
+            let lengths: Vec<f64> = prices.iter().map(|price| 1.0 + price.max(0.0)).collect();
+            Line {
+                at_zero: pricing::distance_rate(mesh, &flows, &[lengths]),
+                slope: prices.iter().map(|price| price.max(0.0)).sum(),
+            }
+        };
+        let lines: Vec<Line> = self.prices.iter().map(line).collect();
+        lowest(&lines, self.range_floor, 1.0).power
+    }
+}

@@ -1,0 +1,78 @@
+//! What link prices say: a bound that holds whatever the solver did, and the paths worth adding.
+
+use super::master::Master;
+use super::shortest::Shortest;
+use crate::{Flow, Mesh, Path};
+
+/// A path that is cheaper than all its commodity has.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) commodity: usize,
+    pub(super) plane: usize,
+    pub(super) path: Path,
+    /// Rate x how much cheaper.
+    pub(super) gain: f64,
+}
+
+/// How much longer, relative to a hop, a link looks that carries as much as the fullest one. It
+/// chooses among equally short paths those that do not fill other links.
+const TIE: f64 = 1e-5;
+
+/// Sum of rate x shortest distance over the planes under the links' `lengths` of each, by
+/// Dijkstra's algorithm: exact but for rounding, whatever the lengths are.
+pub(super) fn distance_rate(mesh: &Mesh, flows: &[Flow], lengths: &[Vec<f64>]) -> f64 {
+    let mut sum = 0.0;
+    for_each_source(mesh, flows, lengths, |flow, shortest| {
+        let nearest = shortest.iter().map(|plane| plane.distance(flow.destination));
+        sum += flow.rate * nearest.fold(f64::INFINITY, f64::min);
+    });
+    sum
+}
+
+/// Calls `visit` for each flow with the shortest paths from its source on each plane. Flows must
+/// be in order of their source.
+pub(super) fn for_each_source(
+    mesh: &Mesh,
+    flows: &[Flow],
+    lengths: &[Vec<f64>],
+    mut visit: impl FnMut(&Flow, &[Shortest]),
+) {
+    let mut shortest = vec![Shortest::new(mesh); lengths.len()];
+    for same in flows.chunk_by(|a, b| a.source == b.source) {
+        for (plane, lengths) in shortest.iter_mut().zip(lengths) {
+            plane.run(mesh, same[0].source, lengths);
+        }
+        same.iter().for_each(|flow| visit(flow, &shortest));
+    }
+}
+
+/// The paths that are cheaper under `lengths` than all their commodities have, best first; among
+/// equally cheap ones those over links with little of `loads`.
+pub(super) fn offers(
+    mesh: &Mesh,
+    master: &Master<'_>,
+    flows: &[Flow],
+    lengths: &[Vec<f64>],
+    loads: &[Vec<f64>],
+) -> Vec<Offer> {
+    let mut offers = Vec::new();
+    for (plane, exact) in lengths.iter().enumerate() {
+        let fullest = loads[plane].iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let scale = TIE * exact.iter().copied().fold(f64::INFINITY, f64::min) / fullest;
+        let leaning: Vec<f64> =
+            exact.iter().zip(&loads[plane]).map(|(length, load)| length + scale * load).collect();
+        let mut commodity = 0;
+        for_each_source(mesh, flows, &[leaning], |flow, shortest| {
+            let path = shortest[0].path(mesh, flow.destination);
+            let length: f64 = path.iter().map(|&link| exact[link]).sum();
+            let have = master.cheapest(commodity, lengths);
+            let saving = have - length;
+            if saving > 1e-9 * have {
+                offers.push(Offer { commodity, plane, path, gain: flow.rate * saving });
+            }
+            commodity += 1;
+        });
+    }
+    offers.sort_by(|a, b| b.gain.total_cmp(&a.gain).then(a.commodity.cmp(&b.commodity)));
+    offers
+}

@@ -1,0 +1,257 @@
+//! Ideal Power Control on one plane, exactly (Zhang 2011, eqs. 6.4-6.6).
+//!
+//! With u = 1/alpha, the power is u^2 g(u), where g(u) is the least sum of rate x hops when no
+//! link carries more than u. The walk asks for the lowest place of what is proven so far
+//! ([`lowest`]), solves the program there, and either finds a better flow or a line that lifts
+//! that place, until flow and bound meet.
+
+use ebb_scenario::Progress;
+
+use super::envelope::{Line, Lowest, lowest};
+use super::master::{Master, Plane, Point};
+use super::pricing::{distance_rate, offers};
+use super::shortest::Shortest;
+use super::{Bound, BoundError, Certificate};
+use crate::{Flow, Mesh, Path, Routed, TopologyError, Traffic, VoltageRange};
+
+/// How near flow and bound must come, relative to the power.
+pub(super) const GAP: f64 = 1e-10;
+/// Programs solved before the gap that is left is reported as it is.
+const SOLVES_MAX: usize = 5_000;
+
+/// The best flow so far.
+struct Best {
+    power: f64,
+    capacity: f64,
+    loads: Vec<f64>,
+    prices: Vec<f64>,
+    routes: Vec<Routed>,
+}
+
+struct Walk<'a> {
+    mesh: &'a Mesh,
+    flows: Vec<Flow>,
+    master: Master<'a>,
+    /// Rates are multiplied by this, so that a mean flow is 1 and tolerances mean what they say.
+    scale: f64,
+    low: f64,
+    high: f64,
+    lines: Vec<Line>,
+    prices: Vec<Vec<f64>>,
+    best: Option<Best>,
+    /// The bound when the last question was asked.
+    asked_at: f64,
+    solves: usize,
+}
+
+/// The least power of `traffic` on one plane over all splittable routings and voltages.
+///
+/// # Errors
+/// When nothing is sent, no path joins two tiles that talk, or no routing fits the capacity.
+pub fn least_power(
+    mesh: &Mesh,
+    traffic: &Traffic,
+    range: VoltageRange,
+    progress: &dyn Progress,
+) -> Result<Bound, BoundError> {
+    let mut walk = Walk::new(mesh, traffic, range)?;
+    walk.run(progress)?;
+    walk.finish()
+}
+
+/// The flows times `scale`, by source, and that scale.
+pub(super) fn scaled_flows(mesh: &Mesh, traffic: &Traffic) -> Result<(Vec<Flow>, f64), BoundError> {
+    let mut flows: Vec<Flow> = traffic.flows().collect();
+    let total: f64 = flows.iter().map(|flow| flow.rate).sum();
+    if flows.is_empty() {
+        return Err(BoundError::Empty);
+    }
+    for same in flows.chunk_by(|a, b| a.source == b.source) {
+        let distance = mesh.distances(same[0].source);
+        if let Some(flow) = same.iter().find(|flow| distance[flow.destination].is_none()) {
+            let (from, to) = (flow.source, flow.destination);
+            return Err(TopologyError::Disconnected { from, to }.into());
+        }
+    }
+    let scale = flows.len() as f64 / total;
+    flows.iter_mut().for_each(|flow| flow.rate *= scale);
+    Ok((flows, scale))
+}
+
+/// A shortest path for each flow, one source after another, each over the links that those before
+/// it loaded least.
+pub(super) fn first_paths(mesh: &Mesh, flows: &[Flow]) -> Vec<(Flow, Path)> {
+    let mut loads = vec![0.0; mesh.links().len()];
+    let mut shortest = Shortest::new(mesh);
+    let mut keys = Vec::with_capacity(flows.len());
+    for same in flows.chunk_by(|a, b| a.source == b.source) {
+        let fullest = loads.iter().copied().fold(1e-300, f64::max);
+        let longest = 1e-3 / mesh.nodes() as f64;
+        let lengths: Vec<f64> = loads.iter().map(|load| 1.0 + longest * load / fullest).collect();
+        shortest.run(mesh, same[0].source, &lengths);
+        for flow in same {
+            let path = shortest.path(mesh, flow.destination);
+            path.iter().for_each(|&link| loads[link] += flow.rate);
+            keys.push((*flow, path));
+        }
+    }
+    keys
+}
+
+impl<'a> Walk<'a> {
+    fn new(mesh: &'a Mesh, traffic: &Traffic, range: VoltageRange) -> Result<Walk<'a>, BoundError> {
+        let (flows, scale) = scaled_flows(mesh, traffic)?;
+        let keys = first_paths(mesh, &flows);
+        let (low, high) = (scale * range.floor(), scale);
+        let plane = Plane { hop_cost: 1.0, low, price: 0.0 };
+        let master = Master::new(mesh, keys, &[plane]);
+        let (lines, prices) = (Vec::new(), Vec::new());
+        let (best, asked_at, solves) = (None, 0.0, 0);
+        let mut walk =
+            Walk { mesh, flows, master, scale, low, high, lines, prices, best, asked_at, solves };
+        walk.learn(&vec![0.0; mesh.links().len()]);
+        Ok(walk)
+    }
+
+    fn run(&mut self, progress: &dyn Progress) -> Result<(), BoundError> {
+        let (mut low, mut price) = (self.low, 2.0 * self.lines[0].at_zero / self.low);
+        while self.solves < SOLVES_MAX && !progress.stopped() {
+            self.master.set_plane(0, Plane { hop_cost: 1.0, low, price });
+            let point = self.master.solve()?;
+            self.solves += 1;
+            let capacity = point.loads[0].iter().copied().fold(self.low, f64::max);
+            self.consider(&point, capacity);
+            self.learn(&point.prices[0]);
+            let lowest = lowest(&self.lines, self.low, self.high);
+            if self.done(&lowest) {
+                return Ok(());
+            }
+            self.refuse_overload(&point.prices[0])?;
+            if !self.extend(&point, capacity) {
+                (low, price) = self.next_question(&lowest, &point, capacity, price);
+            }
+            let gap = self.best.as_ref().map_or(1.0, |best| 1.0 - lowest.power / best.power);
+            progress.at(0.0, &format!("bound: gap {gap:.1e} after {} programs", self.solves));
+        }
+        Ok(())
+    }
+
+    /// Prices under which the traffic is longer than the capacity of the links is worth prove that
+    /// no flow fits.
+    fn refuse_overload(&self, prices: &[f64]) -> Result<(), BoundError> {
+        let worth: f64 = prices.iter().sum();
+        if self.best.is_some() || worth <= 0.0 {
+            return Ok(());
+        }
+        let least = distance_rate(self.mesh, &self.flows, &[prices.to_vec()]) / worth;
+        if least > self.high * (1.0 + crate::routes::CAPACITY_SLACK) {
+            return Err(BoundError::Capacity { load: least / self.scale });
+        }
+        Ok(())
+    }
+
+    fn done(&self, lowest: &Lowest) -> bool {
+        self.best.as_ref().is_some_and(|best| best.power <= lowest.power * (1.0 + GAP))
+    }
+
+    fn consider(&mut self, point: &Point, capacity: f64) {
+        let power = capacity * capacity * point.hop_rate[0];
+        let fits = capacity <= self.high * (1.0 + crate::routes::CAPACITY_SLACK);
+        if fits && self.best.as_ref().is_none_or(|best| power < best.power) {
+            self.best = Some(Best {
+                power,
+                capacity,
+                loads: point.loads[0].clone(),
+                prices: point.prices[0].clone(),
+                routes: self.master.routes(point, 1.0 / self.scale).swap_remove(0),
+            });
+        }
+    }
+
+    /// The line of these prices.
+    fn learn(&mut self, prices: &[f64]) {
+        let lengths: Vec<f64> = prices.iter().map(|price| 1.0 + price).collect();
+        let at_zero = distance_rate(self.mesh, &self.flows, &[lengths]);
+        self.lines.push(Line { at_zero, slope: prices.iter().sum() });
+        self.prices.push(prices.to_vec());
+    }
+
+    /// Adds overfull links and cheaper paths; `false` where there are none.
+    fn extend(&mut self, point: &Point, capacity: f64) -> bool {
+        let (columns, rows) = self.master.size();
+        let near = capacity * (1.0 - NEAR);
+        for (link, &load) in point.loads[0].iter().enumerate() {
+            if load > near {
+                self.master.watch(0, link);
+            }
+        }
+        let lengths = vec![point.prices[0].iter().map(|price| 1.0 + price).collect()];
+        let mut offers = offers(self.mesh, &self.master, &self.flows, &lengths, &point.loads);
+        offers.truncate((self.master.commodities() / 8).max(200));
+        for offer in offers {
+            self.master.add_way(offer.commodity, offer.plane, offer.path);
+        }
+        self.master.size() != (columns, rows)
+    }
+
+    /// What to ask once the program has its best answer: the slope at which its vertex would be
+    /// the best (d ln g = -2 d ln u), then the lowest place that the lines leave, with a price of
+    /// more capacity that rises as long as the bound does not.
+    fn next_question(
+        &mut self,
+        lowest: &Lowest,
+        point: &Point,
+        u: f64,
+        price: f64,
+    ) -> (f64, f64) {
+        let Some(best) = &self.best else { return (self.low, 10.0 * price) };
+        let slope = 2.0 * point.hop_rate[0] / u;
+        let stuck = lowest.power <= self.asked_at * (1.0 + 1e-13);
+        self.asked_at = lowest.power;
+        if !stuck && (slope / price - 1.0).abs() > 1e-6 {
+            return (self.low, slope);
+        }
+        let steep = (best.power / lowest.u.powi(2) - point.hop_rate[0]) / (u - lowest.u);
+        let steep = if steep.is_finite() { steep.abs() } else { 0.0 };
+        (lowest.u, 4.0 * slope.max(steep).max(if stuck { price } else { 0.0 }))
+    }
+
+    fn finish(self) -> Result<Bound, BoundError> {
+        let Walk { mesh, flows, lines, prices, best, scale, low, high, solves, .. } = self;
+        let best = best.ok_or(BoundError::Stopped)?;
+        let lowest = lowest(&lines, low, high);
+        let volume = scale * scale * scale;
+        let u = best.capacity / scale;
+        let prices = needed(&lines, prices, low, high, lowest.power);
+        let certificate = Certificate { prices, range_floor: low / scale };
+        Ok(Bound {
+            lower: lowest.power.min(best.power) / volume,
+            upper: best.power / volume,
+            alpha: scale / best.capacity,
+            loads: best.loads.iter().map(|load| load / scale).collect(),
+            shadow_prices: best.prices.iter().map(|price| price * u * u).collect(),
+            routes: best.routes,
+            certificate,
+            solves,
+        })
+    }
+}
+
+/// Links that carry at least this much less than the fullest are not watched.
+const NEAR: f64 = 1e-12;
+
+/// The prices whose lines the bound `power` rests on: one after another is left out while the rest
+/// prove as much.
+fn needed(lines: &[Line], prices: Vec<Vec<f64>>, low: f64, high: f64, power: f64) -> Vec<Vec<f64>> {
+    let mut keep: Vec<usize> = (0..lines.len()).collect();
+    let mut at = 0;
+    while at < keep.len() && keep.len() > 1 {
+        let out = keep.remove(at);
+        let rest: Vec<Line> = keep.iter().map(|&line| lines[line]).collect();
+        if lowest(&rest, low, high).power < power * (1.0 - 1e-13) {
+            keep.insert(at, out);
+            at += 1;
+        }
+    }
+    keep.into_iter().map(|line| prices[line].clone()).collect()
+}

@@ -1,0 +1,103 @@
+//! Several planes, each at its own voltage: which flow goes on which (Zhang 2011, section 7.3.2).
+
+mod balance;
+mod four_phase;
+mod loads;
+mod local;
+mod mini;
+mod state;
+
+use ebb_des::Seed;
+
+use crate::{Mesh, Operation, Routes, VoltageRange};
+use state::State;
+
+/// A rule that distributes flows over planes. Plane 0 is the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// 2P-BALANCE: bottleneck flows move while the slave is the less loaded plane.
+    Balance,
+    /// 2P-MINI: the slave is filled up to the load its lowest voltage carries.
+    Mini,
+    /// 2P-4PHASE: 2P-MINI, then moves that do not raise the total power.
+    FourPhase,
+    /// 2P-4PHASE onto each further plane in turn, then local search with restarts.
+    Local,
+}
+
+impl Allocation {
+    /// All for two planes, as they are listed.
+    pub const ALL: [Allocation; 4] =
+        [Allocation::Balance, Allocation::Mini, Allocation::FourPhase, Allocation::Local];
+
+    /// Its name, as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Allocation::Balance => "2p-balance",
+            Allocation::Mini => "2p-mini",
+            Allocation::FourPhase => "2p-4phase",
+            Allocation::Local => "local",
+        }
+    }
+
+    /// Whether it knows what to do with `planes` planes. The algorithms of the thesis are for two.
+    pub fn serves(self, planes: usize) -> bool {
+        planes == 2 || (planes >= 1 && self == Allocation::Local)
+    }
+
+    /// Distributes the flows of `routes` over `planes` planes; every path of a flow stays whole.
+    /// Only [`Allocation::Local`] draws from `seed`.
+    ///
+    /// # Panics
+    /// When it does not serve that many planes.
+    pub fn allocate(
+        self,
+        mesh: &Mesh,
+        routes: &Routes,
+        range: VoltageRange,
+        planes: usize,
+        seed: Seed,
+    ) -> Allocated {
+        assert!(self.serves(planes), "{} is not for {planes} planes", self.name());
+        let mut state = State::new(mesh, routes, range, planes);
+        let floor = range.floor();
+        match self {
+            Allocation::Balance => balance::balance(&mut state),
+            Allocation::Mini => mini::mini(&mut state, 1, floor),
+            Allocation::FourPhase => four_phase::four_phase(&mut state, 1, floor),
+            Allocation::Local => {
+                for slave in 1..planes {
+                    four_phase::four_phase(&mut state, slave, floor);
+                }
+                local::local(&mut state, &mut seed.stream("planes local"));
+            }
+        }
+        Allocated::of(&state)
+    }
+}
+
+/// Flows on planes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allocated {
+    /// What each plane does; `None` where one is overloaded even at full voltage.
+    pub operations: Option<Vec<Operation>>,
+    /// The load of each link of each plane.
+    pub loads: Vec<Vec<f64>>,
+    /// The plane of each path of each flow, in the order of the routes.
+    pub plane: Vec<usize>,
+}
+
+impl Allocated {
+    fn of(state: &State) -> Allocated {
+        Allocated {
+            operations: state.operations(),
+            loads: (0..state.planes()).map(|plane| state.link_loads(plane)).collect(),
+            plane: state.plane.clone(),
+        }
+    }
+
+    /// Sum of the planes' powers; `None` where one is overloaded.
+    pub fn power(&self) -> Option<f64> {
+        self.operations.as_ref().map(|all| all.iter().map(|operation| operation.power).sum())
+    }
+}
