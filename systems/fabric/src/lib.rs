@@ -12,10 +12,12 @@
 //! virtual lane, its edges the pairs of channels that some packet holds and wants at the same time.
 //! No cycle means no deadlock. [`dependency`] holds the graph, its cycles and its orders.
 
+pub mod check;
 pub mod dependency;
-
+pub mod format;
 pub mod tables;
 pub mod topology;
+pub mod walk;
 
 pub use tables::{Forwarding, LaneMap, ServiceLevels, Tables};
 pub use topology::{HostId, Lid, Peer, PortNumber, SwitchId, Topology};

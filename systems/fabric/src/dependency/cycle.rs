@@ -32,6 +32,14 @@ impl Cycles {
     }
 }
 
+/// Every channel on a cycle.
+#[must_use]
+pub fn on_cycles(graph: &DependencyGraph) -> Vec<Channel> {
+    let mut channels = knots(graph).concat();
+    channels.sort_unstable();
+    channels
+}
+
 /// The strongly connected components with a cycle, each sorted (Tarjan 1972, without recursion).
 fn knots(graph: &DependencyGraph) -> Vec<Vec<Channel>> {
     const UNSEEN: u32 = 0;

@@ -133,6 +133,22 @@ impl DependencyGraph {
         }
     }
 
+    /// The part of the graph in which packets stay on one lane.
+    #[must_use]
+    pub fn within_lane(&self, lane: Lane) -> DependencyGraph {
+        let mut part = DependencyGraph {
+            behind: self.behind.clone(),
+            row: self.row.clone(),
+            masks: self.masks.clone(),
+            used: self.used.iter().map(|lanes| lanes & 1 << lane).collect(),
+            edges: 0,
+        };
+        part.masks.iter_mut().for_each(|mask| *mask &= 1 << lane);
+        let edges = part.channels().map(|channel| part.successors(channel).count() as u64).sum();
+        part.edges = edges;
+        part
+    }
+
     /// The channels in use, in order.
     pub fn channels(&self) -> impl Iterator<Item = Channel> + '_ {
         self.used.iter().enumerate().flat_map(|(port, lanes)| {

@@ -109,7 +109,7 @@ pub enum Owner {
 }
 
 /// A number of ports as the type that counts them.
-fn port_total(ports: u32) -> Result<PortNumber, TopologyError> {
+pub(crate) fn port_total(ports: u32) -> Result<PortNumber, TopologyError> {
     match PortNumber::try_from(ports) {
         Ok(ports @ 0..=254) => Ok(ports),
         _ => {

@@ -1,0 +1,95 @@
+//! The files of one moment of a fabric, together.
+
+use super::{Malformed, ibnetdiscover, lanes, levels, lfts};
+use crate::Fabric;
+use crate::tables::{LaneMap, ServiceLevels, Tables};
+
+/// Name of the file with nodes and cables.
+pub const TOPOLOGY: &str = "ibnetdiscover.txt";
+/// Name of the file with forwarding tables.
+pub const FORWARDING: &str = "opensm-lfts.dump";
+/// Name of the file with service levels; without it every pair has level 0.
+pub const LEVELS: &str = "sl.csv";
+/// Name of the file with SL-to-VL tables; without it lane = service level.
+pub const LANES: &str = "sl2vl.txt";
+
+/// A file's name, for messages, and its bytes, unpacked.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    /// What to call it.
+    pub name: &'a str,
+    /// What is in it.
+    pub bytes: &'a [u8],
+}
+
+/// The files of one set.
+#[derive(Clone, Copy, Debug)]
+pub struct Set<'a> {
+    /// Nodes and cables.
+    pub topology: File<'a>,
+    /// Forwarding tables.
+    pub forwarding: File<'a>,
+    /// Service levels.
+    pub levels: Option<File<'a>>,
+    /// SL-to-VL tables.
+    pub lanes: Option<File<'a>>,
+}
+
+/// Reads a set.
+///
+/// # Errors
+/// When any of its files is malformed, or service levels are missing for pairs that have a path.
+pub fn read(set: &Set<'_>) -> Result<Fabric, Malformed> {
+    let topology = ibnetdiscover::read(set.topology.name, set.topology.bytes)?;
+    let forwarding = lfts::read(set.forwarding.name, set.forwarding.bytes, &topology)?;
+    let levels = match set.levels {
+        Some(file) => levels::read(file.name, file.bytes, &topology)?,
+        None => ServiceLevels::uniform(),
+    };
+    let lanes = match set.lanes {
+        Some(file) => lanes::read(file.name, file.bytes, &topology)?,
+        None => LaneMap::identity(),
+    };
+    if let Some(file) = set.levels {
+        every_pair_has_a_level(file, &topology, &levels)?;
+    }
+    Ok(Fabric { topology, tables: Tables { forwarding, levels, lanes } })
+}
+
+/// A file that stops early would otherwise look like pairs that never talk.
+fn every_pair_has_a_level(
+    file: File<'_>,
+    topology: &crate::Topology,
+    levels: &ServiceLevels,
+) -> Result<(), Malformed> {
+    for source in topology.host_ids() {
+        for other in topology.host_ids().filter(|other| *other != source) {
+            let destination = topology.host(other).lid;
+            if levels.mask(source, destination) == 0 {
+                let source = topology.host(source).lid;
+                let line = 1 + file.bytes.iter().filter(|byte| **byte == b'\n').count();
+                let what =
+                    format!("the pair {source},{destination} is missing: is the file truncated?");
+                return Err(Malformed { file: file.name.to_owned(), line, what });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a set: file name and text of each. Levels and lanes are written when they say something.
+#[must_use]
+pub fn write(fabric: &Fabric) -> Vec<(&'static str, String)> {
+    let Fabric { topology, tables } = fabric;
+    let mut files = vec![
+        (TOPOLOGY, ibnetdiscover::write(topology)),
+        (FORWARDING, lfts::write(topology, &tables.forwarding)),
+    ];
+    if !tables.levels.is_uniform() {
+        files.push((LEVELS, levels::write(topology, &tables.levels)));
+    }
+    if !tables.lanes.is_identity() {
+        files.push((LANES, lanes::write(topology, &tables.lanes)));
+    }
+    files
+}

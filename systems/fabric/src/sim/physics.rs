@@ -1,0 +1,133 @@
+//! What links, buffers and switches are made of.
+
+use ebb_scenario::{Check, Invalid};
+
+/// The physical network. The defaults are those of Montañana et al. 2010, section 4.1.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Physics {
+    /// Time of a byte on a link, ns: 4 at 2.5 Gb/s with 8b/10b coding.
+    pub byte_ns: u64,
+    /// Time of flight of a cable, ns: 20 m at 5 ns/m.
+    pub flight_ns: u64,
+    /// From a packet's first byte at a switch until it may leave, ns: table, arbiter and crossbar.
+    pub routing_ns: u64,
+    /// Buffer of every lane of every port, on either side of the crossbar, bytes.
+    pub buffer_bytes: u32,
+    /// What a credit stands for, bytes.
+    pub credit_bytes: u32,
+    /// Length of data packets on the wire, bytes, headers included.
+    pub packet_bytes: u16,
+    /// Of these, headers and trailers, bytes.
+    pub header_bytes: u16,
+    /// The longest packet allowed, bytes: 256 to 4096.
+    pub mtu: u16,
+    /// Length of control packets, bytes: management datagrams have 256.
+    pub control_bytes: u16,
+    /// Length of a token, bytes.
+    pub token_bytes: u16,
+    /// Forwarding table entries that one control packet carries: InfiniBand's blocks have 64.
+    pub block_entries: u16,
+    /// Lane sets with the same tables, 1 or 2; the Double Scheme needs 2.
+    pub lane_sets: u8,
+}
+
+impl Default for Physics {
+    fn default() -> Physics {
+        Physics {
+            byte_ns: 4,
+            flight_ns: 100,
+            routing_ns: 100,
+            buffer_bytes: 10_240,
+            credit_bytes: 64,
+            packet_bytes: 58,
+            header_bytes: 26,
+            mtu: 256,
+            control_bytes: 256,
+            token_bytes: 58,
+            block_entries: 64,
+            lane_sets: 2,
+        }
+    }
+}
+
+impl Physics {
+    /// Credits that a packet of some length takes.
+    #[must_use]
+    pub fn units(&self, bytes: u16) -> u32 {
+        u32::from(bytes).div_ceil(self.credit_bytes)
+    }
+
+    /// Credits of a full buffer.
+    #[must_use]
+    pub fn buffer_units(&self) -> u32 {
+        self.buffer_bytes / self.credit_bytes
+    }
+
+    /// Time of some bytes on a link, ns.
+    #[must_use]
+    pub fn wire_ns(&self, bytes: u16) -> u64 {
+        u64::from(bytes) * self.byte_ns
+    }
+
+    /// Latency of a data packet through an empty network, from its first byte at the source to its
+    /// last at the destination: every link flies, every switch routes, the packet passes once.
+    #[must_use]
+    pub fn zero_load_ns(&self, switches: u64) -> u64 {
+        (switches + 1) * self.flight_ns
+            + switches * self.routing_ns
+            + self.wire_ns(self.packet_bytes)
+    }
+}
+
+impl Check for Physics {
+    fn check(&self) -> Result<(), Invalid> {
+        Invalid::unless(self.byte_ns > 0, "byte_ns", "is 0", "4 for 2.5 Gb/s with 8b/10b")?;
+        let credit = self.credit_bytes;
+        Invalid::unless(credit > 0, "credit_bytes", "is 0", "64 in InfiniBand")?;
+        let mtu = (256..=4096).contains(&self.mtu);
+        Invalid::unless(mtu, "mtu", "is not between 256 and 4096", "256, 512, 1024, 2048 or 4096")?;
+        let payload = u32::from(self.packet_bytes).saturating_sub(u32::from(self.header_bytes));
+        let header = "at least one byte more than header_bytes, at most mtu + header_bytes";
+        let fits = payload > 0 && payload <= u32::from(self.mtu);
+        Invalid::unless(fits, "packet_bytes", "does not fit headers and MTU", header)?;
+        let longest = self.packet_bytes.max(self.control_bytes).max(self.token_bytes);
+        let least = self.units(longest) * credit;
+        let enough = self.buffer_bytes >= least;
+        let what = "does not hold one packet";
+        Invalid::unless(enough, "buffer_bytes", what, format!("at least {least}"))?;
+        let short = self.control_bytes.min(self.token_bytes) > 0;
+        Invalid::unless(short, "control_bytes", "is 0, or token_bytes is", "256 and 58")?;
+        Invalid::unless(self.block_entries > 0, "block_entries", "is 0", "64 in InfiniBand")?;
+        let sets = (1..=2).contains(&self.lane_sets);
+        Invalid::unless(sets, "lane_sets", "is neither 1 nor 2", "2 for the Double Scheme")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paper_s_network_by_hand() {
+        let paper = Physics::default();
+        assert_eq!(paper.check(), Ok(()));
+        assert_eq!((paper.units(58), paper.buffer_units(), paper.wire_ns(58)), (1, 160, 232));
+        assert_eq!(paper.zero_load_ns(3), 4 * 100 + 3 * 100 + 232);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let wrong = [
+            Physics { byte_ns: 0, ..Physics::default() },
+            Physics { mtu: 100, ..Physics::default() },
+            Physics { packet_bytes: 400, ..Physics::default() },
+            Physics { packet_bytes: 20, ..Physics::default() },
+            Physics { buffer_bytes: 100, ..Physics::default() },
+            Physics { lane_sets: 3, ..Physics::default() },
+        ];
+        for physics in wrong {
+            assert!(physics.check().is_err(), "{physics:?}");
+        }
+    }
+}
