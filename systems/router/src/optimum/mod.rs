@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use core::time::Duration;
-//! use ebb_router::optimum::{Grid, Switching, solve};
+//! use ebb_system_router::optimum::{Grid, Switching, solve};
 //! use ebb_units::{Joules, PacketsPerSecond, Watts};
 //! // One core carries 1 Mpps with 10 W, two carry 2 Mpps with 15 W; a minute each.
 //! let grid = Grid::new(2, 1, |cores, _| PacketsPerSecond(f64::from(cores) * 1e6));

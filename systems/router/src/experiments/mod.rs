@@ -1,0 +1,40 @@
+//! Published figures computed again, one file per figure or group of figures, each number beside
+//! the paper's.
+//!
+//! Room: [`Figure`]s and their registry. A figure asks the server's formulas ([`crate::plan`])
+//! where the paper measured a steady state, and runs the twin where time matters.
+
+mod niccolini;
+
+use ebb_report::{Claim, Context, Experiment, ExperimentError, Findings};
+
+/// Every experiment of this system.
+pub fn experiments() -> Vec<&'static dyn Experiment> {
+    niccolini::FIGURES.iter().map(|figure| *figure as &dyn Experiment).collect()
+}
+
+/// An experiment as data.
+struct Figure {
+    id: &'static str,
+    title: &'static str,
+    claims: &'static [Claim],
+    run: fn(&Context<'_>) -> Result<Findings, ExperimentError>,
+}
+
+impl Experiment for Figure {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn title(&self) -> &'static str {
+        self.title
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        self.claims
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        (self.run)(context)
+    }
+}

@@ -1,0 +1,37 @@
+//! The paper's test bench: its router on 64-byte packets, and words all figures share.
+
+use ebb_power::{Application, Server};
+use ebb_report::Series;
+use ebb_units::PacketsPerSecond;
+
+use crate::plan::Estimate;
+
+/// The router of the paper forwarding IPv4 packets of 64 bytes.
+pub(super) fn router() -> Estimate {
+    Estimate::new(Server::niccolini2012(), Application::ipv4_routing(), 64.0)
+}
+
+/// Millions of packets a second.
+pub(super) fn mpps(millions: f64) -> PacketsPerSecond {
+    PacketsPerSecond(millions * 1e6)
+}
+
+/// Power at the highest rate that a point sustains.
+pub(super) fn full(router: &Estimate, cores: u16, frequency: u16) -> f64 {
+    router.watts(cores, frequency, router.capacity(cores, frequency)).0
+}
+
+/// Packets per joule at the highest rate that a point sustains.
+pub(super) fn per_joule(router: &Estimate, cores: u16, frequency: u16) -> f64 {
+    router.capacity(cores, frequency).0 / full(router, cores, frequency)
+}
+
+/// A line over the frequencies for some numbers of cores.
+pub(super) fn over_frequency(router: &Estimate, value: impl Fn(u16, u16) -> f64) -> Vec<Series> {
+    let line = |cores: u16| {
+        let points = router.frequencies().iter().zip(0..);
+        let points = points.map(|(hertz, index)| (hertz.as_ghz(), value(cores, index))).collect();
+        Series::line(format!("{cores} cores"), points)
+    };
+    [1, 2, 4, 6, 8, 12].into_iter().map(line).collect()
+}

@@ -1,0 +1,199 @@
+use ebb_report::{
+    Axis, Claim, Column, Context, ExperimentError, Findings, Plot, Report, Series, Table,
+};
+
+use super::bench::{full, mpps, per_joule, router};
+use crate::experiments::Figure;
+use crate::plan::Estimate;
+
+const SECTION: &str = "Niccolini et al. 2012, section 5.2";
+
+/// Strength in numbers at twice the cores and half the frequency.
+pub(super) static FIG08: Figure = Figure {
+    id: "niccolini2012.fig08",
+    title: "Packets per joule of k cores at 3.2 GHz and of 2k cores at 1.6 GHz",
+    claims: &[Claim::predicted(
+        "niccolini2012.fig08.numbers-win",
+        SECTION,
+        "values of k, of 1 to 6, at which 2k slow cores forward more packets a joule",
+        6.0,
+        "",
+    )],
+    run: fig08,
+};
+
+fn fig08(_: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let router = router();
+    let (slow, fast) = (router.nearest(1.6), router.nearest(3.2));
+    let columns = [
+        Column::count("k"),
+        Column::number("k cores, 3.2 GHz", "packets/J", 0),
+        Column::number("2k cores, 1.6 GHz", "packets/J", 0),
+    ];
+    let mut table = Table::new("At the highest sustained rate", columns);
+    let mut won = 0.0;
+    for cores in 1..=6 {
+        let (few, many) = (per_joule(&router, cores, fast), per_joule(&router, 2 * cores, slow));
+        won += f64::from(u8::from(many > few));
+        table.row([u64::from(cores).into(), few.into(), many.into()]);
+    }
+    Ok(Findings::new(Report::new(FIG08.title).table(table)).found(
+        "niccolini2012.fig08.numbers-win",
+        won,
+        "twice the cores at half the clock carry more, because waiting for memory does not slow \
+         with the clock",
+    ))
+}
+
+/// Every cores-frequency pair at its highest rate.
+pub(super) static FIG09: Figure = Figure {
+    id: "niccolini2012.fig09",
+    title: "Power against highest rate of every number of cores and frequency",
+    claims: &[
+        Claim::predicted("niccolini2012.fig09.more-is-better", SECTION, "points with fewer than 12 cores above the lowest frequency that more cores at a lower frequency beat at their rate", 100.0, "%").within(2.0),
+    ],
+    run: fig09,
+};
+
+fn fig09(_: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let router = router();
+    let mut plot = Plot::new(FIG09.title, Axis::new("rate", "Mpps"))
+        .panel(Axis::new("power", "W").reaching(100.0, 270.0));
+    for cores in [1, 2, 3, 4, 6, 8, 10, 12] {
+        let points = (0..=router.top())
+            .map(|f| (router.capacity(cores, f).0 / 1e6, full(&router, cores, f)))
+            .collect();
+        plot = plot.series(Series::points(format!("{cores} cores"), points));
+    }
+    let (mut all, mut beaten) = (0u32, 0u32);
+    for (cores, frequency) in router.states().filter(|(n, f)| *n < 12 && *f > 0) {
+        let (rate, power) = (router.capacity(cores, frequency), full(&router, cores, frequency));
+        let better = |&(n, f): &(u16, u16)| {
+            n > cores
+                && f < frequency
+                && router.capacity(n, f).0 >= rate.0
+                && router.watts(n, f, rate).0 < power
+        };
+        all += 1;
+        beaten += u32::from(router.states().any(|other| better(&other)));
+    }
+    let note = format!("{beaten} of {all} points; the larger point is held to the same rate");
+    Ok(Findings::new(Report::new(FIG09.title).plot(plot)).found(
+        "niccolini2012.fig09.more-is-better",
+        100.0 * f64::from(beaten) / f64::from(all),
+        note,
+    ))
+}
+
+/// Cores that have less to do than they could.
+pub(super) static FIG11: Figure = Figure {
+    id: "niccolini2012.fig11",
+    title: "Power against rate with under-used cores in C1, 1.6 GHz",
+    claims: &[
+        Claim::predicted(
+            "niccolini2012.fig11.three-save",
+            SECTION,
+            "3 cores save against 12 at 5 Mpps, \"in excess of 30 W\"",
+            40.0,
+            "W",
+        )
+        .between(30.0, 60.0),
+        Claim::predicted(
+            "niccolini2012.fig11.fullest-best",
+            SECTION,
+            "rates, of 0.5 to 19 Mpps, at which the fewest cores that carry them draw least",
+            100.0,
+            "%",
+        )
+        .within(5.0),
+    ],
+    run: fig11,
+};
+
+fn fig11(_: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let router = router();
+    let power = |cores: u16, rate: f64| router.watts(cores, 0, mpps(rate)).0;
+    let capacity = |cores: u16| router.capacity(cores, 0).0 / 1e6;
+    let mut plot = Plot::new(FIG11.title, Axis::new("rate", "Mpps"))
+        .panel(Axis::new("power", "W").reaching(110.0, 200.0));
+    for cores in [1, 2, 3, 6, 12] {
+        let steps = (0..=50).map(|step| capacity(cores) * f64::from(step) / 50.0);
+        let points = steps.map(|rate| (rate, power(cores, rate))).collect();
+        plot = plot.series(Series::line(format!("{cores} cores"), points));
+    }
+    let rates: Vec<f64> = (1..=38).map(|step| 0.5 * f64::from(step)).collect();
+    let fullest = |rate: &&f64| {
+        let able: Vec<u16> = (1..=12).filter(|cores| capacity(*cores) >= **rate).collect();
+        let least = able.iter().min_by(|a, b| power(**a, **rate).total_cmp(&power(**b, **rate)));
+        least == able.first()
+    };
+    let share = 100.0 * rates.iter().filter(fullest).count() as f64 / rates.len() as f64;
+    let saved = power(12, 5.0) - power(3, 5.0);
+    Ok(Findings::new(Report::new(FIG11.title).plot(plot))
+        .found(
+            "niccolini2012.fig11.three-save",
+            saved,
+            "twelve drowsy cores wake for almost every packet and pay an interrupt each time",
+        )
+        .found("niccolini2012.fig11.fullest-best", share, "of the numbers of cores at 1.6 GHz"))
+}
+
+/// PowerSave against the lower envelope.
+pub(super) static FIG12: Figure = Figure {
+    id: "niccolini2012.fig12",
+    title: "PowerSave against the cheapest operating point of every rate",
+    claims: &[Claim::predicted(
+        "niccolini2012.fig12.above-envelope",
+        "Niccolini et al. 2012, section 6",
+        "most that PowerSave draws above the optimum, \"below 5 W\"",
+        2.5,
+        "W",
+    )
+    .between(0.0, 5.0)],
+    run: fig12,
+};
+
+/// Power at `rate` of the optimum and of PowerSave, each at its point.
+fn envelope(router: &Estimate, rate: f64) -> (f64, f64) {
+    let load = mpps(rate);
+    let (cores, frequency) = router.ladder(load);
+    (router.cheapest(load, 0.0).2.0, router.watts(cores, frequency, load).0)
+}
+
+fn fig12(_: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let router = router();
+    let (mut optimal, mut powersave) = (Vec::new(), Vec::new());
+    let (mut worst, mut at) = (0.0, 0.0);
+    for step in 0..=580 {
+        let rate = 0.05 * f64::from(step);
+        let (least, ours) = envelope(&router, rate);
+        optimal.push((rate, least));
+        powersave.push((rate, ours));
+        if ours - least > worst {
+            (worst, at) = (ours - least, rate);
+        }
+    }
+    let mut table = Table::new(
+        "PowerSave's points",
+        [
+            Column::number("rate", "Mpps", 1),
+            Column::count("cores"),
+            Column::number("frequency", "GHz", 2),
+        ],
+    );
+    for rate in [0.5, 2.0, 5.0, 10.0, 15.0, 20.0, 25.0, 29.0] {
+        let (cores, frequency) = router.ladder(mpps(rate));
+        let ghz = router.frequencies()[usize::from(frequency)].as_ghz();
+        table.row([rate.into(), u64::from(cores).into(), ghz.into()]);
+    }
+    let plot = Plot::new(FIG12.title, Axis::new("rate", "Mpps"))
+        .panel(Axis::new("power", "W").reaching(110.0, 270.0))
+        .series(Series::line("optimal", optimal))
+        .series(Series::line("powersave", powersave));
+    let note = format!("worst at {at:.2} Mpps, emulated on the steady states as the paper does");
+    Ok(Findings::new(Report::new(FIG12.title).plot(plot).table(table)).found(
+        "niccolini2012.fig12.above-envelope",
+        worst,
+        note,
+    ))
+}

@@ -1,0 +1,61 @@
+use ebb_power::{CoreState, Depth};
+use ebb_report::{Claim, Column, Context, ExperimentError, Findings, Report, Table};
+use ebb_units::BitsPerSecond;
+
+use super::bench::router;
+use crate::experiments::Figure;
+
+const SOURCE: &str = "Niccolini et al. 2012, section 5.2, table 1";
+
+/// Idle states: power and exit latency.
+pub(super) static TABLE1: Figure = Figure {
+    id: "niccolini2012.table1",
+    title: "Power and exit latency of the idle states",
+    claims: &[
+        Claim::calibrated("niccolini2012.table1.c1-power", SOURCE, "all cores in C1", 133.0, "W")
+            .within(0.5),
+        Claim::calibrated("niccolini2012.table1.c3-power", SOURCE, "all cores in C3", 120.0, "W")
+            .within(0.5),
+        Claim::calibrated("niccolini2012.table1.c6-power", SOURCE, "all cores in C6", 115.0, "W")
+            .within(0.5),
+        Claim::calibrated(
+            "niccolini2012.table1.c1-exit",
+            SOURCE,
+            "leaving C1, \"< 1 µs\"",
+            0.5,
+            "µs",
+        )
+        .between(0.0, 1.0),
+        Claim::calibrated("niccolini2012.table1.c3-exit", SOURCE, "leaving C3", 60.0, "µs")
+            .within(0.5),
+        Claim::calibrated("niccolini2012.table1.c6-exit", SOURCE, "leaving C6", 87.0, "µs")
+            .within(0.5),
+    ],
+    run: table1,
+};
+
+fn table1(_: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let server = router().server().clone();
+    let power = |depth| {
+        let state = CoreState { frequency: server.frequency_max(), busy: 0.0, depth };
+        server.power(&[state; 12], BitsPerSecond(0.0)).total().0
+    };
+    let exit = |depth| server.exit_latency(depth).as_nanos() as f64 / 1e3;
+    let columns = [
+        Column::text("state"),
+        Column::number("power", "W", 1),
+        Column::number("exit latency", "µs", 1),
+    ];
+    let mut table = Table::new("All cores asleep", columns);
+    for (name, depth) in [("C1", Depth::C1), ("C3", Depth::C3), ("C6", Depth::C6)] {
+        table.row([name.into(), power(depth).into(), exit(depth).into()]);
+    }
+    let fitted = "fitted";
+    Ok(Findings::new(Report::new(TABLE1.title).table(table))
+        .found("niccolini2012.table1.c1-power", power(Depth::C1), fitted)
+        .found("niccolini2012.table1.c3-power", power(Depth::C3), fitted)
+        .found("niccolini2012.table1.c6-power", power(Depth::C6), fitted)
+        .found("niccolini2012.table1.c1-exit", exit(Depth::C1), "half of the published bound")
+        .found("niccolini2012.table1.c3-exit", exit(Depth::C3), fitted)
+        .found("niccolini2012.table1.c6-exit", exit(Depth::C6), fitted))
+}
