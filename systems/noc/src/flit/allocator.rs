@@ -91,7 +91,14 @@ impl Requests {
     /// Matches in up to `rounds` rounds, tells each match (requester, resource), and empties
     /// itself. `size` is the number of requesters and of resources.
     #[inline]
-    pub(super) fn allocate<const N: usize>(&mut self, kind: Allocator, rounds: u8, size: u8, pointers: &mut Pointers<N>, mut matched: impl FnMut(u8, u8)) {
+    pub(super) fn allocate<const N: usize>(
+        &mut self,
+        kind: Allocator,
+        rounds: u8,
+        size: u8,
+        pointers: &mut Pointers<N>,
+        mut matched: impl FnMut(u8, u8),
+    ) {
         for round in 0..rounds {
             let turn = Turn { first: round == 0, last: round + 1 == rounds, size };
             match kind {
@@ -115,11 +122,17 @@ impl Requests {
     }
 
     #[inline]
-    fn islip_round<const N: usize>(&mut self, turn: Turn, pointers: &mut Pointers<N>, matched: &mut impl FnMut(u8, u8)) {
+    fn islip_round<const N: usize>(
+        &mut self,
+        turn: Turn,
+        pointers: &mut Pointers<N>,
+        matched: &mut impl FnMut(u8, u8),
+    ) {
         let mut granted = [0u64; N];
         let mut holders = 0u64;
         for resource in Members(self.resources) {
-            let who = pick(self.asked_by[resource as usize], pointers.of_resource[resource as usize]);
+            let who =
+                pick(self.asked_by[resource as usize], pointers.of_resource[resource as usize]);
             granted[who as usize] |= 1 << resource;
             holders |= 1 << who;
         }
@@ -131,7 +144,12 @@ impl Requests {
     }
 
     #[inline]
-    fn input_first_round<const N: usize>(&mut self, turn: Turn, pointers: &mut Pointers<N>, matched: &mut impl FnMut(u8, u8)) {
+    fn input_first_round<const N: usize>(
+        &mut self,
+        turn: Turn,
+        pointers: &mut Pointers<N>,
+        matched: &mut impl FnMut(u8, u8),
+    ) {
         let mut asked = [0u64; N];
         let mut resources = 0u64;
         for who in Members(self.requesters) {
@@ -147,7 +165,13 @@ impl Requests {
     }
 
     #[inline]
-    fn settle<const N: usize>(&mut self, who: u8, what: u8, turn: Turn, pointers: &mut Pointers<N>) {
+    fn settle<const N: usize>(
+        &mut self,
+        who: u8,
+        what: u8,
+        turn: Turn,
+        pointers: &mut Pointers<N>,
+    ) {
         if turn.first {
             pointers.of_resource[what as usize] = if who + 1 == turn.size { 0 } else { who + 1 };
             pointers.of_requester[who as usize] = if what + 1 == turn.size { 0 } else { what + 1 };
@@ -189,7 +213,12 @@ impl Requests {
 mod tests {
     use super::*;
 
-    fn run(kind: Allocator, rounds: u8, asks: &[(u8, u64)], pointers: &mut Pointers<5>) -> Vec<(u8, u8)> {
+    fn run(
+        kind: Allocator,
+        rounds: u8,
+        asks: &[(u8, u64)],
+        pointers: &mut Pointers<5>,
+    ) -> Vec<(u8, u8)> {
         let mut requests = Requests::new();
         asks.iter().for_each(|&(who, set)| requests.ask(who, set));
         let mut matches = Vec::new();

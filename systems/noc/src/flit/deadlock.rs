@@ -125,7 +125,11 @@ pub struct Walk<'a> {
 
 /// Layers for `walks`, at most `layers_max`: the layer of each and how many were needed, or a cycle
 /// of links that the first path without a place would close.
-pub fn layers(grid: &Grid, walks: &[Walk<'_>], layers_max: usize) -> Result<(Vec<u8>, usize), Vec<usize>> {
+pub fn layers(
+    grid: &Grid,
+    walks: &[Walk<'_>],
+    layers_max: usize,
+) -> Result<(Vec<u8>, usize), Vec<usize>> {
     let mut union = Dependencies::new(grid);
     walks.iter().for_each(|walk| union.add(walk.source, walk.ports));
     let Some(cycle) = union.cycle() else {
@@ -137,7 +141,8 @@ pub fn layers(grid: &Grid, walks: &[Walk<'_>], layers_max: usize) -> Result<(Vec
     let mut graphs: Vec<Dependencies<'_>> = Vec::new();
     let mut layer_of = Vec::with_capacity(walks.len());
     for walk in walks {
-        let found = graphs.iter_mut().position(|graph| graph.add_if_acyclic(walk.source, walk.ports));
+        let found =
+            graphs.iter_mut().position(|graph| graph.add_if_acyclic(walk.source, walk.ports));
         let layer = match found {
             Some(layer) => layer,
             None if graphs.len() < layers_max => {

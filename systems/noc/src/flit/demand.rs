@@ -105,7 +105,12 @@ pub struct Demand {
 impl Demand {
     /// Every tile sends `rate` flits per cycle to all others alike, or to all tiles including
     /// itself, by dimension order on a mesh. Needs memory for neither pairs nor paths.
-    pub fn uniform(grid: &Grid, rate: f64, to_self_too: bool, order: Order) -> Result<Demand, DemandError> {
+    pub fn uniform(
+        grid: &Grid,
+        rate: f64,
+        to_self_too: bool,
+        order: Order,
+    ) -> Result<Demand, DemandError> {
         let mut demand = Demand::empty(grid, order);
         demand.uniform = Some(to_self_too);
         demand.rates = vec![rate; grid.tiles()];
@@ -115,7 +120,13 @@ impl Demand {
     /// The traffic of `flows`. Those without paths go by `order`, which only a mesh allows; with
     /// paths there may be up to `layers_max` layers of virtual channels. `trust` skips the proof of
     /// deadlock freedom, for watching deadlocks.
-    pub fn of_flows(grid: &Grid, flows: &[Flow], order: Order, layers_max: usize, trust: bool) -> Result<Demand, DemandError> {
+    pub fn of_flows(
+        grid: &Grid,
+        flows: &[Flow],
+        order: Order,
+        layers_max: usize,
+        trust: bool,
+    ) -> Result<Demand, DemandError> {
         let mut demand = Demand::empty(grid, order);
         let mut sorted: Vec<&Flow> = flows.iter().filter(|flow| flow.rate > 0.0).collect();
         sorted.sort_by_key(|flow| (flow.source, flow.target));
@@ -156,7 +167,12 @@ impl Demand {
         }
     }
 
-    fn deal_layers(&mut self, grid: &Grid, flows: &[(&Flow, Vec<FlowPath>)], layers_max: usize) -> Result<Vec<Vec<u8>>, DemandError> {
+    fn deal_layers(
+        &mut self,
+        grid: &Grid,
+        flows: &[(&Flow, Vec<FlowPath>)],
+        layers_max: usize,
+    ) -> Result<Vec<Vec<u8>>, DemandError> {
         let ways = flows.iter().map(|(_, paths)| paths.len()).max().unwrap_or(0);
         let mut whose = Vec::new();
         let mut walks = Vec::new();
@@ -172,7 +188,8 @@ impl Demand {
             DemandError::Deadlock { cycle: deadlock::describe(grid, &cycle), layers: layers_max }
         })?;
         self.layers = used;
-        let mut layer_of: Vec<Vec<u8>> = flows.iter().map(|(_, paths)| vec![0; paths.len()]).collect();
+        let mut layer_of: Vec<Vec<u8>> =
+            flows.iter().map(|(_, paths)| vec![0; paths.len()]).collect();
         for ((index, way), layer) in whose.into_iter().zip(dealt) {
             layer_of[index][way] = layer;
         }
@@ -324,7 +341,8 @@ fn paths_of(grid: &Grid, flow: &Flow, order: Order, stored: bool) -> Vec<FlowPat
 }
 
 fn check_path(grid: &Grid, flow: &Flow, path: &FlowPath) -> Result<(), DemandError> {
-    let wrong = |what| Err(DemandError::Path { source_tile: flow.source, target: flow.target, what });
+    let wrong =
+        |what| Err(DemandError::Path { source_tile: flow.source, target: flow.target, what });
     let mut tile = flow.source;
     for &port in &path.ports {
         tile = if port < LOCAL { grid.neighbour(tile, port) } else { NOWHERE };
@@ -346,11 +364,14 @@ mod tests {
 
     fn both_orders(grid: &Grid, rate: f64) -> Vec<Flow> {
         let tiles = grid.tiles() as u32;
-        let pairs = (0..tiles).flat_map(|s| (0..tiles).map(move |t| (s, t))).filter(|(s, t)| s != t);
+        let pairs =
+            (0..tiles).flat_map(|s| (0..tiles).map(move |t| (s, t))).filter(|(s, t)| s != t);
         pairs
             .map(|(source, target)| {
-                let paths = [Order::Xy, Order::Yx]
-                    .map(|order| FlowPath { ports: dimension_order_path(grid, source, target, order), share: 0.5 });
+                let paths = [Order::Xy, Order::Yx].map(|order| FlowPath {
+                    ports: dimension_order_path(grid, source, target, order),
+                    share: 0.5,
+                });
                 Flow { source, target, rate, paths: paths.to_vec() }
             })
             .collect()

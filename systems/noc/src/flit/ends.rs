@@ -88,15 +88,21 @@ pub(super) struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// Ends that measure packets made from cycle `window.0` and before `window.1`.
-    pub(super) fn new(demand: &'a Demand, arrivals: &'a Arrivals, clock: Clock, window: (u64, u64), seed: Seed) -> Ends<'a> {
+    /// Ends that measure packets made from cycle `window_start` until the window is closed.
+    pub(super) fn new(
+        demand: &'a Demand,
+        arrivals: &'a Arrivals,
+        clock: Clock,
+        window_start: u64,
+        seed: Seed,
+    ) -> Ends<'a> {
         let tiles = demand.tiles();
         let silent = Sending { packet: NOBODY, flits: 0, sent: 0, vc: 0, layer: 0, ready: 0 };
         let mut ends = Ends {
             demand,
             arrivals,
             clock,
-            window,
+            window: (window_start, u64::MAX),
             generators: Generator::of_tiles(arrivals, demand, seed),
             sending: vec![silent; tiles],
             busy: vec![0; tiles.div_ceil(64)],
@@ -266,11 +272,6 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// Flits that tiles have made, delivered or not.
-    pub(super) fn flits_made(&self) -> u64 {
-        self.flits_made
-    }
-
     /// Flits made and not delivered, those still at their source included.
     pub(super) fn flits_underway(&self) -> u64 {
         self.flits_made - self.flits_delivered
@@ -285,6 +286,11 @@ impl<'a> Ends<'a> {
     pub(super) fn flits_offered_before(&self, cycle: u64) -> u64 {
         let ahead = |g: &Generator| g.flits_before(cycle, self.arrivals, self.demand);
         self.flits_made + self.generators.iter().map(ahead).sum::<u64>()
+    }
+
+    /// Measures no packets made in `cycle` or later.
+    pub(super) fn close_window(&mut self, cycle: u64) {
+        self.window.1 = cycle;
     }
 
     /// Whether every packet of the window has been made and delivered.

@@ -60,12 +60,10 @@ impl Grid {
         let mut grid = Grid { rows, cols, wraps, neighbour: Vec::with_capacity(rows * cols * 4) };
         for row in 0..rows {
             for col in 0..cols {
-                let along_row = |step: isize| {
-                    shifted(col, step, cols, wraps).map(|c| (row * cols + c) as u32)
-                };
-                let along_col = |step: isize| {
-                    shifted(row, step, rows, wraps).map(|r| (r * cols + col) as u32)
-                };
+                let along_row =
+                    |step: isize| shifted(col, step, cols, wraps).map(|c| (row * cols + c) as u32);
+                let along_col =
+                    |step: isize| shifted(row, step, rows, wraps).map(|r| (r * cols + col) as u32);
                 for tile in [along_row(1), along_row(-1), along_col(1), along_col(-1)] {
                     grid.neighbour.push(tile.unwrap_or(NOWHERE));
                 }

@@ -11,7 +11,7 @@
 //! let grid = Grid::mesh(4, 4);
 //! let demand = Demand::uniform(&grid, 0.1, false, Order::Xy).unwrap();
 //! let arrivals = Arrivals::Bernoulli(Lengths::between(5, 10));
-//! let phases = Phases { warmup: 1_000, measure: 5_000, drain_max: 5_000 };
+//! let phases = Phases::fixed(1_000, 5_000, 5_000);
 //! let router = Router::Vc(VcRouter { vcs: 2, ..VcRouter::default() });
 //! let network = Simulation { grid: &grid, demand: &demand, arrivals: &arrivals, router, clock: Clock::SAME, phases };
 //! let outcome = network.run(Seed(1), &mut |_| true);
@@ -41,6 +41,9 @@ pub use outcome::{Outcome, Seen, Status};
 pub use run::{Phases, Router, Simulation};
 pub use vc::VcRouter;
 pub use voq::VoqRouter;
+
+#[cfg(test)]
+mod tests;
 
 use ends::Ends;
 

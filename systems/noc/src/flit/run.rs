@@ -20,21 +20,55 @@ pub enum Router {
     Voq(VoqRouter),
 }
 
-/// How long a run takes, in processing elements' cycles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How long a run takes, in processing elements' cycles. After the warm-up it measures sample after
+/// sample, until in three of them neither the mean latency nor the accepted load changed by more
+/// than 5 % (BookSim 2's rule), within the bounds given; then it drains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Phases {
     /// Before packets are measured.
     pub warmup: u64,
-    /// In which packets that are made are measured.
-    pub measure: u64,
+    /// Cycles of a sample.
+    pub sample: u64,
+    /// Samples at least.
+    pub samples_min: u64,
+    /// Samples at most.
+    pub samples_max: u64,
     /// At most, after that, until all measured packets have arrived.
     pub drain_max: u64,
+}
+
+impl Default for Phases {
+    fn default() -> Phases {
+        Phases {
+            warmup: 30_000,
+            sample: 10_000,
+            samples_min: 3,
+            samples_max: 7,
+            drain_max: 100_000,
+        }
+    }
+}
+
+impl Phases {
+    /// A fixed time of measurement.
+    pub fn fixed(warmup: u64, measure: u64, drain_max: u64) -> Phases {
+        Phases { warmup, sample: measure, samples_min: 1, samples_max: 1, drain_max }
+    }
+
+    fn measure_max(&self) -> u64 {
+        self.sample * self.samples_max
+    }
 }
 
 /// Cycles without any movement after which flits inside are looked at for a circle of waiting.
 const STALL_CYCLES: u64 = 256;
 /// Cycles between looks for circles that leave the rest of the network moving.
 const LOOK_CYCLES: u64 = 8_192;
+/// Relative change of mean latency or accepted load under which a sample has settled.
+const SETTLED: f64 = 0.05;
+/// Settled samples in a row that end the measurement.
+const SETTLED_SAMPLES: u64 = 3;
 /// A run is saturated when what is underway grows by more than this share of what is offered.
 const GROWTH_MAX: f64 = 0.01;
 
@@ -88,37 +122,75 @@ struct Run<'a, N> {
 
 impl<'a, N: Network> Run<'a, N> {
     fn new(how: &'a Simulation<'a>, network: N, seed: Seed) -> Run<'a, N> {
-        let Phases { warmup, measure, .. } = how.phases;
-        let window = (warmup, warmup + measure);
-        let ends = Ends::new(how.demand, how.arrivals, how.clock, window, seed);
+        let ends = Ends::new(how.demand, how.arrivals, how.clock, how.phases.warmup, seed);
         Run { how, network, ends, now: 0, moved_at: 0, moved_sum: 0 }
     }
 
     fn run(mut self, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
-        let Phases { warmup, measure, drain_max } = self.how.phases;
-        let all = self.how.clock.noc_from_pe(warmup + measure) as f64;
+        let phases = self.how.phases;
+        let all = self.how.clock.noc_from_pe(phases.warmup + phases.measure_max()) as f64;
         let mut tell = |now: u64| progress((now as f64 / all).min(1.0));
-        let mut ended = self.until(warmup, |_| false, &mut tell);
-        let start = self.mark(warmup);
+        let mut ended = self.until(phases.warmup, |_| false, &mut tell);
+        let start = self.mark(phases.warmup);
+        let mut pe_end = phases.warmup;
         if ended.is_none() {
-            ended = self.until(warmup + measure, |_| false, &mut tell);
+            (ended, pe_end) = self.measure(&start, &mut tell);
         }
-        let end = self.mark(warmup + measure);
-        if ended.is_none() && self.grew(&start, &end) {
+        self.ends.close_window(pe_end);
+        let end = self.mark(pe_end);
+        let endless = matches!(self.how.arrivals, Arrivals::Bernoulli(_));
+        if ended.is_none() && endless && self.grew(&start, &end) {
             ended = Some(Status::Saturated);
         }
         let status = ended.unwrap_or_else(|| {
-            let limit = warmup + measure + drain_max;
+            let limit = pe_end + phases.drain_max;
             let stopped = self.until(limit, |run| run.ends.window_done(), &mut tell);
             let done = self.ends.window_done();
             stopped.unwrap_or(if done { Status::Stable } else { Status::Saturated })
         });
-        self.outcome(status, &start, &end)
+        self.outcome(status, &start, &end, pe_end - phases.warmup)
+    }
+
+    /// Measures samples until they have settled; says how the run ended when it did, and the
+    /// processing elements' cycle reached.
+    fn measure(
+        &mut self,
+        start: &Mark,
+        tell: &mut dyn FnMut(u64) -> bool,
+    ) -> (Option<Status>, u64) {
+        let phases = self.how.phases;
+        let mut before: Option<(f64, f64)> = None;
+        let mut settled = 0;
+        let mut pe_end = phases.warmup;
+        for sample in 1..=phases.samples_max {
+            pe_end += phases.sample;
+            if let Some(status) = self.until(pe_end, |_| false, tell) {
+                return (Some(status), pe_end);
+            }
+            let latency = self.ends.seen.latency.mean().unwrap_or(0.0);
+            let rate = (self.ends.flits_delivered() - start.delivered) as f64 / sample as f64;
+            let calm = before.is_none_or(|(latency_before, rate_before)| {
+                (latency - latency_before).abs() <= SETTLED * latency
+                    && (rate - rate_before).abs() <= SETTLED * rate
+            });
+            settled = if calm { settled + 1 } else { 0 };
+            before = Some((latency, rate));
+            let enough = settled >= SETTLED_SAMPLES.min(phases.samples_min);
+            if (sample >= phases.samples_min && enough) || self.ends.all_done() {
+                break;
+            }
+        }
+        (None, pe_end)
     }
 
     /// Steps until the processing elements' cycle `pe_end` or until `done`; says how the run ended
     /// when it did.
-    fn until(&mut self, pe_end: u64, done: impl Fn(&Self) -> bool, tell: &mut dyn FnMut(u64) -> bool) -> Option<Status> {
+    fn until(
+        &mut self,
+        pe_end: u64,
+        done: impl Fn(&Self) -> bool,
+        tell: &mut dyn FnMut(u64) -> bool,
+    ) -> Option<Status> {
         let end = self.how.clock.noc_from_pe(pe_end);
         while self.now < end {
             self.network.step(self.now, &mut self.ends);
@@ -160,13 +232,14 @@ impl<'a, N: Network> Run<'a, N> {
     }
 
     fn grew(&self, start: &Mark, end: &Mark) -> bool {
-        let growth = (end.offered - end.delivered) as f64 - (start.offered - start.delivered) as f64;
+        let growth =
+            (end.offered - end.delivered) as f64 - (start.offered - start.delivered) as f64;
         growth > GROWTH_MAX * (end.offered - start.offered) as f64 + self.how.demand.tiles() as f64
     }
 
-    fn outcome(self, status: Status, start: &Mark, end: &Mark) -> Outcome {
-        let measure = self.how.phases.measure;
-        let per_tile = |flits: u64| flits as f64 / (measure * self.how.demand.tiles() as u64) as f64;
+    fn outcome(self, status: Status, start: &Mark, end: &Mark, measure: u64) -> Outcome {
+        let tile_cycles = (measure.max(1) * self.how.demand.tiles() as u64) as f64;
+        let per_tile = |flits: u64| flits as f64 / tile_cycles;
         let between = |(end, start): (&u64, &u64)| end - start;
         Outcome {
             status,

@@ -12,11 +12,11 @@
 mod router;
 mod waits;
 
+use super::Network;
 use super::allocator::{Allocator, Requests};
 use super::ends::{Ends, Flit, is_head, packet_of};
 use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite};
 use super::wheel::Wheel;
-use super::Network;
 use router::Core;
 
 /// The router's parameters. Delays in network cycles; the defaults are those of BookSim 2's

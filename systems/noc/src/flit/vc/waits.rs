@@ -75,9 +75,12 @@ impl VcNetwork<'_> {
         match input.stage {
             Stage::Empty => Wait::Nothing,
             Stage::Asking => {
-                let may = self.layer_masks[input.layer as usize] << (input.port as usize * self.vcs);
+                let may =
+                    self.layer_masks[input.layer as usize] << (input.port as usize * self.vcs);
                 match self.cores[tile].free() & may {
-                    0 => Wait::AnyOf(Members(may).filter_map(|out| self.owner(tile, out)).collect()),
+                    0 => {
+                        Wait::AnyOf(Members(may).filter_map(|out| self.owner(tile, out)).collect())
+                    }
                     _ => Wait::Nothing,
                 }
             }

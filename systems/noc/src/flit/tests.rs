@@ -1,0 +1,213 @@
+//! Both routers against what can be calculated by hand, and against conservation.
+
+use super::*;
+use ebb_des::Seed;
+use proptest::prelude::*;
+
+fn trace(entries: &[(u64, u32, u32, u16)]) -> Arrivals {
+    let entry = |&(cycle, source, target, flits)| TraceEntry { cycle, source, target, flits };
+    Arrivals::Trace(entries.iter().map(entry).collect())
+}
+
+fn run(
+    grid: &Grid,
+    demand: &Demand,
+    arrivals: &Arrivals,
+    router: Router,
+    clock: Clock,
+    phases: Phases,
+) -> Outcome {
+    Simulation { grid, demand, arrivals, router, clock, phases }.run(Seed(11), &mut |_| true)
+}
+
+fn any_pair(grid: &Grid) -> Demand {
+    Demand::uniform(grid, 0.1, true, Order::Xy).unwrap()
+}
+
+#[test]
+fn a_lone_packet_takes_what_the_hand_calculates() {
+    let grid = Grid::mesh(4, 4);
+    let demand = any_pair(&grid);
+    let phases = Phases::fixed(0, 1_000, 1_000);
+    let deep = VcRouter {
+        routing: 2,
+        vc_alloc: 2,
+        sw_alloc: 3,
+        traversal: 2,
+        link: 4,
+        credit: 3,
+        vcs: 2,
+        depth: 40,
+        ..VcRouter::default()
+    };
+    for (target, links) in [(0, 0), (1, 1), (15, 6)] {
+        for flits in [1, 7] {
+            let arrivals = trace(&[(17, 0, target, flits)]);
+            let measure = |router| {
+                let outcome = run(&grid, &demand, &arrivals, router, Clock::SAME, phases);
+                assert_eq!((outcome.status, outcome.seen.latency.count()), (Status::Stable, 1));
+                assert_eq!(outcome.seen.hops_mean(), Some(links as f64));
+                outcome.seen.latency.min().unwrap()
+            };
+            let plain = VcRouter::default();
+            assert_eq!(plain.zero_load_latency(6, 1), 5 * 7 + 2);
+            assert_eq!(
+                measure(Router::Vc(plain)),
+                plain.zero_load_latency(links, u64::from(flits))
+            );
+            let voq = VoqRouter::default();
+            assert_eq!(measure(Router::Voq(voq)), voq.zero_load_latency(links, u64::from(flits)));
+        }
+        let arrivals = trace(&[(3, 0, target, 1)]);
+        let seen = run(&grid, &demand, &arrivals, Router::Vc(deep), Clock::SAME, phases).seen;
+        assert_eq!(seen.latency.min(), Some(deep.zero_load_latency(links, 1)));
+    }
+}
+
+#[test]
+fn lookahead_routing_saves_a_cycle_per_router() {
+    let with = VcRouter::default().zero_load_latency(6, 1);
+    let without = VcRouter { routing: 0, ..VcRouter::default() }.zero_load_latency(6, 1);
+    assert_eq!(with - without, 7);
+}
+
+#[test]
+fn a_network_at_half_speed_takes_twice_as_long() {
+    let grid = Grid::mesh(4, 4);
+    let demand = any_pair(&grid);
+    let arrivals = trace(&[(0, 0, 15, 1)]);
+    let phases = Phases::fixed(0, 1_000, 1_000);
+    let latency = |clock| {
+        let router = Router::Vc(VcRouter::default());
+        run(&grid, &demand, &arrivals, router, clock, phases).seen.latency.min().unwrap()
+    };
+    assert_eq!(latency(Clock::of_frequencies(1000, 500)), 2 * latency(Clock::SAME));
+    assert_eq!(latency(Clock::of_frequencies(500, 1000)), latency(Clock::SAME).div_ceil(2));
+}
+
+#[test]
+fn a_fast_network_waits_for_slow_elements() {
+    let grid = Grid::mesh(1, 2);
+    let demand = any_pair(&grid);
+    let arrivals = trace(&[(0, 0, 1, 20)]);
+    let phases = Phases::fixed(0, 1_000, 1_000);
+    let router = Router::Voq(VoqRouter::default());
+    let fast = run(&grid, &demand, &arrivals, router, Clock::of_frequencies(1, 10), phases);
+    assert_eq!(fast.seen.latency.min(), Some(19 + 1));
+}
+
+fn ring_demand(grid: &Grid, rate: f64, layers: usize, trust: bool) -> Result<Demand, DemandError> {
+    let path = |source, ports: [u8; 2], target| Flow {
+        source,
+        target,
+        rate,
+        paths: vec![FlowPath { ports: ports.to_vec(), share: 1.0 }],
+    };
+    let flows = [
+        path(0, [EAST, SOUTH], 3),
+        path(1, [SOUTH, WEST], 2),
+        path(3, [WEST, NORTH], 0),
+        path(2, [NORTH, EAST], 1),
+    ];
+    Demand::of_flows(grid, &flows, Order::Xy, layers, trust)
+}
+
+#[test]
+fn a_circle_of_turns_deadlocks_and_is_shown() {
+    let grid = Grid::mesh(2, 2);
+    assert!(matches!(ring_demand(&grid, 0.9, 1, false), Err(DemandError::Deadlock { .. })));
+    let trusted = ring_demand(&grid, 0.9, 1, true).unwrap();
+    let at_once = trace(&[(0, 0, 3, 20), (0, 1, 2, 20), (0, 3, 0, 20), (0, 2, 1, 20)]);
+    let phases = Phases::fixed(0, 20_000, 0);
+    let routers = [
+        Router::Vc(VcRouter { vcs: 1, depth: 4, ..VcRouter::default() }),
+        Router::Voq(VoqRouter { depth: 4 }),
+    ];
+    for router in routers {
+        let outcome = run(&grid, &trusted, &at_once, router, Clock::SAME, phases);
+        let Status::Deadlocked(circle) = outcome.status else {
+            panic!("{router:?} {:?}", outcome.status)
+        };
+        assert!(circle.len() >= 4, "{circle:?}");
+        assert!(circle.iter().all(|tile| tile.contains("tile (")), "{circle:?}");
+    }
+    let arrivals = Arrivals::Bernoulli(Lengths::between(20, 20));
+    let safe = ring_demand(&grid, 0.15, 2, false).unwrap();
+    let router = Router::Vc(VcRouter { vcs: 2, depth: 4, ..VcRouter::default() });
+    let outcome =
+        run(&grid, &safe, &arrivals, router, Clock::SAME, Phases::fixed(0, 20_000, 20_000));
+    assert_eq!(outcome.status, Status::Stable);
+}
+
+#[test]
+fn too_much_is_called_saturated() {
+    let grid = Grid::mesh(4, 4);
+    let demand = Demand::uniform(&grid, 0.95, false, Order::Xy).unwrap();
+    let arrivals = Arrivals::Bernoulli(Lengths::between(5, 10));
+    for router in
+        [Router::Vc(VcRouter { vcs: 1, ..VcRouter::default() }), Router::Voq(VoqRouter::default())]
+    {
+        let outcome =
+            run(&grid, &demand, &arrivals, router, Clock::SAME, Phases::fixed(1_000, 5_000, 5_000));
+        assert_eq!(outcome.status, Status::Saturated);
+        assert!(outcome.accepted < 0.9 * outcome.offered);
+    }
+}
+
+#[test]
+fn the_seed_decides_everything() {
+    let grid = Grid::mesh(4, 4);
+    let demand = any_pair(&grid);
+    let arrivals = Arrivals::Bernoulli(Lengths::between(1, 4));
+    let sim = Simulation {
+        grid: &grid,
+        demand: &demand,
+        arrivals: &arrivals,
+        router: Router::Vc(VcRouter::default()),
+        clock: Clock::SAME,
+        phases: Phases::fixed(100, 2_000, 2_000),
+    };
+    let links = |seed| sim.run(Seed(seed), &mut |_| true).link_flits;
+    assert_eq!(links(1), links(1));
+    assert_ne!(links(1), links(2));
+}
+
+fn packets(tiles: u32) -> impl Strategy<Value = Vec<(u64, u32, u32, u16)>> {
+    prop::collection::vec((0u64..400, 0..tiles, 0..tiles, 1u16..12), 1..150)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Every flit that was sent arrives, at its target, with its packet, and none is left inside;
+    /// links carry exactly the sum of flits x distance.
+    #[test]
+    fn flits_are_conserved(
+        entries in packets(12),
+        vcs in 1u8..=8,
+        depth in 1u16..10,
+        routing in 0u8..3,
+        delay in 1u8..4,
+        rounds in 1u8..3,
+        input_first in any::<bool>(),
+        ratio in 1u64..4,
+        voq in any::<bool>(),
+    ) {
+        let grid = Grid::mesh(3, 4);
+        let demand = any_pair(&grid);
+        let allocator = if input_first { Allocator::SeparableInputFirst } else { Allocator::Islip };
+        let vc = VcRouter { vcs, depth, routing, vc_alloc: delay, sw_alloc: delay, traversal: delay, link: routing, credit: routing, allocator, rounds };
+        let router = if voq { Router::Voq(VoqRouter { depth }) } else { Router::Vc(vc) };
+        let outcome = run(&grid, &demand, &trace(&entries), router, Clock::of_frequencies(2, ratio), Phases::fixed(0, 500, 1_000_000));
+        prop_assert_eq!(&outcome.status, &Status::Stable);
+        prop_assert_eq!(outcome.seen.latency.count(), entries.len() as u64);
+        let flits: u64 = entries.iter().map(|entry| u64::from(entry.3)).sum();
+        prop_assert_eq!(outcome.seen.flits, flits);
+        let distance = |a: u32, b: u32| {
+            let ((r0, c0), (r1, c1)) = (grid.place(a), grid.place(b));
+            (r0.abs_diff(r1) + c0.abs_diff(c1)) as u64
+        };
+        let hops: u64 = entries.iter().map(|e| u64::from(e.3) * distance(e.1, e.2)).sum();
+        prop_assert_eq!(outcome.flit_hops, hops);
+    }
+}
