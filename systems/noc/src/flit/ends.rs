@@ -85,6 +85,7 @@ pub(super) struct Ends<'a> {
     measured_inside: u64,
     flits_made: u64,
     flits_delivered: u64,
+    sent: Vec<u64>,
 }
 
 impl<'a> Ends<'a> {
@@ -114,6 +115,7 @@ impl<'a> Ends<'a> {
             measured_inside: 0,
             flits_made: 0,
             flits_delivered: 0,
+            sent: vec![0; tiles],
         };
         for tile in 0..tiles as u32 {
             ends.await_next(tile, 0, 0);
@@ -215,6 +217,7 @@ impl<'a> Ends<'a> {
             self.packets[sending.packet as usize].entered = now;
         }
         sending.sent += 1;
+        self.sent[tile as usize] += 1;
         if sending.sent == sending.flits {
             flit |= TAIL;
             let pe_free = sending.ready + u64::from(sending.flits);
@@ -275,6 +278,11 @@ impl<'a> Ends<'a> {
     /// Flits made and not delivered, those still at their source included.
     pub(super) fn flits_underway(&self) -> u64 {
         self.flits_made - self.flits_delivered
+    }
+
+    /// Flits that each tile has sent into the network.
+    pub(super) fn sent(&self) -> &[u64] {
+        &self.sent
     }
 
     /// Flits delivered.

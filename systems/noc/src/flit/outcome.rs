@@ -81,6 +81,8 @@ pub struct Outcome {
     pub accepted: f64,
     /// Flits over each link in the window, at index `4 * tile + port`.
     pub link_flits: Vec<u64>,
+    /// Flits that each tile sent into the network in the window.
+    pub tile_flits: Vec<u64>,
     /// Flits that processing elements received in the window, all tiles together.
     pub delivered_flits: u64,
     /// Network cycles in the window.

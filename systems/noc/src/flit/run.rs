@@ -109,6 +109,7 @@ struct Mark {
     delivered: u64,
     offered: u64,
     link_flits: Vec<u64>,
+    tile_flits: Vec<u64>,
 }
 
 struct Run<'a, N> {
@@ -228,6 +229,7 @@ impl<'a, N: Network> Run<'a, N> {
             delivered: self.ends.flits_delivered(),
             offered: self.ends.flits_offered_before(pe_cycle),
             link_flits: self.network.link_flits().to_vec(),
+            tile_flits: self.ends.sent().to_vec(),
         }
     }
 
@@ -240,13 +242,13 @@ impl<'a, N: Network> Run<'a, N> {
     fn outcome(self, status: Status, start: &Mark, end: &Mark, measure: u64) -> Outcome {
         let tile_cycles = (measure.max(1) * self.how.demand.tiles() as u64) as f64;
         let per_tile = |flits: u64| flits as f64 / tile_cycles;
-        let between = |(end, start): (&u64, &u64)| end - start;
         Outcome {
             status,
             offered: per_tile(end.offered - start.offered),
             accepted: per_tile(end.delivered - start.delivered),
             delivered_flits: end.delivered - start.delivered,
-            link_flits: end.link_flits.iter().zip(&start.link_flits).map(between).collect(),
+            link_flits: growth(&start.link_flits, &end.link_flits),
+            tile_flits: growth(&start.tile_flits, &end.tile_flits),
             window_noc_cycles: end.noc_cycle - start.noc_cycle,
             window_pe_cycles: measure,
             flit_hops: self.network.link_flits().iter().sum(),
@@ -254,4 +256,8 @@ impl<'a, N: Network> Run<'a, N> {
             seen: self.ends.seen,
         }
     }
+}
+
+fn growth(start: &[u64], end: &[u64]) -> Vec<u64> {
+    end.iter().zip(start).map(|(end, start)| end - start).collect()
 }

@@ -115,7 +115,7 @@ impl VcNetwork<'_> {
             *asking &= !(1 << channel);
             *free &= !(1 << out);
             crossing_at[when as usize & LATER] |= 1 << channel;
-            *later_until = when;
+            *later_until = when.max(*later_until);
         });
     }
 
