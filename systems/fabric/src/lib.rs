@@ -15,8 +15,10 @@
 pub mod check;
 pub mod dependency;
 pub mod format;
+pub mod sim;
 pub mod tables;
 pub mod topology;
+pub mod transition;
 pub mod walk;
 
 pub use tables::{Forwarding, LaneMap, ServiceLevels, Tables};

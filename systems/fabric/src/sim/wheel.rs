@@ -96,6 +96,9 @@ impl Wheel {
     /// Takes the next event before `end`. Without one the time becomes `end`.
     #[inline]
     pub(super) fn pop(&mut self, end: u64) -> Option<Event> {
+        if self.now >= end {
+            return None;
+        }
         let slot = self.now as usize & (self.slots.len() - 1);
         if self.slots[slot].0 == NONE && !self.advance(end) {
             return None;

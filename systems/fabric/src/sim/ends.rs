@@ -1,0 +1,102 @@
+//! Hosts: what they send and receive.
+
+use super::meter::mark;
+use super::network::{Network, SOURCE};
+use super::packet::Kind;
+
+impl Network {
+    /// Notes when a host's next packet is made.
+    pub(super) fn arm_source(&mut self, host: u32) {
+        let next = self.sources.all[host as usize].next;
+        let state = &mut self.hosts[host as usize];
+        if next != u64::MAX && state.armed != next {
+            state.armed = next;
+            let delay = next.saturating_sub(self.wheel.now());
+            self.after(delay, SOURCE, host, 0);
+        }
+    }
+
+    pub(super) fn source_due(&mut self, host: u32) {
+        self.link_try(self.wiring.end_port(host));
+    }
+
+    /// Sends the host's next packet over its idle link, if it is made and may go.
+    pub(super) fn source_try(&mut self, host: u32) {
+        let now = self.wheel.now();
+        let state = self.hosts[host as usize];
+        if state.halted || (state.version == 1 && !state.present) {
+            return;
+        }
+        let (born, target) = {
+            let source = &self.sources.all[host as usize];
+            (source.next, source.target)
+        };
+        if born > now {
+            self.arm_source(host);
+            return;
+        }
+        let version = usize::from(state.version);
+        let Some(level) = self.routes.level(version, host, target) else {
+            self.sources.draw(host);
+            self.meter.clock(now);
+            self.meter.injected += 1;
+            self.meter.lost += 1;
+            self.arm_source(host);
+            return;
+        };
+        let set = if state.sets == 3 { (host ^ target) & 1 } else { u32::from(state.sets) >> 1 };
+        let lane = u32::from(level) % self.lanes_of_set + set * self.lanes_of_set;
+        let port = self.wiring.end_port(host);
+        let channel = self.wiring.channel(port, lane);
+        let bytes = self.physics.packet_bytes;
+        if !self.has_credits(channel, self.physics.units(bytes)) {
+            return;
+        }
+        let mut packet = self.plain_packet(Kind::Data, bytes);
+        let flow = (host * self.wiring.hosts + target) as usize;
+        self.sequences[flow] += 1;
+        packet.source = host;
+        packet.target = target;
+        packet.sequence = self.sequences[flow];
+        packet.born = born;
+        packet.level = level;
+        packet.epoch = state.epoch;
+        self.meter.clock(now);
+        self.meter.injected += 1;
+        self.meter.inside_max = self.meter.inside_max.max(self.meter.inside());
+        self.meter.sent_mark =
+            self.meter.sent_mark.wrapping_add(mark(host, target, packet.sequence));
+        self.hosts[host as usize].sent[usize::from(state.epoch & 1)] += 1;
+        let index = self.pool.put(packet);
+        self.sources.draw(host);
+        self.transmit(port, channel, index);
+    }
+
+    /// A packet's last byte has arrived at a host or an agent.
+    pub(super) fn arrive(&mut self, end: u32, packet: u32) {
+        let record = self.pool.take(packet);
+        match record.kind {
+            Kind::Token => {}
+            Kind::Control => self.control_arrived(end, record.source),
+            Kind::Data => {
+                self.flying -= 1;
+                if end != record.target {
+                    self.meter.clock(self.now());
+                    self.meter.lost += 1;
+                    return;
+                }
+                self.meter.arrived(self.wheel.now(), record.born, record.entered);
+                let mark = mark(record.source, end, record.sequence);
+                self.meter.received_mark = self.meter.received_mark.wrapping_add(mark);
+                let flow = (record.source * self.wiring.hosts + end) as usize;
+                let last = &mut self.arrived[flow];
+                if record.sequence < *last {
+                    self.meter.reordered += 1;
+                } else {
+                    *last = record.sequence;
+                }
+                self.hosts[end as usize].received[usize::from(record.epoch & 1)] += 1;
+            }
+        }
+    }
+}

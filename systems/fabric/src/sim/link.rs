@@ -1,0 +1,218 @@
+//! Links: whose turn it is, and the credits of the other side.
+
+use super::network::{ARRIVED, HEAD, Network, SENT, WAKE};
+use super::packet::Kind;
+use super::wiring::NONE;
+
+/// Credits on their way back, per channel: a few at a time, since a buffer frees at most one packet
+/// in the time of one.
+#[derive(Clone, Debug)]
+pub(super) struct Coming {
+    ring: Vec<(u64, u32)>,
+    size: u32,
+    ends: Vec<(u32, u32)>,
+}
+
+impl Coming {
+    pub(super) fn new(channels: usize, flight_ns: u64, shortest_ns: u64) -> Coming {
+        let size = (flight_ns / shortest_ns.max(1) + 4).next_power_of_two() as u32;
+        Coming {
+            ring: vec![(0, 0); channels * size as usize],
+            size,
+            ends: vec![(0, 0); channels],
+        }
+    }
+
+    #[inline]
+    fn due(&self, channel: u32) -> Option<(u64, u32)> {
+        let (first, last) = self.ends[channel as usize];
+        let place = channel * self.size + (first & (self.size - 1));
+        (first != last).then(|| self.ring[place as usize])
+    }
+
+    #[inline]
+    fn take(&mut self, channel: u32, now: u64) -> u32 {
+        let mut units = 0;
+        while let Some((at, amount)) = self.due(channel) {
+            if at > now {
+                break;
+            }
+            units += amount;
+            self.ends[channel as usize].0 += 1;
+        }
+        units
+    }
+
+    fn push(&mut self, channel: u32, at: u64, units: u32) {
+        let (first, last) = self.ends[channel as usize];
+        if last - first == self.size {
+            let place = channel * self.size + ((last - 1) & (self.size - 1));
+            let newest = &mut self.ring[place as usize];
+            *newest = (at, newest.1 + units);
+            return;
+        }
+        let place = channel * self.size + (last & (self.size - 1));
+        self.ring[place as usize] = (at, units);
+        self.ends[channel as usize].1 += 1;
+    }
+
+    pub(super) fn outstanding(&self, channel: u32) -> u32 {
+        let (first, last) = self.ends[channel as usize];
+        let place = |index: u32| (channel * self.size + (index & (self.size - 1))) as usize;
+        (first..last).map(|index| self.ring[place(index)].1).sum()
+    }
+}
+
+impl Network {
+    /// Sends the next packet over a port's link if it is idle and one may go: control packets
+    /// first, then the data lanes in turn, then what the host behind makes.
+    pub(super) fn link_try(&mut self, port: u32) {
+        let place = port as usize;
+        if self.sending[place] || !self.wiring.on[place] {
+            return;
+        }
+        let filled = self.filled[place];
+        if filled != 0 {
+            let control = self.wiring.control_lane();
+            if filled >> control & 1 == 1 && self.lane_try(port, control) {
+                return;
+            }
+            let data = filled & !(1 << control);
+            let upper = data & (u16::MAX << self.turn[place]);
+            for mut lanes in [upper, data & !upper] {
+                while lanes != 0 {
+                    let lane = lanes.trailing_zeros();
+                    lanes &= lanes - 1;
+                    if self.lane_try(port, lane) {
+                        self.turn[place] = (lane + 1) as u8 & 15;
+                        return;
+                    }
+                }
+            }
+        }
+        if self.wiring.end[place] < self.wiring.hosts {
+            self.source_try(self.wiring.end[place]);
+        }
+    }
+
+    fn lane_try(&mut self, port: u32, lane: u32) -> bool {
+        let channel = self.wiring.channel(port, lane);
+        let packet = self.outputs[channel as usize].queue.head;
+        let units = u32::from(self.pool.get(packet).units);
+        if !self.has_credits(channel, units) {
+            return false;
+        }
+        self.pop_output(channel);
+        self.transmit(port, channel, packet);
+        true
+    }
+
+    #[inline]
+    pub(super) fn pop_output(&mut self, channel: u32) -> u32 {
+        let output = &mut self.outputs[channel as usize];
+        let packet = output.queue.pop(&self.pool);
+        if output.queue.is_empty() {
+            let port = self.wiring.port_of(channel);
+            let lane = channel - port * self.wiring.lanes;
+            self.filled[port as usize] &= !(1 << lane);
+        }
+        packet
+    }
+
+    /// Whether the other side has room; if not, the link wakes when credits come.
+    #[inline]
+    pub(super) fn has_credits(&mut self, channel: u32, units: u32) -> bool {
+        let now = self.wheel.now();
+        let output = &mut self.outputs[channel as usize];
+        if output.credits >= units {
+            return true;
+        }
+        output.credits += self.coming.take(channel, now);
+        if output.credits >= units {
+            return true;
+        }
+        output.starving = true;
+        if let Some((at, _)) = self.coming.due(channel) {
+            self.wake(channel, at);
+        }
+        false
+    }
+
+    fn wake(&mut self, channel: u32, at: u64) {
+        let now = self.wheel.now();
+        if self.outputs[channel as usize].wake <= now {
+            self.outputs[channel as usize].wake = at;
+            self.after(at - now, WAKE, self.wiring.port_of(channel), 0);
+        }
+    }
+
+    /// Room in an input buffer is told to the other side.
+    #[inline]
+    pub(super) fn return_credits(&mut self, input: u32, units: u32) {
+        let now = self.wheel.now();
+        let port = self.wiring.port_of(input);
+        let upstream = self.wiring.peer[port as usize];
+        let channel = upstream * self.wiring.lanes + (input - port * self.wiring.lanes);
+        let at = now + u64::from(self.wiring.flight[port as usize]);
+        let output = &mut self.outputs[channel as usize];
+        output.credits += self.coming.take(channel, now);
+        let starving = std::mem::take(&mut output.starving);
+        self.coming.push(channel, at, units);
+        if starving {
+            self.wake(channel, at);
+        }
+    }
+
+    /// Puts a packet on the wire. It joins the queue at the other side at once and may leave that
+    /// when its first byte has arrived and was routed.
+    pub(super) fn transmit(&mut self, port: u32, channel: u32, packet: u32) {
+        let now = self.wheel.now();
+        let place = port as usize;
+        let flight = u64::from(self.wiring.flight[place]);
+        let peer = self.wiring.peer[place];
+        let record = self.pool.get_mut(packet);
+        let wire = u64::from(record.bytes) * self.physics.byte_ns;
+        let (bytes, units, kind) = (u64::from(record.bytes), record.units, record.kind);
+        record.ready = now + flight + self.physics.routing_ns;
+        self.outputs[channel as usize].credits -= u32::from(units);
+        self.sending[place] = true;
+        self.sending_channel[place] = channel;
+        self.sending_units[place] = units;
+        self.port_bytes[place] += bytes;
+        self.after(wire, SENT, port, 0);
+        if self.wiring.switch[peer as usize] == NONE {
+            self.flying += u64::from(kind == Kind::Data);
+            self.meter.hops += u64::from(kind == Kind::Data);
+            self.after(flight + wire, ARRIVED, self.wiring.end[peer as usize], packet);
+            return;
+        }
+        let lane = channel - port * self.wiring.lanes;
+        if self.wiring.switch[place] != NONE {
+            let set = usize::from(self.set_of(channel));
+            let class = if kind == Kind::Control { 0 } else { 1 + set };
+            self.meter.bin(now).bytes[class] += bytes;
+        }
+        self.meter.hops += u64::from(kind == Kind::Data);
+        let input = self.wiring.channel(peer, lane);
+        let waiting = &mut self.inputs[input as usize];
+        let idle = waiting.queue.is_empty() && !waiting.busy;
+        waiting.queue.push(&mut self.pool, packet);
+        if idle {
+            self.after(flight + self.physics.routing_ns, HEAD, input, 0);
+        }
+    }
+
+    /// A packet's last byte has left.
+    pub(super) fn sent(&mut self, port: u32) {
+        let place = port as usize;
+        self.sending[place] = false;
+        let channel = self.sending_channel[place];
+        if self.wiring.switch[place] == NONE {
+            self.link_try(port);
+            return;
+        }
+        self.outputs[channel as usize].used -= u32::from(self.sending_units[place]);
+        self.link_try(port);
+        self.serve_output(channel);
+    }
+}

@@ -1,0 +1,312 @@
+//! Whether one set of tables can be replaced by another while packets flow.
+//!
+//! Room: two fabrics laid over each other ([`Transition`]), then one question per file: what mixed
+//! tables do ([`mixed`]), whether reconfiguration tokens get through ([`tokens`]), in which order
+//! destinations can change without extra lanes ([`progressive`]); [`verdict`] puts the answers
+//! together for every scheme. The proofs are in `docs/fabric.md`.
+
+pub mod mixed;
+pub mod progressive;
+pub mod tokens;
+pub mod verdict;
+
+use std::collections::BTreeMap;
+
+use crate::Fabric;
+use crate::tables::{Forwarding, LANES, LaneMap, ServiceLevels, Tables};
+use crate::topology::{
+    Builder, Host, HostId, Lid, Owner, Peer, PortNumber, Switch, SwitchId, Topology,
+};
+
+pub use verdict::{Options, Scheme, SchemeVerdict, Side, TransitionVerdict, check_transition};
+
+/// Why two sets of tables are not two moments of one fabric.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// A port leads elsewhere: not a change of tables but of cables.
+    #[error(
+        "port {port} of switch {switch} does not have the same cable in both: not one fabric, or \
+         cables were moved"
+    )]
+    Recabled {
+        /// Name of the switch.
+        switch: String,
+        /// The port.
+        port: PortNumber,
+    },
+    /// The union of both cannot be laid out.
+    #[error("the two sets cannot be laid over each other: {0}")]
+    Layout(#[from] crate::topology::TopologyError),
+    /// No switch is in both.
+    #[error("the two sets have no switch in common")]
+    Strangers,
+}
+
+/// Two sets of tables over one topology that has the switches, hosts and cables of both. Switches
+/// and hosts are the same when their GUIDs are; addresses are the old ones where there is one.
+#[derive(Clone, Debug)]
+pub struct Transition {
+    /// Everything that is in either.
+    pub topology: Topology,
+    /// The old tables; entries that lead to ports without a link in the old topology are left out.
+    pub old: Tables,
+    /// The new tables, likewise.
+    pub new: Tables,
+    /// Which hosts the old topology has.
+    pub old_hosts: Vec<bool>,
+    /// Which hosts the new topology has.
+    pub new_hosts: Vec<bool>,
+    /// Entries of forwarding tables that differ, over all addresses.
+    pub changed_entries: u64,
+    /// Switches with such an entry.
+    pub changed_switches: u64,
+    /// Switches and hosts whose address differs.
+    pub changed_lids: u64,
+}
+
+impl Transition {
+    /// Lays two fabrics over each other.
+    ///
+    /// # Errors
+    /// When they are not two moments of one fabric.
+    pub fn between(old: &Fabric, new: &Fabric) -> Result<Transition, Mismatch> {
+        let union = Union::of(&old.topology, &new.topology)?;
+        let (old_map, new_map) = (&union.old, &union.new);
+        let raw_old = forwarding(&union.topology, old, old_map, false);
+        let raw_new = forwarding(&union.topology, new, new_map, false);
+        let (changed_entries, changed_switches) = differences(&union.topology, &raw_old, &raw_new);
+        let hosts = |map: &Map| {
+            let mut present = vec![false; union.topology.hosts().len()];
+            map.hosts.iter().for_each(|host| present[host.index()] = true);
+            present
+        };
+        let tables = |fabric: &Fabric, map: &Map| Tables {
+            forwarding: forwarding(&union.topology, fabric, map, true),
+            levels: levels(&union.topology, fabric, map),
+            lanes: lanes(&union.topology, fabric, map),
+        };
+        Ok(Transition {
+            old: tables(old, old_map),
+            new: tables(new, new_map),
+            old_hosts: hosts(old_map),
+            new_hosts: hosts(new_map),
+            changed_entries,
+            changed_switches,
+            changed_lids: union.changed_lids,
+            topology: union.topology,
+        })
+    }
+
+    /// The addresses of hosts that are in both.
+    pub fn destinations(&self) -> impl Iterator<Item = Lid> + '_ {
+        self.common_hosts().flat_map(|host| self.topology.host(host).lids())
+    }
+
+    /// The hosts that are in both.
+    pub fn common_hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.topology
+            .host_ids()
+            .filter(|host| self.old_hosts[host.index()] && self.new_hosts[host.index()])
+    }
+
+    /// Whether the tables for an address differ anywhere: entries, or levels of pairs.
+    #[must_use]
+    pub fn changes(&self, destination: Lid) -> bool {
+        let entry = |switch| {
+            let (old, new) = (&self.old.forwarding, &self.new.forwarding);
+            old.get(switch, destination) != new.get(switch, destination)
+        };
+        let level = |host| {
+            self.old.levels.mask(host, destination) != self.new.levels.mask(host, destination)
+        };
+        self.topology.switch_ids().any(entry)
+            || !(self.old.levels.is_uniform() && self.new.levels.is_uniform())
+                && self.common_hosts().any(level)
+    }
+}
+
+/// Where the switches, hosts and addresses of one fabric are in the union.
+struct Map {
+    switches: Vec<SwitchId>,
+    hosts: Vec<HostId>,
+    lids: BTreeMap<Lid, Lid>,
+}
+
+struct Union {
+    topology: Topology,
+    old: Map,
+    new: Map,
+    changed_lids: u64,
+}
+
+impl Union {
+    fn of(old: &Topology, new: &Topology) -> Result<Union, Mismatch> {
+        let mut builder = Builder::new();
+        let mut switch_of: BTreeMap<u64, SwitchId> = BTreeMap::new();
+        let (mut changed_lids, mut common) = (0, 0);
+        let ports: BTreeMap<u64, u8> =
+            new.switches().iter().map(|it| (it.guid, it.ports)).collect();
+        for switch in old.switches() {
+            let most = ports.get(&switch.guid).copied().unwrap_or(0).max(switch.ports);
+            let id = builder.switch(Switch { ports: most, ..switch.clone() });
+            switch_of.insert(switch.guid, id);
+        }
+        for switch in new.switches() {
+            if let Some(id) = switch_of.get(&switch.guid) {
+                common += 1;
+                changed_lids += u64::from(old.switch(*id).lid != switch.lid);
+            } else {
+                let id = builder.switch(fresh_switch(old, switch));
+                switch_of.insert(switch.guid, id);
+            }
+        }
+        if common == 0 {
+            return Err(Mismatch::Strangers);
+        }
+        let switches = |from: &Topology| -> Vec<SwitchId> {
+            from.switches().iter().map(|switch| switch_of[&switch.guid]).collect()
+        };
+        let (old_switches, new_switches) = (switches(old), switches(new));
+        cables(&mut builder, [(old, &old_switches), (new, &new_switches)])?;
+        let mut host_of: BTreeMap<u64, HostId> = BTreeMap::new();
+        for (from, switches) in [(old, &old_switches), (new, &new_switches)] {
+            for host in from.hosts() {
+                let switch = switches[host.switch.index()];
+                let known = host_of.get(&host.guid).map(|id| old.host(*id));
+                if let Some(known) = known {
+                    if (known.switch, known.port) != (switch, host.port) {
+                        let name = from.switch(host.switch).name.clone();
+                        return Err(Mismatch::Recabled { switch: name, port: host.port });
+                    }
+                    changed_lids += u64::from(known.lid != host.lid);
+                    continue;
+                }
+                let lid = if std::ptr::eq(from, old) || old.owner(host.lid) == Owner::Nobody {
+                    host.lid
+                } else {
+                    0
+                };
+                let lmc = if lid == 0 { 0 } else { host.lmc };
+                let added = builder.host(Host { switch, lid, lmc, ..host.clone() });
+                let id = added.map_err(|_| Mismatch::Recabled {
+                    switch: from.switch(host.switch).name.clone(),
+                    port: host.port,
+                })?;
+                host_of.insert(host.guid, id);
+            }
+        }
+        let topology = builder.finish()?;
+        let maps = [(old, old_switches), (new, new_switches)].map(|(from, switches)| {
+            let hosts: Vec<HostId> = from.hosts().iter().map(|it| host_of[&it.guid]).collect();
+            let lids = lid_map(from, &topology, &switches, &hosts);
+            Map { switches, hosts, lids }
+        });
+        let [old, new] = maps;
+        Ok(Union { topology, old, new, changed_lids })
+    }
+}
+
+/// A switch that only the new topology has; its address must not be one of the old ones.
+fn fresh_switch(old: &Topology, switch: &Switch) -> Switch {
+    let free = old.owner(switch.lid) == Owner::Nobody;
+    Switch { lid: if free { switch.lid } else { 0 }, ..switch.clone() }
+}
+
+fn cables(builder: &mut Builder, sides: [(&Topology, &Vec<SwitchId>); 2]) -> Result<(), Mismatch> {
+    let mut laid: BTreeMap<(SwitchId, PortNumber), (SwitchId, PortNumber)> = BTreeMap::new();
+    for (topology, switches) in sides {
+        for link in topology.links() {
+            let a = (switches[link.a.0.index()], link.a.1);
+            let b = (switches[link.b.0.index()], link.b.1);
+            match (laid.get(&a), laid.get(&b)) {
+                (None, None) => {
+                    builder.cable(a, b)?;
+                    laid.insert(a, b);
+                    laid.insert(b, a);
+                }
+                (Some(there), _) if *there == b => {}
+                _ => {
+                    let switch = topology.switch(link.a.0).name.clone();
+                    return Err(Mismatch::Recabled { switch, port: link.a.1 });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn lid_map(
+    from: &Topology,
+    union: &Topology,
+    switches: &[SwitchId],
+    hosts: &[HostId],
+) -> BTreeMap<Lid, Lid> {
+    let mut map = BTreeMap::new();
+    for (switch, id) in from.switches().iter().zip(switches) {
+        map.insert(switch.lid, union.switch(*id).lid);
+    }
+    for (host, id) in from.hosts().iter().zip(hosts) {
+        map.extend(host.lids().zip(union.host(*id).lids()));
+    }
+    map
+}
+
+/// The forwarding tables of one side in the union's numbers.
+fn forwarding(union: &Topology, fabric: &Fabric, map: &Map, alive_only: bool) -> Forwarding {
+    let mut forwarding = Forwarding::new(union.switches().len(), union.top_lid());
+    for (from, to) in fabric.topology.switch_ids().zip(&map.switches) {
+        for (lid, place) in &map.lids {
+            let port = fabric.tables.forwarding.get(from, *lid);
+            let dead =
+                |port: PortNumber| port != 0 && fabric.topology.peer(from, port) == Peer::Nothing;
+            if port.is_some_and(|port| alive_only && dead(port)) {
+                continue;
+            }
+            forwarding.set(*to, *place, port);
+        }
+    }
+    forwarding
+}
+
+fn levels(union: &Topology, fabric: &Fabric, map: &Map) -> ServiceLevels {
+    if fabric.tables.levels.is_uniform() {
+        return ServiceLevels::uniform();
+    }
+    let mut levels = ServiceLevels::new(union.hosts().len(), union.top_lid());
+    for (from, to) in fabric.topology.host_ids().zip(&map.hosts) {
+        for (lid, place) in &map.lids {
+            levels.set_mask(*to, *place, fabric.tables.levels.mask(from, *lid));
+        }
+    }
+    levels
+}
+
+fn lanes(union: &Topology, fabric: &Fabric, map: &Map) -> LaneMap {
+    if fabric.tables.lanes.is_identity() {
+        return LaneMap::identity();
+    }
+    let mut lanes = LaneMap::new(union);
+    for (from, to) in fabric.topology.switch_ids().zip(&map.switches) {
+        let ports = fabric.topology.switch(from).ports;
+        for output in 0..=ports {
+            for input in 0..=ports {
+                if let Some(row) = fabric.tables.lanes.row(from, input, output) {
+                    let row: [u8; LANES] = *row;
+                    lanes.set_row(*to, input, output, row);
+                }
+            }
+        }
+    }
+    lanes
+}
+
+fn differences(union: &Topology, old: &Forwarding, new: &Forwarding) -> (u64, u64) {
+    let count = |switch| {
+        let lids = 0..=union.top_lid();
+        lids.filter(|lid| old.get(switch, *lid) != new.get(switch, *lid)).count() as u64
+    };
+    union.switch_ids().map(count).fold((0, 0), |(entries, switches), changed| {
+        (entries + changed, switches + u64::from(changed > 0))
+    })
+}
