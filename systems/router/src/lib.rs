@@ -9,6 +9,19 @@
 //! redirect-table arithmetic come from `ebb_control` for both.
 
 mod account;
+pub mod experiments;
 mod flows;
+mod load;
 pub mod machine;
+pub mod optimum;
+mod packet;
+pub mod plan;
+mod report;
+mod run;
 pub mod scenario;
+mod slot;
+
+pub use account::STATE_NAMES as CORE_STATES;
+pub use load::{Piece, Rates};
+pub use report::simulate;
+pub use run::{Counts, Latency, Outcome, Sample, Stopped, Twin, TwinError};

@@ -27,8 +27,9 @@ pub use traffic::{Arrivals, PcapChoice, Sizes, TraceChoice, TrafficChoice, Unit}
 pub struct Scenario {
     /// Headline of the report.
     pub title: String,
-    /// Simulated seconds that are reported on, above 0.
-    pub duration_s: f64,
+    /// Simulated seconds that are reported on, above 0; by default all of a profile, trace or
+    /// capture, and one second of anything else.
+    pub duration_s: Option<f64>,
     /// Simulated seconds before them, not reported on.
     pub warmup_s: f64,
     /// Packet-exact, or slot by slot.
@@ -102,7 +103,7 @@ impl Default for Scenario {
     fn default() -> Scenario {
         Scenario {
             title: "The router's twin".to_owned(),
-            duration_s: 1.0,
+            duration_s: None,
             warmup_s: 0.0,
             engine: EngineKind::Packet,
             slot_us: 10.0,
@@ -173,14 +174,14 @@ pub(crate) fn not_negative(field: &str, value: f64) -> Result<(), Invalid> {
     Invalid::unless(value.is_finite() && value >= 0.0, field, message, "0 or more")
 }
 
-/// Longest run: a year, far below where picoseconds no longer fit.
+/// Longest run: where picoseconds no longer fit.
 const SECONDS_MAX: f64 = 213.0 * 86_400.0;
 
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
-        positive("duration_s", self.duration_s)?;
+        self.duration_s.map_or(Ok(()), |duration| positive("duration_s", duration))?;
         not_negative("warmup_s", self.warmup_s)?;
-        let all = self.duration_s + self.warmup_s;
+        let all = self.duration_s.unwrap_or_default() + self.warmup_s;
         let remedy = "213 days at most, warm-up included";
         Invalid::unless(all < SECONDS_MAX, "duration_s", format!("is {all}"), remedy)?;
         let slot = (1.0..=1000.0).contains(&self.slot_us);

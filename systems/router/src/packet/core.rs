@@ -1,0 +1,103 @@
+//! One simulated core: its queue, what it does, and what it was told.
+
+use ebb_control::redirect::ENTRIES;
+
+use super::ring::Ring;
+use crate::account::{Account, Doing};
+use crate::machine::{Nap, Picos};
+
+/// What the governor told a core, as the live router's orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Receive, forward, ask the policy.
+    Run,
+    /// Forward what comes and sleep as deep as possible.
+    Park,
+    /// Receive nothing.
+    Hold,
+}
+
+/// Whether an arrival has to start the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// It has a next round of its own.
+    No,
+    /// It polls an empty queue.
+    Spinning,
+    /// It sleeps.
+    Asleep,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Core {
+    pub(super) queue: Ring,
+    pub(super) waits: Waits,
+    pub(super) order: Order,
+    pub(super) doing: Doing,
+    since: Picos,
+    /// Length of the queue behind the latest batch, as the policy sees it.
+    pub(super) shown: u32,
+    /// Packets received since the policy was last asked by this core.
+    pub(super) unreported: u32,
+    /// Packets still to be forwarded before a drain is over; `None` when none was ordered.
+    pub(super) drain: Option<u32>,
+    /// Whether the present order still has to be answered.
+    pub(super) owes_answer: bool,
+    /// Mean of the latest sleeps.
+    pub(super) guess_ps: Picos,
+    slept_at: Picos,
+}
+
+impl Core {
+    pub(super) fn new(queue_len: u32, nap: Nap) -> Core {
+        Core {
+            queue: Ring::new(queue_len),
+            waits: Waits::Asleep,
+            order: Order::Park,
+            doing: Doing::Nap(nap),
+            since: 0,
+            shown: 0,
+            unreported: 0,
+            drain: None,
+            owes_answer: false,
+            guess_ps: 0,
+            slept_at: 0,
+        }
+    }
+
+    /// Goes on to something else at `now`.
+    #[inline]
+    pub(super) fn switch(&mut self, now: Picos, doing: Doing, account: &mut Account) {
+        if now > self.since {
+            account.add(self.doing, (now - self.since) as f64);
+            self.since = now;
+        }
+        self.doing = doing;
+    }
+
+    /// Hands over its time until `now` without going on to something else.
+    pub(super) fn settle(&mut self, now: Picos, account: &mut Account) {
+        self.switch(now, self.doing, account);
+    }
+
+    /// Falls asleep.
+    #[inline]
+    pub(super) fn sleep(&mut self, now: Picos, nap: Nap, account: &mut Account) {
+        self.switch(now, Doing::Nap(nap), account);
+        self.waits = Waits::Asleep;
+        self.shown = 0;
+        self.slept_at = now;
+    }
+
+    /// Begins to wake when its interrupt and the way out of the idle state are over, at `awake`.
+    #[inline]
+    pub(super) fn wake(&mut self, now: Picos, awake: Picos, account: &mut Account) {
+        self.switch(awake, Doing::Wake, account);
+        self.waits = Waits::No;
+        let slept = now.saturating_sub(self.slept_at);
+        self.guess_ps = self.guess_ps - self.guess_ps / 8 + slept / 8;
+    }
+}
+
+/// The redirect table as an index into cores.
+pub(super) type Table = [u8; ENTRIES];

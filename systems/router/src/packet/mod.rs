@@ -1,0 +1,310 @@
+//! The packet-exact engine: every packet arrives, waits and leaves on its own.
+//!
+//! Between two instants at which anything else happens (a core begins a round, a hand-over takes
+//! its next step, a sample is due) arrivals go into their queues in one tight loop, and a round
+//! works off a batch in another; there is no calendar entry per packet.
+
+mod core;
+mod handover;
+mod plant;
+mod ring;
+
+use ebb_control::redirect::{ENTRIES, rebalance};
+use ebb_control::{Idle, IdleDepth, OperatingPoint};
+use ebb_des::{Rng, Seed};
+use ebb_scenario::Progress;
+use rand::distr::Distribution;
+use rand_distr::Exp1;
+
+use self::core::{Core, Order, Table, Waits};
+use self::handover::Handover;
+use self::ring::Waiting;
+use crate::account::{Account, Doing};
+use crate::load::{Block, Load, Source};
+use crate::machine::{Machine, Picos, Service};
+use crate::run::{Options, Recorder};
+
+/// Never.
+const NEVER: Picos = Picos::MAX;
+
+/// The simulated router, packet by packet.
+pub(crate) struct Exact<'a> {
+    machine: &'a Machine,
+    load: &'a Load,
+    options: Options,
+    progress: &'a dyn Progress,
+    now: Picos,
+    /// What the policy wants and the governor carries out.
+    point: OperatingPoint,
+    /// The frequency in force.
+    frequency: u16,
+    /// A frequency that will be in force.
+    clock_change: Option<(Picos, u16)>,
+    table: Table,
+    cores: Vec<Core>,
+    /// Next round of each core.
+    next: Vec<Picos>,
+    service: Service,
+    /// Time of a packet where all are alike.
+    fixed_ps: Option<Picos>,
+    service_random: Rng,
+    source: Source,
+    block: Block,
+    /// The core whose round the policy is asked about.
+    observer: Option<usize>,
+    handover: Option<Handover>,
+    begun: bool,
+    warm: bool,
+    sample_at: Picos,
+    /// The earliest instant at which anything but a round happens.
+    alarm: Picos,
+    pub(crate) account: Account,
+    pub(crate) recorder: Recorder,
+}
+
+impl<'a> Exact<'a> {
+    /// A router at time 0 with empty queues.
+    pub(crate) fn new(
+        machine: &'a Machine,
+        load: &'a Load,
+        options: Options,
+        seed: Seed,
+        progress: &'a dyn Progress,
+    ) -> Exact<'a> {
+        let mut source = Source::new(load, seed);
+        let mut block = Block::default();
+        source.fill(load, &mut block);
+        let cores = vec![Core::new(options.queue_len, options.parked); machine.cores.into()];
+        let mut exact = Exact {
+            machine,
+            load,
+            options,
+            progress,
+            now: 0,
+            point: OperatingPoint { cores: 1, frequency: 0, depth: IdleDepth::Shallow },
+            frequency: 0,
+            clock_change: None,
+            table: [0; ENTRIES],
+            next: vec![NEVER; cores.len()],
+            cores,
+            service: machine.service(1, 0),
+            fixed_ps: None,
+            service_random: seed.stream("service"),
+            source,
+            block,
+            observer: None,
+            handover: None,
+            begun: false,
+            warm: load.warm_ps == 0,
+            sample_at: options.sample_ps,
+            alarm: 0,
+            account: Account::new(0),
+            recorder: Recorder::new(load.flows.len()),
+        };
+        exact.set_alarm();
+        exact
+    }
+
+    /// The operating point in force at the start, without the cost of a change.
+    fn begin(&mut self, point: OperatingPoint, idle: Idle) {
+        self.begun = true;
+        self.point = point;
+        self.frequency = point.frequency;
+        self.table = rebalance(&self.table, point.cores);
+        self.refresh();
+        for index in 0..self.cores.len() {
+            if index < usize::from(point.cores) {
+                self.cores[index].order = Order::Run;
+                self.rest(index, idle);
+            }
+        }
+    }
+
+    /// Recomputes what depends on cores and frequency in force.
+    fn refresh(&mut self) {
+        self.service = self.machine.service(self.point.cores, self.frequency);
+        let exact = |len| self.service.of(len);
+        self.fixed_ps = self.load.sizes.only().filter(|_| !self.options.exponential).map(exact);
+    }
+
+    fn set_alarm(&mut self) {
+        let clock = self.clock_change.map_or(NEVER, |(at, _)| at);
+        let step = self.handover.as_ref().map_or(NEVER, |handover| handover.alarm());
+        let warm = if self.warm { NEVER } else { self.load.warm_ps };
+        self.alarm = clock.min(step).min(warm).min(self.sample_at).min(self.load.end_ps);
+    }
+
+    /// Puts every arrival until `horizon` into its queue. An arrival that starts a core before
+    /// that shortens the horizon; returns it.
+    fn dispatch(&mut self, mut horizon: Picos) -> Picos {
+        loop {
+            let at = self.block.at[self.block.next];
+            if at > horizon {
+                if at != NEVER || self.block.at.len() == 1 {
+                    return horizon;
+                }
+                self.source.fill(self.load, &mut self.block);
+                continue;
+            }
+            let index = self.block.next;
+            self.block.next += 1;
+            let flow = self.block.flow[index];
+            let target = usize::from(self.table[usize::from(self.load.flows.entry(flow))]);
+            let core = &mut self.cores[target];
+            self.recorder.counts.arrived += 1;
+            if !core.queue.push(Waiting { at, flow, bytes: self.block.bytes[index] }) {
+                self.recorder.counts.lost += 1;
+            } else if core.waits != Waits::No {
+                horizon = horizon.min(self.start(target, at));
+            }
+        }
+    }
+
+    /// An arrival at `at` finds its core idle; returns when its round begins.
+    fn start(&mut self, index: usize, at: Picos) -> Picos {
+        let core = &mut self.cores[index];
+        if core.order == Order::Hold {
+            return NEVER;
+        }
+        let begins = match (core.waits, core.doing) {
+            (Waits::Asleep, Doing::Nap(nap)) => {
+                let awake = at + self.machine.delivery_ps + self.machine.nap(nap).exit_ps;
+                core.wake(at, awake, &mut self.account);
+                self.recorder.wakeups += 1;
+                awake + self.machine.interrupt(self.frequency)
+            }
+            _ => {
+                core.waits = Waits::No;
+                at
+            }
+        };
+        self.next[index] = begins;
+        begins
+    }
+
+    /// A core receives a batch, or finds its queue empty. Returns whether the policy is asked.
+    fn round(&mut self, index: usize) -> bool {
+        self.next[index] = NEVER;
+        if self.cores[index].owes_answer && self.answers(index) {
+            return false;
+        }
+        let core = &mut self.cores[index];
+        let count = core.queue.len().min(self.options.batch);
+        core.unreported += count;
+        core.shown = core.queue.len() - count;
+        core.waits = Waits::No;
+        if let Some(left) = &mut core.drain {
+            *left = left.saturating_sub(count);
+        }
+        if count > 0 {
+            core.switch(self.now, Doing::Work, &mut self.account);
+            self.next[index] = self.work(index, count);
+        } else {
+            core.switch(self.now, Doing::Spin, &mut self.account);
+            core.waits = Waits::Spinning;
+        }
+        let core = &self.cores[index];
+        if core.order == Order::Park {
+            if count == 0 {
+                self.rest(index, Idle::Halt);
+            }
+            return false;
+        }
+        self.handover.is_none()
+    }
+
+    /// Works off `count` packets; returns when the last has left.
+    fn work(&mut self, index: usize, count: u32) -> Picos {
+        let (mut done, mut bytes, mut latencies) = (self.now, 0, 0);
+        let pipeline = self.machine.pipeline_ps;
+        let queue = &mut self.cores[index].queue;
+        for _ in 0..count {
+            let packet = queue.pop();
+            done += match self.fixed_ps {
+                Some(picos) => picos,
+                None => {
+                    let mean = self.service.of(packet.bytes);
+                    if self.options.exponential {
+                        let units: f64 = Exp1.sample(&mut self.service_random);
+                        (mean as f64 * units) as Picos
+                    } else {
+                        mean
+                    }
+                }
+            };
+            let latency = done - packet.at + pipeline;
+            bytes += u64::from(packet.bytes);
+            latencies += latency;
+            self.recorder.deliver(packet.flow, packet.at, done, latency);
+        }
+        self.recorder.delivered(u64::from(count), bytes, latencies);
+        self.account.carried(bytes as f64 * 8.0);
+        done
+    }
+
+    /// A core whose queue is empty does what the policy said.
+    fn rest(&mut self, index: usize, idle: Idle) {
+        let core = &mut self.cores[index];
+        let halts = idle == Idle::Halt || core.order == Order::Park;
+        if halts {
+            let nap = match core.order {
+                Order::Park => self.options.parked,
+                _ => self.options.nap(self.machine, self.point.depth, core.guess_ps),
+            };
+            core.sleep(self.now, nap, &mut self.account);
+        } else {
+            core.switch(self.now, Doing::Spin, &mut self.account);
+            core.waits = Waits::Spinning;
+        }
+    }
+
+    /// Packets in queues and in work.
+    pub(crate) fn queued(&self) -> u64 {
+        let waiting = |core: &Core| u64::from(core.queue.len());
+        self.cores.iter().map(waiting).sum()
+    }
+
+    /// Brings the account up to now at the frequency that was in force.
+    fn settle(&mut self) {
+        for core in &mut self.cores {
+            core.settle(self.now, &mut self.account);
+        }
+        self.account.close(self.machine, self.frequency, self.now);
+        let clock = self.machine.frequencies[usize::from(self.frequency)];
+        self.recorder.held(self.now, self.point.cores, clock);
+    }
+
+    /// Everything that is due at the alarm.
+    fn ring(&mut self) {
+        if let Some((at, frequency)) = self.clock_change
+            && at <= self.now
+        {
+            self.settle();
+            self.frequency = frequency;
+            self.clock_change = None;
+            self.refresh();
+        }
+        self.advance_handover();
+        if !self.warm && self.load.warm_ps <= self.now {
+            self.settle();
+            self.warm = true;
+            self.recorder.reset(self.now, self.queued());
+            self.account = Account::new(self.now);
+        }
+        if self.sample_at <= self.now || self.now >= self.load.end_ps {
+            self.sample();
+        }
+        self.set_alarm();
+    }
+
+    fn sample(&mut self) {
+        self.settle();
+        let clock = self.machine.frequencies[usize::from(self.frequency)];
+        let longest = self.cores.iter().map(|core| core.queue.len()).max().unwrap_or(0);
+        if self.warm {
+            self.recorder.sample(self.now, &self.account, (self.point.cores, clock), longest);
+        }
+        self.sample_at = self.now + self.options.sample_ps;
+        self.progress.at(self.now as f64 / self.load.end_ps as f64, "packets");
+    }
+}

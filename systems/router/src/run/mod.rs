@@ -1,0 +1,237 @@
+//! A run from scenario to outcome.
+
+mod options;
+mod recorder;
+
+use ebb_control::policies::{PointCost, Points, with_points};
+use ebb_control::{Limits, Policy, RouterPolicy, drive};
+use ebb_des::Seed;
+use ebb_power::{Application, Server};
+use ebb_scenario::{Document, Files, Progress, ScenarioError};
+use ebb_units::{Joules, PacketsPerSecond, Time, Watts};
+
+pub(crate) use options::Options;
+pub(crate) use recorder::{Recorder, shares};
+pub use recorder::{Counts, Latency, Sample};
+
+use crate::load::Load;
+use crate::machine::{Machine, PER_NANO, PER_SECOND};
+use crate::packet::Exact;
+use crate::scenario::{EngineKind, Scenario};
+use crate::slot::Slotted;
+
+/// Somebody asked the run to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the run was stopped")]
+pub struct Stopped;
+
+/// Why there is no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TwinError {
+    /// The scenario or a file that it names.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The run was stopped before its end.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Simulated seconds that it is about.
+    pub span_s: f64,
+    /// What became of the packets.
+    pub counts: Counts,
+    /// Mean power.
+    pub power: Watts,
+    /// Energy drawn.
+    pub energy: Joules,
+    /// Energy by component.
+    pub parts: Vec<(&'static str, Joules)>,
+    /// Latency of the delivered packets. In a slotted run an estimate.
+    pub latency: Latency,
+    /// Mean packets in the router's queues and cores (Little's law over what was delivered).
+    pub occupancy: f64,
+    /// The router over time.
+    pub samples: Vec<Sample>,
+    /// Mean active cores.
+    pub cores: f64,
+    /// Mean clock in GHz.
+    pub ghz: f64,
+    /// Share of all core time by state, in the order of [`crate::CORE_STATES`].
+    pub states: Vec<f64>,
+    /// Changes of the operating point.
+    pub changes: u64,
+    /// Decisions of the policy.
+    pub decisions: u64,
+    /// Cores woken by packets.
+    pub wakeups: u64,
+    /// Redirect-table entries moved.
+    pub entries_moved: u64,
+    /// Least and most the server can draw with this traffic.
+    pub bounds: (Watts, Watts),
+}
+
+/// A scenario with everything it names read in: what runs can be made of.
+#[derive(Debug)]
+pub struct Twin {
+    scenario: Scenario,
+    server: Server,
+    application: Application,
+    machine: Machine,
+    load: Load,
+    limits: Limits,
+    seed: Seed,
+}
+
+impl Twin {
+    /// Reads the scenario.
+    ///
+    /// # Errors
+    /// What is wrong with it or a file that it names.
+    pub fn new(document: &Document, files: &dyn Files, seed: u64) -> Result<Twin, TwinError> {
+        let scenario: Scenario = document.read()?;
+        let located = |fault| document.fault(fault);
+        let seed = scenario.seed.map_or(Seed(seed), |family| Seed(family).nth(seed));
+        let server = scenario.server.resolve(files)?;
+        let application = scenario.application.resolve().map_err(located)?;
+        let whole = Machine::new(&server, &application);
+        let load = Load::new(document, &scenario, &whole, files, seed)?;
+        let frequencies = scenario.limits.frequencies(&server).map_err(located)?;
+        let cores = scenario.limits.cores(&server).map_err(located)?;
+        let machine = whole.with_frequencies(&frequencies);
+        let limits = Limits { cores, frequencies: frequencies.len() as u16 };
+        Ok(Twin { scenario, server, application, machine, load, limits, seed })
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The server.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// What happens to each packet.
+    pub fn application(&self) -> &Application {
+        &self.application
+    }
+
+    /// The server as the engines see it, frequencies outside the limits left out.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// What the policy may use.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The offered rate over time, warm-up included.
+    pub fn rates(&self) -> &crate::load::Rates {
+        &self.load.rates
+    }
+
+    /// Mean frame length, bytes with check sequence.
+    pub fn mean_bytes(&self) -> f64 {
+        self.load.sizes.mean()
+    }
+
+    /// The operating points as the policy `model` wants them.
+    pub fn points(&self) -> Points {
+        let machine = &self.machine;
+        let bits = self.load.sizes.mean() * 8.0;
+        let naps = |nap: crate::machine::Nap| machine.nap(nap).watts.0;
+        let (awake_idle, parked) =
+            (naps(self.scenario.server.shallow), naps(self.scenario.server.parked));
+        let mut points = Vec::new();
+        for cores in 1..=self.limits.cores {
+            for frequency in 0..self.limits.frequencies {
+                let capacity = machine.capacity_pps(cores, frequency, self.load.sizes.mean());
+                let active = f64::from(cores);
+                let rest = machine.base.0 + f64::from(machine.cores - cores) * parked;
+                let traffic = machine.joules_per_bit * bits * capacity;
+                let awake = machine.awake[usize::from(frequency)].0;
+                points.push(PointCost {
+                    cores,
+                    frequency,
+                    capacity: PacketsPerSecond(capacity),
+                    idle: Watts(rest + active * awake_idle),
+                    full: Watts(rest + active * awake + traffic),
+                });
+            }
+        }
+        let parked = machine.nap(self.scenario.server.parked);
+        let wake_s = (parked.exit_ps + machine.interrupt(0)) as f64 / PER_SECOND;
+        let wake = Joules(machine.awake.last().expect("a frequency").0 * wake_s);
+        Points::new(points, wake).expect("a machine has points")
+    }
+
+    /// The policy of the scenario, fresh.
+    pub fn policy(&self) -> Box<RouterPolicy> {
+        let choice = &self.scenario.policy;
+        with_points(&choice.name, self.limits, &choice.settings, &self.points())
+            .expect("the scenario was checked")
+    }
+
+    /// Runs the scenario's engine under `policy`.
+    ///
+    /// # Errors
+    /// When the run was stopped.
+    pub fn run<P>(&self, policy: &mut P, progress: &dyn Progress) -> Result<Outcome, Stopped>
+    where
+        P: Policy<Observation = ebb_control::Observation, Action = ebb_control::Action> + ?Sized,
+    {
+        let (machine, load) = (&self.machine, &self.load);
+        let options = Options::new(&self.scenario, load.end_ps - load.warm_ps);
+        let end = Time::from_nanos(load.end_ps / PER_NANO);
+        match self.scenario.engine {
+            EngineKind::Packet => {
+                let mut plant = Exact::new(machine, load, options, self.seed, progress);
+                drive(policy, &mut plant, end)?;
+                plant.recorder.counts.queued = plant.queued();
+                Ok(self.outcome(&plant.account, &plant.recorder))
+            }
+            EngineKind::Slot => {
+                let slot_ps = (self.scenario.slot_us * 1e6) as u64;
+                let setup = (options, slot_ps);
+                let mut plant = Slotted::new(machine, load, setup, self.seed, progress);
+                drive(policy, &mut plant, end)?;
+                plant.finish();
+                Ok(self.outcome(&plant.account, &plant.recorder))
+            }
+        }
+    }
+
+    fn outcome(&self, account: &crate::account::Account, recorder: &Recorder) -> Outcome {
+        let span_s = (self.load.end_ps - self.load.warm_ps) as f64 / PER_SECOND;
+        let latency = recorder.latency();
+        let (cores, ghz) = recorder.means(span_s);
+        let parts = account.by_part(&self.machine);
+        let names = self.machine.parts.iter().map(|part| part.name);
+        let pipeline_us = self.machine.pipeline_ps as f64 / 1e6;
+        let inside_s = (latency.mean_us - pipeline_us).max(0.0) / 1e6;
+        let bits = recorder.counts.bytes as f64 * 8.0 / span_s;
+        Outcome {
+            span_s,
+            counts: recorder.counts,
+            power: Watts(account.joules() / span_s),
+            energy: Joules(account.joules()),
+            parts: names.zip(parts.into_iter().map(Joules)).collect(),
+            occupancy: inside_s * recorder.counts.delivered as f64 / span_s,
+            latency,
+            samples: recorder.samples.clone(),
+            cores,
+            ghz,
+            states: shares(account, &self.machine, span_s),
+            changes: recorder.changes,
+            decisions: recorder.decisions,
+            wakeups: recorder.wakeups,
+            entries_moved: recorder.entries_moved,
+            bounds: self.machine.bounds(bits),
+        }
+    }
+}

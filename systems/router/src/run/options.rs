@@ -1,0 +1,58 @@
+//! What both engines need to know beside the machine and the load.
+
+use ebb_control::IdleDepth;
+
+use crate::machine::{Machine, Nap, PER_SECOND, Picos};
+use crate::scenario::{DeepNap, Ordering, Scenario, ServiceKind};
+
+/// How the simulated router is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Packets a queue holds.
+    pub(crate) queue_len: u32,
+    /// Most packets received at once.
+    pub(crate) batch: u32,
+    pub(crate) shallow: Nap,
+    pub(crate) deep: DeepNap,
+    pub(crate) parked: Nap,
+    pub(crate) ordering: Ordering,
+    pub(crate) rewrite_ps: Picos,
+    pub(crate) exponential: bool,
+    /// Distance of samples over time.
+    pub(crate) sample_ps: Picos,
+}
+
+/// Samples of a run unless the scenario says otherwise.
+const SAMPLES: u64 = 400;
+
+impl Options {
+    pub(crate) fn new(scenario: &Scenario, span_ps: Picos) -> Options {
+        let server = &scenario.server;
+        let sample = scenario.sample_s.map(|seconds| (seconds * PER_SECOND) as Picos);
+        Options {
+            queue_len: server.queue_len,
+            batch: scenario.policy.settings.batch,
+            shallow: server.shallow,
+            deep: server.deep,
+            parked: server.parked,
+            ordering: server.ordering,
+            rewrite_ps: (server.rewrite_us * 1e6) as Picos,
+            exponential: scenario.application.service == ServiceKind::Exponential,
+            sample_ps: sample.unwrap_or(span_ps / SAMPLES).max(1_000_000),
+        }
+    }
+
+    /// The idle state of an active core that expects to sleep for `expected_ps`.
+    pub(crate) fn nap(&self, machine: &Machine, depth: IdleDepth, expected_ps: Picos) -> Nap {
+        match (depth, self.deep) {
+            (IdleDepth::Shallow, _) => self.shallow,
+            (IdleDepth::Deep, DeepNap::C1) => Nap::C1,
+            (IdleDepth::Deep, DeepNap::C3) => Nap::C3,
+            (IdleDepth::Deep, DeepNap::C6) => Nap::C6,
+            (IdleDepth::Deep, DeepNap::Menu) => {
+                let pays = |nap: &Nap| machine.nap(*nap).residency_ps <= expected_ps;
+                Nap::ALL.into_iter().rev().find(pays).unwrap_or(Nap::C1)
+            }
+        }
+    }
+}
