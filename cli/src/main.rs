@@ -6,7 +6,10 @@
 mod completion;
 mod demo;
 mod generator;
+mod manual;
+mod reproduce;
 mod router;
+mod study;
 mod traffic;
 
 use std::process::ExitCode;
@@ -27,8 +30,11 @@ Examples:
   ebb router check -c router.toml       explain what is wrong with a configuration
   sudo ebb router run -c router.toml    forward packets
   ebb router top                        watch a running router
+  ebb sim router day.toml               try a policy on a simulated server
+  ebb reproduce                         published numbers beside ours
 
-Exit status: 0 success, 1 failure, 2 wrong usage, 3 packets were lost (traffic ... --strict).
+Exit status: 0 success, 1 failure, 2 wrong usage or an unreadable scenario, 3 packets were lost
+(traffic ... --strict), 130 interrupted.
 Messages go to standard error; EBB_LOG (error, warn, info, debug, trace) says how many.";
 
 #[derive(Debug, Subcommand)]
@@ -41,8 +47,15 @@ enum Command {
     Traffic(traffic::Command),
     /// Run a compressed working day through the router under each policy and show what it cost
     Demo(demo::Demo),
+    /// Simulate a system that a scenario file describes, or a sweep over its values
+    #[command(subcommand)]
+    Sim(study::Sim),
+    /// Compute what the papers published and show both numbers side by side
+    Reproduce(reproduce::Reproduce),
     /// Print the completion script of a shell
     Completion(completion::Completion),
+    /// Write the manual's pages into a directory
+    Manual(manual::Manual),
 }
 
 fn main() -> ExitCode {
@@ -52,7 +65,10 @@ fn main() -> ExitCode {
         Command::Router(command) => command.run(),
         Command::Traffic(command) => command.run(),
         Command::Demo(command) => command.run(),
+        Command::Sim(command) => command.run(),
+        Command::Reproduce(command) => command.run(),
         Command::Completion(command) => command.run(),
+        Command::Manual(command) => command.run(),
     };
     match result {
         Ok(code) => code,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -11,7 +12,9 @@ fn run(program: &str, arguments: &[&str]) -> Output {
 }
 
 fn permitted() -> bool {
-    let probe = format!("ebb-cli-probe-{}", std::process::id());
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed);
+    let probe = format!("ebb-cli-probe-{}-{turn}", std::process::id());
     let made = run("ip", &["netns", "add", &probe]).status.success();
     run("ip", &["netns", "del", &probe]);
     assert!(made || std::env::var_os("CI").is_none(), "CI must be able to make namespaces");

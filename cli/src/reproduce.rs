@@ -1,0 +1,206 @@
+//! `ebb reproduce`: what the papers published beside what comes out here.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use ebb_report::{Column, Context, Experiment, Report, Reproduction, Table, Terminal, write_file};
+use ebb_scenario::{Files, Progress};
+
+use crate::study::{Directory, Watched};
+
+/// Exit status after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+/// Exit status when no experiment has the name.
+const UNKNOWN: u8 = 2;
+
+/// Compute what the papers published and show both numbers side by side
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ebb reproduce                              every experiment, a terminal table and report.html
+  ebb reproduce niccolini2012                those of one paper
+  ebb reproduce niccolini2012.fig15 --json   one, as JSON
+  ebb reproduce --list
+
+A number that does not come out is shown as missed, with the reason. The exit status is 1 only when
+an experiment could not be run, 2 when there is none of that name.")]
+pub struct Reproduce {
+    /// Experiments or the beginnings of their names; all if none is given
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Show the names of all experiments
+    #[arg(long)]
+    list: bool,
+    /// Print the claims as a JSON list; writes no directory unless --out names one
+    #[arg(long)]
+    json: bool,
+    /// Where report.html, report.json and claims.json go
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seed of everything that is drawn
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Directory with data that others measured, for the experiments that use it
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Experiments computed at the same time [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Shorter runs, to see that everything works; the numbers mean little
+    #[arg(long)]
+    quick: bool,
+}
+
+fn registry() -> Vec<&'static dyn Experiment> {
+    let mut all = Vec::new();
+    all.extend(ebb_system_router::experiments::experiments());
+    all
+}
+
+impl Reproduce {
+    /// Runs the experiments.
+    pub fn run(self) -> Result<ExitCode> {
+        let mut chosen = registry();
+        for id in &self.ids {
+            if !chosen.iter().any(|experiment| matches(experiment.id(), id)) {
+                eprintln!("ebb: no experiment is called `{id}`; `ebb reproduce --list` shows all");
+                return Ok(ExitCode::from(UNKNOWN));
+            }
+        }
+        let wanted =
+            |id: &str| self.ids.is_empty() || self.ids.iter().any(|name| matches(id, name));
+        chosen.retain(|experiment| wanted(experiment.id()));
+        if self.list {
+            return list(&chosen);
+        }
+        let watched = Watched::start()?;
+        let reproduction = self.compute(&chosen, &watched);
+        watched.clear();
+        if watched.stopped() {
+            eprintln!("ebb: interrupted");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        self.conclude(&reproduction)
+    }
+
+    fn compute(&self, chosen: &[&'static dyn Experiment], watched: &Watched) -> Reproduction {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.jobs.map_or(processors, usize::from).min(chosen.len().max(1));
+        let data = self.data.as_deref().map(Directory::at);
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let outcomes = Mutex::new(chosen.iter().map(|_| None).collect::<Vec<_>>());
+        let work = || {
+            while let Some(experiment) = chosen.get(next.fetch_add(1, Relaxed)) {
+                let index = chosen.iter().position(|other| other.id() == experiment.id());
+                let share = done.load(Relaxed) as f64 / chosen.len() as f64;
+                watched.at(share, experiment.id());
+                let context = Context {
+                    seed: self.seed,
+                    jobs: 1,
+                    quick: self.quick,
+                    data: data.as_ref().map(|data| data as &dyn Files),
+                    progress: &Ending(watched),
+                };
+                let outcome = experiment.run(&context);
+                done.fetch_add(1, Relaxed);
+                let mut outcomes = outcomes.lock().expect("no thread panicked");
+                outcomes[index.expect("one of the chosen")] = Some(outcome);
+                if watched.stopped() {
+                    return;
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+        let mut reproduction = Reproduction::new();
+        let outcomes = outcomes.into_inner().expect("no thread panicked");
+        for (experiment, outcome) in chosen.iter().zip(outcomes) {
+            if let Some(outcome) = outcome {
+                reproduction.add(*experiment, outcome);
+            }
+        }
+        reproduction
+    }
+
+    fn conclude(&self, reproduction: &Reproduction) -> Result<ExitCode> {
+        let named = self.out.clone();
+        let place = named.or_else(|| (!self.json).then(|| PathBuf::from("ebb-reproduction")));
+        if let Some(place) = &place {
+            let whole = reproduction.report(false).figure("seed", self.seed);
+            whole.figure("revision", env!("EBB_REVISION")).save(place)?;
+            write_file(&place.join("claims.json"), reproduction.to_json().as_bytes())?;
+        }
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            out.write_all(reproduction.to_json().as_bytes())?;
+        } else {
+            let report = reproduction.report(true);
+            out.write_all(report.to_terminal(&Terminal::of_stdout()).as_bytes())?;
+            let place = place.context("a directory was chosen")?;
+            writeln!(out, "\n{}\n{}", reproduction.summary(), place.join("report.html").display())?;
+        }
+        out.flush()?;
+        for (id, error) in reproduction.failed() {
+            eprintln!("ebb: {id} could not be run: {error}");
+        }
+        let failed = !reproduction.failed().is_empty();
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// Several experiments at a time share one line of progress: each only learns whether to end.
+struct Ending<'a>(&'a Watched);
+
+impl Progress for Ending<'_> {
+    fn at(&self, _done: f64, _note: &str) {}
+
+    fn stopped(&self) -> bool {
+        self.0.stopped()
+    }
+}
+
+fn matches(id: &str, name: &str) -> bool {
+    id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn list(chosen: &[&'static dyn Experiment]) -> Result<ExitCode> {
+    let columns = [Column::text("experiment"), Column::text("shows"), Column::count("claims")];
+    let mut table = Table::new("", columns);
+    for experiment in chosen {
+        let claims = experiment.claims().len() as u64;
+        table.row([experiment.id().into(), experiment.title().into(), claims.into()]);
+    }
+    let text = Report::new("Experiments").table(table).to_terminal(&Terminal::of_stdout());
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_experiment_and_no_claim_has_the_name_of_another() {
+        let all = registry();
+        let ids: BTreeSet<&str> = all.iter().map(|experiment| experiment.id()).collect();
+        assert_eq!(ids.len(), all.len());
+        let claims = all.iter().flat_map(|experiment| experiment.claims());
+        let mut seen = BTreeSet::new();
+        for claim in claims {
+            assert!(seen.insert(claim.id), "`{}` twice", claim.id);
+            assert!(!claim.source.is_empty() && claim.tolerance >= 0.0, "{}", claim.id);
+        }
+    }
+
+    #[test]
+    fn names_match_whole_parts() {
+        assert!(matches("niccolini2012.fig1", "niccolini2012.fig1"));
+        assert!(matches("niccolini2012.fig1", "niccolini2012"));
+        assert!(!matches("niccolini2012.fig15", "niccolini2012.fig1"));
+    }
+}

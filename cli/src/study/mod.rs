@@ -1,0 +1,34 @@
+//! `ebb sim` and `ebb plan`: scenario files through simulators and planners.
+//!
+//! Room: what all systems have in common on the command line: settings and sweeps, the seed, the
+//! run's directory, progress and interruption. The systems themselves are rows of a registry; they
+//! get a document, the files it names and a seed, and return a report.
+
+mod args;
+mod place;
+mod progress;
+mod run;
+mod sim;
+mod sweep;
+
+pub use place::Directory;
+pub use progress::Watched;
+pub use sim::Sim;
+
+use anyhow::Result;
+use ebb_report::Report;
+use ebb_scenario::{Document, Files, Progress};
+
+/// A simulator or planner: a function of its document, the files it names and a seed.
+pub(crate) type Study = fn(&Document, &dyn Files, u64, &dyn Progress) -> Result<Report>;
+
+/// What is being run, for titles and directories.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject {
+    /// `sim` or `plan`.
+    pub(crate) kind: &'static str,
+    /// The system.
+    pub(crate) system: &'static str,
+    /// What computes it.
+    pub(crate) study: Study,
+}

@@ -1,0 +1,96 @@
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ebb_scenario::Progress;
+
+use crate::generator::{interrupt_signals, on_interrupt};
+
+/// How often the line on the terminal changes.
+const REFRESH: Duration = Duration::from_millis(100);
+
+/// Progress as a line on standard error where that is a terminal; ended by Ctrl-C.
+pub struct Watched {
+    stop: Arc<AtomicBool>,
+    line: Option<Mutex<Line>>,
+}
+
+struct Line {
+    began: Instant,
+    shown: Option<Instant>,
+}
+
+impl Watched {
+    /// Watches from now on. To be called before any thread starts.
+    ///
+    /// # Errors
+    /// When signals cannot be taken.
+    pub fn start() -> Result<Watched> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = stop.clone();
+        let signals = interrupt_signals().context("cannot wait for Ctrl-C")?;
+        on_interrupt(signals, move || asked.store(true, Relaxed))?;
+        let line = Line { began: Instant::now(), shown: None };
+        let line = std::io::stderr().is_terminal().then(|| Mutex::new(line));
+        Ok(Watched { stop, line })
+    }
+
+    /// Takes the line away.
+    pub fn clear(&self) {
+        if let Some(line) = &self.line
+            && line.lock().is_ok_and(|line| line.shown.is_some())
+        {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+impl Progress for Watched {
+    fn at(&self, done: f64, note: &str) {
+        let Some(Ok(mut line)) = self.line.as_ref().map(Mutex::lock) else { return };
+        let now = Instant::now();
+        if line.shown.is_some_and(|shown| now - shown < REFRESH) {
+            return;
+        }
+        line.shown = Some(now);
+        let elapsed = (now - line.began).as_secs_f64();
+        let left = if done > 0.01 && elapsed > 2.0 {
+            format!(", {} left", span(elapsed * (1.0 - done) / done))
+        } else {
+            String::new()
+        };
+        let _ = write!(
+            std::io::stderr(),
+            "\r\x1b[K{:3.0} %{left}  {note}",
+            100.0 * done.clamp(0.0, 1.0)
+        );
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+}
+
+fn span(seconds: f64) -> String {
+    match seconds.max(0.0) as u64 {
+        seconds @ 0..90 => format!("{seconds} s"),
+        seconds @ 90..5400 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_people_read() {
+        for (seconds, text) in
+            [(0.4, "0 s"), (89.0, "89 s"), (91.0, "2 min"), (7300.0, "2 h 1 min")]
+        {
+            assert_eq!(span(seconds), text);
+        }
+    }
+}

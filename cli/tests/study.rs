@@ -1,0 +1,169 @@
+//! What a user sees of simulators, planners and reproductions: runs that can be repeated, sweeps
+//! that go on where they stopped, faults that name their place.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const SCENARIO: &str = "\
+load = 0.3
+duration_s = 0.02
+warmup_s = 0.005
+[policy]
+name = \"powersave\"
+";
+
+fn ebb(place: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
+    command.args(arguments).current_dir(place).output().expect("ebb runs")
+}
+
+fn place(scenario: &str) -> tempfile::TempDir {
+    let place = tempfile::tempdir().expect("a directory");
+    std::fs::write(place.path().join("day.toml"), scenario).expect("a file");
+    place
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn error_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_run_leaves_all_that_is_needed_to_repeat_it() {
+    let place = place(SCENARIO);
+    let run = ebb(place.path(), &["sim", "router", "day.toml", "--seed", "7", "--out", "a"]);
+    assert!(run.status.success(), "{}", error_of(&run));
+    let kept = place.path().join("a");
+    assert_eq!(read(&kept.join("scenario.toml")), SCENARIO);
+    let origin: Value = serde_json::from_str(&read(&kept.join("run.json"))).expect("JSON");
+    assert_eq!((&origin["seed"], &origin["command"]), (&7.into(), &"ebb sim router".into()));
+    assert!(read(&kept.join("report.html")).starts_with("<!doctype html>"));
+    let again = ["sim", "router", "a/scenario.toml", "--seed", "7", "--out", "b"];
+    assert!(ebb(place.path(), &again).status.success());
+    assert_eq!(read(&kept.join("report.json")), read(&place.path().join("b/report.json")));
+    let other = ["sim", "router", "day.toml", "--seed", "8", "--json"];
+    let other = ebb(place.path(), &other);
+    let json: Value = serde_json::from_slice(&other.stdout).expect("JSON alone on standard output");
+    assert_eq!(json["seed"], 8);
+    assert!(!place.path().join("ebb-runs").exists(), "--json writes nothing unless told to");
+}
+
+#[test]
+fn a_sweep_goes_on_where_it_was_killed() {
+    let place = place(SCENARIO);
+    let sweep =
+        ["sim", "router", "day.toml", "--set", "load=0.1..0.8:0.1", "--out", "s", "--jobs", "1"];
+    let slow = [&sweep[..], &["--set", "duration_s=0.2"]].concat();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ebb"))
+        .args(&slow)
+        .current_dir(place.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("ebb runs");
+    let points = place.path().join("s/points.jsonl");
+    let end = Instant::now() + Duration::from_secs(60);
+    let finished = || std::fs::read_to_string(&points).map_or(0, |text| text.lines().count());
+    while finished() < 3 && Instant::now() < end && child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().expect("killed or ended");
+    child.wait().expect("ended");
+    let kept = finished() - 1;
+    assert!(kept >= 2, "{kept} points were kept");
+    // What a kill in the middle of a line leaves.
+    let torn = read(&points) + "{\"point\":\"load=0.8 dur";
+    std::fs::write(&points, torn).expect("a file");
+    let rest = ebb(place.path(), &slow);
+    assert!(rest.status.success(), "{}", error_of(&rest));
+    assert!(
+        error_of(&rest).contains(&format!("{kept} of 8 points are finished")),
+        "{}",
+        error_of(&rest)
+    );
+    let report: Value =
+        serde_json::from_str(&read(&place.path().join("s/report.json"))).expect("JSON");
+    assert_eq!(report["points"].as_array().map(Vec::len), Some(8));
+    let whole = ebb(place.path(), &[&slow[..], &["--fresh"]].concat());
+    assert!(whole.status.success());
+    let fresh = read(&place.path().join("s/report.json"));
+    assert_eq!(
+        serde_json::from_str::<Value>(&fresh).expect("JSON"),
+        report,
+        "resumed and fresh agree"
+    );
+}
+
+#[test]
+fn faults_name_file_line_and_field() {
+    let place = place("load = 0.3\n\n[policy]\nname = \"turbo\"\n");
+    let cases: [(&[&str], &str); 5] = [
+        (&["sim", "router", "day.toml"], "day.toml:4: field `policy.name`"),
+        (
+            &["sim", "router", "day.toml", "--set", "policy.name=napi", "--set", "load=-1"],
+            "--set: field `load`",
+        ),
+        (
+            &["sim", "router", "day.toml", "--set", "policy.name=napi", "--set", "colour=1"],
+            "field `colour`: unknown field",
+        ),
+        (&["sim", "router", "none.toml"], "none.toml: cannot be read"),
+        (
+            &["sim", "router", "day.toml", "--set", "load=1..0:0.1"],
+            "--set: field `load`: the range does not rise",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let output = ebb(place.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", error_of(&output));
+        assert!(error_of(&output).contains(expected), "{expected} in {}", error_of(&output));
+    }
+    let left = std::fs::read_dir(place.path()).expect("the directory").count();
+    assert_eq!(left, 1, "a run that never began leaves nothing");
+}
+
+#[test]
+fn published_numbers_stand_beside_ours() {
+    let place = tempfile::tempdir().expect("a directory");
+    let all = ebb(place.path(), &["reproduce", "--quick", "--json", "niccolini2012", "bolla2009"]);
+    assert!(all.status.success(), "{}", error_of(&all));
+    let claims: Vec<Value> = serde_json::from_slice(&all.stdout).expect("a JSON list");
+    assert!(claims.len() > 30, "{} claims", claims.len());
+    for claim in &claims {
+        let claim = claim.as_object().expect("an object");
+        let mut fields: Vec<&str> = claim.keys().map(String::as_str).collect();
+        fields.sort_unstable();
+        let expected = [
+            "basis",
+            "id",
+            "note",
+            "ours",
+            "published",
+            "quantity",
+            "source",
+            "tolerance",
+            "unit",
+            "verdict",
+        ];
+        assert_eq!(fields, expected);
+        let (ours, published) =
+            (claim["ours"].as_f64(), claim["published"].as_f64().expect("a number"));
+        let met = ours.is_some_and(|ours| {
+            (ours - published).abs()
+                <= claim["tolerance"].as_f64().expect("a number") * (1.0 + 1e-6)
+                    + 1e-9 * published.abs()
+        });
+        assert_eq!(claim["verdict"], if met { "met" } else { "missed" }, "{claim:?}");
+        let reason = claim["note"].as_str().expect("text");
+        assert!(met || !reason.is_empty(), "a miss without a reason: {claim:?}");
+    }
+    let unknown = ebb(place.path(), &["reproduce", "nobody1999"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(error_of(&unknown).contains("--list"), "{}", error_of(&unknown));
+}
