@@ -43,7 +43,8 @@ impl Network {
         for start in 0..channels as u32 {
             let mut path: Vec<(Wait, Vec<Wait>)> = Vec::new();
             let first = Wait::Input(start);
-            if state[first.number(channels)] == CLOSED || self.inputs[start as usize].queue.is_empty()
+            if state[first.number(channels)] == CLOSED
+                || self.inputs[start as usize].queue.is_empty()
             {
                 continue;
             }

@@ -16,11 +16,7 @@ pub(super) struct Coming {
 impl Coming {
     pub(super) fn new(channels: usize, flight_ns: u64, shortest_ns: u64) -> Coming {
         let size = (flight_ns / shortest_ns.max(1) + 4).next_power_of_two() as u32;
-        Coming {
-            ring: vec![(0, 0); channels * size as usize],
-            size,
-            ends: vec![(0, 0); channels],
-        }
+        Coming { ring: vec![(0, 0); channels * size as usize], size, ends: vec![(0, 0); channels] }
     }
 
     #[inline]

@@ -24,6 +24,8 @@ pub mod orders;
 mod packet;
 mod physics;
 mod routes;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod traffic;
 mod wheel;

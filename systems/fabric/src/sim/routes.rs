@@ -57,7 +57,8 @@ impl Routes {
         let level = |source: HostId, lid: Lid| tables.levels.level(source, lid).unwrap_or(NOWHERE);
         self.levels[version] = (!tables.levels.is_uniform()).then(|| {
             let sources = topology.host_ids();
-            let pairs = sources.flat_map(|source| topology.hosts().iter().map(move |to| (source, to.lid)));
+            let pairs =
+                sources.flat_map(|source| topology.hosts().iter().map(move |to| (source, to.lid)));
             pairs.map(|(source, lid)| level(source, lid)).collect()
         });
         self.lanes[version] = (!tables.lanes.is_identity()).then(|| {
@@ -99,9 +100,7 @@ impl Routes {
     pub(super) fn lane(&self, version: usize, switch: u32, ports: (u8, u8), level: u8) -> u8 {
         match &self.lanes[version] {
             None => level,
-            Some(lanes) => {
-                lanes[self.row(SwitchId(switch), ports.0, ports.1) + usize::from(level)]
-            }
+            Some(lanes) => lanes[self.row(SwitchId(switch), ports.0, ports.1) + usize::from(level)],
         }
     }
 
@@ -173,7 +172,9 @@ impl Routes {
                     }
                     visit((input, lane), (output, next));
                     let peer = wiring.peer[output as usize];
-                    if peer == super::wiring::NONE || wiring.switch[peer as usize] == super::wiring::NONE {
+                    if peer == super::wiring::NONE
+                        || wiring.switch[peer as usize] == super::wiring::NONE
+                    {
                         break;
                     }
                     (input, lane) = (peer, next);

@@ -214,11 +214,7 @@ impl Network {
     }
 
     /// Lets held inputs of a switch go on.
-    pub(super) fn release(
-        &mut self,
-        switch: u32,
-        which: impl Fn(&super::network::Input) -> bool,
-    ) {
+    pub(super) fn release(&mut self, switch: u32, which: impl Fn(&super::network::Input) -> bool) {
         for port in self.wiring.switch_ports(switch) {
             for lane in 0..self.wiring.data_lanes() {
                 let input = self.wiring.channel(port, lane);

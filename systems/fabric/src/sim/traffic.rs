@@ -147,7 +147,9 @@ impl Sources {
         let amount = -libm::log(draw) / self.rate;
         source.exact = later(&self.points, source.exact, amount);
         source.next = if source.exact < 1e18 { source.exact as u64 } else { u64::MAX };
-        source.target = if source.fixed != ANYONE { source.fixed } else {
+        source.target = if source.fixed != ANYONE {
+            source.fixed
+        } else {
             let hot = match self.pattern {
                 Pattern::Hotspot { host: hot, share } if hot != host => {
                     (source.rng.random::<f64>() < share).then_some(hot % hosts)

@@ -177,9 +177,9 @@ mod tests {
             let mut expected: Vec<(u64, u32)> = Vec::new();
             let mut number = 0;
             for (ahead, take) in steps {
-                if take {
+                if take && !expected.is_empty() {
                     expected.sort_by_key(|entry| entry.0);
-                    let seen = wheel.pop(u64::MAX).map(|event| (wheel.now(), event.element));
+                    let seen = wheel.pop(1 << 40).map(|event| (wheel.now(), event.element));
                     let first = (!expected.is_empty()).then(|| expected.remove(0));
                     prop_assert_eq!(seen, first);
                 } else {

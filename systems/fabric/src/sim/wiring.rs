@@ -134,14 +134,6 @@ impl Wiring {
     pub(super) fn switch_ports(&self, switch: u32) -> std::ops::Range<u32> {
         self.first[switch as usize]..self.first[switch as usize + 1]
     }
-
-    /// Whether a port joins two switches.
-    pub(super) fn between_switches(&self, port: u32) -> bool {
-        let peer = self.peer[port as usize];
-        peer != NONE
-            && self.switch[port as usize] != NONE
-            && self.switch[peer as usize] != NONE
-    }
 }
 
 /// The spanning tree that control packets travel: breadth first from the manager's switch, over
@@ -202,12 +194,7 @@ impl Tree {
         Some(tree)
     }
 
-    fn fill(
-        &mut self,
-        topology: &Topology,
-        wiring: &Wiring,
-        up: &[Option<(SwitchId, u8, u8)>],
-    ) {
+    fn fill(&mut self, topology: &Topology, wiring: &Wiring, up: &[Option<(SwitchId, u8, u8)>]) {
         for switch in topology.switch_ids() {
             let upward = up[switch.index()].map_or(0, |(_, _, there)| there);
             let row = (switch.0 * self.ends) as usize;
