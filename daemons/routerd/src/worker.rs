@@ -41,6 +41,8 @@ pub struct Worker {
     drain: Option<Drain>,
     broken: u64,
     used: usize,
+    /// Packets received that no decision has counted yet.
+    unreported: u32,
     tallied: Time,
     /// Packets came since the ports' counters were published.
     untallied: bool,
@@ -92,6 +94,7 @@ impl Worker {
             drain: None,
             broken: 0,
             used,
+            unreported: 0,
             tallied: Time::ZERO,
             untallied: false,
             coalesce,
@@ -144,6 +147,7 @@ impl Worker {
         let now = clock::monotonic();
         let round = self.round(now, mine);
         mine.counters.queue_len.store(round.queue_len, Relaxed);
+        self.unreported = self.unreported.saturating_add(round.received);
         self.finish_drain(mine);
         if self.drain.is_none() && self.decide(now, &round) == Idle::Halt && round.received == 0 {
             let deadline = self.next_deadline();
@@ -323,7 +327,7 @@ impl Worker {
     }
 
     /// Consults the policy unless another worker is doing so or a change is under way.
-    fn decide(&self, now: Time, round: &Round) -> Idle {
+    fn decide(&mut self, now: Time, round: &Round) -> Idle {
         if self.shared.changing.load(Acquire) {
             return Idle::Poll;
         }
@@ -333,7 +337,7 @@ impl Worker {
         let seen = Observation {
             queue_len: longest.max().unwrap_or(0),
             own_queue_len: round.queue_len,
-            received: round.received,
+            received: std::mem::take(&mut self.unreported),
         };
         let Action { point, idle } = brain.policy.decide(now, &seen);
         if point != brain.wanted {
