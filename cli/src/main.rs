@@ -3,6 +3,7 @@
 //! Room: the outermost. It turns arguments into calls of the daemons and libraries and their
 //! answers into text; one file per command holds its arguments, its help and its run.
 
+mod calibrate;
 mod completion;
 mod demo;
 mod generator;
@@ -52,6 +53,8 @@ enum Command {
     Sim(study::Sim),
     /// Compute what the papers published and show both numbers side by side
     Reproduce(reproduce::Reproduce),
+    /// Fit a model of this machine's power and speed, for the governor and the simulator
+    Calibrate(calibrate::Calibrate),
     /// Print the completion script of a shell
     Completion(completion::Completion),
     /// Write the manual's pages into a directory
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Demo(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Reproduce(command) => command.run(),
+        Command::Calibrate(command) => command.run(),
         Command::Completion(command) => command.run(),
         Command::Manual(command) => command.run(),
     };

@@ -5,11 +5,11 @@
 
 mod findings;
 mod lab;
-mod live;
-mod memory;
-mod plan;
+pub(crate) mod live;
+pub(crate) mod memory;
+pub(crate) mod plan;
 mod play;
-mod stage;
+pub(crate) mod stage;
 mod view;
 
 use std::io::Write;

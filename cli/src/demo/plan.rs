@@ -37,6 +37,7 @@ pub struct Plan {
     /// The generator's CPU.
     pub generator_cpu: usize,
     worker_cpus: Vec<usize>,
+    frequency: bool,
 }
 
 impl Plan {
@@ -62,7 +63,29 @@ impl Plan {
         if worker_cpus.len() < 2 {
             worker_cpus.push(generator_cpu);
         }
-        Plan { routes, flows, sizes: SizeMix::imix(), seed, generator_cpu, worker_cpus }
+        Plan {
+            routes,
+            flows,
+            sizes: SizeMix::imix(),
+            seed,
+            generator_cpu,
+            worker_cpus,
+            frequency: true,
+        }
+    }
+
+    /// The same with at most so many workers, at least one.
+    #[must_use]
+    pub fn with_workers(mut self, most: usize) -> Plan {
+        self.worker_cpus.truncate(most.max(1));
+        self
+    }
+
+    /// The same with clock frequencies left to whoever started it.
+    #[must_use]
+    pub fn without_frequency(mut self) -> Plan {
+        self.frequency = false;
+        self
     }
 
     /// CPUs of the workers under a mode. Polling workers take whole CPUs, so the generator's is
@@ -97,7 +120,8 @@ impl Plan {
         line(format_args!("[router]\nworkers = {}\ncpus = {cpus:?}", cpus.len()));
         line(format_args!("mode = \"{mode}\"\n"));
         line(format_args!("[status]\nsocket = {}\n", quoted(socket)));
-        line(format_args!("[governor]\njournal = {}\n", quoted(journal)));
+        line(format_args!("[governor]\njournal = {}", quoted(journal)));
+        line(format_args!("frequency = {}\n", self.frequency));
         for side in 0..2 {
             let mac = mac_text(router_mac(side));
             let nets = subnets(side).map(|net| format!("\"{net}\"")).join(", ");
