@@ -4,13 +4,17 @@
 //! Room: [`Figure`]s and their registry. A figure asks the server's formulas ([`crate::plan`])
 //! where the paper measured a steady state, and runs the twin where time matters.
 
+mod bolla;
+mod gap;
 mod niccolini;
 
 use ebb_report::{Claim, Context, Experiment, ExperimentError, Findings};
 
 /// Every experiment of this system.
 pub fn experiments() -> Vec<&'static dyn Experiment> {
-    niccolini::FIGURES.iter().map(|figure| *figure as &dyn Experiment).collect()
+    let figures = niccolini::FIGURES.iter().copied().chain([&gap::GAP]);
+    let figures = figures.chain(bolla::FIGURES.iter().copied());
+    figures.map(|figure| figure as &dyn Experiment).collect()
 }
 
 /// An experiment as data.

@@ -1,10 +1,12 @@
 //! The paper's test bench: its router on 64-byte packets, and words all figures share.
 
 use ebb_power::{Application, Server};
-use ebb_report::Series;
+use ebb_report::{Context, ExperimentError, Series};
+use ebb_scenario::{Document, MemoryFiles};
 use ebb_units::PacketsPerSecond;
 
 use crate::plan::Estimate;
+use crate::{Outcome, Twin, TwinError};
 
 /// The router of the paper forwarding IPv4 packets of 64 bytes.
 pub(super) fn router() -> Estimate {
@@ -34,4 +36,15 @@ pub(super) fn over_frequency(router: &Estimate, value: impl Fn(u16, u16) -> f64)
         Series::line(format!("{cores} cores"), points)
     };
     [1, 2, 4, 6, 8, 12].into_iter().map(line).collect()
+}
+
+/// Runs the twin on a scenario in TOML.
+pub(super) fn twin(context: &Context<'_>, scenario: &str) -> Result<Outcome, ExperimentError> {
+    let run = || {
+        let document = Document::parse("scenario.toml", scenario)?;
+        let twin = Twin::new(&document, &MemoryFiles::new(), context.seed)?;
+        let outcome = twin.run(&mut *twin.policy(), context.progress)?;
+        Ok::<Outcome, TwinError>(outcome)
+    };
+    run().map_err(ExperimentError::from_error)
 }

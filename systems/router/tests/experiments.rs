@@ -1,0 +1,38 @@
+//! Every experiment runs, every claim of theirs is answered, and no two share a name.
+
+use std::collections::BTreeSet;
+
+use ebb_report::{Context, Reproduction};
+use ebb_scenario::{Files, Silent};
+use ebb_system_router::experiments::experiments;
+
+fn context(quick: bool, data: Option<&dyn Files>) -> Context<'_> {
+    Context { seed: 1, jobs: 1, quick, data, progress: &Silent }
+}
+
+#[test]
+fn every_experiment_runs_and_answers_its_claims() {
+    for experiment in experiments() {
+        let mut reproduction = Reproduction::new();
+        reproduction.run(experiment, &context(true, None));
+        assert_eq!(reproduction.failed(), [], "{}", experiment.id());
+        assert_eq!(reproduction.rows().count(), experiment.claims().len());
+        for row in reproduction.rows() {
+            assert!(row.ours.is_some(), "{}: {}", row.id, row.note);
+        }
+    }
+}
+
+#[test]
+fn names_are_unique_and_claims_belong_to_their_experiment() {
+    let mut seen = BTreeSet::new();
+    for experiment in experiments() {
+        assert!(seen.insert(experiment.id()), "{}", experiment.id());
+        assert!(!experiment.title().is_empty());
+        for claim in experiment.claims() {
+            assert!(seen.insert(claim.id), "{}", claim.id);
+            assert!(claim.id.starts_with(&format!("{}.", experiment.id())), "{}", claim.id);
+            assert!(claim.source.contains("section") || claim.source.contains("abstract"));
+        }
+    }
+}
