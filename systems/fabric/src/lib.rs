@@ -15,6 +15,7 @@
 pub mod check;
 pub mod dependency;
 pub mod format;
+pub mod routing;
 pub mod sim;
 pub mod tables;
 pub mod topology;

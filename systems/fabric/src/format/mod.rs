@@ -7,6 +7,7 @@
 
 pub mod graphml;
 pub mod ibnetdiscover;
+pub mod ibsim;
 pub mod lanes;
 pub mod levels;
 pub mod lfts;

@@ -1,0 +1,152 @@
+//! Routing functions: topology to tables.
+//!
+//! Room: one file and one line in [`ALL`] each. A routing function proposes tables; [`route`] hands
+//! them out only after [`accept`] has proved that every pair of hosts reaches each other and that
+//! the dependency graph over all lanes has no cycle. Entries for the switches' own addresses are
+//! made too: subnet managers need them, data does not use them.
+
+pub mod dimension_order;
+pub mod given;
+pub mod layered;
+pub mod min_hop;
+pub mod nue;
+mod paths;
+pub mod up_down;
+pub mod west_first;
+
+use crate::check::{Verdict, check};
+use crate::tables::Tables;
+use crate::topology::Topology;
+
+/// What a routing function is told besides the topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Lanes it may use, 1 to 15.
+    pub lanes: u8,
+    /// Name of the root switch of functions that need one; chosen when `None`.
+    pub root: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { lanes: 8, root: None }
+    }
+}
+
+/// Why there are no tables.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RoutingError {
+    /// No function has this name.
+    #[error("no routing function is called `{name}`; there are {}", names().join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The function is for another shape of fabric.
+    #[error("{function} needs {needs}")]
+    WrongShape {
+        /// Name of the function.
+        function: &'static str,
+        /// The shape it is for.
+        needs: &'static str,
+    },
+    /// More lanes would be needed than allowed.
+    #[error("{function} needs more than {lanes} lanes for this fabric")]
+    LanesExhausted {
+        /// Name of the function.
+        function: &'static str,
+        /// The lanes allowed.
+        lanes: u8,
+    },
+    /// No switch has the name given for the root.
+    #[error("no switch is called `{name}`")]
+    NoSuchRoot {
+        /// The name.
+        name: String,
+    },
+    /// The tables are not sound.
+    #[error("{}", refusal(.0))]
+    Refused(Box<Verdict>),
+}
+
+fn refusal(verdict: &Verdict) -> String {
+    let mut reasons = Vec::new();
+    if !verdict.reachable {
+        let lost = &verdict.lost[0];
+        reasons.push(format!(
+            "{} pairs of hosts do not reach each other, such as {} to {}: {} {}",
+            verdict.unreachable, lost.source, lost.destination, lost.at, lost.loss
+        ));
+    }
+    if !verdict.deadlock_free {
+        let cycle: Vec<String> = verdict.cycle.iter().map(ToString::to_string).collect();
+        reasons.push(format!(
+            "{} channels are on cycles of dependencies, such as {}",
+            verdict.channels_in_cycles,
+            cycle.join(" -> ")
+        ));
+    }
+    format!("the tables are refused: {}", reasons.join("; "))
+}
+
+/// A routing function.
+pub trait Routing: Sync {
+    /// Its name as users write it.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in a line.
+    fn summary(&self) -> &'static str;
+
+    /// Proposes tables. They are not proved yet; see [`route`].
+    ///
+    /// # Errors
+    /// When the fabric does not suit the function.
+    fn propose(&self, topology: &Topology, options: &Options) -> Result<Tables, RoutingError>;
+}
+
+/// Every routing function.
+pub const ALL: [&dyn Routing; 6] = [
+    &up_down::UpDown,
+    &dimension_order::DimensionOrder,
+    &west_first::WestFirst,
+    &layered::Layered,
+    &nue::Nue,
+    &min_hop::MinHop,
+];
+
+fn names() -> Vec<&'static str> {
+    ALL.iter().map(|function| function.name()).collect()
+}
+
+/// The routing function of a name.
+///
+/// # Errors
+/// When there is none.
+pub fn by_name(name: &str) -> Result<&'static dyn Routing, RoutingError> {
+    let found = ALL.into_iter().find(|function| function.name() == name);
+    found.ok_or_else(|| RoutingError::Unknown { name: name.to_owned() })
+}
+
+/// Tables that are proved sound, with the proof's figures.
+///
+/// # Errors
+/// When the fabric does not suit the function or its tables are not sound.
+pub fn route(
+    function: &dyn Routing,
+    topology: &Topology,
+    options: &Options,
+) -> Result<(Tables, Verdict), RoutingError> {
+    let tables = function.propose(topology, options)?;
+    let verdict = accept(topology, &tables)?;
+    Ok((tables, verdict))
+}
+
+/// Proves tables sound.
+///
+/// # Errors
+/// [`RoutingError::Refused`] when they are not.
+pub fn accept(topology: &Topology, tables: &Tables) -> Result<Verdict, RoutingError> {
+    let verdict = check(topology, tables);
+    if verdict.safe { Ok(verdict) } else { Err(RoutingError::Refused(Box::new(verdict))) }
+}
