@@ -16,6 +16,7 @@ pub mod check;
 pub mod dependency;
 pub mod format;
 pub mod routing;
+pub mod schemes;
 pub mod sim;
 pub mod tables;
 pub mod topology;

@@ -35,6 +35,9 @@ impl Network {
             self.arm_source(host);
             return;
         }
+        if !self.held[host as usize].is_empty() && self.held[host as usize].contains(&target) {
+            return;
+        }
         let version = usize::from(state.version);
         let Some(level) = self.routes.level(version, host, target) else {
             self.sources.draw(host);

@@ -261,7 +261,12 @@ impl Network {
                 self.prepare_tokens(rule, false, u32::from(set)..u32::from(set) + 1);
             }
             Command::Halt | Command::Mark => self.epoch = self.epoch.wrapping_add(1),
-            Command::Count | Command::Activate { .. } | Command::Resume | Command::Both => {}
+            Command::Count
+            | Command::Activate { .. }
+            | Command::Resume
+            | Command::Both
+            | Command::Hold
+            | Command::Release => {}
         }
     }
 
@@ -355,7 +360,13 @@ impl Network {
                 let rule = u8::from(other_is_new) | (1 - set) << 1;
                 self.start_tokens(switch, escape.then_some(rule));
             }
-            Command::Halt | Command::Mark | Command::Count | Command::Resume | Command::Both => {}
+            Command::Halt
+            | Command::Mark
+            | Command::Count
+            | Command::Resume
+            | Command::Both
+            | Command::Hold
+            | Command::Release => {}
         }
     }
 
@@ -396,6 +407,17 @@ impl Network {
                 self.send_host_tokens(host);
             }
             Command::Both => state.sets = 3,
+            Command::Hold | Command::Release => {
+                let subjects = self.manager.current().map(|stage| stage.subjects.clone());
+                let subjects: Vec<u32> =
+                    subjects.unwrap_or_default().iter().map(|host| host.0).collect();
+                let held = &mut self.held[host as usize];
+                if command == Command::Hold {
+                    held.extend(subjects);
+                } else {
+                    held.retain(|target| !subjects.contains(target));
+                }
+            }
         }
         self.link_try(self.wiring.end_port(host));
     }
@@ -492,6 +514,7 @@ impl Network {
         self.present.fill(true);
         self.lanes_new.fill(false);
         self.purging.fill(false);
+        self.held.iter_mut().for_each(Vec::clear);
         let sets = (1 << self.physics.lane_sets) - 1;
         for host in &mut self.hosts {
             (host.version, host.present, host.sets) = (0, true, sets);

@@ -92,6 +92,8 @@ pub struct Network {
     pub(super) lanes_of_set: u32,
     pub(super) sources: Sources,
     pub(super) hosts: Vec<HostState>,
+    /// Per host: destinations whose packets it holds back.
+    pub(super) held: Vec<Vec<u32>>,
     pub(super) sequences: Vec<u32>,
     pub(super) arrived: Vec<u32>,
     /// Per switch: new tables are there, old packets are dropped.
@@ -201,6 +203,7 @@ impl Network {
                 setup.seed,
             ),
             hosts: vec![HostState::new(physics.lane_sets); hosts],
+            held: vec![Vec::new(); hosts],
             sequences: vec![0; hosts * hosts],
             arrived: vec![0; hosts * hosts],
             present: vec![true; wiring.switches as usize],

@@ -20,6 +20,8 @@ pub struct Stage {
     pub tables: Delivery,
     /// What is sent to all along a tree, answers coming back the same way.
     pub command: Option<Command>,
+    /// The destinations that [`Command::Hold`] and [`Command::Release`] are about.
+    pub subjects: Vec<HostId>,
 }
 
 /// Tables on their way.
@@ -66,6 +68,10 @@ pub enum Command {
     },
     /// Hosts use both lane sets.
     Both,
+    /// Hosts hold back packets for the stage's subjects.
+    Hold,
+    /// Hosts let them go.
+    Release,
 }
 
 /// When an output passes the token on.
@@ -78,21 +84,25 @@ pub enum TokenRule {
 }
 
 impl Stage {
+    fn new(purpose: &'static str, tables: Delivery, command: Option<Command>) -> Stage {
+        Stage { purpose, wait_ns: 0, tables, command, subjects: Vec::new() }
+    }
+
     /// A stage that only sends a command.
     #[must_use]
     pub fn command(purpose: &'static str, command: Command) -> Stage {
-        Stage { purpose, wait_ns: 0, tables: Delivery::Nothing, command: Some(command) }
+        Stage::new(purpose, Delivery::Nothing, Some(command))
     }
 
     /// A stage that only distributes tables.
     #[must_use]
     pub fn tables(purpose: &'static str, tables: Delivery) -> Stage {
-        Stage { purpose, wait_ns: 0, tables, command: None }
+        Stage::new(purpose, tables, None)
     }
 
     /// A stage that does both at once.
     #[must_use]
     pub fn both(purpose: &'static str, tables: Delivery, command: Command) -> Stage {
-        Stage { purpose, wait_ns: 0, tables, command: Some(command) }
+        Stage::new(purpose, tables, Some(command))
     }
 }
