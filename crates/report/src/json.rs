@@ -23,6 +23,7 @@ fn section(section: &Section) -> Value {
         Section::Text(text) => json!({ "text": text }),
         Section::Table(table) => json!({ "table": table }),
         Section::Plot(plot) => json!({ "plot": plot }),
+        Section::Drawing { title, .. } => json!({ "drawing": title }),
     }
 }
 

@@ -26,6 +26,13 @@ pub enum Section {
     Table(Table),
     /// A picture.
     Plot(Plot),
+    /// A drawing: on the page as it is, elsewhere its title.
+    Drawing {
+        /// What it shows.
+        title: String,
+        /// One `<svg>` element, written into the page unchanged.
+        svg: String,
+    },
 }
 
 impl Report {
@@ -56,6 +63,12 @@ impl Report {
     #[must_use]
     pub fn plot(self, plot: Plot) -> Report {
         self.section(Section::Plot(plot))
+    }
+
+    /// Adds a drawing: one `<svg>` element, in which the caller has escaped what is text.
+    #[must_use]
+    pub fn drawing(self, title: impl Into<String>, svg: impl Into<String>) -> Report {
+        self.section(Section::Drawing { title: title.into(), svg: svg.into() })
     }
 
     /// Adds any section.

@@ -54,6 +54,9 @@ pub(crate) fn render(report: &Report, terminal: &Terminal) -> String {
             Section::Text(text) => wrap(&clean(text), terminal.width, &mut out),
             Section::Table(table) => out.push_str(&table.to_terminal(terminal)),
             Section::Plot(plot) => chart(plot, terminal, &mut out),
+            Section::Drawing { title, .. } => {
+                wrap(&clean(&format!("[drawing: {title}]")), terminal.width, &mut out);
+            }
         }
     }
     out

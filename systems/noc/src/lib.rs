@@ -14,14 +14,26 @@
 
 #[cfg(feature = "solver")]
 pub mod bound;
+mod drawing;
+mod experiments;
 pub mod flit;
+mod plan;
 pub mod planes;
+mod problem;
+mod report;
+mod router_power;
 mod routes;
 pub mod routing;
 mod task;
 mod topology;
 mod traffic;
 
+pub use drawing::mesh_drawing;
+pub use experiments::experiments;
+pub use plan::{BoundPlan, Plan, PlanesPlan, RoutingPlan, Sampled, ShadowPrice, Solved};
+pub use problem::{NocError, Normalise, Problem, read_matrix};
+pub use report::plan;
+pub use router_power::{RouterPoint, RouterPowerError, RouterTable};
 pub use routes::{AlphaError, Operation, Path, Routed, Routes, Share, VoltageRange};
 pub use task::{Mapping, TaskGraph, TooManyTasks};
 pub use topology::{Direction, Link, LinkId, Mesh, Node, TopologyError};

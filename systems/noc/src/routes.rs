@@ -1,7 +1,7 @@
 //! Where flows go: paths with shares, the loads they make, and the power they cost (Zhang 2011,
 //! section 6.3.2).
 
-use crate::{Flow, LinkId, Mesh};
+use crate::{Flow, LinkId, Mesh, Traffic};
 
 /// Links one after another.
 pub type Path = Vec<LinkId>;
@@ -61,6 +61,39 @@ impl Routes {
             }
         }
         loads
+    }
+
+    /// The same with every rate times `factor`.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Routes {
+        let mut routes = self.clone();
+        routes.flows.iter_mut().for_each(|routed| routed.flow.rate *= factor);
+        routes
+    }
+
+    /// What each of `planes` planes carries when the paths, one after another, are on the planes
+    /// `plane`.
+    pub fn parts(&self, plane: &[usize], planes: usize) -> Vec<Routes> {
+        let mut parts = vec![Routes::default(); planes];
+        let ways = self.flows.iter().flat_map(|routed| {
+            routed.paths.iter().map(|way| {
+                let rate = routed.flow.rate * way.share;
+                Routed::single(Flow { rate, ..routed.flow }, way.path.clone())
+            })
+        });
+        for (routed, &plane) in ways.zip(plane) {
+            parts[plane].flows.push(routed);
+        }
+        parts
+    }
+
+    /// Who sends how much to whom.
+    pub fn traffic(&self, mesh: &Mesh) -> Traffic {
+        let mut traffic = Traffic::silent(mesh.nodes());
+        for Routed { flow, .. } in &self.flows {
+            traffic.add(flow.source, flow.destination, flow.rate);
+        }
+        traffic
     }
 
     /// Sum of rate x hops: the power at full voltage (eq. 6.2 with alpha = 1).

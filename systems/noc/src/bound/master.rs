@@ -165,11 +165,6 @@ impl<'a> Master<'a> {
         self.commodities.len()
     }
 
-    /// Who sends how much to whom.
-    pub(super) fn flow(&self, commodity: usize) -> Flow {
-        self.commodities[commodity].flow
-    }
-
     /// The least of what a commodity's ways cost per unit, with the links' `lengths` per plane.
     pub(super) fn cheapest(&self, commodity: usize, lengths: &[Vec<f64>]) -> f64 {
         let length = |plane: usize, path: &Path| path.iter().map(|&link| lengths[plane][link]).sum();

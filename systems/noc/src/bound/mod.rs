@@ -1,12 +1,17 @@
 //! The least power that any routing can need: Ideal Power Control (Zhang 2011, sections 6.4 and
 //! 7.3), solved exactly and proven.
 
+mod cut;
 mod envelope;
 mod master;
 mod pricing;
+mod sampled;
+mod several;
 mod shortest;
 mod single;
 
+pub use sampled::sampled;
+pub use several::{PlanesBound, least_power_planes};
 pub use single::least_power;
 
 use crate::{Mesh, Routed, TopologyError, Traffic};
@@ -30,6 +35,9 @@ pub enum BoundError {
         /// The least that the fullest link must carry, in units of its capacity.
         load: f64,
     },
+    /// More is sent than the planes can carry together.
+    #[error("the load exceeds the capacity: no routing was found that fits the planes")]
+    PlanesCapacity,
     /// Ended before any flow was found that fits.
     #[error("the search for the least power was ended before a routing that fits was found")]
     Stopped,

@@ -217,7 +217,7 @@ impl<'a> Walk<'a> {
     }
 
     fn finish(self) -> Result<Bound, BoundError> {
-        let Walk { mesh, flows, lines, prices, best, scale, low, high, solves, .. } = self;
+        let Walk { lines, prices, best, scale, low, high, solves, .. } = self;
         let best = best.ok_or(BoundError::Stopped)?;
         let lowest = lowest(&lines, low, high);
         let volume = scale * scale * scale;

@@ -39,10 +39,7 @@ impl State {
             let rate = routed.flow.rate;
             routed.paths.iter().map(move |way| (rate * way.share, way.path.clone()))
         });
-        let items: Vec<Item> = parts
-            .filter(|(rate, path)| *rate > 0.0 && !path.is_empty())
-            .map(|(rate, path)| Item { rate, path })
-            .collect();
+        let items: Vec<Item> = parts.map(|(rate, path)| Item { rate, path }).collect();
         let links = mesh.links().len();
         let mut by_rate: Vec<usize> = (0..items.len()).collect();
         by_rate.sort_by(|&a, &b| items[b].rate.total_cmp(&items[a].rate));

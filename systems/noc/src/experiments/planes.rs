@@ -1,0 +1,134 @@
+use ebb_report::{Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Plot, Report, Table};
+
+use super::{allocation, at_hand, drawn, least, mean, plans, problem, routing};
+use crate::{Normalise, Plan, Problem};
+
+const SOURCE: &str = "Zhang 2011, section 7.4";
+
+const CLAIMS: &[Claim] = &[
+    Claim::predicted("zhang2011.fig7.4.4phase", SOURCE, "normal: no DVFS over 2P-4PHASE", 4.2, "").within(0.1),
+    Claim::predicted("zhang2011.fig7.5.4phase", SOURCE, "hot-spot: no DVFS over 2P-4PHASE", 4.7, "").within(0.1),
+    Claim::predicted("zhang2011.fig7.5.mini", SOURCE, "hot-spot: no DVFS over 2P-MINI", 4.4, "").within(0.1),
+    Claim::predicted("zhang2011.fig7.6.4phase", SOURCE, "MPEG4: no DVFS over 2P-4PHASE", 4.2, "").within(0.1),
+    Claim::predicted("zhang2011.fig7.4.bound", SOURCE, "normal: no DVFS over the bound", 0.0, "").between(6.0, 9.0),
+    Claim::predicted("zhang2011.fig7.5.bound", SOURCE, "hot-spot: no DVFS over the bound", 0.0, "").between(6.0, 9.0),
+    Claim::predicted("zhang2011.fig7.6.bound", SOURCE, "MPEG4: no DVFS over the bound", 0.0, "").between(6.0, 9.0),
+    Claim::predicted("zhang2011.s7.4.uniform", SOURCE, "uniform: no DVFS over the bound ('at most 4')", 4.0, "").within(0.05),
+    Claim::predicted("zhang2011.s7.4.tornado", SOURCE, "tornado: no DVFS over the bound ('at most 4')", 4.0, "").within(0.05),
+];
+
+/// Figs. 7.4, 7.5, 7.6 and the factors of section 7.4: allocations over two planes.
+pub(super) struct Figures7;
+
+const ALLOCATIONS: [&str; 4] = ["2p-balance", "2p-mini", "2p-4phase", "local"];
+const MPEG4: &str = "noc/mpeg4.csv";
+
+impl Experiment for Figures7 {
+    fn id(&self) -> &'static str {
+        "zhang2011.fig7"
+    }
+
+    fn title(&self) -> &'static str {
+        "Power of two planes under the patterns of chapter 7"
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        let runs = if context.quick { 1 } else { 10 };
+        let mut columns = vec![Column::text("traffic"), Column::number("XY DVFS", "", 3)];
+        columns.extend(ALLOCATIONS.map(|name| Column::number(name, "", 3)));
+        columns.push(Column::number("bound", "", 3));
+        let mut table = Table::new("No DVFS over each, at load 1", columns);
+        let mut report = Report::new(self.title()).text(format!(
+            "Load 1 is where XY fills its fullest link on one plane (eq. 7.13). Means of {runs} runs. \
+             Flows stay whole; the bound splits them."
+        ));
+        let mut found = Vec::new();
+        for name in ["normal", "hotspot", "mpeg4", "uniform", "tornado"] {
+            let Some(problem) = study(name, 1.0, context) else { continue };
+            let random = name == "normal";
+            let plans = plans(&problem, context, if random { runs } else { 1 })?;
+            let factor = |value: Option<f64>| value.map_or(f64::NAN, |part| 1.0 / part);
+            let mut row = vec![name.into(), factor(mean(&plans, |plan| routing(plan, "xy"))).into()];
+            for allocated in ALLOCATIONS {
+                row.push(factor(mean(&plans, |plan| allocation(plan, allocated))).into());
+            }
+            row.push(factor(mean(&plans, least)).into());
+            table.row(row);
+            if ["normal", "hotspot", "mpeg4"].contains(&name) {
+                report = drawn(report, plot(name), &curves(name, context)?);
+            }
+            found.push((name, plans));
+        }
+        report = report.table(table);
+        Ok(findings(Findings::new(report), &found))
+    }
+}
+
+fn study(name: &str, load: f64, context: &Context<'_>) -> Option<Problem> {
+    let mut problem = problem(name, load, Normalise::Xy, 2);
+    problem.routing = "xy".to_owned();
+    if name == "mpeg4" {
+        (problem.mesh, problem.traffic) = ("4x4".to_owned(), format!("task:{MPEG4}"));
+        return at_hand(context, MPEG4).then_some(problem);
+    }
+    Some(problem)
+}
+
+fn plot(name: &str) -> Plot {
+    Plot::new(format!("Two planes under {name} traffic"), Axis::new("load", ""))
+        .panel(Axis::new("power, relative to no DVFS at load 1", "").from_zero())
+}
+
+type Curves = Vec<(String, Vec<(f64, f64)>)>;
+
+fn curves(name: &str, context: &Context<'_>) -> Result<Curves, ExperimentError> {
+    let mut curves: Curves =
+        ["no DVFS", "XY DVFS"].map(|name| (name.to_owned(), Vec::new())).into();
+    curves.extend(ALLOCATIONS.map(|name| (name.to_owned(), Vec::new())));
+    let steps = if context.quick { 2 } else { 10 };
+    for step in 1..=steps {
+        let load = f64::from(step) / f64::from(steps);
+        let Some(mut problem) = study(name, load, context) else { break };
+        problem.bound = false;
+        let plan = plans(&problem, context, 1)?.swap_remove(0);
+        let mut parts = vec![Some(1.0), routing(&plan, "xy")];
+        parts.extend(ALLOCATIONS.map(|name| allocation(&plan, name)));
+        for (curve, part) in curves.iter_mut().zip(parts) {
+            curve.1.push((load, part.map_or(f64::NAN, |part| load * part)));
+        }
+    }
+    Ok(curves)
+}
+
+fn findings(mut findings: Findings, found: &[(&str, Vec<Plan>)]) -> Findings {
+    let factor = |traffic: &str, value: &dyn Fn(&Plan) -> Option<f64>| {
+        let plans = found.iter().find(|(name, _)| *name == traffic).map(|(_, plans)| plans);
+        plans.and_then(|plans| mean(plans, value)).map(|part| 1.0 / part)
+    };
+    let claims: [(&str, &str, &dyn Fn(&Plan) -> Option<f64>, &str); 9] = [
+        ("zhang2011.fig7.4.4phase", "normal", &|plan| allocation(plan, "2p-4phase"), FOUR),
+        ("zhang2011.fig7.5.4phase", "hotspot", &|plan| allocation(plan, "2p-4phase"), FOUR),
+        ("zhang2011.fig7.5.mini", "hotspot", &|plan| allocation(plan, "2p-mini"), ""),
+        ("zhang2011.fig7.6.4phase", "mpeg4", &|plan| allocation(plan, "2p-4phase"), MAPPED),
+        ("zhang2011.fig7.4.bound", "normal", &least, SPLIT),
+        ("zhang2011.fig7.5.bound", "hotspot", &least, SPLIT),
+        ("zhang2011.fig7.6.bound", "mpeg4", &least, MAPPED),
+        ("zhang2011.s7.4.uniform", "uniform", &least, ""),
+        ("zhang2011.s7.4.tornado", "tornado", &least, ""),
+    ];
+    for (claim, traffic, value, note) in claims {
+        findings = match factor(traffic, value) {
+            Some(ours) => findings.found(claim, ours, note),
+            None => findings.absent(claim, "needs the task graph's data or the solver"),
+        };
+    }
+    findings
+}
+
+const FOUR: &str = "Algorithm 3 as printed but for its misprints; flows of equal rate in order of source";
+const MAPPED: &str = "the mapping of the published figure is a picture; ours is the one of least rate x hops";
+const SPLIT: &str = "proven least power with splitting over routes and planes";

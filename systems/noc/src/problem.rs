@@ -1,0 +1,378 @@
+//! What a planner is asked: mesh, traffic, load, voltage range, routings, planes; from TOML or from
+//! the command's flags.
+
+use std::collections::BTreeMap;
+
+use ebb_des::Seed;
+use ebb_scenario::{Check, FileError, Files, Invalid, ScenarioError, csv::Table};
+use serde::{Deserialize, Serialize};
+
+use crate::routing::{GivenPath, RoutingError, registry};
+use crate::{
+    AlphaError, Mapping, Mesh, Node, Pattern, RouterPowerError, TaskGraph, TooManyTasks,
+    TopologyError, Traffic, TrafficError,
+};
+
+/// How a load is turned into rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Normalise {
+    /// The matrix is in units of a link's capacity; the load multiplies it.
+    None,
+    /// At load 1 the fullest link over all compared routings is full (Zhang 2011, eq. 6.7).
+    Max,
+    /// At load 1 the fullest link under XY on one plane is full (eq. 7.13).
+    Xy,
+}
+
+/// A planning problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// Rows x columns, such as `5x5`.
+    pub mesh: String,
+    /// Whether rows and columns close.
+    #[serde(default)]
+    pub torus: bool,
+    /// Directed links (from, to) that are missing.
+    #[serde(default)]
+    pub removed_links: Vec<(Node, Node)>,
+    /// A pattern's name, `csv:FILE` (a matrix) or `task:FILE` (a task graph).
+    pub traffic: String,
+    /// For a task graph, the tiles of some or all tasks; without it a best mapping is searched.
+    #[serde(default)]
+    pub mapping: BTreeMap<String, Node>,
+    /// What the normalised or plain matrix is multiplied with.
+    #[serde(default = "one")]
+    pub load: f64,
+    /// How the load is meant; if absent `none` for a matrix and `max` for everything else.
+    #[serde(default)]
+    pub normalise: Option<Normalise>,
+    /// Names of routings, or `all`; a comma between several.
+    #[serde(default = "all")]
+    pub routing: String,
+    /// Paths of a routing of the user's own, which is called `given`; flows that have none go by XY.
+    #[serde(default)]
+    pub paths: Vec<GivenPath>,
+    /// The largest expansion factor, at least 1.
+    #[serde(default = "three")]
+    pub alpha_max: f64,
+    /// How many planes.
+    #[serde(default = "one_plane")]
+    pub planes: usize,
+    /// Whether to compute the exact bound.
+    #[serde(default = "yes")]
+    pub bound: bool,
+    /// Points of the sampled method, computed beside the exact bound; 0 for none.
+    #[serde(default)]
+    pub samples: usize,
+    /// A router power table, `polaris80` or `scc48`, whose watts are reported too.
+    #[serde(default)]
+    pub router: Option<String>,
+    /// Decides all that is drawn.
+    #[serde(default)]
+    pub seed: Option<u64>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn three() -> f64 {
+    3.0
+}
+
+fn one_plane() -> usize {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn all() -> String {
+    "all".to_owned()
+}
+
+/// What can be wrong with a problem.
+#[derive(Debug, thiserror::Error)]
+pub enum NocError {
+    /// The text.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A field.
+    #[error(transparent)]
+    Field(#[from] Invalid),
+    /// A file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The mesh.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// The matrix.
+    #[error("{file}: {error}")]
+    Traffic {
+        /// Where it was.
+        file: String,
+        /// What is wrong with it.
+        error: TrafficError,
+    },
+    /// The mapping.
+    #[error(transparent)]
+    Mapping(#[from] TooManyTasks),
+    /// The voltage range.
+    #[error(transparent)]
+    Alpha(#[from] AlphaError),
+    /// A routing.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// A routing that overloads a link.
+    #[error(
+        "the load exceeds the capacity: routing {routing} puts {load:.6} times a link's capacity \
+         on the link from tile {from} to tile {to}; scale the traffic by at most {:.6}", 1.0 / load
+    )]
+    Capacity {
+        /// The routing.
+        routing: String,
+        /// The fullest link's load.
+        load: f64,
+        /// Its beginning.
+        from: Node,
+        /// Its end.
+        to: Node,
+    },
+    /// The exact bound.
+    #[cfg(feature = "solver")]
+    #[error(transparent)]
+    Bound(#[from] crate::bound::BoundError),
+    /// Router power.
+    #[error(transparent)]
+    Power(#[from] RouterPowerError),
+}
+
+impl Check for Problem {
+    fn check(&self) -> Result<(), Invalid> {
+        let normalised = self.normalisation() != Normalise::None;
+        Invalid::unless(
+            self.load.is_finite() && self.load > 0.0,
+            "load",
+            format!("{} is not above 0", self.load),
+            "a number such as 0.8",
+        )?;
+        Invalid::unless(
+            !normalised || self.load <= 1.0,
+            "load",
+            format!("{} exceeds the capacity: a normalised load is a share of it", self.load),
+            "at most 1, or normalise = \"none\"",
+        )?;
+        Invalid::unless(
+            self.alpha_max.is_finite() && self.alpha_max >= 1.0,
+            "alpha_max",
+            format!("{}: alpha-max is below 1, but the voltage can only be lowered", self.alpha_max),
+            "a number of at least 1, such as 3",
+        )?;
+        Invalid::unless(
+            (1..=8).contains(&self.planes),
+            "planes",
+            format!("{} planes", self.planes),
+            "1 to 8",
+        )?;
+        self.routing_names().map(drop)
+    }
+}
+
+impl Problem {
+    /// A problem with the defaults of the command's flags.
+    pub fn new(mesh: impl Into<String>, traffic: impl Into<String>) -> Problem {
+        Problem {
+            mesh: mesh.into(),
+            torus: false,
+            removed_links: Vec::new(),
+            traffic: traffic.into(),
+            mapping: BTreeMap::new(),
+            load: one(),
+            normalise: None,
+            routing: all(),
+            paths: Vec::new(),
+            alpha_max: three(),
+            planes: one_plane(),
+            bound: true,
+            samples: 0,
+            router: None,
+            seed: None,
+        }
+    }
+
+    /// How the load is meant.
+    pub fn normalisation(&self) -> Normalise {
+        let plain = self.traffic.starts_with("csv:");
+        self.normalise.unwrap_or(if plain { Normalise::None } else { Normalise::Max })
+    }
+
+    /// The routings asked for; `given` among them where there are paths.
+    ///
+    /// # Errors
+    /// When one is unknown.
+    pub fn routing_names(&self) -> Result<Vec<String>, Invalid> {
+        let known = || registry().into_iter().map(|routing| routing.name().to_owned());
+        let mut names: Vec<String> = Vec::new();
+        for name in self.routing.split(',').map(|name| name.trim().to_ascii_lowercase()) {
+            if name == "all" {
+                names.extend(known());
+            } else if known().any(|have| have == name) || name == "given" {
+                names.push(name);
+            } else {
+                let remedy = format!("all, {}", known().collect::<Vec<_>>().join(", "));
+                return Err(Invalid::new("routing", format!("`{name}` is unknown"), remedy));
+            }
+        }
+        if !self.paths.is_empty() {
+            names.push("given".to_owned());
+        }
+        let mut seen = Vec::new();
+        names.retain(|name| !seen.contains(name) && { seen.push(name.clone()); true });
+        Ok(names)
+    }
+
+    /// The mesh.
+    ///
+    /// # Errors
+    /// When it cannot be, or a removed link never was.
+    pub fn topology(&self) -> Result<Mesh, NocError> {
+        Ok(Mesh::parse(&self.mesh, self.torus)?.without(&self.removed_links)?)
+    }
+
+    /// The matrix before any normalisation, and the mapping of a task graph.
+    ///
+    /// # Errors
+    /// When the pattern is unknown or the file wrong.
+    pub fn matrix(
+        &self,
+        mesh: &Mesh,
+        files: &dyn Files,
+        seed: Seed,
+    ) -> Result<(Traffic, Option<(TaskGraph, Mapping)>), NocError> {
+        let (traffic, mapping) = if let Some(file) = self.traffic.strip_prefix("csv:") {
+            (read_matrix(file, &files.read(file)?, mesh.nodes())?, None)
+        } else if let Some(file) = self.traffic.strip_prefix("task:") {
+            let graph = TaskGraph::parse(file, &files.read(file)?)?;
+            let mapping = self.mapped(&graph, mesh, seed)?;
+            (graph.traffic(mesh, &mapping), Some((graph, mapping)))
+        } else {
+            let unknown = || {
+                let names = Pattern::ALL.map(Pattern::name).join(", ");
+                let message = format!("`{}` is unknown", self.traffic);
+                Invalid::new("traffic", message, format!("{names}, csv:FILE or task:FILE"))
+            };
+            let pattern = Pattern::parse(&self.traffic).ok_or_else(unknown)?;
+            (pattern.traffic(mesh, &mut seed.stream("traffic")), None)
+        };
+        if traffic.total() <= 0.0 {
+            let file = self.traffic.clone();
+            return Err(NocError::Traffic { file, error: TrafficError::Empty });
+        }
+        traffic.hop_rate(mesh)?;
+        Ok((traffic, mapping))
+    }
+
+    fn mapped(&self, graph: &TaskGraph, mesh: &Mesh, seed: Seed) -> Result<Mapping, NocError> {
+        if self.mapping.is_empty() {
+            return Ok(graph.mapped(mesh, seed)?);
+        }
+        let wrong = |name: &str, message: &str| {
+            Invalid::new(format!("mapping.{name}"), message.to_owned(), "a tile for every task")
+        };
+        for (name, &tile) in &self.mapping {
+            let known = graph.tasks.contains(name);
+            Invalid::unless(known, format!("mapping.{name}"), "no such task", "a task of the graph")?;
+            if tile >= mesh.nodes() {
+                return Err(wrong(name, "no such tile").into());
+            }
+        }
+        let tile = |task: &String| {
+            self.mapping.get(task).copied().ok_or_else(|| wrong(task, "has no tile"))
+        };
+        let tiles = graph.tasks.iter().map(tile).collect::<Result<Vec<_>, _>>()?;
+        let mut mapping = Mapping { tiles, cost: 0.0 };
+        mapping.cost = graph.traffic(mesh, &mapping).hop_rate(mesh)?;
+        Ok(mapping)
+    }
+}
+
+/// Reads N rows of N numbers, with commas or blanks between them; row = source.
+///
+/// # Errors
+/// When a field is no number or the matrix is not N x N, negative or has a diagonal.
+pub fn read_matrix(file: &str, bytes: &[u8], nodes: usize) -> Result<Traffic, NocError> {
+    let spaced;
+    let bytes = if bytes.contains(&b',') || bytes.contains(&b';') {
+        bytes
+    } else {
+        let text = String::from_utf8_lossy(bytes);
+        let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(","));
+        spaced = lines.collect::<Vec<_>>().join("\n");
+        spaced.as_bytes()
+    };
+    let table = Table::without_header(file, bytes).map_err(|mut error| {
+        error.remedy = format!("a square matrix: {nodes} rows of {nodes} numbers");
+        error
+    })?;
+    let row = |row: usize| (0..table.width()).map(|at| table.number(row, at)).collect();
+    let rows = (0..table.len()).map(row).collect::<Result<Vec<Vec<f64>>, _>>()?;
+    Traffic::from_rows(nodes, &rows)
+        .map_err(|error| NocError::Traffic { file: file.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_scenario::MemoryFiles;
+
+    #[test]
+    fn matrices_are_read_with_commas_or_blanks() {
+        let comma = read_matrix("m.csv", b"0, 0.5\n0.25,0\n", 2).expect("read");
+        let blank = read_matrix("m.txt", b"0 0.5\n 0.25  0\n\n", 2).expect("read");
+        assert_eq!(comma, blank);
+        assert_eq!(comma.rate(0, 1), 0.5);
+        for (text, word) in [
+            ("0,1\n", "square"),
+            ("0,1\n2\n", "square"),
+            ("0,-1\n0,0\n", "negative"),
+            ("0,x\n0,0\n", "not a finite number"),
+            ("1,1\n0,0\n", "diagonal"),
+        ] {
+            let error = read_matrix("m.csv", text.as_bytes(), 2).expect_err("refused").to_string();
+            assert!(error.contains(word) && error.contains("m.csv"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let fault = |change: fn(&mut Problem)| {
+            let mut problem = Problem::new("5x5", "hotspot");
+            change(&mut problem);
+            problem.check().expect_err("refused").to_string()
+        };
+        assert!(fault(|problem| problem.load = 1.5).contains("capacity"));
+        assert!(fault(|problem| problem.load = -1.0).contains("`load`"));
+        assert!(fault(|problem| problem.alpha_max = 0.9).contains("alpha-max"));
+        assert!(fault(|problem| problem.planes = 0).contains("planes"));
+        assert!(fault(|problem| problem.routing = "zigzag".into()).contains("zigzag"));
+        assert!(Problem::new("5x5", "hotspot").check().is_ok());
+    }
+
+    #[test]
+    fn the_mesh_must_hold_together_and_the_files_exist() {
+        let files = MemoryFiles::new();
+        let error = |problem: Problem| {
+            let mesh = problem.topology()?;
+            problem.matrix(&mesh, &files, Seed(1)).map(|_| ())
+        };
+        let mut cut = Problem::new("1x3", "uniform");
+        cut.removed_links = vec![(0, 1)];
+        let text = error(cut).expect_err("refused").to_string();
+        assert!(text.contains("disconnected"), "{text}");
+        assert!(error(Problem::new("3x3", "csv:none.csv")).is_err());
+        assert!(error(Problem::new("3x3", "zebra")).is_err());
+    }
+}

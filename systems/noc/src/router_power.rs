@@ -1,0 +1,206 @@
+//! What routers draw, from tables of measured chips: P(l, f) = P0(f) + l (P1(f) - P0(f)) (Zhang
+//! 2011, eq. 7.14), with the least voltage for each frequency.
+
+use ebb_scenario::{ScenarioError, csv::Table};
+
+use crate::{Mesh, Traffic};
+
+const POINTS: &str = include_str!("../data/noc_router_power.csv");
+
+/// One line of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RouterPoint {
+    /// Clock frequency.
+    pub frequency_ghz: f64,
+    /// The least voltage for it.
+    pub voltage_v: f64,
+    /// Power without load.
+    pub idle_w: f64,
+    /// Power with a flit per port and cycle.
+    pub full_w: f64,
+}
+
+/// The power of a router over its frequencies, interpolated between points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouterTable {
+    chip: String,
+    /// By rising frequency.
+    points: Vec<RouterPoint>,
+}
+
+/// A question that a table cannot answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RouterPowerError {
+    /// A chip without a table.
+    #[error("no router power table for `{0}`; there are polaris80 and scc48")]
+    Chip(String),
+    /// A frequency outside the table.
+    #[error("{frequency_ghz} GHz lies outside the table of {chip}, which reaches from {low_ghz} to {high_ghz} GHz")]
+    Frequency {
+        /// The table's chip.
+        chip: String,
+        /// The frequency asked for.
+        frequency_ghz: f64,
+        /// The lowest of the table.
+        low_ghz: f64,
+        /// The highest of the table.
+        high_ghz: f64,
+    },
+    /// A load that is none.
+    #[error("a router load of {0} is outside 0..=1 flits per port and cycle")]
+    Load(f64),
+    /// A file that is not a table.
+    #[error(transparent)]
+    File(#[from] ScenarioError),
+}
+
+impl RouterTable {
+    /// The table of a chip: `polaris80` (Intel's 80 cores, 65 nm) or `scc48` (48 cores, 45 nm).
+    ///
+    /// # Errors
+    /// For any other.
+    pub fn of(chip: &str) -> Result<RouterTable, RouterPowerError> {
+        RouterTable::parse(chip, "noc_router_power.csv", POINTS.as_bytes())
+    }
+
+    /// The lines of `chip` in a file with the columns `chip`, `f_ghz`, `v`, `p0_w`, `p1_w`.
+    ///
+    /// # Errors
+    /// When a column is missing, a value is no number, or the chip has fewer than two lines.
+    pub fn parse(chip: &str, file: &str, bytes: &[u8]) -> Result<RouterTable, RouterPowerError> {
+        let table = Table::parse(file, bytes)?;
+        let name = table.column(&["chip"])?;
+        let columns: Vec<usize> = ["f_ghz", "v", "p0_w", "p1_w"]
+            .iter()
+            .map(|name| table.column(&[name]))
+            .collect::<Result<_, _>>()?;
+        let mut points = Vec::new();
+        for row in (0..table.len()).filter(|&row| table.text(row, name) == chip) {
+            let value = |at: usize| table.non_negative(row, columns[at]);
+            points.push(RouterPoint {
+                frequency_ghz: value(0)?,
+                voltage_v: value(1)?,
+                idle_w: value(2)?,
+                full_w: value(3)?,
+            });
+        }
+        points.sort_by(|a, b| a.frequency_ghz.total_cmp(&b.frequency_ghz));
+        if points.len() < 2 {
+            return Err(RouterPowerError::Chip(chip.to_owned()));
+        }
+        Ok(RouterTable { chip: chip.to_owned(), points })
+    }
+
+    /// Its lines, by rising frequency.
+    pub fn points(&self) -> &[RouterPoint] {
+        &self.points
+    }
+
+    /// The lowest frequency.
+    pub fn low_ghz(&self) -> f64 {
+        self.points[0].frequency_ghz
+    }
+
+    /// The highest frequency, at which links have their full capacity.
+    pub fn high_ghz(&self) -> f64 {
+        self.points[self.points.len() - 1].frequency_ghz
+    }
+
+    /// The values at a frequency.
+    ///
+    /// # Errors
+    /// Outside the table.
+    pub fn at(&self, frequency_ghz: f64) -> Result<RouterPoint, RouterPowerError> {
+        let (low_ghz, high_ghz) = (self.low_ghz(), self.high_ghz());
+        if !(low_ghz..=high_ghz).contains(&frequency_ghz) {
+            let chip = self.chip.clone();
+            return Err(RouterPowerError::Frequency { chip, frequency_ghz, low_ghz, high_ghz });
+        }
+        let above = self.points.partition_point(|point| point.frequency_ghz < frequency_ghz);
+        let (a, b) = (self.points[above.max(1) - 1], self.points[above.max(1)]);
+        let part = (frequency_ghz - a.frequency_ghz) / (b.frequency_ghz - a.frequency_ghz);
+        let mix = |a: f64, b: f64| a + part * (b - a);
+        Ok(RouterPoint {
+            frequency_ghz,
+            voltage_v: mix(a.voltage_v, b.voltage_v),
+            idle_w: mix(a.idle_w, b.idle_w),
+            full_w: mix(a.full_w, b.full_w),
+        })
+    }
+
+    /// The power in watts of a router at `load` flits per port and cycle (eq. 7.14).
+    ///
+    /// # Errors
+    /// Outside the table, or for a load outside 0..=1.
+    pub fn watts(&self, load: f64, frequency_ghz: f64) -> Result<f64, RouterPowerError> {
+        if !(0.0..=1.0 + 1e-9).contains(&load) {
+            return Err(RouterPowerError::Load(load));
+        }
+        let RouterPoint { idle_w, full_w, .. } = self.at(frequency_ghz)?;
+        Ok(idle_w + load * (full_w - idle_w))
+    }
+
+    /// The power in watts of all routers of a plane whose links carry `loads` and whose tiles
+    /// inject `traffic` (both in units of a link's capacity at the highest frequency), clocked as
+    /// slowly as the fullest link and the table permit.
+    ///
+    /// # Errors
+    /// When a link carries more than it can at the highest frequency.
+    pub fn plane_watts(
+        &self,
+        mesh: &Mesh,
+        loads: &[f64],
+        traffic: &Traffic,
+    ) -> Result<f64, RouterPowerError> {
+        let mut fullest = loads.iter().copied().fold(0.0, f64::max);
+        if fullest <= 1.0 + 1e-9 {
+            fullest = fullest.min(1.0);
+        }
+        let frequency = (fullest * self.high_ghz()).max(self.low_ghz());
+        let mut arriving = vec![0.0; mesh.nodes()];
+        for (link, load) in mesh.links().iter().zip(loads) {
+            arriving[link.to] += load;
+        }
+        for flow in traffic.flows() {
+            arriving[flow.source] += flow.rate;
+        }
+        let ports = 5.0;
+        let slowed = frequency / self.high_ghz();
+        let watts = |rate: &f64| self.watts((rate / ports / slowed).min(1.0), frequency);
+        arriving.iter().map(watts).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_met_between_them_is_the_line_and_outside_is_an_error() {
+        for chip in ["polaris80", "scc48"] {
+            let table = RouterTable::of(chip).expect("a table");
+            for point in table.points() {
+                let full = table.watts(1.0, point.frequency_ghz).expect("inside");
+                let idle = table.watts(0.0, point.frequency_ghz).expect("inside");
+                assert!((full - point.full_w).abs() < 1e-12, "{chip}");
+                assert!((idle - point.idle_w).abs() < 1e-12 && idle < full);
+            }
+            assert!(table.watts(0.5, table.high_ghz() + 0.01).is_err());
+            assert!(table.watts(0.5, table.low_ghz() - 0.01).is_err());
+            assert!(table.watts(1.5, table.high_ghz()).is_err());
+        }
+        let table = RouterTable::of("scc48").expect("a table");
+        let middle = table.watts(0.0, (0.76 + 2.0) / 2.0).expect("inside");
+        assert!((middle - (0.0318 + 0.2585) / 2.0).abs() < 1e-12);
+        assert!(RouterTable::of("z80").is_err());
+    }
+
+    #[test]
+    fn an_idle_plane_draws_its_idle_power() {
+        let mesh = Mesh::new(2, 2).expect("mesh");
+        let table = RouterTable::of("scc48").expect("a table");
+        let watts = table.plane_watts(&mesh, &[0.0; 8], &Traffic::silent(4)).expect("inside");
+        assert!((watts - 4.0 * 0.0318).abs() < 1e-12);
+        assert!(table.plane_watts(&mesh, &[1.2; 8], &Traffic::silent(4)).is_err());
+    }
+}
