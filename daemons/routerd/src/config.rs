@@ -46,6 +46,8 @@ pub struct Config {
     pub powersave: Settings,
     /// `[governor]`
     pub governor: Governor,
+    /// `[power]`
+    pub power: Power,
     /// `[[port]]`, in the file's order: the position is the port's number. At least one.
     pub ports: Vec<Port>,
     /// `[[route]]`
@@ -108,6 +110,14 @@ pub struct Governor {
     pub sysfs_root: PathBuf,
     /// Where the former values of turned knobs are kept until they are restored.
     pub journal: PathBuf,
+}
+
+/// `[power]`: what is known of the machine's power.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Power {
+    /// A model file written by `ebb calibrate`; `None`: the published server. Relative paths are
+    /// relative to the configuration file.
+    pub model: Option<PathBuf>,
 }
 
 /// `[[port]]`: one interface.
@@ -256,6 +266,9 @@ impl Config {
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         let mut config = Config::from_str(&path.display().to_string(), &text)?;
         if let (Some(file), Some(folder)) = (&mut config.router.routes_file, path.parent()) {
+            *file = folder.join(&*file);
+        }
+        if let (Some(file), Some(folder)) = (&mut config.power.model, path.parent()) {
             *file = folder.join(&*file);
         }
         Ok(config)

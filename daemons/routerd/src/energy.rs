@@ -7,8 +7,9 @@ use std::time::Duration;
 use ebb_control::{IdleDepth, OperatingPoint};
 use ebb_host::clock;
 use ebb_power::{Basis, CoreState, Depth, ServerModel};
-use ebb_units::{Hertz, Joules, Time, Watts};
+use ebb_units::{Hertz, Joules, PacketsPerSecond, Time, Watts};
 
+use crate::power::Fitted;
 use crate::shared::Shared;
 
 /// Reads joules since some fixed moment, or says why not.
@@ -25,6 +26,8 @@ pub enum Meter {
         /// Frequencies by index, ascending, at least one.
         frequencies: Vec<Hertz>,
     },
+    /// A model of this machine, fitted to measurements.
+    Fitted(Fitted),
 }
 
 /// A reading of the account.
@@ -44,6 +47,7 @@ struct State {
     point: OperatingPoint,
     since: Time,
     asleep: Vec<u64>,
+    received: u64,
     joules: Joules,
     window: (Time, Joules),
     watts: Watts,
@@ -70,6 +74,7 @@ impl EnergyAccount {
             point,
             since: now,
             asleep,
+            received: 0,
             joules: Joules(0.0),
             window: (now, Joules(0.0)),
             watts: Watts(0.0),
@@ -96,7 +101,7 @@ impl EnergyAccount {
         }
         let basis = match state.meter {
             Meter::Measured(_) => Basis::Measured,
-            Meter::Modelled { .. } => Basis::Modelled,
+            Meter::Modelled { .. } | Meter::Fitted(_) => Basis::Modelled,
         };
         EnergyReading { joules: state.joules, watts: state.watts, basis }
     }
@@ -113,6 +118,8 @@ impl EnergyAccount {
             .iter()
             .map(|worker| worker.counters.asleep_until(now.as_nanos()))
             .collect();
+        let received: u64 =
+            self.shared.workers.iter().map(|worker| worker.counters.received.get()).sum();
         let busy = |worker: usize| {
             let slept = asleep[worker].saturating_sub(state.asleep[worker]) as f64;
             (1.0 - slept / span.as_nanos() as f64).clamp(0.0, 1.0)
@@ -137,8 +144,15 @@ impl EnergyAccount {
                     .collect();
                 state.joules += model.power(&cores) * span;
             }
+            Meter::Fitted(fitted) => {
+                let came = received.saturating_sub(state.received) as f64;
+                let offered = PacketsPerSecond(came / span.as_secs_f64());
+                let point = state.point;
+                state.joules += fitted.watts(point.cores, point.frequency, offered) * span;
+            }
         }
         state.asleep = asleep;
+        state.received = received;
         state.since = now;
     }
 }

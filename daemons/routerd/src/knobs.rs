@@ -13,6 +13,7 @@ use ebb_units::Hertz;
 use crate::config::Config;
 use crate::energy::Meter;
 use crate::governor::Knobs;
+use crate::power::Fitted;
 
 /// Knobs of the workers' CPUs.
 pub struct MachineKnobs {
@@ -124,9 +125,14 @@ impl Knobs for MachineKnobs {
     }
 }
 
-/// The machine's energy counters, or the published server model where it has none. The model is
-/// that of a server whose only cores are the workers'; its name says so.
-pub fn meter(config: &Config, workers: usize, levels: &[Hertz]) -> (Meter, Option<String>) {
+/// The machine's energy counters; where it has none the model fitted to this machine, or else the
+/// published server model, that of a server whose only cores are the workers': its name says so.
+pub fn meter(
+    config: &Config,
+    workers: usize,
+    levels: &[Hertz],
+    fitted: Option<&Fitted>,
+) -> (Meter, Option<String>) {
     let sysfs = Sysfs::new(&config.governor.sysfs_root);
     match Rapl::open(&sysfs) {
         Ok(mut rapl) => {
@@ -135,7 +141,8 @@ pub fn meter(config: &Config, workers: usize, levels: &[Hertz]) -> (Meter, Optio
         }
         Err(error) => {
             let why = format!("energy is modelled, not measured: {error}");
-            (modelled(workers, levels), Some(why))
+            let fitted = fitted.map(|fitted| Meter::Fitted(fitted.clone()));
+            (fitted.unwrap_or_else(|| modelled(workers, levels)), Some(why))
         }
     }
 }

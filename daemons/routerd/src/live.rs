@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{FibWriter, Requests};
-use ebb_control::policies;
+use ebb_control::policies::{self, Points};
 use ebb_graph::{Pool, PortId, Reserve};
 use ebb_host::capability::Capability;
 use ebb_host::journal::{Guard, Journal};
@@ -25,6 +25,7 @@ use tracing::{error, info, warn};
 use crate::api::{self, ApiHandle, ApiOptions, Command};
 use crate::config::{Change, Config};
 use crate::knobs::{self, MachineKnobs};
+use crate::power::Fitted;
 use crate::router::{Parts, Router, limits};
 use crate::static_tables::route_limits;
 use crate::sync::Sync;
@@ -56,6 +57,7 @@ pub struct Live {
     signals: Signals,
     api: Option<ApiHandle>,
     levels: Vec<ebb_units::Hertz>,
+    points: Points,
 }
 
 /// Runs the router that `config` (read from `path`) describes until SIGINT or SIGTERM.
@@ -109,10 +111,16 @@ impl Live {
         let (machine, missing) = MachineKnobs::open(&config, &cpus, &journal);
         notes.extend(missing);
         let levels = machine.levels().to_vec();
-        let (meter, note) = knobs::meter(&config, workers, &levels);
+        let model = config.power.model.as_deref();
+        let fitted = model.map(|path| Fitted::load(path, workers, &levels)).transpose()?;
+        let (meter, note) = knobs::meter(&config, workers, &levels, fitted.as_ref());
         notes.extend(note);
         notes.iter().for_each(|note| info!("{note}"));
         let limits = limits(workers, levels.len());
+        let points = match &fitted {
+            Some(fitted) => fitted.points(limits)?,
+            None => Points::published(limits),
+        };
         let router = Arc::new(Router::start(Parts {
             cpus,
             ports,
@@ -122,7 +130,7 @@ impl Live {
             route_limits: route_limits(&config),
             frames_total: region.frames(),
             mode: config.router.mode.clone(),
-            policy: policies::named(&config.router.mode, limits, &config.powersave)?,
+            policy: policies::with_points(&config.router.mode, limits, &config.powersave, &points)?,
             limits,
             levels: levels.clone(),
             batch_max: config.powersave.batch as usize,
@@ -160,6 +168,7 @@ impl Live {
             signals,
             api: Some(api),
             levels,
+            points,
         })
     }
 
@@ -358,7 +367,7 @@ impl Live {
 
     fn set_mode(&mut self, mode: &str) -> Result<()> {
         let limits = limits(self.backend.router.cpus().len(), self.levels.len());
-        let policy = policies::named(mode, limits, &self.config.powersave)?;
+        let policy = policies::with_points(mode, limits, &self.config.powersave, &self.points)?;
         self.backend.router.set_policy(mode, policy);
         mode.clone_into(&mut self.config.router.mode);
         info!(mode, "policy changed");

@@ -127,6 +127,10 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         old.governor.journal.display().to_string(),
         new.governor.journal.display().to_string(),
     );
+    let model = |config: &Config| {
+        config.power.model.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
+    };
+    compare("power.model", model(old), model(new));
     let socket = |config: &Config| {
         config.status.socket.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
     };

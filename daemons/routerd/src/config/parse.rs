@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ebb_control::policies::{NAMES, Settings, SettingsError};
+use ebb_control::policies::{ModelSettings, NAMES, Settings, SettingsError};
 use ebb_graph::{FRAME_LEN, HEADROOM};
 use ipnet::IpNet;
 use toml::Spanned;
@@ -13,7 +13,7 @@ use toml::de::DeValue;
 
 use super::read::{Reader, Section};
 use super::{
-    Config, ConfigError, Governor, Limits, Metrics, Port, Router, StatusSocket, Vlan, check,
+    Config, ConfigError, Governor, Limits, Metrics, Port, Power, Router, StatusSocket, Vlan, check,
 };
 
 /// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
@@ -47,8 +47,10 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
     let mut root = reader.root()?;
     let mut spans = Spans::default();
     let router = router(root.section("router"));
-    let powersave = powersave(root.section("powersave"));
+    let powersave =
+        Settings { model: model(root.section("model")), ..powersave(root.section("powersave")) };
     let governor = governor(root.section("governor"));
+    let power = power(root.section("power"));
     let mut ports = Vec::new();
     for section in root.sections("port") {
         let (port, span) = port(section);
@@ -59,6 +61,7 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
         router,
         powersave,
         governor,
+        power,
         ports,
         routes: Vec::new(),
         neighbours: Vec::new(),
@@ -110,6 +113,17 @@ fn router(mut section: Section<'_, '_>) -> Router {
     }
 }
 
+fn model(mut section: Section<'_, '_>) -> ModelSettings {
+    let default = ModelSettings::default();
+    let headroom = section.number("headroom_percent", 0..=1000);
+    let hysteresis = section.number("hysteresis_percent", 0..=1000);
+    section.finish();
+    ModelSettings {
+        headroom_percent: or(headroom, default.headroom_percent),
+        hysteresis_percent: or(hysteresis, default.hysteresis_percent),
+    }
+}
+
 fn powersave(mut section: Section<'_, '_>) -> Settings {
     let default = Settings::default();
     let high = section.number::<u32>("queue_high", 1..=1 << 20);
@@ -128,6 +142,7 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
         hold_ms: or(hold, default.hold_ms),
         hold_max_ms: or(hold_max, default.hold_max_ms),
         as_published: or(section.value("as_published", "true or false"), default.as_published),
+        model: default.model,
     };
     if let Err(problem) = settings.check() {
         let (key, span) = match problem {
@@ -155,6 +170,12 @@ fn governor(mut section: Section<'_, '_>) -> Governor {
         sysfs_root: or(sysfs_root, PathBuf::from("/")),
         journal: or(journal, PathBuf::from("/run/ebb/knobs.journal")),
     }
+}
+
+fn power(mut section: Section<'_, '_>) -> Power {
+    let model = section.value::<PathBuf>("model", "a path in quotes");
+    section.finish();
+    Power { model: model.map(Spanned::into_inner) }
 }
 
 fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
