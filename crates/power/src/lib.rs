@@ -13,6 +13,8 @@
 //!   `exit_latency(Depth) -> Duration`, `interrupt_ns(Hertz) -> f64`,
 //!   `busy_with_interrupts(PacketsPerSecond, service_ns, Hertz, Depth) -> f64`,
 //!   `power(&[CoreState], BitsPerSecond) -> Breakdown`, `breakdown(added, BitsPerSecond)`.
+//!   `application(name) -> Option<Application>`; `from_toml(file, text)` reads a server or a core
+//!   model as `ebb calibrate` writes it.
 //! - [`Application`]: cost of a packet; `all()`, `by_name("ipv4" | "netflow" | "ipsec" | "dedup")`.
 //!
 //! The cores alone, with fitted numbers (Bolla et al.):
@@ -33,6 +35,7 @@ mod core_model;
 mod fit;
 mod integrator;
 mod machine;
+mod measured;
 mod server;
 
 pub use application::Application;

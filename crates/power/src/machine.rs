@@ -37,6 +37,10 @@ pub struct Server {
     /// Nanoseconds of a packet's way through NICs, buses and memory, both directions, beside its
     /// service on a core.
     pub path_ns: f64,
+    /// What routing a packet costs on this machine where that was measured; `None`: the published
+    /// cost, [`Application::ipv4_routing`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Application>,
 }
 
 /// An idle state.
@@ -84,6 +88,7 @@ impl Server {
             ],
             interrupt: Interrupt { delivery_ns: 1156.318, cycles: 11_034.15 },
             path_ns: 7000.0 - 12.0 / 29e6 * 1e9,
+            routing: None,
         }
     }
 
@@ -208,6 +213,9 @@ impl Server {
         };
         if self.c_states.is_empty() || !self.c_states.windows(2).all(deeper) {
             return Err(ModelError::IdleStates);
+        }
+        if let Some((field, value)) = self.routing.as_ref().and_then(Application::fault) {
+            return Err(ModelError::Value { field, value });
         }
         let times = [
             ("interrupt.delivery_ns", self.interrupt.delivery_ns),
