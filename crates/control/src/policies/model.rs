@@ -37,6 +37,8 @@ const GROWTH: f64 = 1.5;
 pub struct Model {
     points: Points,
     settings: Settings,
+    /// The cheapest point without load.
+    rest: PointCost,
     point: PointCost,
     begun: bool,
     changed_at: Time,
@@ -83,6 +85,7 @@ impl Model {
     pub fn new(limits: Limits, settings: &Settings, points: &Points) -> Model {
         let points = points.within(limits).unwrap_or_else(|| Points::published(limits));
         Model {
+            rest: *points.cheapest(PacketsPerSecond(0.0)),
             point: *points.largest(),
             points,
             settings: *settings,
@@ -232,8 +235,7 @@ impl Policy for Model {
     /// The end of the window; none at the point that is cheapest without load, so that an idle
     /// router has no timer of ours.
     fn next_at(&self) -> Option<Time> {
-        let rests = self.point == *self.points.cheapest(PacketsPerSecond(0.0));
         let end = self.window.began + self.window_len();
-        (!rests).then(|| end.max(self.sampled_at + self.settings.sample()))
+        (self.point != self.rest).then(|| end.max(self.sampled_at + self.settings.sample()))
     }
 }
