@@ -4,7 +4,9 @@ mod options;
 mod recorder;
 
 use ebb_control::policies::{PointCost, Points, with_points};
-use ebb_control::{Limits, Policy, RouterPolicy, drive};
+use ebb_control::{
+    Action, Decision, Divergence, Limits, Observation, Policy, RouterPolicy, drive, replay,
+};
 use ebb_des::Seed;
 use ebb_power::{Application, Server};
 use ebb_scenario::{Document, Files, Progress, ScenarioError};
@@ -34,6 +36,22 @@ pub enum TwinError {
     /// The run was stopped before its end.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+}
+
+/// Why a record of decisions was not repeated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// A line is no decision.
+    #[error("line {line} of the record is no decision: {message}")]
+    Line {
+        /// Which, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// The policy decided otherwise.
+    #[error(transparent)]
+    Divergence(#[from] Divergence<Action>),
 }
 
 /// What a run found.
@@ -95,7 +113,7 @@ impl Twin {
         let located = |fault| document.fault(fault);
         let seed = scenario.seed.map_or(Seed(seed), |family| Seed(family).nth(seed));
         let server = scenario.server.resolve(files)?;
-        let application = scenario.application.resolve().map_err(located)?;
+        let application = scenario.application.on(&server).map_err(located)?;
         let whole = Machine::new(&server, &application);
         let load = Load::new(document, &scenario, &whole, files, seed)?;
         let frequencies = scenario.limits.frequencies(&server).map_err(located)?;
@@ -177,13 +195,31 @@ impl Twin {
             .expect("the scenario was checked")
     }
 
+    /// Shows the scenario's policy what a live router's policy saw (a line of JSON for each
+    /// decision) and compares what it decides; returns the number of decisions.
+    ///
+    /// # Errors
+    /// The first decision that differs, or the first line that is none.
+    pub fn replay(&self, record: &str) -> Result<usize, ReplayError> {
+        let read = |(index, line): (usize, &str)| {
+            serde_json::from_str(line).map_err(|error| ReplayError::Line {
+                line: index + 1,
+                message: error.to_string(),
+            })
+        };
+        let lines = record.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let decisions: Vec<Decision<Observation, Action>> =
+            lines.map(read).collect::<Result<_, _>>()?;
+        Ok(replay(&mut *self.policy(), decisions)?)
+    }
+
     /// Runs the scenario's engine under `policy`.
     ///
     /// # Errors
     /// When the run was stopped.
     pub fn run<P>(&self, policy: &mut P, progress: &dyn Progress) -> Result<Outcome, Stopped>
     where
-        P: Policy<Observation = ebb_control::Observation, Action = ebb_control::Action> + ?Sized,
+        P: Policy<Observation = Observation, Action = Action> + ?Sized,
     {
         let (machine, load) = (&self.machine, &self.load);
         let options = Options::new(&self.scenario, load.end_ps - load.warm_ps);

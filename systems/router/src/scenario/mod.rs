@@ -5,7 +5,7 @@ mod server;
 mod traffic;
 
 use ebb_control::policies::{NAMES, Settings};
-use ebb_power::Application;
+use ebb_power::{Application, Server};
 use ebb_scenario::{Check, Invalid};
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +133,16 @@ impl Default for ApplicationChoice {
 }
 
 impl ApplicationChoice {
+    /// The costs on `server`, which knows what routing costs on it where that was measured.
+    ///
+    /// # Errors
+    /// As [`ApplicationChoice::resolve`].
+    pub fn on(&self, server: &Server) -> Result<Application, Invalid> {
+        let application = self.resolve()?;
+        let measured = server.application(&application.name).filter(|_| self.costs.is_none());
+        Ok(measured.unwrap_or(application))
+    }
+
     /// The costs.
     ///
     /// # Errors

@@ -116,10 +116,7 @@ fn read_model(file: &str, bytes: &[u8]) -> Result<Server, ScenarioError> {
     let server: Server = if text.trim_start().starts_with('{') {
         serde_json::from_str(text).map_err(|e| fault(Some(e.line()), e.to_string()))?
     } else {
-        let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-        toml::from_str(text).map_err(|e| {
-            fault(e.span().map(|span| line(span.start)), e.message().trim().to_owned())
-        })?
+        Server::from_toml(file, text)?
     };
     server.check().map_err(|error| fault(None, error.to_string()))?;
     Ok(server)
