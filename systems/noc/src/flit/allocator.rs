@@ -241,7 +241,8 @@ mod tests {
     fn further_rounds_fill_what_the_first_left() {
         let asks = [(0, 0b11), (1, 0b01)];
         for kind in [Allocator::Islip, Allocator::SeparableInputFirst] {
-            assert_eq!(run(kind, 1, &asks, &mut Pointers::START).len(), 1);
+            let mut pointers = Pointers::START;
+            assert_eq!(run(kind, 1, &asks, &mut pointers).len(), 1);
         }
         let mut pointers = Pointers::START;
         pointers.of_resource[0] = 1;

@@ -6,7 +6,7 @@
 //! virtual channels, or are refused (see [`super::deadlock`]).
 
 use super::deadlock::{self, Walk};
-use super::grid::{EAST, Grid, LOCAL, NORTH, NOWHERE, SOUTH, WEST};
+use super::grid::{EAST, Grid, LOCAL, NORTH, SOUTH, WEST};
 use ebb_des::Rng;
 use rand::Rng as _;
 use std::ops::Range;
@@ -61,7 +61,7 @@ pub enum DemandError {
         /// Its rate.
         rate: f64,
     },
-    /// A path leaves the grid, turns back or ends elsewhere.
+    /// A path takes a missing link, turns back or ends elsewhere.
     #[error("a path from tile {source_tile} to tile {target} {what}")]
     Path {
         /// Its start.
@@ -345,10 +345,10 @@ fn check_path(grid: &Grid, flow: &Flow, path: &FlowPath) -> Result<(), DemandErr
         |what| Err(DemandError::Path { source_tile: flow.source, target: flow.target, what });
     let mut tile = flow.source;
     for &port in &path.ports {
-        tile = if port < LOCAL { grid.neighbour(tile, port) } else { NOWHERE };
-        if tile == NOWHERE {
-            return wrong("leaves the grid");
+        if !grid.has_link(tile, port) {
+            return wrong("takes a link that is not there");
         }
+        tile = grid.neighbour(tile, port);
     }
     match () {
         () if tile != flow.target => wrong("ends elsewhere"),

@@ -41,6 +41,7 @@ pub struct Grid {
     cols: usize,
     wraps: bool,
     neighbour: Vec<u32>,
+    missing: Vec<bool>,
 }
 
 impl Grid {
@@ -57,7 +58,13 @@ impl Grid {
 
     fn new(rows: usize, cols: usize, wraps: bool) -> Grid {
         assert!(rows > 0 && cols > 0, "a grid has tiles");
-        let mut grid = Grid { rows, cols, wraps, neighbour: Vec::with_capacity(rows * cols * 4) };
+        let mut grid = Grid {
+            rows,
+            cols,
+            wraps,
+            neighbour: Vec::with_capacity(rows * cols * 4),
+            missing: vec![false; rows * cols * 4],
+        };
         for row in 0..rows {
             for col in 0..cols {
                 let along_row =
@@ -70,6 +77,17 @@ impl Grid {
             }
         }
         grid
+    }
+
+    /// Takes the link away that leaves `tile` through `port`; the one back stays.
+    pub fn remove(&mut self, tile: u32, port: u8) {
+        self.missing[Grid::link(tile, port)] = true;
+    }
+
+    /// Whether a link leaves `tile` through `port`.
+    pub fn has_link(&self, tile: u32, port: u8) -> bool {
+        let link = Grid::link(tile, port);
+        port < LOCAL && self.neighbour[link] != NOWHERE && !self.missing[link]
     }
 
     /// Number of tiles.
@@ -92,14 +110,9 @@ impl Grid {
         self.wraps
     }
 
-    /// The tile behind link port `port` of `tile`, or [`NOWHERE`].
+    /// The tile next to `tile` at link port `port`, or [`NOWHERE`].
     pub fn neighbour(&self, tile: u32, port: u8) -> u32 {
         self.neighbour[tile as usize * 4 + port as usize]
-    }
-
-    /// The port of `from` that leads to `to`, if they are neighbours.
-    pub fn port_between(&self, from: u32, to: u32) -> Option<u8> {
-        (EAST..LOCAL).find(|&port| self.neighbour(from, port) == to)
     }
 
     /// Row and column of a tile.
@@ -114,7 +127,11 @@ impl Grid {
 
     /// How many links there are.
     pub fn links(&self) -> usize {
-        self.neighbour.iter().filter(|&&tile| tile != NOWHERE).count()
+        let tiles = self.tiles() as u32;
+        (0..tiles)
+            .flat_map(|tile| (EAST..LOCAL).map(move |port| (tile, port)))
+            .filter(|&(tile, port)| self.has_link(tile, port))
+            .count()
     }
 
     /// A link in words: `tile (row,col) -> tile (row,col)`.
@@ -146,7 +163,11 @@ mod tests {
         assert_eq!(Grid::torus(2, 4).links(), 2 * 8 + 8);
         let grid = Grid::torus(3, 3);
         assert_eq!(grid.neighbour(2, EAST), 0);
-        assert_eq!(grid.port_between(0, 2), Some(WEST));
+        assert_eq!(grid.neighbour(0, WEST), 2);
+        let mut cut = Grid::mesh(2, 2);
+        cut.remove(0, EAST);
+        assert!(!cut.has_link(0, EAST) && cut.has_link(1, WEST) && !cut.has_link(0, LOCAL));
+        assert_eq!(cut.links(), 7);
         assert_eq!(Grid::mesh(2, 2).neighbour(0, NORTH), NOWHERE);
         assert_eq!(grid.describe_link(Grid::link(0, SOUTH)), "(0,0)->(1,0)");
     }

@@ -71,6 +71,8 @@ const SETTLED: f64 = 0.05;
 const SETTLED_SAMPLES: u64 = 3;
 /// A run is saturated when what is underway grows by more than this share of what is offered.
 const GROWTH_MAX: f64 = 0.01;
+/// ... and by more packets per tile than come and go by chance.
+const GROWTH_PACKETS_MAX: f64 = 2.0;
 
 /// A network to run.
 #[derive(Debug, Clone)]
@@ -139,8 +141,7 @@ impl<'a, N: Network> Run<'a, N> {
         }
         self.ends.close_window(pe_end);
         let end = self.mark(pe_end);
-        let endless = matches!(self.how.arrivals, Arrivals::Bernoulli(_));
-        if ended.is_none() && endless && self.grew(&start, &end) {
+        if ended.is_none() && self.grew(&start, &end) {
             ended = Some(Status::Saturated);
         }
         let status = ended.unwrap_or_else(|| {
@@ -196,14 +197,14 @@ impl<'a, N: Network> Run<'a, N> {
         while self.now < end {
             self.network.step(self.now, &mut self.ends);
             self.now += 1;
-            if self.now % STALL_CYCLES == 0 {
+            if self.now.is_multiple_of(STALL_CYCLES) {
                 if let Some(circle) = self.circle() {
                     return Some(Status::Deadlocked(circle));
                 }
                 if done(self) || self.ends.all_done() {
                     return None;
                 }
-                if self.now % LOOK_CYCLES == 0 && !tell(self.now) {
+                if self.now.is_multiple_of(LOOK_CYCLES) && !tell(self.now) {
                     return Some(Status::Stopped);
                 }
             }
@@ -219,7 +220,7 @@ impl<'a, N: Network> Run<'a, N> {
             self.moved_at = self.now;
         }
         let still = self.now - self.moved_at >= STALL_CYCLES && self.network.flits_inside() > 0;
-        let look = self.how.demand.unproven() && self.now % LOOK_CYCLES == 0;
+        let look = self.how.demand.unproven() && self.now.is_multiple_of(LOOK_CYCLES);
         if still || look { self.network.circle(&self.ends) } else { None }
     }
 
@@ -234,9 +235,14 @@ impl<'a, N: Network> Run<'a, N> {
     }
 
     fn grew(&self, start: &Mark, end: &Mark) -> bool {
-        let growth =
-            (end.offered - end.delivered) as f64 - (start.offered - start.delivered) as f64;
-        growth > GROWTH_MAX * (end.offered - start.offered) as f64 + self.how.demand.tiles() as f64
+        let underway = |mark: &Mark| mark.offered as f64 - mark.delivered as f64;
+        let packet = match self.how.arrivals {
+            Arrivals::Bernoulli(lengths) => lengths.mean(),
+            Arrivals::Trace(_) => return false,
+        };
+        let negligible = GROWTH_PACKETS_MAX * packet * self.how.demand.tiles() as f64;
+        let share = GROWTH_MAX * (end.offered - start.offered) as f64;
+        underway(end) - underway(start) > share.max(negligible)
     }
 
     fn outcome(self, status: Status, start: &Mark, end: &Mark, measure: u64) -> Outcome {

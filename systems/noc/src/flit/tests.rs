@@ -96,6 +96,21 @@ fn a_fast_network_waits_for_slow_elements() {
     assert_eq!(fast.seen.latency.min(), Some(19 + 1));
 }
 
+#[test]
+fn an_element_takes_one_flit_or_one_from_each_side() {
+    let grid = Grid::mesh(3, 3);
+    let demand = any_pair(&grid);
+    let arrivals = trace(&[(0, 1, 4, 10), (0, 3, 4, 10), (0, 5, 4, 10), (0, 7, 4, 10)]);
+    let last = |ejection| {
+        let router = Router::Voq(VoqRouter { ejection, ..VoqRouter::default() });
+        run(&grid, &demand, &arrivals, router, Clock::SAME, Phases::fixed(0, 1_000, 1_000))
+            .seen
+            .latency
+            .max()
+    };
+    assert_eq!((last(5), last(1)), (Some(1 + 10 + 1), Some(1 + 40 + 1)));
+}
+
 fn ring_demand(grid: &Grid, rate: f64, layers: usize, trust: bool) -> Result<Demand, DemandError> {
     let path = |source, ports: [u8; 2], target| Flow {
         source,
@@ -121,7 +136,7 @@ fn a_circle_of_turns_deadlocks_and_is_shown() {
     let phases = Phases::fixed(0, 20_000, 0);
     let routers = [
         Router::Vc(VcRouter { vcs: 1, depth: 4, ..VcRouter::default() }),
-        Router::Voq(VoqRouter { depth: 4 }),
+        Router::Voq(VoqRouter { depth: 4, ..VoqRouter::default() }),
     ];
     for router in routers {
         let outcome = run(&grid, &trusted, &at_once, router, Clock::SAME, phases);
@@ -197,7 +212,7 @@ proptest! {
         let demand = any_pair(&grid);
         let allocator = if input_first { Allocator::SeparableInputFirst } else { Allocator::Islip };
         let vc = VcRouter { vcs, depth, routing, vc_alloc: delay, sw_alloc: delay, traversal: delay, link: routing, credit: routing, allocator, rounds };
-        let router = if voq { Router::Voq(VoqRouter { depth }) } else { Router::Vc(vc) };
+        let router = if voq { Router::Voq(VoqRouter { depth, ejection: vcs.min(5) }) } else { Router::Vc(vc) };
         let outcome = run(&grid, &demand, &trace(&entries), router, Clock::of_frequencies(2, ratio), Phases::fixed(0, 500, 1_000_000));
         prop_assert_eq!(&outcome.status, &Status::Stable);
         prop_assert_eq!(outcome.seen.latency.count(), entries.len() as u64);

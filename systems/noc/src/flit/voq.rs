@@ -17,11 +17,14 @@ use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite, port_name};
 pub struct VoqRouter {
     /// Flits that each queue holds; section 6.6 has 50.
     pub depth: u16,
+    /// Flits that a processing element takes in a slot, from different inputs. Section 6.6 must
+    /// have let it take one from each: at its load 1 the hot spot receives 2.46 flits per slot.
+    pub ejection: u8,
 }
 
 impl Default for VoqRouter {
     fn default() -> VoqRouter {
-        VoqRouter { depth: 50 }
+        VoqRouter { depth: 50, ejection: PORTS as u8 }
     }
 }
 
@@ -48,6 +51,7 @@ struct Move {
 pub(super) struct VoqNetwork<'g> {
     grid: &'g Grid,
     depth: usize,
+    ejection: u8,
     flits: Vec<Flit>,
     front: Vec<u16>,
     len: Vec<u16>,
@@ -69,6 +73,7 @@ impl<'g> VoqNetwork<'g> {
         VoqNetwork {
             grid,
             depth,
+            ejection: how.ejection,
             flits: vec![0; tiles * QUEUES * depth],
             front: vec![0; tiles * QUEUES],
             len: vec![0; tiles * QUEUES],
@@ -123,7 +128,7 @@ impl<'g> VoqNetwork<'g> {
         }
         let bids = &mut bids[..count];
         bids.sort_unstable_by(|a, b| b.cmp(a));
-        let (mut inputs, mut outputs) = (0u8, 0u8);
+        let (mut inputs, mut outputs, mut ejected) = (0u8, 0u8, 0u8);
         for &(_, _, queue) in bids.iter() {
             let (from, to) = (queue / PORTS as u8, queue % PORTS as u8);
             if inputs & (1 << from) != 0 || outputs & (1 << to) != 0 {
@@ -131,7 +136,10 @@ impl<'g> VoqNetwork<'g> {
             }
             if let Some(next) = self.room_ahead(tile, from, to, ends) {
                 inputs |= 1 << from;
-                outputs |= 1 << to;
+                ejected += u8::from(to == LOCAL);
+                if to != LOCAL || ejected == self.ejection {
+                    outputs |= 1 << to;
+                }
                 self.moves.push(Move { tile: tile as u32, from, to, next });
             }
         }
@@ -151,7 +159,8 @@ impl<'g> VoqNetwork<'g> {
                 self.active[tile / 64] &= !(1 << (tile % 64));
             }
         }
-        self.held[tile * PORTS + to as usize] = if is_tail(flit) { NONE } else { from };
+        let holds = !is_tail(flit) && (to != LOCAL || self.ejection == 1);
+        self.held[tile * PORTS + to as usize] = if holds { from } else { NONE };
         if to == LOCAL {
             ends.deliver(flit, tile as u32, now + 1);
             self.inside -= 1;

@@ -1,0 +1,120 @@
+//! `ebb sim noc`: a scenario's planes run flit by flit, several times, and what came out.
+//!
+//! Planes are independent networks (Zhang 2011, section 7.2: every element is connected to one
+//! router of each plane). Runs and planes are computed in parallel; the order of results is that of
+//! the runs, so the report depends on scenario and seed alone.
+
+mod prepare;
+mod report;
+mod scenario;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ebb_des::Seed;
+use ebb_report::Report;
+use ebb_scenario::{Document, Files, Invalid, Progress, ScenarioError};
+use rayon::prelude::*;
+
+use crate::NocError;
+use crate::flit::{DemandError, Outcome, Router, Simulation};
+use crate::routing::RoutingError;
+use prepare::{Prepared, prepare};
+pub use scenario::{Alpha, Energy, Packets, RouterKind, Scenario};
+
+/// Why a scenario was not simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulateError {
+    /// The text, or a file it names.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Its mesh, traffic, routing or power table.
+    #[error(transparent)]
+    Noc(#[from] NocError),
+    /// Routes that can deadlock, or a tile that is to send more than it can.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
+}
+
+impl From<RoutingError> for SimulateError {
+    fn from(error: RoutingError) -> SimulateError {
+        NocError::from(error).into()
+    }
+}
+
+impl From<Invalid> for SimulateError {
+    fn from(error: Invalid) -> SimulateError {
+        NocError::from(error).into()
+    }
+}
+
+impl From<crate::TopologyError> for SimulateError {
+    fn from(error: crate::TopologyError) -> SimulateError {
+        NocError::from(error).into()
+    }
+}
+
+/// Simulates a scenario file.
+///
+/// # Errors
+/// When the file is wrong, its routes can deadlock, or a tile offers more than one flit per cycle;
+/// the error names it. A network that saturates or deadlocks is no error: the report says so.
+pub fn simulate(
+    document: &Document,
+    files: &dyn Files,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<Report, SimulateError> {
+    let scenario: Scenario = document.read()?;
+    let seed = Seed(seed);
+    let prepared = prepare(&scenario, files, seed).map_err(|error| match error {
+        SimulateError::Noc(NocError::Field(invalid)) => document.fault(invalid).into(),
+        other => other,
+    })?;
+    let outcomes = run_all(&scenario, &prepared, seed, progress);
+    report::report(&scenario, &prepared, &outcomes)
+}
+
+/// Every plane's outcomes, in the order of the runs.
+fn run_all(
+    scenario: &Scenario,
+    prepared: &Prepared,
+    seed: Seed,
+    progress: &dyn Progress,
+) -> Vec<Vec<Outcome>> {
+    let router = match scenario.router {
+        RouterKind::Vc(how) => Router::Vc(how),
+        RouterKind::Voq(how) => Router::Voq(how),
+    };
+    let jobs: Vec<(usize, u64)> = (0..prepared.planes.len())
+        .flat_map(|plane| (0..scenario.runs).map(move |run| (plane, run)))
+        .collect();
+    let finished = AtomicU64::new(0);
+    let run = |&(index, run): &(usize, u64)| {
+        let plane = &prepared.planes[index];
+        let simulation = Simulation {
+            grid: &prepared.grid,
+            demand: &plane.demand,
+            arrivals: &prepared.arrivals,
+            router,
+            clock: plane.clock,
+            phases: scenario.run,
+        };
+        let all = jobs.len() as f64;
+        let note = format!("run {} of plane {}", run + 1, index + 1);
+        let outcome = simulation.run(seed.nth(run).nth(index as u64), &mut |part| {
+            let done = finished.load(Ordering::Relaxed) as f64 + part;
+            progress.at((done / all).min(1.0), &note);
+            !progress.stopped()
+        });
+        finished.fetch_add(1, Ordering::Relaxed);
+        outcome
+    };
+    let mut outcomes = jobs.par_iter().map(run).collect::<Vec<Outcome>>().into_iter();
+    prepared
+        .planes
+        .iter()
+        .map(|_| outcomes.by_ref().take(scenario.runs as usize).collect())
+        .collect()
+}

@@ -1,0 +1,377 @@
+//! From a scenario to planes that can be run: the demand of each, its clock and its voltage.
+
+use ebb_des::Seed;
+use ebb_scenario::{Files, Invalid, csv::Table};
+
+use super::SimulateError;
+use super::scenario::{Alpha, RouterKind, Scenario};
+use crate::flit::{self, Arrivals, Clock, Demand, FlowPath, Grid, Order, TraceEntry};
+use crate::planes::Allocation;
+use crate::routing::{Given, Routing, registry, routing};
+use crate::{Direction, Mesh, Normalise, Routes, Traffic, VoltageRange};
+
+/// Largest grid whose routes between all tiles are stored.
+const STORED_TILES_MAX: usize = 1024;
+/// Most flows whose routes are stored on larger grids.
+const STORED_FLOWS_MAX: usize = 1 << 20;
+
+/// One plane, ready to run.
+pub(super) struct Plane {
+    pub(super) demand: Demand,
+    pub(super) clock: Clock,
+    pub(super) alpha: f64,
+    /// Load of the fullest link by calculation, in units of its capacity at full speed; `None`
+    /// where it was not calculated.
+    pub(super) fullest: Option<f64>,
+}
+
+/// All planes, and what drives them.
+pub(super) struct Prepared {
+    pub(super) mesh: Mesh,
+    pub(super) grid: Grid,
+    pub(super) planes: Vec<Plane>,
+    pub(super) arrivals: Arrivals,
+}
+
+pub(super) fn prepare(
+    scenario: &Scenario,
+    files: &dyn Files,
+    seed: Seed,
+) -> Result<Prepared, SimulateError> {
+    let mesh = scenario.problem().topology()?;
+    let grid = grid_of(&mesh);
+    let arrivals = match scenario.trace() {
+        Some(file) => Arrivals::Trace(read_trace(file, files, mesh.nodes())?),
+        None => Arrivals::Bernoulli(scenario.packets.lengths()),
+    };
+    let (traffic, itself) = rates(scenario, &mesh, files, &arrivals, seed)?;
+    let planes = match computed(scenario, &mesh, &grid, traffic.as_ref(), &itself)? {
+        Some(demand) => vec![plane_of(scenario, demand, None)?],
+        None => {
+            let traffic = traffic.unwrap_or_else(|| Traffic::uniform(&mesh).scaled(scenario.load));
+            routed_planes(scenario, &mesh, &grid, &traffic, &itself, seed)?
+        }
+    };
+    Ok(Prepared { mesh, grid, planes, arrivals })
+}
+
+/// The matrix in flits per cycle, `None` for uniform traffic that is not normalised; and what each
+/// tile sends to itself.
+fn rates(
+    scenario: &Scenario,
+    mesh: &Mesh,
+    files: &dyn Files,
+    arrivals: &Arrivals,
+    seed: Seed,
+) -> Result<(Option<Traffic>, Vec<f64>), SimulateError> {
+    let mut itself = vec![0.0; mesh.nodes()];
+    if let Arrivals::Trace(entries) = arrivals {
+        let mut traffic = Traffic::silent(mesh.nodes());
+        let cycles = entries.iter().map(|entry| entry.cycle + 1).max().unwrap_or(1) as f64;
+        for entry in entries {
+            let rate = f64::from(entry.flits) / cycles;
+            traffic.add(entry.source as usize, entry.target as usize, rate);
+            if entry.source == entry.target {
+                itself[entry.source as usize] += rate;
+            }
+        }
+        return Ok((Some(traffic), itself));
+    }
+    let scale = scenario.normalisation();
+    if scenario.booksim && scenario.traffic == "uniform" {
+        itself.fill(scenario.load / mesh.nodes() as f64);
+        let others = (mesh.nodes() - 1) as f64 / mesh.nodes() as f64;
+        let traffic =
+            (mesh.nodes() <= 1024).then(|| Traffic::uniform(mesh).scaled(scenario.load * others));
+        return Ok((traffic, itself));
+    }
+    if scenario.traffic == "uniform" && scale == Normalise::None && mesh.nodes() > 1024 {
+        return Ok((None, itself));
+    }
+    let (matrix, _) = scenario.problem().matrix(mesh, files, seed)?;
+    let factor = scenario.load / capacity(scale, mesh, &matrix, seed)?;
+    if scenario.booksim && scenario.traffic == "transpose" {
+        let silent = |tile: &usize| (0..mesh.nodes()).all(|to| matrix.rate(*tile, to) == 0.0);
+        (0..mesh.nodes()).filter(silent).for_each(|tile| itself[tile] = factor);
+    }
+    Ok((Some(matrix.scaled(factor)), itself))
+}
+
+/// The load of the fullest link that normalisation divides by.
+fn capacity(
+    how: Normalise,
+    mesh: &Mesh,
+    matrix: &Traffic,
+    seed: Seed,
+) -> Result<f64, SimulateError> {
+    let fullest = |rule: &dyn Routing| -> Result<f64, SimulateError> {
+        let loads = rule.route(mesh, matrix, seed)?.loads(mesh);
+        Ok(loads.into_iter().fold(0.0, f64::max))
+    };
+    match how {
+        Normalise::None => Ok(1.0),
+        Normalise::Xy => fullest(routing("xy").expect("registered")),
+        Normalise::Max => {
+            registry().into_iter().try_fold(0.0f64, |most, rule| Ok(most.max(fullest(rule)?)))
+        }
+    }
+}
+
+/// Demand whose routes are computed hop by hop, where that is possible: dimension order on a whole
+/// mesh and one plane whose speed does not depend on link loads.
+fn computed(
+    scenario: &Scenario,
+    mesh: &Mesh,
+    grid: &Grid,
+    traffic: Option<&Traffic>,
+    itself: &[f64],
+) -> Result<Option<Demand>, SimulateError> {
+    let order = match scenario.routing.as_str() {
+        "xy" => Order::Xy,
+        "yx" => Order::Yx,
+        _ => return Ok(None),
+    };
+    if mesh.is_torus()
+        || !mesh.is_whole()
+        || scenario.planes > 1
+        || scenario.alpha != Alpha::Fixed(scenario.fixed_alpha())
+    {
+        return Ok(None);
+    }
+    let uniform = scenario.traffic == "uniform" && scenario.normalisation() == Normalise::None;
+    if uniform {
+        return Ok(Some(Demand::uniform(grid, scenario.load, scenario.booksim, order)?));
+    }
+    let Some(traffic) = traffic else { return Ok(None) };
+    let flows: Vec<flit::Flow> = traffic
+        .flows()
+        .map(|flow| bare(flow.source, flow.destination, flow.rate))
+        .chain(itself.iter().enumerate().map(|(tile, &rate)| bare(tile, tile, rate)))
+        .collect();
+    Ok(Some(Demand::of_flows(grid, &flows, order, 1, false)?))
+}
+
+fn bare(source: usize, target: usize, rate: f64) -> flit::Flow {
+    flit::Flow { source: source as u32, target: target as u32, rate, paths: Vec::new() }
+}
+
+fn routed_planes(
+    scenario: &Scenario,
+    mesh: &Mesh,
+    grid: &Grid,
+    traffic: &Traffic,
+    itself: &[f64],
+    seed: Seed,
+) -> Result<Vec<Plane>, SimulateError> {
+    let small = mesh.nodes() <= STORED_TILES_MAX || traffic.flows().count() <= STORED_FLOWS_MAX;
+    let remedy = "xy or yx with a fixed alpha on one whole mesh, which need no stored routes";
+    Invalid::unless(small, "mesh", "has too many flows to store their routes", remedy)?;
+    let routes = routes_of(scenario, mesh, traffic, seed)?;
+    let range = VoltageRange::new(scenario.alpha_max).map_err(crate::NocError::from)?;
+    let plane_of_path = if scenario.planes == 1 {
+        vec![0; routes.flows.iter().map(|routed| routed.paths.len()).sum()]
+    } else {
+        let rule = allocation(scenario)?;
+        rule.allocate(mesh, &routes, range, scenario.planes, seed).plane
+    };
+    (0..scenario.planes)
+        .map(|plane| {
+            let mut flows = flows_of(mesh, &routes, &plane_of_path, plane);
+            if plane == 0 {
+                let own = itself.iter().enumerate().map(|(tile, &rate)| {
+                    let paths = vec![FlowPath { ports: Vec::new(), share: 1.0 }];
+                    flit::Flow { paths, ..bare(tile, tile, rate) }
+                });
+                flows.extend(own);
+            }
+            let layers = match scenario.router {
+                RouterKind::Vc(vc) => usize::from(vc.vcs),
+                RouterKind::Voq(_) => 1,
+            };
+            let demand =
+                Demand::of_flows(grid, &flows, Order::Xy, layers, scenario.allow_deadlock)?;
+            plane_of(scenario, demand, Some(Fullest::of(scenario, grid, &flows)))
+        })
+        .collect()
+}
+
+fn allocation(scenario: &Scenario) -> Result<Allocation, SimulateError> {
+    let named = Allocation::ALL.into_iter().find(|rule| rule.name() == scenario.allocation);
+    let names = Allocation::ALL.map(Allocation::name).join(", ");
+    let unknown =
+        || Invalid::new("allocation", format!("`{}` is unknown", scenario.allocation), names);
+    let rule = named.ok_or_else(unknown)?;
+    let message = format!("`{}` does not serve {} planes", rule.name(), scenario.planes);
+    Invalid::unless(rule.serves(scenario.planes), "allocation", message, "local")?;
+    Ok(rule)
+}
+
+fn routes_of(
+    scenario: &Scenario,
+    mesh: &Mesh,
+    traffic: &Traffic,
+    seed: Seed,
+) -> Result<Routes, SimulateError> {
+    let xy = routing("xy").expect("registered");
+    if scenario.routing == "given" {
+        return Ok(Given::new("given", scenario.paths.clone(), xy).route(mesh, traffic, seed)?);
+    }
+    let unknown = || {
+        let names: Vec<&str> = registry().into_iter().map(Routing::name).collect();
+        let remedy = format!("{}, given", names.join(", "));
+        Invalid::new("routing", format!("`{}` is unknown", scenario.routing), remedy)
+    };
+    let rule = routing(&scenario.routing).ok_or_else(unknown)?;
+    Ok(rule.route(mesh, traffic, seed)?)
+}
+
+/// The flows of one plane, with the paths that go there.
+fn flows_of(
+    mesh: &Mesh,
+    routes: &Routes,
+    plane_of_path: &[usize],
+    plane: usize,
+) -> Vec<flit::Flow> {
+    let mut index = 0;
+    let mut flows = Vec::new();
+    for routed in &routes.flows {
+        let mut share = 0.0;
+        let mut paths = Vec::new();
+        for way in &routed.paths {
+            if plane_of_path[index] == plane && way.share > 0.0 {
+                share += way.share;
+                let ports = way.path.iter().map(|&link| port_of(mesh.links()[link].direction));
+                paths.push(FlowPath { ports: ports.collect(), share: way.share });
+            }
+            index += 1;
+        }
+        if !paths.is_empty() {
+            let flow = bare(routed.flow.source, routed.flow.destination, routed.flow.rate * share);
+            flows.push(flit::Flow { paths, ..flow });
+        }
+    }
+    flows
+}
+
+/// The most loaded places of a plane by calculation, in flits per cycle at full speed.
+#[derive(Clone, Copy)]
+struct Fullest {
+    link: f64,
+    /// The most loaded of links and local ports, each in units of what it takes.
+    anything: f64,
+}
+
+impl Fullest {
+    fn of(scenario: &Scenario, grid: &Grid, flows: &[flit::Flow]) -> Fullest {
+        let mut links = vec![0.0f64; grid.tiles() * 4];
+        let mut ports = vec![0.0f64; grid.tiles() * 2];
+        let taken = match scenario.router {
+            RouterKind::Vc(_) => 1.0,
+            RouterKind::Voq(voq) => f64::from(voq.ejection),
+        };
+        for flow in flows {
+            ports[flow.source as usize * 2] += flow.rate;
+            ports[flow.target as usize * 2 + 1] += flow.rate / taken;
+            let whole: f64 = flow.paths.iter().map(|path| path.share).sum();
+            for path in &flow.paths {
+                let mut tile = flow.source;
+                for &port in &path.ports {
+                    links[Grid::link(tile, port)] += flow.rate * path.share / whole;
+                    tile = grid.neighbour(tile, port);
+                }
+            }
+        }
+        let link = links.into_iter().fold(0.0, f64::max);
+        Fullest { link, anything: ports.into_iter().fold(link, f64::max) }
+    }
+}
+
+fn plane_of(
+    scenario: &Scenario,
+    demand: Demand,
+    fullest: Option<Fullest>,
+) -> Result<Plane, SimulateError> {
+    let alpha = match (&scenario.alpha, fullest) {
+        (Alpha::Fixed(alpha), _) => *alpha,
+        (Alpha::Word(_), Some(load)) if load.anything > 0.0 => {
+            ((1.0 - scenario.headroom) / load.anything).clamp(1.0, scenario.alpha_max)
+        }
+        (Alpha::Word(_), _) => scenario.alpha_max,
+    };
+    let pe_khz = (scenario.pe_mhz * 1000.0).round().max(1.0) as u64;
+    let noc_khz = ((scenario.pe_mhz * 1000.0 / alpha).round() as u64).max(1);
+    Ok(Plane {
+        demand,
+        clock: Clock::of_frequencies(pe_khz, noc_khz),
+        alpha,
+        fullest: fullest.map(|load| load.link),
+    })
+}
+
+impl Scenario {
+    fn fixed_alpha(&self) -> f64 {
+        match self.alpha {
+            Alpha::Fixed(alpha) => alpha,
+            Alpha::Word(_) => f64::NAN,
+        }
+    }
+}
+
+pub(super) fn port_of(direction: Direction) -> u8 {
+    match direction {
+        Direction::East => flit::EAST,
+        Direction::West => flit::WEST,
+        Direction::South => flit::SOUTH,
+        Direction::North => flit::NORTH,
+    }
+}
+
+fn grid_of(mesh: &Mesh) -> Grid {
+    let mut grid = if mesh.is_torus() {
+        Grid::torus(mesh.rows(), mesh.columns())
+    } else {
+        Grid::mesh(mesh.rows(), mesh.columns())
+    };
+    for tile in 0..mesh.nodes() {
+        for direction in Direction::ALL {
+            if mesh.link(tile, direction).is_none() {
+                grid.remove(tile as u32, port_of(direction));
+            }
+        }
+    }
+    grid
+}
+
+fn read_trace(
+    file: &str,
+    files: &dyn Files,
+    tiles: usize,
+) -> Result<Vec<TraceEntry>, SimulateError> {
+    let bytes = files.read(file).map_err(crate::NocError::from)?;
+    let table = Table::parse(file, &bytes)?;
+    let columns = [["cycle", "time"], ["src", "source"], ["dst", "destination"], ["flits", "size"]]
+        .map(|names| table.column(&names));
+    let [cycle, source, target, flits] = columns;
+    let (cycle, source, target, flits) = (cycle?, source?, target?, flits?);
+    let mut entries = Vec::with_capacity(table.len());
+    for row in 0..table.len() {
+        let whole = |column: usize, below: f64, remedy: &str| {
+            let value = table.non_negative(row, column)?;
+            let fits = value.fract() == 0.0 && value < below;
+            let fault = || table.fault(row, column, "is not a whole number in range", remedy);
+            if fits { Ok(value) } else { Err(fault()) }
+        };
+        let tile = format!("a tile from 0 to {}", tiles - 1);
+        let entry = TraceEntry {
+            cycle: whole(cycle, 1e15, "a cycle")? as u64,
+            source: whole(source, tiles as f64, &tile)? as u32,
+            target: whole(target, tiles as f64, &tile)? as u32,
+            flits: whole(flits, 65_536.0, "1 to 65535 flits")? as u16,
+        };
+        if entry.flits == 0 {
+            return Err(table.fault(row, flits, "is 0", "1 to 65535 flits").into());
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}

@@ -1,0 +1,276 @@
+//! What a simulation is asked: mesh, traffic and load, routing and planes, router, clocks, packets,
+//! and how long.
+
+use std::collections::BTreeMap;
+
+use ebb_scenario::{Check, Invalid};
+use serde::Deserialize;
+
+use crate::flit::{Lengths, Phases, VcRouter, VoqRouter};
+use crate::routing::GivenPath;
+use crate::{Node, Normalise, Problem};
+
+/// A scenario of `ebb sim noc`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Rows x columns, such as `8x8`.
+    pub mesh: String,
+    /// Whether rows and columns close.
+    #[serde(default)]
+    pub torus: bool,
+    /// Directed links (from, to) that are missing.
+    #[serde(default)]
+    pub removed_links: Vec<(Node, Node)>,
+    /// A pattern's name, `csv:FILE` (a matrix), `task:FILE` (a task graph) or `trace:FILE`
+    /// (packets with their cycle, source, destination and flits).
+    pub traffic: String,
+    /// For a task graph, the tiles of some or all tasks.
+    #[serde(default)]
+    pub mapping: BTreeMap<String, Node>,
+    /// What the matrix is multiplied with. The patterns send at most one flit per tile and
+    /// cycle, so with `normalise = "none"` it is the injection rate in flits per tile and cycle.
+    #[serde(default = "one")]
+    pub load: f64,
+    /// How the load is meant; if absent `xy` for a task graph and `none` for everything else.
+    #[serde(default)]
+    pub normalise: Option<Normalise>,
+    /// One routing's name, or `given`.
+    #[serde(default = "xy")]
+    pub routing: String,
+    /// Paths of the routing `given`; flows that have none go by XY.
+    #[serde(default)]
+    pub paths: Vec<GivenPath>,
+    /// Whether to run routes that can deadlock instead of refusing them.
+    #[serde(default)]
+    pub allow_deadlock: bool,
+    /// How many planes.
+    #[serde(default = "one_plane")]
+    pub planes: usize,
+    /// What distributes the flows over several planes.
+    #[serde(default = "four_phase")]
+    pub allocation: String,
+    /// The expansion factor of the planes' clocks and voltages.
+    #[serde(default)]
+    pub alpha: Alpha,
+    /// The largest expansion factor.
+    #[serde(default = "three")]
+    pub alpha_max: f64,
+    /// The part of the fullest link's capacity that `alpha = "auto"` leaves free.
+    #[serde(default)]
+    pub headroom: f64,
+    /// The routers.
+    #[serde(default)]
+    pub router: RouterKind,
+    /// The packets' lengths.
+    #[serde(default)]
+    pub packets: Packets,
+    /// The clock of the processing elements.
+    #[serde(default = "gigahertz")]
+    pub pe_mhz: f64,
+    /// How long.
+    #[serde(default)]
+    pub run: Phases,
+    /// Independent runs.
+    #[serde(default = "three_runs")]
+    pub runs: u64,
+    /// BookSim 2's conventions: uniform and transposed traffic includes what a tile sends to
+    /// itself, and hops count routers.
+    #[serde(default)]
+    pub booksim: bool,
+    /// What energy costs.
+    #[serde(default)]
+    pub energy: Energy,
+}
+
+/// An expansion factor: the planes' clock is the processing elements' divided by it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Alpha {
+    /// The same for all planes.
+    Fixed(f64),
+    /// `auto`: as large as the fullest link, or port between a router and its element, permits.
+    Word(String),
+}
+
+impl Default for Alpha {
+    fn default() -> Alpha {
+        Alpha::Fixed(1.0)
+    }
+}
+
+/// Which router.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum RouterKind {
+    /// Credits and virtual channels.
+    Vc(VcRouter),
+    /// Slotted, with virtual output queues.
+    Voq(VoqRouter),
+}
+
+impl Default for RouterKind {
+    fn default() -> RouterKind {
+        RouterKind::Vc(VcRouter::default())
+    }
+}
+
+/// Lengths of packets in flits: all from `min` to `max` alike, or as weighted.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Packets {
+    /// The shortest.
+    pub min: u16,
+    /// The longest.
+    pub max: u16,
+    /// Pairs of length and weight, instead of the two above.
+    pub weighted: Vec<(u16, f64)>,
+}
+
+impl Default for Packets {
+    fn default() -> Packets {
+        Packets { min: 5, max: 10, weighted: Vec::new() }
+    }
+}
+
+impl Packets {
+    /// The distribution.
+    pub fn lengths(&self) -> Lengths {
+        if self.weighted.is_empty() {
+            Lengths::between(self.min, self.max)
+        } else {
+            Lengths::weighted(&self.weighted)
+        }
+    }
+}
+
+/// What energy costs beyond counting flit-hops.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Energy {
+    /// Energy of a flit over one hop at full voltage.
+    pub flit_hop_pj: Option<f64>,
+    /// A router power table, `polaris80` or `scc48`; full speed is its highest frequency.
+    pub router: Option<String>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+fn xy() -> String {
+    "xy".to_owned()
+}
+fn one_plane() -> usize {
+    1
+}
+fn four_phase() -> String {
+    "2p-4phase".to_owned()
+}
+fn three() -> f64 {
+    3.0
+}
+fn gigahertz() -> f64 {
+    1000.0
+}
+fn three_runs() -> u64 {
+    3
+}
+
+impl Scenario {
+    /// The same network as a planner's problem: its mesh and its matrix.
+    pub(super) fn problem(&self) -> Problem {
+        let traffic = if self.trace().is_some() { "uniform" } else { &self.traffic };
+        let mut problem = Problem::new(&self.mesh, traffic);
+        problem.torus = self.torus;
+        problem.removed_links = self.removed_links.clone();
+        problem.mapping = self.mapping.clone();
+        problem
+    }
+
+    /// The file of a trace.
+    pub(super) fn trace(&self) -> Option<&str> {
+        self.traffic.strip_prefix("trace:")
+    }
+
+    /// How the load is meant.
+    pub(super) fn normalisation(&self) -> Normalise {
+        let task = self.traffic.starts_with("task:");
+        self.normalise.unwrap_or(if task { Normalise::Xy } else { Normalise::None })
+    }
+}
+
+impl Check for Scenario {
+    fn check(&self) -> Result<(), Invalid> {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        let rule = Invalid::unless;
+        rule(positive(self.load), "load", "is not above 0", "a number such as 0.3")?;
+        rule(positive(self.pe_mhz), "pe_mhz", "is not above 0", "a frequency such as 1000")?;
+        rule((1..=1000).contains(&self.runs), "runs", "is not 1 to 1000", "for example 3")?;
+        rule((1..=8).contains(&self.planes), "planes", "is not 1 to 8", "for example 2")?;
+        let alpha_fits = self.alpha_max.is_finite() && self.alpha_max >= 1.0;
+        let message = "alpha-max is below 1, but the voltage can only be lowered";
+        rule(alpha_fits, "alpha_max", message, "a number of at least 1, such as 3")?;
+        match &self.alpha {
+            Alpha::Word(word) => {
+                rule(word == "auto", "alpha", "is no factor", "auto, or such as 1.5")?
+            }
+            Alpha::Fixed(alpha) => {
+                let fits = *alpha >= 1.0 && *alpha <= self.alpha_max;
+                rule(fits, "alpha", "is not 1 to alpha_max", "auto, or a factor such as 1.5")?;
+            }
+        }
+        let headroom = (0.0..1.0).contains(&self.headroom);
+        rule(headroom, "headroom", "is not 0 to below 1", "for example 0.1")?;
+        let pj = self.energy.flit_hop_pj.is_none_or(positive);
+        rule(pj, "energy.flit_hop_pj", "is not above 0", "for example 1.2")?;
+        check_router(&self.router).map_err(|fault| fault.within("router"))?;
+        self.packets.check().map_err(|fault| fault.within("packets"))?;
+        self.run.check().map_err(|fault| fault.within("run"))
+    }
+}
+
+impl Check for Packets {
+    fn check(&self) -> Result<(), Invalid> {
+        let ordered = self.min >= 1 && self.min <= self.max;
+        Invalid::unless(ordered, "min", "is not 1 to max", "for example min = 5, max = 10")?;
+        let sound =
+            |&(flits, weight): &(u16, f64)| flits >= 1 && weight >= 0.0 && weight.is_finite();
+        let some =
+            self.weighted.is_empty() || self.weighted.iter().any(|&(_, weight)| weight > 0.0);
+        let sound = some && self.weighted.iter().all(sound);
+        let remedy = "pairs of flits and weight, such as [[1, 0.6], [5, 0.4]]";
+        Invalid::unless(sound, "weighted", "has a length or weight that makes no sense", remedy)
+    }
+}
+
+impl Check for Phases {
+    fn check(&self) -> Result<(), Invalid> {
+        Invalid::unless(self.sample > 0, "sample", "is 0", "cycles of a sample, such as 10000")?;
+        let ordered = self.samples_min >= 1 && self.samples_min <= self.samples_max;
+        Invalid::unless(ordered, "samples_min", "is not 1 to samples_max", "for example 3")
+    }
+}
+
+fn check_router(router: &RouterKind) -> Result<(), Invalid> {
+    let within = |value: u64, low: u64, high: u64, field: &str| {
+        let message = format!("{value} is not {low} to {high}");
+        Invalid::unless((low..=high).contains(&value), field, message, format!("for example {low}"))
+    };
+    match router {
+        RouterKind::Voq(voq) => {
+            within(voq.depth.into(), 1, 4096, "depth")?;
+            within(voq.ejection.into(), 1, 5, "ejection")
+        }
+        RouterKind::Vc(vc) => {
+            within(vc.vcs.into(), 1, 8, "vcs")?;
+            within(vc.depth.into(), 1, 4096, "depth")?;
+            within(vc.routing.into(), 0, 4, "routing")?;
+            within(vc.vc_alloc.into(), 1, 4, "vc_alloc")?;
+            within(vc.sw_alloc.into(), 1, 4, "sw_alloc")?;
+            within(vc.traversal.into(), 1, 8, "traversal")?;
+            within(vc.link.into(), 0, 64, "link")?;
+            within(vc.credit.into(), 0, 64, "credit")?;
+            within(vc.rounds.into(), 1, 8, "rounds")
+        }
+    }
+}

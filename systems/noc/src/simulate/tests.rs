@@ -1,0 +1,157 @@
+//! Scenarios from text to report.
+
+use ebb_scenario::{Document, MemoryFiles, Silent};
+
+use super::simulate;
+
+const QUICK: &str =
+    "runs = 2\n[run]\nwarmup = 2000\nsample = 4000\nsamples_min = 1\nsamples_max = 1\n";
+
+fn report(head: &str, tables: &str, files: &MemoryFiles) -> Result<serde_json::Value, String> {
+    let document =
+        Document::parse("s.toml", &format!("{head}{QUICK}{tables}")).map_err(|e| e.to_string())?;
+    let report = simulate(&document, files, 1, &Silent).map_err(|e| e.to_string())?;
+    Ok(serde_json::from_str(&report.to_json()).expect("JSON"))
+}
+
+fn quick(head: &str, tables: &str) -> Result<serde_json::Value, String> {
+    report(head, tables, &MemoryFiles::new())
+}
+
+#[test]
+fn a_light_load_is_stable_and_takes_the_distance() {
+    let found = quick(
+        "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.02\n",
+        "[packets]\nmin = 1\nmax = 1\n",
+    )
+    .unwrap();
+    assert_eq!(found["status"], "stable");
+    let hops = found["hops.mean"].as_f64().unwrap();
+    assert!((hops - 8.0 / 3.0).abs() < 0.1, "{hops}");
+    let latency = found["latency_cycles.mean"].as_f64().unwrap();
+    assert!((latency - (5.0 * (hops + 1.0) + 2.0)).abs() < 0.5, "{latency}");
+    let power = found["power"].as_f64().unwrap();
+    assert!((power - 16.0 * 0.02 * hops).abs() < 0.1 * power, "{power}");
+}
+
+#[test]
+fn booksim_conventions_are_off_unless_asked_for() {
+    let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.02\n";
+    let own = quick(&format!("{head}booksim = true\n"), "").unwrap()["hops.mean"].as_f64().unwrap();
+    assert!((own - 3.5).abs() < 0.1, "routers on the way, own tile among the targets: {own}");
+}
+
+#[test]
+fn routings_that_can_deadlock_need_channels() {
+    let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.2\nrouting = \"2p-es\"\n";
+    let refused = quick(head, "[router]\nkind = \"vc\"\nvcs = 1\n").unwrap_err();
+    assert!(refused.contains("deadlock") && refused.contains("waits for"), "{refused}");
+    let refused = quick(head, "[router]\nkind = \"voq\"\n").unwrap_err();
+    assert!(refused.contains("waits for"), "{refused}");
+    let found = quick(head, "[router]\nkind = \"vc\"\nvcs = 2\n").unwrap();
+    assert_eq!((&found["status"], &found["vc_layers"]), (&"stable".into(), &2.into()));
+    let torus = "mesh = \"4x4\"\ntorus = true\ntraffic = \"uniform\"\nload = 0.2\n";
+    assert_eq!(quick(torus, "[router]\nkind = \"vc\"\nvcs = 4\n").unwrap()["status"], "stable");
+    assert!(quick(torus, "[router]\nkind = \"vc\"\nvcs = 1\n").unwrap_err().contains("waits for"));
+}
+
+#[test]
+fn every_routing_of_the_registry_runs() {
+    for routing in ["xy", "yx", "2p-es", "2p-rs", "4p-es", "adaptive"] {
+        let head =
+            format!("mesh = \"3x4\"\ntraffic = \"normal\"\nload = 0.2\nrouting = \"{routing}\"\n");
+        let found = quick(&head, "[router]\nkind = \"vc\"\nvcs = 8\n");
+        assert_eq!(
+            found.unwrap_or_else(|e| panic!("{routing}: {e}"))["status"],
+            "stable",
+            "{routing}"
+        );
+    }
+}
+
+#[test]
+fn a_slower_network_saves_the_square_of_alpha() {
+    let routers = [
+        ("hotspot", "[router]\nkind = \"voq\"\n"),
+        ("normal", "[router]\nkind = \"vc\"\nvcs = 8\ndepth = 16\n"),
+    ];
+    for (traffic, router) in routers {
+        let load = "normalise = \"xy\"\nload = 0.4\nalpha = \"auto\"\nheadroom = 0.2\n";
+        let found =
+            quick(&format!("mesh = \"5x5\"\ntraffic = \"{traffic}\"\n{load}"), router).unwrap();
+        assert_eq!(found["status"], "stable", "{router}");
+        let alpha = found["alpha"][0].as_f64().unwrap();
+        assert!((alpha - 2.0).abs() < 1e-9, "{alpha}");
+        let ratio = found["power_nodvfs"].as_f64().unwrap() / found["power"].as_f64().unwrap();
+        assert!((ratio - 4.0).abs() < 1e-9);
+        let fullest = found["link_utilisation_max"].as_f64().unwrap();
+        assert!((fullest - 0.8).abs() < 0.05, "{fullest}");
+    }
+}
+
+#[test]
+fn two_planes_share_the_flows() {
+    let head = "mesh = \"4x4\"\ntraffic = \"normal\"\nnormalise = \"xy\"\nload = 0.8\nplanes = 2\nalpha = \"auto\"\nheadroom = 0.4\n";
+    let found = quick(head, "[energy]\nrouter = \"scc48\"\nflit_hop_pj = 2.0\n").unwrap();
+    assert_eq!(found["status"], "stable");
+    assert_eq!(found["alpha"].as_array().unwrap().len(), 2);
+    assert!(found["router_w"].as_f64().unwrap() > 0.0);
+    let (offered, accepted) =
+        (found["offered"].as_f64().unwrap(), found["accepted"].as_f64().unwrap());
+    assert!((offered - accepted).abs() < 0.03 * offered);
+    assert!(found["energy_per_flit_pj"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_trace_is_played_to_its_end() {
+    let files =
+        MemoryFiles::new().with("t.csv", "cycle,src,dst,flits\n0,0,8,3\n# later\n5000,8,0,1\n");
+    let head = "mesh = \"3x3\"\ntraffic = \"trace:t.csv\"\n";
+    let document = format!("{head}runs = 1\n[run]\nwarmup = 0\n");
+    let document = Document::parse("s.toml", &document).unwrap();
+    let found = simulate(&document, &files, 1, &Silent).unwrap().to_json();
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!((&found["status"], &found["packets"]), (&"stable".into(), &2.into()));
+    assert_eq!(found["latency_cycles.max"], 5 * 5 + 2 + 2);
+    let bad = MemoryFiles::new().with("t.csv", "cycle,src,dst,flits\n0,0,9,3\n");
+    let error = report(head, "", &bad).unwrap_err();
+    assert!(error.contains("t.csv:2") && error.contains("dst"), "{error}");
+}
+
+#[test]
+fn nonsense_is_named() {
+    let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\n";
+    for (more, tables, word) in [
+        ("load = -1\n", "", "s.toml:3: field `load`"),
+        ("load = 1.5\n", "", "a tile sends at most 1"),
+        ("routing = \"zigzag\"\n", "", "zigzag"),
+        ("alpha_max = 0.5\n", "", "alpha-max"),
+        ("colour = 1\n", "", "colour"),
+        ("", "[router]\nkind = \"vc\"\nvcs = 9\n", "router.vcs"),
+        ("", "[router]\nkind = \"bus\"\n", "bus"),
+        ("", "[packets]\nmin = 0\n", "packets.min"),
+    ] {
+        let error = quick(&format!("{head}{more}"), tables).unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
+fn the_same_scenario_and_seed_give_the_same_bytes() {
+    let text = format!("mesh = \"4x4\"\ntraffic = \"normal\"\nload = 0.3\n{QUICK}");
+    let document = Document::parse("s.toml", &text).unwrap();
+    let html = || simulate(&document, &MemoryFiles::new(), 7, &Silent).unwrap().to_html();
+    assert_eq!(html(), html());
+}
+
+#[test]
+fn the_examples_are_read() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    for name in ["uniform", "booksim", "dvfs", "planes"] {
+        let text =
+            std::fs::read_to_string(format!("{examples}/noc-sim-{name}.toml")).expect("an example");
+        let document = Document::parse(name, &text).unwrap();
+        let scenario = document.read::<super::Scenario>();
+        scenario.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
