@@ -61,11 +61,6 @@ impl Flows {
         self.entries.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Redirect-table entry of a flow.
     #[inline]
     pub fn entry(&self, flow: u32) -> u8 {

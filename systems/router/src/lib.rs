@@ -24,4 +24,4 @@ mod slot;
 pub use account::STATE_NAMES as CORE_STATES;
 pub use load::{Piece, Rates};
 pub use report::simulate;
-pub use run::{Counts, Latency, Outcome, Sample, Stopped, Twin, TwinError};
+pub use run::{Counts, Latency, Outcome, ReplayError, Sample, Stopped, Twin, TwinError};

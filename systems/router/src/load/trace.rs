@@ -47,6 +47,7 @@ pub(super) fn read(
     }
     let factor = match choice.unit {
         Unit::BitsPerSecond => 1.0 / 8.0 / mean_bytes,
+        Unit::GigabitsPerSecond => 1e9 / 8.0 / mean_bytes,
         Unit::BytesPerSecond => 1.0 / mean_bytes,
         Unit::PacketsPerSecond | Unit::Relative => 1.0,
         Unit::BitsPerRow => 1.0 / 8.0 / mean_bytes / step_s,

@@ -46,6 +46,8 @@ pub(super) struct Core {
     /// Mean of the latest sleeps.
     pub(super) guess_ps: Picos,
     slept_at: Picos,
+    /// When the core will have left its idle state; never unless it is waking.
+    awake_at: Picos,
 }
 
 impl Core {
@@ -62,22 +64,30 @@ impl Core {
             owes_answer: false,
             guess_ps: 0,
             slept_at: 0,
+            awake_at: Picos::MAX,
         }
     }
 
     /// Goes on to something else at `now`.
     #[inline]
     pub(super) fn switch(&mut self, now: Picos, doing: Doing, account: &mut Account) {
+        self.pass(now, account);
+        self.doing = doing;
+    }
+
+    /// Hands over its time until `now`.
+    #[inline]
+    pub(super) fn pass(&mut self, now: Picos, account: &mut Account) {
+        if self.awake_at <= now {
+            account.add(self.doing, (self.awake_at - self.since) as f64);
+            self.since = self.awake_at;
+            self.doing = Doing::Wake;
+            self.awake_at = Picos::MAX;
+        }
         if now > self.since {
             account.add(self.doing, (now - self.since) as f64);
             self.since = now;
         }
-        self.doing = doing;
-    }
-
-    /// Hands over its time until `now` without going on to something else.
-    pub(super) fn settle(&mut self, now: Picos, account: &mut Account) {
-        self.switch(now, self.doing, account);
     }
 
     /// Falls asleep.
@@ -89,10 +99,10 @@ impl Core {
         self.slept_at = now;
     }
 
-    /// Begins to wake when its interrupt and the way out of the idle state are over, at `awake`.
+    /// Begins to wake: its interrupt is delivered and the way out of the idle state over at `awake`.
     #[inline]
-    pub(super) fn wake(&mut self, now: Picos, awake: Picos, account: &mut Account) {
-        self.switch(awake, Doing::Wake, account);
+    pub(super) fn wake(&mut self, now: Picos, awake: Picos) {
+        self.awake_at = awake;
         self.waits = Waits::No;
         let slept = now.saturating_sub(self.slept_at);
         self.guess_ps = self.guess_ps - self.guess_ps / 8 + slept / 8;

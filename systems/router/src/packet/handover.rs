@@ -78,7 +78,7 @@ impl Exact<'_> {
                 core.owes_answer = true;
                 if let Doing::Nap(nap) = core.doing {
                     let awake = self.now + self.machine.nap(nap).exit_ps;
-                    core.wake(self.now, awake, &mut self.account);
+                    core.wake(self.now, awake);
                     self.next[index] = awake + self.machine.interrupt(self.frequency);
                 }
             }

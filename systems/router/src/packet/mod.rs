@@ -169,7 +169,7 @@ impl<'a> Exact<'a> {
         let begins = match (core.waits, core.doing) {
             (Waits::Asleep, Doing::Nap(nap)) => {
                 let awake = at + self.machine.delivery_ps + self.machine.nap(nap).exit_ps;
-                core.wake(at, awake, &mut self.account);
+                core.wake(at, awake);
                 self.recorder.wakeups += 1;
                 awake + self.machine.interrupt(self.frequency)
             }
@@ -267,7 +267,7 @@ impl<'a> Exact<'a> {
     /// Brings the account up to now at the frequency that was in force.
     fn settle(&mut self) {
         for core in &mut self.cores {
-            core.settle(self.now, &mut self.account);
+            core.pass(self.now, &mut self.account);
         }
         self.account.close(self.machine, self.frequency, self.now);
         let clock = self.machine.frequencies[usize::from(self.frequency)];

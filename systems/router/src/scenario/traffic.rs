@@ -83,6 +83,8 @@ pub enum Unit {
     /// Bits per second of frames.
     #[default]
     BitsPerSecond,
+    /// Gigabits per second of frames.
+    GigabitsPerSecond,
     /// Bytes per second of frames.
     BytesPerSecond,
     /// Packets per second.

@@ -5,9 +5,10 @@
 //! is stationary: the engine then jumps to the next instant at which anything can happen (the rate
 //! changes, the policy's timer) and adds up time and energy by formula.
 //!
-//! Queues of a busy core fluctuate, and policies look at queues. After every change, after every
-//! jump at high utilization, and when queues do not drain, slots are drawn at random: arrivals of
-//! each core with the mean and variance of the packet-exact engine's.
+//! Queues of a busy core fluctuate, and policies look at queues. After every change and while queues
+//! do not drain, slots are drawn at random: arrivals of each core with the mean and variance of the
+//! packet-exact engine's. Jumps end where a queue grows so long that a policy sees it, at random
+//! instants whose rate follows from heavy-traffic theory.
 
 mod estimate;
 mod jump;
@@ -93,6 +94,9 @@ pub(crate) struct Slotted<'a> {
     spread: Spread,
     /// Of the delivered, those whose bits are in the account.
     carried: f64,
+    wakeups: f64,
+    /// Packets that have come before their time.
+    debt: f64,
     begun: bool,
     warm: bool,
     sample_at: Picos,
@@ -133,6 +137,8 @@ impl<'a> Slotted<'a> {
             totals: Totals::default(),
             spread: Spread::new(),
             carried: 0.0,
+            wakeups: 0.0,
+            debt: 0.0,
             begun: false,
             warm: load.warm_ps == 0,
             sample_at: options.sample_ps,
@@ -191,6 +197,8 @@ impl<'a> Slotted<'a> {
 
     /// Closes the run.
     pub(crate) fn finish(&mut self) {
+        self.due();
+        self.recorder.wakeups = self.wakeups.round() as u64;
         self.count();
     }
 }

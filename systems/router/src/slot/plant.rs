@@ -4,7 +4,7 @@ use ebb_control::redirect::{gainers, rebalance};
 use ebb_control::{Action, Observation, OperatingPoint, Plant};
 use ebb_units::{Joules, Time};
 
-use super::jump::{LOOKING, PATIENT_SLOTS, SAME};
+use super::jump::{PATIENT_SLOTS, SAME};
 use super::{Change, Slotted};
 use crate::account::Account;
 use crate::machine::{PER_NANO, Picos};
@@ -57,7 +57,7 @@ impl Slotted<'_> {
     }
 
     /// What is due now: rates, the end of the warm-up, samples.
-    fn due(&mut self) {
+    pub(super) fn due(&mut self) {
         let pieces = self.load.rates.pieces();
         if self.piece + 1 < pieces.len() && pieces[self.piece].until_ps <= self.now {
             self.piece += 1;
@@ -68,7 +68,7 @@ impl Slotted<'_> {
             self.warm = true;
             self.recorder.reset(self.now, 0);
             self.totals = super::Totals { queued_before: self.queued(), ..Default::default() };
-            self.carried = 0.0;
+            (self.carried, self.wakeups) = (0.0, 0.0);
             self.account = Account::new(self.now);
         }
         if self.sample_at <= self.now || self.now >= self.load.end_ps {
@@ -170,16 +170,17 @@ impl Plant for Slotted<'_> {
                 } else {
                     until
                 };
-                let look = if self.fluctuates() { self.slot_ps * Picos::from(LOOKING) } else { 0 };
-                let target = asked.saturating_sub(look).min(horizon);
-                if target > self.now {
-                    self.jump(target);
-                    if self.now >= asked {
-                        return Ok(());
-                    }
-                    self.careful = if look > 0 && target < horizon { LOOKING } else { 0 };
+                let target = asked.min(horizon);
+                if let Some((at, core, height)) = self.excursion(target) {
+                    self.jump(at.max(self.now + 1));
+                    self.grow(core, height);
                     continue;
                 }
+                self.jump(target);
+                if self.now >= asked {
+                    return Ok(());
+                }
+                continue;
             }
             self.slot_until(horizon);
             if self.change.is_none() {

@@ -90,6 +90,7 @@ impl Slotted<'_> {
     pub(super) fn slot(&mut self, len: Picos) {
         let active = usize::from(self.point.cores);
         let limit = f64::from(self.options.queue_len + self.options.batch);
+        let draining = matches!(self.change, Some(Change::Drain));
         let mut rounds = 0.0;
         for index in 0..self.cores.len() {
             let parked = index >= active && self.change.is_none();
@@ -105,7 +106,9 @@ impl Slotted<'_> {
             let after = before + arrived - served;
             let lost = (after - limit).max(0.0);
             core.queue = after - lost;
-            core.drain = (core.drain - served).max(0.0);
+            if draining {
+                core.drain = (core.drain - served).max(0.0);
+            }
             self.totals.arrived += arrived;
             self.totals.delivered += served;
             self.totals.lost += lost;
@@ -145,7 +148,7 @@ impl Slotted<'_> {
             let asleep = (steady.asleep * all).min(left);
             self.account.add(Doing::Nap(self.nap(self.cores[index].pps)), asleep);
             self.account.add(Doing::Wake, left - asleep);
-            self.recorder.wakeups += (steady.wakeups * all) as u64;
+            self.wakeups += steady.wakeups * all;
         }
     }
 

@@ -1,0 +1,74 @@
+//! What users get wrong is told with file, line, field and remedy.
+
+use ebb_scenario::{Document, MemoryFiles};
+use ebb_system_router::Twin;
+
+fn error(text: &str, files: &MemoryFiles) -> String {
+    let document = match Document::parse("run.toml", text) {
+        Ok(document) => document,
+        Err(error) => return error.to_string(),
+    };
+    Twin::new(&document, files, 1).expect_err("bad input").to_string()
+}
+
+#[test]
+fn scenarios() {
+    let none = MemoryFiles::new();
+    for (text, line, part) in [
+        ("load = -1\n", 1, "field `load`: is -1"),
+        ("\nload = nan\n", 2, "field `load`"),
+        ("load = 0.1\nspeed = 3\n", 2, "`speed`"),
+        ("load = 0.1\n[traffic]\nrate = 3\n", 3, "`traffic.rate`"),
+        ("[traffic]\nrate_mpps = -2\n", 2, "field `traffic.rate_mpps`: is -2"),
+        ("[traffic]\nrate_mpps = 2\nprofile = \"uk\"\n", 3, "stands beside `rate_mpps`"),
+        ("[traffic]\nprofile = \"fr\"\n", 2, "no profile named `fr`"),
+        ("[limits]\nfrequencies_ghz = [1.7]\n[traffic]\nrate_mpps = 1\n", 2, "1.7 is not in the server's table"),
+        ("load = 1\n[limits]\ncores = 13\n", 3, "13 of 12 cores"),
+        ("load = 1\n[policy]\nname = \"fast\"\n", 3, "no policy named `fast`"),
+        ("load = 1\n[policy.settings]\nbatch = 0\n", 3, "field `policy.settings.batch`"),
+        ("load = 1\n[application]\nname = \"nat\"\n", 3, "no application named `nat`"),
+        ("load = 1\n[traffic]\nsizes = 63\n", 3, "63 is no frame length"),
+        ("load = 1\nengine = \"warp\"\n", 2, "field `engine`"),
+        ("load = 1\nduration_s = 0\n", 2, "field `duration_s`: is 0"),
+        ("load = 1\n[server]\nmodel_file = \"my.json\"\n", 0, "my.json: no such file"),
+        ("load = 3\n[traffic]\narrivals = \"onoff\"\n", 2, "exceed what the links bring"),
+        ("load = = 3\n", 1, "mend the TOML syntax"),
+    ] {
+        let error = error(text, &none);
+        assert!(error.contains(part), "{error}");
+        if line > 0 {
+            assert!(error.starts_with(&format!("run.toml:{line}: ")), "{error}");
+        }
+    }
+    let error = error("duration_s = 1\n", &none);
+    assert!(error.contains("field `load`: nothing says how much arrives"), "{error}");
+}
+
+#[test]
+fn traces_and_models() {
+    let scenario = "load = 0.3\n[traffic.trace]\nfile = \"t.csv\"\nvalue = \"bps\"\n";
+    for (text, part) in [
+        ("time,bps\n0,1\n1,-4\n", "t.csv:3: field `bps`: -4 is negative"),
+        ("time,bps\r\n0,1\r\n1,NaN\r\n", "field `bps`: `NaN` is not a finite number"),
+        ("\u{feff}time,bps\n0,1\n1,1\n5,1\n", "t.csv:4: field `time`: 4 s after the row before"),
+        ("time,packets\n0,1\n1,1\n", "t.csv:1: no column `bps`"),
+        ("time,bps\n0,1\n1\n", "t.csv:3: 1 fields"),
+        ("", "t.csv: the file is empty"),
+    ] {
+        let error = error(scenario, &MemoryFiles::new().with("t.csv", text));
+        assert!(error.contains(part), "{error}");
+    }
+    let long = format!("duration_s = 9\n{scenario}");
+    let files = MemoryFiles::new().with("t.csv", "time,bps\n0,1\n1,1\n");
+    assert!(error(&long, &files).contains("run.toml:1: field `duration_s`"));
+    let model = "load = 1\n[server]\nmodel_file = \"m.json\"\n";
+    let files = MemoryFiles::new().with("m.json", "{\n\"power\": 3 }");
+    assert!(error(model, &files).starts_with("m.json:2: "), "{}", error(model, &files));
+}
+
+#[test]
+fn captures() {
+    let scenario = "[traffic]\npcap = { file = \"c.pcap\" }\n";
+    let damaged = MemoryFiles::new().with("c.pcap", vec![1u8; 99]);
+    assert!(error(scenario, &damaged).starts_with("c.pcap: field `traffic.pcap`"));
+}

@@ -1,0 +1,114 @@
+//! Invariants: conservation, energy, bounds, order, determinism.
+
+use ebb_scenario::{Document, MemoryFiles, Silent};
+use ebb_system_router::Outcome;
+use proptest::prelude::*;
+
+use crate::run;
+
+fn holds(outcome: &Outcome) {
+    let counts = &outcome.counts;
+    assert!(counts.conserved(), "{counts:?}");
+    let integral: f64 = outcome.samples.iter().map(|sample| sample.watts * sample.span_s).sum();
+    assert!((integral / outcome.energy.0 - 1.0).abs() < 1e-9, "{integral} {}", outcome.energy);
+    let parts: f64 = outcome.parts.iter().map(|(_, joules)| joules.0).sum();
+    assert!((parts / outcome.energy.0 - 1.0).abs() < 1e-9, "{parts} {}", outcome.energy);
+    let (least, most) = (outcome.bounds.0.0 - 1e-6, outcome.bounds.1.0 + 1e-6);
+    assert!((least..=most).contains(&outcome.power.0), "{} in {least}..{most}", outcome.power);
+    let states: f64 = outcome.states.iter().sum();
+    assert!((states - 1.0).abs() < 1e-3, "core time by state sums to {states}");
+    assert_eq!(outcome.latency.histogram.count().abs_diff(counts.delivered) / 4, 0);
+}
+
+fn any_scenario() -> impl Strategy<Value = String> {
+    let policy = prop::sample::select(vec!["poll", "napi", "powersave", "model"]);
+    let arrivals = prop::sample::select(vec!["constant", "poisson", "onoff"]);
+    let engine = prop::sample::select(vec!["packet", "slot"]);
+    let sizes = prop::sample::select(vec!["64", "1518", "\"imix\"", "[[64, 1], [9018, 2]]"]);
+    let ordering = prop::sample::select(vec!["barrier", "none"]);
+    let deep = prop::sample::select(vec!["c1", "c3", "c6", "menu"]);
+    let published = any::<bool>();
+    (policy, arrivals, engine, sizes, (ordering, deep, published), 1u16..=12, 0.0f64..8.0).prop_map(
+        |(policy, arrivals, engine, sizes, (ordering, deep, published), cores, mpps)| {
+            format!(
+                "duration_s = 0.004\nwarmup_s = 0.001\nengine = \"{engine}\"\n\
+                 [server]\nqueue_len = 512\nordering = \"{ordering}\"\ndeep = \"{deep}\"\n\
+                 [limits]\ncores = {cores}\n\
+                 [policy]\nname = \"{policy}\"\nsettings = {{ as_published = {published} }}\n\
+                 [traffic]\narrivals = \"{arrivals}\"\nrate_mpps = {mpps}\nsizes = {sizes}\nskew = 0.3\n\
+                 links = 16\nlink_gbps = 100\n"
+            )
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn nothing_is_lost_unseen_and_energy_is_the_integral_of_power(
+        text in any_scenario(), seed in any::<u64>(),
+    ) {
+        let outcome = run(&text, seed);
+        holds(&outcome);
+        if text.contains("barrier") {
+            prop_assert_eq!(outcome.counts.reordered, 0);
+        }
+    }
+}
+
+#[test]
+fn more_load_never_draws_less_at_a_fixed_point() {
+    for (policy, engine) in [("poll", "packet"), ("napi", "packet"), ("poll", "slot"), ("napi", "slot")] {
+        let watts = |tenth: u32| {
+            let text = format!(
+                "load = {}\nduration_s = 0.01\nengine = \"{engine}\"\n[policy]\nname = \"{policy}\"\n",
+                f64::from(tenth) / 10.0 + 0.001
+            );
+            run(&text, 1).power.0
+        };
+        let curve: Vec<f64> = (0..=10).map(watts).collect();
+        let rising = curve.windows(2).all(|pair| pair[1] >= pair[0] * 0.9995);
+        assert!(rising, "{policy} {engine}: {curve:?}");
+    }
+}
+
+#[test]
+fn an_idle_router_draws_what_table_1_says() {
+    for (deep, watts) in [("c1", 133.0), ("c3", 120.0), ("c6", 115.0)] {
+        let text = format!(
+            "duration_s = 0.01\n[server]\ndeep = \"{deep}\"\n[policy]\nname = \"napi\"\n\
+             [traffic]\nrate_mpps = 0\n"
+        );
+        let power = run(&text, 1).power.0;
+        assert!((power - watts).abs() < 0.1, "{deep}: {power}");
+    }
+}
+
+#[test]
+fn the_barrier_keeps_flows_in_order_and_without_it_some_are_not() {
+    let text = |ordering: &str| {
+        format!(
+            "duration_s = 0.3\n[server]\nordering = \"{ordering}\"\n\
+             [policy]\nname = \"powersave\"\nsettings = {{ as_published = true }}\n\
+             [traffic]\nrate_mpps = 5\nflows = 512\n"
+        )
+    };
+    let (kept, free) = (run(&text("barrier"), 1), run(&text("none"), 1));
+    assert!(kept.changes > 20 && free.changes > 20, "{} {}", kept.changes, free.changes);
+    assert_eq!(kept.counts.reordered, 0);
+    assert!(free.counts.reordered > 0, "the check sees disorder where there is some");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let report = |engine: &str, seed| {
+        let text = format!("engine = \"{engine}\"\nload = 0.4\nduration_s = 0.01\n");
+        let document = Document::parse("same.toml", &text).expect("TOML");
+        let report = ebb_system_router::simulate(&document, &MemoryFiles::new(), seed, &Silent);
+        report.expect("runs").to_json()
+    };
+    for engine in ["packet", "slot"] {
+        assert_eq!(report(engine, 7), report(engine, 7));
+        assert_ne!(report(engine, 7), report(engine, 8));
+    }
+}
