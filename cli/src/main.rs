@@ -51,6 +51,9 @@ enum Command {
     /// Simulate a system that a scenario file describes, or a sweep over its values
     #[command(subcommand)]
     Sim(study::Sim),
+    /// Plan a system: least power, cheapest operation, bounds
+    #[command(subcommand)]
+    Plan(study::Plan),
     /// Compute what the papers published and show both numbers side by side
     Reproduce(reproduce::Reproduce),
     /// Fit a model of this machine's power and speed, for the governor and the simulator
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Traffic(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Sim(command) => command.run(),
+        Command::Plan(command) => command.run(),
         Command::Reproduce(command) => command.run(),
         Command::Calibrate(command) => command.run(),
         Command::Completion(command) => command.run(),

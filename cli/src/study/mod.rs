@@ -6,12 +6,14 @@
 
 mod args;
 mod place;
+mod plan;
 mod progress;
 mod run;
 mod sim;
 mod sweep;
 
 pub use place::Directory;
+pub use plan::Plan;
 pub use progress::Watched;
 pub use sim::Sim;
 
@@ -32,3 +34,16 @@ pub(crate) struct Subject {
     /// What computes it.
     pub(crate) study: Study,
 }
+
+/// What is wrong with a problem that could be read, told apart from what goes wrong in a run: both
+/// exit statuses are in the manual.
+#[derive(Debug)]
+pub(crate) struct Unreadable(pub(crate) String);
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}

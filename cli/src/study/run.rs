@@ -10,7 +10,7 @@ use ebb_scenario::{Document, Sweep};
 use super::args::StudyArgs;
 use super::place::Directory;
 use super::sweep::{self, Points};
-use super::{Subject, Watched};
+use super::{Subject, Unreadable, Watched};
 
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -74,7 +74,7 @@ fn perform(
             eprintln!("ebb: interrupted");
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        Err(error) if error.is::<ebb_scenario::ScenarioError>() => {
+        Err(error) if error.is::<ebb_scenario::ScenarioError>() || error.is::<Unreadable>() => {
             eprintln!("ebb: {error:#}");
             return Ok(ExitCode::from(UNREADABLE));
         }

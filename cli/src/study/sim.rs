@@ -39,7 +39,7 @@ impl Sim {
 }
 
 /// What is wrong with a scenario is told apart from what went wrong in a run.
-fn twin(error: TwinError) -> anyhow::Error {
+pub(super) fn twin(error: TwinError) -> anyhow::Error {
     match error {
         TwinError::Scenario(error) => error.into(),
         other => other.into(),
