@@ -6,6 +6,7 @@
 mod calibrate;
 mod completion;
 mod demo;
+mod fabric;
 mod generator;
 mod manual;
 mod reproduce;
@@ -46,6 +47,9 @@ enum Command {
     /// Send and receive test traffic
     #[command(subcommand)]
     Traffic(traffic::Command),
+    /// Forwarding tables of InfiniBand fabrics: check, compare, make, convert
+    #[command(subcommand)]
+    Fabric(fabric::Command),
     /// Run a compressed working day through the router under each policy and show what it cost
     Demo(demo::Demo),
     /// Simulate a system that a scenario file describes, or a sweep over its values
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
     let result = match ebb.command {
         Command::Router(command) => command.run(),
         Command::Traffic(command) => command.run(),
+        Command::Fabric(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Plan(command) => command.run(),

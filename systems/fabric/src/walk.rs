@@ -212,10 +212,10 @@ impl<'a> Walker<'a> {
         for level in (0..LANES as ServiceLevel).filter(|level| levels >> level & 1 == 1) {
             self.round += 1;
             for source in sources.iter().filter(|source| own != Owner::Host(**source)) {
-                if self.tables.levels.mask(*source, destination) >> level & 1 == 1 {
-                    if let Err((at, loss)) = self.follow(*source, destination, level) {
-                        bad.push(Unreachable { source: *source, destination, level, at, loss });
-                    }
+                if self.tables.levels.mask(*source, destination) >> level & 1 == 1
+                    && let Err((at, loss)) = self.follow(*source, destination, level)
+                {
+                    bad.push(Unreachable { source: *source, destination, level, at, loss });
                 }
             }
             self.pour();

@@ -71,7 +71,7 @@ fn goes_up(here: u32, there: u32, size: u32, wrap: bool) -> bool {
     match (2 * up).cmp(&size) {
         std::cmp::Ordering::Less => true,
         std::cmp::Ordering::Greater => false,
-        std::cmp::Ordering::Equal => there % 2 == 0,
+        std::cmp::Ordering::Equal => there.is_multiple_of(2),
     }
 }
 

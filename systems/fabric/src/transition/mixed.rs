@@ -115,12 +115,12 @@ impl<'a> Explorer<'a> {
             self.round += 1;
             for host in others().filter(|host| mask(*host) >> level & 1 == 1) {
                 let host = transition.topology.host(host);
-                self.from_switch(None, host.switch, host.port, lid, level);
+                self.send_on(None, host.switch, host.port, lid, level);
             }
             while let Some(channel) = self.stack.pop() {
                 match transition.topology.peer_at(channel.port_index()) {
                     Peer::Switch(switch, input) => {
-                        self.from_switch(Some(channel), switch, input, lid, level);
+                        self.send_on(Some(channel), switch, input, lid, level);
                     }
                     Peer::Host(host) => self.lost |= own != Owner::Host(host),
                     Peer::Nothing => self.lost = true,
@@ -139,7 +139,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Sends a packet on from a switch by every mixture.
-    fn from_switch(
+    fn send_on(
         &mut self,
         from: Option<Channel>,
         switch: SwitchId,

@@ -1,0 +1,99 @@
+//! `ebb fabric check`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use ebb_system_fabric::check::{Verdict, check};
+
+/// Check one set of tables: reachable, loop-free, deadlock-free
+#[derive(Debug, Args)]
+#[command(after_help = "\
+DIR holds ibnetdiscover.txt, opensm-lfts.dump and, where there are any, sl.csv (slid,dlid,sl; without
+it every pair has service level 0) and sl2vl.txt (without it lane = service level), plain or gzipped.
+
+Exit status: 0 sound, 1 not sound, 2 the files cannot be read.
+
+Examples:
+  ebb fabric check /var/cache/ebb/fabric
+  ebb fabric check before --json | jq .cycle")]
+pub struct Check {
+    /// Directory with the tables
+    dir: PathBuf,
+    /// Print the verdict as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Judges the tables and says so.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let fabric = match super::files::fabric(&self.dir) {
+            Ok(fabric) => fabric,
+            Err(error) => return Ok(super::unreadable(&error)),
+        };
+        let verdict = check(&fabric.topology, &fabric.tables);
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&verdict)?)?;
+        } else {
+            print(&mut out, &verdict)?;
+        }
+        Ok(super::verdict(verdict.safe))
+    }
+}
+
+/// The verdict in words.
+pub(super) fn print(out: &mut impl Write, verdict: &Verdict) -> std::io::Result<()> {
+    let Verdict { fabric, paths, load, .. } = verdict;
+    writeln!(
+        out,
+        "{} switches, {} hosts, {} links between switches; {} pairs of hosts",
+        fabric.switches, fabric.hosts, fabric.links, fabric.pairs
+    )?;
+    match (verdict.reachable, verdict.loop_free) {
+        (true, _) => writeln!(out, "reachable      yes, every pair")?,
+        (false, _) => writeln!(out, "reachable      NO: {} pairs are not", verdict.unreachable)?,
+    }
+    for pair in &verdict.lost {
+        writeln!(
+            out,
+            "               {} to {} (LID {}): {} {}",
+            pair.source, pair.destination, pair.lid, pair.at, pair.loss
+        )?;
+    }
+    if verdict.loop_free {
+        writeln!(out, "loop-free      yes")?;
+    } else {
+        writeln!(out, "loop-free      NO: {}", super::chain(&verdict.forwarding_loop))?;
+    }
+    if verdict.deadlock_free {
+        writeln!(
+            out,
+            "deadlock-free  yes: {} channels, {} dependencies, no cycle",
+            fabric.channels, fabric.dependencies
+        )?;
+    } else {
+        writeln!(out, "deadlock-free  NO: {} channels on cycles", verdict.channels_in_cycles)?;
+        writeln!(out, "               {} -> the first", super::chain(&verdict.cycle))?;
+    }
+    for lane in &verdict.lanes {
+        writeln!(
+            out,
+            "  lane {:2}      {} channels, {} on cycles",
+            lane.lane, lane.channels, lane.channels_in_cycles
+        )?;
+    }
+    writeln!(
+        out,
+        "paths          {} to {} links, {:.2} on average",
+        paths.hops_min, paths.hops_max, paths.hops_mean
+    )?;
+    writeln!(
+        out,
+        "load           {} to {} paths on a directed link, {:.1} on average; {} unused",
+        load.paths_min, load.paths_max, load.paths_mean, load.unused_links
+    )?;
+    writeln!(out, "{}", if verdict.safe { "sound" } else { "NOT SOUND" })
+}

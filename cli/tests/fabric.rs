@@ -1,0 +1,115 @@
+//! `ebb fabric` as a user meets it: exit status, JSON, messages.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn ebb(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
+    command.arg("fabric").args(arguments).current_dir(folder).output().expect("ebb runs")
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().expect("an exit status")
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn tables_are_made_checked_and_compared() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    let made =
+        ebb(&["route", "torus:5x5", "--with", "nue", "--lanes", "2", "--out", "before"], folder);
+    assert_eq!(status(&made), 0, "{made:?}");
+    let off =
+        ["route", "torus:5x5", "--with", "nue", "--lanes", "2", "--off", "S7:1", "--out", "after"];
+    assert_eq!(status(&ebb(&off, folder)), 0);
+    let checked = ebb(&["check", "before", "--json"], folder);
+    assert_eq!((status(&checked), json(&checked)["deadlock_free"].as_bool()), (0, Some(true)));
+
+    let same = ebb(&["check-transition", "before", "before", "--json", "--scheme", "all"], folder);
+    assert_eq!(status(&same), 0);
+    let compared = ebb(&["check-transition", "before", "after", "--json"], folder);
+    let verdict = json(&compared);
+    let keys: Vec<&String> = verdict.as_object().expect("an object").keys().collect();
+    let expected = [
+        "changed_entries",
+        "changed_switches",
+        "mixed_acyclic",
+        "mixed_loop_destinations",
+        "new",
+        "old",
+        "schemes",
+        "union_acyclic",
+    ];
+    assert_eq!(keys, expected);
+    let side: Vec<&String> = verdict["old"].as_object().expect("an object").keys().collect();
+    assert_eq!(side, ["acyclic", "channels_in_cycles", "unreachable"]);
+    for scheme in ["instant", "unsynchronised", "st", "sr", "ds", "upr"] {
+        let safe = verdict["schemes"][scheme]["safe"].as_bool().expect("a verdict");
+        let arguments = ["check-transition", "before", "after", "--scheme", scheme];
+        assert_eq!(status(&ebb(&arguments, folder)), i32::from(!safe), "{scheme}");
+    }
+    assert_eq!(verdict["schemes"]["sr"]["safe"], true);
+    let plain = verdict["schemes"]["unsynchronised"]["safe"].as_bool().expect("a verdict");
+    assert_eq!(status(&compared), i32::from(!plain), "a plain write decides by default");
+}
+
+#[test]
+fn unsound_tables_and_refused_ones_are_status_one() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    let refused = ebb(&["route", "torus:6x6", "--with", "min-hop"], folder);
+    assert_eq!(status(&refused), 1);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cycles"), "{refused:?}");
+    assert_eq!(status(&ebb(&["route", "torus:4x4", "--out", "t"], folder)), 0);
+    let path = folder.join("t/opensm-lfts.dump");
+    let text = std::fs::read_to_string(&path).expect("tables");
+    let hole = text.lines().find(|line| line.contains("Channel Adapter")).expect("an entry");
+    std::fs::write(&path, text.replacen(&format!("{hole}\n"), "", 1)).expect("written");
+    let checked = ebb(&["check", "t", "--json"], folder);
+    assert_eq!((status(&checked), json(&checked)["reachable"].as_bool()), (1, Some(false)));
+    assert_eq!(status(&ebb(&["check-transition", "t", "t", "--scheme", "any"], folder)), 1);
+}
+
+#[test]
+fn unreadable_input_is_status_two_with_file_and_line() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    assert_eq!(status(&ebb(&["route", "torus:4x4", "--out", "t"], folder)), 0);
+    let path = folder.join("t/opensm-lfts.dump");
+    let text = std::fs::read_to_string(&path).expect("tables");
+    for (damaged, place) in [
+        (text.replacen(" 00", " 0x", 1).into_bytes(), "opensm-lfts.dump:2:"),
+        (text.as_bytes()[..text.len() / 2].to_vec(), "opensm-lfts.dump:"),
+        (b"\x00\xff\xfe\x01".to_vec(), "opensm-lfts.dump:1:"),
+        (Vec::new(), "opensm-lfts.dump:1:"),
+    ] {
+        std::fs::write(&path, damaged).expect("written");
+        for arguments in [vec!["check", "t"], vec!["check-transition", "t", "t", "--json"]] {
+            let output = ebb(&arguments, folder);
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(status(&output) == 2 && message.contains(place), "{message}");
+        }
+    }
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(status(&ebb(&["check", "t"], folder)), 2);
+    assert_eq!(status(&ebb(&["check", "nowhere"], folder)), 2);
+    assert_eq!(status(&ebb(&["route", "ring:4"], folder)), 2);
+    assert_eq!(status(&ebb(&["route", "torus:4x4", "--with", "magic"], folder)), 2);
+}
+
+#[test]
+fn fabrics_are_converted() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    let graph = ["convert", "mesh:3x3", "--to", "graphml", "--out", "mesh.graphml"];
+    assert_eq!(status(&ebb(&graph, folder)), 0);
+    let list = ["convert", "mesh.graphml", "--to", "ibnetdiscover", "--out", "mesh.txt"];
+    assert_eq!(status(&ebb(&list, folder)), 0);
+    assert_eq!(status(&ebb(&["route", "mesh.txt", "--with", "layered"], folder)), 0);
+    let net = ebb(&["convert", "mesh.txt", "--to", "ibsim"], folder);
+    assert!(String::from_utf8_lossy(&net.stdout).contains("Switch\t5 \"S4\""));
+}

@@ -1,0 +1,129 @@
+//! Real OpenSM on ibsim: its tables are read and judged, ours are loaded by its file engine and come
+//! out the same.
+//!
+//! The simulator's sockets live in a network namespace of the test's own; every process is ended by
+//! its number.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ebb_system_fabric::format::{ibnetdiscover, ibsim, lfts, set};
+use ebb_system_fabric::routing::{self, Options};
+use ebb_system_fabric::topology::{Topology, grid, tree};
+use ebb_system_fabric::{Fabric, Tables, check, transition};
+
+/// Starts ibsim, runs OpenSM once and asks for the topology. `$1` is the folder, `$2` the library
+/// that stands in for the kernel, the rest OpenSM's arguments.
+const SCRIPT: &str = r#"
+cd "$1" || exit 9
+library=$2
+shift 2
+ibsim -s -n net > ibsim.log 2>&1 < /dev/null &
+simulator=$!
+trap 'kill $simulator 2> /dev/null' EXIT
+export LD_PRELOAD=$library OSM_TMP_DIR=. OSM_CACHE_DIR=.
+tries=0
+while :; do
+    timeout 60 opensm -o -f opensm.log -D 0x43 "$@" > opensm.out 2>&1
+    [ -s opensm-lfts.dump ] && break
+    tries=$((tries + 1))
+    [ $tries -lt 20 ] || exit 8
+    sleep 0.25
+done
+timeout 60 ibnetdiscover > ibnetdiscover.txt 2> ibnetdiscover.err
+"#;
+
+fn library() -> Option<PathBuf> {
+    let on_path = |program: &str| {
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        path.split(':').any(|folder| Path::new(folder).join(program).exists())
+    };
+    let stand_in = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]
+        .map(|folder| Path::new(folder).join("umad2sim/libumad2sim.so"))
+        .into_iter()
+        .find(|path| path.exists());
+    let programs = ["opensm", "ibsim", "ibnetdiscover", "unshare"];
+    let missing: Vec<&str> = programs.into_iter().filter(|it| !on_path(it)).collect();
+    if missing.is_empty() && stand_in.is_some() && namespaces() {
+        return stand_in;
+    }
+    let what = format!("{missing:?}, ibsim's library or network namespaces are missing");
+    assert!(std::env::var_os("CI").is_none(), "{what}");
+    eprintln!("skipped: {what}");
+    None
+}
+
+fn namespaces() -> bool {
+    Command::new("unshare").args(["-rn", "true"]).status().is_ok_and(|status| status.success())
+}
+
+/// Runs OpenSM on a net list and returns what it wrote.
+fn opensm(folder: &Path, library: &Path, arguments: &[&str]) -> Fabric {
+    let _ = std::fs::remove_file(folder.join(set::FORWARDING));
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let status = Command::new("unshare")
+        .args(["-rn", "sh", "-c", SCRIPT, "sh"])
+        .args([folder, library])
+        .args(arguments)
+        .env("PATH", path)
+        .stdout(Stdio::null())
+        .status()
+        .expect("unshare runs");
+    let log = std::fs::read_to_string(folder.join("opensm.log")).unwrap_or_default();
+    assert!(status.success(), "{status}\n{log}");
+    let read = |name: &str| std::fs::read(folder.join(name)).expect("OpenSM's file");
+    let topology = ibnetdiscover::read(set::TOPOLOGY, &read(set::TOPOLOGY)).expect("a topology");
+    let forwarding =
+        lfts::read(set::FORWARDING, &read(set::FORWARDING), &topology).expect("tables");
+    let tables = Tables { forwarding, ..Tables::empty(&topology) };
+    Fabric { topology, tables }
+}
+
+fn simulated(topology: &Topology) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a directory");
+    std::fs::write(folder.path().join("net"), ibsim::write(topology)).expect("a net list");
+    folder
+}
+
+#[test]
+fn opensm_loads_our_tables() {
+    let Some(library) = library() else { return };
+    let mesh = grid::torus(&[4, 3], 2).expect("a torus");
+    let folder = simulated(&mesh);
+    let first = opensm(folder.path(), &library, &["-R", "minhop"]);
+    assert_eq!(first.topology.links().count(), mesh.links().count());
+    assert_eq!(first.topology.hosts().len(), mesh.hosts().len());
+    for name in ["up-down", "nue"] {
+        let options = Options { lanes: 1, ..Options::default() };
+        let function = routing::by_name(name).expect("a function");
+        let (tables, _) = routing::route(function, &first.topology, &options).expect("sound");
+        let text = lfts::write(&first.topology, &tables.forwarding);
+        std::fs::write(folder.path().join("ours.dump"), text).expect("our tables");
+        let loaded = opensm(folder.path(), &library, &["-R", "file", "-U", "ours.dump"]);
+        assert_eq!(loaded.topology, first.topology, "{name}: addresses stay");
+        assert!(loaded.tables.forwarding == tables.forwarding, "{name}: the tables differ");
+        assert!(check::check(&loaded.topology, &loaded.tables).safe);
+    }
+}
+
+#[test]
+fn opensm_tables_are_judged() {
+    let Some(library) = library() else { return };
+    let tree = tree::k_ary_n_tree(2, 3).expect("a tree");
+    let folder = simulated(&tree);
+    let sound = opensm(folder.path(), &library, &["-R", "minhop"]);
+    assert!(check::check(&sound.topology, &sound.tables).safe);
+    let torus = grid::torus(&[5, 5], 1).expect("a torus");
+    let folder = simulated(&torus);
+    let min_hop = opensm(folder.path(), &library, &["-R", "minhop"]);
+    let verdict = check::check(&min_hop.topology, &min_hop.tables);
+    assert!(verdict.reachable && !verdict.deadlock_free, "{verdict:?}");
+    let roots = folder.path().join("roots");
+    std::fs::write(&roots, "0x200000\n").expect("a root");
+    let arguments = ["-R", "updn", "-a", roots.to_str().expect("a path")];
+    let up_down = opensm(folder.path(), &library, &arguments);
+    assert!(check::check(&up_down.topology, &up_down.tables).safe);
+    let options = transition::Options::default();
+    let change = transition::check_transition(&up_down, &min_hop, options).expect("one fabric");
+    assert!(change.schemes.values().all(|scheme| !scheme.safe));
+}
