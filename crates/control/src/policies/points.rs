@@ -20,10 +20,13 @@ pub struct PointCost {
 }
 
 impl PointCost {
-    /// Power under `load`, between [`PointCost::idle`] and [`PointCost::full`].
+    /// Power under `load`, between [`PointCost::idle`] and [`PointCost::full`]: of the way from one
+    /// to the other `s (2 - s)` at the share `s` of the capacity, because a core that sleeps
+    /// whenever it can is awake for longer than its packets take, the more often the less it has to
+    /// do (Niccolini et al. 2012, figure 11; the measured form of Bolla et al. bends the same way).
     pub fn watts(&self, load: PacketsPerSecond) -> Watts {
         let share = (load.0 / self.capacity.0).clamp(0.0, 1.0);
-        self.idle + (self.full - self.idle) * share
+        self.idle + (self.full - self.idle) * (share * (2.0 - share))
     }
 }
 

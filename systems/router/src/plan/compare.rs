@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use ebb_scenario::{Document, Files, Progress};
+use ebb_scenario::{Document, Files, Progress, Setting};
 use ebb_units::{Joules, PacketsPerSecond, Watts};
 
 use super::{Estimate, Problem};
@@ -28,10 +28,12 @@ pub struct Comparison {
     pub optimum: Schedule,
 }
 
-/// Slots of the optimum at most, and its longest slot count for short traces.
+/// Slots of the optimum at most.
 const SLOTS: usize = 20_000;
-/// Simulated seconds for each step of a trace.
-const STEP_S: f64 = 0.05;
+/// Simulated seconds for each step of a trace by default: policies hold capacity for seconds.
+const STEP_S: f64 = 2.0;
+/// Simulated seconds of a whole trace by default, at most.
+const SIMULATED_S_MAX: f64 = 4000.0;
 
 impl Comparison {
     /// Runs every policy of the problem in the slotted twin and solves for the optimum.
@@ -47,6 +49,7 @@ impl Comparison {
         let problem: Problem = document.read()?;
         let file = document.file();
         let plain = problem.document(file, &problem.policies[0], 1.0)?;
+        let plain = plain.with(&[Setting::parse("warmup_s=0.0")?])?;
         let whole = Twin::new(&plain, files, seed)?;
         let span_s = length_s(&whole);
         let compress = compress(&problem, &whole, span_s);
@@ -99,8 +102,9 @@ fn compress(problem: &Problem, twin: &Twin, span_s: f64) -> f64 {
     }
     let varies = traffic.profile.is_some() || traffic.trace.is_some() || traffic.pcap.is_some();
     let steps = twin.rates().pieces().len() as f64;
-    let wanted = problem.simulated_s.unwrap_or(steps * STEP_S);
-    if varies { (span_s / wanted).max(1e-6) } else { 1.0 }
+    let usual = (steps * STEP_S).min(SIMULATED_S_MAX).min(span_s);
+    let wanted = problem.simulated_s.unwrap_or(usual);
+    if varies { span_s / wanted } else { 1.0 }
 }
 
 fn estimate(problem: &Problem, twin: &Twin, document: &Document) -> Result<Estimate, TwinError> {

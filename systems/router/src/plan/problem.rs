@@ -6,6 +6,9 @@ use crate::scenario::{
     ApplicationChoice, EngineKind, Limits, PolicyChoice, Scenario, ServerChoice, TrafficChoice,
 };
 
+/// Simulated seconds before the load begins, in which policies find their first point.
+const WARMUP_S: f64 = 0.5;
+
 /// What `ebb plan router` is asked: a load, a server, and how much room to keep.
 ///
 /// ```
@@ -33,7 +36,7 @@ pub struct Problem {
     /// Rows of the table over load, 1 to 1000.
     pub rows: u16,
     /// Simulated seconds into which a profile, trace or capture is compressed, 0.01 to 10,000; by
-    /// default 50 ms for each of its steps.
+    /// default 2 s for each of its steps, at most 4000.
     pub simulated_s: Option<f64>,
     /// The server.
     pub server: ServerChoice,
@@ -70,6 +73,7 @@ impl Problem {
         Scenario {
             title: self.title.clone(),
             engine: EngineKind::Slot,
+            warmup_s: WARMUP_S,
             load: self.load,
             server: self.server.clone(),
             limits: self.limits.clone(),

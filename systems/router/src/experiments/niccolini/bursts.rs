@@ -1,6 +1,6 @@
 use ebb_report::{Axis, Claim, Context, ExperimentError, Findings, Plot, Report, Series};
 
-use super::bench::twin;
+use super::bench::{AS_PUBLISHED, twin};
 use crate::experiments::Figure;
 
 const SECTION: &str = "Niccolini et al. 2012, section 7, figure 17";
@@ -57,7 +57,8 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let duration = if context.quick { 0.002 } else { 0.2 };
     let run = |policy: &str, burst: u32| {
         let text = format!(
-            "duration_s = {duration}\nwarmup_s = 0.15\npolicy.name = \"{policy}\"\n\
+            "duration_s = {duration}\nwarmup_s = 0.05\npolicy.name = \"{policy}\"\n\
+             policy.settings = {AS_PUBLISHED}\n\
              [traffic]\nrate_gbps = 10.0\nsizes = \"imix\"\narrivals = \"onoff\"\n\
              burst_packets = {burst}\n"
         );
