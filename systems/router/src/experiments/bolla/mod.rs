@@ -19,3 +19,25 @@ pub(super) static FIGURES: &[&Figure] = &[
     &multicore::GAMMA,
     &multicore::FIG08,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_report::{Context, Reproduction};
+    use ebb_scenario::Silent;
+
+    /// The published form bends later than the Xeon that the text describes: these two are missed.
+    #[test]
+    fn all_claims_but_the_known_two_are_met() {
+        let context = Context { seed: 1, jobs: 1, quick: true, data: None, progress: &Silent };
+        let mut all = Reproduction::new();
+        FIGURES.iter().for_each(|figure| all.run(*figure, &context));
+        assert_eq!(all.failed(), []);
+        let json: serde_json::Value = serde_json::from_str(&all.to_json()).expect("JSON");
+        let rows = json.as_array().expect("a list");
+        let missed: Vec<_> = rows.iter().filter(|row| row["verdict"] != "met").collect();
+        let ids: Vec<_> = missed.iter().filter_map(|row| row["id"].as_str()).collect();
+        assert_eq!(ids, ["bolla.fig05.knee", "bolla.fig05.saturated"], "{missed:#?}");
+        assert!(missed.iter().all(|row| row["note"].as_str().is_some_and(|note| !note.is_empty())));
+    }
+}
