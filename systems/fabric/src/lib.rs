@@ -15,9 +15,11 @@
 pub mod check;
 pub mod dependency;
 pub mod format;
+pub mod regulator;
 pub mod routing;
 pub mod schemes;
 pub mod sim;
+pub mod simulate;
 pub mod tables;
 pub mod topology;
 pub mod transition;

@@ -142,12 +142,25 @@ impl Network {
     /// # Panics
     /// When another reconfiguration is under way.
     pub fn begin(&mut self, plan: Plan, tables: &crate::tables::Tables) -> bool {
+        self.begin_without(plan, tables, &[])
+    }
+
+    /// Like [`Self::begin`]; the manager's packets keep off links that are about to go off.
+    ///
+    /// # Panics
+    /// When another reconfiguration is under way.
+    pub fn begin_without(
+        &mut self,
+        plan: Plan,
+        tables: &crate::tables::Tables,
+        going: &[crate::topology::Link],
+    ) -> bool {
         assert!(!self.manager.busy, "one reconfiguration at a time");
-        let topology = self.topology.clone();
+        let topology = self.topology.without(going);
         let Some(tree) = Tree::new(&topology, &self.wiring, self.manager.host) else {
             return false;
         };
-        self.routes.load(1, &topology, tables);
+        self.routes.load(1, &self.topology, tables);
         let manager = &mut self.manager;
         manager.nodes = vec![NodeState::default(); tree.parent.len()];
         manager.tree = Some(tree);

@@ -1,0 +1,101 @@
+//! The fewest links that carry a traffic matrix: what no regulator can beat.
+//!
+//! A mixed-integer program: a variable for each link, on or off, and flows by source that may split
+//! at will, so that no routing function can do with fewer. All switches stay joined: every switch
+//! receives a little from the first one besides the traffic.
+
+use ebb_lp::{LpError, Program};
+
+use crate::topology::{Link, Topology};
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// Links of the best choice found, numbered as in [`Topology::links`].
+    pub on: Vec<usize>,
+    /// No choice has fewer links than this.
+    pub at_least: usize,
+    /// Whether the choice is proved the best.
+    pub proven: bool,
+}
+
+/// Finds it. `demand` is by pair of switches, row after row, as a share of a link's capacity;
+/// `nodes_max` bounds the search.
+///
+/// # Errors
+/// When the traffic does not fit even with every link, or the solver gives up without a choice.
+///
+/// # Panics
+/// When `demand` does not have an entry for every pair of switches.
+pub fn fewest_links(topology: &Topology, demand: &[f64], nodes_max: u32) -> Result<Bound, LpError> {
+    let count = topology.switches().len();
+    assert_eq!(demand.len(), count * count, "an entry for every pair of switches");
+    let links: Vec<Link> = topology.links().collect();
+    let mut program = Program::integer(1e-6, nodes_max);
+    let open: Vec<_> =
+        links.iter().map(|_| program.integer_column(1.0, 0.0, 1.0, &[])).collect();
+    let none = f64::NEG_INFINITY;
+    let join: f64 = 1e-3 / count as f64;
+    let spare = join * count as f64;
+    let capacity: Vec<[_; 2]> = open
+        .iter()
+        .map(|open| [0; 2].map(|_| program.row(none, 0.0, &[(*open, -1.0 - spare)])))
+        .collect();
+    for source in 0..count {
+        let wants = |to: usize| {
+            let own = demand[source * count + to];
+            if source == 0 { own + join } else { own }
+        };
+        let total: f64 = (0..count).filter(|to| *to != source).map(wants).sum();
+        if total == 0.0 {
+            continue;
+        }
+        let balance: Vec<_> = (0..count)
+            .map(|at| {
+                let net = if at == source { -total } else { wants(at) };
+                program.row(net, net, &[])
+            })
+            .collect();
+        for (index, link) in links.iter().enumerate() {
+            let ends = [(link.a.0.index(), link.b.0.index()), (link.b.0.index(), link.a.0.index())];
+            for (direction, (from, to)) in ends.into_iter().enumerate() {
+                let flow = program.column(
+                    0.0,
+                    0.0,
+                    f64::INFINITY,
+                    &[(balance[from], -1.0), (balance[to], 1.0), (capacity[index][direction], 1.0)],
+                );
+                // A closed link carries nothing of any source: tightens the relaxation.
+                program.row(none, 0.0, &[(flow, 1.0), (open[index], -total.min(1.0 + spare))]);
+            }
+        }
+    }
+    let solution = program.solve()?;
+    let on = (0..links.len()).filter(|link| solution.value(open[*link]) > 0.5).collect::<Vec<_>>();
+    let bound = solution.objective * (1.0 - solution.gap.clamp(0.0, 1.0));
+    let tree = count.saturating_sub(1);
+    let at_least = if solution.proven { on.len() } else { (bound - 1e-6).ceil() as usize };
+    Ok(Bound { at_least: at_least.max(tree), proven: solution.proven || on.len() == tree, on })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::grid;
+
+    fn even(count: usize, each: f64) -> Vec<f64> {
+        let pair = |index: usize| if index / count == index % count { 0.0 } else { each };
+        (0..count * count).map(pair).collect()
+    }
+
+    #[test]
+    fn little_traffic_needs_a_tree_and_much_needs_the_ring() {
+        let ring = grid::torus(&[5], 1).expect("a ring");
+        let light = fewest_links(&ring, &even(5, 0.01), 1000).expect("feasible");
+        assert_eq!((light.on.len(), light.at_least, light.proven), (4, 4, true));
+        // A path of five carries 2 * 3 pairs over its middle; a ring never more than 3.
+        let heavy = fewest_links(&ring, &even(5, 0.25), 1000).expect("feasible");
+        assert_eq!((heavy.on.len(), heavy.proven), (5, true));
+        assert_eq!(fewest_links(&ring, &even(5, 0.5), 1000), Err(LpError::Infeasible));
+    }
+}

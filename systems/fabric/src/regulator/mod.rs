@@ -1,0 +1,10 @@
+//! The link regulator: which links are on, and what that saves.
+//!
+//! Room: a policy that reads how busy links are and says which to switch ([`threshold`]), what ports
+//! draw ([`power`]), and the fewest links that carry a given traffic ([`bound`]). How tables follow
+//! is [`crate::schemes`]'s affair.
+
+#[cfg(feature = "solver")]
+pub mod bound;
+pub mod power;
+pub mod threshold;

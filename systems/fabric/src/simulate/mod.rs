@@ -1,0 +1,57 @@
+//! Scenario files through the simulator: `ebb sim fabric`.
+//!
+//! Room: what users write ([`Scenario`]), one run of it ([`Run`]) and what they read. The network is
+//! [`crate::sim`]'s, the schemes are [`crate::schemes`]'.
+
+mod render;
+mod run;
+mod scenario;
+
+pub use run::{Change, Changed, Outcome, Run};
+pub use scenario::{ChangeText, Scenario, TrafficText};
+
+use ebb_report::Report;
+use ebb_scenario::{Document, Files, Progress};
+
+/// Why a scenario was not simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulateError {
+    /// What was written makes no sense.
+    #[error(transparent)]
+    Scenario(#[from] ebb_scenario::ScenarioError),
+    /// A file of the scenario is malformed.
+    #[error(transparent)]
+    File(#[from] crate::format::Malformed),
+    /// There are no sound tables.
+    #[error(transparent)]
+    Routing(#[from] crate::routing::RoutingError),
+    /// The network cannot be simulated.
+    #[error(transparent)]
+    Network(#[from] crate::sim::SimError),
+    /// Tables do not belong together.
+    #[error(transparent)]
+    Mismatch(#[from] crate::transition::Mismatch),
+    /// The bound could not be computed.
+    #[error("{0}")]
+    Bound(String),
+}
+
+/// Simulates a scenario.
+///
+/// # Errors
+/// When the scenario makes no sense, its files are malformed, or no sound tables exist.
+pub fn simulate(
+    document: &Document,
+    files: &dyn Files,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<Report, SimulateError> {
+    let scenario: Scenario = document.read()?;
+    let topology = scenario.topology(document, files, seed)?;
+    let run = scenario.run(document, &topology, seed)?;
+    let outcome = run.carry_out(progress)?;
+    Ok(render::report(&scenario, &run, &outcome))
+}
+
+#[cfg(test)]
+mod tests;

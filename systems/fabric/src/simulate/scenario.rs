@@ -1,0 +1,319 @@
+//! What users write.
+
+use ebb_des::Seed;
+use ebb_scenario::{Check, Document, Files, Invalid};
+
+use super::SimulateError;
+use super::run::{Change, Run};
+use crate::format::{graphml, ibnetdiscover};
+use crate::regulator::power::PortPower;
+use crate::regulator::threshold::Thresholds;
+use crate::routing::{self, Options};
+use crate::schemes::{self, Scheme};
+use crate::sim::{Pattern, Physics, Traffic};
+use crate::topology::{HostId, Link, Peer, SwitchId, Topology, named};
+
+/// A scenario file.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// A generated fabric such as `torus:8x8`, or a file: ibnetdiscover's output or GraphML.
+    pub topology: String,
+    /// Hosts on each switch of a GraphML file.
+    #[serde(default = "one")]
+    pub hosts_per_switch: u32,
+    /// Name of the routing function.
+    #[serde(default = "up_down")]
+    pub routing: String,
+    /// Its root switch, where it has one.
+    #[serde(default)]
+    pub root: Option<String>,
+    /// Lanes that it may use, one lane set.
+    #[serde(default = "seven")]
+    pub lanes: u8,
+    /// Host that the network manager runs on, from 0.
+    #[serde(default)]
+    pub manager: u32,
+    /// How long the manager computes tables, µs.
+    #[serde(default)]
+    pub compute_us: f64,
+    /// Length of the run, µs.
+    #[serde(default = "paper_duration")]
+    pub duration_us: f64,
+    /// Packets before results are collected.
+    #[serde(default = "paper_transient")]
+    pub transient_packets: u64,
+    /// Length of the spans in plots, µs.
+    #[serde(default = "hundred")]
+    pub bin_us: f64,
+    /// Links, buffers and switches.
+    #[serde(default)]
+    pub network: Physics,
+    /// What hosts send.
+    pub traffic: TrafficText,
+    /// Changes at given times.
+    #[serde(default, rename = "change")]
+    pub changes: Vec<ChangeText>,
+    /// What ports draw.
+    #[serde(default)]
+    pub power: PortPower,
+    /// Settings of the link regulator; without them links change only as `change` says.
+    #[serde(default)]
+    pub regulator: Option<Thresholds>,
+    /// The schemes that changes may use, best first.
+    #[serde(default = "all_schemes")]
+    pub schemes: Vec<String>,
+}
+
+/// What hosts send, as users write it.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficText {
+    /// Share of a link that each host offers at factor 1.
+    pub load: f64,
+    /// To whom.
+    #[serde(default = "uniform")]
+    pub pattern: Pattern,
+    /// Times in µs and factors; 1 all the time without.
+    #[serde(default)]
+    pub profile: Vec<(f64, f64)>,
+}
+
+/// A change, as users write it.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeText {
+    /// When, µs.
+    pub at_us: f64,
+    /// Links that go off, by an end such as `S3:1`.
+    #[serde(default)]
+    pub off: Vec<String>,
+    /// Links that come on.
+    #[serde(default)]
+    pub on: Vec<String>,
+    /// The scheme, instead of the scenario's.
+    #[serde(default)]
+    pub scheme: Option<String>,
+    /// Runs the scheme even where its proofs fail, to see what happens.
+    #[serde(default)]
+    pub without_proof: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+fn seven() -> u8 {
+    7
+}
+fn hundred() -> f64 {
+    100.0
+}
+fn up_down() -> String {
+    "up-down".to_owned()
+}
+fn paper_duration() -> f64 {
+    25_000.0
+}
+fn paper_transient() -> u64 {
+    40_000
+}
+fn uniform() -> Pattern {
+    Pattern::Uniform {}
+}
+fn all_schemes() -> Vec<String> {
+    ["minimal", "ds", "upr", "sr-la", "st"].map(str::to_owned).to_vec()
+}
+
+impl TrafficText {
+    /// In the simulator's units.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let point = |&(at, factor): &(f64, f64)| ((at * 1e3) as u64, factor);
+        let mut profile: Vec<(u64, f64)> = self.profile.iter().map(point).collect();
+        if profile.is_empty() {
+            profile.push((0, 1.0));
+        }
+        Traffic { load: self.load, profile, pattern: self.pattern.clone() }
+    }
+}
+
+impl Check for Scenario {
+    fn check(&self) -> Result<(), Invalid> {
+        self.network.check().map_err(|fault| fault.within("network"))?;
+        self.traffic.traffic().check().map_err(|fault| fault.within("traffic"))?;
+        self.power.check().map_err(|fault| fault.within("power"))?;
+        if let Some(regulator) = &self.regulator {
+            regulator.check().map_err(|fault| fault.within("regulator"))?;
+        }
+        let long = self.duration_us.is_finite() && self.duration_us > 0.0 && self.duration_us < 1e9;
+        Invalid::unless(long, "duration_us", "is no length of a run", "25000, for example")?;
+        let bin = self.bin_us.is_finite() && self.bin_us * 1e5 >= self.duration_us;
+        Invalid::unless(bin, "bin_us", "is too short for the run", "100, for example")?;
+        let compute = self.compute_us.is_finite() && self.compute_us >= 0.0;
+        Invalid::unless(compute, "compute_us", "is negative", "0 or more")?;
+        let lanes = (1..=15).contains(&self.lanes);
+        Invalid::unless(lanes, "lanes", "is not between 1 and 15", "7 leaves room for two sets")?;
+        let known = routing::by_name(&self.routing).is_ok();
+        let names: Vec<&str> = routing::ALL.iter().map(|function| function.name()).collect();
+        let what = format!("no routing function is called `{}`", self.routing);
+        Invalid::unless(known, "routing", what, names.join(", "))?;
+        for (index, name) in self.schemes.iter().enumerate() {
+            scheme(&format!("schemes[{index}]"), name)?;
+        }
+        Invalid::unless(!self.schemes.is_empty(), "schemes", "is empty", "[\"ds\", \"st\"]")?;
+        for (index, change) in self.changes.iter().enumerate() {
+            change.check(&format!("change[{index}]"))?;
+        }
+        let times = self.changes.windows(2).position(|pair| pair[0].at_us > pair[1].at_us);
+        times.map_or(Ok(()), |index| {
+            let field = format!("change[{}].at_us", index + 1);
+            Err(Invalid::new(field, "is before the change above", "changes in order of time"))
+        })
+    }
+}
+
+impl ChangeText {
+    fn check(&self, place: &str) -> Result<(), Invalid> {
+        let time = self.at_us.is_finite() && self.at_us >= 0.0;
+        Invalid::unless(time, format!("{place}.at_us"), "is no time", "µs from the start")?;
+        let some = !(self.off.is_empty() && self.on.is_empty());
+        let remedy = "off = [\"S3:1\"]: links by an end, switch and port";
+        Invalid::unless(some, format!("{place}.off"), "changes no link", remedy)?;
+        let named = self.scheme.as_deref().filter(|name| *name != "auto");
+        named.map_or(Ok(()), |name| scheme(&format!("{place}.scheme"), name).map(drop))
+    }
+}
+
+fn scheme(field: &str, name: &str) -> Result<&'static dyn Scheme, Invalid> {
+    schemes::by_name(name).ok_or_else(|| {
+        let what = format!("no scheme is called `{name}`");
+        Invalid::new(field, what, schemes::names().join(", "))
+    })
+}
+
+/// A fabric by name or from a file.
+pub(crate) fn fabric(
+    document: &Document,
+    files: &dyn Files,
+    (name, hosts): (&str, u32),
+    seed: u64,
+) -> Result<Topology, SimulateError> {
+    if named::is_name(name) {
+        let made = named::generate(name, &mut Seed(seed).stream("topology"));
+        return made.map_err(|error| {
+            document.fault(Invalid::new("topology", error.to_string(), named::FORMS)).into()
+        });
+    }
+    let bytes = files.read(name).map_err(|error| {
+        let remedy = format!("a file, or one of: {}", named::FORMS);
+        document.fault(Invalid::new("topology", error.to_string(), remedy))
+    })?;
+    let text = name.ends_with(".graphml") || name.ends_with(".xml");
+    let read = if text {
+        graphml::read(name, &bytes, hosts)
+    } else {
+        ibnetdiscover::read(name, &bytes)
+    };
+    Ok(read?)
+}
+
+impl Scenario {
+    /// The fabric.
+    ///
+    /// # Errors
+    /// When it cannot be made or read.
+    pub fn topology(
+        &self,
+        document: &Document,
+        files: &dyn Files,
+        seed: u64,
+    ) -> Result<Topology, SimulateError> {
+        fabric(document, files, (&self.topology, self.hosts_per_switch), seed)
+    }
+
+    /// The run.
+    ///
+    /// # Errors
+    /// When links, hosts or schemes are named that do not exist.
+    pub fn run<'a>(
+        &self,
+        document: &Document,
+        topology: &'a Topology,
+        seed: u64,
+    ) -> Result<Run<'a>, SimulateError> {
+        let fault = |invalid: Invalid| document.fault(invalid);
+        let hosts = topology.hosts().len() as u32;
+        let what = format!("there is no host {}", self.manager);
+        let remedy = format!("0 to {}", hosts.saturating_sub(1));
+        Invalid::unless(self.manager < hosts, "manager", what, remedy).map_err(fault)?;
+        if let Pattern::Hotspot { host, .. } = self.traffic.pattern {
+            let (what, remedy) = (format!("there is no host {host}"), format!("below {hosts}"));
+            Invalid::unless(host < hosts, "traffic.pattern.host", what, remedy).map_err(fault)?;
+        }
+        let all = self.named_schemes().map_err(fault)?;
+        let mut changes = Vec::new();
+        for (index, change) in self.changes.iter().enumerate() {
+            let place = format!("change[{index}]");
+            let links = |field: &str, names: &[String]| -> Result<Vec<Link>, Invalid> {
+                let link = |(at, name): (usize, &String)| {
+                    find_link(topology, name).ok_or_else(|| {
+                        let remedy = "an end of a link between switches, such as S3:1";
+                        let what = format!("no link ends at `{name}`");
+                        Invalid::new(format!("{place}.{field}[{at}]"), what, remedy)
+                    })
+                };
+                names.iter().enumerate().map(link).collect()
+            };
+            let schemes = match change.scheme.as_deref() {
+                Some(name) if name != "auto" => vec![scheme("scheme", name).map_err(fault)?],
+                _ => all.clone(),
+            };
+            changes.push(Change {
+                at_ns: (change.at_us * 1e3) as u64,
+                off: links("off", &change.off).map_err(fault)?,
+                on: links("on", &change.on).map_err(fault)?,
+                schemes,
+                without_proof: change.without_proof,
+            });
+        }
+        Ok(Run {
+            topology,
+            physics: self.network.clone(),
+            traffic: self.traffic.traffic(),
+            routing: routing::by_name(&self.routing)?,
+            options: Options { lanes: self.lanes, root: self.root.clone() },
+            tables: None,
+            manager: HostId(self.manager),
+            compute_ns: (self.compute_us * 1e3) as u64,
+            changes,
+            regulator: self.regulator.clone().map(|settings| (settings, all)),
+            power: self.power.clone(),
+            end_ns: (self.duration_us * 1e3) as u64,
+            transient: self.transient_packets,
+            bin_ns: (self.bin_us * 1e3) as u64,
+            seed: Seed(seed),
+        })
+    }
+
+    fn named_schemes(&self) -> Result<Vec<&'static dyn Scheme>, Invalid> {
+        self.schemes.iter().map(|name| scheme("schemes", name)).collect()
+    }
+}
+
+/// The link that ends at a switch's port, written `SWITCH:PORT`.
+fn find_link(topology: &Topology, name: &str) -> Option<Link> {
+    let (switch, port) = name.rsplit_once(':')?;
+    let port: u8 = port.parse().ok()?;
+    let index = topology.switches().iter().position(|other| other.name == switch)?;
+    let here = (SwitchId(index as u32), port);
+    if port == 0 || port > topology.switch(here.0).ports {
+        return None;
+    }
+    match topology.peer(here.0, port) {
+        Peer::Switch(other, there) => {
+            let there = (other, there);
+            Some(if here < there { Link { a: here, b: there } } else { Link { a: there, b: here } })
+        }
+        Peer::Host(_) | Peer::Nothing => None,
+    }
+}

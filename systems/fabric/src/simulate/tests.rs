@@ -1,0 +1,77 @@
+use ebb_scenario::{MemoryFiles, Setting, Silent};
+
+use super::*;
+
+const TEXT: &str = r#"
+topology = "torus:4x4"
+duration_us = 1500
+transient_packets = 100
+bin_us = 50
+[traffic]
+load = 0.2
+[[change]]
+at_us = 300
+off = ["S5:1"]
+scheme = "st"
+[[change]]
+at_us = 800
+on = ["S5:1"]
+scheme = "ds"
+"#;
+
+fn run(settings: &[&str]) -> Result<Report, SimulateError> {
+    let document = Document::parse("s.toml", TEXT)?;
+    let settings: Result<Vec<Setting>, _> =
+        settings.iter().map(|text| Setting::parse(text)).collect();
+    let document = document.with(&settings?)?;
+    simulate(&document, &MemoryFiles::new(), 1, &Silent)
+}
+
+#[test]
+fn a_scenario_runs_and_repeats() {
+    let report = run(&[]).expect("a report");
+    assert_eq!(report.figures["changes"], 2);
+    assert_eq!(report.figures["lost"], 0);
+    assert_eq!(report.figures["conserved"], true);
+    assert!(report.figures["energy_saved_j"].as_f64().expect("a number") > 0.0);
+    assert_eq!(report.to_json(), run(&[]).expect("again").to_json());
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (setting, words) in [
+        ("change=[{at_us = 1, off = [\"S5:9\"]}]", "no link ends at `S5:9`"),
+        ("routing=\"magic\"", "no routing function is called `magic`"),
+        ("schemes=[\"hope\"]", "no scheme is called `hope`"),
+        ("traffic.load=7", "is not a share"),
+        ("manager=99", "there is no host 99"),
+        ("topology=\"ring:4\"", "field `topology`"),
+        ("network.lane_sets=4", "field `network.lane_sets`"),
+    ] {
+        let error = run(&[setting]).expect_err(setting).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn the_regulator_switches_links_off_when_traffic_falls() {
+    let text = r#"
+topology = "torus:4x4"
+duration_us = 4000
+transient_packets = 0
+[traffic]
+load = 0.3
+profile = [[0, 1.0], [500, 0.05], [2500, 0.05], [2600, 1.0]]
+[power]
+wake_us = 20
+[regulator]
+low = 0.08
+high = 0.5
+batch = 4
+"#;
+    let document = Document::parse("s.toml", text).expect("TOML");
+    let report = simulate(&document, &MemoryFiles::new(), 3, &Silent).expect("a report");
+    assert!(report.figures["changes"].as_u64().expect("a count") > 1, "{:?}", report.figures);
+    assert!(report.figures["links_off_share"].as_f64().expect("a share") > 0.02);
+    assert_eq!((&report.figures["lost"], &report.figures["deadlock"]), (&0.into(), &serde_json::Value::Null));
+}
