@@ -36,3 +36,26 @@ fn names_are_unique_and_claims_belong_to_their_experiment() {
         }
     }
 }
+
+/// Our numbers where a steady state is asked for, and those of short runs: a change of the model
+/// shows here first.
+#[test]
+fn results() {
+    let (short, long) = (["fig03", "fig10"], ["fig15", "fig16", "fig17", "text"]);
+    let mut lines = String::new();
+    for experiment in experiments() {
+        let Some(name) = experiment.id().strip_prefix("niccolini2012.") else { continue };
+        if long.contains(&name) {
+            continue;
+        }
+        let steady = !short.contains(&name);
+        let mut reproduction = Reproduction::new();
+        reproduction.run(experiment, &context(!steady, None));
+        for row in reproduction.rows() {
+            let ours = row.ours.map_or("none".to_owned(), |ours| format!("{ours:.3}"));
+            let (basis, verdict) = (row.basis.name(), row.verdict.name());
+            lines += &format!("{} {ours} {} {basis} {verdict}\n", row.id, row.unit);
+        }
+    }
+    insta::assert_snapshot!(lines);
+}

@@ -3,6 +3,7 @@ use core::time::Duration;
 use ebb_scenario::{Document, Files, Progress, Setting};
 use ebb_units::{Joules, PacketsPerSecond, Watts};
 
+use super::problem::WARMUP_S;
 use super::{Estimate, Problem};
 use crate::optimum::{Schedule, solve};
 use crate::run::{Outcome, Twin, TwinError};
@@ -57,7 +58,9 @@ impl Comparison {
         let mut runs = Vec::new();
         for (index, name) in problem.policies.iter().enumerate() {
             progress.at(index as f64 / problem.policies.len() as f64, name);
-            let twin = Twin::new(&problem.document(file, name, compress)?, files, seed)?;
+            let document = problem.document(file, name, compress)?;
+            let document = document.with(&within(&problem, span_s / compress)?)?;
+            let twin = Twin::new(&document, files, seed)?;
             let outcome = twin.run(&mut *twin.policy(), progress)?;
             runs.push((name.clone(), outcome));
         }
@@ -89,6 +92,20 @@ impl Comparison {
     pub fn energy(&self, watts: Watts) -> Joules {
         Joules(watts.0 * self.span_s)
     }
+}
+
+/// A trace has nothing before its first row: the warm-up is taken from its first hundredth, which
+/// is not reported on.
+fn within(problem: &Problem, run_s: f64) -> Result<Vec<Setting>, TwinError> {
+    let traffic = &problem.traffic;
+    if traffic.trace.is_none() && traffic.pcap.is_none() {
+        return Ok(Vec::new());
+    }
+    let warmup_s = (run_s / 100.0).min(WARMUP_S);
+    let warmup = Setting::parse(&format!("warmup_s={warmup_s}"))?;
+    // Not beyond the end by a rounding.
+    let left_s = (run_s - warmup_s) * (1.0 - 1e-9);
+    Ok(vec![warmup, Setting::parse(&format!("duration_s={left_s}"))?])
 }
 
 fn length_s(twin: &Twin) -> f64 {

@@ -7,7 +7,7 @@ use crate::scenario::{
 };
 
 /// Simulated seconds before the load begins, in which policies find their first point.
-const WARMUP_S: f64 = 0.5;
+pub(super) const WARMUP_S: f64 = 0.5;
 
 /// What `ebb plan router` is asked: a load, a server, and how much room to keep.
 ///
