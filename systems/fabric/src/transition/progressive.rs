@@ -12,7 +12,7 @@
 //! Departure from the paper: it adds and removes per channel while the process runs; here the unit
 //! is a destination and the order is found beforehand, so that every step can be checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dependency::cycle::Cycles;
 use crate::dependency::online::OnlineOrder;
@@ -90,10 +90,14 @@ fn one_by_one(transition: &Transition, edges: &mut Edges<'_>, changing: Vec<Lid>
     let (mut steps, mut held_all) = (Vec::new(), 0);
     let (mut waiting, mut held): (Vec<Lid>, Vec<Lid>) = (changing, Vec::new());
     loop {
-        let mut together = Vec::new();
+        let (mut together, mut cycles) = (Vec::new(), Vec::new());
         waiting.retain(|&lid| {
             let both = edges.of(lid, Phase::Both);
-            if edges.loses || now.add_all(&both).is_err() {
+            if edges.loses {
+                return true;
+            }
+            if let Err(refused) = now.add_all(&both) {
+                cycles.push(refused.cycle);
                 return true;
             }
             together.push((lid, both));
@@ -120,15 +124,34 @@ fn one_by_one(transition: &Transition, edges: &mut Edges<'_>, changing: Vec<Lid>
         if moved {
             continue;
         }
-        let Some(lid) = waiting.pop() else {
+        if waiting.is_empty() {
             assert!(held.is_empty(), "the new tables are free of cycles");
             return Order { steps, changed, held: held_all };
-        };
+        }
+        let lid = waiting.remove(most_in_the_way(edges, &waiting, &cycles));
         now.remove_all(&edges.of(lid, Phase::Old));
         steps.push(Step::Hold(lid));
         held.push(lid);
         held_all += 1;
     }
+}
+
+/// Which waiting destination has old dependencies on most of the cycles that keep others from
+/// changing.
+fn most_in_the_way(edges: &mut Edges<'_>, waiting: &[Lid], cycles: &[Vec<Channel>]) -> usize {
+    let mut on: BTreeMap<Edge, Vec<usize>> = BTreeMap::new();
+    for (number, cycle) in cycles.iter().enumerate() {
+        for pair in cycle.windows(2) {
+            on.entry((pair[0], pair[1])).or_default().push(number);
+        }
+    }
+    let mut count = |lid: Lid| {
+        let old = edges.of(lid, Phase::Old);
+        let hit: BTreeSet<&usize> = old.iter().filter_map(|edge| on.get(edge)).flatten().collect();
+        hit.len()
+    };
+    let counts: Vec<usize> = waiting.iter().map(|lid| count(*lid)).collect();
+    (0..waiting.len()).max_by_key(|index| (counts[*index], *index)).unwrap_or(0)
 }
 
 /// Which part of a destination's packets is looked at.
