@@ -1,7 +1,7 @@
 //! Lossless fabrics (InfiniBand and its kin) whose links are switched on and off.
 //!
 //! Room: what a fabric is ([`topology`]), what its switches are told ([`tables`]), how that is
-//! written down ([`format`]), what packets then do ([`walk`], [`check`]), how tables are made
+//! written down ([`mod@format`]), what packets then do ([`walk`], [`check`]), how tables are made
 //! ([`routing`]) and whether one set of tables can be replaced by another while packets flow
 //! ([`transition`]). Everything is a function of its arguments: files come in as bytes, randomness
 //! as a generator. Neighbours: the command line (`ebb fabric`) reads and writes the files.
