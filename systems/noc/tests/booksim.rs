@@ -134,7 +134,7 @@ fn chosen_points_agree_within_three_percent() {
 }
 
 #[test]
-#[ignore = "every point with three seeds: half a minute optimised"]
+#[ignore = "every point with three seeds: minutes, optimised"]
 fn every_point_agrees_within_three_percent() {
     let Some(points) = points() else { return };
     assert!(points.iter().filter(|point| point.is_stable()).count() >= 40);
