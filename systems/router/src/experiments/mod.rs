@@ -1,7 +1,7 @@
 //! Published figures computed again, one file per figure or group of figures, each number beside
 //! the paper's.
 //!
-//! Room: [`Figure`]s and their registry. A figure asks the server's formulas ([`crate::plan`])
+//! Room: figures as data and their registry. A figure asks the server's formulas ([`crate::plan`])
 //! where the paper measured a steady state, and runs the twin where time matters.
 
 mod bolla;
