@@ -88,14 +88,13 @@ fn main() {
     let small = !arguments.iter().any(|argument| argument == "--bench");
     let named = |name: &str| {
         let asked = arguments.iter().any(|argument| argument == name);
-        asked || !arguments.iter().any(|argument| ["day", "packets", "sweep"].contains(&&**argument))
+        asked
+            || !arguments.iter().any(|argument| ["day", "packets", "sweep"].contains(&&**argument))
     };
     let mut measured = Vec::new();
-    for (name, bench) in [
-        ("day", day as fn(bool) -> Vec<Measured>),
-        ("packets", packets),
-        ("sweep", sweep),
-    ] {
+    for (name, bench) in
+        [("day", day as fn(bool) -> Vec<Measured>), ("packets", packets), ("sweep", sweep)]
+    {
         if named(name) {
             measured.extend(bench(small));
         }

@@ -125,8 +125,7 @@ fn summary(outcome: &Outcome) -> Table {
 }
 
 fn packets(outcome: &Outcome) -> Table {
-    let columns =
-        [Column::text("quantity"), Column::number("value", "", 3), Column::text("unit")];
+    let columns = [Column::text("quantity"), Column::number("value", "", 3), Column::text("unit")];
     let mut table = Table::new("Traffic", columns);
     let (counts, latency) = (&outcome.counts, &outcome.latency);
     let rows: [(&str, f64, &str); 14] = [

@@ -22,6 +22,7 @@ use crate::scenario::{Arrivals, Scenario};
 pub(crate) struct SizeTable {
     parts: Vec<(u16, u32)>,
     mean: f64,
+    variance: f64,
 }
 
 impl SizeTable {
@@ -33,15 +34,15 @@ impl SizeTable {
             (*len, (sum * 4_294_967_296.0).min(4_294_967_295.0) as u32)
         });
         let parts: Vec<(u16, u32)> = cumulative.collect();
-        let mut before = 0.0;
-        let mean = parts.iter().map(|(len, upto)| {
+        let (mut before, mut mean, mut square) = (0.0, 0.0, 0.0);
+        for (len, upto) in &parts {
             let share = f64::from(*upto) / 4_294_967_295.0;
-            let part = f64::from(*len) * (share - before);
+            mean += f64::from(*len) * (share - before);
+            square += f64::from(*len).powi(2) * (share - before);
             before = share;
-            part
-        });
-        let mean = mean.sum();
-        SizeTable { parts, mean }
+        }
+        let variance = (square - mean * mean).max(0.0);
+        SizeTable { parts, mean, variance }
     }
 
     /// The only length, if there is but one.
@@ -55,8 +56,14 @@ impl SizeTable {
         find.or(self.parts.last()).expect("a mix has parts").0
     }
 
+    /// Mean length, bytes.
     pub(crate) fn mean(&self) -> f64 {
         self.mean
+    }
+
+    /// Variance of the lengths, square bytes.
+    pub(crate) fn variance(&self) -> f64 {
+        self.variance
     }
 }
 

@@ -34,9 +34,19 @@ pub(crate) struct Source {
 #[derive(Debug)]
 enum Process {
     /// One at a time, at constant or exponential distances.
-    Single { random: Option<Rng>, piece: usize, start: Picos, offset: f64 },
-    Bursts { links: Vec<Link> },
-    Capture { next: usize, base: Picos },
+    Single {
+        random: Option<Rng>,
+        piece: usize,
+        start: Picos,
+        offset: f64,
+    },
+    Bursts {
+        links: Vec<Link>,
+    },
+    Capture {
+        next: usize,
+        base: Picos,
+    },
 }
 
 /// One source of bursts.

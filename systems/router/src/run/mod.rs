@@ -13,8 +13,8 @@ use ebb_scenario::{Document, Files, Progress, ScenarioError};
 use ebb_units::{Joules, PacketsPerSecond, Time, Watts};
 
 pub(crate) use options::Options;
-pub(crate) use recorder::{Recorder, shares};
 pub use recorder::{Counts, Latency, Sample};
+pub(crate) use recorder::{Recorder, shares};
 
 use crate::load::Load;
 use crate::machine::{Machine, PER_NANO, PER_SECOND};
@@ -202,10 +202,8 @@ impl Twin {
     /// The first decision that differs, or the first line that is none.
     pub fn replay(&self, record: &str) -> Result<usize, ReplayError> {
         let read = |(index, line): (usize, &str)| {
-            serde_json::from_str(line).map_err(|error| ReplayError::Line {
-                line: index + 1,
-                message: error.to_string(),
-            })
+            serde_json::from_str(line)
+                .map_err(|error| ReplayError::Line { line: index + 1, message: error.to_string() })
         };
         let lines = record.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let decisions: Vec<Decision<Observation, Action>> =

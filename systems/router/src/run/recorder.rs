@@ -212,7 +212,8 @@ impl Recorder {
         let mut histogram = self.coarse.clone();
         for (index, count) in self.fine.iter().enumerate() {
             let middle = ((index as u64) << FINE_SHIFT) + (1 << (FINE_SHIFT - 1));
-            let within = middle.clamp(self.latency_min_ps.min(self.latency_max_ps), self.latency_max_ps);
+            let within =
+                middle.clamp(self.latency_min_ps.min(self.latency_max_ps), self.latency_max_ps);
             histogram.record_n(within / PER_NANO, *count);
         }
         let micros = |picos: Picos| picos as f64 / 1e6;

@@ -19,7 +19,7 @@ pub(super) struct Station {
     pub(super) cluster: f64,
     /// Variance of arrivals relative to a Poisson process.
     pub(super) variance: f64,
-    /// Squared coefficient of variation of the service time: 0 or 1.
+    /// Squared coefficient of variation of the service time.
     pub(super) variation: f64,
     /// Whether it sleeps when its queue is empty.
     pub(super) halts: bool,
@@ -96,10 +96,11 @@ pub(super) struct Spread {
 impl Spread {
     pub(super) fn new() -> Spread {
         let edges = [
-            0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999,
-            0.9995, 1.0,
+            0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998,
+            0.999, 0.9995, 1.0,
         ];
-        let mass = |edge: f64| if edge < 1.0 { (1.0 - edge) * (1.0 - libm::log(1.0 - edge)) } else { 0.0 };
+        let mass =
+            |edge: f64| if edge < 1.0 { (1.0 - edge) * (1.0 - libm::log(1.0 - edge)) } else { 0.0 };
         let bin = |pair: &[f64]| {
             let share = pair[1] - pair[0];
             (share, (mass(pair[0]) - mass(pair[1])) / share)
@@ -108,7 +109,13 @@ impl Spread {
     }
 
     /// `packets` left, at least `floor_ps` and on average `mean_ps` after they came.
-    pub(super) fn record(&mut self, recorder: &mut Recorder, packets: f64, floor_ps: f64, mean_ps: f64) {
+    pub(super) fn record(
+        &mut self,
+        recorder: &mut Recorder,
+        packets: f64,
+        floor_ps: f64,
+        mean_ps: f64,
+    ) {
         let excess = (mean_ps - floor_ps).max(0.0);
         for (share, multiple) in &self.bins {
             self.carry += packets * share;
@@ -162,9 +169,8 @@ mod tests {
     #[test]
     fn the_spread_keeps_the_mean() {
         let spread = Spread::new();
-        let (share, mean) = spread.bins.iter().fold((0.0, 0.0), |sum, bin| {
-            (sum.0 + bin.0, sum.1 + bin.0 * bin.1)
-        });
+        let (share, mean) =
+            spread.bins.iter().fold((0.0, 0.0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.0 * bin.1));
         assert!((share - 1.0).abs() < 1e-12 && (mean - 1.0).abs() < 1e-12, "{share} {mean}");
     }
 }

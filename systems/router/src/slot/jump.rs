@@ -3,12 +3,13 @@
 use ebb_control::Idle;
 use rand::RngCore;
 use rand::distr::Distribution;
-use rand_distr::Exp1;
+use rand_distr::{Exp1, StandardNormal};
 
 use super::Slotted;
 use super::estimate::{per_pico, span};
 use crate::account::Doing;
 use crate::machine::Picos;
+use crate::scenario::Arrivals;
 
 /// Below this utilization a queue that a policy can see is rarer than once in an hour.
 const CALM: f64 = 0.8;
@@ -101,6 +102,16 @@ impl Slotted<'_> {
         })
     }
 
+    /// What a policy counts when `packets` are expected: policies estimate loads, and estimates
+    /// have noise.
+    fn counted(&mut self, packets: f64) -> f64 {
+        if self.load.arrivals == Arrivals::Constant {
+            return packets;
+        }
+        let normal: f64 = StandardNormal.sample(&mut self.random);
+        (packets + normal * packets.sqrt()).max(0.0)
+    }
+
     /// Goes on to `until` at constant rates.
     pub(super) fn jump(&mut self, until: Picos) {
         let len = until - self.now;
@@ -137,7 +148,7 @@ impl Slotted<'_> {
             let (floor, mean) = (self.service_ps + pipeline, sojourns / packets + pipeline);
             self.spread.record(&mut self.recorder, packets, floor, mean);
         }
-        self.received += packets;
+        self.received += self.counted(packets);
         self.carry_bits();
         self.now = until;
     }

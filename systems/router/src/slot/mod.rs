@@ -20,10 +20,10 @@ use ebb_control::{Idle, IdleDepth, OperatingPoint};
 use ebb_des::{Rng, Seed};
 use ebb_scenario::Progress;
 
+use self::estimate::Spread;
 use crate::account::Account;
 use crate::load::Load;
 use crate::machine::{Machine, Nap, Picos};
-use self::estimate::Spread;
 use crate::run::{Options, Recorder};
 
 /// A core's fluid queue.
@@ -80,6 +80,8 @@ pub(crate) struct Slotted<'a> {
     piece: usize,
     /// Time of a packet of mean length in force.
     service_ps: f64,
+    /// Squared coefficient of variation of that time.
+    variation: f64,
     /// Whether cores sleep when their queue is empty.
     idle: Idle,
     /// Slots still to be drawn at random before a jump.
@@ -129,6 +131,7 @@ impl<'a> Slotted<'a> {
             cores: vec![Core::default(); machine.cores.into()],
             piece: 0,
             service_ps: 1.0,
+            variation: 0.0,
             idle: Idle::Halt,
             careful: 0,
             rounds: 0,
@@ -160,6 +163,9 @@ impl<'a> Slotted<'a> {
     fn refresh(&mut self) {
         let service = self.machine.service(self.point.cores, self.frequency);
         self.service_ps = service.packet_ps + service.byte_ps * self.load.sizes.mean();
+        let sizes = service.byte_ps.powi(2) * self.load.sizes.variance() / self.service_ps.powi(2);
+        let drawn = if self.options.exponential { 1.0 + sizes } else { 0.0 };
+        self.variation = sizes + drawn;
         let pps = self.load.rates.pieces()[self.piece].pps;
         self.cores.iter_mut().for_each(|core| core.pps = 0.0);
         for (worker, weight) in self.table.iter().zip(self.load.flows.weights()) {

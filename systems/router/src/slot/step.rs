@@ -34,7 +34,7 @@ impl Slotted<'_> {
             interrupt: span(self.machine.interrupt(self.frequency)),
             cluster,
             variance,
-            variation: f64::from(u8::from(self.options.exponential)),
+            variation: self.variation,
             halts: self.idle == Idle::Halt,
         }
     }
@@ -74,6 +74,15 @@ impl Slotted<'_> {
         links * (burst * share).powi(2) * part * (1.0 - part)
     }
 
+    /// Packets that a core works off when it can do `mean` on average.
+    fn vary(&mut self, mean: f64) -> f64 {
+        if self.variation < 0.01 {
+            return mean;
+        }
+        let normal: f64 = StandardNormal.sample(&mut self.random);
+        (mean + normal * (mean * self.variation).sqrt()).max(0.0)
+    }
+
     fn poisson(&mut self, mean: f64) -> f64 {
         let mut left = self.random.next_u64() as f64 / 18_446_744_073_709_551_616.0;
         let mut chance = libm::exp(-mean);
@@ -99,8 +108,9 @@ impl Slotted<'_> {
                 continue;
             }
             let arrived = self.draw(index, len);
+            let mean = if self.cores[index].held { 0.0 } else { span(len) / self.service_ps };
+            let can = self.vary(mean);
             let core = &mut self.cores[index];
-            let can = if core.held { 0.0 } else { span(len) / self.service_ps };
             let before = core.queue;
             let served = (before + arrived).min(can);
             let after = before + arrived - served;

@@ -22,7 +22,11 @@ fn scenarios() {
         ("[traffic]\nrate_mpps = -2\n", 2, "field `traffic.rate_mpps`: is -2"),
         ("[traffic]\nrate_mpps = 2\nprofile = \"uk\"\n", 3, "stands beside `rate_mpps`"),
         ("[traffic]\nprofile = \"fr\"\n", 2, "no profile named `fr`"),
-        ("[limits]\nfrequencies_ghz = [1.7]\n[traffic]\nrate_mpps = 1\n", 2, "1.7 is not in the server's table"),
+        (
+            "[limits]\nfrequencies_ghz = [1.7]\n[traffic]\nrate_mpps = 1\n",
+            2,
+            "1.7 is not in the server's table",
+        ),
         ("load = 1\n[limits]\ncores = 13\n", 3, "13 of 12 cores"),
         ("load = 1\n[policy]\nname = \"fast\"\n", 3, "no policy named `fast`"),
         ("load = 1\n[policy.settings]\nbatch = 0\n", 3, "field `policy.settings.batch`"),

@@ -27,7 +27,8 @@ fn every_example_runs() {
     let files = Folder(folder.clone());
     for name in names {
         let text = std::fs::read_to_string(folder.join(&name)).expect("readable");
-        let short = ["duration_s=0.05", "warmup_s=0"].map(|set| Setting::parse(set).expect("a setting"));
+        let short =
+            ["duration_s=0.05", "warmup_s=0"].map(|set| Setting::parse(set).expect("a setting"));
         let document = Document::parse(&name, &text).expect("TOML").with(&short).expect("settable");
         let report = ebb_system_router::simulate(&document, &files, 1, &Silent);
         let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));

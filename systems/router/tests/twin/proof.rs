@@ -58,7 +58,9 @@ proptest! {
 
 #[test]
 fn more_load_never_draws_less_at_a_fixed_point() {
-    for (policy, engine) in [("poll", "packet"), ("napi", "packet"), ("poll", "slot"), ("napi", "slot")] {
+    for (policy, engine) in
+        [("poll", "packet"), ("napi", "packet"), ("poll", "slot"), ("napi", "slot")]
+    {
         let watts = |tenth: u32| {
             let text = format!(
                 "load = {}\nduration_s = 0.01\nengine = \"{engine}\"\n[policy]\nname = \"{policy}\"\n",

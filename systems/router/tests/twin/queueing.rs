@@ -52,7 +52,8 @@ fn constant_service_is_m_d_1() {
 #[test]
 fn the_tail_of_m_m_1_is_exponential() {
     let outcome = run(&scenario("exponential", 0.5), 3);
-    let pipeline_us = crate::twin(&scenario("exponential", 0.5), 0).machine().pipeline_ps as f64 / 1e6;
+    let pipeline_us =
+        crate::twin(&scenario("exponential", 0.5), 0).machine().pipeline_ps as f64 / 1e6;
     for (quantile, theory) in [(0.5, 2.0 * 2f64.ln()), (0.99, 2.0 * 100f64.ln())] {
         let ours = outcome.latency.quantile_us(quantile) - pipeline_us;
         assert!((ours / theory - 1.0).abs() < 0.06, "{quantile}: {ours} for {theory}");

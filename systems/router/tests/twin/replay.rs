@@ -15,9 +15,10 @@ fn what_the_twin_saw_leads_a_live_policy_to_the_same_actions() {
     for name in ["poll", "napi", "powersave"] {
         let twin = twin(&text(name), 5);
         let mut lines = Vec::new();
-        let mut policy = Recording::new(twin.policy(), |decision: &Decision<Observation, Action>| {
-            lines.push(serde_json::to_string(decision).expect("serializable"));
-        });
+        let mut policy =
+            Recording::new(twin.policy(), |decision: &Decision<Observation, Action>| {
+                lines.push(serde_json::to_string(decision).expect("serializable"));
+            });
         let outcome = twin.run(&mut policy, &Silent).expect("not stopped");
         assert_eq!(lines.len() as u64, outcome.decisions);
         let read = |line: &String| serde_json::from_str(line).expect("readable");
