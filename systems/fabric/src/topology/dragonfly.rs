@@ -20,8 +20,9 @@ impl Dragonfly {
     /// The balanced dragonfly a = 2p = 2h with as many groups as it takes (section 3.1).
     #[must_use]
     pub fn balanced(hosts: u32) -> Dragonfly {
-        let switches = 2 * hosts;
-        Dragonfly { groups: switches * hosts + 1, switches, global: hosts, hosts }
+        let switches = hosts.saturating_mul(2);
+        let groups = switches.saturating_mul(hosts).saturating_add(1);
+        Dragonfly { groups, switches, global: hosts, hosts }
     }
 
     /// Lays it out. A switch's first ports lead to its group, then to other groups, then to hosts.
@@ -38,7 +39,7 @@ impl Dragonfly {
             let what = format!("{self:?}: 1 to {} groups are possible", cables + 1);
             return Err(TopologyError::Impossible { what });
         }
-        let ports = super::port_total(switches - 1 + global + hosts)?;
+        let ports = super::port_total((switches - 1).saturating_add(global).saturating_add(hosts))?;
         let mut builder = Builder::new();
         builder.plain_switches(groups * switches, ports);
         for group in 0..groups {

@@ -28,7 +28,7 @@ fn grid(dims: &[u32], hosts: u32, wrap: bool) -> Result<Topology, TopologyError>
             what: format!("dimensions {dims:?}: 1 to 49151 switches in all are possible"),
         });
     };
-    let ports = super::port_total(2 * dims.len() as u32 + hosts)?;
+    let ports = super::port_total(hosts.saturating_add(2 * dims.len() as u32))?;
     let mut builder = Builder::new();
     builder.plain_switches(count, ports);
     for switch in 0..count {

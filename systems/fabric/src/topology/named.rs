@@ -68,5 +68,18 @@ mod tests {
         for wrong in ["torus:", "torus:8x", "ring:4", "pods:4,hosts=1", "torus:8x8,hosts=many"] {
             assert!(hosts(wrong).is_err(), "{wrong}");
         }
+        for huge in [
+            "torus:4000000000x4000000000",
+            "torus:4,hosts=4294967295",
+            "tree:1x4294967295",
+            "tree:4294967295x1",
+            "pods:4294967295",
+            "dragonfly:4294967295",
+            "dragonfly:1x4294967295x4294967295x4294967295",
+            "random:40000x30000",
+            "random:4x2,hosts=4294967295",
+        ] {
+            assert!(hosts(huge).is_err(), "{huge}");
+        }
     }
 }

@@ -30,7 +30,7 @@ pub fn regular(
             ),
         });
     }
-    let ports = super::port_total(degree + hosts_per_switch)?;
+    let ports = super::port_total(degree.saturating_add(hosts_per_switch))?;
     for _ in 0..TRIES {
         let Some(cables) = pair(switches, degree, rng) else { continue };
         let mut builder = Builder::new();

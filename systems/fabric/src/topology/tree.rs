@@ -9,11 +9,14 @@ use super::{Builder, SwitchId, Topology, TopologyError};
 /// When `arity` or `levels` is 0 or there are more ports or addresses than InfiniBand has.
 pub fn k_ary_n_tree(arity: u32, levels: u32) -> Result<Topology, TopologyError> {
     let width = levels.checked_sub(1).and_then(|digits| arity.checked_pow(digits));
-    let Some(width @ 1..=49_151) = width.filter(|_| arity > 0) else {
-        let what = format!("{arity}-ary {levels}-tree: arity and levels start at 1");
+    let fits = |width: &u32| arity > 0 && width.saturating_mul(levels) <= 49_151;
+    let Some(width) = width.filter(fits) else {
+        let what = format!(
+            "{arity}-ary {levels}-tree: arity and levels start at 1, 49151 switches at most"
+        );
         return Err(TopologyError::Impossible { what });
     };
-    let ports = super::port_total(2 * arity)?;
+    let ports = super::port_total(arity.saturating_mul(2))?;
     let mut builder = Builder::new();
     builder.plain_switches(levels * width, ports);
     let mut stride = 1;
@@ -67,15 +70,16 @@ impl Pods {
     /// When a number is 0 or there are more ports or addresses than InfiniBand has.
     pub fn build(self) -> Result<Topology, TopologyError> {
         let Pods { pods, leaves, spines, cores_per_spine, hosts } = self;
-        let total = u64::from(pods) * u64::from(leaves + spines)
-            + u64::from(spines) * u64::from(cores_per_spine);
+        let total = u64::from(pods)
+            .saturating_mul(u64::from(leaves) + u64::from(spines))
+            .saturating_add(u64::from(spines) * u64::from(cores_per_spine));
         if pods == 0 || leaves == 0 || spines == 0 || cores_per_spine == 0 || total > 49_151 {
             let what = format!("{self:?}: every number starts at 1, 49151 switches at most");
             return Err(TopologyError::Impossible { what });
         }
         let mut builder = Builder::new();
-        let leaf_ports = super::port_total(hosts + spines)?;
-        let spine_ports = super::port_total(leaves + cores_per_spine)?;
+        let leaf_ports = super::port_total(hosts.saturating_add(spines))?;
+        let spine_ports = super::port_total(leaves.saturating_add(cores_per_spine))?;
         let core_ports = super::port_total(pods)?;
         builder.plain_switches(pods * leaves, leaf_ports);
         builder.plain_switches(pods * spines, spine_ports);
