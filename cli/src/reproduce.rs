@@ -59,6 +59,8 @@ pub struct Reproduce {
 fn registry() -> Vec<&'static dyn Experiment> {
     let mut all = Vec::new();
     all.extend(ebb_system_router::experiments::experiments());
+    all.extend(ebb_system_noc::experiments());
+    all.extend(ebb_system_fabric::experiments());
     all
 }
 

@@ -117,9 +117,8 @@ fn files_with(folders: &[&str], words: &[&str]) -> Vec<String> {
 
 #[test]
 fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
-    let pure = [
-        "units", "power", "traffic", "des", "scenario", "control", "wire", "lpm", "graph", "apps",
-    ];
+    let pure =
+        ["units", "power", "traffic", "des", "scenario", "control", "wire", "lpm", "graph", "apps"];
     let mut folders: Vec<String> = pure.iter().map(|name| format!("crates/{name}/src")).collect();
     folders.extend(systems().map(|name| format!("systems/{name}/src")));
     let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
@@ -142,8 +141,10 @@ fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
 #[test]
 fn unsafe_stays_in_its_rooms() {
     let rooms = ["crates/graph/src/memory.rs", "crates/ports/", "crates/lpm/", "crates/host/"];
-    let found =
-        files_with(&["crates", "systems", "daemons", "cli/src"], &["unsafe {", "unsafe fn", "unsafe impl"]);
+    let found = files_with(
+        &["crates", "systems", "daemons", "cli/src"],
+        &["unsafe {", "unsafe fn", "unsafe impl"],
+    );
     let elsewhere: Vec<_> =
         found.iter().filter(|file| !rooms.iter().any(|room| file.starts_with(room))).collect();
     assert!(elsewhere.is_empty(), "unsafe outside its rooms: {elsewhere:?}");

@@ -5,6 +5,7 @@
 //! get a document, the files it names and a seed, and return a report.
 
 mod args;
+mod noc;
 mod place;
 mod plan;
 mod progress;
@@ -39,6 +40,13 @@ pub(crate) struct Subject {
 /// exit statuses are in the manual.
 #[derive(Debug)]
 pub(crate) struct Unreadable(pub(crate) String);
+
+impl Unreadable {
+    /// In the words of the error that says what is wrong.
+    fn because(error: impl std::fmt::Display) -> anyhow::Error {
+        Unreadable(error.to_string()).into()
+    }
+}
 
 impl std::fmt::Display for Unreadable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

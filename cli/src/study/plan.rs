@@ -4,9 +4,10 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use super::args::StudyArgs;
+use super::noc::NocArgs;
 use super::run::run;
 use super::sim::twin;
-use super::{Study, Subject};
+use super::{Study, Subject, Unreadable};
 
 /// Planners, one for each system.
 #[derive(Debug, Subcommand)]
@@ -15,9 +16,23 @@ pub enum Plan {
     /// your traffic, and the least that anybody could
     #[command(after_help = "\
 Examples:
-  ebb plan router examples/router-plan.toml
-  ebb plan router examples/router-plan.toml --set headroom=0.1,0.2,0.3 --json")]
+  ebb plan router examples/router-my-traffic.toml
+  ebb plan router examples/router-my-traffic.toml --set headroom=0.1,0.2,0.3 --json")]
     Router(StudyArgs),
+    /// A network on chip: the least power that is possible, and how close routings and planes come
+    #[command(after_help = "\
+Examples:
+  ebb plan noc --mesh 5x5 --traffic hotspot
+  ebb plan noc --mesh 8x8 --traffic transpose --planes 2 --json
+  ebb plan noc --mesh 4x4 --traffic task:mpeg4.csv --normalise xy
+  ebb plan noc examples/noc-hotspot.toml --set load=0.2..1.0:0.2")]
+    Noc(Box<NocArgs>),
+    /// A lossless fabric: the fewest links that carry the traffic, and what a regulator leaves on
+    #[command(after_help = "\
+Examples:
+  ebb plan fabric examples/fabric-plan.toml
+  ebb plan fabric examples/fabric-plan.toml --json")]
+    Fabric(StudyArgs),
 }
 
 impl Plan {
@@ -28,6 +43,15 @@ impl Plan {
                 "router",
                 |document, files, seed, progress| {
                     ebb_system_router::plan::plan(document, files, seed, progress).map_err(twin)
+                },
+                args,
+            ),
+            Plan::Noc(args) => return args.run(),
+            Plan::Fabric(args) => (
+                "fabric",
+                |document, files, seed, progress| {
+                    ebb_system_fabric::plan(document, files, seed, progress)
+                        .map_err(Unreadable::because)
                 },
                 args,
             ),

@@ -6,7 +6,7 @@ use ebb_system_router::TwinError;
 
 use super::args::StudyArgs;
 use super::run::run;
-use super::{Study, Subject};
+use super::{Study, Subject, Unreadable};
 
 /// Simulators, one for each system.
 #[derive(Debug, Subcommand)]
@@ -16,10 +16,24 @@ pub enum Sim {
 Examples:
   ebb sim router examples/router-day.toml
   ebb sim router examples/router-day.toml --set policy.name=poll,napi,powersave
-  ebb sim router examples/router-poisson.toml --set arrivals.rate_mpps=1..28:1 --jobs 2 --out sweep
+  ebb sim router examples/router-second.toml --set load=0.1..1.0:0.1 --jobs 2 --out sweep
 
 A sweep that was interrupted goes on where it stopped when the same command runs again.")]
     Router(StudyArgs),
+    /// A network on chip, flit by flit: virtual channels or slotted queues, planes with clocks of
+    /// their own
+    #[command(after_help = "\
+Examples:
+  ebb sim noc examples/noc-sim-uniform.toml
+  ebb sim noc examples/noc-sim-uniform.toml --set load=0.05..0.45:0.05 --out curve")]
+    Noc(StudyArgs),
+    /// A lossless fabric: lanes, credits, links that go on and off under a regulator, changes of
+    /// routing tables that cannot deadlock, or do
+    #[command(after_help = "\
+Examples:
+  ebb sim fabric examples/fabric-torus.toml
+  ebb sim fabric examples/fabric-deadlock.toml")]
+    Fabric(StudyArgs),
 }
 
 impl Sim {
@@ -30,6 +44,22 @@ impl Sim {
                 "router",
                 |document, files, seed, progress| {
                     ebb_system_router::simulate(document, files, seed, progress).map_err(twin)
+                },
+                args,
+            ),
+            Sim::Noc(args) => (
+                "noc",
+                |document, files, seed, progress| {
+                    ebb_system_noc::simulate(document, files, seed, progress)
+                        .map_err(Unreadable::because)
+                },
+                args,
+            ),
+            Sim::Fabric(args) => (
+                "fabric",
+                |document, files, seed, progress| {
+                    ebb_system_fabric::simulate(document, files, seed, progress)
+                        .map_err(Unreadable::because)
                 },
                 args,
             ),
