@@ -76,7 +76,7 @@ impl Flows {
     #[inline]
     pub fn pick(&self, random: &mut impl RngCore) -> u32 {
         let bits = random.next_u64();
-        let index = ((bits >> 32) * self.entries.len() as u64 >> 32) as u32;
+        let index = (((bits >> 32) * self.entries.len() as u64) >> 32) as u32;
         match self.alias.get(index as usize) {
             Some((threshold, other)) if (bits as u32) >= *threshold => *other,
             _ => index,

@@ -35,7 +35,7 @@ pub(crate) struct Source {
 enum Process {
     /// One at a time, at constant or exponential distances.
     Single {
-        random: Option<Rng>,
+        random: Option<Box<Rng>>,
         piece: usize,
         start: Picos,
         offset: f64,
@@ -72,7 +72,7 @@ impl Source {
             };
             Process::Bursts { links: (0..load.links).map(link).collect() }
         } else {
-            let random = (load.arrivals == Arrivals::Poisson).then_some(arrivals);
+            let random = (load.arrivals == Arrivals::Poisson).then(|| Box::new(arrivals));
             Process::Single { random, piece: 0, start: 0, offset: 0.0 }
         };
         let (flows, sizes) = (seed.stream("flows of packets"), seed.stream("sizes"));
@@ -91,7 +91,7 @@ impl Source {
                     single(load, block, piece, start, offset, || 1.0);
                 }
                 Process::Single { random: Some(random), piece, start, offset } => {
-                    single(load, block, piece, start, offset, || Exp1.sample(random));
+                    single(load, block, piece, start, offset, || Exp1.sample(&mut **random));
                 }
                 Process::Bursts { links } => bursts(load, block, links),
                 Process::Capture { next, base } => captured(load, block, next, base),

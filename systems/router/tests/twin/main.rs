@@ -20,6 +20,6 @@ fn twin(text: &str, seed: u64) -> Twin {
 /// The outcome of a scenario.
 fn run(text: &str, seed: u64) -> Outcome {
     let twin = twin(text, seed);
-    let outcome = twin.run(&mut *twin.policy(), &Silent).expect("not stopped");
-    outcome
+    let mut policy = twin.policy();
+    twin.run(&mut *policy, &Silent).expect("not stopped")
 }
