@@ -14,7 +14,9 @@
 
 pub mod check;
 pub mod dependency;
+pub mod experiments;
 pub mod format;
+pub mod plan;
 pub mod regulator;
 pub mod routing;
 pub mod schemes;
@@ -25,6 +27,9 @@ pub mod topology;
 pub mod transition;
 pub mod walk;
 
+pub use experiments::experiments;
+pub use plan::plan;
+pub use simulate::{SimulateError, simulate};
 pub use tables::{Forwarding, LaneMap, ServiceLevels, Tables};
 pub use topology::{HostId, Lid, Peer, PortNumber, SwitchId, Topology};
 

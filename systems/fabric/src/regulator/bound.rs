@@ -32,8 +32,7 @@ pub fn fewest_links(topology: &Topology, demand: &[f64], nodes_max: u32) -> Resu
     assert_eq!(demand.len(), count * count, "an entry for every pair of switches");
     let links: Vec<Link> = topology.links().collect();
     let mut program = Program::integer(1e-6, nodes_max);
-    let open: Vec<_> =
-        links.iter().map(|_| program.integer_column(1.0, 0.0, 1.0, &[])).collect();
+    let open: Vec<_> = links.iter().map(|_| program.integer_column(1.0, 0.0, 1.0, &[])).collect();
     let none = f64::NEG_INFINITY;
     let join: f64 = 1e-3 / count as f64;
     let spare = join * count as f64;

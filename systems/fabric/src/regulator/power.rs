@@ -131,8 +131,8 @@ impl Account {
             self.set(link, self.states[link], now_ns);
         }
         let seconds = now_ns as f64 * 1e-9;
-        let rest = self.host_ports as f64 * self.power.on_w
-            + self.switches as f64 * self.power.switch_w;
+        let rest =
+            self.host_ports as f64 * self.power.on_w + self.switches as f64 * self.power.switch_w;
         let links: f64 = self.port_j.iter().map(|joules| 2.0 * joules).sum();
         let all_on = 2.0 * self.power.on_w * self.states.len() as f64;
         Energy {

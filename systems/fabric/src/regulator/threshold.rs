@@ -99,7 +99,9 @@ impl Threshold {
         let near = |link: &usize| {
             let hot = hottest.map(|hot| self.links[hot]);
             let ends = |link: Link| [link.a.0, link.b.0];
-            !hot.is_some_and(|hot| ends(hot).iter().any(|end| ends(self.links[*link]).contains(end)))
+            !hot.is_some_and(|hot| {
+                ends(hot).iter().any(|end| ends(self.links[*link]).contains(end))
+            })
         };
         let mut off: Vec<usize> = (0..seen.on.len()).filter(|link| !seen.on[*link]).collect();
         off.sort_by_key(|link| (near(link), *link));
@@ -204,8 +206,14 @@ mod tests {
         let seen = use_of(used, on);
         assert_eq!(policy.decide(Time::ZERO, &seen), Switching::default());
         let links: Vec<Link> = torus.links().collect();
-        let expected =
-            if [links[0].a.0, links[0].b.0].iter().any(|it| [links[16].a.0, links[16].b.0].contains(it)) { 0 } else { 17 };
+        let expected = if [links[0].a.0, links[0].b.0]
+            .iter()
+            .any(|it| [links[16].a.0, links[16].b.0].contains(it))
+        {
+            0
+        } else {
+            17
+        };
         assert_eq!(policy.decide(Time::ZERO, &seen).on, [expected]);
     }
 

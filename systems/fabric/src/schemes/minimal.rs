@@ -2,8 +2,8 @@
 //! links going off are replaced, by others that close no cycle with everything there is.
 //!
 //! Because old and new dependencies together have no cycle, no packet ever waits for the change.
-//! When links come on, the tables wanted are those of the routing function, and the change is
-//! ordered as by [`super::upstream`].
+//! The entries are written in the order of [`super::upstream`]. When links come on, nothing has to
+//! change, and other schemes bring them into use.
 
 use super::upstream::{lanes_stay, stages};
 use super::{Case, Obligation, Promise, Proposal, Scheme};
@@ -32,16 +32,13 @@ impl Scheme for Minimal {
         let tables = repair(&case.before(), &case.after(), case.old);
         let goes_off = case.off_after.iter().any(|link| !case.off_before.contains(link));
         let mut obligations = Vec::new();
-        let wanted = match tables {
-            Some(tables) if goes_off => tables,
-            other => {
-                let found = !goes_off || other.is_some();
-                let claim = "other entries can replace those over links going off";
-                let because = "every one of them closes a cycle or a loop";
-                obligations.push(Obligation::plain(claim, found, because));
-                case.new.clone()
-            }
-        };
+        let claim = "links go off, so that there are entries to replace";
+        let because = "when links only come on, nothing has to change";
+        obligations.push(Obligation::plain(claim, goes_off, because));
+        let claim = "other entries can replace those over links going off";
+        let because = "every one of them closes a cycle or a loop";
+        obligations.push(Obligation::plain(claim, tables.is_some(), because));
+        let wanted = tables.unwrap_or_else(|| case.new.clone());
         let old = (case.old, case.off_before);
         let new = (&wanted, case.off_after);
         let after = Case::new(case.topology, old, new, case.lane_sets, case.compute_ns);

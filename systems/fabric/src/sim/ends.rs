@@ -20,12 +20,12 @@ impl Network {
         self.link_try(self.wiring.end_port(host));
     }
 
-    /// Sends the host's next packet over its idle link, if it is made and may go.
-    pub(super) fn source_try(&mut self, host: u32) {
+    /// Sends the host's next packet over its idle link, if it is made and may go. Whether it did.
+    pub(super) fn source_try(&mut self, host: u32) -> bool {
         let now = self.wheel.now();
         let state = self.hosts[host as usize];
         if state.halted || (state.version == 1 && !state.present) {
-            return;
+            return false;
         }
         let (born, target) = {
             let source = &self.sources.all[host as usize];
@@ -33,10 +33,10 @@ impl Network {
         };
         if born > now {
             self.arm_source(host);
-            return;
+            return false;
         }
         if !self.held[host as usize].is_empty() && self.held[host as usize].contains(&target) {
-            return;
+            return false;
         }
         let version = usize::from(state.version);
         let Some(level) = self.routes.level(version, host, target) else {
@@ -45,7 +45,7 @@ impl Network {
             self.meter.injected += 1;
             self.meter.lost += 1;
             self.arm_source(host);
-            return;
+            return false;
         };
         let set = if state.sets == 3 { (host ^ target) & 1 } else { u32::from(state.sets) >> 1 };
         let lane = u32::from(level) % self.lanes_of_set + set * self.lanes_of_set;
@@ -53,7 +53,7 @@ impl Network {
         let channel = self.wiring.channel(port, lane);
         let bytes = self.physics.packet_bytes;
         if !self.has_credits(channel, self.physics.units(bytes)) {
-            return;
+            return false;
         }
         let mut packet = self.plain_packet(Kind::Data, bytes);
         let flow = (host * self.wiring.hosts + target) as usize;
@@ -73,6 +73,7 @@ impl Network {
         let index = self.pool.put(packet);
         self.sources.draw(host);
         self.transmit(port, channel, index);
+        true
     }
 
     /// A packet's last byte has arrived at a host or an agent.

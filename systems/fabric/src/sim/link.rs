@@ -60,34 +60,41 @@ impl Coming {
 }
 
 impl Network {
-    /// Sends the next packet over a port's link if it is idle and one may go: control packets
-    /// first, then the data lanes in turn, then what the host behind makes.
+    /// Sends the next packet over a port's link if it is idle and one may go: the lanes in turn,
+    /// then what the host behind makes.
     pub(super) fn link_try(&mut self, port: u32) {
         let place = port as usize;
         if self.sending[place] || !self.wiring.on[place] {
             return;
         }
+        let host = self.wiring.end[place];
+        let is_host = host < self.wiring.hosts;
+        // A host's own packets take turns with what the manager on it sends.
+        if is_host && std::mem::take(&mut self.after_control[place]) && self.source_try(host) {
+            return;
+        }
         let filled = self.filled[place];
         if filled != 0 {
             let control = self.wiring.control_lane();
-            if filled >> control & 1 == 1 && self.lane_try(port, control) {
+            let first = self.physics.control_first && filled >> control & 1 == 1;
+            if first && self.lane_try(port, control) {
                 return;
             }
-            let data = filled & !(1 << control);
-            let upper = data & (u16::MAX << self.turn[place]);
-            for mut lanes in [upper, data & !upper] {
+            let upper = filled & (u16::MAX << self.turn[place]);
+            for mut lanes in [upper, filled & !upper] {
                 while lanes != 0 {
                     let lane = lanes.trailing_zeros();
                     lanes &= lanes - 1;
                     if self.lane_try(port, lane) {
                         self.turn[place] = (lane + 1) as u8 & 15;
+                        self.after_control[place] = is_host && lane == control && !first;
                         return;
                     }
                 }
             }
         }
-        if self.wiring.end[place] < self.wiring.hosts {
-            self.source_try(self.wiring.end[place]);
+        if is_host {
+            self.source_try(host);
         }
     }
 

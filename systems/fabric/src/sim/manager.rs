@@ -193,6 +193,7 @@ impl Network {
         self.manager.commanded = stage.command.is_none();
         if let Some(command) = stage.command {
             self.prepare_command(command);
+            self.send_command();
         }
         for parcel in 0..self.manager.parcels.len() as u32 {
             let end = self.manager.parcels[parcel as usize].end;
@@ -202,9 +203,6 @@ impl Network {
                 self.manager.receipts += 1;
                 self.send_control(self.manager.host.0, end, Message::Parcel(parcel));
             }
-        }
-        if stage.command.is_some() {
-            self.send_command();
         }
         self.stage_progress();
     }

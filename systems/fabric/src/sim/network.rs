@@ -87,6 +87,8 @@ pub struct Network {
     pub(super) sending_channel: Vec<u32>,
     pub(super) sending_units: Vec<u16>,
     pub(super) turn: Vec<u8>,
+    /// Per port of a host: the last packet was a control packet.
+    pub(super) after_control: Vec<bool>,
     /// Bytes sent by each port since it was last asked.
     pub(super) port_bytes: Vec<u64>,
     pub(super) lanes_of_set: u32,
@@ -194,6 +196,7 @@ impl Network {
             sending_channel: vec![0; ports],
             sending_units: vec![0; ports],
             turn: vec![0; ports],
+            after_control: vec![false; ports],
             port_bytes: vec![0; ports],
             lanes_of_set: of_set,
             sources: Sources::new(

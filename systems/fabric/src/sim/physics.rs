@@ -28,6 +28,8 @@ pub struct Physics {
     pub token_bytes: u16,
     /// Forwarding table entries that one control packet carries: InfiniBand's blocks have 64.
     pub block_entries: u16,
+    /// Whether control packets go before data on every link; otherwise lanes take turns.
+    pub control_first: bool,
     /// Lane sets with the same tables, 1 or 2; the Double Scheme needs 2.
     pub lane_sets: u8,
 }
@@ -46,6 +48,7 @@ impl Default for Physics {
             control_bytes: 256,
             token_bytes: 58,
             block_entries: 64,
+            control_first: false,
             lane_sets: 2,
         }
     }

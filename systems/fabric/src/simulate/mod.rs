@@ -7,7 +7,9 @@ mod render;
 mod run;
 mod scenario;
 
+pub use render::{peak as latency_peak, plot as time_plot};
 pub use run::{Change, Changed, Outcome, Run};
+pub(crate) use scenario::fabric;
 pub use scenario::{ChangeText, Scenario, TrafficText};
 
 use ebb_report::Report;

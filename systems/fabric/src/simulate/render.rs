@@ -26,7 +26,8 @@ pub fn peak(outcome: &Outcome, change: &Changed, until_ns: u64) -> Option<(u64, 
     let end_bin = (ended / meter.bin_ns) as usize - first;
     let after = bins.iter().skip(end_bin + 1);
     let restless = after.take_while(|bin| bin.mean_ns().is_none_or(|mean| mean > calm)).count();
-    let quiet_ns = (change.began_ns / meter.bin_ns + (end_bin + 1 + restless) as u64) * meter.bin_ns;
+    let quiet_ns =
+        (change.began_ns / meter.bin_ns + (end_bin + 1 + restless) as u64) * meter.bin_ns;
     let span = bins.get(..(end_bin + 1 + restless).min(bins.len()))?;
     let most = span.iter().map(|bin| bin.latency_ns_max).max()?;
     Some((most, if restless == 0 { ended } else { quiet_ns.max(ended) }))
@@ -61,8 +62,7 @@ pub fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {
         report = report.table(changes(outcome));
         for change in outcome.changes.iter().filter(|change| change.scheme.is_none()) {
             let reasons = change.refused.join(" | ");
-            report = report
-                .text(format!("Refused at {:.1} µs: {reasons}", us(change.asked_ns)));
+            report = report.text(format!("Refused at {:.1} µs: {reasons}", us(change.asked_ns)));
         }
     }
     report = report.plot(plot(run, outcome));
@@ -86,7 +86,10 @@ pub fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {
     figures.insert("links_off_share".into(), outcome.energy.off_share.into());
     let done = outcome.changes.iter().filter(|change| change.ended_ns.is_some());
     figures.insert("changes".into(), done.clone().count().into());
-    figures.insert("refused".into(), outcome.changes.iter().filter(|it| it.scheme.is_none()).count().into());
+    figures.insert(
+        "refused".into(),
+        outcome.changes.iter().filter(|it| it.scheme.is_none()).count().into(),
+    );
     let longest = done.clone().filter_map(|change| Some(change.ended_ns? - change.began_ns)).max();
     figures.insert("reconfiguration_us.max".into(), longest.map(us).into());
     let highest = done.filter_map(|it| Some(peak(outcome, it, outcome.ended_ns)?.0)).max();
@@ -96,8 +99,7 @@ pub fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {
 
 fn totals(outcome: &Outcome) -> Table {
     let meter = &outcome.meter;
-    let mut table =
-        Table::new("The whole run", [Column::text("quantity"), Column::text("value")]);
+    let mut table = Table::new("The whole run", [Column::text("quantity"), Column::text("value")]);
     let mut row = |name: &str, value: String| {
         table.row([name.into(), Cell::Text(value)]);
     };
@@ -161,7 +163,8 @@ fn changes(outcome: &Outcome) -> Table {
 }
 
 /// Traffic by lane and latency over time (Figs. 3 to 6).
-pub(crate) fn plot(run: &Run<'_>, outcome: &Outcome) -> Plot {
+#[must_use]
+pub fn plot(run: &Run<'_>, outcome: &Outcome) -> Plot {
     let meter = &outcome.meter;
     let time = |index: usize| us(index as u64 * meter.bin_ns);
     let links = 2 * run.topology.links().count() as u64 * meter.bin_ns / run.physics.byte_ns;
@@ -177,6 +180,5 @@ pub(crate) fn plot(run: &Run<'_>, outcome: &Outcome) -> Plot {
     let means = means.map(|(at, bin)| (time(at), bin.mean_ns().map_or(f64::NAN, |ns| ns / 1e3)));
     let most = meter.bins.iter().enumerate();
     let most = most.map(|(at, bin)| (time(at), us(bin.latency_ns_max)));
-    plot.series(Series::step("mean", means.collect()))
-        .series(Series::step("most", most.collect()))
+    plot.series(Series::step("mean", means.collect())).series(Series::step("most", most.collect()))
 }

@@ -209,7 +209,9 @@ impl Driver<'_> {
             if let Some(pending) = self.pending.as_ref().filter(|pending| !pending.begun) {
                 until = until.min(pending.begin_ns.max(now + 1));
             }
-            if self.pending.is_none() && let Some(change) = run.changes.get(next_change) {
+            if self.pending.is_none()
+                && let Some(change) = run.changes.get(next_change)
+            {
                 until = until.min(change.at_ns.max(now + 1));
             }
             if let Some(at) = policy.as_ref().and_then(Policy::next_at) {
@@ -255,7 +257,8 @@ impl Driver<'_> {
         let seen = LinkUse { used, on, changing: self.pending.is_some() };
         let Switching { off, on } = policy.decide(Time::from_nanos(now), &seen);
         if !(off.is_empty() && on.is_empty()) {
-            let links = |which: Vec<usize>| which.into_iter().map(|link| self.links[link]).collect();
+            let links =
+                |which: Vec<usize>| which.into_iter().map(|link| self.links[link]).collect();
             let (off, on) = (links(off), links(on));
             self.ask(off, on, schemes, false)?;
             self.begin_pending(now)?;

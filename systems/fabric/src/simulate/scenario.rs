@@ -209,11 +209,8 @@ pub(crate) fn fabric(
         document.fault(Invalid::new("topology", error.to_string(), remedy))
     })?;
     let text = name.ends_with(".graphml") || name.ends_with(".xml");
-    let read = if text {
-        graphml::read(name, &bytes, hosts)
-    } else {
-        ibnetdiscover::read(name, &bytes)
-    };
+    let read =
+        if text { graphml::read(name, &bytes, hosts) } else { ibnetdiscover::read(name, &bytes) };
     Ok(read?)
 }
 

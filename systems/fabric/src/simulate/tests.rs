@@ -73,5 +73,8 @@ batch = 4
     let report = simulate(&document, &MemoryFiles::new(), 3, &Silent).expect("a report");
     assert!(report.figures["changes"].as_u64().expect("a count") > 1, "{:?}", report.figures);
     assert!(report.figures["links_off_share"].as_f64().expect("a share") > 0.02);
-    assert_eq!((&report.figures["lost"], &report.figures["deadlock"]), (&0.into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&report.figures["lost"], &report.figures["deadlock"]),
+        (&0.into(), &serde_json::Value::Null)
+    );
 }

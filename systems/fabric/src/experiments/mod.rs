@@ -1,0 +1,11 @@
+//! Published results computed again, one file each.
+
+pub mod montanana;
+
+use ebb_report::Experiment;
+
+/// Every experiment.
+#[must_use]
+pub fn experiments() -> Vec<&'static dyn Experiment> {
+    vec![&montanana::Figures]
+}

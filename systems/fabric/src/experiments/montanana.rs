@@ -1,0 +1,333 @@
+//! Montañana, Koibuchi, Matsutani and Amano 2010, Figs. 3 to 7: what each scheme costs when links of
+//! an 8 x 8 torus go off with the traffic and come on again.
+//!
+//! The paper does not say which links, which routing function, at which rates, or when exactly. Here:
+//! up*/down* on one lane per set; one link of every row; rates from a fifth to four fifths of what
+//! up*/down* carries; off when the rate has fallen to half, on when it has risen to a quarter, since
+//! capacity must be there before the load is.
+
+use ebb_des::Seed;
+use ebb_report::{
+    Cell, Claim, Column, Context, Experiment, ExperimentError, Findings, Report, Table,
+};
+
+use crate::regulator::power::PortPower;
+use crate::routing::{self, Options};
+use crate::schemes;
+use crate::sim::{Pattern, Physics, Traffic};
+use crate::simulate::{Change, Outcome, Run, latency_peak, time_plot};
+use crate::topology::{HostId, Link, Topology, grid};
+
+/// The experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures;
+
+const SOURCE: &str = "Montañana et al. 2010, section 4.2, Figs. 3-7";
+
+const CLAIMS: [Claim; 6] = [
+    Claim::predicted(
+        "montanana2010.fig7b.ds",
+        "Montañana et al. 2010, abstract and Fig. 7b",
+        "most that the Double Scheme takes off the peak latency of static reconfiguration",
+        95.0,
+        "%",
+    )
+    .within(5.0),
+    Claim::predicted(
+        "montanana2010.fig6.overhead",
+        SOURCE,
+        "mean latency while the Double Scheme runs, above that without a change (`almost no overhead`)",
+        0.0,
+        "%",
+    )
+    .within(10.0),
+    Claim::predicted(
+        "montanana2010.s4.reactivation",
+        SOURCE,
+        "peak latency of reactivating over deactivating, mean of the rates, the worst scheme",
+        0.0,
+        "",
+    )
+    .between(0.0, 1.0),
+    Claim::predicted(
+        "montanana2010.fig4.srla",
+        SOURCE,
+        "SR-LA's mean place between DS (0) and static (1) in peak latency",
+        0.0,
+        "",
+    )
+    .between(0.0, 1.0),
+    Claim::predicted(
+        "montanana2010.fig5.srpda",
+        SOURCE,
+        "SR-PDA's mean place between DS (0) and static (1) in peak latency",
+        0.0,
+        "",
+    )
+    .between(0.0, 1.0),
+    Claim::predicted(
+        "montanana2010.fig7a.sr",
+        "Montañana et al. 2010, abstract and Fig. 7a",
+        "reconfiguration time of SR-PDA over static, mean (`slightly reduce`)",
+        0.0,
+        "",
+    )
+    .between(0.5, 1.0),
+];
+
+const SCHEMES: [&str; 4] = ["st", "sr-la", "sr-pda", "ds"];
+
+/// Offered load of each host and what the paper calls it.
+const RATES: [(&str, f64); 3] = [("low", 0.03), ("medium", 0.07), ("high", 0.12)];
+
+/// One scheme at one rate.
+struct Cost {
+    rate: &'static str,
+    scheme: &'static str,
+    /// Deactivation, then reactivation.
+    operations: [Operation; 2],
+    outcome: Outcome,
+}
+
+struct Operation {
+    reconfiguration_us: f64,
+    calm_us: f64,
+    peak_us: f64,
+    /// Mean latency during the change over that of a run without changes.
+    rise: f64,
+}
+
+impl Experiment for Figures {
+    fn id(&self) -> &'static str {
+        "montanana2010.fig3-7"
+    }
+
+    fn title(&self) -> &'static str {
+        "Reconfiguration schemes when links of an 8 x 8 torus go off and on"
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        &CLAIMS
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        let topology = grid::torus(&[8, 8], 1).map_err(ExperimentError::from_error)?;
+        let rates = if context.quick { &RATES[1..2] } else { &RATES[..] };
+        let mut costs = Vec::new();
+        let cases: Vec<_> =
+            rates.iter().flat_map(|rate| SCHEMES.map(|scheme| (*rate, scheme))).collect();
+        for group in cases.chunks(context.jobs.max(1)) {
+            let done: Vec<Result<Cost, ExperimentError>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = group
+                    .iter()
+                    .map(|(rate, scheme)| scope.spawn(|| cost(&topology, *rate, scheme, context)))
+                    .collect();
+                let joined = threads.into_iter().map(|thread| thread.join());
+                joined
+                    .map(|done| done.unwrap_or_else(|_| Err(ExperimentError("panicked".into()))))
+                    .collect()
+            });
+            for cost in done {
+                costs.push(cost?);
+            }
+            context.progress.at(costs.len() as f64 / cases.len() as f64, "simulating");
+        }
+        Ok(findings(&topology, &costs, context))
+    }
+}
+
+/// One link of every row.
+fn links(topology: &Topology) -> Vec<Link> {
+    let of_row = |row: u32| {
+        topology.links().find(|link| link.a.0.0 == 8 * row + 3 && link.b.0.0 == 8 * row + 4)
+    };
+    (0..8).filter_map(of_row).collect()
+}
+
+/// Beginning of the fall of the rate, and the length of the run, ns.
+fn times(quick: bool) -> (u64, u64) {
+    if quick { (1_500_000, 7_000_000) } else { (11_000_000, 25_000_000) }
+}
+
+fn setup<'a>(topology: &'a Topology, load: f64, context: &Context<'_>) -> Option<Run<'a>> {
+    const MS: u64 = 1_000_000;
+    let (fall, end_ns) = times(context.quick);
+    let profile =
+        vec![(0, 1.0), (fall, 1.0), (fall + MS, 0.1), (fall + 2 * MS, 0.1), (fall + 3 * MS, 1.0)];
+    Some(Run {
+        topology,
+        physics: Physics::default(),
+        traffic: Traffic { load, profile, pattern: Pattern::Uniform {} },
+        routing: routing::by_name("up-down").ok()?,
+        options: Options::default(),
+        tables: None,
+        manager: HostId(0),
+        compute_ns: 0,
+        changes: Vec::new(),
+        regulator: None,
+        power: PortPower { wake_us: 0.0, ..PortPower::default() },
+        end_ns,
+        transient: if context.quick { 1_000 } else { 40_000 },
+        bin_ns: 50_000,
+        seed: Seed(context.seed),
+    })
+}
+
+fn cost(
+    topology: &Topology,
+    (rate, load): (&'static str, f64),
+    scheme: &'static str,
+    context: &Context<'_>,
+) -> Result<Cost, ExperimentError> {
+    let lost = || ExperimentError(format!("{scheme} at the {rate} rate did not finish"));
+    let mut run = setup(topology, load, context).ok_or_else(lost)?;
+    let (fall, _) = times(context.quick);
+    let schemes = vec![schemes::by_name(scheme).ok_or_else(lost)?];
+    let all = links(topology);
+    let change = |at_ns, off: &[Link], on: &[Link]| Change {
+        at_ns,
+        off: off.to_vec(),
+        on: on.to_vec(),
+        schemes: schemes.clone(),
+        without_proof: false,
+    };
+    // The rate is at half 5/9 of a millisecond after it begins to fall, at a quarter 1/6 of one
+    // after it begins to rise.
+    let (off_at, on_at) = (fall + 555_556, fall + 2_166_667);
+    run.changes = vec![change(off_at, &all, &[]), change(on_at, &[], &all)];
+    let outcome = run.carry_out(context.progress).map_err(ExperimentError::from_error)?;
+    run.changes.clear();
+    let quiet = run.carry_out(context.progress).map_err(ExperimentError::from_error)?;
+    let operation = |index: usize, until: u64| -> Option<Operation> {
+        let change = outcome.changes.get(index)?;
+        let (peak, calm) = latency_peak(&outcome, change, until)?;
+        let us = |from: u64, to: u64| (to - from) as f64 / 1e3;
+        let first = (change.began_ns / outcome.meter.bin_ns) as usize;
+        let last = (change.ended_ns? / outcome.meter.bin_ns) as usize;
+        let mean = |outcome: &Outcome| {
+            let bins = outcome.meter.bins.get(first..=last)?.iter();
+            let (sum, count) =
+                bins.fold((0, 0), |(sum, n), bin| (sum + bin.latency_ns, n + bin.delivered));
+            Some(sum as f64 / count as f64)
+        };
+        Some(Operation {
+            reconfiguration_us: us(change.began_ns, change.ended_ns?),
+            calm_us: us(change.began_ns, calm),
+            peak_us: peak as f64 / 1e3,
+            rise: mean(&outcome)? / mean(&quiet)? - 1.0,
+        })
+    };
+    let off = operation(0, on_at).ok_or_else(lost)?;
+    let on = operation(1, outcome.ended_ns).ok_or_else(lost)?;
+    Ok(Cost { rate, scheme, operations: [off, on], outcome })
+}
+
+fn findings(topology: &Topology, costs: &[Cost], context: &Context<'_>) -> Findings {
+    let of = |rate: &str, scheme: &str, operation: usize| {
+        let found = costs.iter().find(|cost| cost.rate == rate && cost.scheme == scheme);
+        found.map(|cost| &cost.operations[operation])
+    };
+    let cases: Vec<(&str, usize)> =
+        RATES.iter().flat_map(|rate| [(rate.0, 0), (rate.0, 1)]).collect();
+    let peaks = |scheme: &str| {
+        let pair = |&(rate, operation): &(&str, usize)| {
+            Some((
+                of(rate, scheme, operation)?.peak_us,
+                of(rate, "st", operation)?.peak_us,
+                of(rate, "ds", operation)?.peak_us,
+            ))
+        };
+        cases.iter().filter_map(pair).collect::<Vec<_>>()
+    };
+    let reduction =
+        peaks("ds").iter().map(|(ds, st, _)| 100.0 * (1.0 - ds / st)).fold(f64::MIN, f64::max);
+    let rise =
+        cases.iter().filter_map(|(rate, operation)| Some(100.0 * of(rate, "ds", *operation)?.rise));
+    let rise = rise.fold(f64::MIN, f64::max);
+    let ratios = SCHEMES.map(|scheme| {
+        let own: Vec<&Cost> = costs.iter().filter(|cost| cost.scheme == scheme).collect();
+        let ratio = |cost: &&Cost| cost.operations[1].peak_us / cost.operations[0].peak_us;
+        (own.iter().map(ratio).sum::<f64>() / own.len() as f64, scheme)
+    });
+    let worst = ratios.iter().map(|(ratio, _)| *ratio).fold(f64::MIN, f64::max);
+    let place = |scheme: &str| {
+        let all = peaks(scheme);
+        all.iter().map(|(own, st, ds)| (own - ds) / (st - ds)).sum::<f64>() / all.len() as f64
+    };
+    let time = |scheme: &str| {
+        let pair = |&(rate, operation): &(&str, usize)| {
+            let (own, st) = (of(rate, scheme, operation)?, of(rate, "st", operation)?);
+            Some(own.reconfiguration_us / st.reconfiguration_us)
+        };
+        let all: Vec<f64> = cases.iter().filter_map(pair).collect();
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    let mut report = Report::new("Links off and on, four schemes").table(table(costs));
+    for cost in costs {
+        if let Some(run) = setup(topology, 0.0, context) {
+            let name = format!("{} at the {} rate", cost.scheme, cost.rate);
+            report = report.heading(name).plot(time_plot(&run, &cost.outcome));
+        }
+    }
+    let each = ratios.map(|(ratio, scheme)| format!("{scheme} {ratio:.2}")).join(", ");
+    let each = format!(
+        "{each}; the few µs of ds and sr-la are control packets on shared links, as many when links \
+         come on as when they go off, and the rate rises in the one case and falls in the other"
+    );
+    let ds = "worst rate and operation: one lane set carries all, control packets share the links";
+    let la = "tables are distributed before the tokens, so nothing waits for them";
+    let pda = "packets behind a token wait for their switch's tables";
+    let time_note = "distributing tables takes most of both; static adds three rounds of commands";
+    Findings::new(report)
+        .found("montanana2010.fig7b.ds", reduction, "the most of all rates and both operations")
+        .found("montanana2010.fig6.overhead", rise, ds)
+        .found("montanana2010.s4.reactivation", worst, each)
+        .found("montanana2010.fig4.srla", place("sr-la"), la)
+        .found("montanana2010.fig5.srpda", place("sr-pda"), pda)
+        .found("montanana2010.fig7a.sr", time("sr-pda"), time_note)
+}
+
+fn table(costs: &[Cost]) -> Table {
+    let mut table = Table::new(
+        "Cost of each change (Fig. 7)",
+        [
+            Column::text("rate"),
+            Column::text("scheme"),
+            Column::text("links go"),
+            Column::number("reconfiguration", "µs", 1),
+            Column::number("until calm", "µs", 1),
+            Column::number("peak latency", "µs", 2),
+            Column::number("mean latency rises", "%", 1),
+        ],
+    );
+    for cost in costs {
+        for (name, operation) in ["off", "on"].into_iter().zip(&cost.operations) {
+            table.row([
+                cost.rate.into(),
+                cost.scheme.into(),
+                name.into(),
+                Cell::Number(operation.reconfiguration_us),
+                Cell::Number(operation.calm_us),
+                Cell::Number(operation.peak_us),
+                Cell::Number(100.0 * operation.rise),
+            ]);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_scenario::Silent;
+
+    #[test]
+    fn the_quick_form_finds_a_number_for_every_claim() {
+        let context = Context { seed: 1, jobs: 2, quick: true, data: None, progress: &Silent };
+        let mut reproduction = ebb_report::Reproduction::new();
+        reproduction.run(&Figures, &context);
+        assert!(reproduction.failed().is_empty(), "{:?}", reproduction.failed());
+        println!("{}", reproduction.report(false).to_terminal(&ebb_report::Terminal::plain()));
+        assert_eq!(reproduction.rows().count(), CLAIMS.len());
+    }
+}
