@@ -44,6 +44,16 @@ pub enum TopologyError {
         /// The other.
         second: String,
     },
+    /// Two switches or two host ports with one GUID.
+    #[error("GUID {guid:#018x} belongs to both {first} and {second}")]
+    GuidTaken {
+        /// The GUID.
+        guid: u64,
+        /// One owner.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// More switches, ports or hosts than the types hold.
     #[error("too large: {what}")]
     TooLarge {
@@ -176,8 +186,10 @@ impl Builder {
     /// Gives out missing addresses and closes the topology.
     ///
     /// # Errors
-    /// When addresses are out of range, taken twice or exhausted.
+    /// When addresses are out of range, taken twice or exhausted, or a GUID is taken twice.
     pub fn finish(mut self) -> Result<Topology, TopologyError> {
+        unique(self.switches.iter().map(|switch| (switch.guid, &switch.name)))?;
+        unique(self.hosts.iter().map(|host| (host.guid, &host.name)))?;
         let owners = self.give_lids()?;
         let mut first_port = Vec::with_capacity(self.switches.len());
         let (mut peers, mut port_owner) = (Vec::new(), Vec::new());
@@ -259,6 +271,17 @@ impl Builder {
     }
 }
 
+fn unique<'a>(guids: impl Iterator<Item = (u64, &'a String)>) -> Result<(), TopologyError> {
+    let mut seen = std::collections::BTreeMap::new();
+    for (guid, name) in guids {
+        if let Some(first) = seen.insert(guid, name) {
+            let (first, second) = (first.clone(), name.clone());
+            return Err(TopologyError::GuidTaken { guid, first, second });
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,12 +301,16 @@ mod tests {
     #[test]
     fn an_address_has_one_owner() {
         let mut builder = Builder::new();
-        let switch = |lid| Switch { guid: u64::from(lid), name: format!("s{lid}"), lid, ports: 1 };
-        builder.switch(switch(7));
-        builder.switch(switch(7));
+        let switch = |guid, lid| Switch { guid, name: format!("s{guid}"), lid, ports: 1 };
+        builder.switch(switch(1, 7));
+        builder.switch(switch(2, 7));
         assert!(matches!(builder.finish(), Err(TopologyError::LidTaken { lid: 7, .. })));
         let mut builder = Builder::new();
-        builder.switch(switch(0xc000));
+        builder.switch(switch(1, 7));
+        builder.switch(switch(1, 8));
+        assert!(matches!(builder.finish(), Err(TopologyError::GuidTaken { guid: 1, .. })));
+        let mut builder = Builder::new();
+        builder.switch(switch(1, 0xc000));
         assert!(matches!(builder.finish(), Err(TopologyError::LidOutOfRange { .. })));
     }
 }

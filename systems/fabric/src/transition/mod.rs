@@ -170,29 +170,20 @@ impl Union {
         let (old_switches, new_switches) = (switches(old), switches(new));
         cables(&mut builder, [(old, &old_switches), (new, &new_switches)])?;
         let mut host_of: BTreeMap<u64, HostId> = BTreeMap::new();
-        for (from, switches) in [(old, &old_switches), (new, &new_switches)] {
-            for host in from.hosts() {
-                let switch = switches[host.switch.index()];
-                let known = host_of.get(&host.guid).map(|id| old.host(*id));
-                if let Some(known) = known {
-                    if (known.switch, known.port) != (switch, host.port) {
-                        let name = from.switch(host.switch).name.clone();
-                        return Err(Mismatch::Recabled { switch: name, port: host.port });
-                    }
-                    changed_lids += u64::from(known.lid != host.lid);
-                    continue;
+        for host in old.hosts() {
+            let id = place_host(&mut builder, old, host, old_switches[host.switch.index()], true)?;
+            host_of.insert(host.guid, id);
+        }
+        for host in new.hosts() {
+            let switch = new_switches[host.switch.index()];
+            if let Some(known) = host_of.get(&host.guid).map(|id| old.host(*id)) {
+                if (known.switch, known.port) != (switch, host.port) {
+                    return Err(recabled(new, host));
                 }
-                let lid = if std::ptr::eq(from, old) || old.owner(host.lid) == Owner::Nobody {
-                    host.lid
-                } else {
-                    0
-                };
-                let lmc = if lid == 0 { 0 } else { host.lmc };
-                let added = builder.host(Host { switch, lid, lmc, ..host.clone() });
-                let id = added.map_err(|_| Mismatch::Recabled {
-                    switch: from.switch(host.switch).name.clone(),
-                    port: host.port,
-                })?;
+                changed_lids += u64::from(known.lid != host.lid);
+            } else {
+                let free = host.lids().all(|lid| old.owner(lid) == Owner::Nobody);
+                let id = place_host(&mut builder, new, host, switch, free)?;
                 host_of.insert(host.guid, id);
             }
         }
@@ -205,6 +196,24 @@ impl Union {
         let [old, new] = maps;
         Ok(Union { topology, old, new, changed_lids })
     }
+}
+
+fn recabled(topology: &Topology, host: &Host) -> Mismatch {
+    let switch = topology.switch(host.switch).name.clone();
+    Mismatch::Recabled { switch, port: host.port }
+}
+
+/// Adds a host, with its own address or, where that is another's, with a fresh one.
+fn place_host(
+    builder: &mut Builder,
+    from: &Topology,
+    host: &Host,
+    switch: SwitchId,
+    own_lid: bool,
+) -> Result<HostId, Mismatch> {
+    let (lid, lmc) = if own_lid { (host.lid, host.lmc) } else { (0, 0) };
+    let added = builder.host(Host { switch, lid, lmc, ..host.clone() });
+    added.map_err(|_| recabled(from, host))
 }
 
 /// A switch that only the new topology has; its address must not be one of the old ones.
