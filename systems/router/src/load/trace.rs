@@ -95,8 +95,8 @@ mod tests {
 
     #[test]
     fn errors_name_file_line_and_column() {
-        let gap = error("time,v\n0,1\n1,1\n\n3,1\n");
-        assert!(gap.starts_with("my.csv:5: field `time`: 2 s after the row before"), "{gap}");
+        let gap = error("time,v\n0,1\n1,1\n3,1\n");
+        assert!(gap.starts_with("my.csv:4: field `time`: 2 s after the row before"), "{gap}");
         let negative = error("time,v\n0,1\n1,-1\n");
         assert!(negative.starts_with("my.csv:3: field `v`: -1 is negative"), "{negative}");
         assert!(error("time,v\n0,1\n1,NaN\n").contains("my.csv:3: field `v`"));
