@@ -33,7 +33,7 @@ impl Network {
         let queued: usize = queues.map(|queue| queue.iter(&self.pool).filter(data).count()).sum();
         let meter = &self.meter;
         let all = meter.injected == meter.delivered;
-        let exactly_once = all.then(|| meter.sent_mark == meter.received_mark);
+        let exactly_once = all.then_some(meter.sent_mark == meter.received_mark);
         Audit { found: queued as u64 + self.flying, expected: meter.inside(), exactly_once }
     }
 
