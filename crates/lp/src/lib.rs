@@ -63,6 +63,11 @@ impl Solution {
     }
 }
 
+/// The solver's least tolerance of linear programs.
+const TIGHTEST: f64 = 1e-10;
+/// Tolerances tried where rounding makes the tightest unreachable.
+const LOOSER: [f64; 3] = [1e-9, 1e-8, 1e-7];
+
 /// A program to be minimised.
 #[derive(Debug)]
 pub struct Program {
@@ -79,8 +84,8 @@ impl Program {
         let mut program = Program::empty(false);
         program.option("presolve", "off");
         program.option("solver", "simplex");
-        program.option_f64("primal_feasibility_tolerance", 1e-10);
-        program.option_f64("dual_feasibility_tolerance", 1e-10);
+        program.option_f64("primal_feasibility_tolerance", TIGHTEST);
+        program.option_f64("dual_feasibility_tolerance", TIGHTEST);
         program
     }
 
@@ -152,7 +157,8 @@ impl Program {
         entries: &[(Constraint, f64)],
         whole: bool,
     ) -> Column {
-        let entries: Vec<_> = entries.iter().map(|&(row, value)| (self.rows[row.0], value)).collect();
+        let entries: Vec<_> =
+            entries.iter().map(|&(row, value)| (self.rows[row.0], value)).collect();
         let model = self.model();
         let column = model.add_column_with_integrality(cost, lower..=upper, entries, whole);
         self.columns.push(column);
@@ -194,7 +200,16 @@ impl Program {
     /// When the solver calls the program itself malformed.
     pub fn solve(&mut self) -> Result<Solution, LpError> {
         let model = self.model.take().expect("no solve is running");
-        let solved = model.solve();
+        let mut solved = model.solve();
+        for tolerance in LOOSER {
+            if self.integer || solved.status() != HighsModelStatus::Unknown {
+                break;
+            }
+            let mut model = Model::from(solved);
+            model.set_option("primal_feasibility_tolerance", tolerance);
+            model.set_option("dual_feasibility_tolerance", tolerance);
+            solved = model.solve();
+        }
         let status = solved.status();
         let found = solved.get_solution();
         let limited = matches!(
@@ -220,7 +235,12 @@ impl Program {
             proven,
             gap: if self.integer { solved.mip_gap() } else { 0.0 },
         });
-        self.model = Some(solved.into());
+        let mut model = Model::from(solved);
+        if !self.integer {
+            model.set_option("primal_feasibility_tolerance", TIGHTEST);
+            model.set_option("dual_feasibility_tolerance", TIGHTEST);
+        }
+        self.model = Some(model);
         result
     }
 }

@@ -44,7 +44,9 @@ fn main() {
             );
             println!(
                 "{{\"bench\":\"bound\",\"size\":{size},\"pattern\":\"{}\",\"seconds\":{seconds:.4},\"programs\":{},\"gap\":{:e}}}",
-                pattern.name(), found.solves, found.gap()
+                pattern.name(),
+                found.solves,
+                found.gap()
             );
             let _: Option<Operation> = None;
         }

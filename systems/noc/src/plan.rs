@@ -200,8 +200,7 @@ impl Problem {
         seed: Seed,
     ) -> Result<Vec<(String, Result<Routes, String>)>, NocError> {
         let names = self.routing_names()?;
-        let xy = routing("xy").expect("XY is registered");
-        let given = Given::new("given", self.paths.clone(), xy);
+        let given = Given::new("given", self.paths.clone());
         let alone = names.len() == 1;
         let mut all = Vec::new();
         for name in names {
@@ -312,8 +311,7 @@ impl Problem {
         if self.samples > 0 {
             let found = bound::sampled(&solved.mesh, &solved.traffic, range, self.samples)?;
             let samples = self.samples;
-            plan.sampled =
-                found.map(|(power, alpha)| Sampled { power, alpha, samples });
+            plan.sampled = found.map(|(power, alpha)| Sampled { power, alpha, samples });
         }
         if !self.bound {
             return Ok(());

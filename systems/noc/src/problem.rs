@@ -168,7 +168,10 @@ impl Check for Problem {
         Invalid::unless(
             self.alpha_max.is_finite() && self.alpha_max >= 1.0,
             "alpha_max",
-            format!("{}: alpha-max is below 1, but the voltage can only be lowered", self.alpha_max),
+            format!(
+                "{}: alpha-max is below 1, but the voltage can only be lowered",
+                self.alpha_max
+            ),
             "a number of at least 1, such as 3",
         )?;
         Invalid::unless(
@@ -230,7 +233,12 @@ impl Problem {
             names.push("given".to_owned());
         }
         let mut seen = Vec::new();
-        names.retain(|name| !seen.contains(name) && { seen.push(name.clone()); true });
+        names.retain(|name| {
+            !seen.contains(name) && {
+                seen.push(name.clone());
+                true
+            }
+        });
         Ok(names)
     }
 
@@ -284,7 +292,12 @@ impl Problem {
         };
         for (name, &tile) in &self.mapping {
             let known = graph.tasks.contains(name);
-            Invalid::unless(known, format!("mapping.{name}"), "no such task", "a task of the graph")?;
+            Invalid::unless(
+                known,
+                format!("mapping.{name}"),
+                "no such task",
+                "a task of the graph",
+            )?;
             if tile >= mesh.nodes() {
                 return Err(wrong(name, "no such tile").into());
             }

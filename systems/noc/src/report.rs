@@ -25,7 +25,8 @@ const DRAWN_MAX: usize = 256;
 impl Solved {
     /// Tables and drawings of the plan; every key of [`crate::Plan`] is a figure.
     pub fn report(&self, problem: &Problem) -> Report {
-        let mut report = Report::new(format!("{} traffic on a {} mesh", problem.traffic, problem.mesh));
+        let mut report =
+            Report::new(format!("{} traffic on a {} mesh", problem.traffic, problem.mesh));
         let value = serde_json::to_value(&self.plan).expect("numbers and names");
         let figures = value.as_object().cloned().unwrap_or_default();
         for (key, value) in figures {
@@ -53,10 +54,8 @@ impl Solved {
             let all = self.loads.iter().flat_map(|(_, loads)| loads);
             let full = all.copied().fold(f64::MIN_POSITIVE, f64::max);
             for (name, loads) in &self.loads {
-                report = report.drawing(
-                    format!("Link loads: {name}"),
-                    mesh_drawing(&self.mesh, loads, full),
-                );
+                report = report
+                    .drawing(format!("Link loads: {name}"), mesh_drawing(&self.mesh, loads, full));
             }
         }
         report
@@ -172,7 +171,8 @@ impl Solved {
         }
         if let Some(bound) = &self.plan.bound {
             table.row([
-                format!("least possible (proven to {:.1e})", 1.0 - bound.lower / bound.upper).into(),
+                format!("least possible (proven to {:.1e})", 1.0 - bound.lower / bound.upper)
+                    .into(),
                 bound.upper.into(),
                 (plain / bound.upper).into(),
                 list(&bound.alphas).into(),
@@ -188,7 +188,10 @@ impl Solved {
         let plain = self.plan.power_nodvfs;
         let load = problem.load;
         let steps = |power: &dyn Fn(f64) -> f64| {
-            (1..=20).map(|step| f64::from(step) / 20.0 * load).map(|at| (at, power(at / load))).collect()
+            (1..=20)
+                .map(|step| f64::from(step) / 20.0 * load)
+                .map(|at| (at, power(at / load)))
+                .collect()
         };
         let mut plot = Plot::new("Power against load", Axis::new("load", ""))
             .panel(Axis::new("power", "").from_zero())

@@ -35,7 +35,9 @@ pub enum RouterPowerError {
     #[error("no router power table for `{0}`; there are polaris80 and scc48")]
     Chip(String),
     /// A frequency outside the table.
-    #[error("{frequency_ghz} GHz lies outside the table of {chip}, which reaches from {low_ghz} to {high_ghz} GHz")]
+    #[error(
+        "{frequency_ghz} GHz lies outside the table of {chip}, which reaches from {low_ghz} to {high_ghz} GHz"
+    )]
     Frequency {
         /// The table's chip.
         chip: String,

@@ -145,8 +145,7 @@ impl Search {
         let mut temperature = hot;
         let cooling = (cold / hot).powf(1.0 / tries as f64);
         for _ in 0..tries {
-            let (a, b) =
-                (random.random_range(0..self.tiles), random.random_range(0..self.tiles));
+            let (a, b) = (random.random_range(0..self.tiles), random.random_range(0..self.tiles));
             let draw: f64 = random.random();
             let change = self.change(&place, a, b);
             if change <= 0.0 || -temperature * draw.ln() > change {
@@ -184,9 +183,14 @@ impl Search {
     }
 
     fn cost(&self, place: &[usize]) -> f64 {
-        let sum: f64 = self.near.iter().enumerate().map(|(from, near)| {
-            near.iter().map(|&(to, rate)| rate * self.hops[place[from]][place[to]]).sum::<f64>()
-        }).sum();
+        let sum: f64 = self
+            .near
+            .iter()
+            .enumerate()
+            .map(|(from, near)| {
+                near.iter().map(|&(to, rate)| rate * self.hops[place[from]][place[to]]).sum::<f64>()
+            })
+            .sum();
         sum / 2.0
     }
 }

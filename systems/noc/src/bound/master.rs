@@ -77,7 +77,8 @@ impl<'a> Master<'a> {
     pub(super) fn new(mesh: &'a Mesh, keys: Vec<(Flow, Path)>, planes: &[Plane]) -> Master<'a> {
         let mut program = Program::linear();
         let links = mesh.links().len();
-        let capacity = |plane: &Plane| (*plane, program.column(plane.price, plane.low, f64::INFINITY, &[]));
+        let capacity =
+            |plane: &Plane| (*plane, program.column(plane.price, plane.low, f64::INFINITY, &[]));
         let planes: Vec<_> = planes.iter().map(capacity).collect();
         let mut base = vec![0.0; links];
         for (flow, key) in &keys {
@@ -142,8 +143,8 @@ impl<'a> Master<'a> {
         }
         entries.extend(self.commodities[commodity].row.map(|row| (row, 1.0)));
         let key = self.commodities[commodity].key.len() as f64;
-        let cost = path.len() as f64 * self.planes[plane].0.hop_cost
-            - key * self.planes[0].0.hop_cost;
+        let cost =
+            path.len() as f64 * self.planes[plane].0.hop_cost - key * self.planes[0].0.hop_cost;
         let column = self.program.column(cost, 0.0, rate, &entries);
         for ((at, link), change) in changes {
             self.users[at][link].push((column, change));
@@ -167,7 +168,8 @@ impl<'a> Master<'a> {
 
     /// The least of what a commodity's ways cost per unit, with the links' `lengths` per plane.
     pub(super) fn cheapest(&self, commodity: usize, lengths: &[Vec<f64>]) -> f64 {
-        let length = |plane: usize, path: &Path| path.iter().map(|&link| lengths[plane][link]).sum();
+        let length =
+            |plane: usize, path: &Path| path.iter().map(|&link| lengths[plane][link]).sum();
         let ways = &self.commodities[commodity].ways;
         let others = ways.iter().map(|&way| length(self.ways[way].plane, &self.ways[way].path));
         others.fold(length(0, &self.commodities[commodity].key), f64::min)
@@ -190,7 +192,8 @@ impl<'a> Master<'a> {
                 commodity.ways.iter().for_each(|&way| carried[way] *= factor);
             }
         }
-        let price = |row: &Option<Constraint>| row.map_or(0.0, |row| (-solution.price(row)).max(0.0));
+        let price =
+            |row: &Option<Constraint>| row.map_or(0.0, |row| (-solution.price(row)).max(0.0));
         let prices = self.rows.iter().map(|rows| rows.iter().map(price).collect()).collect();
         let (loads, hop_rate) = self.loads(&carried);
         Ok(Point { loads, hop_rate, prices, carried })
@@ -232,7 +235,9 @@ impl<'a> Master<'a> {
             if rest > 0.0 {
                 paths[0].push(Share { share: rest / flow.rate, path: commodity.key.clone() });
             }
-            for (plane, paths) in paths.into_iter().enumerate().filter(|(_, paths)| !paths.is_empty()) {
+            for (plane, paths) in
+                paths.into_iter().enumerate().filter(|(_, paths)| !paths.is_empty())
+            {
                 let flow = Flow { rate: flow.rate * scale, ..flow };
                 routes[plane].push(Routed { flow, paths });
             }

@@ -15,7 +15,7 @@ pub use several::{PlanesBound, least_power_planes};
 pub use single::least_power;
 
 use crate::{Mesh, Routed, TopologyError, Traffic};
-use envelope::{Line, lowest};
+use envelope::Line;
 
 /// Why there is no bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -87,14 +87,14 @@ impl Certificate {
     /// The bound that the prices prove for `traffic`, from nothing but shortest paths.
     pub fn lower(&self, mesh: &Mesh, traffic: &Traffic) -> f64 {
         let flows: Vec<_> = traffic.flows().collect();
-        let line = |prices: &Vec<f64>| {
-            let lengths: Vec<f64> = prices.iter().map(|price| 1.0 + price.max(0.0)).collect();
-            Line {
-                at_zero: pricing::distance_rate(mesh, &flows, &[lengths]),
-                slope: prices.iter().map(|price| price.max(0.0)).sum(),
-            }
+        let proof = |prices: &Vec<f64>| {
+            let prices: Vec<f64> = prices.iter().map(|price| price.max(0.0)).collect();
+            let lengths: Vec<f64> = prices.iter().map(|price| 1.0 + price).collect();
+            let at_zero = pricing::distance_rate(mesh, &flows, &[lengths]);
+            let line = Line { at_zero, slope: prices.iter().sum() };
+            (line, single::least_capacity(mesh, &flows, &prices))
         };
-        let lines: Vec<Line> = self.prices.iter().map(line).collect();
-        lowest(&lines, self.range_floor, 1.0).power
+        let proofs: Vec<_> = self.prices.iter().map(proof).collect();
+        single::proven(&proofs, self.range_floor, 1.0)
     }
 }

@@ -1,10 +1,10 @@
 //! The method of the thesis: solve the program at evenly spaced expansion factors and take the
 //! least (Zhang 2011, section 6.4). Its result is no bound: the optimum may lie between samples.
 
+use super::BoundError;
 use super::master::{Master, Plane};
 use super::pricing::offers;
 use super::single::{first_paths, scaled_flows};
-use super::BoundError;
 use crate::{Mesh, Traffic, VoltageRange};
 
 /// The least power over `samples` expansion factors from 1 to alpha_max, and the factor; `None`

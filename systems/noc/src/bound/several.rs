@@ -2,13 +2,13 @@
 //!
 //! The unknowns that make it hard are the planes' capacities u (u_0 >= u_1 >= ...); at fixed u it
 //! is linear. Boxes of u are halved, those first whose bound is lowest. A box's bound is that of
-//! the best [`Cut`] over its corners; a program is solved in its middle, for a flow and another
-//! cut, where the cuts there are do not already show that the middle is no better than what is
-//! known.
+//! the best [`Cut`] over its corners; a program is solved in the corner that looks lowest, for a
+//! flow and another cut, unless the cuts there are show that it is no better than what is known.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use ebb_lp::Program;
 use ebb_scenario::Progress;
 
 use super::BoundError;
@@ -21,8 +21,8 @@ use crate::{Flow, Mesh, Routed, Traffic, VoltageRange};
 /// How near flow and bound must come on two planes, relative to the power.
 const GAP: f64 = 5e-10;
 /// Programs solved and boxes looked at before the gap that is left is reported as it is.
-const SOLVES_MAX: usize = 3_000;
-const BOXES_MAX: usize = 400_000;
+const SOLVES_MAX: usize = 800;
+const BOXES_MAX: usize = 4_000;
 
 /// The least power on several planes, proven.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,85 @@ struct Cell {
     high: Vec<f64>,
     /// How many cuts its bound has seen.
     seen: usize,
+    /// Those of them that are highest in its middle.
+    active: Vec<usize>,
+}
+
+/// Cuts that a box hands to its halves.
+const ACTIVE: usize = 20;
+/// A program is solved for every so many boxes at least, whatever the cuts say.
+const BOXES_PER_SOLVE: usize = 6;
+
+/// The best bound over a box from cuts, given the values of each at its corners. Any mean of cuts
+/// is a bound too and as concave, hence least at a corner: along a ridge where several are equal it
+/// is flat where each alone falls off. The best mean is the solution of a small matrix game.
+fn best_mean(values: &[Vec<f64>], known: f64) -> f64 {
+    let least = |values: &Vec<f64>| values.iter().copied().fold(f64::INFINITY, f64::min);
+    let single = values.iter().map(least).fold(0.0, f64::max);
+    if single >= known || values.len() < 2 {
+        return single;
+    }
+    let scale = single.max(f64::MIN_POSITIVE);
+    let mut game = Program::linear();
+    let worth = game.column(-1.0, f64::NEG_INFINITY, f64::INFINITY, &[]);
+    let one = game.row(1.0, 1.0, &[]);
+    let corner = |_| game.row(0.0, f64::INFINITY, &[(worth, -1.0)]);
+    let corners: Vec<_> = (0..values[0].len()).map(corner).collect();
+    let column = |values: &Vec<f64>| {
+        let mut entries: Vec<_> =
+            corners.iter().copied().zip(values.iter().map(|value| value / scale)).collect();
+        entries.push((one, 1.0));
+        game.column(0.0, 0.0, 1.0, &entries)
+    };
+    let columns: Vec<_> = values.iter().map(column).collect();
+    let Ok(solution) = game.solve() else { return single };
+    let parts: Vec<f64> = columns.iter().map(|&column| solution.value(column).max(0.0)).collect();
+    let total: f64 = parts.iter().sum();
+    let mean = |corner: usize| {
+        parts.iter().zip(values).map(|(part, values)| part * values[corner]).sum::<f64>() / total
+    };
+    let mixed = (0..values[0].len()).map(mean).fold(f64::INFINITY, f64::min);
+    if mixed.is_finite() { single.max(mixed) } else { single }
+}
+
+impl Cell {
+    fn middle(&self) -> Vec<f64> {
+        self.low.iter().zip(&self.high).map(|(low, high)| (low + high) / 2.0).collect()
+    }
+
+    /// Looks at the cuts that are new.
+    fn see(&mut self, cuts: &[Cut], known: f64) {
+        let middle = self.middle();
+        let all = self.active.iter().copied().chain(self.seen..cuts.len());
+        let mut ranked: Vec<(f64, usize)> = all.map(|cut| (cuts[cut].at(&middle), cut)).collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        ranked.truncate(ACTIVE);
+        self.active = ranked.into_iter().map(|(_, cut)| cut).collect();
+        let corners = self.corners();
+        let at_corners = |cut: &usize| corners.iter().map(|u| cuts[*cut].at(u)).collect();
+        let values: Vec<Vec<f64>> = self.active.iter().map(at_corners).collect();
+        self.bound = self.bound.max(best_mean(&values, known));
+        self.seen = cuts.len();
+    }
+
+    fn corners(&self) -> Vec<Vec<f64>> {
+        let corner = |which: u32| {
+            let sides = self.low.iter().zip(&self.high).enumerate();
+            let side = |(plane, (low, high)): (usize, (&f64, &f64))| {
+                if which >> plane & 1 == 1 { *high } else { *low }
+            };
+            sides.map(side).collect()
+        };
+        (0..1_u32 << self.low.len()).map(corner).collect()
+    }
+
+    /// The corner where its cuts permit the least.
+    fn lowest_corner(&self, cuts: &[Cut]) -> Vec<f64> {
+        let model = |u: &[f64]| self.active.iter().map(|&cut| cuts[cut].at(u)).fold(0.0, f64::max);
+        let lowest =
+            self.corners().into_iter().map(|u| (model(&u), u)).min_by(|a, b| a.0.total_cmp(&b.0));
+        lowest.expect("a box has corners").1
+    }
 }
 
 impl PartialEq for Cell {
@@ -128,31 +207,38 @@ impl Search<'_> {
     /// Halves boxes until flow and bound meet; the bound.
     fn close(&mut self, planes: usize, progress: &dyn Progress) -> Result<f64, BoundError> {
         let whole = (vec![self.low; planes], vec![self.scale.max(self.low); planes]);
-        let mut heap = BinaryHeap::from([Cell { bound: 0.0, low: whole.0, high: whole.1, seen: 0 }]);
+        let whole = Cell { bound: 0.0, low: whole.0, high: whole.1, seen: 0, active: Vec::new() };
+        let mut heap = BinaryHeap::from([whole]);
         let mut boxes = 0;
         while let Some(mut cell) = heap.pop() {
+            let known = self.best.as_ref().map_or(f64::INFINITY, |best| best.power);
             if cell.seen < self.cuts.len() {
-                let least = |cut: &Cut| cut.least(&cell.low, &cell.high);
-                let bound = self.cuts[cell.seen..].iter().map(least).fold(cell.bound, f64::max);
-                (cell.bound, cell.seen) = (bound, self.cuts.len());
+                cell.see(&self.cuts, known);
                 heap.push(cell);
                 continue;
             }
             boxes += 1;
-            let known = self.best.as_ref().map_or(f64::INFINITY, |best| best.power);
             let spent = boxes > BOXES_MAX || self.solves > SOLVES_MAX || progress.stopped();
             if cell.bound >= known * (1.0 - GAP) || spent {
                 return Ok(cell.bound.min(known));
             }
-            let middle: Vec<f64> =
-                cell.low.iter().zip(&cell.high).map(|(low, high)| (low + high) / 2.0).collect();
-            let model = self.cuts.iter().map(|cut| cut.at(&middle)).fold(0.0, f64::max);
+            let corner = cell.lowest_corner(&self.cuts);
+            let model = self.cuts.iter().map(|cut| cut.at(&corner)).fold(0.0, f64::max);
             if model < known * (1.0 - 0.1 * GAP) {
-                self.probe(&middle)?;
+                self.probe(&corner)?;
+                heap.push(cell);
+                continue;
             }
-            halve(&cell, &middle, &mut heap);
+            if boxes > BOXES_PER_SOLVE * self.solves {
+                self.probe(&cell.middle())?;
+            }
+            halve(&cell, &self.cuts, known, &mut heap);
             if boxes % 256 == 0 {
-                let note = format!("bound: gap {:.1e}, {} programs", 1.0 - cell.bound / known, self.solves);
+                let note = format!(
+                    "bound: gap {:.1e}, {} programs",
+                    1.0 - cell.bound / known,
+                    self.solves
+                );
                 progress.at(0.0, &note);
             }
         }
@@ -200,7 +286,8 @@ impl Search<'_> {
         let fullest = |loads: &Vec<f64>| loads.iter().copied().fold(self.low, f64::max);
         let capacities: Vec<f64> = point.loads.iter().map(fullest).collect();
         let power: f64 = capacities.iter().zip(&point.hop_rate).map(|(u, hops)| u * u * hops).sum();
-        let fits = capacities.iter().all(|&u| u <= self.scale * (1.0 + crate::routes::CAPACITY_SLACK));
+        let fits =
+            capacities.iter().all(|&u| u <= self.scale * (1.0 + crate::routes::CAPACITY_SLACK));
         if fits && self.best.as_ref().is_none_or(|best| power < best.power) {
             let routes = self.master.routes(&point, 1.0 / self.scale);
             self.best = Some(Best { power, capacities, loads: point.loads, routes });
@@ -229,7 +316,8 @@ impl Search<'_> {
 
 /// The halves of a box across its relatively widest side, those left out that hold no u with
 /// u_0 >= u_1 >= ...
-fn halve(cell: &Cell, middle: &[f64], heap: &mut BinaryHeap<Cell>) {
+fn halve(cell: &Cell, cuts: &[Cut], known: f64, heap: &mut BinaryHeap<Cell>) {
+    let middle = cell.middle();
     let width = |plane: usize| (cell.high[plane] - cell.low[plane]) / cell.high[plane];
     let widest = (0..middle.len()).max_by(|&a, &b| width(a).total_cmp(&width(b)).then(b.cmp(&a)));
     let widest = widest.expect("there is a plane");
@@ -239,6 +327,7 @@ fn halve(cell: &Cell, middle: &[f64], heap: &mut BinaryHeap<Cell>) {
         side[widest] = middle[widest];
         let ordered = (1..middle.len()).all(|plane| half.high[plane - 1] >= half.low[plane]);
         if ordered {
+            half.see(cuts, known);
             heap.push(half);
         }
     }

@@ -12,6 +12,7 @@ use super::master::{Master, Plane, Point};
 use super::pricing::{distance_rate, offers};
 use super::shortest::Shortest;
 use super::{Bound, BoundError, Certificate};
+use crate::routes::CAPACITY_SLACK;
 use crate::{Flow, Mesh, Path, Routed, TopologyError, Traffic, VoltageRange};
 
 /// How near flow and bound must come, relative to the power.
@@ -36,7 +37,11 @@ struct Walk<'a> {
     scale: f64,
     low: f64,
     high: f64,
+    /// The capacity that the first paths need.
+    first: f64,
     lines: Vec<Line>,
+    /// The capacity below which the prices of each line prove that nothing fits.
+    least: Vec<f64>,
     prices: Vec<Vec<f64>>,
     best: Option<Best>,
     /// The bound when the last question was asked.
@@ -78,9 +83,42 @@ pub(super) fn scaled_flows(mesh: &Mesh, traffic: &Traffic) -> Result<(Vec<Flow>,
     Ok((flows, scale))
 }
 
-/// A shortest path for each flow, one source after another, each over the links that those before
-/// it loaded least.
+/// A shortest path for each flow, to begin with: XY, or one source after another over the links
+/// that those before it loaded least, whichever fills its fullest link less.
 pub(super) fn first_paths(mesh: &Mesh, flows: &[Flow]) -> Vec<(Flow, Path)> {
+    let spread = spread_paths(mesh, flows);
+    match xy_paths(mesh, flows) {
+        Some(xy) if fullest(mesh, &xy) < fullest(mesh, &spread) => xy,
+        _ => spread,
+    }
+}
+
+/// The load of the fullest link.
+fn fullest(mesh: &Mesh, keys: &[(Flow, Path)]) -> f64 {
+    let mut loads = vec![0.0; mesh.links().len()];
+    for (flow, path) in keys {
+        path.iter().for_each(|&link| loads[link] += flow.rate);
+    }
+    loads.into_iter().fold(0.0, f64::max)
+}
+
+fn xy_paths(mesh: &Mesh, flows: &[Flow]) -> Option<Vec<(Flow, Path)>> {
+    let walk = |flow: &Flow| {
+        let mut path = Path::new();
+        let mut at = flow.source;
+        for (direction, steps) in mesh.towards(at, flow.destination).into_iter().flatten() {
+            for _ in 0..steps {
+                let link = mesh.link(at, direction)?;
+                path.push(link);
+                at = mesh.links()[link].to;
+            }
+        }
+        Some((*flow, path))
+    };
+    flows.iter().map(walk).collect()
+}
+
+fn spread_paths(mesh: &Mesh, flows: &[Flow]) -> Vec<(Flow, Path)> {
     let mut loads = vec![0.0; mesh.links().len()];
     let mut shortest = Shortest::new(mesh);
     let mut keys = Vec::with_capacity(flows.len());
@@ -103,18 +141,32 @@ impl<'a> Walk<'a> {
         let (flows, scale) = scaled_flows(mesh, traffic)?;
         let keys = first_paths(mesh, &flows);
         let (low, high) = (scale * range.floor(), scale);
+        let first = fullest(mesh, &keys).max(low);
         let plane = Plane { hop_cost: 1.0, low, price: 0.0 };
         let master = Master::new(mesh, keys, &[plane]);
-        let (lines, prices) = (Vec::new(), Vec::new());
+        let (lines, least, prices) = (Vec::new(), Vec::new(), Vec::new());
         let (best, asked_at, solves) = (None, 0.0, 0);
-        let mut walk =
-            Walk { mesh, flows, master, scale, low, high, lines, prices, best, asked_at, solves };
+        let mut walk = Walk {
+            mesh,
+            flows,
+            master,
+            scale,
+            low,
+            high,
+            first,
+            lines,
+            least,
+            prices,
+            best,
+            asked_at,
+            solves,
+        };
         walk.learn(&vec![0.0; mesh.links().len()]);
         Ok(walk)
     }
 
     fn run(&mut self, progress: &dyn Progress) -> Result<(), BoundError> {
-        let (mut low, mut price) = (self.low, 2.0 * self.lines[0].at_zero / self.low);
+        let (mut low, mut price) = (self.low, 2.0 * self.lines[0].at_zero / self.first);
         while self.solves < SOLVES_MAX && !progress.stopped() {
             self.master.set_plane(0, Plane { hop_cost: 1.0, low, price });
             let point = self.master.solve()?;
@@ -122,30 +174,19 @@ impl<'a> Walk<'a> {
             let capacity = point.loads[0].iter().copied().fold(self.low, f64::max);
             self.consider(&point, capacity);
             self.learn(&point.prices[0]);
-            let lowest = lowest(&self.lines, self.low, self.high);
+            let floor = self.least.iter().copied().fold(self.low, f64::max);
+            if self.best.is_none() && floor > self.high * (1.0 + CAPACITY_SLACK) {
+                return Err(BoundError::Capacity { load: floor / self.scale });
+            }
+            let lowest = lowest(&self.lines, floor, self.high.max(floor));
             if self.done(&lowest) {
                 return Ok(());
             }
-            self.refuse_overload(&point.prices[0])?;
             if !self.extend(&point, capacity) {
                 (low, price) = self.next_question(&lowest, &point, capacity, price);
             }
             let gap = self.best.as_ref().map_or(1.0, |best| 1.0 - lowest.power / best.power);
             progress.at(0.0, &format!("bound: gap {gap:.1e} after {} programs", self.solves));
-        }
-        Ok(())
-    }
-
-    /// Prices under which the traffic is longer than the capacity of the links is worth prove that
-    /// no flow fits.
-    fn refuse_overload(&self, prices: &[f64]) -> Result<(), BoundError> {
-        let worth: f64 = prices.iter().sum();
-        if self.best.is_some() || worth <= 0.0 {
-            return Ok(());
-        }
-        let least = distance_rate(self.mesh, &self.flows, &[prices.to_vec()]) / worth;
-        if least > self.high * (1.0 + crate::routes::CAPACITY_SLACK) {
-            return Err(BoundError::Capacity { load: least / self.scale });
         }
         Ok(())
     }
@@ -156,7 +197,7 @@ impl<'a> Walk<'a> {
 
     fn consider(&mut self, point: &Point, capacity: f64) {
         let power = capacity * capacity * point.hop_rate[0];
-        let fits = capacity <= self.high * (1.0 + crate::routes::CAPACITY_SLACK);
+        let fits = capacity <= self.high * (1.0 + CAPACITY_SLACK);
         if fits && self.best.as_ref().is_none_or(|best| power < best.power) {
             self.best = Some(Best {
                 power,
@@ -173,6 +214,7 @@ impl<'a> Walk<'a> {
         let lengths: Vec<f64> = prices.iter().map(|price| 1.0 + price).collect();
         let at_zero = distance_rate(self.mesh, &self.flows, &[lengths]);
         self.lines.push(Line { at_zero, slope: prices.iter().sum() });
+        self.least.push(least_capacity(self.mesh, &self.flows, prices));
         self.prices.push(prices.to_vec());
     }
 
@@ -197,13 +239,7 @@ impl<'a> Walk<'a> {
     /// What to ask once the program has its best answer: the slope at which its vertex would be
     /// the best (d ln g = -2 d ln u), then the lowest place that the lines leave, with a price of
     /// more capacity that rises as long as the bound does not.
-    fn next_question(
-        &mut self,
-        lowest: &Lowest,
-        point: &Point,
-        u: f64,
-        price: f64,
-    ) -> (f64, f64) {
+    fn next_question(&mut self, lowest: &Lowest, point: &Point, u: f64, price: f64) -> (f64, f64) {
         let Some(best) = &self.best else { return (self.low, 10.0 * price) };
         let slope = 2.0 * point.hop_rate[0] / u;
         let stuck = lowest.power <= self.asked_at * (1.0 + 1e-13);
@@ -217,15 +253,16 @@ impl<'a> Walk<'a> {
     }
 
     fn finish(self) -> Result<Bound, BoundError> {
-        let Walk { lines, prices, best, scale, low, high, solves, .. } = self;
+        let Walk { lines, least, prices, best, scale, low, high, solves, .. } = self;
         let best = best.ok_or(BoundError::Stopped)?;
-        let lowest = lowest(&lines, low, high);
+        let proofs: Vec<(Line, f64)> = lines.into_iter().zip(least).collect();
+        let proven = proven(&proofs, low, high);
         let volume = scale * scale * scale;
         let u = best.capacity / scale;
-        let prices = needed(&lines, prices, low, high, lowest.power);
+        let prices = needed(&proofs, prices, low, high, proven);
         let certificate = Certificate { prices, range_floor: low / scale };
         Ok(Bound {
-            lower: lowest.power.min(best.power) / volume,
+            lower: proven.min(best.power) / volume,
             upper: best.power / volume,
             alpha: scale / best.capacity,
             loads: best.loads.iter().map(|load| load / scale).collect(),
@@ -240,18 +277,38 @@ impl<'a> Walk<'a> {
 /// Links that carry at least this much less than the fullest are not watched.
 const NEAR: f64 = 1e-12;
 
-/// The prices whose lines the bound `power` rests on: one after another is left out while the rest
-/// prove as much.
-fn needed(lines: &[Line], prices: Vec<Vec<f64>>, low: f64, high: f64, power: f64) -> Vec<Vec<f64>> {
-    let mut keep: Vec<usize> = (0..lines.len()).collect();
+/// The capacity below which prices prove that nothing fits: the traffic's length under the prices
+/// over what a unit of capacity is worth.
+pub(super) fn least_capacity(mesh: &Mesh, flows: &[Flow], prices: &[f64]) -> f64 {
+    let worth: f64 = prices.iter().sum();
+    if worth > 0.0 { distance_rate(mesh, flows, &[prices.to_vec()]) / worth } else { 0.0 }
+}
+
+/// The bound of lines and least capacities together.
+pub(super) fn proven(proofs: &[(Line, f64)], low: f64, high: f64) -> f64 {
+    let floor = proofs.iter().map(|(_, least)| *least).fold(low, f64::max);
+    let lines: Vec<Line> = proofs.iter().map(|(line, _)| *line).collect();
+    lowest(&lines, floor, high.max(floor)).power
+}
+
+/// The prices that the bound `power` rests on: one after another is left out while the rest prove
+/// as much.
+fn needed(
+    proofs: &[(Line, f64)],
+    prices: Vec<Vec<f64>>,
+    low: f64,
+    high: f64,
+    power: f64,
+) -> Vec<Vec<f64>> {
+    let mut keep: Vec<usize> = (0..proofs.len()).collect();
     let mut at = 0;
     while at < keep.len() && keep.len() > 1 {
         let out = keep.remove(at);
-        let rest: Vec<Line> = keep.iter().map(|&line| lines[line]).collect();
-        if lowest(&rest, low, high).power < power * (1.0 - 1e-13) {
+        let rest: Vec<(Line, f64)> = keep.iter().map(|&proof| proofs[proof]).collect();
+        if proven(&rest, low, high) < power * (1.0 - 1e-13) {
             keep.insert(at, out);
             at += 1;
         }
     }
-    keep.into_iter().map(|line| prices[line].clone()).collect()
+    keep.into_iter().map(|proof| prices[proof].clone()).collect()
 }

@@ -68,8 +68,8 @@ fn least(plan: &Plan) -> Option<f64> {
 /// A curve against the load from the value at load 1, for which everything scales: cubic while the
 /// fullest link is above 1/alpha_max.
 fn drawn(report: Report, plot: Plot, curves: &[(String, Vec<(f64, f64)>)]) -> Report {
-    let plot = curves.iter().fold(plot, |plot, (name, points)| {
-        plot.series(Series::line(name.clone(), points.clone()))
-    });
+    let plot = curves
+        .iter()
+        .fold(plot, |plot, (name, points)| plot.series(Series::line(name.clone(), points.clone())));
     report.plot(plot)
 }

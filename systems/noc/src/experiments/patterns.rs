@@ -1,4 +1,6 @@
-use ebb_report::{Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Plot, Report, Table};
+use ebb_report::{
+    Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Plot, Report, Table,
+};
 
 use super::{drawn, least, mean, plans, problem, routing};
 use crate::{Normalise, Pattern, Plan};
@@ -6,16 +8,80 @@ use crate::{Normalise, Pattern, Plan};
 const SOURCE: &str = "Zhang 2011, section 6.5";
 
 const CLAIMS: &[Claim] = &[
-    Claim::predicted("zhang2011.fig6.4.bound", SOURCE, "normal: bound below XY ('almost 40 %')", 0.0, "%").between(36.0, 40.0),
-    Claim::predicted("zhang2011.fig6.4.2p-es", SOURCE, "normal: 2P-ES below XY ('more than 20 %')", 0.0, "%").between(20.0, 30.0),
-    Claim::predicted("zhang2011.fig6.5.2p-es", SOURCE, "transpose: 2P-ES below XY ('up to 78 %')", 78.0, "%").within(1.0),
-    Claim::predicted("zhang2011.fig6.5.4p-es", SOURCE, "transpose: 4P-ES below 2P-ES (at most)", 0.0, "%").between(0.0, 5.0),
-    Claim::predicted("zhang2011.fig6.5.adaptive", SOURCE, "transpose: Adaptive below 2P-ES ('no improvement')", 0.0, "%").within(1.0),
-    Claim::predicted("zhang2011.fig6.6.2p-es", SOURCE, "hot-spot: 2P-ES below XY", 60.0, "%").within(1.0),
-    Claim::predicted("zhang2011.fig6.6.adaptive", SOURCE, "hot-spot: Adaptive below 2P-ES", 6.0, "%").within(1.0),
-    Claim::predicted("zhang2011.s6.5.2p-rs", SOURCE, "2P-RS against 2P-ES, farthest of three patterns ('<10 %')", 0.0, "%").between(0.0, 10.0),
-    Claim::predicted("zhang2011.s6.5.uniform", SOURCE, "uniform: bound below XY ('XY obtains the minimum')", 0.0, "%").within(0.1),
-    Claim::predicted("zhang2011.s6.5.tornado", SOURCE, "tornado: bound below no DVFS ('behaves exactly as NoDVFS')", 0.0, "%").within(0.1),
+    Claim::predicted(
+        "zhang2011.fig6.4.bound",
+        SOURCE,
+        "normal: bound below XY ('almost 40 %')",
+        0.0,
+        "%",
+    )
+    .between(36.0, 40.0),
+    Claim::predicted(
+        "zhang2011.fig6.4.2p-es",
+        SOURCE,
+        "normal: 2P-ES below XY ('more than 20 %')",
+        0.0,
+        "%",
+    )
+    .between(20.0, 30.0),
+    Claim::predicted(
+        "zhang2011.fig6.5.2p-es",
+        SOURCE,
+        "transpose: 2P-ES below XY ('up to 78 %')",
+        78.0,
+        "%",
+    )
+    .within(1.0),
+    Claim::predicted(
+        "zhang2011.fig6.5.4p-es",
+        SOURCE,
+        "transpose: 4P-ES below 2P-ES (at most)",
+        0.0,
+        "%",
+    )
+    .between(0.0, 5.0),
+    Claim::predicted(
+        "zhang2011.fig6.5.adaptive",
+        SOURCE,
+        "transpose: Adaptive below 2P-ES ('no improvement')",
+        0.0,
+        "%",
+    )
+    .within(1.0),
+    Claim::predicted("zhang2011.fig6.6.2p-es", SOURCE, "hot-spot: 2P-ES below XY", 60.0, "%")
+        .within(1.0),
+    Claim::predicted(
+        "zhang2011.fig6.6.adaptive",
+        SOURCE,
+        "hot-spot: Adaptive below 2P-ES",
+        6.0,
+        "%",
+    )
+    .within(1.0),
+    Claim::predicted(
+        "zhang2011.s6.5.2p-rs",
+        SOURCE,
+        "2P-RS against 2P-ES, farthest of three patterns ('<10 %')",
+        0.0,
+        "%",
+    )
+    .between(0.0, 10.0),
+    Claim::predicted(
+        "zhang2011.s6.5.uniform",
+        SOURCE,
+        "uniform: bound below XY ('XY obtains the minimum')",
+        0.0,
+        "%",
+    )
+    .within(0.1),
+    Claim::predicted(
+        "zhang2011.s6.5.tornado",
+        SOURCE,
+        "tornado: bound below no DVFS ('behaves exactly as NoDVFS')",
+        0.0,
+        "%",
+    )
+    .within(0.1),
 ];
 
 /// Figs. 6.4, 6.5, 6.6 and the percentages of section 6.5: routings and the bound on one plane.
@@ -111,11 +177,16 @@ fn found(mut findings: Findings, at_full: &[(Pattern, Vec<Plan>)]) -> Findings {
     say("zhang2011.fig6.4.2p-es", below(part(Normal, "2p-es"), part(Normal, "xy")), normal);
     let transpose = "2P-ES halves XY's fullest link exactly (4 to 2 flows), so its power is a quarter: \
                      75 %. A published 78 % needs the fullest link below half.";
-    say("zhang2011.fig6.5.2p-es", below(part(Transpose, "2p-es"), part(Transpose, "xy")), transpose);
+    say(
+        "zhang2011.fig6.5.2p-es",
+        below(part(Transpose, "2p-es"), part(Transpose, "xy")),
+        transpose,
+    );
     let two = part(Transpose, "2p-es");
     let random = "the tile between is drawn for each flow, so the result depends on the draw";
     say("zhang2011.fig6.5.4p-es", below(part(Transpose, "4p-es"), two), random);
-    let adaptive = "flows of equal rate in order of source; single paths over the less loaded links";
+    let adaptive =
+        "flows of equal rate in order of source; single paths over the less loaded links";
     say("zhang2011.fig6.5.adaptive", below(part(Transpose, "adaptive"), two), adaptive);
     say("zhang2011.fig6.6.2p-es", below(part(Hotspot, "2p-es"), part(Hotspot, "xy")), "");
     let two = part(Hotspot, "2p-es");

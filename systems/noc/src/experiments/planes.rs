@@ -1,4 +1,6 @@
-use ebb_report::{Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Plot, Report, Table};
+use ebb_report::{
+    Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Plot, Report, Table,
+};
 
 use super::{allocation, at_hand, drawn, least, mean, plans, problem, routing};
 use crate::{Normalise, Plan, Problem};
@@ -6,15 +8,42 @@ use crate::{Normalise, Plan, Problem};
 const SOURCE: &str = "Zhang 2011, section 7.4";
 
 const CLAIMS: &[Claim] = &[
-    Claim::predicted("zhang2011.fig7.4.4phase", SOURCE, "normal: no DVFS over 2P-4PHASE", 4.2, "").within(0.1),
-    Claim::predicted("zhang2011.fig7.5.4phase", SOURCE, "hot-spot: no DVFS over 2P-4PHASE", 4.7, "").within(0.1),
-    Claim::predicted("zhang2011.fig7.5.mini", SOURCE, "hot-spot: no DVFS over 2P-MINI", 4.4, "").within(0.1),
-    Claim::predicted("zhang2011.fig7.6.4phase", SOURCE, "MPEG4: no DVFS over 2P-4PHASE", 4.2, "").within(0.1),
-    Claim::predicted("zhang2011.fig7.4.bound", SOURCE, "normal: no DVFS over the bound", 0.0, "").between(6.0, 9.0),
-    Claim::predicted("zhang2011.fig7.5.bound", SOURCE, "hot-spot: no DVFS over the bound", 0.0, "").between(6.0, 9.0),
-    Claim::predicted("zhang2011.fig7.6.bound", SOURCE, "MPEG4: no DVFS over the bound", 0.0, "").between(6.0, 9.0),
-    Claim::predicted("zhang2011.s7.4.uniform", SOURCE, "uniform: no DVFS over the bound ('at most 4')", 4.0, "").within(0.05),
-    Claim::predicted("zhang2011.s7.4.tornado", SOURCE, "tornado: no DVFS over the bound ('at most 4')", 4.0, "").within(0.05),
+    Claim::predicted("zhang2011.fig7.4.4phase", SOURCE, "normal: no DVFS over 2P-4PHASE", 4.2, "")
+        .within(0.1),
+    Claim::predicted(
+        "zhang2011.fig7.5.4phase",
+        SOURCE,
+        "hot-spot: no DVFS over 2P-4PHASE",
+        4.7,
+        "",
+    )
+    .within(0.1),
+    Claim::predicted("zhang2011.fig7.5.mini", SOURCE, "hot-spot: no DVFS over 2P-MINI", 4.4, "")
+        .within(0.1),
+    Claim::predicted("zhang2011.fig7.6.4phase", SOURCE, "MPEG4: no DVFS over 2P-4PHASE", 4.2, "")
+        .within(0.1),
+    Claim::predicted("zhang2011.fig7.4.bound", SOURCE, "normal: no DVFS over the bound", 0.0, "")
+        .between(6.0, 9.0),
+    Claim::predicted("zhang2011.fig7.5.bound", SOURCE, "hot-spot: no DVFS over the bound", 0.0, "")
+        .between(6.0, 9.0),
+    Claim::predicted("zhang2011.fig7.6.bound", SOURCE, "MPEG4: no DVFS over the bound", 0.0, "")
+        .between(6.0, 9.0),
+    Claim::predicted(
+        "zhang2011.s7.4.uniform",
+        SOURCE,
+        "uniform: no DVFS over the bound ('at most 4')",
+        4.0,
+        "",
+    )
+    .within(0.05),
+    Claim::predicted(
+        "zhang2011.s7.4.tornado",
+        SOURCE,
+        "tornado: no DVFS over the bound ('at most 4')",
+        4.0,
+        "",
+    )
+    .within(0.05),
 ];
 
 /// Figs. 7.4, 7.5, 7.6 and the factors of section 7.4: allocations over two planes.
@@ -52,7 +81,8 @@ impl Experiment for Figures7 {
             let random = name == "normal";
             let plans = plans(&problem, context, if random { runs } else { 1 })?;
             let factor = |value: Option<f64>| value.map_or(f64::NAN, |part| 1.0 / part);
-            let mut row = vec![name.into(), factor(mean(&plans, |plan| routing(plan, "xy"))).into()];
+            let mut row =
+                vec![name.into(), factor(mean(&plans, |plan| routing(plan, "xy"))).into()];
             for allocated in ALLOCATIONS {
                 row.push(factor(mean(&plans, |plan| allocation(plan, allocated))).into());
             }
@@ -129,6 +159,8 @@ fn findings(mut findings: Findings, found: &[(&str, Vec<Plan>)]) -> Findings {
     findings
 }
 
-const FOUR: &str = "Algorithm 3 as printed but for its misprints; flows of equal rate in order of source";
-const MAPPED: &str = "the mapping of the published figure is a picture; ours is the one of least rate x hops";
+const FOUR: &str =
+    "Algorithm 3 as printed but for its misprints; flows of equal rate in order of source";
+const MAPPED: &str =
+    "the mapping of the published figure is a picture; ours is the one of least rate x hops";
 const SPLIT: &str = "proven least power with splitting over routes and planes";

@@ -7,20 +7,100 @@ const SOURCE: &str = "Zhang 2011, Table 6.1";
 
 /// Published with a precision below 5 % at 95 % confidence, from a flit-level simulator.
 const CLAIMS: &[Claim] = &[
-    Claim::predicted("zhang2011.table6.1.nodvfs.0.8", SOURCE, "power without DVFS, load 0.8", 0.806, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.nodvfs.0.6", SOURCE, "power without DVFS, load 0.6", 0.602, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.nodvfs.0.4", SOURCE, "power without DVFS, load 0.4", 0.412, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.nodvfs.0.2", SOURCE, "power without DVFS, load 0.2", 0.201, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.dvfs.1.0", SOURCE, "power with DVFS, load 1", 1.0, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.dvfs.0.8", SOURCE, "power with DVFS, load 0.8", 0.513, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.dvfs.0.6", SOURCE, "power with DVFS, load 0.6", 0.215, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.dvfs.0.4", SOURCE, "power with DVFS, load 0.4", 0.0643, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.dvfs.0.2", SOURCE, "power with DVFS, load 0.2", 0.0223, "").percent(5.0),
-    Claim::predicted("zhang2011.table6.1.ratio.0.8", SOURCE, "theoretical ratio, load 0.8", 1.56, "").within(0.005),
-    Claim::predicted("zhang2011.table6.1.ratio.0.6", SOURCE, "theoretical ratio, load 0.6", 2.78, "").within(0.005),
-    Claim::predicted("zhang2011.table6.1.ratio.0.4", SOURCE, "theoretical ratio, load 0.4", 6.25, "").within(0.005),
-    Claim::predicted("zhang2011.table6.1.ratio.0.2", SOURCE, "theoretical ratio, load 0.2", 9.0, "").within(0.005),
-    Claim::predicted("zhang2011.s6.6.load_max", "Zhang 2011, section 6.6", "sustainable load per node", 5.2, "Mflit/s").within(0.05),
+    Claim::predicted(
+        "zhang2011.table6.1.nodvfs.0.8",
+        SOURCE,
+        "power without DVFS, load 0.8",
+        0.806,
+        "",
+    )
+    .percent(5.0),
+    Claim::predicted(
+        "zhang2011.table6.1.nodvfs.0.6",
+        SOURCE,
+        "power without DVFS, load 0.6",
+        0.602,
+        "",
+    )
+    .percent(5.0),
+    Claim::predicted(
+        "zhang2011.table6.1.nodvfs.0.4",
+        SOURCE,
+        "power without DVFS, load 0.4",
+        0.412,
+        "",
+    )
+    .percent(5.0),
+    Claim::predicted(
+        "zhang2011.table6.1.nodvfs.0.2",
+        SOURCE,
+        "power without DVFS, load 0.2",
+        0.201,
+        "",
+    )
+    .percent(5.0),
+    Claim::predicted("zhang2011.table6.1.dvfs.1.0", SOURCE, "power with DVFS, load 1", 1.0, "")
+        .percent(5.0),
+    Claim::predicted("zhang2011.table6.1.dvfs.0.8", SOURCE, "power with DVFS, load 0.8", 0.513, "")
+        .percent(5.0),
+    Claim::predicted("zhang2011.table6.1.dvfs.0.6", SOURCE, "power with DVFS, load 0.6", 0.215, "")
+        .percent(5.0),
+    Claim::predicted(
+        "zhang2011.table6.1.dvfs.0.4",
+        SOURCE,
+        "power with DVFS, load 0.4",
+        0.0643,
+        "",
+    )
+    .percent(5.0),
+    Claim::predicted(
+        "zhang2011.table6.1.dvfs.0.2",
+        SOURCE,
+        "power with DVFS, load 0.2",
+        0.0223,
+        "",
+    )
+    .percent(5.0),
+    Claim::predicted(
+        "zhang2011.table6.1.ratio.0.8",
+        SOURCE,
+        "theoretical ratio, load 0.8",
+        1.56,
+        "",
+    )
+    .within(0.005),
+    Claim::predicted(
+        "zhang2011.table6.1.ratio.0.6",
+        SOURCE,
+        "theoretical ratio, load 0.6",
+        2.78,
+        "",
+    )
+    .within(0.005),
+    Claim::predicted(
+        "zhang2011.table6.1.ratio.0.4",
+        SOURCE,
+        "theoretical ratio, load 0.4",
+        6.25,
+        "",
+    )
+    .within(0.005),
+    Claim::predicted(
+        "zhang2011.table6.1.ratio.0.2",
+        SOURCE,
+        "theoretical ratio, load 0.2",
+        9.0,
+        "",
+    )
+    .within(0.005),
+    Claim::predicted(
+        "zhang2011.s6.6.load_max",
+        "Zhang 2011, section 6.6",
+        "sustainable load per node",
+        5.2,
+        "Mflit/s",
+    )
+    .within(0.05),
 ];
 
 /// Table 6.1: XY with and without DVFS under hot-spot traffic, by the flow model.
@@ -53,8 +133,7 @@ impl Experiment for Table61 {
         let mut full = 0.0;
         let mut scale = 0.0;
         for load in ["1.0", "0.8", "0.6", "0.4", "0.2"] {
-            let mut problem =
-                problem("hotspot", load.parse().expect("a number"), Normalise::Xy, 1);
+            let mut problem = problem("hotspot", load.parse().expect("a number"), Normalise::Xy, 1);
             (problem.routing, problem.bound) = ("xy".to_owned(), false);
             let plan = plans(&problem, context, 1)?.swap_remove(0);
             if load == "1.0" {

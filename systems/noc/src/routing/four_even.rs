@@ -39,8 +39,7 @@ fn inside(mesh: &Mesh, flow: Flow, random: &mut ebb_des::Rng) -> Node {
         None => at,
         Some((direction, steps)) => {
             let steps = random.random_range(0..=steps);
-            let forward =
-                matches!(direction, crate::Direction::East | crate::Direction::South);
+            let forward = matches!(direction, crate::Direction::East | crate::Direction::South);
             if forward { (at + steps) % length } else { (at + length - steps) % length }
         }
     };

@@ -32,7 +32,9 @@ pub trait Routing: Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
     /// The path goes over a link that is not there.
-    #[error("routing {routing}: from tile {from} to tile {to} it needs a link at tile {at} that is not there")]
+    #[error(
+        "routing {routing}: from tile {from} to tile {to} it needs a link at tile {at} that is not there"
+    )]
     NoLink {
         /// The routing's name.
         routing: String,

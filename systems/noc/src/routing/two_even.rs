@@ -14,8 +14,7 @@ impl Routing for TwoEven {
 
     fn route(&self, mesh: &Mesh, traffic: &Traffic, _: Seed) -> Result<Routes, RoutingError> {
         each(traffic, |flow| {
-            let paths =
-                vec![path_xy(mesh, flow, self.name())?, path_yx(mesh, flow, self.name())?];
+            let paths = vec![path_xy(mesh, flow, self.name())?, path_yx(mesh, flow, self.name())?];
             Ok(Routed::even(flow, paths))
         })
     }

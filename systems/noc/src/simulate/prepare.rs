@@ -212,9 +212,8 @@ fn routes_of(
     traffic: &Traffic,
     seed: Seed,
 ) -> Result<Routes, SimulateError> {
-    let xy = routing("xy").expect("registered");
     if scenario.routing == "given" {
-        return Ok(Given::new("given", scenario.paths.clone(), xy).route(mesh, traffic, seed)?);
+        return Ok(Given::new("given", scenario.paths.clone()).route(mesh, traffic, seed)?);
     }
     let unknown = || {
         let names: Vec<&str> = registry().into_iter().map(Routing::name).collect();

@@ -129,11 +129,7 @@ impl Traffic {
     pub fn flows(&self) -> impl Iterator<Item = Flow> + '_ {
         let nodes = self.nodes;
         let sent = self.rates.iter().enumerate().filter(|(_, rate)| **rate > 0.0);
-        sent.map(move |(at, &rate)| Flow {
-            source: at / nodes,
-            destination: at % nodes,
-            rate,
-        })
+        sent.map(move |(at, &rate)| Flow { source: at / nodes, destination: at % nodes, rate })
     }
 
     /// Sum of rate x links of the shortest path: the power of minimal routing at full voltage.

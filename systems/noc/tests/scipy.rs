@@ -1,0 +1,83 @@
+//! The exact bound beside scipy's linear programs in another form: per source and link, at given
+//! capacities.
+#![cfg(feature = "solver")]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use ebb_des::Seed;
+use ebb_scenario::Silent;
+use ebb_system_noc::{Mesh, Traffic, VoltageRange, bound, routing};
+use rand::Rng as _;
+
+/// Debian's interpreter, which has Debian's python3-scipy.
+const PYTHON: &str = "/usr/bin/python3";
+
+fn scipy_is_there() -> bool {
+    let found = Command::new(PYTHON).args(["-c", "import numpy, scipy.optimize"]).output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "install python3-scipy");
+    eprintln!("skipped: {PYTHON} has no scipy (Debian: python3-scipy)");
+    false
+}
+
+fn by_scipy(mesh: &Mesh, traffic: &Traffic, capacities: &[f64]) -> Vec<Option<f64>> {
+    let links: Vec<_> = mesh.links().iter().map(|link| (link.from, link.to)).collect();
+    let flows: Vec<_> =
+        traffic.flows().map(|flow| (flow.source, flow.destination, flow.rate)).collect();
+    let problem = serde_json::json!({
+        "nodes": mesh.nodes(), "links": links, "flows": flows, "capacities": capacities,
+    });
+    let mut child = Command::new(PYTHON)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bound.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python starts");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(problem.to_string().as_bytes()).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "bound.py failed");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn scipy_agrees_on_random_matrices() {
+    if !scipy_is_there() {
+        return;
+    }
+    for (seed, (rows, columns), share) in
+        [(1, (3, 3), 0.5), (2, (2, 5), 0.3), (3, (4, 4), 0.1), (4, (4, 3), 1.0)]
+    {
+        let mesh = Mesh::new(rows, columns).expect("a mesh");
+        let mut random = Seed(seed).stream("matrix");
+        let mut traffic = Traffic::silent(mesh.nodes());
+        for from in 0..mesh.nodes() {
+            for to in 0..mesh.nodes() {
+                if random.random::<f64>() < share {
+                    traffic.add(from, to, random.random::<f64>().powi(2));
+                }
+            }
+        }
+        let xy = routing::routing("xy").expect("xy");
+        let routes = xy.route(&mesh, &traffic, Seed(1)).expect("routed");
+        let fullest = routes.loads(&mesh).into_iter().fold(0.0, f64::max);
+        let traffic = traffic.scaled(1.0 / fullest);
+        let range = VoltageRange::new(3.0).expect("a range");
+        let found = bound::least_power(&mesh, &traffic, range, &Silent).expect("bounded");
+        let best = 1.0 / found.alpha;
+        let mut capacities = vec![best * (1.0 + 1e-9)];
+        let floor = range.floor();
+        capacities.extend((0..=20).map(|step| floor + (1.0 - floor) * f64::from(step) / 20.0));
+        let scipys = by_scipy(&mesh, &traffic, &capacities);
+        let at_best = scipys[0].expect("what we found fits") * best * best;
+        assert!((at_best / found.upper - 1.0).abs() < 1e-6, "{at_best} {}", found.upper);
+        for (u, hop_rate) in capacities.iter().zip(&scipys) {
+            let power = hop_rate.map_or(f64::INFINITY, |hop_rate| u * u * hop_rate);
+            assert!(power >= found.lower * (1.0 - 1e-6), "at {u}: {power} below {}", found.lower);
+        }
+    }
+}
