@@ -25,6 +25,9 @@ pub struct Run {
     /// Policy to start with, instead of the configuration's
     #[arg(short, long, value_parser = super::policy_names())]
     mode: Option<String>,
+    /// Write every decision of the policy, with what it saw, as a line of JSON
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 }
 
 impl Run {
@@ -33,6 +36,9 @@ impl Run {
         let mut config = Config::load(&self.config)?;
         if let Some(mode) = self.mode {
             config.router.mode = mode;
+        }
+        if self.record.is_some() {
+            config.governor.record = self.record;
         }
         live::run(&self.config, config)?;
         Ok(ExitCode::SUCCESS)

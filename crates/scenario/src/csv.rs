@@ -10,6 +10,7 @@ use crate::ScenarioError;
 pub struct Table {
     file: String,
     header: Vec<String>,
+    header_line: usize,
     rows: Vec<Row>,
 }
 
@@ -29,7 +30,8 @@ impl Table {
         if table.rows.is_empty() {
             return Err(table.whole("the file is empty", "a header and at least one line"));
         }
-        table.header = table.rows.remove(0).fields;
+        let Row { line, fields } = table.rows.remove(0);
+        (table.header_line, table.header) = (line, fields);
         Ok(table)
     }
 
@@ -38,7 +40,8 @@ impl Table {
     /// # Errors
     /// When it is not UTF-8 or has lines of different lengths.
     pub fn without_header(file: &str, bytes: &[u8]) -> Result<Table, ScenarioError> {
-        let mut table = Table { file: file.to_owned(), header: Vec::new(), rows: Vec::new() };
+        let mut table =
+            Table { file: file.to_owned(), header: Vec::new(), header_line: 1, rows: Vec::new() };
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
@@ -52,7 +55,7 @@ impl Table {
                 let remedy = "save it as UTF-8 text with commas between the fields";
                 table.error(line, None, "is not comma-separated text", remedy)
             })?;
-            let line = record.position().map_or(0, |at| at.line() as usize);
+            let line = record.position().map_or(0, |at| line_of(bytes, at.byte() as usize));
             let fields: Vec<String> = record.iter().map(str::to_owned).collect();
             if fields.iter().all(String::is_empty) {
                 continue;
@@ -96,7 +99,7 @@ impl Table {
         names.iter().find_map(|name| is(name)).ok_or_else(|| {
             let message = format!("no column `{}`", names.join("` or `"));
             let remedy = format!("the file has {}", self.header.join(", "));
-            self.error(Some(1), None, &message, &remedy)
+            self.error(Some(self.header_line), None, &message, &remedy)
         })
     }
 
@@ -163,6 +166,20 @@ impl Table {
     }
 }
 
+/// The line on which the record that begins at or after `start` stands: the reader counts neither
+/// the second half of a line's end nor the empty lines and comments before a record.
+fn line_of(bytes: &[u8], start: usize) -> usize {
+    let mut at = start.min(bytes.len());
+    loop {
+        let end = bytes[at..].iter().position(|&byte| byte == b'\n').map(|len| at + len);
+        let line = bytes[at..end.unwrap_or(bytes.len())].trim_ascii();
+        match end {
+            Some(end) if line.is_empty() || line.starts_with(b"#") => at = end + 1,
+            _ => return 1 + bytes[..at].iter().filter(|&&byte| byte == b'\n').count(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +205,19 @@ mod tests {
         assert!(refused(3).starts_with("m.csv:5: field `watts`"));
         let missing = table.column(&["joules"]).expect_err("missing").to_string();
         assert_eq!(missing, "m.csv:1: no column `joules`; the file has time, watts");
+    }
+
+    #[test]
+    fn lines_are_counted_as_editors_count_them() {
+        for end in ["\n", "\r\n"] {
+            let text =
+                ["# by hand", "time,watts", "", "0,1", "# pause", "", "1,x", "", "2,y"].join(end);
+            let table = Table::parse("m.csv", text.as_bytes()).expect("read");
+            let refused = |row| table.number(row, 1).expect_err("refused").line;
+            assert_eq!((refused(1), refused(2)), (Some(7), Some(9)), "{end:?}");
+            let missing = table.column(&["joules"]).expect_err("missing").line;
+            assert_eq!(missing, Some(2), "{end:?}");
+        }
     }
 
     #[test]

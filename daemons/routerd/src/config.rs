@@ -110,6 +110,8 @@ pub struct Governor {
     pub sysfs_root: PathBuf,
     /// Where the former values of turned knobs are kept until they are restored.
     pub journal: PathBuf,
+    /// Where every decision of the policy is written, a line of JSON each; `None`: nowhere.
+    pub record: Option<PathBuf>,
 }
 
 /// `[power]`: what is known of the machine's power.

@@ -14,6 +14,7 @@ pub mod knobs;
 pub mod live;
 pub mod memory_run;
 pub mod power;
+pub mod record;
 pub mod replay;
 pub mod rib;
 pub mod router;

@@ -26,6 +26,7 @@ use crate::api::{self, ApiHandle, ApiOptions, Command};
 use crate::config::{Change, Config};
 use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
+use crate::record::recorded;
 use crate::router::{Parts, Router, limits};
 use crate::static_tables::route_limits;
 use crate::sync::Sync;
@@ -130,7 +131,10 @@ impl Live {
             route_limits: route_limits(&config),
             frames_total: region.frames(),
             mode: config.router.mode.clone(),
-            policy: policies::with_points(&config.router.mode, limits, &config.powersave, &points)?,
+            policy: recorded(
+                policies::with_points(&config.router.mode, limits, &config.powersave, &points)?,
+                config.governor.record.as_deref(),
+            )?,
             limits,
             levels: levels.clone(),
             batch_max: config.powersave.batch as usize,

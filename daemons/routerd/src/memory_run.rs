@@ -13,6 +13,7 @@ use ebb_ports::memory::{self, FarEnd, LinkOptions};
 use crate::config::Config;
 use crate::governor::NoKnobs;
 use crate::knobs::modelled;
+use crate::record::recorded;
 use crate::router::{OpenPort, Parts, Router, limits};
 use crate::static_tables;
 
@@ -62,7 +63,10 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
         route_limits: static_tables::route_limits(config),
         frames_total: frames,
         mode: config.router.mode.clone(),
-        policy: policies::named(&config.router.mode, limits, &config.powersave)?,
+        policy: recorded(
+            policies::named(&config.router.mode, limits, &config.powersave)?,
+            config.governor.record.as_deref(),
+        )?,
         limits,
         levels: Vec::new(),
         batch_max: config.powersave.batch as usize,

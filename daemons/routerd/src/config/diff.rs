@@ -127,6 +127,10 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         old.governor.journal.display().to_string(),
         new.governor.journal.display().to_string(),
     );
+    let record = |config: &Config| {
+        config.governor.record.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
+    };
+    compare("governor.record", record(old), record(new));
     let model = |config: &Config| {
         config.power.model.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
     };

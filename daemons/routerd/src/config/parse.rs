@@ -162,6 +162,7 @@ fn governor(mut section: Section<'_, '_>) -> Governor {
     let coalesce = section.number::<u16>("coalesce_us", 0..=1000);
     let sysfs_root = section.value("sysfs_root", "a path in quotes");
     let journal = section.value("journal", "a path in quotes");
+    let record = section.value::<PathBuf>("record", "a path in quotes");
     section.finish();
     Governor {
         frequency: or(frequency, true),
@@ -169,6 +170,7 @@ fn governor(mut section: Section<'_, '_>) -> Governor {
         coalesce: Duration::from_micros(u64::from(or(coalesce, 50))),
         sysfs_root: or(sysfs_root, PathBuf::from("/")),
         journal: or(journal, PathBuf::from("/run/ebb/knobs.journal")),
+        record: record.map(Spanned::into_inner),
     }
 }
 
