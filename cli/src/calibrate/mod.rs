@@ -185,8 +185,11 @@ fn report(fit: &Fit, samples: &[Sample], out: &Path) -> Report {
             sample.watts.0 + residual.watts.0,
         ));
     }
-    if model.chi.largest_fall(1000) > 0.01 {
-        lines.push("The form chi falls somewhere: less power for more load is noise.".to_owned());
+    if model.chi.largest_fall(1000) > 0.02 {
+        lines.push(
+            "The form chi falls somewhere by more than 2 %: less power for more load is noise."
+                .to_owned(),
+        );
     }
     lines.push(format!("Written to {}.", out.display()));
     for line in lines {

@@ -15,8 +15,10 @@ const FIRST_PPS: f64 = 50e3;
 const LOSING: f64 = 0.95;
 /// A generator that sends less than this share of what it should has found its own end.
 const BREATHLESS: f64 = 0.85;
-/// Doublings of the search: beyond any link.
-const DOUBLINGS: u32 = 14;
+/// So often in a row: once may be a pause of the machine.
+const LOSSES: u32 = 3;
+/// Steps of the search: doublings beyond any link, and repeated losses.
+const DOUBLINGS: u32 = 20;
 
 /// What was carried in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,6 +165,7 @@ impl Grid {
         let short = self.span.min(Duration::from_secs(1));
         let mut best: f64 = 0.0;
         let mut rate = FIRST_PPS;
+        let mut losses = 0;
         for _ in 0..DOUBLINGS {
             if bench.stopped() {
                 break;
@@ -172,8 +175,13 @@ impl Grid {
             let (offered, forwarded) = (carried.offered.0, carried.forwarded.0);
             best = best.max(forwarded);
             if forwarded < LOSING * offered {
-                return Ok((best, true));
+                losses += 1;
+                if losses == LOSSES {
+                    return Ok((best, true));
+                }
+                continue;
             }
+            losses = 0;
             if offered < BREATHLESS * rate {
                 break;
             }
