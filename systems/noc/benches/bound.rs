@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ebb_des::Seed;
 use ebb_scenario::Silent;
-use ebb_system_noc::{Mesh, Operation, Pattern, VoltageRange, bound, routing};
+use ebb_system_noc::{Mesh, Pattern, VoltageRange, bound, routing};
 
 fn main() {
     let mut sizes: Vec<usize> = std::env::args().filter_map(|text| text.parse().ok()).collect();
@@ -48,7 +48,6 @@ fn main() {
                 found.solves,
                 found.gap()
             );
-            let _: Option<Operation> = None;
         }
     }
 }

@@ -24,7 +24,7 @@ fn main() {
         let routes = xy.route(&mesh, &traffic, Seed(1)).expect("routed");
         let fullest = routes.loads(&mesh).into_iter().fold(0.0, f64::max);
         let (traffic, routes) = (traffic.scaled(1.0 / fullest), routes.scaled(1.0 / fullest));
-        let mut show = |name: &str, seconds: f64, power: f64| {
+        let show = |name: &str, seconds: f64, power: f64| {
             let factor = routes.hop_rate() / power;
             println!("{size:4} {:10} {name:11} {seconds:8.3} {factor:.6}", pattern.name());
             println!(

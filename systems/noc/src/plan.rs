@@ -129,6 +129,9 @@ pub struct Solved {
     pub loads: Vec<(String, Vec<f64>)>,
 }
 
+/// A routing's name, and its routes or why it has none.
+type Compared = (String, Result<Routes, String>);
+
 impl Problem {
     /// Answers the problem.
     ///
@@ -198,7 +201,7 @@ impl Problem {
         mesh: &Mesh,
         matrix: &Traffic,
         seed: Seed,
-    ) -> Result<Vec<(String, Result<Routes, String>)>, NocError> {
+    ) -> Result<Vec<Compared>, NocError> {
         let names = self.routing_names()?;
         let given = Given::new("given", self.paths.clone());
         let alone = names.len() == 1;
@@ -219,12 +222,7 @@ impl Problem {
     }
 
     /// What the matrix must be multiplied with to have load 1.
-    fn unit(
-        &self,
-        mesh: &Mesh,
-        matrix: &Traffic,
-        routed: &[(String, Result<Routes, String>)],
-    ) -> Result<f64, NocError> {
+    fn unit(&self, mesh: &Mesh, matrix: &Traffic, routed: &[Compared]) -> Result<f64, NocError> {
         let fullest = |routes: &Routes| routes.loads(mesh).into_iter().fold(0.0, f64::max);
         let load = match self.normalisation() {
             Normalise::None => 1.0,
@@ -292,8 +290,7 @@ impl Problem {
                 solved.loads.push((format!("{} plane {}", allocation.name(), plane + 1), loads));
             }
         }
-        if let (Some(table), Some(best)) = (table, best_watts(plan)) {
-            let _ = table;
+        if let (Some(_), Some(best)) = (table, best_watts(plan)) {
             plan.planes.insert("sleeping".to_owned(), best);
         }
         Ok(())

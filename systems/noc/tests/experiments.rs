@@ -23,7 +23,8 @@ fn every_experiment_runs() {
         }
         let quick = std::env::var_os("EBB_FULL").is_none();
         let context = Context { seed: 1, jobs: 1, quick, data: Some(&Shared), progress: &Silent };
-        let findings = experiment.run(&context).expect(experiment.id());
+        let findings =
+            experiment.run(&context).unwrap_or_else(|error| panic!("{}: {error}", experiment.id()));
         assert!(!findings.report.title.is_empty());
         eprintln!("{findings:#?}");
     }
