@@ -42,7 +42,7 @@ fn disturb(far: &mut memory_run::MemoryRun, until: Instant) {
     let mut turn = 0u64;
     while Instant::now() < until {
         // Bursts with pauses, so that queues fill and empty.
-        let burst = if turn % 40 < 20 { 200 } else { 1 };
+        let burst = if turn % 40 < 20 { 1_500 } else { 1 };
         far.far[0].send((0..burst).map(|_| &frame[..]));
         turn += 1;
         std::thread::sleep(Duration::from_micros(200));
