@@ -18,11 +18,9 @@ pub(crate) fn render(report: &Report) -> String {
             Section::Text(text) => writeln!(out, "<p>{}</p>", escape(text)),
             Section::Table(table) => writeln!(out, "<figure>{}</figure>", self::table(table)),
             Section::Plot(plot) => writeln!(out, "<figure>\n{}</figure>", svg::inline(plot)),
-            Section::Drawing { title, svg } => writeln!(
-                out,
-                "<figure><figcaption>{}</figcaption>\n{svg}</figure>",
-                escape(title)
-            ),
+            Section::Drawing { title, svg } => {
+                writeln!(out, "<figure><figcaption>{}</figcaption>\n{svg}</figure>", escape(title))
+            }
         };
     }
     out += "</main>\n</body>\n</html>\n";

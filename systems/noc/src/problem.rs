@@ -19,7 +19,7 @@ use crate::{
 pub enum Normalise {
     /// The matrix is in units of a link's capacity; the load multiplies it.
     None,
-    /// At load 1 the fullest link over all compared routings is full (Zhang 2011, eq. 6.7).
+    /// At load 1 the fullest link over all compared routings is full (Li 2012, eq. 6.7).
     Max,
     /// At load 1 the fullest link under XY on one plane is full (eq. 7.13).
     Xy,

@@ -1,4 +1,4 @@
-//! Where flows go: paths with shares, the loads they make, and the power they cost (Zhang 2011,
+//! Where flows go: paths with shares, the loads they make, and the power they cost (Li 2012,
 //! section 6.3.2).
 
 use crate::{Flow, LinkId, Mesh, Traffic};

@@ -1,6 +1,6 @@
 //! `ebb sim noc`: a scenario's planes run flit by flit, several times, and what came out.
 //!
-//! Planes are independent networks (Zhang 2011, section 7.2: every element is connected to one
+//! Planes are independent networks (Li 2012, section 7.2: every element is connected to one
 //! router of each plane). Runs and planes are computed in parallel; the order of results is that of
 //! the runs, so the report depends on scenario and seed alone.
 

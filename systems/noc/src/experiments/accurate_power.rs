@@ -5,7 +5,7 @@ use crate::{Normalise, Plan};
 
 const CLAIMS: &[Claim] = &[Claim::predicted(
     "zhang2011.fig7.10.crossing",
-    "Zhang 2011, section 7.5",
+    "Li 2012, section 7.5",
     "load above which two planes of 48-core routers need less than one",
     0.65,
     "",

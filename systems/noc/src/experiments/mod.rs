@@ -1,4 +1,4 @@
-//! What the literature published about networks on chip, computed again (Zhang 2011, "Energy
+//! What the literature published about networks on chip, computed again (Li 2012, "Energy
 //! efficient networks", chapters 6 and 7).
 
 mod accurate_power;

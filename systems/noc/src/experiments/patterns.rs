@@ -5,7 +5,7 @@ use ebb_report::{
 use super::{drawn, least, mean, plans, problem, routing};
 use crate::{Normalise, Pattern, Plan};
 
-const SOURCE: &str = "Zhang 2011, section 6.5";
+const SOURCE: &str = "Li 2012, section 6.5";
 
 const CLAIMS: &[Claim] = &[
     Claim::predicted(

@@ -5,7 +5,7 @@ use ebb_report::{
 use super::{allocation, at_hand, drawn, least, mean, plans, problem, routing};
 use crate::{Normalise, Plan, Problem};
 
-const SOURCE: &str = "Zhang 2011, section 7.4";
+const SOURCE: &str = "Li 2012, section 7.4";
 
 const CLAIMS: &[Claim] = &[
     Claim::predicted("zhang2011.fig7.4.4phase", SOURCE, "normal: no DVFS over 2P-4PHASE", 4.2, "")

@@ -3,7 +3,7 @@ use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, 
 use super::{plans, problem, routing};
 use crate::Normalise;
 
-const SOURCE: &str = "Zhang 2011, Table 6.1";
+const SOURCE: &str = "Li 2012, Table 6.1";
 
 /// Published with a precision below 5 % at 95 % confidence, from a flit-level simulator.
 const CLAIMS: &[Claim] = &[
@@ -95,7 +95,7 @@ const CLAIMS: &[Claim] = &[
     .within(0.005),
     Claim::predicted(
         "zhang2011.s6.6.load_max",
-        "Zhang 2011, section 6.6",
+        "Li 2012, section 6.6",
         "sustainable load per node",
         5.2,
         "Mflit/s",

@@ -1,4 +1,4 @@
-//! Routings, one file each: where each flow goes (Zhang 2011, section 6.4.1).
+//! Routings, one file each: where each flow goes (Li 2012, section 6.4.1).
 
 mod adaptive;
 mod four_even;

@@ -1,4 +1,4 @@
-//! The traffic patterns of the literature (Zhang 2011, sections 6.5 and 7.4). Each tile of them
+//! The traffic patterns of the literature (Li 2012, sections 6.5 and 7.4). Each tile of them
 //! sends at most 1, the capacity of one link, before any normalisation.
 
 use rand::seq::SliceRandom;
