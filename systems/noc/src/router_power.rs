@@ -1,5 +1,5 @@
-//! What routers draw, from tables of measured chips: P(l, f) = P0(f) + l (P1(f) - P0(f)) (Zhang
-//! 2011, eq. 7.14), with the least voltage for each frequency.
+//! What routers draw, from tables of measured chips: P(l, f) = P0(f) + l (P1(f) - P0(f)) (Li
+//! 2012, eq. 7.14), with the least voltage for each frequency.
 
 use ebb_scenario::{ScenarioError, csv::Table};
 

@@ -1,5 +1,5 @@
 """g(u) by scipy: the least sum of rate x hops when no link carries more than u, commodities
-aggregated by source (Zhang 2011, eqs. 6.4-6.6). Reads and writes JSON; null where nothing fits."""
+aggregated by source (Li 2012, eqs. 6.4-6.6). Reads and writes JSON; null where nothing fits."""
 
 import json
 import sys

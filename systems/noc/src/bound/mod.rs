@@ -1,4 +1,4 @@
-//! The least power that any routing can need: Ideal Power Control (Zhang 2011, sections 6.4 and
+//! The least power that any routing can need: Ideal Power Control (Li 2012, sections 6.4 and
 //! 7.3), solved exactly and proven.
 
 mod cut;

@@ -1,5 +1,5 @@
 //! The method of the thesis: solve the program at evenly spaced expansion factors and take the
-//! least (Zhang 2011, section 6.4). Its result is no bound: the optimum may lie between samples.
+//! least (Li 2012, section 6.4). Its result is no bound: the optimum may lie between samples.
 
 use super::BoundError;
 use super::master::{Master, Plane};

@@ -1,4 +1,4 @@
-//! Ideal Power Control on several planes with a proven gap (Zhang 2011, eqs. 7.7-7.12).
+//! Ideal Power Control on several planes with a proven gap (Li 2012, eqs. 7.7-7.12).
 //!
 //! The unknowns that make it hard are the planes' capacities u (u_0 >= u_1 >= ...); at fixed u it
 //! is linear. Boxes of u are halved, those first whose bound is lowest. A box's bound is that of

@@ -1,4 +1,4 @@
-//! Ideal Power Control on one plane, exactly (Zhang 2011, eqs. 6.4-6.6).
+//! Ideal Power Control on one plane, exactly (Li 2012, eqs. 6.4-6.6).
 //!
 //! With u = 1/alpha, the power is u^2 g(u), where g(u) is the least sum of rate x hops when no
 //! link carries more than u. The walk asks for the lowest place of what is proven so far

@@ -1,6 +1,6 @@
 use super::state::State;
 
-/// 2P-BALANCE (Zhang 2011, Algorithm 1): bottleneck flows of the master plane, largest first, move
+/// 2P-BALANCE (Li 2012, Algorithm 1): bottleneck flows of the master plane, largest first, move
 /// to the slave plane while it stays the less loaded one.
 pub(super) fn balance(state: &mut State) {
     let mut done = vec![false; state.items.len()];

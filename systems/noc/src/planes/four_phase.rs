@@ -1,7 +1,7 @@
 use super::mini::mini;
 use super::state::State;
 
-/// 2P-4PHASE (Zhang 2011, Algorithm 3): 2P-MINI, then bottleneck flows of the master plane and
+/// 2P-4PHASE (Li 2012, Algorithm 3): 2P-MINI, then bottleneck flows of the master plane and
 /// after them all that remain on it, largest first, move to the slave plane where the total power
 /// does not rise by it.
 ///

@@ -1,6 +1,6 @@
 use super::state::State;
 
-/// 2P-MINI (Zhang 2011, Algorithm 2): as much as fits below the load 1/alpha_max moves to the slave
+/// 2P-MINI (Li 2012, Algorithm 2): as much as fits below the load 1/alpha_max moves to the slave
 /// plane `slave`, which then runs at its lowest voltage: bottleneck flows of the master first,
 /// then all others, largest first.
 pub(super) fn mini(state: &mut State, slave: usize, floor: f64) {

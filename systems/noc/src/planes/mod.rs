@@ -1,4 +1,4 @@
-//! Several planes, each at its own voltage: which flow goes on which (Zhang 2011, section 7.3.2).
+//! Several planes, each at its own voltage: which flow goes on which (Li 2012, section 7.3.2).
 
 mod balance;
 mod four_phase;
