@@ -167,3 +167,33 @@ fn published_numbers_stand_beside_ours() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(error_of(&unknown).contains("--list"), "{}", error_of(&unknown));
 }
+
+/// Whoever starts from an example starts from something that works.
+#[test]
+fn every_example_runs() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let place = tempfile::tempdir().expect("a directory");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&examples).expect("the examples") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let Some(stem) = name.strip_suffix(".toml") else { continue };
+        let (command, shorter): (&[&str], &[&str]) = match stem {
+            _ if stem.starts_with("router-") => (&["sim", "router"], &["--set", "duration_s=0.05"]),
+            "fabric-plan" => (&["plan", "fabric"], &[]),
+            _ if stem.starts_with("fabric-") => (&["sim", "fabric"], &[]),
+            _ if stem.starts_with("noc-sim-") => (&["sim", "noc"], &[]),
+            _ => (&["plan", "noc"], &[]),
+        };
+        let file = path.to_str().expect("text");
+        let run = ebb(place.path(), &[command, &[file, "--json"], shorter].concat());
+        assert!(run.status.success(), "{name}: {}", error_of(&run));
+        let report: Value = serde_json::from_slice(&run.stdout).expect("JSON");
+        assert!(
+            report["sections"].as_array().is_some_and(|sections| !sections.is_empty()),
+            "{name}"
+        );
+        seen += 1;
+    }
+    assert!(seen >= 10, "{seen} examples");
+}

@@ -1,6 +1,6 @@
 //! `ebb calibrate`: a model of this machine from measurement.
 //!
-//! [`walk`] drives a router through cores, frequencies and loads; [`bench`] is that router with
+//! [`walk`] drives a router through cores, frequencies and loads; [`mod@bench`] is that router with
 //! its traffic; [`meter`] tells the power. Samples that exist already need none of these.
 
 mod bench;
