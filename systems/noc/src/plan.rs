@@ -111,9 +111,9 @@ pub struct PlanesPlan {
     /// The watts of all routers of all planes, with a router power table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_w: Option<f64>,
-    /// A bound below which no allocation of whole flows lies, where one was proven.
+    /// `true` where it was proven that no allocation of the same paths needs less.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub proven: Option<f64>,
+    pub proven: Option<bool>,
 }
 
 /// A plan with what a report draws.
@@ -273,6 +273,9 @@ impl Problem {
                 continue;
             }
             let found = allocation.allocate(&solved.mesh, &routes, range, self.planes, seed);
+            if allocation == Allocation::Best && !found.proven {
+                continue;
+            }
             let plane_watts = |table: &RouterTable| {
                 let parts = routes.parts(&found.plane, self.planes);
                 let watts = |(routes, loads): (&Routes, &Vec<f64>)| {
@@ -284,7 +287,10 @@ impl Problem {
             let router_w = table.and_then(plane_watts);
             plan.planes.insert(
                 allocation.name().to_owned(),
-                PlanesPlan::of(found.operations.as_deref(), &found.loads, router_w),
+                PlanesPlan {
+                    proven: found.proven.then_some(true),
+                    ..PlanesPlan::of(found.operations.as_deref(), &found.loads, router_w)
+                },
             );
             for (plane, loads) in found.loads.into_iter().enumerate() {
                 solved.loads.push((format!("{} plane {}", allocation.name(), plane + 1), loads));

@@ -129,6 +129,8 @@ proptest! {
             let power = rule.allocate(&mesh, &routes, range, 2, Seed(1)).power().expect("fits");
             prop_assert!(power >= best * (1.0 - 1e-9), "{}", rule.name());
         }
+        let found = Allocation::Best.allocate(&mesh, &routes, range, 2, Seed(1));
+        prop_assert!(found.proven && found.power().expect("fits") <= best * (1.0 + 1e-9));
         let local = Allocation::Local.allocate(&mesh, &routes, range, 2, Seed(1)).power();
         prop_assert!(local.expect("fits") <= best * 1.05);
     }

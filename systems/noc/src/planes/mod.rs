@@ -1,6 +1,7 @@
 //! Several planes, each at its own voltage: which flow goes on which (Li 2012, section 7.3.2).
 
 mod balance;
+mod exact;
 mod four_phase;
 mod loads;
 mod local;
@@ -23,12 +24,20 @@ pub enum Allocation {
     FourPhase,
     /// 2P-4PHASE onto each further plane in turn, then local search with restarts.
     Local,
+    /// The best of all by branch and bound from [`Allocation::Local`]'s; where flows are too many
+    /// for that, the best seen, and [`Allocated::proven`] is `false`.
+    Best,
 }
 
 impl Allocation {
     /// All for two planes, as they are listed.
-    pub const ALL: [Allocation; 4] =
-        [Allocation::Balance, Allocation::Mini, Allocation::FourPhase, Allocation::Local];
+    pub const ALL: [Allocation; 5] = [
+        Allocation::Balance,
+        Allocation::Mini,
+        Allocation::FourPhase,
+        Allocation::Local,
+        Allocation::Best,
+    ];
 
     /// Its name, as users write it.
     pub fn name(self) -> &'static str {
@@ -37,16 +46,18 @@ impl Allocation {
             Allocation::Mini => "2p-mini",
             Allocation::FourPhase => "2p-4phase",
             Allocation::Local => "local",
+            Allocation::Best => "best",
         }
     }
 
     /// Whether it knows what to do with `planes` planes. The algorithms of the thesis are for two.
     pub fn serves(self, planes: usize) -> bool {
-        planes == 2 || (planes >= 1 && self == Allocation::Local)
+        planes == 2 || (planes >= 1 && matches!(self, Allocation::Local | Allocation::Best))
     }
 
     /// Distributes the flows of `routes` over `planes` planes; every path of a flow stays whole.
-    /// Only [`Allocation::Local`] draws from `seed`.
+    /// Only
+    /// [`Allocation::Local`] and [`Allocation::Best`] draw from `seed`.
     ///
     /// # Panics
     /// When it does not serve that many planes.
@@ -61,18 +72,20 @@ impl Allocation {
         assert!(self.serves(planes), "{} is not for {planes} planes", self.name());
         let mut state = State::new(mesh, routes, range, planes);
         let floor = range.floor();
+        let mut proven = false;
         match self {
             Allocation::Balance => balance::balance(&mut state),
             Allocation::Mini => mini::mini(&mut state, 1, floor),
             Allocation::FourPhase => four_phase::four_phase(&mut state, 1, floor),
-            Allocation::Local => {
+            Allocation::Local | Allocation::Best => {
                 for slave in 1..planes {
                     four_phase::four_phase(&mut state, slave, floor);
                 }
                 local::local(&mut state, &mut seed.stream("planes local"));
+                proven = self == Allocation::Best && exact::exact(&mut state);
             }
         }
-        Allocated::of(&state)
+        Allocated { proven, ..Allocated::of(&state) }
     }
 }
 
@@ -85,6 +98,9 @@ pub struct Allocated {
     pub loads: Vec<Vec<f64>>,
     /// The plane of each path of each flow, in the order of the routes.
     pub plane: Vec<usize>,
+    /// Whether no other allocation of the same paths to as many planes needs less, by exhaustive
+    /// search; where `operations` is `None`, whether none fits.
+    pub proven: bool,
 }
 
 impl Allocated {
@@ -93,6 +109,7 @@ impl Allocated {
             operations: state.operations(),
             loads: (0..state.planes()).map(|plane| state.link_loads(plane)).collect(),
             plane: state.plane.clone(),
+            proven: false,
         }
     }
 

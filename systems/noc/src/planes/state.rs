@@ -59,6 +59,11 @@ impl State {
         self.loads.len()
     }
 
+    /// The load that the lowest voltage carries.
+    pub(super) fn floor(&self) -> f64 {
+        self.range.floor()
+    }
+
     /// BL: the load of a plane's fullest link.
     pub(super) fn fullest(&self, plane: usize) -> f64 {
         self.loads[plane].fullest()
