@@ -1,12 +1,13 @@
 """g(u) by scipy: the least sum of rate x hops when no link carries more than u, commodities
-aggregated by source (Li 2012, eqs. 6.4-6.6). Reads and writes JSON; null where nothing fits."""
+aggregated by source (Li 2012, eqs. 6.4-6.6); where a capacity is a list, the least power of planes
+with these capacities. Reads and writes JSON; null where nothing fits."""
 
 import json
 import sys
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
+from scipy.sparse import block_diag, coo_matrix, hstack
 
 problem = json.load(sys.stdin)
 nodes, links, flows = problem["nodes"], problem["links"], problem["flows"]
@@ -30,8 +31,15 @@ load = coo_matrix(
 ).tocsr()
 answers = []
 for u in problem["capacities"]:
+    planes = u if isinstance(u, list) else [u]
+    costs = [x * x for x in u] if isinstance(u, list) else [1.0]
     found = linprog(
-        np.ones(columns), A_ub=load, b_ub=np.full(len(links), u), A_eq=conserve, b_eq=demand, method="highs"
+        np.repeat(costs, columns),
+        A_ub=block_diag([load] * len(planes)),
+        b_ub=np.repeat(planes, len(links)),
+        A_eq=hstack([conserve] * len(planes)),
+        b_eq=demand,
+        method="highs",
     )
     answers.append(float(found.fun) if found.status == 0 else None)
 json.dump(answers, sys.stdout)

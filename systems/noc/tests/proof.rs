@@ -124,7 +124,7 @@ proptest! {
         let split = bound::least_power_planes(&mesh, &traffic, range, 2, &[], &Silent);
         let split = split.expect("bounded");
         prop_assert!(split.lower <= split.upper && split.upper <= best * (1.0 + 1e-9));
-        prop_assert!(1.0 - split.lower / split.upper < 2e-2, "gap {}", 1.0 - split.lower / split.upper);
+        prop_assert!(1.0 - split.lower / split.upper < 1e-9, "gap {}", 1.0 - split.lower / split.upper);
         for rule in Allocation::ALL {
             let power = rule.allocate(&mesh, &routes, range, 2, Seed(1)).power().expect("fits");
             prop_assert!(power >= best * (1.0 - 1e-9), "{}", rule.name());

@@ -23,7 +23,11 @@ fn scipy_is_there() -> bool {
     false
 }
 
-fn by_scipy(mesh: &Mesh, traffic: &Traffic, capacities: &[f64]) -> Vec<Option<f64>> {
+fn by_scipy(
+    mesh: &Mesh,
+    traffic: &Traffic,
+    capacities: &[impl serde::Serialize],
+) -> Vec<Option<f64>> {
     let links: Vec<_> = mesh.links().iter().map(|link| (link.from, link.to)).collect();
     let flows: Vec<_> =
         traffic.flows().map(|flow| (flow.source, flow.destination, flow.rate)).collect();
@@ -44,6 +48,54 @@ fn by_scipy(mesh: &Mesh, traffic: &Traffic, capacities: &[f64]) -> Vec<Option<f6
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+/// Random traffic that fills XY's fullest link.
+fn random_traffic(seed: u64, mesh: &Mesh, share: f64) -> Traffic {
+    let mut random = Seed(seed).stream("matrix");
+    let mut traffic = Traffic::silent(mesh.nodes());
+    for from in 0..mesh.nodes() {
+        for to in 0..mesh.nodes() {
+            if random.random::<f64>() < share {
+                traffic.add(from, to, random.random::<f64>().powi(2));
+            }
+        }
+    }
+    let xy = routing::routing("xy").expect("xy");
+    let routes = xy.route(mesh, &traffic, Seed(1)).expect("routed");
+    let fullest = routes.loads(mesh).into_iter().fold(0.0, f64::max);
+    traffic.scaled(1.0 / fullest)
+}
+
+#[test]
+fn scipy_agrees_on_two_planes() {
+    if !scipy_is_there() {
+        return;
+    }
+    for (seed, (rows, columns), share, load) in
+        [(1, (3, 3), 0.5, 1.0), (2, (2, 5), 0.3, 1.2), (3, (4, 3), 1.0, 1.0)]
+    {
+        let mesh = Mesh::new(rows, columns).expect("a mesh");
+        let traffic = random_traffic(seed, &mesh, share).scaled(load);
+        let range = VoltageRange::new(6.0).expect("a range");
+        let found = bound::least_power_planes(&mesh, &traffic, range, 2, &[], &Silent);
+        let found = found.expect("bounded");
+        let best: Vec<f64> = found.alphas.iter().map(|alpha| (1.0 + 1e-9) / alpha).collect();
+        let mut capacities = vec![best.clone()];
+        let floor = range.floor();
+        for (a, b) in (0..=12).flat_map(|a| (0..=a).map(move |b| (f64::from(a), f64::from(b)))) {
+            capacities.push([a, b].map(|at| floor + (1.0 - floor) * at / 12.0).to_vec());
+            let near = |at: f64, best: f64| (best * (0.94 + 0.01 * at)).clamp(floor, 1.0);
+            capacities.push(vec![near(a, best[0]), near(b, best[1])]);
+        }
+        let scipys = by_scipy(&mesh, &traffic, &capacities);
+        let at_best = scipys[0].expect("what we found fits");
+        assert!((at_best / found.upper - 1.0).abs() < 1e-6, "{at_best} {}", found.upper);
+        for (u, power) in capacities.iter().zip(&scipys) {
+            let power = power.unwrap_or(f64::INFINITY);
+            assert!(power >= found.lower * (1.0 - 1e-6), "{u:?}: {power} below {}", found.lower);
+        }
+    }
+}
+
 #[test]
 fn scipy_agrees_on_random_matrices() {
     if !scipy_is_there() {
@@ -53,19 +105,7 @@ fn scipy_agrees_on_random_matrices() {
         [(1, (3, 3), 0.5), (2, (2, 5), 0.3), (3, (4, 4), 0.1), (4, (4, 3), 1.0)]
     {
         let mesh = Mesh::new(rows, columns).expect("a mesh");
-        let mut random = Seed(seed).stream("matrix");
-        let mut traffic = Traffic::silent(mesh.nodes());
-        for from in 0..mesh.nodes() {
-            for to in 0..mesh.nodes() {
-                if random.random::<f64>() < share {
-                    traffic.add(from, to, random.random::<f64>().powi(2));
-                }
-            }
-        }
-        let xy = routing::routing("xy").expect("xy");
-        let routes = xy.route(&mesh, &traffic, Seed(1)).expect("routed");
-        let fullest = routes.loads(&mesh).into_iter().fold(0.0, f64::max);
-        let traffic = traffic.scaled(1.0 / fullest);
+        let traffic = random_traffic(seed, &mesh, share);
         let range = VoltageRange::new(3.0).expect("a range");
         let found = bound::least_power(&mesh, &traffic, range, &Silent).expect("bounded");
         let best = 1.0 / found.alpha;

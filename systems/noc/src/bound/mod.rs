@@ -5,10 +5,12 @@ mod cut;
 mod envelope;
 mod master;
 mod pricing;
+mod ray;
 mod sampled;
 mod several;
 mod shortest;
 mod single;
+mod two;
 
 pub use sampled::sampled;
 pub use several::{PlanesBound, least_power_planes};

@@ -1,7 +1,7 @@
 //! Ideal Power Control on several planes with a proven gap (Li 2012, eqs. 7.7-7.12).
 //!
 //! The unknowns that make it hard are the planes' capacities u (u_0 >= u_1 >= ...); at fixed u it
-//! is linear. Boxes of u are halved, those first whose bound is lowest. A box's bound is that of
+//! is linear. Two planes are closed by [`super::two`]. For more, boxes of u are halved, those first whose bound is lowest. A box's bound is that of
 //! the best [`Cut`] over its corners; a program is solved in the corner that looks lowest, for a
 //! flow and another cut, unless the cuts there are show that it is no better than what is known.
 
@@ -16,9 +16,10 @@ use super::cut::Cut;
 use super::master::{Master, Plane};
 use super::pricing::offers;
 use super::single::{first_paths, scaled_flows};
+use super::two;
 use crate::{Flow, Mesh, Routed, Traffic, VoltageRange};
 
-/// How near flow and bound must come on two planes, relative to the power.
+/// How near flow and bound should come on three planes or more, relative to the power.
 const GAP: f64 = 5e-10;
 /// Programs solved and boxes looked at before the gap that is left is reported as it is.
 const SOLVES_MAX: usize = 800;
@@ -152,22 +153,24 @@ impl Ord for Cell {
     }
 }
 
-struct Best {
-    power: f64,
-    capacities: Vec<f64>,
+pub(super) struct Best {
+    pub(super) power: f64,
+    pub(super) capacities: Vec<f64>,
     loads: Vec<Vec<f64>>,
     routes: Vec<Vec<Routed>>,
 }
 
-struct Search<'a> {
-    mesh: &'a Mesh,
-    flows: Vec<Flow>,
+/// What is known of a problem.
+pub(super) struct Search<'a> {
+    pub(super) mesh: &'a Mesh,
+    pub(super) flows: Vec<Flow>,
     master: Master<'a>,
-    scale: f64,
-    low: f64,
+    pub(super) scale: f64,
+    /// The least capacity, at the lowest voltage.
+    pub(super) low: f64,
     cuts: Vec<Cut>,
-    best: Option<Best>,
-    solves: usize,
+    pub(super) best: Option<Best>,
+    pub(super) solves: usize,
 }
 
 /// The least power of `traffic` on `planes` planes over all splittable routings and voltages.
@@ -195,11 +198,17 @@ pub fn least_power_planes(
         let mut u: Vec<f64> = start.iter().map(|load| (load * scale).max(low)).collect();
         u.sort_by(|a, b| b.total_cmp(a));
         if u.len() == planes {
-            search.probe(&u)?;
+            search.probe_own(&u)?;
         }
     }
-    search.probe(&vec![scale; planes])?;
-    let lower = search.close(planes, progress)?;
+    search.probe_own(&vec![scale; planes])?;
+    if search.best.is_none() {
+        return Err(BoundError::PlanesCapacity);
+    }
+    let lower = match planes {
+        2 => two::close(&mut search, progress)?,
+        _ => search.close(planes, progress)?,
+    };
     search.finish(lower)
 }
 
@@ -225,12 +234,12 @@ impl Search<'_> {
             let corner = cell.lowest_corner(&self.cuts);
             let model = self.cuts.iter().map(|cut| cut.at(&corner)).fold(0.0, f64::max);
             if model < known * (1.0 - 0.1 * GAP) {
-                self.probe(&corner)?;
+                self.probe_own(&corner)?;
                 heap.push(cell);
                 continue;
             }
             if boxes > BOXES_PER_SOLVE * self.solves {
-                self.probe(&cell.middle())?;
+                self.probe_own(&cell.middle())?;
             }
             halve(&cell, &self.cuts, known, &mut heap);
             if boxes % 256 == 0 {
@@ -245,10 +254,21 @@ impl Search<'_> {
         Ok(self.best.as_ref().map_or(0.0, |best| best.power))
     }
 
-    /// Solves the program at capacities `u`: a flow and a cut.
-    fn probe(&mut self, u: &[f64]) -> Result<(), BoundError> {
-        let top = u[0] * u[0];
-        let costs: Vec<f64> = u.iter().map(|u| u * u / top).collect();
+    /// Solves the program at capacities `u` and the costs that go with them: a flow and a cut.
+    fn probe_own(&mut self, u: &[f64]) -> Result<(), BoundError> {
+        let costs: Vec<f64> = u.iter().map(|at| at * at / (u[0] * u[0])).collect();
+        let prices = self.probe(&costs, u)?;
+        let relative = |(prices, cost): (&Vec<f64>, &f64)| {
+            prices.iter().map(|price| price / cost).collect::<Vec<_>>()
+        };
+        let prices: Vec<Vec<f64>> = prices.iter().zip(&costs).map(relative).collect();
+        self.cuts.push(Cut::new(self.mesh, &self.flows, &prices));
+        Ok(())
+    }
+
+    /// Solves the program at capacities `u` and a hop's `costs` on each plane, and keeps its flow if
+    /// it is the best; the links' prices.
+    pub(super) fn probe(&mut self, costs: &[f64], u: &[f64]) -> Result<Vec<Vec<f64>>, BoundError> {
         let hops = self.flows.len() as f64 * self.mesh.nodes() as f64;
         for (plane, &cost) in costs.iter().enumerate() {
             let price = 1e2 * hops / u[plane];
@@ -268,7 +288,7 @@ impl Search<'_> {
             let lengths: Vec<Vec<f64>> = point
                 .prices
                 .iter()
-                .zip(&costs)
+                .zip(costs)
                 .map(|(prices, cost)| prices.iter().map(|price| cost + price).collect())
                 .collect();
             for offer in offers(self.mesh, &self.master, &self.flows, &lengths, &point.loads) {
@@ -278,11 +298,6 @@ impl Search<'_> {
                 break point;
             }
         };
-        let relative = |(prices, cost): (&Vec<f64>, &f64)| {
-            prices.iter().map(|price| price / cost).collect::<Vec<_>>()
-        };
-        let prices: Vec<Vec<f64>> = point.prices.iter().zip(&costs).map(relative).collect();
-        self.cuts.push(Cut::new(self.mesh, &self.flows, &prices));
         let fullest = |loads: &Vec<f64>| loads.iter().copied().fold(self.low, f64::max);
         let capacities: Vec<f64> = point.loads.iter().map(fullest).collect();
         let power: f64 = capacities.iter().zip(&point.hop_rate).map(|(u, hops)| u * u * hops).sum();
@@ -292,7 +307,7 @@ impl Search<'_> {
             let routes = self.master.routes(&point, 1.0 / self.scale);
             self.best = Some(Best { power, capacities, loads: point.loads, routes });
         }
-        Ok(())
+        Ok(point.prices)
     }
 
     fn finish(self, lower: f64) -> Result<PlanesBound, BoundError> {

@@ -1,0 +1,234 @@
+//! Two planes to the end: regions of the capacities are parted until flow and bound meet.
+//!
+//! A region lies between two neighbouring rays ([`super::ray`]). Where its lowest place promises
+//! less than the best flow known, programs are solved there at the costs of both rays, and if the
+//! promise holds, a ray is put through it; where it promises no less, the region is halved.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use ebb_lp::Program;
+use ebb_scenario::Progress;
+
+use super::BoundError;
+use super::pricing::distance_rate;
+use super::ray::{Line, Place, Ray, Region, Sector};
+use super::several::Search;
+
+/// How near flow and bound must come, relative to the power.
+const GAP: f64 = 2e-10;
+/// Programs solved and regions looked at before the gap that is left is reported as it is.
+const SOLVES_MAX: usize = 1_500;
+const REGIONS_MAX: usize = 12_000;
+/// Rays whose ratios are this near, relatively, have none between them.
+const RAYS_NEAR: f64 = 1e-7;
+
+#[derive(Clone, Debug)]
+struct Cell {
+    bound: f64,
+    region: Region,
+    /// The version of the rays that the bound has seen.
+    seen: usize,
+}
+
+impl PartialEq for Cell {
+    fn eq(&self, other: &Cell) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Cell {}
+
+impl PartialOrd for Cell {
+    fn partial_cmp(&self, other: &Cell) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The lowest bound is the greatest, so that a heap gives it first; ties by place.
+impl Ord for Cell {
+    fn cmp(&self, other: &Cell) -> Ordering {
+        let place = |cell: &Cell| (cell.region.u.0.to_bits(), cell.region.ratio.0.to_bits());
+        other.bound.total_cmp(&self.bound).then_with(|| place(self).cmp(&place(other)))
+    }
+}
+
+struct Fan<'s, 'a> {
+    search: &'s mut Search<'a>,
+    /// By rising ratio.
+    rays: Vec<Ray>,
+    /// Changes with every line.
+    version: usize,
+    heap: BinaryHeap<Cell>,
+}
+
+/// Solves programs on two planes until flow and bound meet; the bound.
+pub(super) fn close(search: &mut Search<'_>, progress: &dyn Progress) -> Result<f64, BoundError> {
+    let (low, high) = (search.low, search.scale.max(search.low));
+    let least = low / high;
+    let mut fan = Fan { search, rays: Vec::new(), version: 0, heap: BinaryHeap::new() };
+    let known = fan.search.best.as_ref().map(|best| (best.capacities[0], best.capacities[1]));
+    let best = known.map(|(a, b)| Place { u: a.max(b), ratio: a.min(b) / a.max(b) });
+    for place in [Place { u: high, ratio: least }, Place { u: high, ratio: 1.0 }] {
+        if fan.rays.iter().all(|ray| ray.ratio < place.ratio) {
+            fan.open(place)?;
+        }
+    }
+    if let Some(place) = best.filter(|place| place.ratio > least * 1.01 && place.ratio < 0.99) {
+        fan.open(place)?;
+    }
+    let region = Region { u: (low, high), ratio: (least, 1.0), floor: low };
+    fan.heap.push(Cell { bound: 0.0, region, seen: 0 });
+    fan.run(progress)
+}
+
+impl Fan<'_, '_> {
+    fn known(&self) -> f64 {
+        self.search.best.as_ref().map_or(f64::INFINITY, |best| best.power)
+    }
+
+    fn run(&mut self, progress: &dyn Progress) -> Result<f64, BoundError> {
+        let mut regions = 0;
+        while let Some(mut cell) = self.heap.pop() {
+            if cell.seen < self.version {
+                self.see(&mut cell);
+                continue;
+            }
+            regions += 1;
+            let known = self.known();
+            let spent =
+                regions > REGIONS_MAX || self.search.solves > SOLVES_MAX || progress.stopped();
+            if cell.bound >= known * (1.0 - GAP) || spent {
+                return Ok(cell.bound.min(known));
+            }
+            if regions % 256 == 0 {
+                let gap = 1.0 - cell.bound / known;
+                let note = format!("bound: gap {gap:.1e}, {} programs", self.search.solves);
+                progress.at(0.0, &note);
+            }
+            let place = cell.region.low_place(&self.sector(&cell.region));
+            if self.promises(&cell.region, place) && self.look(&cell.region, place)? {
+                self.heap.push(cell);
+                continue;
+            }
+            for region in cell.region.halves() {
+                self.see(&mut Cell { region, ..cell });
+            }
+        }
+        Ok(self.known())
+    }
+
+    /// The rays around a region none of which is inside.
+    fn sector(&self, region: &Region) -> Sector<'_> {
+        let from = self.rays.partition_point(|ray| ray.ratio <= region.ratio.0).max(1) - 1;
+        let to = (from + 1).min(self.rays.len() - 1);
+        Sector { from: &self.rays[from], to: &self.rays[to] }
+    }
+
+    /// Gives a region the bound that the rays prove now, and puts it back; where a ray goes through
+    /// it, its parts.
+    fn see(&mut self, cell: &mut Cell) {
+        if cell.region.is_empty() {
+            return;
+        }
+        let to = self.sector(&cell.region).to.ratio;
+        if to < cell.region.ratio.1 && to > cell.region.ratio.0 {
+            for region in cell.region.parted(to) {
+                self.see(&mut Cell { region, ..*cell });
+            }
+            return;
+        }
+        let known = self.known() * (1.0 - GAP);
+        let bound = cell.region.bound(&self.sector(&cell.region), known, best_means);
+        cell.bound = cell.bound.max(bound);
+        cell.seen = self.version;
+        self.heap.push(cell.clone());
+    }
+
+    /// Whether a place promises less than the best flow needs.
+    fn promises(&self, region: &Region, place: Place) -> bool {
+        self.sector(region).at(place) < self.known() * (1.0 - 0.1 * GAP)
+    }
+
+    /// Learns more about a promising place; `false` where nothing came of it.
+    fn look(&mut self, region: &Region, place: Place) -> Result<bool, BoundError> {
+        let sector = self.sector(region);
+        let (from, to) = (sector.from.ratio, sector.to.ratio);
+        let (part, before) = (sector.part(place.ratio), sector.at(place));
+        let distance = self.known() - before;
+        for (part, ratio) in [(1.0 - part, from), (part, to)] {
+            if part > 1e-9 {
+                self.learn(ratio, place)?;
+            }
+        }
+        let rose = self.sector(region).at(place) - before;
+        if rose > 0.25 * distance || !self.promises(region, place) {
+            return Ok(true);
+        }
+        if to - from > RAYS_NEAR * to {
+            let margin = 0.02 * (to - from);
+            let inside = place.ratio.clamp(from + margin, to - margin);
+            self.open(Place { ratio: inside, ..place })?;
+            return Ok(true);
+        }
+        Ok(rose > 1e-12 * before)
+    }
+
+    /// Puts a ray through a place.
+    fn open(&mut self, place: Place) -> Result<(), BoundError> {
+        let at = self.rays.partition_point(|ray| ray.ratio < place.ratio);
+        self.rays.insert(at, Ray { ratio: place.ratio, lines: Vec::new() });
+        let search = &self.search;
+        let (links, squared) = (search.mesh.links().len(), place.ratio * place.ratio);
+        let lengths = [vec![1.0; links], vec![squared; links]];
+        let flows = distance_rate(search.mesh, &search.flows, &lengths);
+        self.rays[at].lines.push(Line { flows, worth: [0.0; 2] });
+        self.learn(place.ratio, place)
+    }
+
+    /// Solves the program at a place's capacities and a ray's costs.
+    fn learn(&mut self, ratio: f64, place: Place) -> Result<(), BoundError> {
+        let costs = [1.0, ratio * ratio];
+        let prices = self.search.probe(&costs, &[place.u, place.u * place.ratio])?;
+        let lengths: Vec<Vec<f64>> = prices
+            .iter()
+            .zip(costs)
+            .map(|(prices, cost)| prices.iter().map(|price| cost + price).collect())
+            .collect();
+        let flows = distance_rate(self.search.mesh, &self.search.flows, &lengths);
+        let worth = [prices[0].iter().sum(), prices[1].iter().sum()];
+        let ray = self.rays.iter_mut().find(|ray| ray.ratio == ratio);
+        let lines = &mut ray.expect("the ray is open").lines;
+        if !lines.contains(&Line { flows, worth }) {
+            lines.push(Line { flows, worth });
+        }
+        self.version += 1;
+        Ok(())
+    }
+}
+
+/// The solution of a matrix game: a mean of the lines of each of two rays whose least coefficient
+/// is greatest.
+fn best_means(from: &[Vec<f64>], to: &[Vec<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
+    let scale = from[0].iter().chain(&to[0]).map(|value| value.abs()).fold(0.0, f64::max);
+    let mut game = Program::linear();
+    let worth = game.column(-1.0, f64::NEG_INFINITY, f64::INFINITY, &[]);
+    let rows: Vec<_> =
+        (0..from[0].len()).map(|_| game.row(0.0, f64::INFINITY, &[(worth, -1.0)])).collect();
+    let mut columns = |side: &[Vec<f64>]| {
+        let one = game.row(1.0, 1.0, &[]);
+        let column = |values: &Vec<f64>| {
+            let values = values.iter().map(|value| value / scale);
+            let mut entries: Vec<_> = rows.iter().copied().zip(values).collect();
+            entries.push((one, 1.0));
+            game.column(0.0, 0.0, 1.0, &entries)
+        };
+        side.iter().map(column).collect::<Vec<_>>()
+    };
+    let (from, to) = (columns(from), columns(to));
+    let solution = game.solve().ok()?;
+    let parts = |columns: Vec<ebb_lp::Column>| {
+        columns.into_iter().map(|column| solution.value(column).max(0.0)).collect()
+    };
+    Some((parts(from), parts(to)))
+}
