@@ -31,11 +31,18 @@ impl Guard {
     pub fn spawn(journal: &Journal) -> io::Result<Self> {
         let (watch, lifeline) = pipe2(OFlag::O_CLOEXEC)?;
         let path = journal.path().to_owned();
+        // Signals wait until the child ignores them: a Ctrl-C right now must not end the guard.
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         // SAFETY: the child runs `stand_guard` alone, which touches no lock that another thread
         // may hold (glibc makes its allocator usable in the child) and never returns.
-        match unsafe { fork() }? {
+        let forked = unsafe { fork() };
+        if let Ok(ForkResult::Child) = forked {
+            stand_guard(&watch, &path)
+        }
+        mask.thread_set_mask()?;
+        match forked? {
             ForkResult::Parent { child } => Ok(Guard { pid: child, lifeline: Some(lifeline) }),
-            ForkResult::Child => stand_guard(&watch, &path),
+            ForkResult::Child => unreachable!("the child stands guard until it ends"),
         }
     }
 
