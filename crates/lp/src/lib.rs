@@ -194,13 +194,13 @@ impl Program {
     /// Minimises the objective, beginning at the last solution.
     ///
     /// # Errors
-    /// When there is no solution or the solver gives up.
-    ///
-    /// # Panics
-    /// When the solver calls the program itself malformed.
+    /// When there is no solution, the solver gives up or calls the program malformed; after the last
+    /// of these there is no further answer.
     pub fn solve(&mut self) -> Result<Solution, LpError> {
-        let model = self.model.take().expect("no solve is running");
-        let mut solved = model.solve();
+        let malformed = |_| LpError::Stopped("it calls the program malformed".to_owned());
+        let again = || LpError::Stopped("it failed before".to_owned());
+        let model = self.model.take().ok_or_else(again)?;
+        let mut solved = model.try_solve().map_err(malformed)?;
         for tolerance in LOOSER {
             if self.integer || solved.status() != HighsModelStatus::Unknown {
                 break;
@@ -208,7 +208,7 @@ impl Program {
             let mut model = Model::from(solved);
             model.set_option("primal_feasibility_tolerance", tolerance);
             model.set_option("dual_feasibility_tolerance", tolerance);
-            solved = model.solve();
+            solved = model.try_solve().map_err(malformed)?;
         }
         let status = solved.status();
         let found = solved.get_solution();

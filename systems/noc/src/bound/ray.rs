@@ -23,7 +23,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn at(self, place: Place) -> f64 {
+    /// Its value at a place.
+    pub(super) fn at(self, place: Place) -> f64 {
         self.flows - place.u * (self.worth[0] + place.ratio * self.worth[1])
     }
 

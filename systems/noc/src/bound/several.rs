@@ -1,9 +1,10 @@
 //! Ideal Power Control on several planes with a proven gap (Li 2012, eqs. 7.7-7.12).
 //!
 //! The unknowns that make it hard are the planes' capacities u (u_0 >= u_1 >= ...); at fixed u it
-//! is linear. Two planes are closed by [`super::two`]. For more, boxes of u are halved, those first whose bound is lowest. A box's bound is that of
-//! the best [`Cut`] over its corners; a program is solved in the corner that looks lowest, for a
-//! flow and another cut, unless the cuts there are show that it is no better than what is known.
+//! is linear. Two planes are closed by [`super::two`]. For more, boxes of u are halved, those first
+//! whose bound is lowest. A box's bound is that of the best [`Cut`] over its corners; a program is
+//! solved in the corner that looks lowest, for a flow and another cut, unless the cuts there show
+//! that it is no better than what is known.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -22,7 +23,7 @@ use crate::{Flow, Mesh, Routed, Traffic, VoltageRange};
 /// How near flow and bound should come on three planes or more, relative to the power.
 const GAP: f64 = 5e-10;
 /// Programs solved and boxes looked at before the gap that is left is reported as it is.
-const SOLVES_MAX: usize = 800;
+const SOLVES_MAX: usize = 300;
 const BOXES_MAX: usize = 4_000;
 
 /// The least power on several planes, proven.
@@ -68,7 +69,10 @@ fn best_mean(values: &[Vec<f64>], known: f64) -> f64 {
     if single >= known || values.len() < 2 {
         return single;
     }
-    let scale = single.max(f64::MIN_POSITIVE);
+    let scale = values.iter().flatten().map(|value| value.abs()).fold(0.0, f64::max);
+    if scale <= 0.0 || !scale.is_finite() {
+        return single;
+    }
     let mut game = Program::linear();
     let worth = game.column(-1.0, f64::NEG_INFINITY, f64::INFINITY, &[]);
     let one = game.row(1.0, 1.0, &[]);
@@ -213,7 +217,7 @@ pub fn least_power_planes(
 }
 
 impl Search<'_> {
-    /// Halves boxes until flow and bound meet; the bound.
+    /// Halves boxes until flow and bound meet, or the solver gives up; the bound.
     fn close(&mut self, planes: usize, progress: &dyn Progress) -> Result<f64, BoundError> {
         let whole = (vec![self.low; planes], vec![self.scale.max(self.low); planes]);
         let whole = Cell { bound: 0.0, low: whole.0, high: whole.1, seen: 0, active: Vec::new() };
@@ -234,12 +238,16 @@ impl Search<'_> {
             let corner = cell.lowest_corner(&self.cuts);
             let model = self.cuts.iter().map(|cut| cut.at(&corner)).fold(0.0, f64::max);
             if model < known * (1.0 - 0.1 * GAP) {
-                self.probe_own(&corner)?;
+                if self.probe_own(&corner).is_err() {
+                    return Ok(cell.bound.min(known));
+                }
                 heap.push(cell);
                 continue;
             }
             if boxes > BOXES_PER_SOLVE * self.solves {
-                self.probe_own(&cell.middle())?;
+                if self.probe_own(&cell.middle()).is_err() {
+                    return Ok(cell.bound.min(known));
+                }
             }
             halve(&cell, &self.cuts, known, &mut heap);
             if boxes % 256 == 0 {
@@ -271,7 +279,7 @@ impl Search<'_> {
     pub(super) fn probe(&mut self, costs: &[f64], u: &[f64]) -> Result<Vec<Vec<f64>>, BoundError> {
         let hops = self.flows.len() as f64 * self.mesh.nodes() as f64;
         for (plane, &cost) in costs.iter().enumerate() {
-            let price = 1e2 * hops / u[plane];
+            let price = 1e2 * hops / u[plane].max(0.01 * self.scale);
             self.master.set_plane(plane, Plane { hop_cost: cost, low: u[plane], price });
         }
         let point = loop {

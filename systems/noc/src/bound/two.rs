@@ -2,7 +2,8 @@
 //!
 //! A region lies between two neighbouring rays ([`super::ray`]). Where its lowest place promises
 //! less than the best flow known, programs are solved there at the costs of both rays, and if the
-//! promise holds, a ray is put through it; where it promises no less, the region is halved.
+//! promise holds, a ray is put through it; where it promises no less, the region is halved. Should
+//! the solver give up, what is proven by then stands.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -22,6 +23,8 @@ const SOLVES_MAX: usize = 1_500;
 const REGIONS_MAX: usize = 12_000;
 /// Rays whose ratios are this near, relatively, have none between them.
 const RAYS_NEAR: f64 = 1e-7;
+/// Where prices show that nothing fits, so many times as high ones show that the power is too large.
+const STEEP: f64 = 1e6;
 
 #[derive(Clone, Debug)]
 struct Cell {
@@ -77,12 +80,21 @@ pub(super) fn close(search: &mut Search<'_>, progress: &dyn Progress) -> Result<
     if let Some(place) = best.filter(|place| place.ratio > least * 1.01 && place.ratio < 0.99) {
         fan.open(place)?;
     }
-    let region = Region { u: (low, high), ratio: (least, 1.0), floor: low };
+    let region =
+        Region { u: (fan.mean_load().clamp(low, high), high), ratio: (least, 1.0), floor: low };
     fan.heap.push(Cell { bound: 0.0, region, seen: 0 });
     fan.run(progress)
 }
 
 impl Fan<'_, '_> {
+    /// The mean load of the links of both planes when all flows take shortest paths: the fuller
+    /// plane cannot do with less.
+    fn mean_load(&self) -> f64 {
+        let links = self.search.mesh.links().len();
+        let hop_rate = distance_rate(self.search.mesh, &self.search.flows, &[vec![1.0; links]]);
+        hop_rate / (2.0 * links as f64) * (1.0 - 1e-12)
+    }
+
     fn known(&self) -> f64 {
         self.search.best.as_ref().map_or(f64::INFINITY, |best| best.power)
     }
@@ -107,9 +119,15 @@ impl Fan<'_, '_> {
                 progress.at(0.0, &note);
             }
             let place = cell.region.low_place(&self.sector(&cell.region));
-            if self.promises(&cell.region, place) && self.look(&cell.region, place)? {
-                self.heap.push(cell);
-                continue;
+            if self.promises(&cell.region, place) {
+                match self.look(&cell.region, place) {
+                    Ok(true) => {
+                        self.heap.push(cell);
+                        continue;
+                    }
+                    Ok(false) => {}
+                    Err(_) => return Ok(cell.bound.min(known)),
+                }
             }
             for region in cell.region.halves() {
                 self.see(&mut Cell { region, ..cell });
@@ -190,27 +208,42 @@ impl Fan<'_, '_> {
     fn learn(&mut self, ratio: f64, place: Place) -> Result<(), BoundError> {
         let costs = [1.0, ratio * ratio];
         let prices = self.search.probe(&costs, &[place.u, place.u * place.ratio])?;
-        let lengths: Vec<Vec<f64>> = prices
-            .iter()
-            .zip(costs)
-            .map(|(prices, cost)| prices.iter().map(|price| cost + price).collect())
-            .collect();
-        let flows = distance_rate(self.search.mesh, &self.search.flows, &lengths);
-        let worth = [prices[0].iter().sum(), prices[1].iter().sum()];
-        let ray = self.rays.iter_mut().find(|ray| ray.ratio == ratio);
-        let lines = &mut ray.expect("the ray is open").lines;
-        if !lines.contains(&Line { flows, worth }) {
-            lines.push(Line { flows, worth });
+        let line = self.line(costs, &prices, 1.0);
+        let steep = self.line(costs, &prices, STEEP);
+        let ray = self.rays.iter_mut().find(|ray| ray.ratio == ratio).expect("the ray is open");
+        let fits_not = steep.at(place) > 2.0 * line.at(place).abs();
+        for line in [Some(line), fits_not.then_some(steep)].into_iter().flatten() {
+            if !ray.lines.contains(&line) {
+                ray.lines.push(line);
+            }
         }
         self.version += 1;
         Ok(())
     }
+
+    /// What `factor` times the prices prove, from shortest paths alone.
+    fn line(&self, costs: [f64; 2], prices: &[Vec<f64>], factor: f64) -> Line {
+        let lengths: Vec<Vec<f64>> = prices
+            .iter()
+            .zip(costs)
+            .map(|(prices, cost)| prices.iter().map(|price| cost + factor * price).collect())
+            .collect();
+        let flows = distance_rate(self.search.mesh, &self.search.flows, &lengths);
+        let worth = |plane: usize| factor * prices[plane].iter().sum::<f64>();
+        Line { flows, worth: [worth(0), worth(1)] }
+    }
 }
+
+/// Numbers in the game below are within this: what is beyond decides nothing.
+const WIDE: f64 = 1e5;
 
 /// The solution of a matrix game: a mean of the lines of each of two rays whose least coefficient
 /// is greatest.
 fn best_means(from: &[Vec<f64>], to: &[Vec<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
     let scale = from[0].iter().chain(&to[0]).map(|value| value.abs()).fold(0.0, f64::max);
+    if scale <= 0.0 || !scale.is_finite() {
+        return None;
+    }
     let mut game = Program::linear();
     let worth = game.column(-1.0, f64::NEG_INFINITY, f64::INFINITY, &[]);
     let rows: Vec<_> =
@@ -218,7 +251,7 @@ fn best_means(from: &[Vec<f64>], to: &[Vec<f64>]) -> Option<(Vec<f64>, Vec<f64>)
     let mut columns = |side: &[Vec<f64>]| {
         let one = game.row(1.0, 1.0, &[]);
         let column = |values: &Vec<f64>| {
-            let values = values.iter().map(|value| value / scale);
+            let values = values.iter().map(|value| (value / scale).clamp(-WIDE, WIDE));
             let mut entries: Vec<_> = rows.iter().copied().zip(values).collect();
             entries.push((one, 1.0));
             game.column(0.0, 0.0, 1.0, &entries)
