@@ -244,10 +244,9 @@ impl Search<'_> {
                 heap.push(cell);
                 continue;
             }
-            if boxes > BOXES_PER_SOLVE * self.solves {
-                if self.probe_own(&cell.middle()).is_err() {
-                    return Ok(cell.bound.min(known));
-                }
+            let due = boxes > BOXES_PER_SOLVE * self.solves;
+            if due && self.probe_own(&cell.middle()).is_err() {
+                return Ok(cell.bound.min(known));
             }
             halve(&cell, &self.cuts, known, &mut heap);
             if boxes % 256 == 0 {
