@@ -225,8 +225,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, Barrier};
 
     use super::*;
 
@@ -234,6 +234,7 @@ mod tests {
     fn readers_never_see_half_a_change() {
         let table = Arc::new(Table::new());
         let stop = Arc::new(AtomicBool::new(false));
+        let begun = Arc::new(Barrier::new(2));
         let hop = |byte: u8| NextHop {
             head: [u64::from(byte); 2],
             mtu: u16::from(byte),
@@ -242,17 +243,21 @@ mod tests {
         };
         table.write(7, hop(0));
         let reader = {
-            let (table, stop) = (table.clone(), stop.clone());
+            let (table, stop, begun) = (table.clone(), stop.clone(), begun.clone());
             std::thread::spawn(move || {
+                begun.wait();
                 let mut seen = 0u64;
-                while !stop.load(Ordering::Relaxed) {
+                loop {
                     let read = table.read(7);
                     assert_eq!(read, hop(read.head[0] as u8));
                     seen += 1;
+                    if stop.load(Ordering::Relaxed) {
+                        return seen;
+                    }
                 }
-                seen
             })
         };
+        begun.wait();
         for round in 0..300_000u32 {
             table.write(7, hop(round as u8));
         }
