@@ -71,8 +71,10 @@ fn escape_is_safe(case: &Case<'_>) -> bool {
             let Ok(path) = walk::path(&before, case.old, source, host.lid, level) else {
                 return false;
             };
-            let switches = path.iter().filter_map(|channel| ends_at(&before, *channel));
-            for (switch, port) in switches {
+            // At its first switch too: what its host sent before the command has its old level.
+            let start = case.topology.host(source);
+            let later = path.iter().filter_map(|channel| ends_at(&before, *channel));
+            for (switch, port) in std::iter::once((start.switch, start.port)).chain(later) {
                 if !follow(&after, case, &mut graph, (switch, port), (host.lid, level)) {
                     return false;
                 }

@@ -110,3 +110,11 @@ fn a_minimal_change_touches_only_what_leads_over_the_link() {
     }
     assert!(repaired > 1, "{repaired} of {} links", topology.links().count());
 }
+
+/// A packet at its first switch has its old level: under two layers it deadlocked the second set
+/// until the escape's proof looked there as well.
+#[test]
+fn escape_is_proved_at_the_first_switch_too() {
+    let outcome = trial(Seed(17_936_391_674_027_573_099));
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
