@@ -43,6 +43,8 @@ pub struct Account {
     pub core_s: [f64; STATES],
     /// What cores added, joules.
     pub cores_j: f64,
+    /// What left the router, bits: exact, where whole packets in the counts are rounded.
+    pub bits: f64,
     /// What traffic added, joules.
     pub traffic_j: f64,
     /// What the server draws without either, joules.
@@ -58,6 +60,7 @@ impl Account {
             open_bits: 0.0,
             core_s: [0.0; STATES],
             cores_j: 0.0,
+            bits: 0.0,
             traffic_j: 0.0,
             base_j: 0.0,
             closed_at: now,
@@ -87,6 +90,7 @@ impl Account {
             *picos = 0.0;
         }
         self.traffic_j += self.open_bits * machine.joules_per_bit;
+        self.bits += self.open_bits;
         self.open_bits = 0.0;
         self.base_j += machine.base.0 * now.saturating_sub(self.closed_at) as f64 / PER_SECOND;
         self.closed_at = self.closed_at.max(now);

@@ -248,7 +248,6 @@ impl Twin {
         let names = self.machine.parts.iter().map(|part| part.name);
         let pipeline_us = self.machine.pipeline_ps as f64 / 1e6;
         let inside_s = (latency.mean_us - pipeline_us).max(0.0) / 1e6;
-        let bits = recorder.counts.bytes as f64 * 8.0 / span_s;
         Outcome {
             span_s,
             counts: recorder.counts,
@@ -265,7 +264,7 @@ impl Twin {
             decisions: recorder.decisions,
             wakeups: recorder.wakeups,
             entries_moved: recorder.entries_moved,
-            bounds: self.machine.bounds(bits),
+            bounds: self.machine.bounds(account.bits / span_s),
         }
     }
 }

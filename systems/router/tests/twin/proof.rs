@@ -56,6 +56,18 @@ proptest! {
     }
 }
 
+/// The slotted engine serves fractions of packets: the counts round, the bound may not.
+#[test]
+fn the_bounds_hold_to_the_fraction_of_a_packet() {
+    for mpps in [0.5, 6.618821176143773, 7.999] {
+        let text = format!(
+            "duration_s = 0.004\nwarmup_s = 0.001\nengine = \"slot\"\n[policy]\nname = \"poll\"\n\
+             [traffic]\narrivals = \"constant\"\nrate_mpps = {mpps}\nskew = 0.3\nlinks = 16\n"
+        );
+        holds(&run(&text, 0));
+    }
+}
+
 #[test]
 fn more_load_never_draws_less_at_a_fixed_point() {
     for (policy, engine) in
