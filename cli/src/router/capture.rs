@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use ebb_host::clock;
-use ebb_ports::capture_file::CaptureWriter;
+use ebb_ports::capture_file;
 use ebb_units::Time;
 use serde::Deserialize;
 use serde_json::json;
@@ -60,7 +60,7 @@ impl Capture {
         let mut client = self.target.connect()?;
         let stdout = self.write.as_os_str() == "-";
         let path = if stdout { PathBuf::from("/dev/stdout") } else { self.write.clone() };
-        let mut file = CaptureWriter::create(&path)?;
+        let mut file = capture_file::create(&path)?;
         let boot = boot_time();
         let end = clock::monotonic() + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e6));
         let (mut left, mut missed) = (self.count, 0);

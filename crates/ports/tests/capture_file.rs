@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ebb_graph::{Batch, Pool};
 use ebb_ports::Port;
-use ebb_ports::capture_file::{CaptureError, CapturePort, CaptureReader, CaptureWriter};
+use ebb_ports::capture_file::{CaptureError, CapturePort, create, open};
 use ebb_units::Time;
 
 struct Scratch(PathBuf);
@@ -43,14 +43,14 @@ fn captures() -> Option<Vec<PathBuf>> {
 fn a_capture_survives_the_round_trip() {
     let (first, second) = (Scratch::new("first.pcap"), Scratch::new("second.pcap"));
     let frames: Vec<Vec<u8>> = (0..200u8).map(|i| vec![i; 60 + usize::from(i) * 8]).collect();
-    let mut writer = CaptureWriter::create(first.path()).unwrap();
+    let mut writer = create(first.path()).unwrap();
     for (index, frame) in frames.iter().enumerate() {
         writer.write(Time::from_nanos(1_700_000_000_000_000_001 + index as u64), frame).unwrap();
     }
     writer.finish().unwrap();
 
-    let reader = CaptureReader::open(first.path()).unwrap();
-    let writer = CaptureWriter::create(second.path()).unwrap();
+    let reader = open(first.path()).unwrap();
+    let writer = create(second.path()).unwrap();
     let mut port = CapturePort::new("cap", Some(reader), Some(writer));
     let mut pool = Pool::standalone(16);
     let mut batch = Batch::new();
@@ -62,7 +62,7 @@ fn a_capture_survives_the_round_trip() {
     assert!(port.prepare_wait());
     assert_eq!((port.counters().received, port.counters().transmitted), (200, 200));
     port.finish().unwrap();
-    let read = |path| CaptureReader::open(path).unwrap().map(Result::unwrap).collect::<Vec<_>>();
+    let read = |path| open(path).unwrap().map(Result::unwrap).collect::<Vec<_>>();
     let copy = read(second.path());
     assert_eq!(copy, read(first.path()));
     assert_eq!(copy[199].time.as_nanos(), 1_700_000_000_000_000_200);
@@ -74,7 +74,7 @@ fn every_capture_can_be_read_to_its_end_or_its_error() {
     let Some(paths) = captures() else { return };
     let (mut packets, mut errors) = (0u64, 0u32);
     for path in &paths {
-        match CaptureReader::open(path) {
+        match open(path) {
             Ok(reader) => {
                 for packet in reader {
                     match packet {
@@ -115,7 +115,7 @@ fn mutated_captures_do_no_harm() {
         }
         bytes.truncate(bytes.len() - next() % (bytes.len() / 2));
         std::fs::write(scratch.path(), &bytes).unwrap();
-        let Ok(reader) = CaptureReader::open(scratch.path()) else { continue };
+        let Ok(reader) = open(scratch.path()) else { continue };
         assert!(reader.count() <= bytes.len());
     }
 }
@@ -124,8 +124,8 @@ fn mutated_captures_do_no_harm() {
 fn packets_of_other_links_are_counted_and_named() {
     let Some(paths) = captures() else { return };
     let hdlc = paths.iter().find(|path| path.ends_with("HDLC.pcap")).expect("HDLC.pcap");
-    let reader = CaptureReader::open(hdlc).unwrap();
-    let packets = CaptureReader::open(hdlc).unwrap().count() as u64;
+    let reader = open(hdlc).unwrap();
+    let packets = open(hdlc).unwrap().count() as u64;
     let port = CapturePort::new("cap", Some(reader), None);
     assert_eq!((port.foreign(), port.next_time()), (packets, None));
     let error = port.first_foreign().unwrap().to_string();
@@ -135,12 +135,12 @@ fn packets_of_other_links_are_counted_and_named() {
 #[test]
 fn long_frames_are_counted_and_skipped() {
     let scratch = Scratch::new("long.pcap");
-    let mut writer = CaptureWriter::create(scratch.path()).unwrap();
+    let mut writer = create(scratch.path()).unwrap();
     for len in [60, 1793, 1792] {
         writer.write(Time::ZERO, &vec![0; len]).unwrap();
     }
     writer.finish().unwrap();
-    let reader = CaptureReader::open(scratch.path()).unwrap();
+    let reader = open(scratch.path()).unwrap();
     let mut port = CapturePort::new("cap", Some(reader), None);
     let (mut pool, mut batch) = (Pool::standalone(8), Batch::new());
     assert_eq!(port.receive(&mut pool, &mut batch, 64), 2);
@@ -151,13 +151,13 @@ fn long_frames_are_counted_and_skipped() {
 #[test]
 fn a_truncated_file_names_the_packet() {
     let scratch = Scratch::new("cut.pcap");
-    let mut writer = CaptureWriter::create(scratch.path()).unwrap();
+    let mut writer = create(scratch.path()).unwrap();
     writer.write(Time::ZERO, &[0; 60]).unwrap();
     writer.write(Time::ZERO, &[0; 60]).unwrap();
     writer.finish().unwrap();
     let bytes = std::fs::read(scratch.path()).unwrap();
     std::fs::write(scratch.path(), &bytes[..bytes.len() - 1]).unwrap();
-    let packets: Vec<_> = CaptureReader::open(scratch.path()).unwrap().collect();
+    let packets: Vec<_> = open(scratch.path()).unwrap().collect();
     assert!(packets[0].is_ok());
     let error = packets[1].as_ref().unwrap_err().to_string();
     assert!(error.contains("packet 2: the file breaks off"), "{error}");

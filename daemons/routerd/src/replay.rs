@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use ebb_apps::route::{Fib, Requests, RouteCounters, RouteLimits, graph};
 use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
 use ebb_ports::Port;
-use ebb_ports::capture_file::{CapturePort, CaptureReader, CaptureWriter};
+use ebb_ports::capture_file::{self, CapturePort, CaptureWriter};
 use ebb_units::Time;
 use serde::Serialize;
 
@@ -112,14 +112,14 @@ impl Replay {
             let of = |list: &[(String, PathBuf)]| {
                 list.iter().find(|(name, _)| *name == port.name).map(|(_, path)| path.clone())
             };
-            let reader = of(&options.inputs).map(|path| CaptureReader::open(&path)).transpose()?;
+            let reader = of(&options.inputs).map(|path| capture_file::open(&path)).transpose()?;
             let writer =
-                of(&options.outputs).map(|path| CaptureWriter::create(&path)).transpose()?;
+                of(&options.outputs).map(|path| capture_file::create(&path)).transpose()?;
             ports.push(CapturePort::new(&port.name, reader, writer));
         }
         let requests = Requests::new(1024, Arc::new(|| {}));
         let (graph, entry, route) = graph(fib, PORTS_MAX, requests, limits);
-        let kernel = options.kernel.as_ref().map(|path| CaptureWriter::create(path)).transpose()?;
+        let kernel = options.kernel.as_ref().map(|path| capture_file::create(path)).transpose()?;
         Ok(Replay {
             ports,
             graph,

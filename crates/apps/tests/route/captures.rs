@@ -1,10 +1,9 @@
 //! Every capture of the test data through the router, as it is and addressed to the router.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::{Block, PcapNgReader};
+use ebb_capture::Reader;
 
 use crate::harness::{IN, Router, own_mac};
 
@@ -21,22 +20,11 @@ fn captures() -> Option<Vec<PathBuf>> {
 }
 
 /// The packets of a capture, as far as it can be read.
-fn packets(path: &PathBuf) -> Vec<Vec<u8>> {
-    let open = || File::open(path).expect("a capture");
-    let mut packets = Vec::new();
-    if let Ok(mut reader) = PcapReader::new(open()) {
-        while let Some(Ok(packet)) = reader.next_raw_packet() {
-            packets.push(packet.data.into_owned());
-        }
-    } else if let Ok(mut reader) = PcapNgReader::new(open()) {
-        while let Some(Ok(block)) = reader.next_block() {
-            match block {
-                Block::EnhancedPacket(block) => packets.push(block.data.into_owned()),
-                Block::SimplePacket(block) => packets.push(block.data.into_owned()),
-                _ => {}
-            }
-        }
-    }
+fn packets(path: &Path) -> Vec<Vec<u8>> {
+    let file = File::open(path).expect("a capture");
+    let Ok(reader) = Reader::new(&path.display().to_string(), file) else { return Vec::new() };
+    let mut packets: Vec<Vec<u8>> =
+        reader.map_while(Result::ok).map(|packet| packet.data).collect();
     packets.iter_mut().for_each(|packet| packet.truncate(ebb_graph::FRAME_LEN - 256));
     packets
 }

@@ -4,7 +4,9 @@ use std::os::fd::RawFd;
 use ebb_graph::{Batch, FRAME_LEN, HEADROOM, Pool};
 use ebb_units::Time;
 
-use super::{CaptureError, CaptureReader, CaptureWriter, Captured, LINKTYPE_ETHERNET};
+use ebb_capture::Captured;
+
+use super::{CaptureError, CaptureReader, CaptureWriter, LINKTYPE_ETHERNET};
 use crate::{Port, PortCounters};
 
 /// A port that receives the packets of one capture and transmits into another; either may be

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use ebb_capture::{CaptureError, LINKTYPE_ETHERNET, Reader};
 use ebb_control::redirect::ENTRIES;
 use ebb_scenario::ScenarioError;
-use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::SizeTable;
 use super::trace::Steps;
@@ -50,7 +49,8 @@ impl Capture {
             message,
             remedy: "a capture of at least two packets, pcap or pcapng".to_owned(),
         };
-        let mut frames = frames(bytes).map_err(fault)?;
+        let frames = frames(&choice.file, bytes);
+        let mut frames = frames.map_err(|error| fault(error.to_string()))?;
         frames.sort_by_key(|(nanos, _, _)| *nanos);
         let [(first, ..), .., (last, ..)] = frames[..] else {
             return Err(fault(format!("has {} packets", frames.len())));
@@ -63,7 +63,7 @@ impl Capture {
                 entries.len() as u32 - 1
             });
             let at_ps = ((nanos - first) as f64 / compress * PER_NANO as f64) as Picos;
-            Captured { at_ps, flow, bytes: (len + FCS).clamp(64, 9018) as u16 }
+            Captured { at_ps, flow, bytes: len.saturating_add(FCS).clamp(64, 9018) as u16 }
         });
         let packets: Vec<Captured> = packets.collect();
         let span = ((last - first) as f64 / compress * PER_NANO as f64) as Picos;
@@ -103,24 +103,14 @@ impl Capture {
 }
 
 /// Time in nanoseconds, flow hash and length of every frame.
-fn frames(bytes: &[u8]) -> Result<Vec<(u64, u32, u32)>, String> {
-    let hash = |frame: &[u8]| ebb_wire::flow_hash(frame.get(14..).unwrap_or_default());
-    let mut frames = Vec::new();
-    if bytes.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) {
-        let mut reader = PcapNgReader::new(bytes).map_err(|error| error.to_string())?;
-        while let Some(block) = reader.next_block() {
-            if let Block::EnhancedPacket(packet) = block.map_err(|error| error.to_string())? {
-                let nanos = packet.timestamp.as_nanos() as u64;
-                frames.push((nanos, hash(&packet.data), packet.original_len));
-            }
-        }
-    } else {
-        let mut reader = PcapReader::new(bytes).map_err(|error| error.to_string())?;
-        while let Some(packet) = reader.next_packet() {
-            let packet = packet.map_err(|error| error.to_string())?;
-            let nanos = packet.timestamp.as_nanos() as u64;
-            frames.push((nanos, hash(&packet.data), packet.orig_len));
-        }
-    }
-    Ok(frames)
+fn frames(file: &str, bytes: &[u8]) -> Result<Vec<(u64, u32, u32)>, CaptureError> {
+    let frame = |packet: ebb_capture::Captured| {
+        let payload = match packet.link_type {
+            LINKTYPE_ETHERNET => ebb_wire::link(&packet.data).map(|link| link.payload),
+            _ => Some(0),
+        };
+        let hash = ebb_wire::flow_hash(packet.data.get(payload.unwrap_or(0)..).unwrap_or_default());
+        (packet.time.as_nanos(), hash, packet.original_len)
+    };
+    Reader::new(file, bytes)?.map(|packet| packet.map(frame)).collect()
 }
