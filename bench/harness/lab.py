@@ -148,10 +148,10 @@ class Lab:
 class Router:
     """`ebb router run` in a lab."""
 
-    def __init__(self, lab, mode="poll", cpus=(1,), ring=2048):
+    def __init__(self, lab, mode="poll", cpus=(1,), ring=2048, governor=""):
         self.lab, self.socket = lab, lab.path("router.sock")
         text = f'[router]\nworkers = {len(cpus)}\ncpus = {list(cpus)}\nmode = "{mode}"\nredirect = "steer"\n'
-        text += f'[status]\nsocket = "{self.socket}"\n[governor]\njournal = "{lab.path("knobs.journal")}"\n'
+        text += f'[status]\nsocket = "{self.socket}"\n[governor]\njournal = "{lab.path("knobs.journal")}"\n{governor}'
         text += "".join(f'[[port]]\nname = "{port}"\nring = {ring}\n' for port in PORTS)
         config = lab.path("router.toml")
         with open(config, "w") as file:
