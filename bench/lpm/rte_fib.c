@@ -9,17 +9,15 @@
  * standard input by "SECONDS-OF-CPU LOOKUPS CHECKSUM", the checksum being the sum of the values of one pass.
  */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rte_eal.h>
 #include <rte_fib.h>
 #include <rte_fib6.h>
 
 #define BATCH 32
-#define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
+
+#include "../peer.h"
 
 static const char *const localities[] = {"uniform", "routed", "hot"};
 
@@ -36,38 +34,6 @@ static uint8_t (*addresses6[ARRAY(localities)])[16];
 static size_t count4[ARRAY(localities)], count6[ARRAY(localities)];
 static struct rte_fib *fib_2, *fib_4;
 static struct rte_fib6 *fib6;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "rte_fib: %s\n", what);
-	exit(1);
-}
-
-static void *load(const char *directory, const char *name, size_t record, size_t *count)
-{
-	char path[4096];
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	FILE *file = fopen(path, "rb");
-	if (!file)
-		die(path);
-	fseek(file, 0, SEEK_END);
-	size_t size = ftell(file);
-	rewind(file);
-	void *data = aligned_alloc(64, (size + 63) / 64 * 64 + 64);
-	if (!data || fread(data, 1, size, file) != size)
-		die(path);
-	fclose(file);
-	*count = size / record;
-	return data;
-}
-
-/* Seconds that this thread has run. */
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
-}
 
 static struct rte_fib *build4(const char *name, enum rte_fib_dir24_8_nh_sz size, uint32_t tbl8,
 			      const struct prefix4 *prefixes, size_t count)

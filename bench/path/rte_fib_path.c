@@ -12,11 +12,8 @@
  */
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <rte_byteorder.h>
 #include <rte_eal.h>
@@ -27,7 +24,8 @@
 #define BUFFER 2048
 #define HEADROOM 256
 #define BUFFERS 1024
-#define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
+
+#include "../peer.h"
 
 static const char *const localities[] = {"uniform", "routed", "hot"};
 static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 1};
@@ -53,37 +51,6 @@ static size_t count[ARRAY(localities)];
 static struct rte_fib *fib;
 static uint8_t *free_buffers[BUFFERS];
 static size_t free_count;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "rte_fib_path: %s\n", what);
-	exit(1);
-}
-
-static void *load(const char *directory, const char *name, size_t record, size_t *records)
-{
-	char path[4096];
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	FILE *file = fopen(path, "rb");
-	if (!file)
-		die(path);
-	fseek(file, 0, SEEK_END);
-	size_t size = ftell(file);
-	rewind(file);
-	void *data = aligned_alloc(64, (size + 63) / 64 * 64 + 64);
-	if (!data || fread(data, 1, size, file) != size)
-		die(path);
-	fclose(file);
-	*records = size / record;
-	return data;
-}
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
-}
 
 static inline uint64_t word(const uint8_t *bytes)
 {

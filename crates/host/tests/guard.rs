@@ -52,6 +52,7 @@ struct Program {
     sleeper: u32,
     sleeper_start: u64,
     guard: u32,
+    journals: std::path::PathBuf,
 }
 
 fn start(part: &str, imitation: &Imitation, namespace: Option<&str>) -> Program {
@@ -81,7 +82,7 @@ fn start(part: &str, imitation: &Imitation, namespace: Option<&str>) -> Program 
     // What it prints later goes nowhere, but must not meet a closed pipe.
     std::thread::spawn(move || lines.for_each(drop));
     let sleeper_start = start_time(sleeper).unwrap_or(0);
-    Program { process, sleeper, sleeper_start, guard }
+    Program { process, sleeper, sleeper_start, guard, journals: imitation.journals() }
 }
 
 impl Program {
@@ -92,6 +93,15 @@ impl Program {
 
     fn sleeper_is_alive(&self) -> bool {
         start_time(self.sleeper).is_ok_and(|start| start == self.sleeper_start)
+    }
+}
+
+/// Also a test that fails leaves no process and no namespace.
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        Journal::recover_stale(&self.journals);
     }
 }
 

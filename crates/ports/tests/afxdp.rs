@@ -18,6 +18,13 @@ fn options(name: &str, workers: u32) -> InterfaceOptions {
     InterfaceOptions { ring_len: 512, ..InterfaceOptions::new(name, workers, Form::Steer) }
 }
 
+fn opened(options: &InterfaceOptions) -> (Memory, Interface, Vec<AfXdpPort>) {
+    let memory = Memory::new(4096);
+    let mut interface = Interface::open(&memory.umem, options).unwrap();
+    let ports = interface.take_ports();
+    (memory, interface, ports)
+}
+
 fn readable(fd: RawFd, timeout_ms: i32) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid pollfd.
@@ -312,9 +319,7 @@ fn the_kernel_keeps_what_is_its_own() {
 #[test]
 fn a_sleeping_worker_is_woken() {
     let Some(wires) = Wires::new(1, 1) else { return };
-    let memory = Memory::new(4096);
-    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
-    let mut ports = interface.take_ports();
+    let (memory, interface, mut ports) = opened(&options("p0", 1));
     let (mut pool, mut batch) = (memory.pool(), Batch::new());
     let mut far = wires.far(0);
     ports[0].receive(&mut pool, &mut batch, 64);
@@ -356,10 +361,8 @@ fn faults_have_names() {
 #[test]
 fn a_full_transmit_ring_leaves_packets_in_the_batch() {
     let Some(_wires) = Wires::new(1, 1) else { return };
-    let memory = Memory::new(4096);
-    let options = InterfaceOptions { ring_len: 64, ..options("p0", 1) };
-    let mut interface = Interface::open(&memory.umem, &options).unwrap();
-    let mut ports = interface.take_ports();
+    let (memory, _interface, mut ports) =
+        opened(&InterfaceOptions { ring_len: 64, ..options("p0", 1) });
     let (mut pool, mut batch) = (memory.pool(), Batch::new());
     for seq in 0..100 {
         batch.push(pool.get().unwrap().fill(&udp([2; 6], 1, seq)));
@@ -376,9 +379,7 @@ fn a_full_transmit_ring_leaves_packets_in_the_batch() {
 #[test]
 fn a_deleted_interface_ends_quietly() {
     let Some(wires) = Wires::new(2, 1) else { return };
-    let memory = Memory::new(4096);
-    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
-    let mut ports = interface.take_ports();
+    let (memory, _interface, mut ports) = opened(&options("p0", 1));
     let (mut pool, mut batch) = (memory.pool(), Batch::new());
     ports[0].receive(&mut pool, &mut batch, 64);
     assert!(ports[0].prepare_wait());
@@ -396,9 +397,7 @@ fn a_deleted_interface_ends_quietly() {
 #[test]
 fn a_link_that_is_down_keeps_its_packets_and_says_so() {
     let Some(wires) = Wires::new(1, 1) else { return };
-    let memory = Memory::new(4096);
-    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
-    let mut ports = interface.take_ports();
+    let (memory, _interface, mut ports) = opened(&options("p0", 1));
     let (mut pool, mut batch) = (memory.pool(), Batch::new());
     ports[0].receive(&mut pool, &mut batch, 64);
     run(&format!("ip -n {} link set p0 down", wires.router));
@@ -473,10 +472,8 @@ fn child_holds_the_interface() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    let memory = Memory::new(4096);
-    let mut interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
+    let (memory, _interface, mut ports) = opened(&options("p0", 1));
     let mut pool = memory.pool();
-    let mut ports = interface.take_ports();
     ports[0].receive(&mut pool, &mut Batch::new(), 64);
     println!("ready");
     std::thread::sleep(Duration::from_secs(20));

@@ -8,7 +8,6 @@ use ebb_report::{Cell, Column, Report, Table};
 use ebb_scenario::{Check, Document, Files, Invalid, Progress};
 
 use crate::regulator::power::PortPower;
-use crate::regulator::threshold::joins_all_switches;
 use crate::routing::{self, Options};
 use crate::sim::Pattern;
 use crate::simulate::SimulateError;
@@ -154,7 +153,7 @@ fn spare(
         tried[next] = true;
         off.push(links[next]);
         let less = topology.without(&off);
-        let joined = joins_all_switches(&less);
+        let joined = less.joins_all_switches();
         let made = joined.then(|| routing::route(function, &less, &options).ok()).flatten();
         let fits = made.and_then(|(tables, _)| problem.uses(&less, links, &tables));
         match fits.map(|used| (used.iter().copied().fold(0.0, f64::max), used)) {

@@ -5,7 +5,9 @@
 //! route files of lines like `1.0.0.0/24 13335`; `--small` makes up a table instead and is what the
 //! test runs. Without DPDK's headers and libraries only our own rates are shown.
 
+mod dpdk;
 mod inputs;
+#[path = "../../../../bench/peer.rs"]
 mod peer;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -179,11 +181,13 @@ fn compare(
         ours.push(mpps);
         let Some(peer) = peer else { continue };
         for (lookup, rates) in &mut theirs {
-            let Some(turn) = peer.run(lookup, locality, options.passes)? else { continue };
+            let question = format!("{lookup} {locality} {}", options.passes);
+            let Some(turn) = peer.ask(&question)? else { continue };
+            let rate = turn.rate / 1e6;
             ensure!(turn.digest == digest, "DPDK's side sends other packets in {locality}");
-            rates.push(turn.mpps);
+            rates.push(rate);
             if *lookup == "inline" {
-                ratios.push(mpps / turn.mpps);
+                ratios.push(mpps / rate);
             }
         }
     }
@@ -213,7 +217,7 @@ fn run(options: &Options) -> Result<Json> {
     let mut peer = if options.no_dpdk {
         None
     } else {
-        Peer::start(&inputs, &options.eal).context("starting DPDK's side")?
+        dpdk::start(&inputs, &options.eal).context("starting DPDK's side")?
     };
     let mut rows = Vec::new();
     for (locality, frames) in LOCALITIES.iter().zip(&inputs.v4) {

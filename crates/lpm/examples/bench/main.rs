@@ -5,6 +5,8 @@
 //! runs. Without DPDK's headers and libraries only our own rates are shown.
 
 mod dpdk;
+#[path = "../../../../bench/peer.rs"]
+mod peer;
 mod tables;
 
 use std::hint::black_box;
@@ -15,8 +17,9 @@ use clap::Parser;
 use rand::seq::SliceRandom;
 use serde_json::{Value as Json, json};
 
-use dpdk::{Locality, Yardstick};
+use dpdk::Locality;
 use ebb_lpm::{Ipv4Lpm, Ipv4Writer, Ipv6Lpm, Ipv6Writer, Value};
+use peer::Peer;
 use tables::{Family, Inputs, Route};
 
 const BATCH_LEN: usize = 32;
@@ -158,7 +161,7 @@ writing!(write_ipv6, Ipv6Writer, Ipv6Lpm, u128);
 fn compare<F: Family, T: Table<Address = F>>(
     table: &T,
     inputs: &Inputs<F>,
-    yardstick: &mut Option<Yardstick>,
+    peer: &mut Option<Peer>,
     options: &Options,
 ) -> Result<Vec<Json>> {
     let mut rows = Vec::new();
@@ -178,12 +181,12 @@ fn compare<F: Family, T: Table<Address = F>>(
         for _ in 0..options.rounds {
             let our_rate = rate(table, addresses, options.passes);
             ours.push(our_rate);
-            let Some(yardstick) = yardstick else { continue };
+            let Some(peer) = peer else { continue };
             let mut best_rate = 0f64;
             for (variant, rates) in variants.iter().zip(&mut theirs) {
-                let run = yardstick.run(F::NUMBER, variant, locality, options.passes)?;
-                let Some(run) = run else { continue };
-                let same = run.checksum == checksum(table, addresses);
+                let question = dpdk::question(F::NUMBER, variant, locality, options.passes);
+                let Some(run) = peer.ask(&question)? else { continue };
+                let same = run.digest == checksum(table, addresses);
                 ensure!(same, "DPDK finds other values in {locality:?} by {variant}");
                 rates.push(run.rate);
                 if !variant.contains("avx512") {
@@ -224,13 +227,13 @@ fn run(options: &Options) -> Result<Json> {
     written6["family"] = json!(6);
     println!("{written4}\n{written6}");
 
-    let mut yardstick = if options.no_dpdk {
+    let mut peer = if options.no_dpdk {
         None
     } else {
-        Yardstick::start(&ipv4, &ipv6, &options.eal).context("starting DPDK's side")?
+        dpdk::start(&ipv4, &ipv6, &options.eal).context("starting DPDK's side")?
     };
-    let mut lookups = compare(&*table4, &ipv4, &mut yardstick, options)?;
-    lookups.extend(compare(&*table6, &ipv6, &mut yardstick, options)?);
+    let mut lookups = compare(&*table4, &ipv4, &mut peer, options)?;
+    lookups.extend(compare(&*table6, &ipv6, &mut peer, options)?);
     Ok(json!({
         "benchmark": "lpm", "batch": BATCH_LEN, "rounds": options.rounds, "eal": options.eal,
         "tables": [written4, written6], "lookups": lookups,

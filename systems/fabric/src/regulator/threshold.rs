@@ -89,7 +89,7 @@ impl Threshold {
     /// Whether the switches stay joined without the links given.
     fn joined(&self, off: &[usize]) -> bool {
         let links: Vec<Link> = off.iter().map(|link| self.links[*link]).collect();
-        joins_all_switches(&self.topology.without(&links))
+        self.topology.without(&links).joins_all_switches()
     }
 
     fn switch_on(&self, seen: &LinkUse) -> Vec<usize> {
@@ -156,22 +156,6 @@ impl Policy for Threshold {
     }
 }
 
-/// Whether every switch reaches every other, with hosts or without.
-#[must_use]
-pub fn joins_all_switches(topology: &Topology) -> bool {
-    let mut seen = vec![false; topology.switches().len()];
-    let mut stack: Vec<_> = topology.switch_ids().take(1).collect();
-    stack.iter().for_each(|switch| seen[switch.index()] = true);
-    while let Some(switch) = stack.pop() {
-        for (_, other, _) in topology.neighbours(switch) {
-            if !std::mem::replace(&mut seen[other.index()], true) {
-                stack.push(other);
-            }
-        }
-    }
-    seen.into_iter().all(|seen| seen)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,7 +214,7 @@ mod tests {
                 switching.off.iter().for_each(|link| on[*link] = false);
                 switching.on.iter().for_each(|link| on[*link] = true);
                 let off: Vec<Link> = links.iter().zip(&on).filter(|(_, on)| !**on).map(|(link, _)| *link).collect();
-                prop_assert!(joins_all_switches(&torus.without(&off)));
+                prop_assert!(torus.without(&off).joins_all_switches());
             }
             prop_assert!(on.iter().any(|on| !on));
         }

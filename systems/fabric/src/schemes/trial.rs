@@ -142,7 +142,7 @@ fn draw(rng: &mut Rng) -> Option<Draw> {
         for _ in 0..rng.random_range(1..4) {
             let link = links[rng.random_range(0..links.len())];
             let more: Vec<Link> = off.iter().copied().chain([link]).collect();
-            if !off.contains(&link) && joins_all(&topology.without(&more)) {
+            if !off.contains(&link) && topology.without(&more).joins_all_switches() {
                 off = more;
             }
         }
@@ -170,19 +170,4 @@ fn draw(rng: &mut Rng) -> Option<Draw> {
 
 fn draw_routing(rng: &mut Rng) -> &'static str {
     ["up-down", "up-down", "layered", "nue"][rng.random_range(0..4)]
-}
-
-/// Whether every switch reaches every other.
-fn joins_all(topology: &Topology) -> bool {
-    let mut seen = vec![false; topology.switches().len()];
-    let mut stack: Vec<_> = topology.switch_ids().take(1).collect();
-    stack.iter().for_each(|switch| seen[switch.index()] = true);
-    while let Some(switch) = stack.pop() {
-        for (_, other, _) in topology.neighbours(switch) {
-            if !std::mem::replace(&mut seen[other.index()], true) {
-                stack.push(other);
-            }
-        }
-    }
-    seen.into_iter().all(|seen| seen)
 }

@@ -267,6 +267,22 @@ impl Topology {
         })
     }
 
+    /// Whether every switch reaches every other, with hosts or without.
+    #[must_use]
+    pub fn joins_all_switches(&self) -> bool {
+        let mut seen = vec![false; self.switches().len()];
+        let mut stack: Vec<_> = self.switch_ids().take(1).collect();
+        stack.iter().for_each(|switch| seen[switch.index()] = true);
+        while let Some(switch) = stack.pop() {
+            for (_, other, _) in self.neighbours(switch) {
+                if !std::mem::replace(&mut seen[other.index()], true) {
+                    stack.push(other);
+                }
+            }
+        }
+        seen.into_iter().all(|seen| seen)
+    }
+
     /// The same fabric with some cables between switches off. Ports that are not cabled to a switch
     /// are left as they are.
     #[must_use]

@@ -17,12 +17,8 @@ const QUICK: &str = "settings = { hold_ms = 4, hold_max_ms = 100 }\n";
 struct Figures {
     watts: f64,
     cores: f64,
-    ghz: f64,
     loss: f64,
     inside: f64,
-    latency_us: f64,
-    changes: f64,
-    decisions: f64,
 }
 
 fn figures(engine: &str, more: &str, seeds: u64) -> Figures {
@@ -32,12 +28,8 @@ fn figures(engine: &str, more: &str, seeds: u64) -> Figures {
     Figures {
         watts: mean(&|run| run.power.0),
         cores: mean(&|run| run.cores),
-        ghz: mean(&|run| run.ghz),
         loss: mean(&|run| run.counts.lost as f64 / run.counts.arrived.max(1) as f64),
         inside: mean(&|run| run.occupancy),
-        latency_us: mean(&|run| run.latency.mean_us),
-        changes: mean(&|run| run.changes as f64),
-        decisions: mean(&|run| run.decisions as f64),
     }
 }
 

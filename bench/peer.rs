@@ -1,14 +1,12 @@
-//! DPDK's side: a C program built on the spot, fed through files and asked through a pipe.
+//! DPDK's side of a benchmark: a C program built on the spot, fed through files and asked through a
+//! pipe. Shared by the benchmarks that have one; each knows its own questions.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use ipnet::IpNet;
-
-use crate::inputs::{Inputs, LOCALITIES};
 
 /// The running C program; ended when dropped.
 pub struct Peer {
@@ -20,36 +18,33 @@ pub struct Peer {
 
 /// The result of one turn.
 pub struct Turn {
-    pub mpps: f64,
+    /// Lookups or packets a second of processor time.
+    pub rate: f64,
+    /// Sum over what came out, which ours must equal.
     pub digest: u64,
 }
 
 impl Peer {
-    /// Builds and starts it; `None` when DPDK is not installed.
-    pub fn start(inputs: &Inputs, eal: &str) -> Result<Option<Peer>> {
+    /// Builds `program` from the folder `source`, has `inputs` write its files into a fresh folder and
+    /// starts it with the words of `eal`; `None` when DPDK is not installed.
+    pub fn start(
+        source: &str,
+        program: &str,
+        eal: &str,
+        inputs: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Option<Peer>> {
         let probe = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
         if !probe.is_ok_and(|status| status.success()) {
             println!("libdpdk is not installed: only our own rates");
             return Ok(None);
         }
-        let directory = std::env::temp_dir().join(format!("ebb-path-bench-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("ebb-{program}-{}", std::process::id()));
         fs::create_dir_all(&directory)?;
-        let mut prefixes = Vec::new();
-        for (prefix, gateway) in &inputs.routes {
-            let IpNet::V4(net) = prefix else { continue };
-            for number in [net.network().to_bits(), u32::from(net.prefix_len()), *gateway] {
-                prefixes.extend(number.to_ne_bytes());
-            }
-        }
-        fs::write(directory.join("prefixes"), prefixes)?;
-        for (name, frames) in LOCALITIES.iter().zip(&inputs.v4) {
-            fs::write(directory.join(name), frames.as_flattened())?;
-        }
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/path");
+        inputs(&directory)?;
         let out = format!("OUT={}", directory.display());
         let built = Command::new("make").args(["-s", "-C", source, &out]).status()?;
         ensure!(built.success(), "the C program does not build");
-        let mut child = Command::new(directory.join("rte_fib_path"))
+        let mut child = Command::new(directory.join(program))
             .arg(&directory)
             .args(eal.split_whitespace())
             .stdin(Stdio::piped())
@@ -62,15 +57,15 @@ impl Peer {
         Ok(Some(peer))
     }
 
-    /// One turn; `None` when this machine lacks the lookup function.
-    pub fn run(&mut self, lookup: &str, locality: &str, passes: usize) -> Result<Option<Turn>> {
-        writeln!(self.questions, "{lookup} {locality} {passes}")?;
+    /// One turn; `None` when this machine lacks what is asked for.
+    pub fn ask(&mut self, question: &str) -> Result<Option<Turn>> {
+        writeln!(self.questions, "{question}")?;
         let answer = self.answer()?;
         let fields: Vec<&str> = answer.split(' ').collect();
         match fields[..] {
             ["unsupported"] => Ok(None),
-            [seconds, packets, digest] => Ok(Some(Turn {
-                mpps: packets.parse::<f64>()? / seconds.parse::<f64>()? / 1e6,
+            [seconds, count, digest] => Ok(Some(Turn {
+                rate: count.parse::<f64>()? / seconds.parse::<f64>()?,
                 digest: digest.parse()?,
             })),
             _ => bail!("unexpected answer {answer}"),
