@@ -1,7 +1,7 @@
 //! `ebb reproduce`: what the papers published beside what comes out here.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,6 +15,8 @@ use crate::study::{Directory, Watched};
 
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
+/// Where a checkout has data that others measured.
+const DATA_BESIDE: &str = "../shared/data";
 /// Exit status when no experiment has the name.
 const UNKNOWN: u8 = 2;
 
@@ -45,7 +47,8 @@ pub struct Reproduce {
     /// Seed of everything that is drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Directory with data that others measured, for the experiments that use it
+    /// Directory with data that others measured, for the experiments that use it [default:
+    /// ../shared/data, if it is there]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Experiments computed at the same time [default: one per processor]
@@ -93,7 +96,8 @@ impl Reproduce {
     fn compute(&self, chosen: &[&'static dyn Experiment], watched: &Watched) -> Reproduction {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.map_or(processors, usize::from).min(chosen.len().max(1));
-        let data = self.data.as_deref().map(Directory::at);
+        let beside = Path::new(DATA_BESIDE);
+        let data = self.data.as_deref().or(beside.is_dir().then_some(beside)).map(Directory::at);
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let outcomes = Mutex::new(chosen.iter().map(|_| None).collect::<Vec<_>>());
         let work = || {

@@ -20,6 +20,7 @@
 //! # Ok::<(), ebb_capture::CaptureError>(())
 //! ```
 
+mod bytes;
 mod link;
 mod reader;
 mod writer;

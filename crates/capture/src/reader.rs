@@ -1,19 +1,31 @@
-use std::io::Read;
+use std::io::{self, Read};
 
 use ebb_units::Time;
-use pcap_parser::traits::PcapReaderIterator;
-use pcap_parser::{Block, OptionCode, PcapBlockOwned, PcapError, PcapNGOption, create_reader};
 
 use crate::CaptureError;
+use crate::bytes::{Order, options};
 
-/// Bytes read at once; grows as far as a block needs.
-const BUFFER: usize = 1 << 16;
-/// Longest block that is believed.
-const BLOCK_MAX: usize = 1 << 24;
-/// The obsolete packet block (draft-ietf-opsawg-pcapng appendix A).
-const PACKET_BLOCK: u32 = 2;
+/// First four bytes of a .pcapng, alike in both byte orders.
+const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// What a section begins with tells its byte order.
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+/// Numbers of blocks (draft-ietf-opsawg-pcapng section 10.1), the obsolete one included.
+const INTERFACE: u32 = 1;
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+/// Options of an interface.
+const TSRESOL: u16 = 9;
+const TSOFFSET: u16 = 14;
+/// First four bytes of a .pcap: with microseconds, with nanoseconds, and with records eight bytes
+/// longer.
+const MICROSECONDS: u32 = 0xa1b2_c3d4;
+pub(crate) const NANOSECONDS: u32 = 0xa1b2_3c4d;
+const LONGER_RECORDS: u32 = 0xa1b2_cd34;
 /// The bits of a .pcap's link type that are one: those above it describe checksums.
 const LINKTYPE_MASK: u32 = 0x03ff_ffff;
+/// Longest block or packet that is believed.
+const LEN_MAX: u32 = 1 << 26;
 
 /// One packet of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,24 +45,39 @@ pub struct Captured {
 /// The first error ends the iteration.
 pub struct Reader<'a> {
     file: String,
-    blocks: Box<dyn PcapReaderIterator + Send + 'a>,
-    section: Section,
+    source: Box<dyn Read + Send + 'a>,
+    format: Format,
+    /// The block or record being read.
+    buffer: Vec<u8>,
     number: u64,
     ended: bool,
 }
 
-/// What the blocks before a packet said about it.
-#[derive(Default)]
-struct Section {
-    /// Nanoseconds of a .pcap's fraction of a second.
+enum Format {
+    Pcap(Pcap),
+    PcapNg(Section),
+}
+
+/// What a .pcap says at its beginning.
+struct Pcap {
+    order: Order,
+    /// Nanoseconds of the fraction of a second.
     fraction: u64,
-    big_endian: bool,
+    /// Bytes before a packet's own.
+    record_len: usize,
+    link_type: u32,
+}
+
+/// What the blocks before a packet said about it.
+struct Section {
+    order: Order,
     interfaces: Vec<Interface>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Interface {
     link_type: u32,
+    snaplen: u32,
     /// The option if_tsresol.
     resolution: u8,
     /// The option if_tsoffset, seconds.
@@ -58,21 +85,22 @@ struct Interface {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the beginning of `source`; `file` is what errors call it.
+    /// Reads the beginning of `source`; `file` is what errors call it. Reads in small pieces: give
+    /// it a buffered source.
     ///
     /// # Errors
     /// When it is not a capture.
     pub fn new(file: &str, source: impl Read + Send + 'a) -> Result<Reader<'a>, CaptureError> {
-        let blocks = create_reader(BUFFER, source).map_err(|error| CaptureError::NotACapture {
+        let mut reader = Reader {
             file: file.to_owned(),
-            what: match error {
-                PcapError::Eof => "it is empty".to_owned(),
-                PcapError::Incomplete(_) => "the file breaks off".to_owned(),
-                other => describe(&other),
-            },
-        })?;
-        let section = Section::default();
-        Ok(Reader { file: file.to_owned(), blocks, section, number: 0, ended: false })
+            source: Box::new(source),
+            format: Format::PcapNg(Section { order: Order::Little, interfaces: Vec::new() }),
+            buffer: Vec::new(),
+            number: 0,
+            ended: false,
+        };
+        reader.begin().map_err(|what| CaptureError::NotACapture { file: file.to_owned(), what })?;
+        Ok(reader)
     }
 
     /// What errors call the file.
@@ -90,106 +118,145 @@ impl<'a> Reader<'a> {
         CaptureError::NotEthernet { file: self.file.clone(), number: self.number, link_type }
     }
 
-    fn read(&mut self) -> Option<Result<Captured, String>> {
-        let mut room = BUFFER;
-        loop {
-            let refill = match self.blocks.next() {
-                Ok((len, block)) => {
-                    let packet = self.section.take(&block);
-                    self.blocks.consume(len);
-                    match packet {
-                        None => continue,
-                        some => return some,
-                    }
-                }
-                Err(PcapError::Eof) => return None,
-                Err(PcapError::Incomplete(_)) => self.blocks.refill(),
-                Err(PcapError::BufferTooSmall) if room < BLOCK_MAX => {
-                    room *= 2;
-                    self.blocks.grow(room);
-                    self.blocks.refill()
-                }
-                Err(error) => Err(error),
-            };
-            if let Err(error) = refill {
-                return Some(Err(describe(&error)));
+    fn begin(&mut self) -> Result<(), String> {
+        if !self.fill(4)? {
+            return Err("it is empty".to_owned());
+        }
+        let magic: [u8; 4] = self.buffer[..4].try_into().expect("four bytes");
+        if magic == SECTION_HEADER {
+            self.fill_all(4)?;
+            let len = self.buffer[..4].try_into().expect("four bytes");
+            return self.section(len);
+        }
+        let known = |magic| [MICROSECONDS, NANOSECONDS, LONGER_RECORDS].contains(&magic);
+        let orders = [Order::Little, Order::Big];
+        let order = orders.into_iter().find(|order| known(order.word(magic)));
+        let order = order.ok_or("its first bytes are not those of one")?;
+        self.fill_all(20)?;
+        let longer = order.word(magic) == LONGER_RECORDS;
+        self.format = Format::Pcap(Pcap {
+            order,
+            fraction: if order.word(magic) == NANOSECONDS { 1 } else { 1000 },
+            record_len: if longer { 24 } else { 16 },
+            link_type: order.word_at(&self.buffer, 16).expect("20 bytes") & LINKTYPE_MASK,
+        });
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<Option<Captured>, String> {
+        match &self.format {
+            Format::Pcap(_) => self.read_record(),
+            Format::PcapNg(_) => self.read_blocks(),
+        }
+    }
+
+    /// The next packet of a .pcap.
+    fn read_record(&mut self) -> Result<Option<Captured>, String> {
+        let Format::Pcap(Pcap { order, fraction, record_len, link_type }) = self.format else {
+            return Ok(None);
+        };
+        if !self.fill(record_len)? {
+            return Ok(None);
+        }
+        let word = |at| order.word_at(&self.buffer, at).expect("16 bytes");
+        let (seconds, part, len, original_len) = (word(0), word(4), word(8), word(12));
+        self.fill_all(believable(len)?)?;
+        let nanos = u64::from(seconds) * 1_000_000_000 + u64::from(part) * fraction;
+        let data = std::mem::take(&mut self.buffer);
+        Ok(Some(Captured { time: Time::from_nanos(nanos), link_type, original_len, data }))
+    }
+
+    /// The next packet of a .pcapng, other blocks skipped.
+    fn read_blocks(&mut self) -> Result<Option<Captured>, String> {
+        while self.fill(8)? {
+            let [kind, len] = [0, 4]
+                .map(|at| <[u8; 4]>::try_from(&self.buffer[at..at + 4]).expect("eight bytes"));
+            if kind == SECTION_HEADER {
+                self.section(len)?;
+                continue;
+            }
+            let Format::PcapNg(Section { order, .. }) = &self.format else { break };
+            let (order, kind) = (*order, order.word(kind));
+            let len = order.word(len);
+            if len < 12 || !len.is_multiple_of(4) {
+                return Err(format!("a block is said to have {len} bytes"));
+            }
+            self.fill_all(believable(len)? - 8)?;
+            let (body, again) = self.buffer.split_at(self.buffer.len() - 4);
+            if order.word_at(again, 0) != Some(len) {
+                return Err("a block ends with another length than it begins with".to_owned());
+            }
+            let Format::PcapNg(section) = &mut self.format else { break };
+            if let Some(packet) = section.block(kind, body)? {
+                return Ok(Some(packet));
             }
         }
+        Ok(None)
+    }
+
+    /// The rest of a section header, whose length stood in the bytes `len`.
+    fn section(&mut self, len: [u8; 4]) -> Result<(), String> {
+        self.fill_all(4)?;
+        let magic = self.buffer[..4].try_into().expect("four bytes");
+        let orders = [Order::Little, Order::Big];
+        let order = orders.into_iter().find(|order| order.word(magic) == BYTE_ORDER);
+        let order = order.ok_or("a section's byte order is unknown")?;
+        let len = order.word(len);
+        if len < 28 {
+            return Err(format!("a section's header is said to have {len} bytes"));
+        }
+        self.fill_all(believable(len)? - 12)?;
+        self.format = Format::PcapNg(Section { order, interfaces: Vec::new() });
+        Ok(())
+    }
+
+    /// Reads `len` bytes into the buffer; false when nothing is left.
+    fn fill(&mut self, len: usize) -> Result<bool, String> {
+        self.buffer.clear();
+        let read = self.source.by_ref().take(len as u64).read_to_end(&mut self.buffer);
+        match read {
+            Ok(0) if len > 0 => Ok(false),
+            Ok(read) if read == len => Ok(true),
+            Ok(_) => Err("the file breaks off".to_owned()),
+            Err(error) => Err(broken(&error)),
+        }
+    }
+
+    fn fill_all(&mut self, len: usize) -> Result<(), String> {
+        if self.fill(len)? { Ok(()) } else { Err("the file breaks off".to_owned()) }
     }
 }
 
 impl Section {
     /// Takes a block in; gives its packet, if it has one.
-    fn take(&mut self, block: &PcapBlockOwned<'_>) -> Option<Result<Captured, String>> {
-        match block {
-            PcapBlockOwned::LegacyHeader(header) => {
-                self.fraction = if header.is_nanosecond_precision() { 1 } else { 1000 };
-                let link_type = header.network.0 as u32 & LINKTYPE_MASK;
-                self.interfaces = vec![Interface { link_type, ..Interface::default() }];
-                None
+    fn block(&mut self, kind: u32, body: &[u8]) -> Result<Option<Captured>, String> {
+        let order = self.order;
+        let word = |at| order.word_at(body, at).ok_or("a block is too short");
+        match kind {
+            INTERFACE => {
+                self.interfaces.push(Interface::read(order, body, word(4)?));
+                Ok(None)
             }
-            PcapBlockOwned::Legacy(packet) => {
-                let fraction = u64::from(packet.ts_usec) * self.fraction;
-                let nanos = u64::from(packet.ts_sec) * 1_000_000_000 + fraction;
-                Some(Ok(self.captured(0, nanos, packet.origlen, packet.data)?))
+            ENHANCED_PACKET | PACKET => {
+                let interface = match kind {
+                    PACKET => u32::from(order.half_at(body, 0).ok_or("a block is too short")?),
+                    _ => word(0)?,
+                };
+                let ticks = u64::from(word(4)?) << 32 | u64::from(word(8)?);
+                let data = body[20.min(body.len())..].get(..word(12)? as usize);
+                let data = data.ok_or("a packet is longer than its block")?;
+                self.packet(interface, Some(ticks), word(16)?, data).map(Some)
             }
-            PcapBlockOwned::NG(block) => self.take_ng(block),
+            SIMPLE_PACKET => {
+                let original_len = word(0)?;
+                let snaplen = self.interfaces.first().map_or(0, |interface| interface.snaplen);
+                let len = if snaplen == 0 { original_len } else { original_len.min(snaplen) };
+                let data = &body[4..];
+                let data = &data[..data.len().min(len as usize)];
+                self.packet(0, None, original_len, data).map(Some)
+            }
+            _ => Ok(None),
         }
-    }
-
-    fn take_ng(&mut self, block: &Block<'_>) -> Option<Result<Captured, String>> {
-        match block {
-            Block::SectionHeader(header) => {
-                self.big_endian = header.big_endian();
-                self.interfaces.clear();
-                None
-            }
-            Block::InterfaceDescription(interface) => {
-                self.interfaces.push(Interface {
-                    link_type: interface.linktype.0 as u32,
-                    resolution: interface.if_tsresol,
-                    offset: self.offset(&interface.options),
-                });
-                None
-            }
-            Block::EnhancedPacket(packet) => {
-                let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-                let data = &packet.data[..packet.data.len().min(packet.caplen as usize)];
-                Some(self.packet(packet.if_id, Some(ticks), packet.origlen, data))
-            }
-            Block::SimplePacket(packet) => {
-                // The padding is only to be told by the packet's length.
-                let data = &packet.data[..packet.data.len().min(packet.origlen as usize)];
-                Some(self.packet(0, None, packet.origlen, data))
-            }
-            Block::Unknown(block) if self.word(block.block_type.to_le_bytes()) == PACKET_BLOCK => {
-                Some(self.obsolete(block.data))
-            }
-            _ => None,
-        }
-    }
-
-    fn word(&self, bytes: [u8; 4]) -> u32 {
-        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    }
-
-    /// The option if_tsoffset; the library's own takes no account of the byte order.
-    fn offset(&self, options: &[PcapNGOption<'_>]) -> i64 {
-        let option = options.iter().find(|option| option.code == OptionCode::IfTsoffset);
-        let bytes = option.and_then(|option| option.value.first_chunk::<8>());
-        let of = if self.big_endian { i64::from_be_bytes } else { i64::from_le_bytes };
-        bytes.map_or(0, |bytes| of(*bytes))
-    }
-
-    /// The obsolete packet block's fields: interface and drops, time, lengths, bytes.
-    fn obsolete(&self, body: &[u8]) -> Result<Captured, String> {
-        let short = || "a packet block is too short".to_owned();
-        let (fixed, data) = body.split_at_checked(20).ok_or_else(short)?;
-        let word = |at: usize| self.word([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-        let interface = if self.big_endian { word(0) >> 16 } else { word(0) & 0xffff };
-        let ticks = u64::from(word(4)) << 32 | u64::from(word(8));
-        let data = data.get(..word(12) as usize).ok_or_else(short)?;
-        self.packet(interface, Some(ticks), word(16), data)
     }
 
     fn packet(
@@ -200,22 +267,41 @@ impl Section {
         data: &[u8],
     ) -> Result<Captured, String> {
         let found = self.interfaces.get(interface as usize);
-        let nanos = found.and_then(|of| ticks.map(|ticks| nanos(ticks, of.resolution, of.offset)));
-        self.captured(interface, nanos.unwrap_or(0), original_len, data)
-            .ok_or_else(|| format!("interface {interface} is not described"))
+        let found = found.ok_or_else(|| format!("interface {interface} is not described"))?;
+        let nanos = ticks.map_or(0, |ticks| nanos(ticks, found.resolution, found.offset));
+        Ok(Captured {
+            time: Time::from_nanos(nanos),
+            link_type: found.link_type,
+            original_len,
+            data: data.to_vec(),
+        })
     }
+}
 
-    fn captured(
-        &self,
-        interface: u32,
-        nanos: u64,
-        original_len: u32,
-        data: &[u8],
-    ) -> Option<Captured> {
-        let link_type = self.interfaces.get(interface as usize)?.link_type;
-        let time = Time::from_nanos(nanos);
-        Some(Captured { time, link_type, original_len, data: data.to_vec() })
+impl Interface {
+    fn read(order: Order, body: &[u8], snaplen: u32) -> Interface {
+        let link_type = u32::from(order.half_at(body, 0).unwrap_or(0));
+        let mut interface = Interface { link_type, snaplen, resolution: 6, offset: 0 };
+        for (code, value) in options(order, &body[8..]) {
+            match (code, value) {
+                (TSRESOL, [resolution]) => interface.resolution = *resolution,
+                (TSOFFSET, value) => interface.offset = order.long(value).unwrap_or(0),
+                _ => {}
+            }
+        }
+        interface
     }
+}
+
+fn believable(len: u32) -> Result<usize, String> {
+    match len {
+        0..=LEN_MAX => Ok(len as usize),
+        _ => Err(format!("it is said to have {len} bytes")),
+    }
+}
+
+fn broken(error: &io::Error) -> String {
+    format!("the file can't be read on: {error}")
 }
 
 /// Nanoseconds of `ticks` in the unit that the option if_tsresol states: a negative power of ten,
@@ -242,7 +328,7 @@ impl Iterator for Reader<'_> {
         if self.ended {
             return None;
         }
-        let packet = self.read();
+        let packet = self.read().transpose();
         self.ended = !matches!(packet, Some(Ok(_)));
         let packet = packet?;
         self.number += 1;
@@ -259,21 +345,6 @@ impl std::fmt::Debug for Reader<'_> {
         let Reader { file, number, .. } = self;
         f.debug_struct("Reader").field("file", file).field("number", number).finish_non_exhaustive()
     }
-}
-
-fn describe<I>(error: &PcapError<I>) -> String {
-    match error {
-        PcapError::UnexpectedEof | PcapError::Eof | PcapError::Incomplete(_) => {
-            "the file breaks off"
-        }
-        PcapError::BufferTooSmall => "it is said to be longer than 16 MiB",
-        PcapError::ReadError => "the file can't be read on",
-        PcapError::HeaderNotRecognized => "its first bytes are not those of one",
-        PcapError::NomError(..) | PcapError::OwnedNomError(..) => {
-            "its fields contradict each other"
-        }
-    }
-    .to_owned()
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 use std::io::Write;
 
 use ebb_units::Time;
-use pcap_parser::{LegacyPcapBlock, PcapHeader, ToVec};
 
-use crate::CaptureError;
+use crate::reader::NANOSECONDS;
+use crate::{CaptureError, LINKTYPE_ETHERNET};
 
-/// First bytes of a .pcap whose timestamps have nanoseconds.
-const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Longest packet that readers are to expect.
 const SNAPLEN: u32 = 65_535;
 
@@ -19,16 +17,16 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins the capture; `file` is what errors call it.
+    /// Begins the capture; `file` is what errors call it. Writes in small pieces: give it a buffered
+    /// sink.
     ///
     /// # Errors
     /// When the sink refuses.
     pub fn new(file: &str, mut sink: W) -> Result<Writer<W>, CaptureError> {
-        let header =
-            PcapHeader { magic_number: NANOSECONDS, snaplen: SNAPLEN, ..PcapHeader::default() };
+        // Version 2.4, no time zone, no accuracy.
+        let header = [NANOSECONDS, 4 << 16 | 2, 0, 0, SNAPLEN, LINKTYPE_ETHERNET];
         let open = |source| CaptureError::Open { file: file.to_owned(), source };
-        let bytes = header.to_vec_raw().map_err(std::io::Error::other).map_err(open)?;
-        sink.write_all(&bytes).map_err(open)?;
+        sink.write_all(header.map(u32::to_le_bytes).as_flattened()).map_err(open)?;
         Ok(Writer { file: file.to_owned(), sink, number: 0 })
     }
 
@@ -38,17 +36,11 @@ impl<W: Write> Writer<W> {
     /// When the sink refuses.
     pub fn write(&mut self, time: Time, frame: &[u8]) -> Result<(), CaptureError> {
         self.number += 1;
-        let nanos = time.as_nanos();
-        let record = LegacyPcapBlock {
-            // The format's seconds wrap in 2106.
-            ts_sec: (nanos / 1_000_000_000) as u32,
-            ts_usec: (nanos % 1_000_000_000) as u32,
-            caplen: frame.len() as u32,
-            origlen: frame.len() as u32,
-            data: frame,
-        };
-        let bytes = record.to_vec_raw().map_err(std::io::Error::other);
-        bytes.and_then(|bytes| self.sink.write_all(&bytes)).map_err(|source| self.error(source))
+        let (nanos, len) = (time.as_nanos(), frame.len() as u32);
+        // The format's seconds wrap in 2106.
+        let record = [(nanos / 1_000_000_000) as u32, (nanos % 1_000_000_000) as u32, len, len];
+        let head = self.sink.write_all(record.map(u32::to_le_bytes).as_flattened());
+        head.and_then(|()| self.sink.write_all(frame)).map_err(|source| self.error(source))
     }
 
     /// Frames written so far.

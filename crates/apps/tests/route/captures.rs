@@ -1,6 +1,7 @@
 //! Every capture of the test data through the router, as it is and addressed to the router.
 
 use std::fs::{self, File};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use ebb_capture::Reader;
@@ -21,7 +22,7 @@ fn captures() -> Option<Vec<PathBuf>> {
 
 /// The packets of a capture, as far as it can be read.
 fn packets(path: &Path) -> Vec<Vec<u8>> {
-    let file = File::open(path).expect("a capture");
+    let file = BufReader::new(File::open(path).expect("a capture"));
     let Ok(reader) = Reader::new(&path.display().to_string(), file) else { return Vec::new() };
     let mut packets: Vec<Vec<u8>> =
         reader.map_while(Result::ok).map(|packet| packet.data).collect();

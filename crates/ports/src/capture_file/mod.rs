@@ -5,7 +5,7 @@
 mod port;
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufReader, BufWriter};
 use std::path::Path;
 
 pub use ebb_capture::{CaptureError, LINKTYPE_ETHERNET};
@@ -24,7 +24,7 @@ pub type CaptureWriter = ebb_capture::Writer<BufWriter<File>>;
 pub fn open(path: &Path) -> Result<CaptureReader, CaptureError> {
     let file = path.display().to_string();
     match File::open(path) {
-        Ok(source) => CaptureReader::new(&file, source),
+        Ok(source) => CaptureReader::new(&file, BufReader::new(source)),
         Err(source) => Err(CaptureError::Open { file, source }),
     }
 }

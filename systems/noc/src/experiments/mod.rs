@@ -38,6 +38,10 @@ fn plans(
     (0..runs).map(plan).collect()
 }
 
+/// Why a number that takes exact bounds is missing.
+const NO_SOLVER: &str =
+    "neither short runs nor builds without the feature `solver` have this bound";
+
 /// Whether the data file `name` is at hand.
 fn at_hand(context: &Context<'_>, name: &str) -> bool {
     let read = |files: &dyn Files| -> Result<Vec<u8>, FileError> { files.read(name) };

@@ -169,7 +169,11 @@ fn found(mut findings: Findings, at_full: &[(Pattern, Vec<Plan>)]) -> Findings {
         _ => f64::NAN,
     };
     let mut say = |claim: &str, ours: f64, note: &str| {
-        findings = findings.clone().found(claim, ours, note);
+        findings = if ours.is_finite() {
+            findings.clone().found(claim, ours, note)
+        } else {
+            findings.clone().absent(claim, super::NO_SOLVER)
+        };
     };
     use Pattern::{Hotspot, Normal, Tornado, Transpose, Uniform};
     let normal = "the sum of 25 random permutations; mean of the runs";

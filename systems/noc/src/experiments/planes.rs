@@ -157,12 +157,16 @@ fn findings(mut findings: Findings, found: &[(&str, Vec<Plan>)]) -> Findings {
     for (claim, traffic, value, note) in claims {
         findings = match factor(traffic, value) {
             Some(ours) => findings.found(claim, ours, note),
-            None => findings.absent(claim, "needs the task graph's data or the solver"),
+            None if found.iter().any(|(name, _)| *name == traffic) => {
+                findings.absent(claim, super::NO_SOLVER)
+            }
+            None => findings.absent(claim, NO_GRAPH),
         };
     }
     findings
 }
 
+const NO_GRAPH: &str = "needs noc/mpeg4.csv in the directory that --data names";
 const FOUR: &str =
     "Algorithm 3 as printed but for its misprints; flows of equal rate in order of source";
 const MAPPED: &str = "the mapping of the published figure is a picture; ours is one of least rate x \
