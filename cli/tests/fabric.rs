@@ -58,6 +58,32 @@ fn tables_are_made_checked_and_compared() {
 }
 
 #[test]
+fn a_change_of_written_tables_is_simulated_packed_or_not() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    assert_eq!(status(&ebb(&["route", "torus:4x4", "--out", "before"], folder)), 0);
+    let off = ["route", "torus:4x4", "--off", "S5:1", "--out", "after"];
+    assert_eq!(status(&ebb(&off, folder)), 0);
+    let plain = folder.join("after/opensm-lfts.dump");
+    let packed = std::fs::File::create(folder.join("after/opensm-lfts.dump.gz")).expect("a file");
+    let mut packed = flate2::write::GzEncoder::new(packed, flate2::Compression::fast());
+    packed.write_all(&std::fs::read(&plain).expect("tables")).expect("written");
+    packed.finish().expect("written");
+    std::fs::remove_file(&plain).expect("removed");
+    let scenario = "tables = \"before\"\nduration_us = 800\ntransient_packets = 10\nbin_us = 50\n\
+                    [traffic]\nload = 0.1\n[[change]]\nat_us = 200\ntables = \"after\"\n";
+    std::fs::write(folder.join("change.toml"), scenario).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
+    let run = command.args(["sim", "fabric", "change.toml", "--json"]).current_dir(folder).output();
+    let run = run.expect("ebb runs");
+    assert_eq!(status(&run), 0, "{run:?}");
+    let report = json(&run);
+    assert_eq!((&report["changes"], &report["lost"]), (&1.into(), &0.into()));
+    assert!(report["links_off_share"].as_f64().expect("a share") > 0.0);
+}
+
+#[test]
 fn unsound_tables_and_refused_ones_are_status_one() {
     let folder = tempfile::tempdir().expect("a directory");
     let folder = folder.path();

@@ -1,7 +1,9 @@
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ebb_scenario::{FileError, Files};
+use flate2::read::MultiGzDecoder;
 
 /// Files below a directory: those a scenario names, relative to itself.
 pub struct Directory(PathBuf);
@@ -18,12 +20,39 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// Where `name` is: by itself, or packed with `.gz` behind it.
+    fn place(&self, name: &str) -> PathBuf {
+        let plain = self.0.join(name);
+        let packed = self.0.join(format!("{name}.gz"));
+        if !plain.exists() && packed.exists() { packed } else { plain }
+    }
+}
+
+/// Packed files are unpacked.
 impl Files for Directory {
     fn read(&self, name: &str) -> Result<Vec<u8>, FileError> {
-        let path = self.0.join(name);
-        fs::read(&path).map_err(|error| FileError {
+        let path = self.place(name);
+        let bytes = fs::read(&path).map_err(|error| FileError {
             name: path.display().to_string(),
             message: format!("cannot be read: {error}"),
-        })
+        })?;
+        if !bytes.starts_with(&[0x1f, 0x8b]) {
+            return Ok(bytes);
+        }
+        let mut unpacked = Vec::new();
+        match MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked) {
+            Ok(_) => Ok(unpacked),
+            Err(error) => {
+                let line = 1 + unpacked.iter().filter(|byte| **byte == b'\n').count();
+                let name = format!("{}:{line}", path.display());
+                let message = format!("the gzip data end or are damaged: {error}");
+                Err(FileError { name, message })
+            }
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.place(name).exists()
     }
 }

@@ -7,6 +7,11 @@ pub trait Files: Sync {
     /// # Errors
     /// When it cannot be read.
     fn read(&self, name: &str) -> Result<Vec<u8>, FileError>;
+
+    /// Whether there is a file `name`, readable or not.
+    fn has(&self, name: &str) -> bool {
+        self.read(name).is_ok()
+    }
 }
 
 /// A file could not be read.

@@ -320,6 +320,8 @@ impl Problem {
             return Ok(());
         }
         let one = bound::least_power(&solved.mesh, &solved.traffic, range, progress);
+        // Quotients of link loads may round beyond it.
+        let within = |alpha: f64| alpha.min(range.alpha_max());
         let one = if self.planes == 1 { Some(one?) } else { one.ok() };
         if let Some(one) = &one {
             solved.loads.push(("bound".to_owned(), one.loads.clone()));
@@ -327,8 +329,8 @@ impl Problem {
         let one = one.map(|one| BoundPlan {
             lower: one.lower,
             upper: one.upper,
-            alpha: one.alpha,
-            alphas: vec![one.alpha],
+            alpha: within(one.alpha),
+            alphas: vec![within(one.alpha)],
             shadow_prices: shadow_prices(&solved.mesh, &one.shadow_prices),
         });
         if self.planes == 1 {
@@ -349,8 +351,8 @@ impl Problem {
         plan.bound = Some(BoundPlan {
             lower: found.lower,
             upper: found.upper,
-            alpha: found.alphas[0],
-            alphas: found.alphas.clone(),
+            alpha: within(found.alphas[0]),
+            alphas: found.alphas.iter().copied().map(within).collect(),
             shadow_prices: Vec::new(),
         });
         for (plane, loads) in found.loads.into_iter().enumerate() {

@@ -188,6 +188,7 @@ fn cost(
         at_ns,
         off: off.to_vec(),
         on: on.to_vec(),
+        to: None,
         schemes: schemes.clone(),
         without_proof: false,
     };

@@ -1,5 +1,7 @@
 //! The files of one moment of a fabric, together.
 
+use ebb_scenario::{FileError, Files};
+
 use super::{Malformed, ibnetdiscover, lanes, levels, lfts};
 use crate::Fabric;
 use crate::tables::{LaneMap, ServiceLevels, Tables};
@@ -54,6 +56,44 @@ pub fn read(set: &Set<'_>) -> Result<Fabric, Malformed> {
         every_pair_has_a_level(file, &topology, &levels)?;
     }
     Ok(Fabric { topology, tables: Tables { forwarding, levels, lanes } })
+}
+
+/// Reads the set in a folder.
+///
+/// # Errors
+/// When files are missing, cannot be read or are malformed.
+pub fn load(files: &dyn Files, folder: &str) -> Result<Fabric, Unloadable> {
+    let path = |name: &str| format!("{}/{name}", folder.trim_end_matches('/'));
+    let needed = |name: &str| -> Result<_, FileError> {
+        let name = path(name);
+        files.read(&name).map(|bytes| (name, bytes))
+    };
+    let optional = |name: &str| match files.has(&path(name)) {
+        true => needed(name).map(Some),
+        false => Ok(None),
+    };
+    let (topology, forwarding) = (needed(TOPOLOGY)?, needed(FORWARDING)?);
+    let (levels, lanes) = (optional(LEVELS)?, optional(LANES)?);
+    fn file((name, bytes): &(String, Vec<u8>)) -> File<'_> {
+        File { name, bytes }
+    }
+    Ok(read(&Set {
+        topology: file(&topology),
+        forwarding: file(&forwarding),
+        levels: levels.as_ref().map(file),
+        lanes: lanes.as_ref().map(file),
+    })?)
+}
+
+/// Why a folder's tables were not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unloadable {
+    /// A file is missing or cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A file is malformed.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
 }
 
 /// A file that stops early would otherwise look like pairs that never talk.

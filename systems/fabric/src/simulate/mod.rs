@@ -3,10 +3,12 @@
 //! Room: what users write ([`Scenario`]), one run of it ([`Run`]) and what they read. The network is
 //! [`crate::sim`]'s, the schemes are [`crate::schemes`]'.
 
+mod given;
 mod render;
 mod run;
 mod scenario;
 
+pub use given::Moment;
 pub use render::{peak as latency_peak, plot as time_plot};
 pub use run::{Change, Changed, Outcome, Run};
 pub(crate) use scenario::fabric;
@@ -49,8 +51,12 @@ pub fn simulate(
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
     let scenario: Scenario = document.read()?;
-    let topology = scenario.topology(document, files, seed)?;
-    let run = scenario.run(document, &topology, seed)?;
+    let given = scenario.tables(document, files)?;
+    let topology = match &given {
+        Some(given) => given.start.topology.clone(),
+        None => scenario.topology(document, files, seed)?,
+    };
+    let run = scenario.run(document, (&topology, given), seed)?;
     let outcome = run.carry_out(progress)?;
     Ok(render::report(&scenario, &run, &outcome))
 }

@@ -8,13 +8,14 @@ use ebb_units::Time;
 use crate::dependency::Place;
 use crate::regulator::power::{Account, Energy, LinkState, PortPower};
 use crate::regulator::threshold::{LinkUse, Switching, Threshold, Thresholds};
+use crate::routing::given::Given;
 use crate::routing::{self, Options, Routing};
 use crate::schemes::{Case, Promise, Proposal, Scheme, choose};
 use crate::sim::{Audit, Meter, Network, Pause, Physics, Setup, StageTime, Traffic};
 use crate::tables::Tables;
 use crate::topology::{HostId, Link, Topology};
 
-use super::SimulateError;
+use super::{Moment, SimulateError};
 
 /// A change of links at a given time.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct Change {
     pub off: Vec<Link>,
     /// Links that are woken first.
     pub on: Vec<Link>,
+    /// Tables to change to, instead of the routing function's; `off` and `on` are then theirs.
+    pub to: Option<Moment>,
     /// The schemes to try, best first.
     pub schemes: Vec<&'static dyn Scheme>,
     /// Runs the first scheme even where its proofs fail, to see what happens.
@@ -187,6 +190,11 @@ impl Run<'_> {
         let mut off: Vec<Link> = Vec::new();
         let mut tables = Vec::new();
         for change in &self.changes {
+            if let Some(moment) = &change.to {
+                off.clone_from(&moment.off);
+                tables.push(moment.tables.clone());
+                continue;
+            }
             off.retain(|link| !change.on.contains(link));
             off.extend(&change.off);
             let made = routing::route(self.routing, &self.topology.without(&off), &self.options);
@@ -232,8 +240,7 @@ impl Driver<'_> {
                 && let Some(change) = run.changes.get(next_change).filter(|it| it.at_ns <= now)
             {
                 next_change += 1;
-                let (off, on) = (change.off.clone(), change.on.clone());
-                self.ask(off, on, &change.schemes, change.without_proof)?;
+                self.ask_for(change)?;
                 self.begin_pending(now)?;
             }
             if let Some(policy) = &mut policy
@@ -260,17 +267,29 @@ impl Driver<'_> {
             let links =
                 |which: Vec<usize>| which.into_iter().map(|link| self.links[link]).collect();
             let (off, on) = (links(off), links(on));
-            self.ask(off, on, schemes, false)?;
+            self.ask((off, on), None, schemes, false)?;
             self.begin_pending(now)?;
         }
         Ok(())
     }
 
-    /// Makes tables, chooses a scheme, wakes links.
+    fn ask_for(&mut self, change: &Change) -> Result<(), SimulateError> {
+        let Some(moment) = &change.to else {
+            let links = (change.off.clone(), change.on.clone());
+            return self.ask(links, None, &change.schemes, change.without_proof);
+        };
+        let lacking = |of: &[Link], all: &[Link]| -> Vec<Link> {
+            all.iter().copied().filter(|link| !of.contains(link)).collect()
+        };
+        let links = (lacking(&self.off, &moment.off), lacking(&moment.off, &self.off));
+        self.ask(links, Some(&moment.tables), &change.schemes, change.without_proof)
+    }
+
+    /// Makes tables, unless they are given, chooses a scheme, wakes links.
     fn ask(
         &mut self,
-        off: Vec<Link>,
-        on: Vec<Link>,
+        (off, on): (Vec<Link>, Vec<Link>),
+        given: Option<&Tables>,
         schemes: &[&'static dyn Scheme],
         without_proof: bool,
     ) -> Result<(), SimulateError> {
@@ -279,7 +298,11 @@ impl Driver<'_> {
         after.retain(|link| !on.contains(link));
         after.extend(&off);
         let run = self.run;
-        let made = routing::route(run.routing, &run.topology.without(&after), &run.options);
+        let topology = run.topology.without(&after);
+        let made = match given {
+            Some(tables) => routing::route(&Given(tables.clone()), &topology, &run.options),
+            None => routing::route(run.routing, &topology, &run.options),
+        };
         let mut record = Changed {
             scheme: None,
             off: off.len(),

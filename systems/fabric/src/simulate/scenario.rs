@@ -4,10 +4,13 @@ use ebb_des::Seed;
 use ebb_scenario::{Check, Document, Files, Invalid};
 
 use super::SimulateError;
+use super::given::{self, Moment};
 use super::run::{Change, Run};
+use crate::Fabric;
 use crate::format::{graphml, ibnetdiscover};
 use crate::regulator::power::PortPower;
 use crate::regulator::threshold::Thresholds;
+use crate::routing::given::Given;
 use crate::routing::{self, Options};
 use crate::schemes::{self, Scheme};
 use crate::sim::{Pattern, Physics, Traffic};
@@ -17,8 +20,13 @@ use crate::topology::{HostId, Link, Peer, SwitchId, Topology, named};
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// A generated fabric such as `torus:8x8`, or a file: ibnetdiscover's output or GraphML.
+    /// A generated fabric such as `torus:8x8`, or a file: ibnetdiscover's output or GraphML. Left
+    /// out with `tables`.
+    #[serde(default)]
     pub topology: String,
+    /// A folder with a fabric and its tables in OpenSM's formats, to begin with.
+    #[serde(default)]
+    pub tables: Option<String>,
     /// Hosts on each switch of a GraphML file.
     #[serde(default = "one")]
     pub hosts_per_switch: u32,
@@ -91,6 +99,10 @@ pub struct ChangeText {
     /// Links that come on.
     #[serde(default)]
     pub on: Vec<String>,
+    /// Instead of both, a folder with tables in OpenSM's formats: the links that they lack go off,
+    /// those that they have come on.
+    #[serde(default)]
+    pub tables: Option<String>,
     /// The scheme, instead of the scenario's.
     #[serde(default)]
     pub scheme: Option<String>,
@@ -153,6 +165,9 @@ impl Check for Scenario {
         Invalid::unless(compute, "compute_us", "is negative", "0 or more")?;
         let lanes = (1..=15).contains(&self.lanes);
         Invalid::unless(lanes, "lanes", "is not between 1 and 15", "7 leaves room for two sets")?;
+        let one = self.topology.is_empty() == self.tables.is_some();
+        let what = "is one of two ways to name the fabric: give one";
+        Invalid::unless(one, "topology", what, "topology = \"torus:8x8\" or tables = \"FOLDER\"")?;
         let known = routing::by_name(&self.routing).is_ok();
         let names: Vec<&str> = routing::ALL.iter().map(|function| function.name()).collect();
         let what = format!("no routing function is called `{}`", self.routing);
@@ -176,9 +191,13 @@ impl ChangeText {
     fn check(&self, place: &str) -> Result<(), Invalid> {
         let time = self.at_us.is_finite() && self.at_us >= 0.0;
         Invalid::unless(time, format!("{place}.at_us"), "is no time", "µs from the start")?;
-        let some = !(self.off.is_empty() && self.on.is_empty());
-        let remedy = "off = [\"S3:1\"]: links by an end, switch and port";
+        let links = !(self.off.is_empty() && self.on.is_empty());
+        let remedy = "off = [\"S3:1\"]: links by an end, switch and port; or tables = \"FOLDER\"";
+        let some = links || self.tables.is_some();
         Invalid::unless(some, format!("{place}.off"), "changes no link", remedy)?;
+        let one = !links || self.tables.is_none();
+        let what = "says by itself which links are off";
+        Invalid::unless(one, format!("{place}.tables"), what, "leave out off and on")?;
         let named = self.scheme.as_deref().filter(|name| *name != "auto");
         named.map_or(Ok(()), |name| scheme(&format!("{place}.scheme"), name).map(drop))
     }
@@ -214,7 +233,47 @@ pub(crate) fn fabric(
     Ok(read?)
 }
 
+/// What a scenario's folders give.
+#[derive(Clone, Debug)]
+pub struct GivenTables {
+    /// The fabric at the beginning, with its tables.
+    pub start: Fabric,
+    /// For every change, its tables if it names some.
+    pub changes: Vec<Option<Moment>>,
+}
+
 impl Scenario {
+    /// The tables in the folders that it names, if it names one to begin with.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are not moments of one fabric.
+    pub fn tables(
+        &self,
+        document: &Document,
+        files: &dyn Files,
+    ) -> Result<Option<GivenTables>, SimulateError> {
+        let Some(folder) = &self.tables else {
+            let named = self.changes.iter().position(|change| change.tables.is_some());
+            return named.map_or(Ok(None), |index| {
+                let field = format!("change[{index}].tables");
+                let what = "needs a fabric of the same origin to begin with";
+                Err(document
+                    .fault(Invalid::new(field, what, "tables = \"FOLDER\" at the top"))
+                    .into())
+            });
+        };
+        let start = given::fabric(document, files, ("tables", folder))?;
+        let moment = |(index, change): (usize, &ChangeText)| {
+            let Some(folder) = &change.tables else { return Ok(None) };
+            let field = format!("change[{index}].tables");
+            let later = given::fabric(document, files, (&field, folder))?;
+            given::moment(document, &field, &start, &later).map(Some)
+        };
+        let changes: Result<_, SimulateError> =
+            self.changes.iter().enumerate().map(moment).collect();
+        Ok(Some(GivenTables { changes: changes?, start }))
+    }
+
     /// The fabric.
     ///
     /// # Errors
@@ -235,9 +294,18 @@ impl Scenario {
     pub fn run<'a>(
         &self,
         document: &Document,
-        topology: &'a Topology,
+        (topology, given): (&'a Topology, Option<GivenTables>),
         seed: u64,
     ) -> Result<Run<'a>, SimulateError> {
+        let (start, mut moments) = match given {
+            Some(GivenTables { start, changes }) => (Some(start.tables), changes),
+            None => (None, vec![None; self.changes.len()]),
+        };
+        let options = Options { lanes: self.lanes, root: self.root.clone() };
+        let start = match start {
+            Some(tables) => Some(routing::route(&Given(tables), topology, &options)?.0),
+            None => None,
+        };
         let fault = |invalid: Invalid| document.fault(invalid);
         let hosts = topology.hosts().len() as u32;
         let what = format!("there is no host {}", self.manager);
@@ -269,6 +337,7 @@ impl Scenario {
                 at_ns: (change.at_us * 1e3) as u64,
                 off: links("off", &change.off).map_err(fault)?,
                 on: links("on", &change.on).map_err(fault)?,
+                to: moments[index].take(),
                 schemes,
                 without_proof: change.without_proof,
             });
@@ -278,8 +347,8 @@ impl Scenario {
             physics: self.network.clone(),
             traffic: self.traffic.traffic(),
             routing: routing::by_name(&self.routing)?,
-            options: Options { lanes: self.lanes, root: self.root.clone() },
-            tables: None,
+            options,
+            tables: start,
             manager: HostId(self.manager),
             compute_ns: (self.compute_us * 1e3) as u64,
             changes,

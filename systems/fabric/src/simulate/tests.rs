@@ -53,6 +53,66 @@ fn what_is_wrong_is_named() {
     }
 }
 
+/// Files of an up*/down*-routed torus in the folder `old`, and without a link in `new`.
+fn two_moments() -> MemoryFiles {
+    let whole = crate::topology::grid::torus(&[4, 4], 1).expect("a torus");
+    let link = whole.links().nth(5).expect("a link");
+    let mut files = MemoryFiles::new();
+    for (folder, topology) in [("old", whole.clone()), ("new", whole.without(&[link]))] {
+        let options = crate::routing::Options::default();
+        let function = crate::routing::by_name("up-down").expect("known");
+        let (tables, _) = crate::routing::route(function, &topology, &options).expect("sound");
+        for (name, text) in crate::format::set::write(&crate::Fabric { topology, tables }) {
+            files = files.with(format!("{folder}/{name}"), text);
+        }
+    }
+    files
+}
+
+const FROM_FILES: &str = r#"
+tables = "old"
+duration_us = 1500
+transient_packets = 100
+bin_us = 50
+[traffic]
+load = 0.2
+[[change]]
+at_us = 300
+tables = "new"
+scheme = "sr-la"
+[[change]]
+at_us = 800
+tables = "old/"
+scheme = "ds"
+"#;
+
+#[test]
+fn tables_of_a_subnet_manager_change_while_packets_flow() {
+    let document = Document::parse("s.toml", FROM_FILES).expect("TOML");
+    let report = simulate(&document, &two_moments(), 1, &Silent).expect("a report");
+    assert_eq!(report.figures["changes"], 2, "{:?}", report.figures);
+    assert_eq!((&report.figures["lost"], &report.figures["conserved"]), (&0.into(), &true.into()));
+    assert!(report.figures["links_off_share"].as_f64().expect("a share") > 0.005);
+}
+
+#[test]
+fn what_is_wrong_with_folders_is_named() {
+    let torus = "topology=\"torus:4x4\"";
+    for (setting, words) in [
+        ("tables=\"older\"", "older/ibnetdiscover.txt"),
+        (torus, "field `topology`"),
+        ("change=[{at_us = 1, tables = \"nowhere\"}]", "field `change[0].tables`"),
+        ("change=[{at_us = 1, tables = \"new\", off = [\"S1:1\"]}]", "leave out off and on"),
+        ("tables=\"new\"", "that the fabric lacks at the beginning"),
+    ] {
+        let document = Document::parse("s.toml", FROM_FILES).expect("TOML");
+        let setting = Setting::parse(setting).expect("a setting");
+        let document = document.with(&[setting]).expect("applies");
+        let error = simulate(&document, &two_moments(), 1, &Silent).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
 #[test]
 fn the_regulator_switches_links_off_when_traffic_falls() {
     let text = r#"
