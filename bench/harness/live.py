@@ -49,9 +49,14 @@ def contend(lab, name, routes, seconds):
         return lab.load(seconds=seconds)
 
 
-# With three CPUs or more the generator would have its own. On two it either shares one with
-# a worker, and then queue 1 of `rss` never leaves that CPU's caches, or both workers share the other.
-PLACES = {"a worker beside the generator": "1,0", "both workers on one CPU": "1,1"}
+# The workers' CPUs and the length of the rings. With three CPUs or more the generator would have its own.
+# On two it either shares one with a worker or both workers share the other. Under `steer` frames wander
+# between the queues, whose records of them in the kernel then leave the caches: less so with short rings.
+PLACES = {
+    "a worker beside the generator": ("1,0", 2048),
+    "the same, rings of 512": ("1,0", 512),
+    "both workers on one CPU": ("1,1", 2048),
+}
 
 
 def steer(context):
@@ -61,9 +66,9 @@ def steer(context):
     with Lab(context.tools, queues=2) as lab:
         tables.write(lab, context.prefixes())
         for turn in range(rounds):
-            for place, cpus in PLACES.items():
+            for place, (cpus, ring) in PLACES.items():
                 for form in ("steer", "rss") if turn % 2 == 0 else ("rss", "steer"):
-                    seen = quiet.measured(context, lab, lambda: forward(lab, form, cpus, seconds))
+                    seen = quiet.measured(context, lab, lambda: forward(lab, form, (cpus, ring), seconds))
                     raw[place][form].append(seen)
                     context.say(f"  {place}, {form}: {seen['received_mpps']:.3f} Mpps")
     rows, summary = [["2 workers, 2 queues", "Mpps, median", "least", "most"]], {"turns": rounds}
@@ -76,8 +81,9 @@ def steer(context):
     context.record.result("steer", rows, summary, raw)
 
 
-def forward(lab, form, cpus, seconds):
-    words = [lab.tools.bench, "forward", "p0", "p1", "--form", form, "--cpus", cpus]
+def forward(lab, form, setup, seconds):
+    cpus, ring = setup
+    words = [lab.tools.bench, "forward", "p0", "p1", "--form", form, "--cpus", cpus, "--ring", str(ring)]
     child = lab.spawn(lab.router, *words, stdin=subprocess.PIPE)
     if child.stdout.readline() != "ready\n":
         raise Failure(f"live_bench forward: {child.stderr.read()}")

@@ -24,6 +24,9 @@ pub struct Forward {
     /// CPU of each worker
     #[arg(long, value_delimiter = ',', default_value = "1")]
     cpus: Vec<usize>,
+    /// Places of each ring
+    #[arg(long, default_value_t = 2048)]
+    ring: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,7 +55,10 @@ impl Forward {
         let form = if self.form == Table::Rss { Form::Rss } else { Form::Steer };
         let mut interfaces = Vec::new();
         for name in &self.ports {
-            let options = InterfaceOptions::new(name, workers.len() as u32, form);
+            let options = InterfaceOptions {
+                ring_len: self.ring,
+                ..InterfaceOptions::new(name, workers.len() as u32, form)
+            };
             let mut interface = Interface::open(&umem, &options)?;
             for (worker, port) in workers.iter_mut().zip(interface.take_ports()) {
                 worker.ports.push((port, interface.mac()));
