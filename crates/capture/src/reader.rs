@@ -103,16 +103,6 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// What errors call the file.
-    pub fn file(&self) -> &str {
-        &self.file
-    }
-
-    /// Packets read so far.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The error for a packet that is not an Ethernet frame.
     pub fn not_ethernet(&self, link_type: u32) -> CaptureError {
         CaptureError::NotEthernet { file: self.file.clone(), number: self.number, link_type }

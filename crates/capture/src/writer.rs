@@ -43,11 +43,6 @@ impl<W: Write> Writer<W> {
         head.and_then(|()| self.sink.write_all(frame)).map_err(|source| self.error(source))
     }
 
-    /// Frames written so far.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Writes everything out.
     ///
     /// # Errors
