@@ -1,0 +1,176 @@
+//! The start: what is opened and begun, in the order in which each needs the other.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use ebb_apps::route::{FibWriter, Requests};
+use ebb_control::policies::{self, Points};
+use ebb_graph::{Pool, PortId, Reserve};
+use ebb_host::capability::Capability;
+use ebb_host::journal::Journal;
+use ebb_host::signals::{Signal, Signals};
+use ebb_host::{Doorbell, capability, process, topology};
+use ebb_ports::afxdp::{KernelInjector, Umem};
+use tracing::{info, warn};
+
+use super::backend::LiveBackend;
+use super::interfaces::{self, Interfaces};
+use super::{Live, port_names};
+use crate::api::{self, ApiOptions};
+use crate::config::Config;
+use crate::knobs::{self, MachineKnobs};
+use crate::power::Fitted;
+use crate::record::recorded;
+use crate::router::{OpenPort, Parts, Router, limits};
+use crate::static_tables::route_limits;
+use crate::sync::Sync;
+
+/// Frames beyond those that the rings hold: batches, holds, the kernel's queue.
+const FRAMES_SPARE: u32 = 8192;
+
+impl Live {
+    pub(super) fn start(path: &Path, config: Config, journal: Journal) -> Result<Live> {
+        let signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
+        let memory_unlimited = process::lift_memory_lock_limit().is_ok();
+        // Capabilities belong to threads: before there are others.
+        let mut kept = capability::ROUTER.to_vec();
+        if !memory_unlimited {
+            // An interface that comes back needs its frame memory locked again.
+            kept.push(Capability::CAP_IPC_LOCK);
+        }
+        if let Err(error) = capability::keep_only(&kept) {
+            warn!(%error, "privileges stay as they are");
+        }
+        let cpus = worker_cpus(&config)?;
+        let workers = cpus.len();
+        let (region, reserve) = Reserve::allocate(frames(&config, workers));
+        let umem = Umem::new(region);
+        let interfaces = Arc::new(Mutex::new(Interfaces::default()));
+        let (ports, mut notes) = open_ports(&config, &umem, workers, &journal, &interfaces)?;
+        let control = Arc::new(Doorbell::new()?);
+        let bell = control.clone();
+        let requests = Requests::new(1024, Arc::new(move || bell.ring()));
+        let (writer, fib) = FibWriter::new();
+        let mut sync = Sync::start(&port_names(&config), writer, requests.clone())?;
+        sync.turn(&mut *interfaces.lock().expect("interfaces"))?;
+        let (machine, missing) = MachineKnobs::open(&config, &cpus, &journal);
+        notes.extend(missing);
+        let levels = machine.levels().to_vec();
+        let model = config.power.model.as_deref();
+        let fitted = model.map(|path| Fitted::load(path, workers, &levels)).transpose()?;
+        let (meter, note) = knobs::meter(&config, workers, &levels, fitted.as_ref());
+        notes.extend(note);
+        notes.iter().for_each(|note| info!("{note}"));
+        let limits = limits(workers, levels.len());
+        let points = match &fitted {
+            Some(fitted) => fitted.points(limits)?,
+            None => Points::published(limits),
+        };
+        let router = Arc::new(Router::start(Parts {
+            cpus,
+            ports,
+            reserve: reserve.clone(),
+            fib,
+            requests,
+            route_limits: route_limits(&config),
+            frames_total: region.frames(),
+            mode: config.router.mode.clone(),
+            policy: recorded(
+                policies::with_points(&config.router.mode, limits, &config.powersave, &points)?,
+                config.governor.record.as_deref(),
+            )?,
+            limits,
+            levels: levels.clone(),
+            batch_max: config.powersave.batch as usize,
+            coalesce: config.governor.coalesce,
+            knobs: Box::new(machine),
+            meter,
+            control: control.clone(),
+        })?);
+        let backend = Arc::new(LiveBackend {
+            router,
+            interfaces: interfaces.clone(),
+            tables: Mutex::new(sync.tables()),
+            warnings: Mutex::new(notes),
+            inbox: Mutex::default(),
+            control,
+        });
+        let options =
+            ApiOptions { socket: config.status.socket.clone(), metrics: config.metrics.listen };
+        let api = api::serve(options, backend.clone())?;
+        let injector = KernelInjector::new()
+            .map_err(|error| warn!("packets found out late to be the kernel's are lost: {error}"))
+            .ok();
+        Ok(Live {
+            path: path.to_owned(),
+            config,
+            umem,
+            journal,
+            backend,
+            interfaces,
+            sync,
+            injector,
+            injected_failed: false,
+            queues_looked_at: Instant::now(),
+            pool: Pool::new(reserve),
+            signals,
+            api: Some(api),
+            levels,
+            points,
+        })
+    }
+}
+
+/// The CPU of each worker: as configured, or the online CPUs in order.
+fn worker_cpus(config: &Config) -> Result<Vec<Option<usize>>> {
+    let sysfs = ebb_host::Sysfs::new("/");
+    let online: Vec<usize> = topology::cpus(&sysfs)?.into_iter().map(|cpu| cpu.id).collect();
+    let allowed = process::allowed_cpus().unwrap_or_else(|_| online.clone());
+    let mut cpus: Vec<usize> = config.router.cpus.iter().map(|cpu| usize::from(*cpu)).collect();
+    if cpus.is_empty() {
+        cpus = online.iter().copied().filter(|cpu| allowed.contains(cpu)).collect();
+    }
+    for cpu in &cpus {
+        anyhow::ensure!(online.contains(cpu), "router.cpus: this machine has no CPU {cpu}");
+    }
+    let workers = config.router.workers.map_or(cpus.len(), usize::from);
+    Ok((0..workers).map(|worker| cpus.get(worker % cpus.len().max(1)).copied()).collect())
+}
+
+/// Frames that all rings can hold at once, and some to work with.
+fn frames(config: &Config, workers: usize) -> u32 {
+    let rings: u32 = config.ports.iter().map(|port| port.ring * 4 * workers as u32).sum();
+    config.router.frames.unwrap_or(rings + FRAMES_SPARE * workers as u32)
+}
+
+type Opened = (Vec<OpenPort>, Vec<String>);
+
+/// Opens every configured port; one that cannot be opened is an error, for a router that starts
+/// with less than it was asked for is not what its operator expects.
+fn open_ports(
+    config: &Config,
+    umem: &Arc<Umem>,
+    workers: usize,
+    journal: &Journal,
+    interfaces: &Mutex<Interfaces>,
+) -> Result<Opened> {
+    let mut ports = Vec::new();
+    let mut notes = Vec::new();
+    for (slot, port) in config.ports.iter().enumerate() {
+        let (live, open) =
+            interfaces::open(umem, port, config.router.redirect, workers as u32, journal)
+                .with_context(|| format!("port {}", port.name))?;
+        if live.interface.unserved_queues() > 0 {
+            notes.push(format!(
+                "port {}: {} receive queues are not served; their packets stay with the kernel",
+                port.name,
+                live.interface.unserved_queues()
+            ));
+        }
+        interfaces.lock().expect("interfaces").place(PortId(slot as u8), live);
+        ports.push(open);
+    }
+    Ok((ports, notes))
+}
