@@ -122,7 +122,7 @@ impl Reproduce {
             }
         };
         std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
-        let mut reproduction = Reproduction::new();
+        let mut reproduction = Reproduction::quick(self.quick);
         let outcomes = outcomes.into_inner().expect("no thread panicked");
         for (experiment, outcome) in chosen.iter().zip(outcomes) {
             if let Some(outcome) = outcome {

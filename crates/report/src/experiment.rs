@@ -1,6 +1,6 @@
 use ebb_scenario::{Files, Progress};
 
-use crate::{Claim, Report};
+use crate::{Claim, Findings};
 
 /// Something published that is computed again here: a figure, a table, a number of the text.
 pub trait Experiment: Sync {
@@ -35,6 +35,15 @@ pub struct Context<'a> {
     pub progress: &'a dyn Progress,
 }
 
+impl Context<'_> {
+    /// `count` seeds after the given one, for what is drawn: a number of ours is a mean over them
+    /// with its interval. Two where only see that it works.
+    pub fn seeds(&self, count: u64) -> impl Iterator<Item = u64> + use<> {
+        let (first, count) = (self.seed, if self.quick { count.min(2) } else { count });
+        (0..count).map(move |index| first.wrapping_add(index))
+    }
+}
+
 /// Why an experiment could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -44,42 +53,5 @@ impl ExperimentError {
     /// From any error, whose words are kept.
     pub fn from_error(error: impl core::fmt::Display) -> ExperimentError {
         ExperimentError(error.to_string())
-    }
-}
-
-/// What an experiment found: a report with its plots, and a number for each claim.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Findings {
-    /// Tables and plots.
-    pub report: Report,
-    pub(crate) found: Vec<Found>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
-    pub(crate) claim: String,
-    pub(crate) ours: Option<f64>,
-    pub(crate) note: String,
-}
-
-impl Findings {
-    /// A report, before its numbers.
-    pub fn new(report: Report) -> Findings {
-        Findings { report, found: Vec::new() }
-    }
-
-    /// Our number for the claim `claim`, and what to say about it: where it was missed, the reason.
-    #[must_use]
-    pub fn found(mut self, claim: &str, ours: f64, note: impl Into<String>) -> Findings {
-        let ours = ours.is_finite().then_some(ours);
-        self.found.push(Found { claim: claim.to_owned(), ours, note: note.into() });
-        self
-    }
-
-    /// We have no number for the claim, and why. It counts as missed.
-    #[must_use]
-    pub fn absent(mut self, claim: &str, reason: impl Into<String>) -> Findings {
-        self.found.push(Found { claim: claim.to_owned(), ours: None, note: reason.into() });
-        self
     }
 }

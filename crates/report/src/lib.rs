@@ -21,11 +21,13 @@
 
 mod claim;
 mod experiment;
+mod findings;
 mod html;
 mod json;
 mod plot;
 mod report;
 mod reproduction;
+mod row;
 mod spark;
 mod style;
 mod svg;
@@ -33,11 +35,13 @@ mod table;
 mod terminal;
 mod write;
 
-pub use claim::{Claim, ClaimBasis};
-pub use experiment::{Context, Experiment, ExperimentError, Findings};
+pub use claim::{Bound, Claim, ClaimBasis, ClaimKind};
+pub use experiment::{Context, Experiment, ExperimentError};
+pub use findings::{Findings, Note, Ours};
 pub use plot::{Axis, Panel, Plot, Series, SeriesKind};
 pub use report::{Report, Section};
-pub use reproduction::{Reproduction, Row, Verdict};
+pub use reproduction::Reproduction;
+pub use row::{Row, Verdict};
 pub use spark::{spark, spark_between};
 pub use table::{Cell, Column, Table};
 pub use terminal::Terminal;

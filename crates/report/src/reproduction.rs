@@ -1,7 +1,8 @@
-use serde::Serialize;
-
+use crate::claim::short;
+use crate::row::{Row, Verdict};
 use crate::{
-    Cell, ClaimBasis, Column, Context, Experiment, ExperimentError, Findings, Report, Table,
+    Cell, ClaimBasis, ClaimKind, Column, Context, Experiment, ExperimentError, Findings, Ours,
+    Report, Table,
 };
 
 /// Published numbers beside ours, experiment by experiment.
@@ -9,6 +10,7 @@ use crate::{
 pub struct Reproduction {
     parts: Vec<Part>,
     failed: Vec<(String, String)>,
+    quick: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,59 +20,20 @@ struct Part {
     rows: Vec<Row>,
 }
 
-/// One claim with what became of it; in JSON exactly these fields.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The claim's.
-    pub id: &'static str,
-    /// Document and section.
-    pub source: &'static str,
-    /// What was published.
-    pub quantity: &'static str,
-    /// The published value.
-    pub published: f64,
-    /// Of both values and the tolerance.
-    pub unit: &'static str,
-    /// Our value; absent where there is none.
-    pub ours: Option<f64>,
-    /// How far ours may be off.
-    pub tolerance: f64,
-    /// Whether our model was fitted to the value.
-    pub basis: ClaimBasis,
-    /// Whether it came out.
-    pub verdict: Verdict,
-    /// What there is to say; for a missed claim the reason.
-    pub note: String,
-}
-
-/// Whether a published number came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Within the tolerance.
-    Met,
-    /// Not.
-    Missed,
-}
-
-impl Verdict {
-    /// The word in tables and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Verdict::Met => "met",
-            Verdict::Missed => "missed",
-        }
-    }
-}
-
 impl Reproduction {
     /// Before any experiment.
     pub fn new() -> Reproduction {
         Reproduction::default()
     }
 
+    /// Before experiments that are shorter than their numbers need, which everything then says.
+    pub fn quick(quick: bool) -> Reproduction {
+        Reproduction { quick, ..Reproduction::default() }
+    }
+
     /// Runs an experiment and adds what it found, or that it failed.
     pub fn run(&mut self, experiment: &dyn Experiment, context: &Context<'_>) {
+        self.quick = context.quick;
         self.add(experiment, experiment.run(context));
     }
 
@@ -89,21 +52,7 @@ impl Reproduction {
         }
         let rows = experiment.claims().iter().map(|claim| {
             let found = findings.found.iter().find(|found| found.claim == claim.id);
-            let ours = found.and_then(|found| found.ours);
-            let met = ours.is_some_and(|ours| claim.met(ours));
-            let nothing = "the experiment gives no number for it";
-            Row {
-                id: claim.id,
-                source: claim.source,
-                quantity: claim.quantity,
-                published: claim.published,
-                unit: claim.unit,
-                ours,
-                tolerance: claim.tolerance,
-                basis: claim.basis,
-                verdict: if met { Verdict::Met } else { Verdict::Missed },
-                note: found.map_or(nothing, |found| found.note.as_str()).to_owned(),
-            }
+            Row::new(claim, found, self.quick)
         });
         let rows = rows.collect();
         let title = format!("{}: {}", experiment.id(), experiment.title());
@@ -126,31 +75,61 @@ impl Reproduction {
         serde_json::to_string_pretty(&rows).expect("plain data") + "\n"
     }
 
-    /// How many of how many came out, predictions and calibrations apart.
+    /// How many of how many came out: predictions, what they imply and calibrations apart, and words
+    /// that are read as numbers apart from numbers.
     pub fn summary(&self) -> String {
-        let count = |basis: ClaimBasis| {
-            let of: Vec<&Row> = self.rows().filter(|row| row.basis == basis).collect();
-            let met = of.iter().filter(|row| row.verdict == Verdict::Met).count();
-            format!("{met} of {} {}", of.len(), basis.name())
+        let count = |kind: ClaimKind, basis: ClaimBasis| {
+            let of = |verdict: Verdict| {
+                let rows = self.rows().filter(move |row| row.basis == basis && row.kind == kind);
+                rows.filter(|row| row.verdict == verdict).count()
+            };
+            let met = of(Verdict::Met);
+            let all = met + of(Verdict::Missed);
+            (all > 0).then(|| format!("{met} of {all} {}", basis.name()))
         };
-        let failed = match self.failed.len() {
-            0 => String::new(),
-            count => format!("; {count} experiments failed"),
+        let counts = |kind: ClaimKind| {
+            let strongest = ClaimBasis::ALL.into_iter().rev();
+            strongest.filter_map(|basis| count(kind, basis)).collect::<Vec<_>>().join(", ")
         };
-        let (predicted, calibrated) = (count(ClaimBasis::Predicted), count(ClaimBasis::Calibrated));
-        format!("met: {predicted}, {calibrated}{failed}")
+        let mut parts = Vec::new();
+        for (kind, name) in [(ClaimKind::Literal, "met"), (ClaimKind::Reading, "readings met")] {
+            let counts = counts(kind);
+            if !counts.is_empty() {
+                parts.push(format!("{name}: {counts}"));
+            }
+        }
+        match self.rows().filter(|row| row.verdict == Verdict::NotRun).count() {
+            0 => {}
+            count => parts.push(format!("{count} not run")),
+        }
+        match self.failed.len() {
+            0 => {}
+            1 => parts.push("1 experiment failed".to_owned()),
+            count => parts.push(format!("{count} experiments failed")),
+        }
+        let quick = if self.quick { "QUICK (the numbers mean little) \u{b7} " } else { "" };
+        format!("{quick}{}", parts.join("; "))
     }
 
     /// Everything as one report: the summary, then each experiment with its claims and plots.
     /// `brief` leaves out the experiments' own tables and plots, as a terminal wants it.
     pub fn report(&self, brief: bool) -> Report {
         let mut report = Report::new("Published numbers and ours").text(self.summary());
+        if self.quick {
+            report = report.text(
+                "These are shorter runs, made to see that everything works. Their numbers and \
+                 verdicts are no result.",
+            );
+        }
         for part in &self.parts {
             report = report.heading(part.title.clone());
-            for basis in [ClaimBasis::Calibrated, ClaimBasis::Predicted] {
-                let rows: Vec<&Row> = part.rows.iter().filter(|row| row.basis == basis).collect();
-                if !rows.is_empty() {
-                    report = report.table(table(basis, &rows));
+            for kind in [ClaimKind::Literal, ClaimKind::Reading] {
+                for basis in ClaimBasis::ALL {
+                    let of = |row: &&Row| row.basis == basis && row.kind == kind;
+                    let rows: Vec<&Row> = part.rows.iter().filter(of).collect();
+                    if !rows.is_empty() {
+                        report = report.table(table(kind, basis, &rows));
+                    }
                 }
             }
             if !brief {
@@ -164,24 +143,34 @@ impl Reproduction {
     }
 }
 
-/// Calibrated and predicted numbers never share a table.
-fn table(basis: ClaimBasis, rows: &[&Row]) -> Table {
+/// Numbers of different bases never share a table, nor do numbers and words.
+fn table(kind: ClaimKind, basis: ClaimBasis, rows: &[&Row]) -> Table {
     let columns = [
         Column::text("quantity"),
         Column::text("published"),
+        Column::text("held to"),
         Column::text("ours"),
         Column::text("unit"),
         Column::text("verdict"),
         Column::text("note"),
         Column::text("source"),
     ];
-    let mut table = Table::new(basis.name(), columns);
+    let of = match kind {
+        ClaimKind::Literal => "",
+        ClaimKind::Reading => ", words read as numbers",
+    };
+    let mut table = Table::new(format!("{}{of}", basis.name()), columns);
     for row in rows {
-        let published = format!("{} ± {}", short(row.published), short(row.tolerance));
-        let cells: [Cell; 7] = [
-            row.quantity.into(),
-            published.into(),
-            row.ours.map_or_else(|| "–".to_owned(), short).into(),
+        let [quantity, printed, held_to] = &row.shown;
+        let ours = row.ours.map(|mean| {
+            let (half_width_95, seeds) = (row.half_width_95, row.seeds);
+            shown(Ours { mean, half_width_95, seeds })
+        });
+        let cells: [Cell; 8] = [
+            quantity.as_str().into(),
+            printed.as_str().into(),
+            held_to.as_str().into(),
+            ours.unwrap_or_else(|| "–".to_owned()).into(),
             row.unit.into(),
             row.verdict.name().into(),
             row.note.as_str().into(),
@@ -192,24 +181,22 @@ fn table(basis: ClaimBasis, rows: &[&Row]) -> Table {
     table
 }
 
-/// Four significant digits.
-fn short(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let digits = 3 - value.abs().log10().floor() as i32;
-    let text = format!("{value:.*}", digits.clamp(0, 9) as usize);
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
+/// A number of ours with its interval.
+fn shown(ours: Ours) -> String {
+    let mean = short(ours.mean);
+    match ours.half_width_95 {
+        Some(half) if ours.seeds > 1 => {
+            format!("{mean} ± {} ({} seeds)", short(half), ours.seeds)
+        }
+        None => format!("{mean} (one seed)"),
+        _ => mean,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Claim;
+    use crate::{Claim, Note};
     use ebb_scenario::Silent;
 
     struct Constant(f64);
@@ -218,6 +205,8 @@ mod tests {
         Claim::calibrated("p.a", "P 2012, section 1", "a", 10.0, "W").percent(10.0),
         Claim::predicted("p.b", "P 2012, section 2", "b", 2.0, ""),
         Claim::predicted("p.c", "P 2012, section 3", "c", 1.0, "s"),
+        Claim::predicted("p.d", "P 2012, section 4", "d", 5.0, "W").at_least().reading("more"),
+        Claim::implied("p.e", "P 2012, section 5", "e", 5.0, "W").at_most(),
     ];
 
     impl Experiment for Constant {
@@ -238,26 +227,57 @@ mod tests {
                 return Err(ExperimentError("negative".to_owned()));
             }
             let findings = Findings::new(Report::new("P").text("how"));
-            Ok(findings.found("p.a", self.0, "").found("p.b", self.0, "too large"))
+            let noisy = Ours { mean: self.0, half_width_95: Some(0.25), seeds: 5 };
+            Ok(findings
+                .found("p.a", self.0, "")
+                .found("p.b", Ours::single(self.0), Note::verdict("fine", "too large"))
+                .found("p.d", noisy, Note::verdict("fine", "too small"))
+                .not_run("p.e", "takes long"))
         }
     }
 
+    fn context() -> Context<'static> {
+        Context { seed: 1, jobs: 1, quick: false, data: None, progress: &Silent }
+    }
+
     fn reproduced(values: &[f64]) -> Reproduction {
-        let (seed, jobs, quick, data) = (1, 1, true, None);
-        let context = Context { seed, jobs, quick, data, progress: &Silent };
         let mut reproduction = Reproduction::new();
-        values.iter().for_each(|&value| reproduction.run(&Constant(value), &context));
+        values.iter().for_each(|&value| reproduction.run(&Constant(value), &context()));
         reproduction
     }
 
     #[test]
     fn no_miss_is_hidden() {
+        use Verdict::{Met, Missed, NotRun};
         let reproduction = reproduced(&[10.5]);
         let verdicts: Vec<Verdict> = reproduction.rows().map(|row| row.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Met, Verdict::Missed, Verdict::Missed]);
-        assert_eq!(reproduction.summary(), "met: 0 of 2 predicted, 1 of 1 calibrated");
+        assert_eq!(verdicts, [Met, Missed, Missed, Met, NotRun]);
+        let summary = "met: 0 of 2 predicted, 1 of 1 calibrated; readings met: 1 of 1 predicted; \
+                       1 not run";
+        assert_eq!(reproduction.summary(), summary);
         let text = reproduction.report(true).to_terminal(&crate::Terminal::plain());
         assert!(text.contains("too large") && text.contains("gives no number"), "{text}");
+    }
+
+    /// Words are shown as words, a mean with its interval, and a note follows the verdict.
+    #[test]
+    fn people_see_words_intervals_and_the_note_of_the_verdict() {
+        let text = reproduced(&[10.5]).report(true).to_terminal(&crate::Terminal::plain());
+        let line = text.lines().find(|line| line.starts_with("  d ") || line.starts_with("d "));
+        let line = line.unwrap_or_else(|| panic!("no row in\n{text}"));
+        for part in ["“more”", "at least 5", "10.5 ± 0.25 (5 seeds)", "fine"] {
+            assert!(line.contains(part), "`{part}` in `{line}`");
+        }
+        assert!(text.contains("10.5 (one seed)"), "{text}");
+    }
+
+    #[test]
+    fn a_quick_run_says_so_everywhere() {
+        let mut quick = Reproduction::quick(true);
+        quick.add(&Constant(1.0), Constant(1.0).run(&context()));
+        assert!(quick.summary().starts_with("QUICK"));
+        assert!(quick.to_json().contains("\"quick\": true"));
+        assert!(quick.report(true).to_html().contains("no result"));
     }
 
     #[test]
@@ -266,8 +286,9 @@ mod tests {
         let rows: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         let first = rows[0].as_object().expect("an object");
         let mut fields: Vec<&str> = first.keys().map(String::as_str).collect();
-        let mut expected = "id source quantity published unit ours tolerance basis verdict note"
-            .split(' ')
+        let mut expected = "id source quantity published unit ours half_width_95 seeds tolerance \
+                            bound basis kind verdict note"
+            .split_whitespace()
             .collect::<Vec<_>>();
         fields.sort_unstable();
         expected.sort_unstable();
@@ -277,26 +298,20 @@ mod tests {
             (&rows[2]["ours"], &first["tolerance"]),
             (&serde_json::Value::Null, &1.0.into())
         );
+        assert_eq!((&rows[3]["bound"], &rows[3]["kind"]), (&"at_least".into(), &"reading".into()));
+        assert_eq!((&rows[3]["seeds"], &rows[3]["half_width_95"]), (&5.into(), &0.25.into()));
+        assert_eq!((&rows[0]["seeds"], &rows[0]["half_width_95"]), (&1.into(), &0.0.into()));
+        assert_eq!(
+            (&rows[4]["basis"], &rows[4]["verdict"]),
+            (&"implied".into(), &"not run".into())
+        );
+        assert_eq!((&rows[4]["seeds"], &rows[1]["half_width_95"]), (&0.into(), &().into()));
     }
 
     #[test]
     fn what_fails_is_named() {
         let reproduction = reproduced(&[-1.0]);
         assert_eq!(reproduction.failed(), [("p".to_owned(), "negative".to_owned())]);
-        assert!(reproduction.summary().ends_with("; 1 experiments failed"));
-    }
-
-    #[test]
-    fn four_digits_are_enough() {
-        for (value, text) in [
-            (0.0, "0"),
-            (115.0, "115"),
-            (12.346_7, "12.35"),
-            (0.000_512_34, "0.0005123"),
-            (29e6, "29000000"),
-            (-1.0, "-1"),
-        ] {
-            assert_eq!(short(value), text);
-        }
+        assert!(reproduction.summary().ends_with("1 experiment failed"));
     }
 }
