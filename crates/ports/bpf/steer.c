@@ -2,8 +2,9 @@
 //
 // Decides for each packet of one interface whether a worker of the router or the kernel gets it,
 // and which worker. To the kernel (XDP_PASS) goes everything but unicast IP without options to
-// somewhere else; so do all packets while no worker has opened its socket. The flow hash is the
-// one of src/hash.rs; a test compares the two.
+// somewhere else, and of that what a policy of the kernel concerns (its own maps below); so do all
+// packets while no worker has opened its socket. The flow hash is the one of src/hash.rs; a test
+// compares the two.
 
 #include <linux/bpf.h>
 
@@ -28,6 +29,12 @@ static __u64 (*jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
 #define TABLE_LEN 128
 #define MACS_MAX 16
 #define FILTER_WORDS 64
+#define VLANS 4096
+#define REASONS 8
+
+// What `route` says; above FOR_WORKER: for the kernel, for this reason.
+#define FOR_KERNEL 0
+#define FOR_WORKER 0x100
 
 // Set by the loader.
 const volatile __u32 form = FORM_RSS;
@@ -61,12 +68,32 @@ struct address6 {
 	__u64 high, low;
 };
 
+// Why packets that a worker could forward are the kernel's, 0: they are not. By VLAN (0: none).
+struct policy {
+	// Which sides are in `policy_prefixes`, a bit each.
+	__u64 sides;
+	__u8 v4[VLANS];
+	__u8 v6[VLANS];
+};
+
+#define SOURCE4 0
+#define DESTINATION4 1
+#define SOURCE6 2
+#define DESTINATION6 3
+
+struct side_prefix {
+	__u32 length;
+	__u32 side;
+	__u32 address[4];
+};
+
 struct cpu_state {
 	__u64 redirected;
 	__u64 passed;
 	__u64 stamped_ns;
 	__u64 jiffies;
 	__u64 count;
+	__u64 passed_for[REASONS];
 };
 
 // The sockets: by queue and worker in the form Steer, by queue in the form Rss.
@@ -117,6 +144,22 @@ struct {
 	struct address6 *key;
 	__u8 *value;
 } local6 SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	ENTRIES(1);
+	__u32 *key;
+	struct policy *value;
+} policies SEC(".maps");
+
+// Sources and destinations that are the kernel's, with the reason.
+struct {
+	int (*type)[BPF_MAP_TYPE_LPM_TRIE];
+	int (*map_flags)[BPF_F_NO_PREALLOC];
+	ENTRIES(65536);
+	struct side_prefix *key;
+	__u8 *value;
+} policy_prefixes SEC(".maps");
 
 struct {
 	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
@@ -218,10 +261,54 @@ INLINE int is_local6(const struct address6 *address)
 	return map_lookup(&local6, address) != 0;
 }
 
+INLINE int reason_of(__u32 side, __u32 a, __u32 b, __u32 c, __u32 d)
+{
+	struct side_prefix key = {
+		.length = side < SOURCE6 ? 64 : 160, .side = side, .address = { a, b, c, d },
+	};
+	__u8 *reason = map_lookup(&policy_prefixes, &key);
+
+	return reason ? *reason : 0;
+}
+
+INLINE int policy4(const struct ipv4 *ip, __u32 vlan)
+{
+	struct policy *policy = map_lookup(&policies, &zero);
+	int reason = 0;
+
+	if (!policy)
+		return FOR_KERNEL;
+	reason = policy->v4[vlan & (VLANS - 1)];
+	if (!reason && policy->sides & 1 << SOURCE4)
+		reason = reason_of(SOURCE4, ip->source, 0, 0, 0);
+	if (!reason && policy->sides & 1 << DESTINATION4)
+		reason = reason_of(DESTINATION4, ip->destination, 0, 0, 0);
+	return FOR_WORKER + reason;
+}
+
+INLINE int policy6(const struct ipv6 *ip, __u32 vlan)
+{
+	struct policy *policy = map_lookup(&policies, &zero);
+	const __u16 *a = ip->source;
+	int reason = 0;
+
+	if (!policy)
+		return FOR_KERNEL;
+	reason = policy->v6[vlan & (VLANS - 1)];
+	if (!reason && policy->sides & 1 << SOURCE6)
+		reason = reason_of(SOURCE6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4), LOAD32(a + 6));
+	a = ip->destination;
+	if (!reason && policy->sides & 1 << DESTINATION6)
+		reason = reason_of(DESTINATION6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4),
+				   LOAD32(a + 6));
+	return FOR_WORKER + reason;
+}
+
 // Whether an IPv4 packet is for the router's workers, and its flow hash.
-INLINE int route4(const struct ipv4 *ip, const void *end, __u32 *hash, int hashed)
+INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *hash, int hashed)
 {
 	const void *transport = ip + 1;
+	int way;
 	__u32 ports = 0;
 
 	if (transport > end || ip->version_length != 0x45)
@@ -230,12 +317,13 @@ INLINE int route4(const struct ipv4 *ip, const void *end, __u32 *hash, int hashe
 		return 0;
 	if (is_local4(ip->destination))
 		return 0;
-	if (!hashed)
-		return 1;
+	way = policy4(ip, vlan);
+	if (!hashed || way != FOR_WORKER)
+		return way;
 	if (has_ports(ip->protocol) && !(ip->fragment & NET16(0x3fff)) && transport + 4 <= end)
 		ports = LOAD32(transport);
 	*hash = finish(LOAD64(&ip->source) * K1, ports, ip->protocol);
-	return 1;
+	return way;
 }
 
 INLINE int is_link_local(const __u16 *address)
@@ -244,9 +332,10 @@ INLINE int is_link_local(const __u16 *address)
 }
 
 // The same for IPv6.
-INLINE int route6(const struct ipv6 *ip, const void *end, __u32 *hash, int hashed)
+INLINE int route6(const struct ipv6 *ip, const void *end, __u32 vlan, __u32 *hash, int hashed)
 {
 	const void *transport = ip + 1;
+	int way;
 	struct address6 destination;
 	__u64 mixed = 0;
 	__u32 ports = 0;
@@ -267,8 +356,9 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 *hash, int hashe
 	destination.low = LOAD64(ip->destination + 4);
 	if (is_local6(&destination))
 		return 0;
-	if (!hashed)
-		return 1;
+	way = policy6(ip, vlan);
+	if (!hashed || way != FOR_WORKER)
+		return way;
 	if (has_ports(ip->next_header) && transport + 4 <= end)
 		ports = LOAD32(transport);
 #pragma unroll
@@ -277,13 +367,14 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 *hash, int hashe
 		mixed ^= mixed >> 32;
 	}
 	*hash = finish(mixed, ports, ip->next_header);
-	return 1;
+	return way;
 }
 
 INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 {
 	const struct ethernet *eth = data;
 	const __u16 *type = &eth->type;
+	__u32 vlan = 0;
 
 	if ((const void *)(eth + 1) > end || !for_this_interface(eth))
 		return 0;
@@ -294,11 +385,14 @@ INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 		type += 2;
 		if ((const void *)(type + 1) > end)
 			return 0;
+		// The outer tag decides which interface the kernel would see.
+		if (i == 0)
+			vlan = NET16(type[-1]) & (VLANS - 1);
 	}
 	if (*type == NET16(0x0800))
-		return route4((const void *)(type + 1), end, hash, hashed);
+		return route4((const void *)(type + 1), end, vlan, hash, hashed);
 	if (*type == NET16(0x86dd))
-		return route6((const void *)(type + 1), end, hash, hashed);
+		return route6((const void *)(type + 1), end, vlan, hash, hashed);
 	return 0;
 }
 
@@ -342,13 +436,16 @@ int steer(struct xdp_md *ctx)
 	__u32 hash = 0, key = ctx->rx_queue_index;
 	// With one worker, or where the device has chosen, nobody asks for the hash.
 	int steered = form == FORM_STEER && workers > 1;
-	int stamped = 0;
+	int stamped = 0, way;
 	__u64 now;
 
 	if (!cpu)
 		return XDP_PASS;
-	if (!route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash, steered)) {
+	way = route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash, steered);
+	if (way != FOR_WORKER) {
 		cpu->passed++;
+		if (way != FOR_KERNEL)
+			cpu->passed_for[way & (REASONS - 1)]++;
 		return XDP_PASS;
 	}
 	if (steered) {

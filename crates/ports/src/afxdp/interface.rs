@@ -10,7 +10,10 @@ use super::device::{self, Device};
 use super::program::{Program, Table};
 use super::redirect::{Indirection, RssTable, SteerTable};
 use super::socket::{Pair, PairParts, Socket, SocketParts};
-use super::{AfXdpError, AfXdpPort, Form, InterfaceOptions, OpenMode, Umem, ZeroCopy, sys};
+use super::{
+    AfXdpError, AfXdpPort, Form, InterfaceOptions, KernelPolicy, OpenMode, REASONS, Umem, ZeroCopy,
+    sys,
+};
 use crate::RedirectTable;
 
 /// Most workers of an interface.
@@ -43,6 +46,9 @@ pub struct InterfaceCounters {
     pub redirected: u64,
     /// Packets left to the kernel.
     pub passed: u64,
+    /// Of these, packets that a worker could have forwarded, by the number of the reason given to
+    /// [`Interface::set_policy`]; number 0 is not used.
+    pub passed_for: [u64; REASONS],
 }
 
 impl Interface {
@@ -186,6 +192,16 @@ impl Interface {
     /// When the kernel refuses or there are more than 4096 of a family.
     pub fn set_local_addresses(&mut self, addresses: &[IpAddr]) -> io::Result<()> {
         self.program.lock().expect("program").set_local_addresses(addresses)
+    }
+
+    /// What the program leaves to the kernel from now on although a worker could forward it. No
+    /// packet that is left to the kernel before and after reaches a worker in between.
+    ///
+    /// # Errors
+    /// When the kernel refuses, for example more than 65,536 prefixes; what was left to the kernel
+    /// before still is.
+    pub fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
+        self.program.lock().expect("program").set_policy(policy)
     }
 
     /// What the XDP program counted.

@@ -8,10 +8,12 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
+use super::policy::{KernelPolicy, REASONS, RawPolicy};
 use super::{AfXdpError, Form, InterfaceCounters, Mode};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -28,6 +30,9 @@ pub(super) struct Program {
     local4: HashMap<MapData, [u8; 4], u8>,
     local6: HashMap<MapData, [u8; 16], u8>,
     states: PerCpuArray<MapData, CpuState>,
+    policies: Array<MapData, RawPolicy>,
+    prefixes: LpmTrie<MapData, [u8; 20], u8>,
+    policy: KernelPolicy,
 }
 
 #[repr(C)]
@@ -52,6 +57,7 @@ struct CpuState {
     stamped_ns: u64,
     jiffies: u64,
     count: u64,
+    passed_for: [u64; REASONS],
 }
 
 // SAFETY: only integers, without padding.
@@ -145,6 +151,9 @@ impl Program {
             local4: map(&mut ebpf, "local4"),
             local6: map(&mut ebpf, "local6"),
             states: map(&mut ebpf, "cpu_states"),
+            policies: map(&mut ebpf, "policies"),
+            prefixes: map(&mut ebpf, "policy_prefixes"),
+            policy: KernelPolicy::default(),
             ebpf,
         };
         Ok((program, sockets, table))
@@ -235,9 +244,36 @@ impl Program {
         self.filter.set(0, wanted, 0).map_err(broken)
     }
 
+    /// Takes packets from the workers before others are given to them.
+    pub(super) fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
+        if self.policy == *policy {
+            return Ok(());
+        }
+        let both = self.policy.with(policy);
+        for (prefix, reason) in policy.raw_prefixes() {
+            let key = Key::new(prefix.length, prefix.data());
+            self.prefixes.insert(&key, reason, 0).map_err(broken)?;
+        }
+        self.policies.set(0, both.raw(), 0).map_err(broken)?;
+        for (prefix, _) in self.policy.raw_prefixes() {
+            if !policy.raw_prefixes().any(|(kept, _)| kept == prefix) {
+                let key = Key::new(prefix.length, prefix.data());
+                self.prefixes.remove(&key).map_err(broken)?;
+            }
+        }
+        self.policies.set(0, policy.raw(), 0).map_err(broken)?;
+        self.policy = policy.clone();
+        Ok(())
+    }
+
     pub(super) fn counters(&self) -> io::Result<InterfaceCounters> {
         let states = self.states.get(&0, 0).map_err(broken)?;
+        let mut passed_for = [0; REASONS];
+        for state in states.iter() {
+            passed_for.iter_mut().zip(state.passed_for).for_each(|(sum, count)| *sum += count);
+        }
         Ok(InterfaceCounters {
+            passed_for,
             redirected: states.iter().map(|state| state.redirected).sum(),
             passed: states.iter().map(|state| state.passed).sum(),
         })
@@ -409,5 +445,50 @@ mod tests {
         let mut stranger = udp4(1, 1);
         stranger[5] = 9;
         assert_eq!(run(&program, &stranger), 0, "a frame for another station is not routed");
+    }
+
+    #[test]
+    fn what_a_policy_concerns_is_the_kernels_and_counted() {
+        use super::super::policy::Side;
+        let Some(()) = samples::privileged("load BPF programs") else { return };
+        let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1).unwrap();
+        steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+        let fd =
+            program(&mut steer.ebpf, "steer").fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+        let tagged =
+            |vlan: u8, frame: &[u8]| [&frame[..12], &[0x81, 0, 0, vlan], &frame[12..]].concat();
+        let address = |bytes: &[u8]| IpAddr::from(<[u8; 4]>::try_from(bytes).unwrap());
+        let (four, six) = (udp4(1, 1), udp6(1, 1));
+        // Each frame with the reason that each policy gives it.
+        let frames = [four.clone(), tagged(5, &four), six.clone(), tagged(5, &six)];
+        let mut cases = vec![(KernelPolicy::default(), [0, 0, 0, 0])];
+        let mut case = |make: &dyn Fn(&mut KernelPolicy), reasons| {
+            let mut policy = KernelPolicy::default();
+            make(&mut policy);
+            cases.push((policy, reasons));
+        };
+        case(&|p| p.leave_all(false, 3), [3, 3, 0, 0]);
+        case(&|p| p.leave_all(true, 4), [0, 0, 4, 4]);
+        case(&|p| p.leave_vlan(false, 5, 1), [0, 1, 0, 0]);
+        case(&|p| p.leave_vlan(true, 0, 7), [0, 0, 7, 0]);
+        case(&|p| p.leave_prefix(Side::Source, address(&four[26..30]), 24, 2), [2, 2, 0, 0]);
+        case(&|p| p.leave_prefix(Side::Destination, address(&four[30..34]), 32, 2), [2, 2, 0, 0]);
+        case(&|p| p.leave_prefix(Side::Destination, address(&[1, 2, 3, 4]), 32, 2), [0, 0, 0, 0]);
+        let source6 = IpAddr::from(<[u8; 16]>::try_from(&six[22..38]).unwrap());
+        case(&|p| p.leave_prefix(Side::Source, source6, 64, 5), [0, 0, 5, 5]);
+        case(&|p| p.leave_prefix(Side::Destination, source6, 128, 5), [0, 0, 0, 0]);
+        case(&|_| (), [0, 0, 0, 0]);
+        for (policy, reasons) in cases {
+            steer.set_policy(&policy).unwrap();
+            for (frame, reason) in frames.iter().zip(reasons) {
+                let before = steer.counters().unwrap();
+                run(&fd, frame);
+                let mut wanted = before.passed_for;
+                if reason > 0 {
+                    wanted[reason] += 1;
+                }
+                assert_eq!(steer.counters().unwrap().passed_for, wanted, "{policy:?}");
+            }
+        }
     }
 }

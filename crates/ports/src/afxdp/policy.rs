@@ -1,0 +1,140 @@
+//! Packets that a worker could forward and that are the kernel's all the same.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Numbers that a reason can have, 0 excluded.
+pub const REASONS: usize = 8;
+/// 802.1Q identifiers, 0 for untagged packets.
+const VLANS: usize = 4096;
+
+/// Which address of a packet a prefix is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The source.
+    Source,
+    /// The destination.
+    Destination,
+}
+
+/// What an interface's XDP program leaves to the kernel for the sake of the kernel's own policy, each with
+/// a reason from 1 to [`REASONS`] - 1 by which it is counted. The program only counts them; what
+/// they stand for is the caller's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelPolicy {
+    v4: BTreeMap<u16, u8>,
+    v6: BTreeMap<u16, u8>,
+    prefixes: BTreeMap<(Side, IpAddr, u8), u8>,
+}
+
+impl KernelPolicy {
+    /// Leaves all IPv4 (or IPv6) packets of a VLAN (0: untagged) to the kernel. The first reason
+    /// given stays.
+    ///
+    /// # Panics
+    /// When there is no such VLAN or reason.
+    pub fn leave_vlan(&mut self, v6: bool, vlan: u16, reason: u8) {
+        assert!(usize::from(vlan) < VLANS && valid(reason), "VLAN {vlan}, reason {reason}");
+        let family = if v6 { &mut self.v6 } else { &mut self.v4 };
+        family.entry(vlan).or_insert(reason);
+    }
+
+    /// Leaves all IPv4 (or IPv6) packets, tagged or not, to the kernel.
+    ///
+    /// # Panics
+    /// When there is no such reason.
+    pub fn leave_all(&mut self, v6: bool, reason: u8) {
+        (0..VLANS as u16).for_each(|vlan| self.leave_vlan(v6, vlan, reason));
+    }
+
+    /// Leaves packets from or to a prefix to the kernel; host bits are ignored.
+    ///
+    /// # Panics
+    /// When the length exceeds the address or there is no such reason.
+    pub fn leave_prefix(&mut self, side: Side, address: IpAddr, length: u8, reason: u8) {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        assert!(length <= bits && valid(reason), "{address}/{length}, reason {reason}");
+        self.prefixes.entry((side, address, length)).or_insert(reason);
+    }
+
+    /// Whether nothing is left to the kernel.
+    pub fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty() && self.prefixes.is_empty()
+    }
+
+    /// What either leaves to the kernel.
+    pub(super) fn with(&self, other: &KernelPolicy) -> KernelPolicy {
+        let mut both = other.clone();
+        for (vlan, reason) in &self.v4 {
+            both.v4.entry(*vlan).or_insert(*reason);
+        }
+        for (vlan, reason) in &self.v6 {
+            both.v6.entry(*vlan).or_insert(*reason);
+        }
+        for (prefix, reason) in &self.prefixes {
+            both.prefixes.entry(*prefix).or_insert(*reason);
+        }
+        both
+    }
+
+    pub(super) fn raw(&self) -> RawPolicy {
+        let mut raw = RawPolicy { sides: 0, v4: [0; VLANS], v6: [0; VLANS] };
+        self.v4.iter().for_each(|(vlan, reason)| raw.v4[usize::from(*vlan)] = *reason);
+        self.v6.iter().for_each(|(vlan, reason)| raw.v6[usize::from(*vlan)] = *reason);
+        self.raw_prefixes().for_each(|(prefix, _)| raw.sides |= 1 << prefix.side);
+        raw
+    }
+
+    pub(super) fn raw_prefixes(&self) -> impl Iterator<Item = (RawPrefix, u8)> {
+        self.prefixes.iter().map(|((side, address, length), reason)| {
+            let mut bytes = [0; 16];
+            let family = match address {
+                IpAddr::V4(v4) => {
+                    bytes[..4].copy_from_slice(&v4.octets());
+                    0
+                }
+                IpAddr::V6(v6) => {
+                    bytes = v6.octets();
+                    2
+                }
+            };
+            let side = family + u32::from(*side == Side::Destination);
+            (RawPrefix { length: 32 + u32::from(*length), side, address: bytes }, *reason)
+        })
+    }
+}
+
+fn valid(reason: u8) -> bool {
+    (1..REASONS as u8).contains(&reason)
+}
+
+/// `struct policy` of `bpf/steer.c`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct RawPolicy {
+    sides: u64,
+    v4: [u8; VLANS],
+    v6: [u8; VLANS],
+}
+
+/// `struct side_prefix` of `bpf/steer.c`.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct RawPrefix {
+    /// Of the side and the address together, in bits.
+    pub(super) length: u32,
+    side: u32,
+    address: [u8; 16],
+}
+
+impl RawPrefix {
+    /// What the map compares.
+    pub(super) fn data(&self) -> [u8; 20] {
+        let mut data = [0; 20];
+        data[..4].copy_from_slice(&self.side.to_ne_bytes());
+        data[4..].copy_from_slice(&self.address);
+        data
+    }
+}
+
+// SAFETY: only integers, without padding.
+unsafe impl aya::Pod for RawPolicy {}
