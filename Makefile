@@ -42,7 +42,8 @@ tools-build:
 	@scripts/require clang=clang cc=gcc /usr/include/linux/bpf.h=linux-libc-dev
 
 tools-solver: tools-build # the demonstration does without: the solver takes minutes to compile
-	@scripts/require cmake=cmake c++=g++
+	@scripts/require cmake=cmake c++=g++ pkg-config=pkg-config
+	@scripts/solver
 
 tools-test: tools-solver
 	@scripts/require --optional ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
@@ -52,4 +53,4 @@ tools-test: tools-solver
 	    /usr/lib/python3/dist-packages/scipy/__init__.py=python3-scipy
 
 tools-bench: tools-test
-	@scripts/require --optional dpdk-testpmd=dpdk /usr/include/dpdk/rte_fib.h=libdpdk-dev pkg-config=pkg-config
+	@scripts/require --optional dpdk-testpmd=dpdk-dev /usr/include/dpdk/rte_fib.h=libdpdk-dev
