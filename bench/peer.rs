@@ -24,20 +24,26 @@ pub struct Turn {
     pub digest: u64,
 }
 
+/// Whether the peer can be built here.
+pub fn installed() -> bool {
+    let probe = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
+    probe.is_ok_and(|status| status.success())
+}
+
 impl Peer {
     /// Builds `program` from the folder `source`, has `inputs` write its files into a fresh folder and
-    /// starts it with the words of `eal`; `None` when DPDK is not installed.
+    /// starts it with the words of `eal`. An error when DPDK is not installed: a comparison with nothing is
+    /// none.
     pub fn start(
         source: &str,
         program: &str,
         eal: &str,
         inputs: impl FnOnce(&Path) -> Result<()>,
-    ) -> Result<Option<Peer>> {
-        let probe = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
-        if !probe.is_ok_and(|status| status.success()) {
-            println!("libdpdk is not installed: only our own rates");
-            return Ok(None);
-        }
+    ) -> Result<Peer> {
+        ensure!(
+            installed(),
+            "libdpdk is not installed (Debian's package libdpdk-dev); --no-dpdk measures ours alone"
+        );
         let directory = std::env::temp_dir().join(format!("ebb-{program}-{}", std::process::id()));
         fs::create_dir_all(&directory)?;
         inputs(&directory)?;
@@ -54,7 +60,7 @@ impl Peer {
         let answers = BufReader::new(child.stdout.take().context("piped")?);
         let mut peer = Peer { child, questions, answers, directory };
         while peer.answer()? != "ready" {}
-        Ok(Some(peer))
+        Ok(peer)
     }
 
     /// One turn; `None` when this machine lacks what is asked for.

@@ -54,3 +54,23 @@ fn every_live_benchmark_runs() {
         }
     }
 }
+
+/// A peer that is not installed used to make a benchmark compare with nothing and succeed.
+#[test]
+fn a_benchmark_without_its_peer_says_so_and_fails() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    let empty = std::env::temp_dir().join(format!("ebb-no-peer-{}", std::process::id()));
+    std::fs::create_dir_all(&empty).expect("a directory");
+    let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
+    let python = python.into_iter().find(|path| Path::new(path).exists()).expect("python3");
+    let output = Command::new(python)
+        .arg(root.join("bench/run"))
+        .args(["--quick", "--no-record", "--programs", "/nonexistent", "path"])
+        .env("PATH", &empty)
+        .output()
+        .expect("bench/run starts");
+    _ = std::fs::remove_dir(&empty);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("path: its peer is missing: install Debian's libdpdk-dev"), "{told}");
+}

@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use crate::inputs::{Inputs, LOCALITIES};
 use crate::peer::Peer;
 
-/// Builds and starts the C program; `None` when DPDK is not installed.
-pub fn start(inputs: &Inputs, eal: &str) -> Result<Option<Peer>> {
+/// Builds and starts the C program.
+pub fn start(inputs: &Inputs, eal: &str) -> Result<Peer> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/path");
     Peer::start(source, "rte_fib_path", eal, |directory| {
         let mut prefixes = Vec::new();

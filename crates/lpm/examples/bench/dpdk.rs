@@ -35,8 +35,8 @@ pub fn variants(family: u8) -> &'static [&'static str] {
     }
 }
 
-/// Builds and starts the C program over both families; `None` when DPDK is not installed.
-pub fn start(ipv4: &Inputs<u32>, ipv6: &Inputs<u128>, eal: &str) -> Result<Option<Peer>> {
+/// Builds and starts the C program over both families.
+pub fn start(ipv4: &Inputs<u32>, ipv6: &Inputs<u128>, eal: &str) -> Result<Peer> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/lpm");
     Peer::start(source, "rte_fib", eal, |directory| {
         write_inputs(directory, ipv4)?;
