@@ -1,6 +1,7 @@
+use ebb_des::Summary;
 use ebb_scenario::{Files, Progress};
 
-use crate::{Claim, Findings};
+use crate::{Claim, Findings, Ours};
 
 /// Something published that is computed again here: a figure, a table, a number of the text.
 pub trait Experiment: Sync {
@@ -41,6 +42,26 @@ impl Context<'_> {
     pub fn seeds(&self, count: u64) -> impl Iterator<Item = u64> + use<> {
         let (first, count) = (self.seed, if self.quick { count.min(2) } else { count });
         (0..count).map(move |index| first.wrapping_add(index))
+    }
+
+    /// The same numbers under each of [`Context::seeds`]: their means and intervals. Within a seed
+    /// everything that is compared has the same arrivals, so that chance falls out of a difference.
+    ///
+    /// # Errors
+    /// The first that a run gives.
+    pub fn over_seeds<const N: usize>(
+        &self,
+        count: u64,
+        mut run: impl FnMut(&Context<'_>) -> Result<[f64; N], ExperimentError>,
+    ) -> Result<[Ours; N], ExperimentError> {
+        let mut values = [Summary::new(); N];
+        for seed in self.seeds(count) {
+            let context = Context { seed, ..*self };
+            for (values, value) in values.iter_mut().zip(run(&context)?) {
+                values.push(value);
+            }
+        }
+        Ok(values.map(Ours::from))
     }
 }
 

@@ -1,3 +1,5 @@
+use ebb_des::Summary;
+
 use crate::Report;
 
 /// What an experiment found: a report with its plots, and a number for each claim.
@@ -53,6 +55,15 @@ impl Ours {
 impl From<f64> for Ours {
     fn from(value: f64) -> Ours {
         Ours { mean: value, half_width_95: Some(0.0), seeds: 1 }
+    }
+}
+
+/// Of values that as many seeds drew.
+impl From<Summary> for Ours {
+    fn from(values: Summary) -> Ours {
+        let seeds = u32::try_from(values.count()).unwrap_or(u32::MAX);
+        let mean = if seeds == 0 { f64::NAN } else { values.mean() };
+        Ours { mean, half_width_95: values.half_width_95(), seeds }
     }
 }
 

@@ -26,9 +26,10 @@ mod tests {
     use ebb_report::{Context, Reproduction};
     use ebb_scenario::Silent;
 
-    /// The published form bends later than the Xeon that the text describes: these two are missed.
+    /// The published form bends later than the Xeon that the text describes, and of three machines
+    /// nothing is known: these five are missed.
     #[test]
-    fn all_claims_but_the_known_two_are_met() {
+    fn all_claims_but_the_known_five_are_met() {
         let context = Context { seed: 1, jobs: 1, quick: true, data: None, progress: &Silent };
         let mut all = Reproduction::new();
         FIGURES.iter().for_each(|figure| all.run(*figure, &context));
@@ -37,7 +38,10 @@ mod tests {
         let rows = json.as_array().expect("a list");
         let missed: Vec<_> = rows.iter().filter(|row| row["verdict"] != "met").collect();
         let ids: Vec<_> = missed.iter().filter_map(|row| row["id"].as_str()).collect();
-        assert_eq!(ids, ["bolla.fig05.knee", "bolla.fig05.saturated"], "{missed:#?}");
+        let unknown = ["server-power", "athlon-rate", "core2-power"]
+            .map(|name| format!("bolla.fig01.{name}"));
+        let known: Vec<_> = unknown.iter().map(String::as_str).collect();
+        assert_eq!(ids, [&known[..], &["bolla.fig05.knee", "bolla.fig05.saturated"]].concat());
         assert!(missed.iter().all(|row| row["note"].as_str().is_some_and(|note| !note.is_empty())));
     }
 }

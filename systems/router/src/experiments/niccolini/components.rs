@@ -19,26 +19,34 @@ pub(super) static FIG01: Figure = Figure {
         watts("niccolini2012.fig01.idle", "server, all cores idle", 115.0),
         watts("niccolini2012.fig01.polling", "server, polling without traffic", 262.0),
         watts("niccolini2012.fig01.peak", "server, forwarding 40 Gb/s", 269.0),
-        Claim::calibrated("niccolini2012.fig01.ratio", SOURCE, "peak over idle", 2.3, "")
-            .within(0.05),
-        Claim::calibrated(
+        Claim::implied("niccolini2012.fig01.ratio", SOURCE, "peak over idle", 2.3, "").within(0.05),
+        Claim::implied(
             "niccolini2012.fig01.below-peak",
             SOURCE,
-            "polling without traffic below peak",
-            0.0,
+            "polling without traffic below peak, \"less than\"",
+            3.0,
             "%",
         )
-        .between(0.0, 3.0),
+        .at_most(),
         watts("niccolini2012.fig01.cpu-idle", "one CPU package, idle", 25.0),
         watts("niccolini2012.fig01.cpu-peak", "one CPU package at peak", 92.0),
-        Claim::calibrated(
+        Claim::implied(
             "niccolini2012.fig01.cpu-share",
             SOURCE,
-            "CPUs' share of idle power, \"almost half\"",
-            0.0,
+            "CPUs' share of idle power",
+            50.0,
             "%",
         )
-        .between(40.0, 50.0),
+        .within(10.0)
+        .reading("almost half"),
+        Claim::implied(
+            "niccolini2012.fig01.cpu-range",
+            SOURCE,
+            "a CPU's power at peak over idle, \"about\"",
+            4.0,
+            "",
+        )
+        .within(0.5),
         watts("niccolini2012.fig01.motherboard", "motherboard", 24.0),
         watts("niccolini2012.fig01.memory", "memory at peak", 20.0),
         watts("niccolini2012.fig01.nics", "network interfaces at peak", 15.0),
@@ -90,6 +98,11 @@ fn run(_: &Context<'_>) -> Result<Findings, ExperimentError> {
             "niccolini2012.fig01.cpu-share",
             100.0 * idle.cpu.0 / totals[0],
             "50 W of 115 W, both printed",
+        )
+        .found(
+            "niccolini2012.fig01.cpu-range",
+            peak.cpu.0 / idle.cpu.0,
+            "92 W over 25 W, both printed",
         )
         .found("niccolini2012.fig01.motherboard", peak.motherboard.0, fitted)
         .found("niccolini2012.fig01.memory", peak.memory.0, fitted)

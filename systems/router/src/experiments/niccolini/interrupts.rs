@@ -10,7 +10,7 @@ pub(super) static FIG03: Figure = Figure {
     id: "niccolini2012.fig03",
     title: "Interrupts (NAPI) against polling",
     claims: &[
-        Claim::predicted(
+        Claim::implied(
             "niccolini2012.fig03.saved-idle",
             SECTION,
             "NAPI saves without traffic",
@@ -26,7 +26,7 @@ pub(super) static FIG03: Figure = Figure {
             "%",
         )
         .within(2.0),
-        Claim::predicted(
+        Claim::implied(
             "niccolini2012.fig03.rate",
             SECTION,
             "highest rate with NAPI, 64-byte packets",
@@ -53,11 +53,12 @@ pub(super) static FIG03: Figure = Figure {
         Claim::predicted(
             "niccolini2012.fig03.converge",
             SECTION,
-            "latency of NAPI over polling at 95 % load, \"tend to converge\"",
-            1.0,
+            "latency of NAPI over polling at 95 % load",
+            1.25,
             "",
         )
-        .within(0.25),
+        .at_most()
+        .reading("tend to converge"),
     ],
     run,
 };
@@ -68,26 +69,39 @@ fn scenario(policy: &str, quick: bool, rest: &str) -> String {
     format!("duration_s = {duration}\nwarmup_s = 0.002\n{rest}\n[policy]\nname = \"{policy}\"\n")
 }
 
+/// Independent runs of what is simulated.
+const SEEDS: u64 = 5;
+
+fn gigabits(gbps: f64) -> String {
+    format!("traffic = {{ rate_gbps = {gbps}, sizes = 1024 }}")
+}
+
+/// Saved at 40 Gb/s, the highest rate, the latency of both at low load and their ratio at high load.
+fn simulated(context: &Context<'_>) -> Result<[f64; 5], ExperimentError> {
+    let run = |policy: &str, rest: &str| twin(context, &scenario(policy, context.quick, rest));
+    let (peak, most) = (run("napi", &gigabits(40.0))?.power, run("poll", &gigabits(40.0))?.power);
+    let flooded = run("napi", "traffic = { rate_mpps = 32.0 }")?;
+    let rate = flooded.counts.delivered as f64 / flooded.span_s / 1e6;
+    let mean_us = |policy: &str, load: &str| run(policy, load).map(|run| run.latency.mean_us);
+    let (low, high) = ("load = 0.01", "load = 0.95");
+    let ratio = mean_us("napi", high)? / mean_us("poll", high)?;
+    let saved = 100.0 * (1.0 - peak.0 / most.0);
+    Ok([saved, rate, mean_us("poll", low)?, mean_us("napi", low)?, ratio])
+}
+
 fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let run = |policy: &str, rest: &str| twin(context, &scenario(policy, context.quick, rest));
     let (mut polling, mut napi) = (Vec::new(), Vec::new());
     for gbps in [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0] {
-        let rest = format!("traffic = {{ rate_gbps = {gbps}, sizes = 1024 }}");
-        polling.push((gbps, run("poll", &rest)?.power.0));
-        napi.push((gbps, run("napi", &rest)?.power.0));
+        polling.push((gbps, run("poll", &gigabits(gbps))?.power.0));
+        napi.push((gbps, run("napi", &gigabits(gbps))?.power.0));
     }
     let router = router();
     let idle = router.watts(12, router.top(), mpps(0.0)).0;
     let spinning = router.polling(12, router.top(), mpps(0.0)).0;
     polling.insert(0, (0.0, spinning));
     napi.insert(0, (0.0, idle));
-    let (peak, most) = (napi[napi.len() - 1].1, polling[polling.len() - 1].1);
-    let flooded = run("napi", "traffic = { rate_mpps = 32.0 }")?;
-    let rate = flooded.counts.delivered as f64 / flooded.span_s / 1e6;
-    let low = "load = 0.01";
-    let (low_poll, low_napi) = (run("poll", low)?, run("napi", low)?);
-    let high = "load = 0.95";
-    let ratio = run("napi", high)?.latency.mean_us / run("poll", high)?.latency.mean_us;
+    let [saved, rate, low_poll, low_napi, ratio] = context.over_seeds(SEEDS, simulated)?;
     let plot = Plot::new("Power against rate, 1024-byte packets", Axis::new("rate", "Gb/s"))
         .panel(Axis::new("power", "W").from_zero())
         .series(Series::line("polling", polling))
@@ -96,20 +110,21 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .found(
             "niccolini2012.fig03.saved-idle",
             100.0 * (1.0 - idle / spinning),
-            "C1 for all cores, 133 W of table 1, against 262 W",
+            "133 W of table 1, all cores in C1, against 262 W: both were fitted",
         )
         .found(
             "niccolini2012.fig03.saved-40g",
-            100.0 * (1.0 - peak / most),
+            saved,
             "the interrupt's cost was fitted to this by formula; here it is simulated",
         )
         .found(
             "niccolini2012.fig03.rate",
             rate,
-            "offered 32 Mpps: the queues never empty and no interrupt is taken",
+            "the fitted 29 Mpps, from which interrupts take nothing: offered 32 Mpps, the queues never \
+             empty",
         )
-        .found("niccolini2012.fig03.latency-polling", low_poll.latency.mean_us, "at 1 % load")
-        .found("niccolini2012.fig03.latency-napi", low_napi.latency.mean_us, "at 1 % load")
+        .found("niccolini2012.fig03.latency-polling", low_poll, "at 1 % load")
+        .found("niccolini2012.fig03.latency-napi", low_napi, "at 1 % load")
         .found(
             "niccolini2012.fig03.converge",
             ratio,

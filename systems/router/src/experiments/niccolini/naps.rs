@@ -18,14 +18,8 @@ pub(super) static TABLE1: Figure = Figure {
             .within(0.5),
         Claim::calibrated("niccolini2012.table1.c6-power", SOURCE, "all cores in C6", 115.0, "W")
             .within(0.5),
-        Claim::calibrated(
-            "niccolini2012.table1.c1-exit",
-            SOURCE,
-            "leaving C1, \"< 1 µs\"",
-            0.5,
-            "µs",
-        )
-        .between(0.0, 1.0),
+        Claim::calibrated("niccolini2012.table1.c1-exit", SOURCE, "leaving C1, \"<\"", 1.0, "µs")
+            .at_most(),
         Claim::calibrated("niccolini2012.table1.c3-exit", SOURCE, "leaving C3", 60.0, "µs")
             .within(0.5),
         Claim::calibrated("niccolini2012.table1.c6-exit", SOURCE, "leaving C6", 87.0, "µs")
@@ -67,51 +61,65 @@ pub(super) static FIG10: Figure = Figure {
     claims: &[Claim::predicted(
         "niccolini2012.fig10.little-difference",
         "Niccolini et al. 2012, section 5.2",
-        "largest difference that deeper states make from 1 Mpps on, \"very little impact\"",
-        2.5,
+        "largest difference that C3 or C6 at every pause makes to C1, from 1 Mpps on",
+        5.0,
         "W",
     )
-    .between(0.0, 5.0)],
+    .at_most()
+    .reading("very little impact")],
     run: fig10,
 };
 
-fn fig10(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+/// Numbers of cores and rates, Mpps.
+const UNDER_USED: [(u16, [f64; 3]); 3] =
+    [(2, [1.0, 2.0, 3.0]), (4, [1.0, 3.0, 6.0]), (12, [1.0, 8.0, 16.0])];
+
+/// Power with C1, C3 and C6 at every pause, and with what a core chooses by its last sleeps.
+fn depths(context: &Context<'_>, cores: u16, rate: f64) -> Result<[f64; 4], ExperimentError> {
     let duration = if context.quick { 0.001 } else { 0.02 };
-    let run = |cores: u16, rate: f64, deepest: &str| {
+    let mut watts = [0.0; 4];
+    for (watts, deepest) in watts.iter_mut().zip(["c1", "c3", "c6", "menu"]) {
         let text = format!(
             "duration_s = {duration}\nwarmup_s = 0.002\ntraffic.rate_mpps = {rate}\n\
              limits = {{ cores = {cores}, frequencies_ghz = [1.6] }}\n\
              server.deep = \"{deepest}\"\npolicy.name = \"napi\"\n"
         );
-        twin(context, &text).map(|outcome| outcome.power.0)
-    };
+        *watts = twin(context, &text)?.power.0;
+    }
+    Ok(watts)
+}
+
+fn fig10(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let columns = [
         Column::count("cores"),
         Column::number("rate", "Mpps", 1),
-        Column::number("C1", "W", 1),
-        Column::number("as deep as pays", "W", 1),
+        Column::number("always C1", "W", 1),
+        Column::number("always C3", "W", 1),
         Column::number("always C6", "W", 1),
+        Column::number("as deep as pays", "W", 1),
     ];
+    let points = || UNDER_USED.into_iter().flat_map(|(n, rates)| rates.map(|rate| (n, rate)));
     let mut table = Table::new("Power", columns);
-    let mut most = 0.0f64;
-    let mut forced = 0.0f64;
-    for (cores, rates) in [(2, [1.0, 2.0, 3.0]), (4, [1.0, 3.0, 6.0]), (12, [1.0, 8.0, 16.0])] {
-        for rate in rates {
-            let (light, deep) = (run(cores, rate, "c1")?, run(cores, rate, "menu")?);
-            let always = run(cores, rate, "c6")?;
-            most = most.max((light - deep).abs());
-            forced = forced.max((light - always).abs());
-            let cells = [light.into(), deep.into(), always.into()];
-            table.row([u64::from(cores).into(), rate.into()].into_iter().chain(cells));
-        }
+    for (cores, rate) in points() {
+        let cells = depths(context, cores, rate)?.map(Into::into);
+        table.row([u64::from(cores).into(), rate.into()].into_iter().chain(cells));
     }
-    let note = format!(
-        "a core enters a deeper state when its idle times pay for the exit; forced into C6 at \
-         every pause it would differ by up to {forced:.0} W"
+    let [forced, chosen] = context.over_seeds(5, |context| {
+        let (mut forced, mut chosen) = (0.0f64, 0.0f64);
+        for (cores, rate) in points() {
+            let [c1, c3, c6, menu] = depths(context, cores, rate)?;
+            forced = forced.max((c1 - c3).abs()).max((c1 - c6).abs());
+            chosen = chosen.max((c1 - menu).abs());
+        }
+        Ok([forced, chosen])
+    })?;
+    let why = format!(
+        "a core that enters C6 whenever its queue is empty gathers packets for 87 µs and draws C6's \
+         power meanwhile; the paper says that at 1 Mpps gaps of 1 µs leave no opportunity, which holds \
+         where the processor refuses: Westmere demotes requests for C3 and C6 by itself when interrupts \
+         are frequent. With cores that choose by their last sleeps the difference is {:.1} W",
+        chosen.mean
     );
-    Ok(Findings::new(Report::new(FIG10.title).table(table)).found(
-        "niccolini2012.fig10.little-difference",
-        most,
-        note,
-    ))
+    let claim = "niccolini2012.fig10.little-difference";
+    Ok(Findings::new(Report::new(FIG10.title).table(table)).found(claim, forced, why))
 }
