@@ -15,6 +15,8 @@ mod crash;
 mod faults;
 #[path = "live/governor.rs"]
 mod governor;
+#[path = "live/hosts.rs"]
+mod hosts;
 #[path = "live/order.rs"]
 mod order;
 #[path = "live/routing.rs"]

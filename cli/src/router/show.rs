@@ -85,6 +85,9 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     for (reason, count) in &total.dropped {
         out += &format!("           {count} {reason}\n");
     }
+    if total.checksums_finished > 0 {
+        out += &format!("           {} checksums finished\n", total.checksums_finished);
+    }
     out += &format!("latency    {}\n", latency(&status.latency));
     out += &format!(
         "tables     {} routes, {} neighbours, {} interfaces; {} changes, {} resyncs\n",
@@ -164,6 +167,7 @@ fn ports(status: &Status) -> Table {
         Column::text("link"),
         Column::text("xdp"),
         Column::text("redirect"),
+        Column::text("checksums"),
         Column::count("received"),
         Column::count("transmitted"),
         Column::count("rx dropped"),
@@ -183,6 +187,7 @@ fn ports(status: &Status) -> Table {
             link.into(),
             format!("{}{copy}", port.xdp).into(),
             port.redirect.as_str().into(),
+            port.checksums.as_str().into(),
             port.received.into(),
             port.transmitted.into(),
             port.receive_dropped.into(),

@@ -174,7 +174,7 @@ pub struct Packet {
     pub vlan: u16,
     /// Offset of the network header from the first byte.
     pub l3: u8,
-    /// Bits of [`Packet::ORIGINATED`].
+    /// Bits of [`Packet::ORIGINATED`] and [`Packet::UNFINISHED`].
     pub flags: u8,
     /// Where it arrived.
     pub input: PortId,
@@ -192,6 +192,8 @@ unsafe impl Send for Packet {}
 impl Packet {
     /// Flag: made by the router itself (an ICMP error), not counted as forwarded.
     pub const ORIGINATED: u8 = 1;
+    /// Flag: came from a link whose senders may leave checksums to hardware that is not there.
+    pub const UNFINISHED: u8 = 2;
 
     /// The bytes, from the Ethernet header on.
     #[inline]

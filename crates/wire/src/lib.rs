@@ -27,6 +27,7 @@ mod ipv4;
 mod ipv6;
 mod link;
 pub mod transport;
+mod unfinished;
 
 pub use arp::Arp;
 pub use build::Template;
@@ -34,6 +35,7 @@ pub use flow::{Flow, flow_hash};
 pub use ipv4::Ipv4;
 pub use ipv6::{Ipv6, Upper};
 pub use link::{Link, ethertype, is_group, link};
+pub use unfinished::finish_checksums;
 
 /// IP protocol numbers and IPv6 next-header values (IANA protocol numbers).
 pub mod protocol {
@@ -41,14 +43,20 @@ pub mod protocol {
     pub const HOP_BY_HOP: u8 = 0;
     /// ICMP for IPv4.
     pub const ICMP: u8 = 1;
+    /// IPv4 inside another packet.
+    pub const IPV4: u8 = 4;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// IPv6 inside another packet.
+    pub const IPV6: u8 = 41;
     /// IPv6 routing header.
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
+    /// Generic routing encapsulation.
+    pub const GRE: u8 = 47;
     /// Encapsulating security payload.
     pub const ESP: u8 = 50;
     /// Authentication header.

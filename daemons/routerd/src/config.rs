@@ -131,6 +131,8 @@ pub struct Port {
     pub xdp: Xdp,
     /// Whether frames are shared with the driver.
     pub zero_copy: ZeroCopy,
+    /// Whether checksums that senders leave to hardware are finished.
+    pub checksums: Checksums,
     /// Receive queues to use; `None`: as many as there are workers, at most the interface's.
     pub queues: Option<u16>,
     /// Descriptors of each ring, a power of two from 64 to 32,768.
@@ -169,6 +171,20 @@ pub enum ZeroCopy {
     Yes,
     /// Copy mode.
     No,
+}
+
+/// `checksums`: what is done about checksums that senders leave to hardware which is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checksums {
+    /// `Complete` where the senders are programs on the same machine (veth, tap, virtio), `Trust`
+    /// where there is a wire.
+    #[default]
+    Auto,
+    /// Each packet is looked at, and an unfinished checksum computed.
+    Complete,
+    /// Checksums are passed on as they come.
+    Trust,
 }
 
 /// `[[port.vlan]]`: a VLAN interface of a port, called `NAME.ID` elsewhere in the file.

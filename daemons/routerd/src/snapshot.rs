@@ -102,6 +102,7 @@ pub fn packets(worker: &WorkerShared) -> Packets {
         originated: counters.originated.get(),
         originated_dropped: counters.originated_dropped.get(),
         icmp_suppressed: worker.route.icmp_suppressed(),
+        checksums_finished: worker.route.checksums_finished(),
     }
 }
 

@@ -122,6 +122,9 @@ pub struct Packets {
     pub originated_dropped: u64,
     /// ICMP messages not made because of the rate limit.
     pub icmp_suppressed: u64,
+    /// Packets whose checksum the sender had left to hardware and the router finished; no part of
+    /// the sum.
+    pub checksums_finished: u64,
 }
 
 impl Packets {
@@ -147,6 +150,7 @@ impl Packets {
         self.originated += other.originated;
         self.originated_dropped += other.originated_dropped;
         self.icmp_suppressed += other.icmp_suppressed;
+        self.checksums_finished += other.checksums_finished;
     }
 }
 
@@ -163,6 +167,8 @@ pub struct Port {
     pub xdp: String,
     /// Whether frames are shared with the driver.
     pub zero_copy: bool,
+    /// What is done about checksums that senders left to hardware: `complete` or `trust`.
+    pub checksums: String,
     /// Form of the redirect table: `rss`, `steer` or `none`.
     pub redirect: String,
     /// Receive queues in use.

@@ -16,6 +16,7 @@ pub struct RouteCounters {
     dropped_in_place: [AtomicU64; DropReason::COUNT],
     originated: AtomicU64,
     icmp_suppressed: AtomicU64,
+    checksums_finished: AtomicU64,
     held: AtomicU64,
     held_originated: AtomicU64,
 }
@@ -37,6 +38,11 @@ impl RouteCounters {
         self.icmp_suppressed.load(Ordering::Relaxed)
     }
 
+    /// Packets whose checksum a sender had left to hardware and the router finished.
+    pub fn checksums_finished(&self) -> u64 {
+        self.checksums_finished.load(Ordering::Relaxed)
+    }
+
     /// Received packets that now wait for a neighbour.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
@@ -54,6 +60,10 @@ impl RouteCounters {
 
     pub(super) fn count_suppressed(&self) {
         add(&self.icmp_suppressed);
+    }
+
+    pub(super) fn count_finished(&self) {
+        add(&self.checksums_finished);
     }
 
     pub(super) fn set_held(&self, received: usize, originated: usize) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use ebb_graph::{Batch, DropReason, Node, Outputs, Packet};
 use ebb_units::Time;
-use ebb_wire::{ethertype, is_group, link};
+use ebb_wire::{ethertype, finish_checksums, is_group, link};
 
-use super::Fib;
 use super::interfaces::Interfaces;
 use super::validate::{self, Verdict};
+use super::{Fib, RouteCounters};
 
 /// Values of [`Packet::entry`] between the nodes: the IP version.
 pub(super) const V4: u8 = 4;
@@ -22,6 +22,7 @@ pub(super) const TO_FORWARD: usize = 0;
 /// Classifies and validates received frames.
 pub(super) struct Input {
     interfaces: Cache<InterfacesOf, Arc<Interfaces>>,
+    counters: Arc<RouteCounters>,
     verdicts: Vec<Verdict>,
 }
 
@@ -35,9 +36,10 @@ impl core::ops::Deref for InterfacesOf {
 }
 
 impl Input {
-    pub(super) fn new(fib: &Arc<Fib>) -> Input {
+    pub(super) fn new(fib: &Arc<Fib>, counters: Arc<RouteCounters>) -> Input {
         Input {
             interfaces: Cache::new(InterfacesOf(fib.clone())),
+            counters,
             verdicts: Vec::with_capacity(2 * Batch::RECEIVE_MAX),
         }
     }
@@ -53,6 +55,10 @@ impl Node for Input {
         self.verdicts.clear();
         let mut all_routed = true;
         self.verdicts.extend(batch.iter_mut().map(|packet| {
+            // Before anything else: whichever exit it takes, no receiver makes up for it there.
+            if packet.flags & Packet::UNFINISHED != 0 && finish_checksums(packet.data_mut()) {
+                self.counters.count_finished();
+            }
             let verdict = inspect(packet, interfaces);
             all_routed &= verdict == Verdict::Route;
             verdict

@@ -87,7 +87,7 @@ impl Default for RouteLimits {
 /// counters that complete those of its exits.
 ///
 /// Entering packets have [`ebb_graph::Packet::input`] set. Packets at the kernel exit are as they
-/// came.
+/// came, but for checksums that were unfinished.
 ///
 /// # Panics
 /// Later, when an interface's port number is not below `ports`.
@@ -100,7 +100,7 @@ pub fn graph(
     assert!(ports <= 256, "port numbers have 8 bits");
     let counters = Arc::new(RouteCounters::default());
     let mut builder = GraphBuilder::new();
-    let input = builder.add(Box::new(Input::new(fib)));
+    let input = builder.add(Box::new(Input::new(fib, counters.clone())));
     let forward = builder.add(Box::new(Forward::new(fib, requests, counters.clone(), limits)));
     let icmp = builder.add(Box::new(Icmp::new(fib, counters.clone(), limits)));
     builder.wire(input, Edge::Node(forward));

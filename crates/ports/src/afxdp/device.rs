@@ -15,9 +15,41 @@ pub(super) struct Device {
     pub(super) mac: [u8; 6],
     /// Receive queues in use.
     pub(super) queues: u32,
+    /// Its senders may leave checksums to hardware that is not there.
+    pub(super) unfinished: bool,
 }
 
+const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// Drivers of devices on a bus whose senders are programs on the same machine.
+const PARAVIRTUAL: [&str; 5] = ["virtio_net", "vif", "xen_netfront", "vmxnet3", "hv_netvsc"];
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+struct Driver {
+    command: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware: [u8; 32],
+    bus: [u8; 32],
+    expansion_rom: [u8; 32],
+    reserved: [u8; 12],
+    lengths: [u32; 5],
+}
+
+impl Driver {
+    /// Whether frames come from senders' memory: the interface is on no bus, or is one of
+    /// [`PARAVIRTUAL`]. An interface that says nothing of its driver is taken for such a one.
+    fn shares_memory(&self) -> bool {
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        let on_a_bus = !matches!(text(&self.bus).as_str(), "" | "N/A" | "tap" | "tun");
+        !on_a_bus || PARAVIRTUAL.contains(&text(&self.driver).as_str())
+    }
+}
 
 /// `struct ethtool_channels`.
 #[repr(C)]
@@ -48,7 +80,8 @@ pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
         request.call(libc::SIOCGIFHWADDR).map_err(failed)?;
         let address = request.fields.ifr_ifru.ifru_hwaddr.sa_data;
         let mac = std::array::from_fn(|i| address[i] as u8);
-        Ok(Device { index, up, mtu, mac, queues: request.queues() })
+        let (queues, unfinished) = (request.queues(), request.driver().shares_memory());
+        Ok(Device { index, up, mtu, mac, queues, unfinished })
     }
 }
 
@@ -84,6 +117,17 @@ impl Request {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    fn driver(&mut self) -> Driver {
+        // SAFETY: all zeroes are a valid value of this structure of integers.
+        let mut driver: Driver = unsafe { std::mem::zeroed() };
+        driver.command = ETHTOOL_GDRVINFO;
+        let pointer: *mut Driver = &mut driver;
+        self.fields.ifr_ifru.ifru_data = pointer.cast();
+        // What fails leaves zeroes.
+        let _ = self.call(libc::SIOCETHTOOL as libc::Ioctl);
+        driver
+    }
+
     /// Receive queues; drivers that can't say have one.
     fn queues(&mut self) -> u32 {
         let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
@@ -99,6 +143,21 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hardware_is_told_from_memory() {
+        let driver = |name: &str, bus: &str| {
+            // SAFETY: all zeroes are a valid value of this structure of integers.
+            let mut driver: Driver = unsafe { std::mem::zeroed() };
+            driver.driver[..name.len()].copy_from_slice(name.as_bytes());
+            driver.bus[..bus.len()].copy_from_slice(bus.as_bytes());
+            driver.shares_memory()
+        };
+        assert_eq!(size_of::<Driver>(), 196);
+        let memory = [("veth", ""), ("tun", "tap"), ("bridge", "N/A"), ("virtio_net", "virtio0")];
+        assert!(memory.iter().all(|(name, bus)| driver(name, bus)) && driver("", ""));
+        assert!(!driver("ixgbe", "0000:03:00.0") && !driver("r8152", "usb-0000:00:14.0-1"));
+    }
 
     #[test]
     fn loopback_has_an_index_and_an_absent_interface_is_named() {

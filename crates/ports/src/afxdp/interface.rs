@@ -4,15 +4,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebb_graph::{FRAME_LEN, HEADROOM};
+use ebb_graph::{FRAME_LEN, HEADROOM, Packet};
 
 use super::device::{self, Device};
 use super::program::{Program, Table};
 use super::redirect::{Indirection, RssTable, SteerTable};
 use super::socket::{Pair, PairParts, Socket, SocketParts};
 use super::{
-    AfXdpError, AfXdpPort, Form, InterfaceOptions, KernelPolicy, OpenMode, REASONS, Umem, ZeroCopy,
-    sys,
+    AfXdpError, AfXdpPort, Checksums, Form, InterfaceOptions, KernelPolicy, OpenMode, REASONS,
+    Umem, ZeroCopy, sys,
 };
 use crate::RedirectTable;
 
@@ -34,6 +34,7 @@ pub struct Interface {
     options: InterfaceOptions,
     queues: u32,
     mode: OpenMode,
+    unfinished: bool,
     program: Arc<Mutex<Program>>,
     table: Arc<Table>,
     ports: Vec<AfXdpPort>,
@@ -89,13 +90,18 @@ impl Interface {
             };
             opener.open_queue(queue, members, &mut sockets)?;
         }
+        let marks = match options.checksums {
+            Checksums::Auto if device.unfinished => Packet::UNFINISHED,
+            Checksums::Complete => Packet::UNFINISHED,
+            Checksums::Auto | Checksums::Trust => 0,
+        };
         let zero_copy = opener.first.as_ref().is_some_and(|(_, zero_copy)| *zero_copy);
         let ports = sockets
             .into_iter()
             .enumerate()
             .map(|(worker, sockets)| {
                 let (map, program) = (map.clone(), program.clone());
-                AfXdpPort::new(&options.name, worker as u32, sockets, map, program)
+                AfXdpPort::new(&options.name, (worker as u32, marks), sockets, map, program)
             })
             .collect::<io::Result<Vec<_>>>()
             .map_err(|error| AfXdpError::system("watch sockets", error))?;
@@ -105,6 +111,7 @@ impl Interface {
             options: options.clone(),
             queues,
             mode: OpenMode { native, zero_copy },
+            unfinished: marks != 0,
             program,
             table: Arc::new(table),
             ports,
@@ -154,6 +161,11 @@ impl Interface {
     /// How the interface was opened.
     pub fn mode(&self) -> OpenMode {
         self.mode
+    }
+
+    /// Whether received packets may carry unfinished checksums, and are marked so.
+    pub fn unfinished(&self) -> bool {
+        self.unfinished
     }
 
     /// The redirect table of the form `Steer`; `None` in the form `Rss`.

@@ -28,7 +28,7 @@ mod umem;
 pub use error::AfXdpError;
 pub use inject::KernelInjector;
 pub use interface::{Interface, InterfaceCounters, WORKERS_MAX};
-pub use options::{Form, InterfaceOptions, Mode, OpenMode, ZeroCopy};
+pub use options::{Checksums, Form, InterfaceOptions, Mode, OpenMode, ZeroCopy};
 pub use policy::{KernelPolicy, REASONS, Side};
 pub use port::AfXdpPort;
 pub use redirect::Indirection;

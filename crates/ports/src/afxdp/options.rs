@@ -33,6 +33,19 @@ pub enum ZeroCopy {
     No,
 }
 
+/// Whether received frames may carry checksums that the sender left to hardware.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Checksums {
+    /// They may where the interface is not hardware, or shares memory with its senders: veth,
+    /// TUN/TAP, virtio and the like.
+    #[default]
+    Auto,
+    /// They may.
+    Complete,
+    /// All are whole.
+    Trust,
+}
+
 /// How an interface is opened.
 #[derive(Clone, Debug)]
 pub struct InterfaceOptions {
@@ -46,6 +59,8 @@ pub struct InterfaceOptions {
     pub mode: Mode,
     /// Whether the NIC does the copying.
     pub zero_copy: ZeroCopy,
+    /// Whether packets are marked [`UNFINISHED`](ebb_graph::Packet::UNFINISHED).
+    pub checksums: Checksums,
     /// Receive queues to serve; `None` for all that the interface has (in the form
     /// [`Form::Rss`]: as many as there are workers).
     pub queues: Option<u32>,
@@ -62,6 +77,7 @@ impl InterfaceOptions {
             form,
             mode: Mode::Auto,
             zero_copy: ZeroCopy::Auto,
+            checksums: Checksums::Auto,
             queues: None,
             ring_len: 2048,
         }

@@ -35,6 +35,8 @@ pub struct AfXdpPort {
     program: Arc<Mutex<Program>>,
     /// Whether this port reports what the interface passed to the kernel.
     first: bool,
+    /// Flags of every packet received.
+    marks: u8,
     state: State,
     received: u64,
     transmitted: u64,
@@ -56,7 +58,7 @@ enum State {
 impl AfXdpPort {
     pub(super) fn new(
         name: &str,
-        worker: u32,
+        (worker, marks): (u32, u8),
         sockets: Vec<Socket>,
         map: Arc<Sockets>,
         program: Arc<Mutex<Program>>,
@@ -72,6 +74,7 @@ impl AfXdpPort {
             map,
             program,
             first: worker == 0,
+            marks,
             state: State::Idle,
             received: 0,
             transmitted: 0,
@@ -164,6 +167,7 @@ impl Port for AfXdpPort {
         }
         for packet in &mut batch[before..] {
             unstamp(packet);
+            packet.flags = self.marks;
         }
         let received = batch.len() - before;
         self.received += received as u64;

@@ -154,6 +154,8 @@ fn workers(workers: &[Worker], out: &mut Writer<'_>) -> fmt::Result {
     out.counter("originated_packets", "ICMP messages sent", None, packets(|p| p.originated))?;
     let suppressed = packets(|p| p.icmp_suppressed);
     out.counter("suppressed_icmp", "ICMP messages not sent for their rate", None, suppressed)?;
+    let finished = packets(|p| p.checksums_finished);
+    out.counter("finished_checksums", "Checksums that senders left unfinished", None, finished)?;
     let dropped = workers.iter().enumerate().flat_map(|(index, worker)| {
         worker.packets.dropped.iter().map(move |(reason, count)| {
             (vec![("worker", index.to_string()), ("reason", reason.clone())], *count)

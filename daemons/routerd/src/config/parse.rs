@@ -195,6 +195,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
     }
     let xdp = section.value("xdp", "auto, native or generic");
     let zero_copy = section.value("zero_copy", "auto, yes or no, in quotes");
+    let checksums = section.value("checksums", "auto, complete or trust, in quotes");
     let queues = section.number("queues", 1..=128);
     let ring = section.number::<u32>("ring", 64..=32_768);
     if let Some(ring) = ring.as_ref().filter(|ring| !ring.get_ref().is_power_of_two()) {
@@ -218,6 +219,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
         name: or(name, String::new()),
         xdp: or(xdp, super::Xdp::Auto),
         zero_copy: or(zero_copy, super::ZeroCopy::Auto),
+        checksums: or(checksums, super::Checksums::Auto),
         queues: queues.map(Spanned::into_inner),
         ring: or(ring, 2048),
         mac,

@@ -74,6 +74,11 @@ pub fn open(
             config::ZeroCopy::Yes => afxdp::ZeroCopy::Yes,
             config::ZeroCopy::No => afxdp::ZeroCopy::No,
         },
+        checksums: match port.checksums {
+            config::Checksums::Auto => afxdp::Checksums::Auto,
+            config::Checksums::Complete => afxdp::Checksums::Complete,
+            config::Checksums::Trust => afxdp::Checksums::Trust,
+        },
         queues: port.queues.map(u32::from),
         ring_len: port.ring,
         ..InterfaceOptions::new(&port.name, workers, form)
@@ -95,11 +100,17 @@ pub fn open(
         mode = %interface.mode(),
         redirect = redirect.as_deref().map_or("none", RedirectTable::form),
         queues = interface.queues(),
+        checksums = checksums(&interface),
         "port opened"
     );
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
     let open = OpenPort { name: port.name.clone(), workers: ports, redirect };
     Ok((LiveInterface { interface, form, up: true, queues_changed: false }, open))
+}
+
+/// What is done about checksums that senders may have left to hardware.
+fn checksums(interface: &Interface) -> &'static str {
+    if interface.unfinished() { "complete" } else { "trust" }
 }
 
 /// XDP programs see only tags inside the frame: an interface that strips them would make tagged
@@ -171,6 +182,7 @@ impl Interfaces {
         line.up = live.up;
         line.xdp = if live.interface.mode().native { "native" } else { "generic" }.to_owned();
         line.zero_copy = live.interface.mode().zero_copy;
+        line.checksums = checksums(&live.interface).to_owned();
         line.redirect = if live.form == Form::Rss { "rss" } else { "steer" }.to_owned();
         line.queues = live.interface.queues() as u16;
         if let Ok(counters) = live.interface.counters() {

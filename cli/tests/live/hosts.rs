@@ -1,0 +1,303 @@
+//! Real programs between hosts as they come: every offload of their interfaces is on, so that
+//! their packets leave with unfinished checksums and their stacks would send more than fits.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::live::lab::{Lab, Wiring, must, run, skip, within};
+use crate::live::router::{Router, Setup, until};
+
+/// How long a program may take before it is ended.
+const SECONDS_MAX: &str = "60";
+/// How long a server may take to listen.
+const LISTENS: Duration = Duration::from_secs(20);
+
+/// Whether all programs are here; says which Debian package is missing.
+fn installed(programs: &[(&str, &str)]) -> bool {
+    let missing = programs.iter().find(|(program, _)| {
+        let look = format!("PATH=$PATH:/usr/sbin:/sbin command -v {program}");
+        !run("sh", &["-c", &look]).status.success()
+    });
+    if let Some((program, package)) = missing {
+        skip(&format!("{program} is not installed (Debian package {package})"));
+    }
+    missing.is_none()
+}
+
+/// A lab of two hosts with a router between them that both families pass. What the router left
+/// to the kernel would arrive as well, so the tests look at what it forwarded itself.
+fn between_hosts(change: impl FnOnce(&mut Setup)) -> Option<(Lab, Router)> {
+    let lab = Lab::build(Wiring { ports: 2, queues: 1, ipv6: true, apart: true })?;
+    for port in 0..2 {
+        lab.ip_hosts(
+            port,
+            &format!(
+                "route add default via 10.0.{port}.1\n\
+                 route add default via 2001:db8:{port}::1 dev h{port}\n"
+            ),
+        );
+    }
+    let forwarding = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
+    lab.inside(&["sysctl", "-qw", forwarding[0], forwarding[1]]);
+    let mut setup = Setup::of(&lab);
+    change(&mut setup);
+    let router = setup.start(&lab);
+    Some((lab, router))
+}
+
+/// A program that runs in a host's namespace until it is dropped.
+struct Served(Child);
+
+impl Served {
+    fn start(lab: &Lab, port: usize, line: &[&str]) -> Served {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "timeout", SECONDS_MAX]).args(line);
+        command.current_dir(&lab.directory).env("PATH", path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Served(within(lab.host(port), || command.spawn()).expect("setpriv (util-linux) runs"))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // `timeout` hands the signal on.
+        run("kill", &[&self.0.id().to_string()]);
+        _ = self.0.wait();
+    }
+}
+
+fn path() -> String {
+    std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin"
+}
+
+/// Runs a program in a host's namespace.
+fn on_host(lab: &Lab, port: usize, line: &[&str]) -> Output {
+    let start = ["netns", "exec", lab.host(port), "timeout", SECONDS_MAX];
+    run("ip", &[&start[..], line].concat())
+}
+
+/// The same again until it succeeds, for servers that are not up yet.
+fn on_host_once_up(lab: &Lab, port: usize, line: &[&str]) -> String {
+    let mut last = None;
+    let done = until(LISTENS, || last.insert(on_host(lab, port, line)).status.success());
+    let output = last.expect("run once");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(done, "{line:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Bytes that cannot be guessed from each other, the same in every run.
+fn file(lab: &Lab, name: &str, len: usize) -> PathBuf {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = (0..len / 8).flat_map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_ne_bytes()
+    });
+    let path = lab.directory.join(name);
+    fs::write(&path, words.collect::<Vec<u8>>()).expect("a file");
+    path
+}
+
+fn assert_same(one: &PathBuf, other: &PathBuf) {
+    assert!(fs::read(one).expect("a file") == fs::read(other).expect("a file"), "other bytes");
+}
+
+fn iperf3(lab: &Lab, arguments: &[&str]) -> Value {
+    let text = on_host_once_up(lab, 0, &[&["iperf3", "-J"][..], arguments].concat());
+    let report: Value = serde_json::from_str(&text).expect("JSON of iperf3");
+    report["end"].clone()
+}
+
+/// Whether a stream of 20 MB passed. The sender counts: what is beyond the buffers of both ends has
+/// been acknowledged, whereas the receiver's count misses what is under way when the sender ends.
+fn assert_streamed(end: &Value, router: &Router) {
+    let bytes = end["sum_sent"]["bytes"].as_f64().unwrap_or(0.0);
+    assert!(bytes >= 2e7, "{end:#}\n{}", router.log());
+}
+
+#[test]
+fn streams_and_datagrams_pass_between_unmodified_hosts() {
+    if !installed(&[("iperf3", "iperf3")]) {
+        return;
+    }
+    let Some((lab, mut router)) = between_hosts(|_| {}) else { return };
+    let _server = Served::start(&lab, 1, &["iperf3", "-s"]);
+    let features = on_host(&lab, 0, &["ethtool", "-k", "h0"]);
+    let features = String::from_utf8_lossy(&features.stdout).into_owned();
+    assert!(features.contains("tx-checksumming: on"), "a host was modified: {features}");
+    for address in ["10.0.1.2", "2001:db8:1::2"] {
+        for way in [&[][..], &["-R"][..]] {
+            let before = router.status().packets();
+            let stream = [&["-c", address, "-n", "20M"][..], way].concat();
+            assert_streamed(&iperf3(&lab, &stream), &router);
+            let datagrams = [&["-c", address, "-u", "-b", "40M", "-n", "2M"][..], way].concat();
+            let sum = iperf3(&lab, &datagrams)["sum"].clone();
+            let (sent, lost) = (sum["packets"].as_f64(), sum["lost_packets"].as_f64());
+            let share = lost.unwrap_or(f64::MAX) / sent.expect("packets");
+            assert!(share < 0.2, "{datagrams:?}: {sum}\n{}", router.log());
+            let after = router.status().packets();
+            let forwarded = after.forwarded - before.forwarded;
+            let finished = after.checksums_finished - before.checksums_finished;
+            assert!(forwarded > 10_000 && finished > 10_000, "forwarded {forwarded}, {finished}");
+        }
+    }
+    let status = router.status();
+    assert!(status.ports.iter().all(|port| port.checksums == "complete"), "{:?}", status.ports);
+    assert!(status.packets().adds_up(), "{:?}", status.packets());
+    router.stop();
+}
+
+#[test]
+fn trusted_checksums_are_passed_on_as_they_come() {
+    let change = |setup: &mut Setup| setup.port = "checksums = \"trust\"".into();
+    let Some((lab, mut router)) = between_hosts(change) else { return };
+    let send = "echo unfinished > /dev/udp/10.0.1.2/9";
+    on_host(&lab, 0, &["bash", "-c", send]);
+    let status = router.wait_for("a forwarded packet", |status| status.packets().forwarded > 0);
+    assert_eq!(status.packets().checksums_finished, 0);
+    assert!(status.ports.iter().all(|port| port.checksums == "trust"));
+    // The receiver's kernel is the judge.
+    let counters = on_host(&lab, 1, &["nstat", "-asz", "UdpInCsumErrors"]);
+    let counters = String::from_utf8_lossy(&counters.stdout).into_owned();
+    let errors = counters.lines().find(|line| line.starts_with("UdpInCsumErrors"));
+    let errors = errors.and_then(|line| line.split_whitespace().nth(1)).expect("a counter");
+    assert_ne!(errors, "0", "a host's checksums are whole: the other tests prove nothing");
+    router.stop();
+}
+
+#[test]
+fn a_large_file_arrives_whole() {
+    if !installed(&[("curl", "curl"), ("python3", "python3")]) {
+        return;
+    }
+    let Some((lab, mut router)) = between_hosts(|setup| setup.workers = 2) else { return };
+    let sent = file(&lab, "file", 100_000_000);
+    let received = lab.directory.join("received");
+    let served = lab.directory.join("served");
+    fs::create_dir(&served).expect("a directory");
+    fs::rename(&sent, served.join("file")).expect("one file system");
+    let directory = served.to_str().expect("a path");
+    let serve = ["python3", "-m", "http.server", "--bind", "::", "-d", directory, "80"];
+    let _server = Served::start(&lab, 1, &serve);
+    let target = received.to_str().expect("a path");
+    for url in ["http://10.0.1.2/file", "http://[2001:db8:1::2]/file"] {
+        on_host_once_up(&lab, 0, &["curl", "-sSfg", "-o", target, url]);
+        assert_same(&served.join("file"), &received);
+    }
+    let packets = router.status().packets();
+    assert!(packets.forwarded > 130_000, "{packets:?}");
+    router.stop();
+}
+
+#[test]
+fn names_are_resolved_over_either_transport() {
+    if !installed(&[("dnsmasq", "dnsmasq-base"), ("dig", "bind9-dnsutils")]) {
+        return;
+    }
+    let Some((lab, mut router)) = between_hosts(|_| {}) else { return };
+    // An answer of several strings, too long for one packet.
+    let text = (0..12).map(|number| format!(",{number:02}{}", "x".repeat(200)));
+    let record = format!("--txt-record=long.test{}", text.collect::<String>());
+    let serve = [
+        "dnsmasq",
+        "--no-daemon",
+        "--conf-file=/dev/null",
+        "--no-resolv",
+        "--no-hosts",
+        "--user=root",
+        "--pid-file=",
+        "--edns-packet-max=4096",
+        "--address=/short.test/192.0.2.7",
+        &record,
+    ];
+    let _server = Served::start(&lab, 1, &serve);
+    for server in ["@10.0.1.2", "@2001:db8:1::2"] {
+        for way in ["+notcp", "+tcp"] {
+            let ask = ["dig", server, way, "+tries=3", "+time=2", "+bufsize=4096", "+short"];
+            let answer = |name: &[&str]| on_host_once_up(&lab, 0, &[&ask[..], name].concat());
+            assert_eq!(answer(&["short.test"]).trim(), "192.0.2.7", "{server} {way}");
+            let long = answer(&["long.test", "TXT", "+ignore"]);
+            assert!(long.len() > 2400, "{server} {way}: {long}");
+        }
+    }
+    assert!(router.status().packets().forwarded >= 30);
+    router.stop();
+}
+
+#[test]
+fn quic_passes() {
+    let programs =
+        [("gtlsserver", "ngtcp2-server"), ("gtlsclient", "ngtcp2-client"), ("openssl", "openssl")];
+    if !installed(&programs) {
+        return;
+    }
+    let Some((lab, mut router)) = between_hosts(|_| {}) else { return };
+    let at = |name: &str| lab.directory.join(name).to_str().expect("a path").to_owned();
+    let (key, certificate) = (at("key"), at("certificate"));
+    let make =
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=host -days 2";
+    let make: Vec<&str> = make.split(' ').chain(["-keyout", &key, "-out", &certificate]).collect();
+    must("openssl", &make);
+    fs::create_dir(at("served")).expect("a directory");
+    let sent = file(&lab, "served/file", 5_000_000);
+    for address in ["10.0.1.2", "2001:db8:1::2"] {
+        let serve = ["gtlsserver", "-q", "-d", &at("served"), address, "4433", &key, &certificate];
+        let _server = Served::start(&lab, 1, &serve);
+        fs::create_dir_all(at("received")).expect("a directory");
+        let host = if address.contains(':') { format!("[{address}]") } else { address.into() };
+        let url = format!("https://{host}:4433/file");
+        let (received, folder) = (lab.directory.join("received/file"), at("received"));
+        let download = format!("--download={folder}");
+        let fetch =
+            ["gtlsclient", "-q", "--exit-on-all-streams-close", &download, address, "4433", &url];
+        // The client does not wait for a server that is not up, and says little of failures.
+        let whole = until(LISTENS, || {
+            on_host(&lab, 0, &fetch);
+            fs::metadata(&received).is_ok_and(|file| file.len() == 5_000_000)
+        });
+        assert!(whole, "{address}: the file did not arrive\n{}", router.log());
+        assert_same(&sent, &received);
+        fs::remove_file(&received).expect("a file");
+    }
+    let packets = router.status().packets();
+    assert!(packets.forwarded > 7000 && packets.checksums_finished > 100, "{packets:?}");
+    router.stop();
+}
+
+#[test]
+fn tunnels_between_hosts_carry_streams() {
+    if !installed(&[("iperf3", "iperf3")]) {
+        return;
+    }
+    let Some((lab, mut router)) = between_hosts(|_| {}) else { return };
+    for port in 0..2 {
+        let tunnel = format!(
+            "link add name v0 mtu 1400 type vxlan id 7 dstport 4789 \
+             local 10.0.{port}.2 remote 10.0.{}.2 dev h{port}",
+            1 - port
+        );
+        let made = on_host(
+            &lab,
+            port,
+            &[&["ip"][..], &tunnel.split_whitespace().collect::<Vec<_>>()].concat(),
+        );
+        if !made.status.success() {
+            return skip("the kernel has no VXLAN");
+        }
+        lab.ip_hosts(port, &format!("link set v0 up\naddress add 172.16.0.{}/24 dev v0", port + 1));
+    }
+    let _server = Served::start(&lab, 1, &["iperf3", "-s"]);
+    for way in [&[][..], &["-R"][..]] {
+        let stream = [&["-c", "172.16.0.2", "-n", "20M"][..], way].concat();
+        assert_streamed(&iperf3(&lab, &stream), &router);
+    }
+    let packets = router.status().packets();
+    assert!(packets.forwarded > 20_000 && packets.checksums_finished > 20_000, "{packets:?}");
+    router.stop();
+}
