@@ -139,3 +139,34 @@ fn fabrics_are_converted() {
     let net = ebb(&["convert", "mesh.txt", "--to", "ibsim"], folder);
     assert!(String::from_utf8_lossy(&net.stdout).contains("Switch\t5 \"S4\""));
 }
+
+/// What another run left would be judged together with what this one wrote.
+#[test]
+fn tables_take_the_place_of_those_of_another_run() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    let layered = ["route", "torus:5x5", "--with", "layered", "--out", "t"];
+    assert_eq!(status(&ebb(&layered, folder)), 0);
+    assert!(folder.join("t/sl.csv").exists() && folder.join("t/sl2vl.txt").exists());
+    std::fs::rename(folder.join("t/sl.csv"), folder.join("t/sl.csv.gz")).expect("renamed");
+    assert_eq!(status(&ebb(&["route", "torus:5x5", "--out", "t"], folder)), 0);
+    for stale in ["sl.csv", "sl.csv.gz", "sl2vl.txt"] {
+        assert!(!folder.join("t").join(stale).exists(), "{stale}");
+    }
+    assert_eq!(status(&ebb(&["check", "t"], folder)), 0);
+}
+
+#[test]
+fn a_file_in_place_of_a_directory_and_one_that_is_there_twice_are_named() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    assert_eq!(status(&ebb(&["route", "torus:4x4", "--out", "t"], folder)), 0);
+    let file = ebb(&["check", "t/opensm-lfts.dump"], folder);
+    let message = String::from_utf8_lossy(&file.stderr).into_owned();
+    assert!(status(&file) == 2 && message.contains("is a file: name the directory"), "{message}");
+    assert!(message.trim_end().ends_with("such as t"), "{message}");
+    std::fs::write(folder.join("t/opensm-lfts.dump.gz"), b"old").expect("written");
+    let twice = ebb(&["check", "t"], folder);
+    let message = String::from_utf8_lossy(&twice.stderr).into_owned();
+    assert!(status(&twice) == 2 && message.contains("packed with .gz too"), "{message}");
+}

@@ -37,6 +37,9 @@ pub struct CheckTransition {
     /// Data lanes the switches have
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=15))]
     lanes: u32,
+    /// Print GUID, LID and cable of each hop of a cycle or loop
+    #[arg(long)]
+    details: bool,
     /// Print the verdict as JSON
     #[arg(long)]
     json: bool,
@@ -86,13 +89,13 @@ impl CheckTransition {
         if self.json {
             writeln!(out, "{}", serde_json::to_string_pretty(&verdict)?)?;
         } else {
-            print(&mut out, &verdict)?;
+            print(&mut out, &verdict, self.details)?;
         }
         Ok(super::verdict(self.scheme.is_safe(&verdict)))
     }
 }
 
-fn print(out: &mut impl Write, verdict: &TransitionVerdict) -> std::io::Result<()> {
+fn print(out: &mut impl Write, verdict: &TransitionVerdict, details: bool) -> std::io::Result<()> {
     let side = |side: &Side| {
         if side.is_sound() {
             return "sound".to_owned();
@@ -125,10 +128,12 @@ fn print(out: &mut impl Write, verdict: &TransitionVerdict) -> std::io::Result<(
         writeln!(out)?;
         if !found.cycle.is_empty() {
             writeln!(out, "               cycle {} -> the first", super::chain(&found.cycle))?;
+            super::hops(out, &found.cycle, details)?;
         }
         if !found.forwarding_loop.is_empty() {
             let chain = super::chain(&found.forwarding_loop);
             writeln!(out, "               loop {chain} -> the first")?;
+            super::hops(out, &found.forwarding_loop, details)?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! `ebb fabric route`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -84,18 +84,30 @@ impl Route {
         };
         if let Some(folder) = &self.out {
             std::fs::create_dir_all(folder)?;
-            for (name, text) in set::write(&Fabric { topology, tables }) {
-                std::fs::write(folder.join(name), text)?;
-            }
+            replace_set(folder, &set::write(&Fabric { topology, tables }))?;
         }
         let mut out = std::io::stdout().lock();
         if self.json {
             writeln!(out, "{}", serde_json::to_string_pretty(&verdict)?)?;
         } else {
-            super::check::print(&mut out, &verdict)?;
+            super::check::print(&mut out, &verdict, false)?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Writes a set of files in place of whatever set was there: what this one does not have, such as
+/// another run's service levels, goes.
+fn replace_set(folder: &Path, files: &[(&str, String)]) -> std::io::Result<()> {
+    for name in set::ALL {
+        for stale in [folder.join(name), folder.join(format!("{name}.gz"))] {
+            match std::fs::remove_file(&stale) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    files.iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
 }
 
 /// The link at a switch's port.

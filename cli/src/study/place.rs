@@ -33,6 +33,12 @@ impl Directory {
 impl Files for Directory {
     fn read(&self, name: &str) -> Result<Vec<u8>, FileError> {
         let path = self.place(name);
+        let packed = self.0.join(format!("{name}.gz"));
+        if path.exists() && packed.exists() && path != packed {
+            let name = path.display().to_string();
+            let message = "is there packed with .gz too: remove the one that is out of date";
+            return Err(FileError { name, message: message.to_owned() });
+        }
         let bytes = fs::read(&path).map_err(|error| FileError {
             name: path.display().to_string(),
             message: format!("cannot be read: {error}"),

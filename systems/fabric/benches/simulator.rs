@@ -48,6 +48,7 @@ fn run(name: &'static str, topology: &Topology, load: f64, end_ns: u64) -> Outco
         tables: &tables,
         later: &[],
         off: &[],
+        gone: &[],
         manager: HostId(0),
         seed: Seed(1),
         bin_ns: 100_000,

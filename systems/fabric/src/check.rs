@@ -4,12 +4,14 @@
 //! when every pair of hosts reaches each other and the channel dependency graph over all lanes has
 //! no cycle (Dally and Seitz 1987, theorem 1).
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::dependency::cycle::Cycles;
 use crate::dependency::{DependencyGraph, Place, places};
 use crate::tables::{LANES, Lane, Tables};
-use crate::topology::{Owner, Peer, Topology};
+use crate::topology::{Owner, Peer, SwitchId, Topology};
 use crate::walk::{self, Survey};
 
 /// The verdict on one set of tables.
@@ -43,6 +45,12 @@ pub struct Verdict {
     pub forwarding_loop: Vec<Place>,
     /// Some pairs that do not reach each other.
     pub lost: Vec<LostPair>,
+    /// Where packets to an address end instead, and for how many sources; most first.
+    pub broken: Vec<BrokenRoute>,
+    /// Switches whose own address does not lead to their management port.
+    pub unmanaged: Vec<BrokenRoute>,
+    /// The directed links between switches that most paths cross, most first.
+    pub hot_links: Vec<HotLink>,
 }
 
 /// How large a fabric is.
@@ -116,10 +124,107 @@ pub struct LostPair {
     pub loss: walk::Loss,
 }
 
+/// An address that packets do not reach from some sources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BrokenRoute {
+    /// Name of the host or switch that has the address.
+    pub destination: String,
+    /// The address.
+    pub lid: u16,
+    /// Name of the switch where the packets end.
+    pub at: String,
+    /// Its GUID.
+    pub guid: String,
+    /// Why.
+    pub loss: walk::Loss,
+    /// Hosts, or for a switch's address switches, whose packets end there.
+    pub sources: u64,
+}
+
+/// A directed link and how many paths cross it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HotLink {
+    /// The switch it leaves.
+    pub switch: String,
+    /// The port.
+    pub port: u8,
+    /// The switch it leads to.
+    pub to: String,
+    /// The port there.
+    pub to_port: u8,
+    /// Paths, a pair of hosts on a service level each.
+    pub paths: u64,
+}
+
+/// How many links are ranked.
+const HOT_LINKS: usize = 10;
+
 /// Judges one set of tables.
 #[must_use]
 pub fn check(topology: &Topology, tables: &Tables) -> Verdict {
-    judge(topology, &walk::survey(topology, tables, None))
+    check_with(topology, tables, walk::EXAMPLES)
+}
+
+/// The same, naming at most `examples` pairs that do not reach each other.
+#[must_use]
+pub fn check_with(topology: &Topology, tables: &Tables, examples: usize) -> Verdict {
+    let verdict = judge(topology, &walk::survey_with(topology, tables, None, examples));
+    let unmanaged = unmanaged(topology, tables);
+    Verdict { safe: verdict.safe && unmanaged.is_empty(), unmanaged, ..verdict }
+}
+
+/// Switches whose address some table has an entry for, but which it does not lead to. A switch that
+/// nobody can reach by its address cannot be asked for its counters; its own entry says port 0.
+fn unmanaged(topology: &Topology, tables: &Tables) -> Vec<BrokenRoute> {
+    let mut broken = Vec::new();
+    for target in topology.switch_ids() {
+        let lid = topology.switch(target).lid;
+        let mut ends: BTreeMap<(SwitchId, walk::Loss), u64> = BTreeMap::new();
+        let entry = |at| tables.forwarding.get(at, lid);
+        if lid == 0 || topology.switch_ids().all(|at| entry(at).is_none()) {
+            continue;
+        }
+        for start in topology.switch_ids() {
+            if let Err(end) = walk::to_switch(topology, tables, start, target) {
+                *ends.entry(end).or_default() += 1;
+            }
+        }
+        let route = |((at, loss), sources)| route(topology, (lid, at, loss), sources);
+        broken.extend(ends.into_iter().map(route));
+    }
+    broken
+}
+
+fn route(
+    topology: &Topology,
+    (lid, at, loss): (u16, SwitchId, walk::Loss),
+    sources: u64,
+) -> BrokenRoute {
+    let (at, guid) =
+        (topology.switch(at).name.clone(), format!("{:#018x}", topology.switch(at).guid));
+    BrokenRoute { destination: owner(topology, lid), lid, at, guid, loss, sources }
+}
+
+fn owner(topology: &Topology, lid: u16) -> String {
+    match topology.owner(lid) {
+        Owner::Host(host) => topology.host(host).name.clone(),
+        Owner::Switch(switch) => topology.switch(switch).name.clone(),
+        Owner::Nobody => format!("LID {lid}"),
+    }
+}
+
+fn hot_links(topology: &Topology, load: &[u64]) -> Vec<HotLink> {
+    let between = |port: &usize| matches!(topology.peer_at(*port), Peer::Switch(..));
+    let mut ports: Vec<usize> =
+        (0..load.len()).filter(between).filter(|at| load[*at] > 0).collect();
+    ports.sort_by_key(|port| (std::cmp::Reverse(load[*port]), *port));
+    let link = |index: &usize| {
+        let (switch, port) = topology.port_at(*index);
+        let (to, to_port) = topology.far_end(switch, port);
+        let switch = topology.switch(switch).name.clone();
+        HotLink { switch, port, to, to_port, paths: load[*index] }
+    };
+    ports.iter().take(HOT_LINKS).map(link).collect()
 }
 
 /// Judges what was surveyed.
@@ -142,7 +247,17 @@ pub fn judge(topology: &Topology, survey: &Survey) -> Verdict {
         cycle: places(topology, &cycles.example),
         forwarding_loop: places(topology, &survey.first_loop),
         lost: survey.examples.iter().map(|pair| lost(topology, pair)).collect(),
+        broken: broken(topology, survey),
+        unmanaged: Vec::new(),
+        hot_links: hot_links(topology, &survey.load),
     }
+}
+
+fn broken(topology: &Topology, survey: &Survey) -> Vec<BrokenRoute> {
+    let mut routes: Vec<BrokenRoute> =
+        survey.broken.iter().map(|(place, sources)| route(topology, *place, *sources)).collect();
+    routes.sort_by_key(|route| std::cmp::Reverse(route.sources));
+    routes
 }
 
 fn size(topology: &Topology, survey: &Survey) -> Size {
@@ -196,14 +311,9 @@ fn load(topology: &Topology, load: &[u64]) -> Load {
 }
 
 fn lost(topology: &Topology, pair: &walk::Unreachable) -> LostPair {
-    let destination = match topology.owner(pair.destination) {
-        Owner::Host(host) => topology.host(host).name.clone(),
-        Owner::Switch(switch) => topology.switch(switch).name.clone(),
-        Owner::Nobody => format!("LID {}", pair.destination),
-    };
     LostPair {
         source: topology.host(pair.source).name.clone(),
-        destination,
+        destination: owner(topology, pair.destination),
         lid: pair.destination,
         at: topology.switch(pair.at).name.clone(),
         loss: pair.loss,

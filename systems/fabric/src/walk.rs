@@ -4,6 +4,8 @@
 //! it arrives, how long it is, which channels it uses and which dependencies it makes. Judging what
 //! comes out is [`crate::check`]'s.
 
+use std::collections::BTreeMap;
+
 use crate::dependency::{Channel, DependencyGraph};
 use crate::tables::{LANES, ServiceLevel, Tables};
 use crate::topology::{HostId, Lid, Owner, Peer, PortNumber, SwitchId, Topology};
@@ -57,7 +59,7 @@ pub struct Unreachable {
     pub loss: Loss,
 }
 
-/// How many unreachable pairs are kept as examples.
+/// How many unreachable pairs are kept as examples unless more are asked for.
 pub const EXAMPLES: usize = 16;
 
 /// What the paths of all pairs come to.
@@ -71,6 +73,8 @@ pub struct Survey {
     pub unreachable: u64,
     /// The first of them.
     pub examples: Vec<Unreachable>,
+    /// For how many sources packets to an address end at a switch, and why.
+    pub broken: BTreeMap<(Lid, SwitchId, Loss), u64>,
     /// Pairs among them that go round in a loop.
     pub looping: u64,
     /// The channels of the first loop found; empty without one.
@@ -84,8 +88,19 @@ pub struct Survey {
 /// Follows every pair of hosts. `hosts` says which take part, all when `None`.
 #[must_use]
 pub fn survey(topology: &Topology, tables: &Tables, hosts: Option<&[bool]>) -> Survey {
+    survey_with(topology, tables, hosts, EXAMPLES)
+}
+
+/// The same, keeping at most `examples` unreachable pairs.
+#[must_use]
+pub fn survey_with(
+    topology: &Topology,
+    tables: &Tables,
+    hosts: Option<&[bool]>,
+    examples: usize,
+) -> Survey {
     let takes_part = |host: HostId| hosts.is_none_or(|hosts| hosts[host.index()]);
-    let mut walker = Walker::new(topology, tables);
+    let mut walker = Walker { room: examples, ..Walker::new(topology, tables) };
     let sources: Vec<HostId> = topology.host_ids().filter(|host| takes_part(*host)).collect();
     for destination in sources.iter().flat_map(|host| topology.host(*host).lids()) {
         walker.destination(&sources, destination);
@@ -120,6 +135,34 @@ pub fn path(
             Err(loss) => return Err((switch, loss)),
         }
     }
+}
+
+/// Follows the entries for a switch's own address to its management port.
+///
+/// # Errors
+/// At which switch and why packets end elsewhere.
+pub fn to_switch(
+    topology: &Topology,
+    tables: &Tables,
+    start: SwitchId,
+    target: SwitchId,
+) -> Result<(), (SwitchId, Loss)> {
+    let lid = topology.switch(target).lid;
+    let mut at = start;
+    for _ in 0..=topology.switches().len() {
+        let port = tables.forwarding.get(at, lid).ok_or((at, Loss::NoEntry))?;
+        match (port, at == target) {
+            (0, true) => return Ok(()),
+            (0, false) => return Err((at, Loss::KeptBySwitch)),
+            _ => {}
+        }
+        match topology.peer(at, port) {
+            Peer::Switch(next, _) => at = next,
+            Peer::Host(_) => return Err((at, Loss::WrongHost)),
+            Peer::Nothing => return Err((at, Loss::DeadPort)),
+        }
+    }
+    Err((start, Loss::Loop))
 }
 
 /// What a switch does with a packet: the channel it is put on and what is at its end.
@@ -180,6 +223,8 @@ struct Walker<'a> {
     /// Channels whose packets arrive, each after the one it leads to.
     arriving: Vec<Channel>,
     round: u32,
+    /// Examples kept.
+    room: usize,
 }
 
 impl<'a> Walker<'a> {
@@ -191,6 +236,7 @@ impl<'a> Walker<'a> {
             pairs: 0,
             unreachable: 0,
             examples: Vec::new(),
+            broken: BTreeMap::new(),
             looping: 0,
             first_loop: Vec::new(),
             hops: Vec::new(),
@@ -198,7 +244,8 @@ impl<'a> Walker<'a> {
         };
         let (learnt, fates) = (vec![0; bound], vec![Fate::OnThisWalk; bound]);
         let flow = vec![0; bound];
-        Walker { topology, tables, survey, learnt, fates, flow, arriving: Vec::new(), round: 0 }
+        let (arriving, round, room) = (Vec::new(), 0, EXAMPLES);
+        Walker { topology, tables, survey, learnt, fates, flow, arriving, round, room }
     }
 
     fn destination(&mut self, sources: &[HostId], destination: Lid) {
@@ -235,7 +282,10 @@ impl<'a> Walker<'a> {
         bad.dedup_by_key(|pair| pair.source);
         self.survey.unreachable += bad.len() as u64;
         self.survey.looping += bad.iter().filter(|pair| pair.loss == Loss::Loop).count() as u64;
-        let room = EXAMPLES.saturating_sub(self.survey.examples.len());
+        for pair in &bad {
+            *self.survey.broken.entry((pair.destination, pair.at, pair.loss)).or_default() += 1;
+        }
+        let room = self.room.saturating_sub(self.survey.examples.len());
         self.survey.examples.extend(bad.into_iter().take(room));
     }
 

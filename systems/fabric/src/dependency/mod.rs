@@ -9,7 +9,7 @@ mod graph;
 pub mod online;
 
 use crate::tables::Lane;
-use crate::topology::{PortNumber, SwitchId, Topology};
+use crate::topology::{Lid, PortNumber, SwitchId, Topology};
 
 pub use graph::DependencyGraph;
 
@@ -60,7 +60,7 @@ impl Channel {
     #[must_use]
     pub fn place(self, topology: &Topology) -> Place {
         let (switch, port) = topology.port_at(self.port_index());
-        Place { switch: topology.switch(switch).name.clone(), port, lane: self.lane() }
+        Place::of(topology, switch, port, self.lane())
     }
 }
 
@@ -73,6 +73,25 @@ pub struct Place {
     pub port: PortNumber,
     /// The lane.
     pub lane: Lane,
+    /// GUID of the switch, as `0x0123456789abcdef`.
+    pub guid: String,
+    /// LID of the switch.
+    pub lid: Lid,
+    /// Name of the switch or host at the other end of the cable; empty where there is none.
+    pub to: String,
+    /// Its port.
+    pub to_port: PortNumber,
+}
+
+impl Place {
+    /// The place of a lane of a switch's port.
+    #[must_use]
+    pub fn of(topology: &Topology, switch: SwitchId, port: PortNumber, lane: Lane) -> Place {
+        let here = topology.switch(switch);
+        let (to, to_port) = topology.far_end(switch, port);
+        let guid = format!("{:#018x}", here.guid);
+        Place { switch: here.name.clone(), port, lane, guid, lid: here.lid, to, to_port }
+    }
 }
 
 impl std::fmt::Display for Place {

@@ -15,6 +15,9 @@ pub const LEVELS: &str = "sl.csv";
 /// Name of the file with SL-to-VL tables; without it lane = service level.
 pub const LANES: &str = "sl2vl.txt";
 
+/// Every file that a set may have.
+pub const ALL: [&str; 4] = [TOPOLOGY, FORWARDING, LEVELS, LANES];
+
 /// A file's name, for messages, and its bytes, unpacked.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {

@@ -87,6 +87,10 @@ fn refusal(verdict: &Verdict) -> String {
             cycle.join(" -> ")
         ));
     }
+    if let Some(route) = verdict.unmanaged.first() {
+        let (switch, lid) = (&route.destination, route.lid);
+        reasons.push(format!("LID {lid} of switch {switch} ends at {}: {}", route.at, route.loss));
+    }
     format!("the tables are refused: {}", reasons.join("; "))
 }
 

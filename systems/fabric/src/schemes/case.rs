@@ -1,10 +1,9 @@
-use crate::Fabric;
 use crate::dependency::Place;
 use crate::schemes::Obligation;
 use crate::tables::Tables;
-use crate::topology::{Link, Topology};
+use crate::topology::{HostId, Link, Topology};
 use crate::transition::Scheme as Judged;
-use crate::transition::{Mismatch, Options, SchemeVerdict, Transition, TransitionVerdict, verdict};
+use crate::transition::{Moment, Options, SchemeVerdict, Transition, TransitionVerdict, verdict};
 
 /// A change of tables and what the checker found about it.
 #[derive(Clone, Debug)]
@@ -19,6 +18,12 @@ pub struct Case<'a> {
     pub off_before: &'a [Link],
     /// Links that are off after.
     pub off_after: &'a [Link],
+    /// Hosts that are not there before.
+    pub gone_before: &'a [HostId],
+    /// Hosts that are not there after.
+    pub gone_after: &'a [HostId],
+    /// Lanes of a set; without it as many as the old and the new tables need.
+    pub set_lanes: Option<u32>,
     /// Lane sets that the switches have.
     pub lane_sets: u8,
     /// How long the manager computes, ns.
@@ -30,34 +35,72 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// Looks at a change.
-    ///
-    /// # Errors
-    /// When the tables do not belong to the topology.
+    /// Looks at a change of tables and links.
+    #[must_use]
     pub fn new(
         topology: &'a Topology,
         (old, off_before): (&'a Tables, &'a [Link]),
         (new, off_after): (&'a Tables, &'a [Link]),
         lane_sets: u8,
         compute_ns: u64,
-    ) -> Result<Case<'a>, Mismatch> {
-        let fabric = |tables: &Tables, off: &[Link]| Fabric {
-            topology: topology.without(off),
-            tables: tables.clone(),
-        };
-        let transition = Transition::between(&fabric(old, off_before), &fabric(new, off_after))?;
+    ) -> Case<'a> {
+        let moment = |tables, off| Moment { tables, off, gone: &[] };
+        Case::between(topology, moment(old, off_before), moment(new, off_after), lane_sets)
+            .computed_in(compute_ns)
+    }
+
+    /// Looks at a change in which hosts may come and go.
+    #[must_use]
+    pub fn between(
+        topology: &'a Topology,
+        old: Moment<'a>,
+        new: Moment<'a>,
+        lane_sets: u8,
+    ) -> Case<'a> {
+        let transition = Transition::over(topology, &old, &new);
         let verdict = verdict::judge(&transition, Options::default());
-        Ok(Case {
+        Case {
             topology,
-            old,
-            new,
-            off_before,
-            off_after,
+            old: old.tables,
+            new: new.tables,
+            off_before: old.off,
+            off_after: new.off,
+            gone_before: old.gone,
+            gone_after: new.gone,
+            set_lanes: None,
             lane_sets,
-            compute_ns,
+            compute_ns: 0,
             transition,
             verdict,
-        })
+        }
+    }
+
+    /// The same, the manager computing as long as this, ns.
+    #[must_use]
+    pub fn computed_in(self, compute_ns: u64) -> Case<'a> {
+        Case { compute_ns, ..self }
+    }
+
+    /// The same in a network whose lane sets have this many lanes.
+    #[must_use]
+    pub fn with_set_lanes(self, lanes: u32) -> Case<'a> {
+        Case { set_lanes: Some(lanes), ..self }
+    }
+
+    /// Lanes of a set.
+    #[must_use]
+    pub fn set_lanes_there(&self) -> u32 {
+        self.set_lanes.unwrap_or(self.verdict.lanes.one_set())
+    }
+
+    /// Every lane that packets need is there. `mixing`: packets may meet old and new entries.
+    #[must_use]
+    pub fn has_lanes(&self, mixing: bool) -> Obligation {
+        let lanes = self.verdict.lanes;
+        let needed = if mixing { lanes.mixed.max(lanes.one_set()) } else { lanes.one_set() };
+        let there = self.set_lanes_there();
+        let because = format!("packets need {needed} lanes, a lane set has {there}");
+        Obligation::plain("no packet needs a lane that is not there", needed <= there, because)
     }
 
     /// The topology before.
@@ -117,10 +160,8 @@ impl<'a> Case<'a> {
             let path = crate::walk::path(topology, tables, source, lid, level).ok()?;
             path.last().map(|channel| channel.lane())
         };
-        self.topology.host_ids().all(|source| {
-            self.topology.hosts().iter().all(|host| {
-                last(&before, old, source, host.lid) == last(&after, new, source, host.lid)
-            })
-        })
+        let pair = |source, lid| last(&before, old, source, lid) == last(&after, new, source, lid);
+        let hosts = || self.transition.common_hosts();
+        hosts().all(|source| hosts().all(|to| pair(source, self.topology.host(to).lid)))
     }
 }

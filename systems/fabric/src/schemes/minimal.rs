@@ -12,7 +12,7 @@ use crate::dependency::online::OnlineOrder;
 use crate::sim::orders::Plan;
 use crate::tables::Tables;
 use crate::topology::{Lid, Peer, PortNumber, SwitchId, Topology};
-use crate::transition::Scheme as Judged;
+use crate::transition::{Moment, Scheme as Judged};
 use crate::walk;
 
 /// Minimal-change rerouting.
@@ -39,18 +39,15 @@ impl Scheme for Minimal {
         let because = "every one of them closes a cycle or a loop";
         obligations.push(Obligation::plain(claim, tables.is_some(), because));
         let wanted = tables.unwrap_or_else(|| case.new.clone());
-        let old = (case.old, case.off_before);
-        let new = (&wanted, case.off_after);
-        let after = Case::new(case.topology, old, new, case.lane_sets, case.compute_ns);
-        let Ok(after) = after else {
-            let claim = "the tables belong together";
-            obligations.push(Obligation::plain(claim, false, "they do not"));
-            return proposal(self.name(), wanted, Plan::default(), obligations);
-        };
+        let old = Moment { tables: case.old, off: case.off_before, gone: case.gone_before };
+        let new = Moment { tables: &wanted, off: case.off_after, gone: case.gone_after };
+        let after = Case::between(case.topology, old, new, case.lane_sets);
+        let after = Case { set_lanes: Some(case.set_lanes_there()), ..after };
         obligations.extend(after.both_sound());
         let sound = obligations.iter().all(|obligation| obligation.holds);
         obligations.push(after.judged("dependencies can come and go in some order", Judged::Upr));
         obligations.push(lanes_stay(case.old, &wanted));
+        obligations.push(after.has_lanes(true));
         let stages = if sound { stages(case.topology, &after.transition) } else { Vec::new() };
         let mut plan = Plan { stages };
         if case.compute_ns > 0 {
@@ -92,7 +89,27 @@ pub fn repair(before: &Topology, after: &Topology, old: &Tables) -> Option<Table
         }
         order.add_all(&edges(after, &tables, host.lid)?).ok()?;
     }
+    mend_management(after, &mut tables);
     Some(tables)
+}
+
+/// Leads switches' own addresses around dead links. Management packets have a lane to themselves,
+/// so only loops must be avoided: an entry goes to a neighbour from which the switch is reached.
+fn mend_management(topology: &Topology, tables: &mut Tables) {
+    for target in topology.switch_ids() {
+        let lid = topology.switch(target).lid;
+        for _ in topology.switch_ids() {
+            let port = |at| tables.forwarding.get(at, lid).filter(|port| *port != 0);
+            let dead = |at| port(at).is_some_and(|it| topology.peer(at, it) == Peer::Nothing);
+            let reached = |next| walk::to_switch(topology, tables, next, target).is_ok();
+            let found = topology.switch_ids().filter(|at| dead(*at)).find_map(|at| {
+                let mut ways = topology.neighbours(at);
+                ways.find(|(_, next, _)| reached(*next)).map(|(port, _, _)| (at, port))
+            });
+            let Some((at, port)) = found else { break };
+            tables.forwarding.set(at, lid, Some(port));
+        }
+    }
 }
 
 /// Replaces one entry.

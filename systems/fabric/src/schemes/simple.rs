@@ -68,6 +68,7 @@ pub(super) fn compute(wait_ns: u64) -> Stage {
 fn proposal(scheme: &'static str, case: &Case<'_>, stages: Vec<Stage>) -> Proposal {
     let mut obligations = case.both_sound().to_vec();
     obligations.push(case.judged("every token gets through", Judged::Sr));
+    obligations.push(case.has_lanes(false));
     Proposal {
         scheme,
         tables: case.new.clone(),

@@ -55,6 +55,7 @@ fn proposal(scheme: &'static str, case: &Case<'_>, drain: bool) -> Proposal {
     stages.push(Stage::command("let hosts go on", Command::Resume));
     let mut obligations = case.both_sound().to_vec();
     obligations.push(case.judged("an empty network may change its tables", Judged::St));
+    obligations.push(case.has_lanes(false));
     Proposal {
         scheme,
         tables: case.new.clone(),

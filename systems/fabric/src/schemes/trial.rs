@@ -65,8 +65,7 @@ pub fn trial(seed: Seed) -> Result<Option<Trial>, String> {
     let Some(draw) = draw(&mut rng) else { return Ok(None) };
     let Draw { fabric, topology, off, tables, physics, traffic, scheme } = draw;
     let [old, new] = &tables;
-    let case = Case::new(&topology, (old, &off[0]), (new, &off[1]), physics.lane_sets, 0)
-        .map_err(|error| error.to_string())?;
+    let case = Case::new(&topology, (old, &off[0]), (new, &off[1]), physics.lane_sets, 0);
     let Ok(proposal) = prepare(scheme, &case) else { return Ok(None) };
     let setup = Setup {
         topology: &topology,
@@ -75,6 +74,7 @@ pub fn trial(seed: Seed) -> Result<Option<Trial>, String> {
         tables: old,
         later: &[&proposal.tables],
         off: &off[0],
+        gone: &[],
         manager: HostId(rng.random_range(0..topology.hosts().len() as u32)),
         seed: seed.nth(1),
         bin_ns: 100_000,

@@ -2,7 +2,7 @@
 //! Safe only where every mixture of old and new entries is; kept as the counter-example.
 
 use super::{Case, Promise, Proposal, Scheme};
-use crate::sim::orders::{Delivery, Plan, Stage};
+use crate::sim::orders::{Command, Delivery, Plan, Stage};
 use crate::transition::Scheme as Judged;
 
 /// No scheme at all.
@@ -20,11 +20,17 @@ impl Scheme for Unsynchronised {
 
     fn propose(&self, case: &Case<'_>) -> Proposal {
         let write = Stage::tables("write tables", Delivery::Over);
-        let stages = vec![Stage { wait_ns: case.compute_ns, ..write }];
+        let mut stages = vec![Stage { wait_ns: case.compute_ns, ..write }];
         let mut obligations = case.both_sound().to_vec();
         let claim = "every mixture of old and new entries is sound";
         obligations.push(case.judged(claim, Judged::Unsynchronised));
+        obligations.push(case.has_lanes(true));
         let lossless = obligations.iter().all(|obligation| obligation.holds);
+        if lossless {
+            // Links go off afterwards, with nothing left in their queues.
+            stages.push(Stage::command("begin an epoch", Command::Mark));
+            stages.push(Stage::command("wait for older packets", Command::Count));
+        }
         Proposal {
             scheme: self.name(),
             tables: case.new.clone(),

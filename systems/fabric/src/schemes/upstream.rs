@@ -35,6 +35,7 @@ impl Scheme for Upstream {
         let sound = obligations.iter().all(|obligation| obligation.holds);
         obligations.push(case.judged("dependencies can come and go in some order", Judged::Upr));
         obligations.push(lanes_stay(case.old, case.new));
+        obligations.push(case.has_lanes(true));
         let stages = if sound { stages(case.topology, &case.transition) } else { Vec::new() };
         let mut plan = Plan { stages };
         if case.compute_ns > 0 {

@@ -39,6 +39,11 @@ impl Network {
             return false;
         }
         let version = usize::from(state.version);
+        if [host, target].into_iter().any(|end| self.gone[version][end as usize]) {
+            self.sources.draw(host);
+            self.arm_source(host);
+            return false;
+        }
         let Some(level) = self.routes.level(version, host, target) else {
             self.sources.draw(host);
             self.meter.clock(now);
@@ -52,7 +57,9 @@ impl Network {
         let port = self.wiring.end_port(host);
         let channel = self.wiring.channel(port, lane);
         let bytes = self.physics.packet_bytes;
-        if !self.has_credits(channel, self.physics.units(bytes)) {
+        // What is queued for the lane goes first: a token parts old packets from new ones.
+        let behind = !self.outputs[channel as usize].queue.is_empty();
+        if behind || !self.has_credits(channel, self.physics.units(bytes)) {
             return false;
         }
         let mut packet = self.plain_packet(Kind::Data, bytes);
@@ -86,7 +93,11 @@ impl Network {
                 self.flying -= 1;
                 if end != record.target {
                     self.meter.clock(self.now());
-                    self.meter.lost += 1;
+                    if self.is_stray(&record) {
+                        self.count_stray(&record);
+                    } else {
+                        self.meter.lost += 1;
+                    }
                     return;
                 }
                 self.meter.arrived(self.wheel.now(), record.born, record.entered);

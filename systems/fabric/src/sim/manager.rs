@@ -142,10 +142,12 @@ impl Network {
     /// # Panics
     /// When another reconfiguration is under way.
     pub fn begin(&mut self, plan: Plan, tables: &crate::tables::Tables) -> bool {
-        self.begin_without(plan, tables, &[])
+        self.begin_without(plan, tables, &[], &[])
     }
 
-    /// Like [`Self::begin`]; the manager's packets keep off links that are about to go off.
+    /// Like [`Self::begin`]; the manager's packets keep off links that are about to go off, and
+    /// under the new tables some hosts are not there: they and all others stop sending to each
+    /// other when they are given those.
     ///
     /// # Panics
     /// When another reconfiguration is under way.
@@ -154,6 +156,7 @@ impl Network {
         plan: Plan,
         tables: &crate::tables::Tables,
         going: &[crate::topology::Link],
+        gone: &[HostId],
     ) -> bool {
         assert!(!self.manager.busy, "one reconfiguration at a time");
         let topology = self.topology.without(going);
@@ -161,6 +164,9 @@ impl Network {
             return false;
         };
         self.routes.load(1, &self.topology, tables);
+        for (host, absent) in (0..).zip(&mut self.gone[1]) {
+            *absent = gone.contains(&HostId(host));
+        }
         let manager = &mut self.manager;
         manager.nodes = vec![NodeState::default(); tree.parent.len()];
         manager.tree = Some(tree);
@@ -271,7 +277,14 @@ impl Network {
                 let rule = (!escape).then_some(super::orders::TokenRule::Dependent);
                 self.prepare_tokens(rule, false, u32::from(set)..u32::from(set) + 1);
             }
-            Command::Halt | Command::Mark => self.epoch = self.epoch.wrapping_add(1),
+            Command::Halt | Command::Mark => {
+                self.epoch = self.epoch.wrapping_add(1);
+                // Packets lost or dropped two epochs ago are not waited for.
+                for host in &mut self.hosts {
+                    host.sent[usize::from(self.epoch & 1)] = 0;
+                    host.received[usize::from(self.epoch & 1)] = 0;
+                }
+            }
             Command::Count
             | Command::Activate { .. }
             | Command::Resume
@@ -515,6 +528,7 @@ impl Network {
     /// The new tables are the tables.
     fn settle(&mut self) {
         self.routes.settle();
+        self.gone[0] = self.gone[1].clone();
         self.end_tokens();
         let data = self.wiring.data_lanes();
         for channel in 0..self.inputs.len() as u32 {

@@ -45,6 +45,8 @@ pub struct Meter {
     pub dropped: u64,
     /// Packets lost because a table had no way for them.
     pub lost: u64,
+    /// Packets lost because their source or their destination leaves or arrives.
+    pub strays: u64,
     /// Packets that arrived behind a later one of their flow.
     pub reordered: u64,
     /// Packets that crossed more switches than there are.
@@ -76,6 +78,7 @@ impl Meter {
             delivered: 0,
             dropped: 0,
             lost: 0,
+            strays: 0,
             reordered: 0,
             looped: 0,
             hops: 0,
@@ -93,7 +96,7 @@ impl Meter {
     /// Packets in the network.
     #[must_use]
     pub fn inside(&self) -> u64 {
-        self.injected - self.delivered - self.dropped - self.lost
+        self.injected - self.delivered - self.dropped - self.lost - self.strays
     }
 
     /// Mean number of packets in the network since the transient, by the clock.

@@ -15,7 +15,7 @@ use super::wiring::{NONE, Wiring};
 use super::{Pause, SimError};
 use crate::dependency::Place;
 use crate::tables::Tables;
-use crate::topology::{HostId, Link, Topology};
+use crate::topology::{HostId, Link, SwitchId, Topology};
 
 /// How often the wait-for graph is searched, ns.
 const SEARCH_NS: u64 = 20_000;
@@ -102,6 +102,8 @@ pub struct Network {
     pub(super) present: Vec<bool>,
     pub(super) lanes_new: Vec<bool>,
     pub(super) purging: Vec<bool>,
+    /// By version of the tables: hosts that are not there.
+    pub(super) gone: [Vec<bool>; 2],
     pub(super) epoch: u8,
     pub(super) tokens: Tokens,
     pub(super) manager: Manager,
@@ -139,6 +141,8 @@ pub struct Setup<'a> {
     pub later: &'a [&'a Tables],
     /// Links that are off at the start.
     pub off: &'a [Link],
+    /// Hosts that are not there at the start.
+    pub gone: &'a [HostId],
     /// The host that the network manager runs on.
     pub manager: HostId,
     /// Decides all randomness.
@@ -212,6 +216,7 @@ impl Network {
             present: vec![true; wiring.switches as usize],
             lanes_new: vec![false; wiring.switches as usize],
             purging: vec![false; wiring.switches as usize],
+            gone: [absent(hosts, setup.gone), absent(hosts, setup.gone)],
             epoch: 0,
             tokens: Tokens::new(channels, wiring.switches as usize),
             manager: Manager::new(setup.manager),
@@ -363,11 +368,25 @@ impl Network {
             return;
         }
         self.meter.clock(now);
-        if purpose {
+        if self.is_stray(&record) {
+            self.count_stray(&record);
+        } else if purpose {
             self.meter.dropped += 1;
         } else {
             self.meter.lost += 1;
         }
+    }
+
+    /// Whether an end of a packet leaves or arrives with the tables.
+    pub(super) fn is_stray(&self, record: &Packet) -> bool {
+        let gone = |host: u32| self.gone.iter().any(|hosts| hosts[host as usize]);
+        gone(record.source) || gone(record.target)
+    }
+
+    /// Counts a packet that will not arrive because an end of it leaves or arrives.
+    pub(super) fn count_stray(&mut self, record: &Packet) {
+        self.meter.strays += 1;
+        self.hosts[record.target as usize].received[usize::from(record.epoch & 1)] += 1;
     }
 
     pub(super) fn plain_packet(&self, kind: Kind, bytes: u16) -> Packet {
@@ -392,11 +411,9 @@ impl Network {
     pub(super) fn place(&self, channel: u32) -> Option<Place> {
         let port = self.wiring.port_of(channel);
         let switch = self.wiring.switch[port as usize];
-        (switch != NONE).then(|| Place {
-            switch: self.topology.switches()[switch as usize].name.clone(),
-            port: self.wiring.number[port as usize],
-            lane: self.wiring.lane_of(channel) as u8,
-        })
+        let (number, lane) =
+            (self.wiring.number[port as usize], self.wiring.lane_of(channel) as u8);
+        (switch != NONE).then(|| Place::of(&self.topology, SwitchId(switch), number, lane))
     }
 }
 
@@ -415,6 +432,12 @@ impl HostState {
     }
 }
 
+fn absent(hosts: usize, gone: &[HostId]) -> Vec<bool> {
+    let mut absent = vec![false; hosts];
+    gone.iter().for_each(|host| absent[host.index()] = true);
+    absent
+}
+
 fn set_of(channel: u32, lanes: u32, of_set: u32) -> u8 {
     let lane = channel % lanes;
     u8::from(lane >= of_set && lane + 1 < lanes)
@@ -422,6 +445,7 @@ fn set_of(channel: u32, lanes: u32, of_set: u32) -> u8 {
 
 fn highest_lane(routes: &Routes, wiring: &Wiring) -> u32 {
     let mut highest = 0;
-    routes.walk(0, wiring, 16, |_, (_, lane)| highest = highest.max(lane));
+    let all = vec![false; wiring.hosts as usize];
+    routes.walk(0, wiring, (16, &all), |_, (_, lane)| highest = highest.max(lane));
     u32::from(highest) + 1
 }

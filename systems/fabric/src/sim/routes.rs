@@ -145,16 +145,17 @@ impl Routes {
 
     /// Calls `visit` for every channel that packets of one version use, with the one before:
     /// input port and lane, then output port and lane. Ports are those of the wiring, lanes those
-    /// of a set. Walks that do not end at their host end after as many steps as there are switches.
+    /// of a set. Hosts that are gone take no part. Walks that do not end at their host end after as many steps as there are switches.
     pub(super) fn walk(
         &self,
         version: usize,
         wiring: &Wiring,
-        lanes_of_set: u32,
+        (lanes_of_set, gone): (u32, &[bool]),
         mut visit: impl FnMut((u32, u8), (u32, u8)),
     ) {
-        for source in 0..self.hosts {
-            for target in (0..self.hosts).filter(|target| *target != source) {
+        let there = |host: &u32| !gone[*host as usize];
+        for source in (0..self.hosts).filter(there) {
+            for target in (0..self.hosts).filter(there).filter(|target| *target != source) {
                 let Some(level) = self.level(version, source, target) else { continue };
                 let mut input = wiring.peer[wiring.end_port(source) as usize];
                 let mut lane = (u32::from(level) % lanes_of_set) as u8;

@@ -90,6 +90,7 @@ impl Case {
             tables,
             later: &[],
             off,
+            gone: &[],
             manager: HostId(0),
             seed: self.seed,
             bin_ns: 100_000,

@@ -119,7 +119,7 @@ impl Network {
     fn note_dependencies(&mut self, sets: std::ops::Range<u32>) {
         let (routes, wiring, of_set) = (&self.routes, &self.wiring, self.lanes_of_set);
         let mut pairs = Vec::new();
-        routes.walk(0, wiring, of_set, |(input, lane), (output, next)| {
+        routes.walk(0, wiring, (of_set, &self.gone[0]), |(input, lane), (output, next)| {
             for set in sets.clone() {
                 let lane = u32::from(lane) + set * of_set;
                 let next = u32::from(next) + set * of_set;
@@ -133,7 +133,8 @@ impl Network {
         pairs.sort_unstable();
         pairs.dedup();
         for (input, output) in pairs {
-            if self.tokens.expected[input as usize] {
+            // Tables may name ports without a link; nothing goes there, tokens included.
+            if self.tokens.expected[input as usize] && self.tokens.takes_part[output as usize] {
                 self.tokens.waiting[input as usize].push(output);
                 self.tokens.missing[output as usize] += 1;
             }

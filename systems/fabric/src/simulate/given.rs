@@ -8,7 +8,7 @@ use super::SimulateError;
 use crate::Fabric;
 use crate::format::set::{self, Unloadable};
 use crate::tables::Tables;
-use crate::topology::{Link, Topology};
+use crate::topology::{HostId, Link, Topology};
 use crate::transition::Transition;
 
 /// Tables of a later moment, in the numbers of the fabric at the beginning.
@@ -18,6 +18,8 @@ pub struct Moment {
     pub tables: Tables,
     /// The links that are off.
     pub off: Vec<Link>,
+    /// The hosts that are not there.
+    pub gone: Vec<HostId>,
 }
 
 /// The fabric of a folder; `field` is what names it.
@@ -60,5 +62,7 @@ pub(super) fn moment(
         .collect();
     let on = |link: &Link| cabled.contains(&end(&start.topology, *link));
     let off = start.topology.links().filter(|link| !on(link)).collect();
-    Ok(Moment { tables: transition.new, off })
+    let there = |host: &HostId| transition.new_hosts[host.index()];
+    let gone = start.topology.host_ids().filter(|host| !there(host)).collect();
+    Ok(Moment { tables: transition.new, off, gone })
 }

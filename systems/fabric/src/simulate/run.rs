@@ -8,12 +8,12 @@ use ebb_units::Time;
 use crate::dependency::Place;
 use crate::regulator::power::{Account, Energy, LinkState, PortPower};
 use crate::regulator::threshold::{LinkUse, Switching, Threshold, Thresholds};
-use crate::routing::given::Given;
 use crate::routing::{self, Options, Routing};
 use crate::schemes::{Case, Promise, Proposal, Scheme, choose};
 use crate::sim::{Audit, Meter, Network, Pause, Physics, Setup, StageTime, Traffic};
 use crate::tables::Tables;
 use crate::topology::{HostId, Link, Topology};
+use crate::transition;
 
 use super::{Moment, SimulateError};
 
@@ -115,6 +115,7 @@ struct Pending {
     proposal: Proposal,
     off: Vec<Link>,
     on: Vec<Link>,
+    gone: Vec<HostId>,
     begin_ns: u64,
     begun: bool,
     record: usize,
@@ -125,6 +126,7 @@ struct Driver<'a> {
     network: Network,
     links: Vec<Link>,
     off: Vec<Link>,
+    gone: Vec<HostId>,
     tables: Tables,
     account: Account,
     pending: Option<Pending>,
@@ -151,6 +153,7 @@ impl Run<'_> {
             tables: &tables,
             later: &later,
             off: &[],
+            gone: &[],
             manager: self.manager,
             seed: self.seed,
             bin_ns: self.bin_ns,
@@ -166,6 +169,7 @@ impl Run<'_> {
             network,
             links,
             off: Vec::new(),
+            gone: Vec::new(),
             account,
             pending: None,
             records: Vec::new(),
@@ -282,14 +286,14 @@ impl Driver<'_> {
             all.iter().copied().filter(|link| !of.contains(link)).collect()
         };
         let links = (lacking(&self.off, &moment.off), lacking(&moment.off, &self.off));
-        self.ask(links, Some(&moment.tables), &change.schemes, change.without_proof)
+        self.ask(links, Some(moment), &change.schemes, change.without_proof)
     }
 
     /// Makes tables, unless they are given, chooses a scheme, wakes links.
     fn ask(
         &mut self,
         (off, on): (Vec<Link>, Vec<Link>),
-        given: Option<&Tables>,
+        given: Option<&Moment>,
         schemes: &[&'static dyn Scheme],
         without_proof: bool,
     ) -> Result<(), SimulateError> {
@@ -300,9 +304,10 @@ impl Driver<'_> {
         let run = self.run;
         let topology = run.topology.without(&after);
         let made = match given {
-            Some(tables) => routing::route(&Given(tables.clone()), &topology, &run.options),
-            None => routing::route(run.routing, &topology, &run.options),
+            Some(moment) => Ok(moment.tables.clone()),
+            None => routing::route(run.routing, &topology, &run.options).map(|(tables, _)| tables),
         };
+        let gone = given.map_or_else(Vec::new, |moment| moment.gone.clone());
         let mut record = Changed {
             scheme: None,
             off: off.len(),
@@ -319,12 +324,21 @@ impl Driver<'_> {
                 record.refused.push(refusal.to_string());
                 None
             }
-            Ok((tables, _)) => {
-                let (before, later) = ((&self.tables, &self.off[..]), (&tables, &after[..]));
-                let sets = run.physics.lane_sets;
-                let case = Case::new(run.topology, before, later, sets, run.compute_ns)?;
+            Ok(tables) => {
+                let old =
+                    transition::Moment { tables: &self.tables, off: &self.off, gone: &self.gone };
+                let new = transition::Moment { tables: &tables, off: &after, gone: &gone };
+                let case = Case::between(run.topology, old, new, run.physics.lane_sets)
+                    .computed_in(run.compute_ns)
+                    .with_set_lanes(self.network.lanes_of_set());
                 if without_proof {
-                    schemes.first().map(|scheme| scheme.propose(&case))
+                    let proposal = schemes.first().map(|scheme| scheme.propose(&case));
+                    proposal.filter(|proposal| {
+                        let empty = proposal.plan.stages.is_empty();
+                        let impossible = || format!("{} has no steps for it", proposal.scheme);
+                        record.refused.extend(empty.then(impossible));
+                        !empty
+                    })
                 } else {
                     choose(schemes, &case)
                         .map_err(|refused| {
@@ -341,7 +355,8 @@ impl Driver<'_> {
             let wake = if on.is_empty() { 0 } else { run.power.wake_ns() };
             let record = self.records.len();
             let begin_ns = now + wake;
-            self.pending = Some(Pending { proposal, off, on, begin_ns, begun: false, record });
+            self.pending =
+                Some(Pending { proposal, off, on, gone, begin_ns, begun: false, record });
         }
         self.records.push(record);
         Ok(())
@@ -369,7 +384,8 @@ impl Driver<'_> {
         }
         // The tree of control packets must not use links that are about to go dark.
         let going = self.pending.as_ref().map(|pending| pending.off.clone()).unwrap_or_default();
-        if self.network.begin_without(plan, &tables, &going) {
+        let gone = self.pending.as_ref().map(|pending| pending.gone.clone()).unwrap_or_default();
+        if self.network.begin_without(plan, &tables, &going, &gone) {
             Ok(())
         } else {
             Err(crate::sim::SimError::Unmanageable.into())
@@ -387,5 +403,6 @@ impl Driver<'_> {
             self.off.push(link);
         }
         self.tables = pending.proposal.tables;
+        self.gone = pending.gone;
     }
 }

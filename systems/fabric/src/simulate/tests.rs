@@ -138,3 +138,36 @@ batch = 4
         (&0.into(), &serde_json::Value::Null)
     );
 }
+
+/// Tables that the regulator makes may need more lanes than those at the start: they are refused,
+/// and nothing is discarded.
+#[test]
+fn lanes_that_are_not_there_are_refused_beforehand() {
+    let mut short_of_lanes = 0;
+    for seed in 0..6 {
+        let text = format!(
+            r#"
+topology = "random:12x3"
+routing = "layered"
+duration_us = 3000
+transient_packets = 0
+[traffic]
+load = 0.02
+[regulator]
+low = 0.3
+high = 0.9
+batch = {}
+"#,
+            1 + seed % 3
+        );
+        let document = Document::parse("s.toml", &text).expect("TOML");
+        let scenario: Scenario = document.read().expect("a scenario");
+        let topology = scenario.topology(&document, &MemoryFiles::new(), seed).expect("a fabric");
+        let run = scenario.run(&document, (&topology, None), seed).expect("a run");
+        let outcome = run.carry_out(&Silent).expect("carried out");
+        assert_eq!((outcome.meter.lost, outcome.deadlock), (0, None));
+        let refused = outcome.changes.iter().flat_map(|change| &change.refused);
+        short_of_lanes += refused.filter(|why| why.contains("a lane set has")).count();
+    }
+    assert!(short_of_lanes > 0, "never short of lanes: the test looks at nothing");
+}

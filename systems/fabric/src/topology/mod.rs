@@ -238,6 +238,17 @@ impl Topology {
         &self.shape
     }
 
+    /// Name and port of what a port's cable leads to; empty and 0 where there is none.
+    #[must_use]
+    pub fn far_end(&self, switch: SwitchId, port: PortNumber) -> (String, PortNumber) {
+        let peer = if port == 0 { Peer::Nothing } else { self.peer(switch, port) };
+        match peer {
+            Peer::Nothing => (String::new(), 0),
+            Peer::Switch(other, there) => (self.switch(other).name.clone(), there),
+            Peer::Host(host) => (self.host(host).name.clone(), self.host(host).node_port),
+        }
+    }
+
     /// The ports of a switch that lead to other switches: own port, switch and port there.
     pub fn neighbours(
         &self,

@@ -24,7 +24,7 @@ pub struct Mixed {
     pub loop_destinations: u64,
     /// The switches of one such circle and the ports they would use; empty when there is none.
     pub first_loop: Vec<(SwitchId, PortNumber)>,
-    /// Addresses for which some mixture loses packets.
+    /// Addresses for which some mixture loses packets of hosts that stay.
     pub lost_destinations: u64,
 }
 
@@ -33,7 +33,7 @@ impl Mixed {
     #[must_use]
     pub fn of(transition: &Transition) -> Mixed {
         let mut explorer = Explorer::new(transition);
-        for destination in transition.destinations() {
+        for destination in transition.all_destinations() {
             explorer.destination(destination);
         }
         let cycles = Cycles::of(&explorer.mixed.graph);
@@ -73,7 +73,9 @@ struct Explorer<'a> {
     seen: Vec<u32>,
     round: u32,
     stack: Vec<Channel>,
+    /// Hosts that stay first, then those that leave or arrive; how many stay.
     hosts: Vec<HostId>,
+    staying: usize,
     lost: bool,
     colour: Vec<u8>,
 }
@@ -89,13 +91,17 @@ impl<'a> Explorer<'a> {
             first_loop: Vec::new(),
             lost_destinations: 0,
         };
+        let mut hosts: Vec<HostId> = transition.common_hosts().collect();
+        let staying = hosts.len();
+        hosts.extend(transition.topology.host_ids().filter(|host| !transition.stays(*host)));
         Explorer {
             transition,
             mixed,
             seen: vec![0; bound],
             round: 0,
             stack: Vec::new(),
-            hosts: transition.common_hosts().collect(),
+            hosts,
+            staying,
             lost: false,
             colour: vec![0; transition.topology.switches().len()],
         }
@@ -108,32 +114,48 @@ impl<'a> Explorer<'a> {
             transition.old.levels.mask(host, lid) | transition.new.levels.mask(host, lid)
         };
         let hosts = std::mem::take(&mut self.hosts);
-        let others = || hosts.iter().copied().filter(|host| own != Owner::Host(*host));
-        let levels = others().fold(0, |all, host| all | mask(host));
-        self.lost = false;
+        let (staying, moving) = hosts.split_at(self.staying);
+        let levels = hosts.iter().fold(0, |all, host| all | mask(*host));
+        let mut lost = false;
         for level in (0..LANES as ServiceLevel).filter(|level| levels >> level & 1 == 1) {
             self.round += 1;
-            for host in others().filter(|host| mask(*host) >> level & 1 == 1) {
-                let host = transition.topology.host(host);
-                self.send_on(None, host.switch, host.port, lid, level);
-            }
-            while let Some(channel) = self.stack.pop() {
-                match transition.topology.peer_at(channel.port_index()) {
-                    Peer::Switch(switch, input) => {
-                        self.send_on(Some(channel), switch, input, lid, level);
-                    }
-                    Peer::Host(host) => self.lost |= own != Owner::Host(host),
-                    Peer::Nothing => self.lost = true,
+            // What a host that leaves or arrives loses is its own affair; what it can block is not.
+            for (group, counts) in [(staying, true), (moving, false)] {
+                self.lost = false;
+                for host in group
+                    .iter()
+                    .filter(|host| own != Owner::Host(**host) && mask(**host) >> level & 1 == 1)
+                {
+                    let host = transition.topology.host(*host);
+                    self.send_on(None, host.switch, host.port, lid, level);
                 }
+                self.run_on(lid, level);
+                lost |= self.lost && counts;
             }
         }
-        self.mixed.lost_destinations += u64::from(self.lost);
-        let found = self.circle(others().map(|it| transition.topology.host(it).switch), lid);
+        self.mixed.lost_destinations += u64::from(lost && transition.remains(lid));
+        let others = hosts.iter().copied().filter(|host| own != Owner::Host(*host));
+        let found = self.circle(others.map(|it| transition.topology.host(it).switch), lid);
         self.hosts = hosts;
         if let Some(circle) = found {
             self.mixed.loop_destinations += 1;
             if self.mixed.first_loop.is_empty() {
                 self.mixed.first_loop = circle;
+            }
+        }
+    }
+
+    /// Follows every packet that was sent on to its end.
+    fn run_on(&mut self, lid: Lid, level: ServiceLevel) {
+        let topology = &self.transition.topology;
+        let own = topology.owner(lid);
+        while let Some(channel) = self.stack.pop() {
+            match topology.peer_at(channel.port_index()) {
+                Peer::Switch(switch, input) => {
+                    self.send_on(Some(channel), switch, input, lid, level);
+                }
+                Peer::Host(host) => self.lost |= own != Owner::Host(host),
+                Peer::Nothing => self.lost = true,
             }
         }
     }
@@ -156,7 +178,8 @@ impl<'a> Explorer<'a> {
                 continue;
             }
             let lanes = lanes_of(transition, switch, input, output, level);
-            self.lost |= lanes[0].is_none();
+            self.lost |= lanes[0].is_none()
+                || transition.new.lanes.lane(switch, input, output, level).is_none();
             for lane in lanes.into_iter().flatten() {
                 let channel = Channel::new(&transition.topology, switch, output, lane);
                 match from {

@@ -2,11 +2,13 @@
 //!
 //! Room: two fabrics laid over each other ([`Transition`]), then one question per file: what mixed
 //! tables do ([`mixed`]), whether reconfiguration tokens get through ([`tokens`]), in which order
-//! destinations can change without extra lanes ([`progressive`]); [`verdict`] puts the answers
+//! destinations can change without extra lanes ([`progressive`]), whether old packets may step over
+//! to new tables on other lanes ([`stepping`]); [`verdict`] puts the answers
 //! together for every scheme. The proofs are in `docs/fabric.md`.
 
 pub mod mixed;
 pub mod progressive;
+pub mod stepping;
 pub mod tokens;
 pub mod verdict;
 
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use crate::Fabric;
 use crate::tables::{Forwarding, LANES, LaneMap, ServiceLevels, Tables};
 use crate::topology::{
-    Builder, Host, HostId, Lid, Owner, Peer, PortNumber, Switch, SwitchId, Topology,
+    Builder, Host, HostId, Lid, Link, Owner, Peer, PortNumber, Switch, SwitchId, Topology,
 };
 
 pub use verdict::{Options, Scheme, SchemeVerdict, Side, TransitionVerdict, check_transition};
@@ -61,7 +63,7 @@ pub struct Transition {
     pub changed_entries: u64,
     /// Switches with such an entry.
     pub changed_switches: u64,
-    /// Switches and hosts whose address differs.
+    /// Switches and hosts whose address differs, or who have another's.
     pub changed_lids: u64,
 }
 
@@ -105,9 +107,54 @@ impl Transition {
 
     /// The hosts that are in both.
     pub fn common_hosts(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.topology
-            .host_ids()
-            .filter(|host| self.old_hosts[host.index()] && self.new_hosts[host.index()])
+        self.topology.host_ids().filter(|host| self.stays(*host))
+    }
+
+    /// Whether a host is in both. One that leaves goes on sending until its link is off, and one
+    /// that arrives may begin as soon as its link is on.
+    #[must_use]
+    pub fn stays(&self, host: HostId) -> bool {
+        self.old_hosts[host.index()] && self.new_hosts[host.index()]
+    }
+
+    /// The addresses of hosts that are in either.
+    pub fn all_destinations(&self) -> impl Iterator<Item = Lid> + '_ {
+        self.topology.hosts().iter().flat_map(|host| host.lids())
+    }
+
+    /// Whether the owner of an address is in both.
+    #[must_use]
+    pub fn remains(&self, destination: Lid) -> bool {
+        matches!(self.topology.owner(destination), Owner::Host(host) if self.stays(host))
+    }
+
+    /// Whether an address has an owner after the change.
+    #[must_use]
+    pub fn owned_after(&self, destination: Lid) -> bool {
+        match self.topology.owner(destination) {
+            Owner::Host(host) => self.new_hosts[host.index()],
+            Owner::Switch(_) | Owner::Nobody => false,
+        }
+    }
+
+    /// Lays two moments of one fabric over each other that are written in its numbers already.
+    #[must_use]
+    pub fn over(topology: &Topology, old: &Moment<'_>, new: &Moment<'_>) -> Transition {
+        let present = |moment: &Moment<'_>| {
+            topology.host_ids().map(|host| !moment.gone.contains(&host)).collect()
+        };
+        let (changed_entries, changed_switches) =
+            differences(topology, &old.tables.forwarding, &new.tables.forwarding);
+        Transition {
+            old: old.alive(topology),
+            new: new.alive(topology),
+            old_hosts: present(old),
+            new_hosts: present(new),
+            changed_entries,
+            changed_switches,
+            changed_lids: 0,
+            topology: topology.clone(),
+        }
     }
 
     /// Whether the tables for an address differ anywhere: entries, or levels of pairs.
@@ -122,7 +169,43 @@ impl Transition {
         };
         self.topology.switch_ids().any(entry)
             || !(self.old.levels.is_uniform() && self.new.levels.is_uniform())
-                && self.common_hosts().any(level)
+                && self.topology.host_ids().any(level)
+    }
+}
+
+/// One moment of a fabric whose topology has everything that is there at any moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// The tables.
+    pub tables: &'a Tables,
+    /// Links that are off.
+    pub off: &'a [Link],
+    /// Hosts that are not there.
+    pub gone: &'a [HostId],
+}
+
+impl Moment<'_> {
+    /// The tables without entries that lead to links that are off or to hosts that are gone.
+    fn alive(&self, topology: &Topology) -> Tables {
+        let mut tables = self.tables.clone();
+        let less = topology.without(self.off);
+        for (switch, lid) in
+            topology.switch_ids().flat_map(|at| (0..=topology.top_lid()).map(move |lid| (at, lid)))
+        {
+            let Some(port) = tables.forwarding.get(switch, lid).filter(|port| *port != 0) else {
+                continue;
+            };
+            let gone = |host: HostId| self.gone.contains(&host);
+            let dead = match less.peer(switch, port) {
+                Peer::Nothing => true,
+                Peer::Host(host) => gone(host),
+                Peer::Switch(..) => false,
+            };
+            if dead || matches!(topology.owner(lid), Owner::Host(host) if gone(host)) {
+                tables.forwarding.set(switch, lid, None);
+            }
+        }
+        tables
     }
 }
 
@@ -157,7 +240,9 @@ impl Union {
                 common += 1;
                 changed_lids += u64::from(old.switch(*id).lid != switch.lid);
             } else {
-                let id = builder.switch(fresh_switch(old, switch));
+                let fresh = fresh_switch(old, switch);
+                changed_lids += u64::from(fresh.lid != switch.lid);
+                let id = builder.switch(fresh);
                 switch_of.insert(switch.guid, id);
             }
         }
@@ -180,9 +265,10 @@ impl Union {
                 if (known.switch, known.port) != (switch, host.port) {
                     return Err(recabled(new, host));
                 }
-                changed_lids += u64::from(known.lid != host.lid);
+                changed_lids += u64::from((known.lid, known.lmc) != (host.lid, host.lmc));
             } else {
                 let free = host.lids().all(|lid| old.owner(lid) == Owner::Nobody);
+                changed_lids += u64::from(!free);
                 let id = place_host(&mut builder, new, host, switch, free)?;
                 host_of.insert(host.guid, id);
             }

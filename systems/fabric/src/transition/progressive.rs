@@ -9,6 +9,10 @@
 //! packets for one of them until those under way have arrived (its old dependencies are gone), which
 //! always helps in the end: with all of them held back it is a static reconfiguration.
 //!
+//! Hosts that leave are told nothing: they send on, by whichever entries there are, until the change
+//! is over, and so do others to them unless their packets are held back. If what they do closes a
+//! cycle with the new tables, there is no order. Hosts that arrive begin under the new tables.
+//!
 //! Departure from the paper: it adds and removes per channel while the process runs; here the unit
 //! is a destination and the order is found beforehand, so that every step can be checked.
 
@@ -45,50 +49,66 @@ pub struct Order {
     pub changed: u64,
     /// Addresses for which packets are held back.
     pub held: u64,
+    /// When there is no order: channels that the new tables and hosts that leave close to a cycle.
+    pub blocked: Vec<Channel>,
+}
+
+impl Order {
+    fn of(steps: Vec<Step>, changed: u64, held: u64) -> Order {
+        Order { steps, changed, held, blocked: Vec::new() }
+    }
 }
 
 type Edge = (Channel, Channel);
 
 /// Finds an order. The old and the new tables must each be free of cycles and reach everything;
-/// then there always is one. `mixed` is what every mixture of both can do.
+/// then there is one unless hosts leave ([`Order::blocked`]). `mixed` is what every mixture of both can do.
 #[must_use]
 pub fn order(transition: &Transition, mixed: &Mixed) -> Order {
     let mut edges = Edges::new(transition);
     if transition.changed_lids > 0 || edges.lanes_clash() {
-        return hold_everything(transition);
+        return hold_everything(transition, &mut edges);
     }
     let changing: Vec<Lid> =
-        transition.destinations().filter(|lid| transition.changes(*lid)).collect();
+        transition.all_destinations().filter(|lid| transition.changes(*lid)).collect();
     let changed = changing.len() as u64;
     if changing.is_empty() {
-        return Order { steps: Vec::new(), changed, held: 0 };
+        return Order::of(Vec::new(), changed, 0);
     }
     let any_order =
         mixed.is_acyclic() && mixed.loop_destinations == 0 && mixed.lost_destinations == 0;
     if any_order || edges.all_at_once() {
-        return Order { steps: vec![Step::Change(changing)], changed, held: 0 };
+        return Order::of(vec![Step::Change(changing)], changed, 0);
     }
     one_by_one(transition, &mut edges, changing)
 }
 
 /// A static reconfiguration: what is left when addresses change owners or a row of the lane tables
 /// is needed in both forms.
-fn hold_everything(transition: &Transition) -> Order {
-    let hold = transition.destinations().map(Step::Hold);
+fn hold_everything(transition: &Transition, edges: &mut Edges<'_>) -> Order {
+    let hold = transition.all_destinations().map(Step::Hold);
     let steps: Vec<Step> = hold.chain(transition.destinations().map(Step::Release)).collect();
-    let held = steps.len() as u64 / 2;
-    Order { steps, changed: held, held }
+    let held = transition.all_destinations().count() as u64;
+    let mut last = OnlineOrder::new();
+    for lid in transition.all_destinations().filter(|lid| transition.owned_after(*lid)) {
+        if let Err(refused) = last.add_all(&edges.of(lid, Phase::New)) {
+            return Order { blocked: refused.cycle, ..Order::of(steps, held, held) };
+        }
+    }
+    Order::of(steps, held, held)
 }
 
 fn one_by_one(transition: &Transition, edges: &mut Edges<'_>, changing: Vec<Lid>) -> Order {
     let changed = changing.len() as u64;
     let mut now = OnlineOrder::new();
-    for lid in transition.destinations() {
+    for lid in transition.all_destinations() {
         let old = edges.of(lid, Phase::Old);
         assert!(now.add_all(&old).is_ok(), "the old tables are free of cycles");
     }
     let (mut steps, mut held_all) = (Vec::new(), 0);
-    let (mut waiting, mut held): (Vec<Lid>, Vec<Lid>) = (changing, Vec::new());
+    let (mut waiting, mut leaving): (Vec<Lid>, Vec<Lid>) =
+        changing.into_iter().partition(|lid| transition.owned_after(*lid));
+    let mut held: Vec<Lid> = Vec::new();
     loop {
         let (mut together, mut cycles) = (Vec::new(), Vec::new());
         waiting.retain(|&lid| {
@@ -113,25 +133,34 @@ fn one_by_one(transition: &Transition, edges: &mut Edges<'_>, changing: Vec<Lid>
         if moved {
             steps.push(Step::Change(together.into_iter().map(|(lid, _)| lid).collect()));
         }
-        held.retain(|&lid| {
-            let free = now.add_all(&edges.of(lid, Phase::New)).is_ok();
-            if free {
+        let mut blocked = Vec::new();
+        held.retain(|&lid| match now.add_all(&edges.of(lid, Phase::New)) {
+            Ok(()) => {
                 steps.push(Step::Release(lid));
                 moved = true;
+                false
             }
-            !free
+            Err(refused) => {
+                blocked = refused.cycle.clone();
+                cycles.push(refused.cycle);
+                true
+            }
         });
         if moved {
             continue;
         }
-        if waiting.is_empty() {
-            assert!(held.is_empty(), "the new tables are free of cycles");
-            return Order { steps, changed, held: held_all };
+        if waiting.is_empty() && held.is_empty() {
+            return Order::of(steps, changed, held_all);
         }
-        let lid = waiting.remove(most_in_the_way(edges, &waiting, &cycles));
+        let candidates = if waiting.is_empty() { &mut leaving } else { &mut waiting };
+        if candidates.is_empty() {
+            return Order { blocked, ..Order::of(steps, changed, held_all) };
+        }
+        let index = most_in_the_way(edges, candidates, &cycles);
+        let lid = candidates.remove(index);
         now.remove_all(&edges.of(lid, Phase::Old));
         steps.push(Step::Hold(lid));
-        held.push(lid);
+        held.extend(transition.owned_after(lid).then_some(lid));
         held_all += 1;
     }
 }
@@ -165,8 +194,8 @@ enum Phase {
     Both,
 }
 
-/// A row of a lane table and a level: switch, input, output, level.
-type LaneUse = (SwitchId, PortNumber, PortNumber, ServiceLevel);
+/// A row of a lane table, which is written as a whole: switch, input, output.
+type LaneUse = (SwitchId, PortNumber, PortNumber);
 
 /// Where a packet is: the channel it came by, the switch and its input.
 type At = (Option<Channel>, SwitchId, PortNumber);
@@ -174,7 +203,9 @@ type At = (Option<Channel>, SwitchId, PortNumber);
 /// Generates the dependencies of one destination.
 struct Edges<'a> {
     transition: &'a Transition,
+    /// Hosts that stay first, then the others; how many stay.
     hosts: Vec<HostId>,
+    staying: usize,
     /// For old and for new packets and each channel: the round in which they were seen there.
     seen: [Vec<u32>; 2],
     round: u32,
@@ -189,9 +220,13 @@ struct Edges<'a> {
 impl<'a> Edges<'a> {
     fn new(transition: &'a Transition) -> Edges<'a> {
         let bound = transition.topology.port_count() * LANES;
+        let mut hosts: Vec<HostId> = transition.common_hosts().collect();
+        let staying = hosts.len();
+        hosts.extend(transition.topology.host_ids().filter(|host| !transition.stays(*host)));
         Edges {
             transition,
-            hosts: transition.common_hosts().collect(),
+            hosts,
+            staying,
             seen: [vec![0; bound], vec![0; bound]],
             round: 0,
             found: Vec::new(),
@@ -204,7 +239,7 @@ impl<'a> Edges<'a> {
     /// Whether every destination can change at the same time.
     fn all_at_once(&mut self) -> bool {
         let mut graph = DependencyGraph::new(&self.transition.topology);
-        for lid in self.transition.destinations() {
+        for lid in self.transition.all_destinations() {
             for (from, to) in self.of(lid, Phase::Both) {
                 let (_, output) = self.transition.topology.port_at(to.port_index());
                 graph.insert(from, output, to.lane());
@@ -223,7 +258,7 @@ impl<'a> Edges<'a> {
             return false;
         }
         self.rows = Some([BTreeSet::new(), BTreeSet::new()]);
-        for lid in self.transition.destinations() {
+        for lid in self.transition.all_destinations() {
             self.of(lid, Phase::Both);
         }
         self.rows.take().is_some_and(|[old, new]| !old.is_disjoint(&new))
@@ -235,53 +270,71 @@ impl<'a> Edges<'a> {
         let own = transition.topology.owner(lid);
         let mask = |host: HostId| {
             let (old, new) = (&transition.old.levels, &transition.new.levels);
+            let before = if transition.old_hosts[host.index()] { old.mask(host, lid) } else { 0 };
+            let after = if transition.new_hosts[host.index()] { new.mask(host, lid) } else { 0 };
             match phase {
-                Phase::Old => old.mask(host, lid),
-                Phase::New => new.mask(host, lid),
-                Phase::Both => old.mask(host, lid) | new.mask(host, lid),
+                Phase::Old => before,
+                Phase::New if transition.new_hosts[host.index()] => after,
+                Phase::New | Phase::Both => before | after,
             }
         };
         self.found.clear();
         self.loses = false;
         let hosts = std::mem::take(&mut self.hosts);
-        let others = || hosts.iter().copied().filter(|host| own != Owner::Host(*host));
-        let levels = others().fold(0, |all, host| all | mask(host));
+        let (staying, moving) = hosts.split_at(self.staying);
+        let levels = hosts.iter().fold(0, |all, host| all | mask(*host));
+        let mut loses = false;
         for level in (0..LANES as ServiceLevel).filter(|level| levels >> level & 1 == 1) {
             self.round += 1;
-            for host in others().filter(|host| mask(*host) >> level & 1 == 1) {
-                let host = transition.topology.host(host);
-                self.forward(
-                    (None, host.switch, host.port),
-                    lid,
-                    level,
-                    phase,
-                    phase == Phase::New,
-                );
-            }
-            while let Some((channel, new)) = self.stack.pop() {
-                match transition.topology.peer_at(channel.port_index()) {
-                    Peer::Switch(switch, input) => {
-                        self.forward((Some(channel), switch, input), lid, level, phase, new);
-                    }
-                    Peer::Host(host) => self.loses |= own != Owner::Host(host),
-                    Peer::Nothing => self.loses = true,
+            for (group, counts) in [(staying, true), (moving, false)] {
+                self.loses = false;
+                for host in group
+                    .iter()
+                    .filter(|host| own != Owner::Host(**host) && mask(**host) >> level & 1 == 1)
+                {
+                    let host = transition.topology.host(*host);
+                    let at = (None, host.switch, host.port);
+                    self.forward(at, lid, level, phase, phase == Phase::New);
                 }
+                self.run_on(lid, level, phase);
+                loses |= self.loses && counts;
             }
         }
+        self.loses = loses && transition.remains(lid);
         self.hosts = hosts;
         self.found.sort_unstable();
         self.found.dedup();
         self.found.clone()
     }
 
+    /// Follows every packet that was sent on to its end.
+    fn run_on(&mut self, lid: Lid, level: ServiceLevel, phase: Phase) {
+        let topology = &self.transition.topology;
+        let own = topology.owner(lid);
+        while let Some((channel, new)) = self.stack.pop() {
+            match topology.peer_at(channel.port_index()) {
+                Peer::Switch(switch, input) => {
+                    self.forward((Some(channel), switch, input), lid, level, phase, new);
+                }
+                Peer::Host(host) => self.loses |= own != Owner::Host(host),
+                Peer::Nothing => self.loses = true,
+            }
+        }
+    }
+
     /// Sends a packet on: an old one by the old entry and, where both are looked at, by the new one
     /// too; a new one by the new entry.
     fn forward(&mut self, at: At, lid: Lid, level: ServiceLevel, phase: Phase, new: bool) {
         let (old_tables, new_tables) = (&self.transition.old, &self.transition.new);
+        let written = new_tables.forwarding.get(at.1, lid).is_some();
         if !new {
             self.onto(at, old_tables, lid, level, false);
         }
-        if new || phase == Phase::Both && new_tables.forwarding.get(at.1, lid).is_some() {
+        if new && !written {
+            // An entry that the new tables lack is left as it is until the change is over.
+            self.loses = true;
+            self.onto(at, old_tables, lid, level, true);
+        } else if new || phase == Phase::Both && written {
             self.onto(at, new_tables, lid, level, true);
         }
     }
@@ -297,7 +350,7 @@ impl<'a> Edges<'a> {
         if let Some(rows) = &mut self.rows {
             let lane = |tables: &Tables| tables.lanes.lane(switch, input, output, level);
             if lane(&self.transition.old) != lane(&self.transition.new) {
-                rows[usize::from(new)].insert((switch, input, output, level));
+                rows[usize::from(new)].insert((switch, input, output));
             }
         }
         let channel = Channel::new(&self.transition.topology, switch, output, lane);

@@ -11,11 +11,12 @@ use serde::Serialize;
 
 use super::mixed::Mixed;
 use super::progressive::{self, Order};
+use super::stepping;
 use super::tokens::{self, Rule, Tokens};
 use super::{Mismatch, Transition};
 use crate::Fabric;
 use crate::dependency::cycle::Cycles;
-use crate::dependency::{Place, places};
+use crate::dependency::{DependencyGraph, Place, places};
 use crate::walk::{self, Survey};
 
 /// How tables can be changed.
@@ -52,6 +53,25 @@ impl Scheme {
             Scheme::Ds => "ds",
             Scheme::Upr => "upr",
         }
+    }
+}
+
+/// How many lanes packets need: one more than the highest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LanesNeeded {
+    /// By the old tables.
+    pub old: u32,
+    /// By the new tables.
+    pub new: u32,
+    /// By any mixture.
+    pub mixed: u32,
+}
+
+impl LanesNeeded {
+    /// By the old and by the new tables.
+    #[must_use]
+    pub fn one_set(self) -> u32 {
+        self.old.max(self.new)
     }
 }
 
@@ -123,6 +143,9 @@ pub struct TransitionVerdict {
     pub mixed_acyclic: bool,
     /// Addresses for which some mixture sends packets in a circle.
     pub mixed_loop_destinations: u64,
+    /// How many lanes packets need, counted from lane 0.
+    #[serde(skip)]
+    pub lanes: LanesNeeded,
     /// Each scheme's verdict.
     pub schemes: BTreeMap<Scheme, SchemeVerdict>,
 }
@@ -157,6 +180,7 @@ struct Evidence<'a> {
     new_cycles: Cycles,
     union_cycles: Cycles,
     mixed: Mixed,
+    lanes: LanesNeeded,
 }
 
 /// Judges a transition.
@@ -167,13 +191,20 @@ pub fn judge(transition: &Transition, options: Options) -> TransitionVerdict {
     let new = survey(&transition.new, &transition.new_hosts);
     let mut union = old.graph.clone();
     union.merge(&new.graph);
+    let mixed = Mixed::of(transition);
+    let lanes = |graph: &DependencyGraph| u16::BITS - graph.lanes().leading_zeros();
     let evidence = Evidence {
         transition,
         options,
         old_cycles: Cycles::of(&old.graph),
         new_cycles: Cycles::of(&new.graph),
         union_cycles: Cycles::of(&union),
-        mixed: Mixed::of(transition),
+        lanes: LanesNeeded {
+            old: lanes(&old.graph),
+            new: lanes(&new.graph),
+            mixed: lanes(&mixed.graph),
+        },
+        mixed,
         old,
         new,
     };
@@ -192,6 +223,7 @@ pub fn judge(transition: &Transition, options: Options) -> TransitionVerdict {
         union_acyclic: evidence.union_cycles.is_acyclic(),
         mixed_acyclic: evidence.mixed.is_acyclic(),
         mixed_loop_destinations: evidence.mixed.loop_destinations,
+        lanes: evidence.lanes,
         schemes: Scheme::ALL.into_iter().map(scheme).collect(),
         old,
         new,
@@ -218,6 +250,15 @@ impl Evidence<'_> {
     }
 
     fn scheme(&self, scheme: Scheme) -> SchemeVerdict {
+        let needed = match scheme {
+            Scheme::Unsynchronised | Scheme::Upr => self.lanes.mixed.max(self.lanes.one_set()),
+            Scheme::Instant | Scheme::St | Scheme::Sr | Scheme::Ds => self.lanes.one_set(),
+        };
+        if needed > self.options.lanes {
+            let lanes = self.options.lanes;
+            let reason = format!("packets need {needed} lanes, the switches have {lanes}");
+            return SchemeVerdict { reason: Some(reason), ..SchemeVerdict::default() };
+        }
         match scheme {
             Scheme::Instant => self.instant(),
             Scheme::Unsynchronised => self.unsynchronised(),
@@ -257,10 +298,9 @@ impl Evidence<'_> {
             reasons.push(format!("{count} nodes change their address"));
         }
         let topology = &self.transition.topology;
-        let hop = |(switch, port): &(crate::SwitchId, u8)| Place {
-            switch: topology.switch(*switch).name.clone(),
-            port: *port,
-            lane: self.transition.old.lanes.lane(*switch, 0, *port, 0).unwrap_or(0),
+        let hop = |(switch, port): &(crate::SwitchId, u8)| {
+            let lane = self.transition.old.lanes.lane(*switch, 0, *port, 0).unwrap_or(0);
+            Place::of(topology, *switch, *port, lane)
         };
         SchemeVerdict {
             safe: reasons.is_empty(),
@@ -287,11 +327,14 @@ impl Evidence<'_> {
     }
 
     fn double(&self) -> SchemeVerdict {
-        let top = |mask: u16| u16::BITS - mask.leading_zeros();
-        let one = top(self.old.graph.lanes()).max(top(self.new.graph.lanes()));
+        let one = self.lanes.one_set();
         let (needed, lanes) = (2 * one, self.options.lanes);
-        let figures =
-            BTreeMap::from([("lanes_needed", u64::from(needed)), ("lanes", u64::from(lanes))]);
+        let over = stepping::is_safe(self.transition, &self.new.graph, one);
+        let figures = BTreeMap::from([
+            ("lanes_needed", u64::from(needed)),
+            ("lanes", u64::from(lanes)),
+            ("packets_step_over", u64::from(over)),
+        ]);
         let safe = needed <= lanes;
         let reason = (!safe).then(|| {
             format!("a second set of lanes is needed: {needed} in all, the switches have {lanes}")
@@ -300,7 +343,17 @@ impl Evidence<'_> {
     }
 
     fn progressive(&self) -> SchemeVerdict {
-        let Order { steps, changed, held } = progressive::order(self.transition, &self.mixed);
+        let Order { steps, changed, held, blocked } =
+            progressive::order(self.transition, &self.mixed);
+        if !blocked.is_empty() {
+            let reason = "hosts that leave go on sending until their links are off, and close a \
+                          cycle with the new tables";
+            return SchemeVerdict {
+                reason: Some(reason.to_owned()),
+                cycle: places(&self.transition.topology, &blocked),
+                ..SchemeVerdict::default()
+            };
+        }
         let figures = BTreeMap::from([
             ("steps", steps.len() as u64),
             ("changed_destinations", changed),
