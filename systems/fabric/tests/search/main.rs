@@ -139,7 +139,7 @@ fn in_simulator(drawn: &Drawn, scheme: &'static dyn Scheme, tally: &mut Tally) -
         Err(_) => (scheme.propose(&case), false),
     };
     tally.note(if proved { "proved" } else { "refused" });
-    if !proved && (drawn.run.seed % 4 != 0 || proposal.plan.stages.is_empty()) {
+    if !proved && (!drawn.run.seed.is_multiple_of(4) || proposal.plan.stages.is_empty()) {
         return None;
     }
     tally.note(format!("{} {name}", if proved { "proved" } else { "without proof" }));
