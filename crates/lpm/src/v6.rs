@@ -149,11 +149,6 @@ fn mask_of(bit: u32) -> u32 {
 }
 
 #[inline(always)]
-fn select(mask: u32, one: u32, other: u32) -> u32 {
-    other ^ ((one ^ other) & mask)
-}
-
-#[inline(always)]
 fn slot_at(address: u128, shift: u8) -> u8 {
     (address >> shift) as u8 % 64
 }
@@ -201,34 +196,46 @@ impl Ipv6Lpm {
         }
     }
 
-    /// States are entries of a chunk, then nodes, then numbers of leaves. No branch depends on a single
-    /// state, which would have to wait for memory: the lookups at nodes are bits of a mask, and the
-    /// processor has the loads of all of them under way.
+    /// States are entries of the root, then of a chunk, then nodes, then numbers of leaves. Each kind has a
+    /// pass of its own over the lookups that get there, which are the bits of a mask: a pass is a few
+    /// instructions long, so the processor has the loads of many lookups under way, and no branch depends
+    /// on a single state, which would have to wait for memory.
     #[inline(always)]
     fn read(&self, addresses: &[u128], values: &mut [Value]) {
         let (roots, chunks, leaves) = (&*self.roots, &*self.chunks, &*self.leaves);
         let mut walk = Walk { states: [0; LANES], walking: 0 };
+        let mut chunked = 0u64;
         for (at, &address) in addresses.iter().take(LANES).enumerate() {
             let root = roots[(address >> (128 - ROOT_LEN)) as usize].load(Acquire);
-            let has_chunk = mask_of(root >> 31);
-            let chunk = (root & has_chunk) as usize % CHUNKS_MAX;
-            let within = (address >> (128 - FIRST_LEN)) as u32 & has_chunk;
-            let entry = chunks[chunk * CHUNK + within as usize % CHUNK].load(Acquire);
-            let state = select(has_chunk, entry, root);
+            walk.states[at] = root;
+            chunked |= u64::from(root >> 31) << at;
+        }
+        while chunked != 0 {
+            let at = chunked.trailing_zeros() as usize % LANES;
+            chunked &= chunked - 1;
+            let chunk = (walk.states[at] & !DOWN) as usize % CHUNKS_MAX;
+            let within = (addresses[at] >> (128 - FIRST_LEN)) as usize % CHUNK;
+            let state = chunks[chunk * CHUNK + within].load(Acquire);
             walk.states[at] = state;
             walk.walking |= u64::from(state >> 31) << at;
             prefetch(&raw const self.nodes[first_word(state & mask_of(state >> 31))]);
         }
-        let deep = walk.walking;
+        let mut deep = walk.walking;
         walk.descend(self, addresses);
-        for (at, (value, &address)) in values.iter_mut().zip(addresses).take(LANES).enumerate() {
-            let is_leaf = mask_of((deep >> at) as u32 & 1);
-            let state = walk.states[at];
-            let held = leaves[(state & is_leaf) as usize % LEAVES_MAX].load(Relaxed);
-            *value = select(is_leaf, held, state);
-            if *value == 0 {
-                *value = self.short[(address >> (128 - SHORT_LEN)) as usize].load(Relaxed);
-            }
+        while deep != 0 {
+            let at = deep.trailing_zeros() as usize % LANES;
+            deep &= deep - 1;
+            walk.states[at] = leaves[walk.states[at] as usize % LEAVES_MAX].load(Relaxed);
+        }
+        let mut none = 0u64;
+        for (at, (value, &state)) in values.iter_mut().zip(&walk.states).enumerate() {
+            *value = state;
+            none |= u64::from(state == 0) << at;
+        }
+        while none != 0 {
+            let at = none.trailing_zeros() as usize % LANES;
+            none &= none - 1;
+            values[at] = self.short[(addresses[at] >> (128 - SHORT_LEN)) as usize].load(Relaxed);
         }
     }
 
