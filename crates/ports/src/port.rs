@@ -3,6 +3,8 @@ use std::os::fd::RawFd;
 
 use ebb_graph::{Batch, Pool};
 
+use crate::Fence;
+
 /// One worker's access to one interface: its receive queues and its transmit queue.
 pub trait Port: Send {
     /// The interface's name.
@@ -25,7 +27,15 @@ pub trait Port: Send {
     /// Packets waiting to be received.
     fn queue_len(&self) -> u32;
 
-    /// Packets queued for transmission that the other side has not consumed yet.
+    /// Marks what waits now, in each queue by itself.
+    fn mark(&mut self);
+
+    /// Packets that waited at the last [`Port::mark`] and have not been received since. Later
+    /// ones don't count, not even those of another queue that are received before.
+    fn marked(&self) -> u32;
+
+    /// Packets queued for transmission that the other side has not consumed yet; none while the
+    /// interface is down, where nobody consumes.
     fn transmit_pending(&self) -> u32;
 
     /// Descriptor that is readable while packets wait, for sleeping; `None` when there is none to
@@ -54,8 +64,25 @@ pub struct PortCounters {
     pub receive_dropped: u64,
     /// Descriptors the kernel refused.
     pub transmit_invalid: u64,
+    /// Packets handed to the interface that it had not taken when the port was closed, its link
+    /// having gone down.
+    pub transmit_dropped: u64,
     /// Packets that the interface's program passed to the kernel before they reached a worker.
     pub passed_to_kernel: u64,
+}
+
+impl PortCounters {
+    /// These and `other` together.
+    pub fn and(&self, other: &PortCounters) -> PortCounters {
+        PortCounters {
+            received: self.received + other.received,
+            transmitted: self.transmitted + other.transmitted,
+            receive_dropped: self.receive_dropped + other.receive_dropped,
+            transmit_invalid: self.transmit_invalid + other.transmit_invalid,
+            transmit_dropped: self.transmit_dropped + other.transmit_dropped,
+            passed_to_kernel: self.passed_to_kernel + other.passed_to_kernel,
+        }
+    }
 }
 
 /// The table that spreads one interface's packets over workers by flow hash.
@@ -66,12 +93,22 @@ pub trait RedirectTable: Send {
     /// Which form, for messages and reports.
     fn form(&self) -> &'static str;
 
-    /// Rewrites the entries that differ from the present table.
+    /// Writes the entries that differ from the present table: all of them or none.
     ///
-    /// When this returns, every packet steered by the old table is in its old worker's receive
-    /// queue or further on; the caller then drains those queues before the new owners start.
+    /// Once the fence has passed, every packet steered by the old table is in its old worker's
+    /// receive queue or further on; the caller then drains those queues before the new owners
+    /// start. Several ports are written first and waited for together.
     ///
     /// # Errors
     /// When the interface refuses; the old table stays.
-    fn rewrite(&mut self, table: &[u8; 128]) -> io::Result<()>;
+    fn write(&mut self, table: &[u8; 128]) -> io::Result<Fence>;
+
+    /// Writes the table and waits for its fence.
+    ///
+    /// # Errors
+    /// When the interface refuses, and the old table stays; or, with the new one in force, those
+    /// of [`Fence::wait`].
+    fn rewrite(&mut self, table: &[u8; 128]) -> io::Result<()> {
+        self.write(table)?.wait()
+    }
 }

@@ -30,6 +30,7 @@ pub struct PortTally {
     transmitted: AtomicU64,
     receive_dropped: AtomicU64,
     transmit_invalid: AtomicU64,
+    transmit_dropped: AtomicU64,
 }
 
 impl PortTally {
@@ -39,6 +40,7 @@ impl PortTally {
         self.transmitted.store(counters.transmitted, Relaxed);
         self.receive_dropped.store(counters.receive_dropped, Relaxed);
         self.transmit_invalid.store(counters.transmit_invalid, Relaxed);
+        self.transmit_dropped.store(counters.transmit_dropped, Relaxed);
     }
 
     /// Adds this worker's share to `sum`.
@@ -47,6 +49,7 @@ impl PortTally {
         sum.transmitted += self.transmitted.load(Relaxed);
         sum.receive_dropped += self.receive_dropped.load(Relaxed);
         sum.transmit_invalid += self.transmit_invalid.load(Relaxed);
+        sum.transmit_dropped += self.transmit_dropped.load(Relaxed);
     }
 }
 

@@ -6,7 +6,6 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
-use ebb_control::redirect::{ENTRIES, Table, rebalance};
 use ebb_control::{IdleDepth, OperatingPoint};
 use ebb_host::wait::WaitSet;
 use tracing::{debug, warn};
@@ -62,8 +61,6 @@ pub struct GovernorState {
     pub refusals: u64,
     /// The latest refusal.
     pub last_refusal: Option<String>,
-    /// The redirect table in force.
-    pub table: Table,
 }
 
 /// The governor's thread.
@@ -76,7 +73,7 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// A governor whose ports' tables all hold `table`, at operating point `point`.
+    /// A governor of these ports' tables, at operating point `point`.
     pub fn new(
         shared: Arc<Shared>,
         redirects: RedirectTables,
@@ -91,7 +88,6 @@ impl Governor {
             late: 0,
             refusals: 0,
             last_refusal: None,
-            table: [0; ENTRIES],
         };
         Governor { shared, redirects, knobs, energy, state: Arc::new(Mutex::new(state)) }
     }
@@ -122,16 +118,12 @@ impl Governor {
 
     /// Moves to `point`.
     fn change(&mut self, point: OperatingPoint) {
-        let (old, table) = {
-            let state = self.state.lock().expect("governor state");
-            (state.point, state.table)
-        };
+        let old = self.state.lock().expect("governor state").point;
         debug!(cores = point.cores, frequency = point.frequency, "operating point");
         self.raise(point, old);
-        let new = rebalance(&table, point.cores);
         let handover = {
             let mut redirects = self.redirects.lock().expect("redirect tables");
-            hand_over(&self.shared, &mut redirects, (&table, &new), point.cores)
+            hand_over(&self.shared, &mut redirects, point.cores)
         };
         self.lower(point);
         self.energy.advance(point);
@@ -143,7 +135,6 @@ impl Governor {
         }
         let mut state = self.state.lock().expect("governor state");
         state.point = point;
-        state.table = new;
         state.changes += 1;
         state.entries_moved += handover.entries_moved as u64;
         state.late += handover.late.len() as u64;

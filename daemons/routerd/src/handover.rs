@@ -1,20 +1,21 @@
 //! Moves redirect-table entries between workers without reordering a flow.
 //!
 //! A flow is reordered when its new worker sends a later packet before its old worker has sent the
-//! earlier ones. So, in this order: the workers that gain entries stop receiving; the tables are
-//! rewritten (after which no packet is on its way to an old owner any more, see
-//! [`RedirectTable::rewrite`]); the workers that lose entries receive and send all that waits;
-//! then the gainers go on. Gainers lose nothing meanwhile, their packets wait in their rings.
+//! earlier ones. So, in this order: the workers that gain entries stop receiving; all tables are
+//! written, then one wait makes sure that no packet is on its way to an old owner any more (see
+//! [`RedirectTable::write`]); the workers that lose entries receive and send all that waits; then
+//! the gainers go on. Gainers lose nothing meanwhile, their packets wait in their rings.
 //!
 //! Packets that a node holds for an unresolved neighbour are outside this promise: they wait for
 //! the network, not for a worker.
 
+use std::io;
 use std::time::Duration;
 
-use ebb_control::redirect::{Table, Workers, gainers, losers};
-use ebb_ports::RedirectTable;
+use ebb_control::redirect::{ENTRIES, Table, Workers, gainers, losers, rebalance};
+use ebb_ports::{Fence, RedirectTable};
 
-use crate::shared::{Order, Shared};
+use crate::shared::{Order, PORTS_MAX, Shared};
 
 /// Longest wait for one worker's answer. A worker answers within a batch; the rest is for a machine
 /// that does not schedule it.
@@ -25,39 +26,130 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct Handover {
     /// Entries that changed their worker.
     pub entries_moved: usize,
-    /// Ports whose table could not be rewritten, with the reason.
+    /// Ports whose table could not be written, and waits that were refused, with the reason.
     pub refused: Vec<String>,
     /// Workers that did not answer in time; order is then not guaranteed for this change.
     pub late: Vec<usize>,
 }
 
-/// Changes every port's table from `old` to `new`; workers below `active` run afterwards, the
-/// others are parked.
+/// The redirect tables of all ports.
+pub struct Redirects {
+    ports: Vec<Option<PortTable>>,
+    /// What every port holds that has not refused.
+    table: Table,
+}
+
+/// One port's table and what it holds: a port that refused a change has fallen behind.
+struct PortTable {
+    redirect: Box<dyn RedirectTable>,
+    present: Table,
+}
+
+/// Ports that make the same change.
+struct Change {
+    old: Table,
+    new: Table,
+    slots: Vec<usize>,
+}
+
+impl Redirects {
+    /// The tables of these ports, all entries on worker 0 at first; `None` where a port has none.
+    pub fn new(tables: impl IntoIterator<Item = Option<Box<dyn RedirectTable>>>) -> Redirects {
+        let table = [0; ENTRIES];
+        let place = |redirect| PortTable { redirect, present: table };
+        let mut ports: Vec<_> = tables.into_iter().map(|port| port.map(place)).collect();
+        ports.resize_with(PORTS_MAX, || None);
+        Redirects { ports, table }
+    }
+
+    /// The table in force.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Takes a new port's table over, with the table in force written to it.
+    ///
+    /// # Errors
+    /// When the port refuses; it then has no table here.
+    pub fn attach(
+        &mut self,
+        slot: usize,
+        redirect: Option<Box<dyn RedirectTable>>,
+    ) -> io::Result<()> {
+        self.ports[slot] = None;
+        if let Some(mut redirect) = redirect {
+            // Nobody receives from this port yet: nothing to wait for.
+            let _unneeded: Fence = redirect.write(&self.table)?;
+            self.ports[slot] = Some(PortTable { redirect, present: self.table });
+        }
+        Ok(())
+    }
+
+    /// Forgets a port's table.
+    pub fn detach(&mut self, slot: usize) {
+        self.ports[slot] = None;
+    }
+
+    /// What leads each port to `active` workers. Ports that hold the same change alike; one that
+    /// refused earlier changes from what it holds, and so with other workers.
+    fn changes(&self, active: u16) -> Vec<Change> {
+        let mut changes = vec![Change {
+            old: self.table,
+            new: rebalance(&self.table, active),
+            slots: Vec::new(),
+        }];
+        for (slot, port) in self.ports.iter().enumerate() {
+            let Some(port) = port else { continue };
+            let same = changes.iter().position(|change| change.old == port.present);
+            let index = same.unwrap_or_else(|| {
+                let new = rebalance(&port.present, active);
+                changes.push(Change { old: port.present, new, slots: Vec::new() });
+                changes.len() - 1
+            });
+            changes[index].slots.push(slot);
+        }
+        changes
+    }
+
+    /// Writes all tables of a change, then waits once.
+    fn write(&mut self, change: &Change, refused: &mut Vec<String>) {
+        let mut fence = Fence::PASSED;
+        for slot in &change.slots {
+            let Some(port) = &mut self.ports[*slot] else { continue };
+            match port.redirect.write(&change.new) {
+                Ok(more) => {
+                    fence = fence.and(more);
+                    port.present = change.new;
+                }
+                Err(error) => refused.push(error.to_string()),
+            }
+        }
+        if let Err(error) = fence.wait() {
+            refused.push(format!("no proof that the old redirect table is out of use: {error}"));
+        }
+    }
+}
+
+/// Changes every port's table so that workers below `active` share the packets; they run
+/// afterwards, the others are parked.
 ///
 /// A port that refuses keeps its old table, and workers it still feeds stay awake for it: a parked
 /// worker forwards what reaches it.
-pub fn hand_over(
-    shared: &Shared,
-    redirects: &mut [Option<Box<dyn RedirectTable>>],
-    (old, new): (&Table, &Table),
-    active: u16,
-) -> Handover {
-    let mut result = Handover {
-        entries_moved: old.iter().zip(new).filter(|(old, new)| old != new).count(),
-        ..Handover::default()
-    };
+pub fn hand_over(shared: &Shared, redirects: &mut Redirects, active: u16) -> Handover {
+    let mut result = Handover::default();
     let workers = shared.workers.len();
-    let among =
-        |set: Workers| set.iter().map(usize::from).filter(|worker| *worker < workers).collect();
-    let gaining: Vec<usize> = among(gainers(old, new));
-    let losing: Vec<usize> = among(losers(old, new));
-    order_all(shared, &gaining, Order::Hold, &mut result);
-    for table in redirects.iter_mut().flatten() {
-        if let Err(error) = table.rewrite(new) {
-            result.refused.push(error.to_string());
-        }
+    let among = |set: Workers| -> Vec<usize> {
+        set.iter().map(usize::from).filter(|worker| *worker < workers).collect()
+    };
+    let changes = redirects.changes(active);
+    redirects.table = changes[0].new;
+    result.entries_moved =
+        changes[0].old.iter().zip(&changes[0].new).filter(|(old, new)| old != new).count();
+    for change in changes {
+        order_all(shared, &among(gainers(&change.old, &change.new)), Order::Hold, &mut result);
+        redirects.write(&change, &mut result.refused);
+        order_all(shared, &among(losers(&change.old, &change.new)), Order::Drain, &mut result);
     }
-    order_all(shared, &losing, Order::Drain, &mut result);
     for (worker, state) in shared.workers.iter().enumerate() {
         let order = if worker < usize::from(active) { Order::Run } else { Order::Park };
         if state.mailbox.order().0 != order {
@@ -76,3 +168,6 @@ fn order_all(shared: &Shared, workers: &[usize], order: Order, result: &mut Hand
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

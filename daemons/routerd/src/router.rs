@@ -19,6 +19,7 @@ use tracing::warn;
 
 use crate::energy::{EnergyAccount, Meter};
 use crate::governor::{Governor, GovernorState, Knobs};
+use crate::handover::Redirects;
 use crate::shared::{KernelPacket, Order, PORTS_MAX, RedirectTables, Shared, WorkerShared};
 use crate::worker::Worker;
 
@@ -125,8 +126,7 @@ impl Router {
             }
         }
         names.resize(PORTS_MAX, None);
-        redirects.resize_with(PORTS_MAX, || None);
-        let redirects = Arc::new(Mutex::new(redirects));
+        let redirects = Arc::new(Mutex::new(Redirects::new(redirects)));
         let energy = Arc::new(EnergyAccount::new(parts.meter, shared.clone(), first.point, now));
         let mut threads = Vec::new();
         for (index, (ports, (graph, entry, _))) in by_worker.into_iter().zip(graphs).enumerate() {
@@ -248,17 +248,11 @@ impl Router {
     pub fn attach(&self, id: PortId, port: OpenPort) -> Result<()> {
         let slot = usize::from(id.0);
         anyhow::ensure!(slot < PORTS_MAX, "at most {PORTS_MAX} ports");
-        let mut redirect = port.redirect;
-        {
-            let mut redirects = self.redirects.lock().expect("redirect tables");
-            let table = self.governor_state.lock().expect("governor state").table;
-            if let Some(redirect) = &mut redirect {
-                redirect
-                    .rewrite(&table)
-                    .with_context(|| format!("redirect table of {}", port.name))?;
-            }
-            redirects[slot] = redirect;
-        }
+        let mut redirects = self.redirects.lock().expect("redirect tables");
+        redirects
+            .attach(slot, port.redirect)
+            .with_context(|| format!("redirect table of {}", port.name))?;
+        drop(redirects);
         self.names.lock().expect("names")[slot] = Some(port.name);
         for (worker, opened) in port.workers.into_iter().enumerate() {
             self.post(worker, id, Some(opened));
@@ -267,11 +261,16 @@ impl Router {
         Ok(())
     }
 
-    /// Takes a port away.
+    /// Takes a port away that is not expected back.
     pub fn detach(&self, id: PortId) {
+        self.names.lock().expect("names")[usize::from(id.0)] = None;
+        self.detach_for_now(id);
+    }
+
+    /// Takes a port away until it is attached again; its name stays.
+    pub fn detach_for_now(&self, id: PortId) {
         let slot = usize::from(id.0);
-        self.redirects.lock().expect("redirect tables")[slot] = None;
-        self.names.lock().expect("names")[slot] = None;
+        self.redirects.lock().expect("redirect tables").detach(slot);
         for worker in 0..self.shared.workers.len() {
             self.post(worker, id, None);
         }

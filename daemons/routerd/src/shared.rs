@@ -8,10 +8,11 @@ use ebb_apps::route::RouteCounters;
 use ebb_control::{OperatingPoint, RouterPolicy};
 use ebb_graph::{Packet, PortId};
 use ebb_host::Doorbell;
-use ebb_ports::{Port, RedirectTable};
+use ebb_ports::Port;
 use hdrhistogram::Histogram;
 
 use crate::counters::{PortTally, WorkerCounters};
+use crate::handover::Redirects;
 use crate::tap::Tap;
 
 /// Ports a router can have.
@@ -113,7 +114,7 @@ impl Mailbox {
 pub type PortChange = (PortId, Option<Box<dyn Port>>);
 
 /// The ports' redirect tables by port number, shared between governor and control thread.
-pub type RedirectTables = Arc<Mutex<Vec<Option<Box<dyn RedirectTable>>>>>;
+pub type RedirectTables = Arc<Mutex<Redirects>>;
 
 /// One worker as others see it.
 pub struct WorkerShared {

@@ -181,6 +181,9 @@ pub struct Port {
     pub receive_dropped: u64,
     /// Packets the interface refused to send.
     pub transmit_invalid: u64,
+    /// Packets that waited to be sent when the link was set down; they never left.
+    #[serde(default)]
+    pub transmit_dropped: u64,
     /// Packets passed to the kernel before they reached a worker.
     pub passed_to_kernel: u64,
     /// Delay of sampled packets received here.

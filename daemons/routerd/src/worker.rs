@@ -12,7 +12,7 @@ use ebb_control::{Action, Idle, Observation};
 use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
 use ebb_host::clock;
 use ebb_host::wait::{Readiness, WaitSet};
-use ebb_ports::Port;
+use ebb_ports::{Port, PortCounters};
 use ebb_units::Time;
 
 use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
@@ -38,7 +38,10 @@ pub struct Worker {
     batch_max: usize,
     samples: Vec<(PortId, Time)>,
     order_seen: u64,
-    drain: Option<Drain>,
+    /// Serial number of the [`Order::Drain`] that is not answered yet.
+    drain: Option<u64>,
+    /// What the ports counted that were closed, by slot.
+    closed: Vec<PortCounters>,
     broken: u64,
     used: usize,
     /// Packets received that no decision has counted yet.
@@ -52,12 +55,6 @@ pub struct Worker {
     napped: bool,
     wait_set: WaitSet,
     wait_owners: Vec<usize>,
-}
-
-/// Progress of an [`Order::Drain`].
-struct Drain {
-    serial: u64,
-    left: Vec<u32>,
 }
 
 /// What one round saw.
@@ -92,6 +89,7 @@ impl Worker {
             samples: Vec::with_capacity(Batch::RECEIVE_MAX),
             order_seen: u64::MAX,
             drain: None,
+            closed: vec![PortCounters::default(); PORTS_MAX],
             broken: 0,
             used,
             unreported: 0,
@@ -134,9 +132,8 @@ impl Worker {
         self.drain = None;
         match order {
             Order::Drain => {
-                let left =
-                    self.ports.iter().map(|port| port.as_ref().map_or(0, |port| port.queue_len()));
-                self.drain = Some(Drain { serial, left: left.collect() });
+                self.ports.iter_mut().flatten().for_each(|port| port.mark());
+                self.drain = Some(serial);
             }
             Order::Run | Order::Park | Order::Hold => mine.mailbox.answer(serial),
             Order::Stop => {}
@@ -189,9 +186,6 @@ impl Worker {
             if self.shared.tap.wants(index) {
                 self.shared.tap.copy(index, now, &self.batch);
             }
-            if let Some(drain) = &mut self.drain {
-                drain.left[index] = drain.left[index].saturating_sub(count as u32);
-            }
             self.graph.run(now, self.entry, &mut self.batch, &mut self.exits);
         }
         if self.graph.poll_at().is_some_and(|at| at <= now) {
@@ -214,9 +208,9 @@ impl Worker {
         self.tallied = now;
         self.untallied = false;
         mine.frames_free.store(self.pool.len() as u64, Relaxed);
-        for (port, tally) in self.ports.iter().zip(&mine.ports) {
+        for ((port, closed), tally) in self.ports.iter().zip(&self.closed).zip(&mine.ports) {
             if let Some(port) = port {
-                tally.set(&port.counters());
+                tally.set(&closed.and(&port.counters()));
             }
         }
     }
@@ -303,14 +297,10 @@ impl Worker {
 
     /// Answers a drain order once everything that waited when it came has been sent.
     fn finish_drain(&mut self, mine: &WorkerShared) {
-        let Some(drain) = &self.drain else { return };
-        let waiting = |(left, port): (&u32, &Option<Box<dyn Port>>)| {
-            *left > 0 && port.as_ref().is_some_and(|port| port.queue_len() > 0)
-        };
-        if drain.left.iter().zip(&self.ports).any(waiting) {
+        let Some(serial) = self.drain else { return };
+        if self.ports.iter().flatten().any(|port| port.marked() > 0) {
             return;
         }
-        let serial = drain.serial;
         let begun = clock::monotonic();
         while self.ports.iter().flatten().any(|port| port.transmit_pending() > 0) {
             self.ports.iter_mut().flatten().for_each(|port| _ = port.flush());
@@ -433,9 +423,11 @@ impl Worker {
     fn take_inbox(&mut self, mine: &WorkerShared) {
         mine.inbox_full.store(false, SeqCst);
         for (id, port) in mine.inbox.lock().expect("inbox").drain(..) {
-            let slot = &mut self.ports[usize::from(id.0)];
-            if let Some(mut old) = std::mem::replace(slot, port) {
+            let index = usize::from(id.0);
+            if let Some(mut old) = std::mem::replace(&mut self.ports[index], port) {
                 old.close(&mut self.pool);
+                self.closed[index] = self.closed[index].and(&old.counters());
+                mine.ports[index].set(&self.closed[index]);
             }
             self.broken &= !(1 << id.0);
             self.used = self.used.max(usize::from(id.0) + 1);

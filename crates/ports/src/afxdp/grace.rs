@@ -18,7 +18,7 @@ use std::mem::{size_of, zeroed};
 use std::path::Path;
 
 /// Waits until every packet steered by what memory held before this call is in a socket's ring.
-pub(super) fn wait() -> io::Result<()> {
+pub(crate) fn wait() -> io::Result<()> {
     let real_time_kernel = Path::new("/sys/kernel/realtime").exists();
     if !real_time_kernel && hop().is_ok() { Ok(()) } else { membarrier() }
 }

@@ -153,6 +153,11 @@ impl Interface {
         Ok(device::look_up(&self.name)?.queues != self.device.queues)
     }
 
+    /// Whether somebody has set the interface down; one without carrier is not.
+    pub fn is_set_down(&self) -> bool {
+        device::look_up(&self.name).is_ok_and(|device| !device.up)
+    }
+
     /// The ports, one per worker; empty the second time.
     pub fn take_ports(&mut self) -> Vec<AfXdpPort> {
         std::mem::take(&mut self.ports)

@@ -10,7 +10,7 @@
 
 mod device;
 mod error;
-mod grace;
+pub(crate) mod grace;
 mod inject;
 mod interface;
 mod options;

@@ -214,10 +214,18 @@ impl Port for AfXdpPort {
         self.sockets.iter().map(Socket::queue_len).sum()
     }
 
+    fn mark(&mut self) {
+        self.sockets.iter_mut().for_each(Socket::mark);
+    }
+
+    fn marked(&self) -> u32 {
+        self.sockets.iter().map(Socket::marked).sum()
+    }
+
     #[inline]
     fn transmit_pending(&self) -> u32 {
         match self.state {
-            State::Gone(_) | State::Closed => 0,
+            State::Gone(_) | State::Down | State::Closed => 0,
             _ => self.sockets[self.transmitter].transmit_pending(),
         }
     }
@@ -240,7 +248,7 @@ impl Port for AfXdpPort {
             tracing::warn!(port = self.name, %error, "cannot sleep");
             return false;
         }
-        self.queue_len() == 0 && (self.transmit_pending() == 0 || self.state == State::Down)
+        self.queue_len() == 0 && self.transmit_pending() == 0
     }
 
     fn counters(&self) -> PortCounters {
@@ -265,6 +273,9 @@ impl Port for AfXdpPort {
         }
         let _ = self.flush();
         self.last = self.counters();
+        let left = self.sockets[self.transmitter].transmit_pending();
+        self.last.transmit_dropped = u64::from(left);
+        self.transmitted -= u64::from(left).min(self.transmitted);
         self.state = State::Closed;
         self.unwatch();
         for socket in self.sockets.drain(..) {

@@ -2,9 +2,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grace;
 use super::program::Table;
-use crate::RedirectTable;
+use crate::{Fence, RedirectTable};
 
 /// A NIC's own indirection table (RSS), as ethtool shows it.
 pub trait Indirection: Send {
@@ -17,7 +16,7 @@ pub trait Indirection: Send {
     /// Replaces the table; of the length that [`Indirection::read`] returned.
     ///
     /// # Errors
-    /// When the device refuses; the old table stays.
+    /// When the device refuses. What it has taken by then is put back by the caller.
     fn write(&mut self, table: &[u32]) -> io::Result<()>;
 }
 
@@ -49,17 +48,17 @@ impl RedirectTable for SteerTable {
         "steer"
     }
 
-    fn rewrite(&mut self, table: &[u8; 128]) -> io::Result<()> {
+    fn write(&mut self, table: &[u8; 128]) -> io::Result<Fence> {
         check(table, self.workers)?;
         self.table.write(table);
-        grace::wait()
+        Ok(Fence::programs())
     }
 }
 
 /// The form `Rss`: the device's indirection table.
 ///
-/// Hardware gives no fence, so a rewrite waits as long as a packet may take from the device's
-/// table into a receive queue.
+/// Hardware gives no sign, so its fence is as long as a packet may take from the device's table
+/// into a receive queue.
 ///
 /// The first rewrite always writes: virtio-net (Linux 6.1) sets its number of queues when an XDP
 /// program is attached, on which the device drops its table, while the driver goes on showing it.
@@ -80,12 +79,29 @@ impl RssTable {
     }
 }
 
+impl RssTable {
+    /// Undoes what a driver may have done before it failed; returns the failure.
+    fn put_back(&mut self, before: &[u32], error: io::Error) -> io::Error {
+        self.written = false;
+        if self.indirection.read().is_ok_and(|now| now == before) {
+            return error;
+        }
+        match self.indirection.write(before) {
+            Ok(()) => error,
+            Err(again) => io::Error::other(format!(
+                "{error}; nor could the table be put back ({again}): some packets may come to \
+                 workers that sleep"
+            )),
+        }
+    }
+}
+
 impl RedirectTable for RssTable {
     fn form(&self) -> &'static str {
         "rss"
     }
 
-    fn rewrite(&mut self, table: &[u8; 128]) -> io::Result<()> {
+    fn write(&mut self, table: &[u8; 128]) -> io::Result<Fence> {
         check(table, self.workers)?;
         let present = self.indirection.read()?;
         if present.is_empty() {
@@ -93,12 +109,16 @@ impl RedirectTable for RssTable {
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         let wanted = expand(table, present.len());
-        if wanted != present || !self.written {
-            self.indirection.write(&wanted)?;
-            self.written = true;
-            std::thread::sleep(self.settle);
+        if wanted == present && self.written {
+            return Ok(Fence::PASSED);
         }
-        Ok(())
+        match self.indirection.write(&wanted) {
+            Ok(()) => {
+                self.written = true;
+                Ok(Fence::hardware(self.settle))
+            }
+            Err(error) => Err(self.put_back(&present, error)),
+        }
     }
 }
 
@@ -156,6 +176,31 @@ mod tests {
         rss.rewrite(&[0; 128]).unwrap();
         rss.rewrite(&[0; 128]).unwrap();
         assert_eq!(state.lock().unwrap().1, 1);
+    }
+
+    /// A driver that takes the table and fails afterwards.
+    struct Late(Arc<Mutex<(Vec<u32>, u32)>>);
+
+    impl Indirection for Late {
+        fn read(&mut self) -> io::Result<Vec<u32>> {
+            Ok(self.0.lock().unwrap().0.clone())
+        }
+        fn write(&mut self, table: &[u32]) -> io::Result<()> {
+            let mut state = self.0.lock().unwrap();
+            state.0 = table.to_vec();
+            state.1 += 1;
+            if state.1 == 1 { Err(io::Error::other("no answer")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn a_write_that_fails_half_way_is_undone() {
+        let state = Arc::new(Mutex::new((vec![0; 128], 0)));
+        let mut rss = RssTable::new(Box::new(Late(state.clone())), 2, Duration::ZERO);
+        assert!(rss.rewrite(&[1; 128]).is_err());
+        assert_eq!(state.lock().unwrap().0, [0; 128]);
+        rss.rewrite(&[1; 128]).unwrap();
+        assert_eq!(state.lock().unwrap().0, [1; 128]);
     }
 
     #[test]

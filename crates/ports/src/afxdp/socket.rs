@@ -117,6 +117,8 @@ pub(super) struct Socket {
     pair: Arc<Pair>,
     /// Place in the program's map of sockets.
     pub(super) key: u32,
+    /// Packets that waited at the last mark and have not been received since.
+    marked: u32,
 }
 
 /// The RX and TX rings of a socket before it is bound.
@@ -143,7 +145,7 @@ impl Socket {
     /// A socket that has been bound.
     pub(super) fn new(fd: OwnedFd, parts: SocketParts, pair: Arc<Pair>, key: u32) -> Socket {
         let SocketParts { rx, tx } = parts;
-        Socket { rx, tx, fd, pair, key }
+        Socket { rx, tx, fd, pair, key, marked: 0 }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -165,8 +167,17 @@ impl Socket {
         }
         if count > 0 {
             self.rx.release();
+            self.marked = self.marked.saturating_sub(count);
         }
         count as usize
+    }
+
+    pub(super) fn mark(&mut self) {
+        self.marked = self.queue_len();
+    }
+
+    pub(super) fn marked(&self) -> u32 {
+        self.marked
     }
 
     #[inline]

@@ -164,6 +164,13 @@ impl Port for CapturePort {
         u32::from(self.next.is_some())
     }
 
+    /// A capture waits for its reader: nothing in it is handed over.
+    fn mark(&mut self) {}
+
+    fn marked(&self) -> u32 {
+        0
+    }
+
     fn transmit_pending(&self) -> u32 {
         0
     }

@@ -22,6 +22,7 @@ pub struct MemoryPort {
     rx: Consumer<Packet>,
     tx: Producer<Packet>,
     done: Consumer<Frame>,
+    marked: u32,
     received: u64,
     transmitted: u64,
     armed: bool,
@@ -41,6 +42,7 @@ impl MemoryPort {
             rx,
             tx,
             done,
+            marked: 0,
             received: 0,
             transmitted: 0,
             armed: false,
@@ -83,6 +85,7 @@ impl Port for MemoryPort {
             let chunk = self.rx.read_chunk(count).expect("counted above");
             batch.extend(chunk);
             self.received += count as u64;
+            self.marked = self.marked.saturating_sub(count as u32);
         }
         self.refill(pool);
         count
@@ -105,6 +108,14 @@ impl Port for MemoryPort {
 
     fn queue_len(&self) -> u32 {
         self.rx.slots() as u32
+    }
+
+    fn mark(&mut self) {
+        self.marked = self.queue_len();
+    }
+
+    fn marked(&self) -> u32 {
+        self.marked
     }
 
     fn transmit_pending(&self) -> u32 {
@@ -132,6 +143,7 @@ impl Port for MemoryPort {
 
     fn close(&mut self, pool: &mut Pool) {
         self.closed = true;
+        self.marked = 0;
         let mut ingress = self.nic.ingress.lock().expect("memory NIC");
         while let Ok(frame) = ingress.queues[self.queue].posted.pop() {
             pool.put(frame);

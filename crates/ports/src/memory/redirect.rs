@@ -2,7 +2,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::Nic;
-use crate::RedirectTable;
+use crate::{Fence, RedirectTable};
 
 /// The redirect table of a memory link.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl RedirectTable for MemoryRedirect {
         "memory"
     }
 
-    fn rewrite(&mut self, table: &[u8; 128]) -> io::Result<()> {
+    fn write(&mut self, table: &[u8; 128]) -> io::Result<Fence> {
         let mut ingress = self.nic.ingress.lock().expect("memory NIC");
         let queues = ingress.queues.len();
         if let Some(worker) = table.iter().find(|worker| usize::from(**worker) >= queues) {
@@ -29,6 +29,6 @@ impl RedirectTable for MemoryRedirect {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         ingress.table = *table;
-        Ok(())
+        Ok(Fence::PASSED)
     }
 }

@@ -189,6 +189,9 @@ fn ports(ports: &[Port], out: &mut Writer<'_>) -> fmt::Result {
     out.counter("port_receive_dropped_packets", "Packets lost before a worker", None, lost)?;
     let invalid = each(|p| p.transmit_invalid);
     out.counter("port_transmit_invalid_packets", "Packets the port refused", None, invalid)?;
+    let stale = each(|p| p.transmit_dropped);
+    let help = "Packets that waited when the link was set down";
+    out.counter("port_transmit_dropped_packets", help, None, stale)?;
     let passed = each(|p| p.passed_to_kernel);
     out.counter("port_kernel_packets", "Packets passed before a worker", None, passed)
 }

@@ -50,6 +50,7 @@ impl Backend for LiveBackend {
             line.transmitted = counters.transmitted;
             line.receive_dropped = counters.receive_dropped;
             line.transmit_invalid = counters.transmit_invalid;
+            line.transmit_dropped = counters.transmit_dropped;
             interfaces.describe(slot, &mut line);
             status.ports.push(line);
         }

@@ -149,6 +149,10 @@ fn rss(name: &str, workers: u32) -> Result<(RssTable, Vec<u32>)> {
 pub struct Interfaces {
     /// `None`: no such port, or not open at present.
     pub open: Vec<Option<LiveInterface>>,
+    /// Ports that were closed because their link was set down, as a bit each.
+    set_down: u32,
+    /// MAC addresses by port, for when it is opened again.
+    macs: Vec<Vec<[u8; 6]>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
     /// Links that came or went since the last look: port, up, gone.
@@ -162,10 +166,26 @@ impl Interfaces {
             warn!(port = live.interface.name(), %error, "own addresses");
         }
         let slot = usize::from(id.0);
+        if let Some(macs) = self.macs.get(slot).filter(|macs| !macs.is_empty())
+            && let Err(error) = live.interface.set_macs(macs)
+        {
+            warn!(port = live.interface.name(), %error, "own MAC addresses");
+        }
         if self.open.len() <= slot {
             self.open.resize_with(slot + 1, || None);
         }
         self.open[slot] = Some(live);
+        self.set_down &= !(1 << slot);
+    }
+
+    /// Closes a port's interface, because its link was set down or because it is gone.
+    pub fn close(&mut self, id: PortId, set_down: bool) {
+        let slot = usize::from(id.0);
+        self.open[slot] = None;
+        self.set_down |= u32::from(set_down) << slot;
+        if let Some(macs) = self.macs.get_mut(slot).filter(|_| !set_down) {
+            macs.clear();
+        }
     }
 
     /// The open interface of a port.
@@ -176,7 +196,7 @@ impl Interfaces {
     /// Fills one port's line of the status.
     pub fn describe(&self, slot: usize, line: &mut status::Port) {
         let Some(live) = self.open.get(slot).and_then(Option::as_ref) else {
-            line.gone = true;
+            line.gone = self.set_down >> slot & 1 == 0;
             return;
         };
         line.up = live.up;
@@ -202,7 +222,12 @@ impl crate::sync::PortUpdates for Interfaces {
     }
 
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]) {
-        let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
+        let slot = usize::from(port.0);
+        if self.macs.len() <= slot {
+            self.macs.resize_with(slot + 1, Vec::new);
+        }
+        self.macs[slot] = macs.to_vec();
+        let Some(Some(live)) = self.open.get_mut(slot) else { return };
         if let Err(error) = live.interface.set_macs(macs) {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
         }

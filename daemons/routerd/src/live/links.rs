@@ -57,13 +57,19 @@ impl Live {
         let slot = usize::from(port.0);
         let Some(name) = self.config.ports.get(slot).map(|port| port.name.clone()) else { return };
         let open = self.interfaces.lock().expect("interfaces").get(port).is_some();
-        if gone && open {
+        // What waits to be sent on a link that was set down would leave when it is set up again.
+        let set_down = open && !up && !gone && {
+            let interfaces = self.interfaces.lock().expect("interfaces");
+            interfaces.get(port).is_some_and(|live| live.interface.is_set_down())
+        };
+        if open && (gone || set_down) {
+            let what = if gone { "is gone" } else { "was set down" };
             warn!(
                 port = name,
-                "interface is gone; the others go on, it is reopened when it returns"
+                "interface {what}; the others go on, it is reopened when it returns"
             );
-            self.backend.router.detach(port);
-            self.interfaces.lock().expect("interfaces").open[slot] = None;
+            self.backend.router.detach_for_now(port);
+            self.interfaces.lock().expect("interfaces").close(port, set_down);
         } else if up && !open {
             match self.open_port(slot) {
                 Ok(()) => info!(port = name, "interface is back"),

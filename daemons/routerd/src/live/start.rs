@@ -19,7 +19,7 @@ use super::backend::LiveBackend;
 use super::interfaces::{self, Interfaces};
 use super::{Live, port_names};
 use crate::api::{self, ApiOptions};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
 use crate::record::recorded;
@@ -45,7 +45,7 @@ impl Live {
         }
         let cpus = worker_cpus(&config)?;
         let workers = cpus.len();
-        let (region, reserve) = Reserve::allocate(frames(&config, workers));
+        let (region, reserve) = Reserve::allocate(frames(&config, workers)?);
         let umem = Umem::new(region);
         let interfaces = Arc::new(Mutex::new(Interfaces::default()));
         let (ports, mut notes) = open_ports(&config, &umem, workers, &journal, &interfaces)?;
@@ -140,9 +140,34 @@ fn worker_cpus(config: &Config) -> Result<Vec<Option<usize>>> {
 }
 
 /// Frames that all rings can hold at once, and some to work with.
-fn frames(config: &Config, workers: usize) -> u32 {
-    let rings: u32 = config.ports.iter().map(|port| port.ring * 4 * workers as u32).sum();
-    config.router.frames.unwrap_or(rings + FRAMES_SPARE * workers as u32)
+fn frames(config: &Config, workers: usize) -> Result<u32> {
+    let queues: Vec<u32> = config.ports.iter().map(|port| queues(port, workers as u32)).collect();
+    frames_for(config, workers as u32, &queues)
+}
+
+/// Receive queues that a port will serve, one per worker where the interface doesn't say.
+fn queues(port: &config::Port, workers: u32) -> u32 {
+    let channels =
+        || ebb_host::ethtool::Interface::open(&port.name).and_then(|driver| driver.channels());
+    let all = || channels().map_or(workers, |channels| channels.receiving());
+    port.queues.map_or_else(all, u32::from).max(1)
+}
+
+fn frames_for(config: &Config, workers: u32, queues: &[u32]) -> Result<u32> {
+    let ports = || config.ports.iter().zip(queues);
+    // Each queue is given frames to receive into; as many wait for each worker or are sent.
+    let posted: u32 = ports().map(|(port, queues)| port.ring * queues).sum();
+    let rings: u32 =
+        ports().map(|(port, queues)| port.ring * ((*queues).max(workers) + 3 * workers)).sum();
+    let Some(frames) = config.router.frames else { return Ok(rings + FRAMES_SPARE * workers) };
+    anyhow::ensure!(
+        frames > posted,
+        "router.frames is {frames}, but the {} receive queues of the ports alone hold {posted}: \
+         leave it out for {}, or set fewer queues or shorter rings",
+        queues.iter().sum::<u32>(),
+        rings + FRAMES_SPARE * workers
+    );
+    Ok(frames)
 }
 
 type Opened = (Vec<OpenPort>, Vec<String>);
@@ -173,4 +198,24 @@ fn open_ports(
         ports.push(open);
     }
     Ok((ports, notes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frame_memory_grows_with_the_queues() {
+        let text = "[[port]]\nname = \"a\"\n[[port]]\nname = \"b\"\n";
+        let mut config = Config::parse(text).expect("a configuration");
+        let ring = config.ports[0].ring;
+        let few = frames_for(&config, 2, &[2, 2]).expect("frames");
+        assert_eq!(few, 16 * ring + 2 * FRAMES_SPARE);
+        let many = frames_for(&config, 2, &[16, 16]).expect("frames");
+        // All 32 queues are filled to the brim and both workers still have frames to work with.
+        assert!(many >= 32 * ring + 2 * FRAMES_SPARE, "{many}");
+        config.router.frames = Some(few);
+        let refusal = frames_for(&config, 2, &[16, 16]).expect_err("too few").to_string();
+        assert!(refusal.contains("router.frames is") && refusal.contains("32 receive queues"));
+    }
 }
