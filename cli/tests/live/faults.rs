@@ -56,6 +56,43 @@ fn a_port_that_goes_down_stops_only_its_own_traffic() {
     router.stop();
 }
 
+/// Packets that waited for a link when it was set down must not leave when it is set up again,
+/// and nobody waits for them meanwhile.
+#[test]
+fn what_waits_for_a_link_that_is_down_never_leaves() {
+    let Some(lab) = Lab::build(Wiring::plain(3)) else { return };
+    lab.routes();
+    let mut setup = Setup::of(&lab);
+    setup.workers = 2;
+    let mut router = setup.start(&lab);
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(0, 2, 0)], 20_000);
+    wait_for_arrivals(&traffic, 1, 500, &router);
+    // Stopped, the router sees neither packets nor the link until it goes on: what it has received
+    // by then is for a link that is down, and so far says to be up.
+    router.signal(Signal::SIGSTOP);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    lab.ip("link set p1 down");
+    router.signal(Signal::SIGCONT);
+    router.wait_for("p1 down", |status| !status.ports[1].up);
+    wait_for_arrivals(&traffic, 2, 500, &router);
+    let before = traffic.arrived_at(1);
+    for mode in ["powersave", "poll", "powersave", "napi"] {
+        router.request(&json!({ "set": { "mode": mode } })).expect("a change of the mode");
+    }
+    let status = router.status();
+    assert_eq!(status.governor.late, 0, "a hand-over waited for the link that is down");
+    lab.ip("link set p1 up");
+    router.wait_for("p1 up", |status| status.ports[1].up);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    // The kernel has forgotten the route: nothing new goes there.
+    assert_eq!(traffic.arrived_at(1), before, "stale packets left: {}", router.log());
+    println!("stale packets counted: {}", router.status().ports[1].transmit_dropped);
+    route_again(&lab, 1);
+    wait_for_arrivals(&traffic, 1, 200, &router);
+    assert_eq!(traffic.stop().total.reordered, 0);
+    router.stop();
+}
+
 #[test]
 fn a_port_that_is_deleted_is_reopened_when_it_returns() {
     let Some(lab) = Lab::build(Wiring::plain(3)) else { return };

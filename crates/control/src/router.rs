@@ -46,11 +46,14 @@ impl Limits {
 /// What one active worker sees after it has received a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Packets that still wait behind the batch, the longest queue among the active workers.
+    /// Packets that still wait behind the batch, the longest queue among the active workers. Each
+    /// look at it counts as a sample: where one worker asks for all, it is the one whose queue
+    /// that is.
     pub queue_len: u32,
     /// Packets that still wait in the observing worker's own queues.
     pub own_queue_len: u32,
-    /// Packets that this worker has received since it was last asked, the batch included.
+    /// Packets received since the policy was last asked about them, the batch included: by this
+    /// worker, or by all of them where one asks for all.
     pub received: u32,
 }
 

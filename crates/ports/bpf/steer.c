@@ -271,6 +271,13 @@ INLINE int reason_of(__u32 side, __u32 a, __u32 b, __u32 c, __u32 d)
 	return reason ? *reason : 0;
 }
 
+// Without CAP_PERFMON the verifier refuses an index that is a constant on one path (no tag) and
+// unknown on another. The upper half of `sides` is zero, which the verifier does not know.
+INLINE __u32 index_of(const struct policy *policy, __u32 vlan)
+{
+	return (vlan | (__u32)(policy->sides >> 32)) & (VLANS - 1);
+}
+
 INLINE int policy4(const struct ipv4 *ip, __u32 vlan)
 {
 	struct policy *policy = map_lookup(&policies, &zero);
@@ -278,7 +285,7 @@ INLINE int policy4(const struct ipv4 *ip, __u32 vlan)
 
 	if (!policy)
 		return FOR_KERNEL;
-	reason = policy->v4[vlan & (VLANS - 1)];
+	reason = policy->v4[index_of(policy, vlan)];
 	if (!reason && policy->sides & 1 << SOURCE4)
 		reason = reason_of(SOURCE4, ip->source, 0, 0, 0);
 	if (!reason && policy->sides & 1 << DESTINATION4)
@@ -294,7 +301,7 @@ INLINE int policy6(const struct ipv6 *ip, __u32 vlan)
 
 	if (!policy)
 		return FOR_KERNEL;
-	reason = policy->v6[vlan & (VLANS - 1)];
+	reason = policy->v6[index_of(policy, vlan)];
 	if (!reason && policy->sides & 1 << SOURCE6)
 		reason = reason_of(SOURCE6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4), LOAD32(a + 6));
 	a = ip->destination;

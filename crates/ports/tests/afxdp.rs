@@ -395,7 +395,7 @@ fn a_deleted_interface_ends_quietly() {
 }
 
 #[test]
-fn a_link_that_is_down_keeps_its_packets_and_says_so() {
+fn a_link_that_is_down_says_so_and_nobody_waits_for_it() {
     let Some(wires) = Wires::new(1, 1) else { return };
     let (memory, _interface, mut ports) = opened(&options("p0", 1));
     let (mut pool, mut batch) = (memory.pool(), Batch::new());
@@ -406,9 +406,29 @@ fn a_link_that_is_down_keeps_its_packets_and_says_so() {
     let error = ports[0].flush().unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ENETDOWN));
     assert!(ports[0].prepare_wait(), "no reason to spin");
+    assert_eq!(ports[0].transmit_pending(), 0, "nobody is to wait for it");
     run(&format!("ip -n {} link set p0 up", wires.router));
     ports[0].flush().unwrap();
     assert_eq!(ports[0].transmit_pending(), 0);
+    memory.close(ports, pool);
+}
+
+#[test]
+fn what_a_link_that_is_down_has_not_taken_is_counted_when_it_is_closed() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    let (memory, interface, mut ports) = opened(&options("p0", 1));
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    ports[0].receive(&mut pool, &mut batch, 64);
+    run(&format!("ip -n {} link set p0 down", wires.router));
+    assert!(interface.is_set_down());
+    for _ in 0..3 {
+        batch.push(pool.get().unwrap().fill(&[0; 60]));
+    }
+    ports[0].transmit(&mut pool, &mut batch);
+    ports[0].flush().unwrap_err();
+    ports[0].close(&mut pool);
+    let counters = ports[0].counters();
+    assert_eq!((counters.transmitted, counters.transmit_dropped), (0, 3));
     memory.close(ports, pool);
 }
 
@@ -460,6 +480,74 @@ fn two_queues_two_workers() {
     send(&mut far, frames.iter().map(Vec::as_slice));
     let received: usize = ports.iter_mut().map(|port| drain(port, &mut pool, &mut batch)).sum();
     assert_eq!(received, 200);
+    pool.put_batch(&mut batch);
+    memory.close(ports, pool);
+}
+
+/// Sends from a CPU: what leaves by a veth's queue i, chosen by CPU, comes in queue i.
+fn send_from(cpu: usize, far: &mut ebb_ports::PacketSocket, frames: &[Vec<u8>]) {
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            // SAFETY: all zeroes are an empty set, `CPU_SET` checks its bounds, and the call reads
+            // the set for the calling thread.
+            let pinned = unsafe {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(cpu, &mut set);
+                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+            };
+            assert_eq!(pinned, 0);
+            send(far, frames.iter().map(Vec::as_slice));
+        });
+        sending.join().expect("the sender");
+    });
+}
+
+/// One worker has two queues. What comes later in one must not pay for what waits in the other.
+#[test]
+fn what_waits_is_marked_by_queue() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        eprintln!("skipped: needs two CPUs");
+        return;
+    }
+    let Some(wires) = Wires::new(1, 2) else { return };
+    let (memory, interface, mut ports) = opened(&options("p0", 1));
+    let port = &mut ports[0];
+    assert_eq!(interface.queues(), 2);
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    port.receive(&mut pool, &mut batch, 64);
+    let mut far = wires.far(0);
+    let frames = |seq| -> Vec<Vec<u8>> { (0..60).map(|i| udp(interface.mac(), i, seq)).collect() };
+    let arrive = |port: &AfXdpPort, count| {
+        let until = Instant::now() + Duration::from_secs(5);
+        while port.queue_len() < count {
+            assert!(Instant::now() < until, "{} of {count} packets came", port.queue_len());
+            std::thread::yield_now();
+        }
+    };
+    send_from(1, &mut far, &frames(0));
+    arrive(port, 60);
+    port.mark();
+    assert_eq!(port.marked(), 60);
+    send_from(0, &mut far, &frames(1));
+    arrive(port, 120);
+    let (mut old, mut new, mut new_before) = (60, 0, 0);
+    while old > 0 {
+        assert_eq!(port.marked(), old);
+        assert!(port.receive(&mut pool, &mut batch, 8) > 0);
+        for packet in batch.drain(..) {
+            match flow_and_seq(packet.data()).1 {
+                0 => old -= 1,
+                _ => new += 1,
+            }
+            pool.put(packet.into_frame());
+        }
+        if old > 0 {
+            new_before = new;
+        }
+    }
+    assert_eq!(port.marked(), 0);
+    assert!(new_before > 0, "all came in one queue: nothing was shown");
+    drain(port, &mut pool, &mut batch);
     pool.put_batch(&mut batch);
     memory.close(ports, pool);
 }

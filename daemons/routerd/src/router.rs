@@ -240,6 +240,7 @@ impl Router {
         let seen = Observation { queue_len: 0, own_queue_len: 0, received: 0 };
         brain.wanted = policy.decide(clock::monotonic(), &seen).point;
         brain.policy = policy;
+        self.shared.policies.fetch_add(1, SeqCst);
         drop(brain);
         self.shared.governor.ring();
     }

@@ -1,6 +1,6 @@
 //! What workers, governor and control thread share: orders, answers, counters, the policy.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use ebb_control::{OperatingPoint, RouterPolicy};
 use ebb_graph::{Packet, PortId};
 use ebb_host::Doorbell;
 use ebb_ports::Port;
+use ebb_units::Time;
 use hdrhistogram::Histogram;
 
 use crate::counters::{PortTally, WorkerCounters};
@@ -142,6 +143,43 @@ pub struct Brain {
     pub policy: Box<RouterPolicy>,
     /// What it asked for last.
     pub wanted: OperatingPoint,
+    /// Packets received by all workers when it was last consulted.
+    pub reported: u64,
+}
+
+/// Which worker consults the policy: the one with the longest queue when it was last consulted.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Observer {
+    worker: AtomicUsize,
+    at_nanos: AtomicU64,
+}
+
+impl Observer {
+    /// How long the others wait for it: it may sleep, be parked, or not be scheduled.
+    const PATIENCE: Duration = Duration::from_micros(200);
+
+    /// Whether `worker` may consult the policy.
+    #[inline]
+    pub fn is(&self, worker: usize, now: Time) -> bool {
+        self.worker.load(Ordering::Relaxed) == worker
+            || now.since(Time::from_nanos(self.at_nanos.load(Ordering::Relaxed))) > Self::PATIENCE
+    }
+
+    /// Passes the task on to the worker with the longest queue, which is `own` where no other's is
+    /// longer; returns that length.
+    pub fn elect(&self, workers: &[WorkerShared], own: usize, now: Time) -> u32 {
+        let len = |worker: usize| workers[worker].counters.queue_len.load(Ordering::Relaxed);
+        let (mut longest, mut queue_len) = (own, len(own));
+        for worker in 0..workers.len() {
+            if len(worker) > queue_len {
+                (longest, queue_len) = (worker, len(worker));
+            }
+        }
+        self.worker.store(longest, Ordering::Relaxed);
+        self.at_nanos.store(now.as_nanos(), Ordering::Relaxed);
+        queue_len
+    }
 }
 
 /// A packet on its way to the kernel's stack.
@@ -157,8 +195,12 @@ pub struct KernelPacket {
 pub struct Shared {
     /// By worker number.
     pub workers: Vec<WorkerShared>,
-    /// Locked by whichever active worker decides; nobody waits for it.
+    /// Locked by the worker that consults the policy; nobody waits for it.
     pub brain: Mutex<Brain>,
+    /// Who locks it.
+    pub observer: Observer,
+    /// Counts the policies so far.
+    pub policies: AtomicU64,
     /// The governor is changing the operating point: no decisions meanwhile.
     pub changing: AtomicBool,
     /// Wakes the governor.
@@ -189,7 +231,9 @@ impl Shared {
         let workers = routes.into_iter().map(WorkerShared::new).collect::<Result<_, _>>()?;
         Ok(Arc::new(Shared {
             workers,
-            brain: Mutex::new(Brain { policy, wanted }),
+            brain: Mutex::new(Brain { policy, wanted, reported: 0 }),
+            observer: Observer::default(),
+            policies: AtomicU64::new(0),
             changing: AtomicBool::new(true),
             governor: Doorbell::new()?,
             control,

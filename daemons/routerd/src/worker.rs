@@ -44,8 +44,8 @@ pub struct Worker {
     closed: Vec<PortCounters>,
     broken: u64,
     used: usize,
-    /// Packets received that no decision has counted yet.
-    unreported: u32,
+    /// What the policy with this number wants of a worker whose queues are empty.
+    when_empty: Option<(u64, Idle)>,
     tallied: Time,
     /// Packets came since the ports' counters were published.
     untallied: bool,
@@ -92,7 +92,7 @@ impl Worker {
             closed: vec![PortCounters::default(); PORTS_MAX],
             broken: 0,
             used,
-            unreported: 0,
+            when_empty: None,
             tallied: Time::ZERO,
             untallied: false,
             coalesce,
@@ -144,7 +144,6 @@ impl Worker {
         let now = clock::monotonic();
         let round = self.round(now, mine);
         mine.counters.queue_len.store(round.queue_len, Relaxed);
-        self.unreported = self.unreported.saturating_add(round.received);
         self.finish_drain(mine);
         if self.drain.is_none() && self.decide(now, &round) == Idle::Halt && round.received == 0 {
             let deadline = self.next_deadline();
@@ -316,20 +315,35 @@ impl Worker {
         mine.mailbox.answer(serial);
     }
 
-    /// Consults the policy unless another worker is doing so or a change is under way.
+    /// What to do after a round. The policy is consulted by the worker with the longest queue,
+    /// once a batch, so that a queue counts as often as it was looked at, by however many workers;
+    /// the others know what it thinks of empty queues and touch nothing that is shared and written.
     fn decide(&mut self, now: Time, round: &Round) -> Idle {
         if self.shared.changing.load(Acquire) {
             return Idle::Poll;
         }
-        let Ok(mut brain) = self.shared.brain.try_lock() else { return Idle::Poll };
-        let longest =
-            self.shared.workers.iter().map(|worker| worker.counters.queue_len.load(Relaxed));
-        let seen = Observation {
-            queue_len: longest.max().unwrap_or(0),
-            own_queue_len: round.queue_len,
-            received: std::mem::take(&mut self.unreported),
+        let policy = self.shared.policies.load(Relaxed);
+        let known = self.when_empty.filter(|(learned, _)| *learned == policy);
+        let idle = match known {
+            Some((_, idle)) if round.queue_len == 0 => idle,
+            _ => Idle::Poll,
         };
+        if known.is_some() && !self.shared.observer.is(self.index, now) {
+            return idle;
+        }
+        let Ok(mut brain) = self.shared.brain.try_lock() else { return idle };
+        let queue_len = self.shared.observer.elect(&self.shared.workers, self.index, now);
+        if queue_len > round.queue_len {
+            return idle;
+        }
+        let total = self.shared.workers.iter().map(|worker| worker.counters.received.get()).sum();
+        let received = u64::wrapping_sub(total, std::mem::replace(&mut brain.reported, total));
+        let received = u32::try_from(received).unwrap_or(u32::MAX);
+        let seen = Observation { queue_len, own_queue_len: round.queue_len, received };
         let Action { point, idle } = brain.policy.decide(now, &seen);
+        if round.queue_len == 0 {
+            self.when_empty = Some((policy, idle));
+        }
         if point != brain.wanted {
             brain.wanted = point;
             self.shared.changing.store(true, SeqCst);

@@ -16,6 +16,10 @@ pub use settings::{ModelSettings, Settings, SettingsError};
 
 use crate::{Limits, RouterPolicy};
 
+/// Queues this many times [`Settings::queue_high`] long leave no time for steps and estimates. With
+/// the defaults, a quarter of a ring of 2,048.
+const SURGE: u32 = 16;
+
 /// Every policy that [`named`] knows, with a line of help.
 pub const NAMES: [(&str, &str); 4] = [
     (poll::NAME, poll::HELP),

@@ -2,16 +2,13 @@ use core::time::Duration;
 
 use ebb_units::{PacketsPerSecond, Time};
 
-use super::{PointCost, Points, Settings};
+use super::{PointCost, Points, SURGE, Settings};
 use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy};
 
 pub(super) const NAME: &str = "model";
 pub(super) const HELP: &str =
     "the cheapest cores and frequency that a fitted model knows to carry the load with headroom";
 
-/// Queues this many times [`Settings::queue_high`] long leave no time for estimates: everything
-/// is powered. With the defaults, a quarter of a ring of 2,048.
-const SURGE: u32 = 16;
 /// By how much the load is taken to exceed a capacity that let the queues grow.
 const GROWTH: f64 = 1.5;
 

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use ebb_units::Time;
 
-use super::Settings;
+use super::{SURGE, Settings};
 use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy};
 
 pub(super) const NAME: &str = "powersave";
@@ -46,7 +46,10 @@ pub(super) const HELP: &str =
 ///
 /// Under constant load failures therefore become rarer until there is one in `hold_max_ms`: with
 /// the defaults eight in the first five seconds, and then one in five seconds, for a millisecond
-/// or less each. A step up is never delayed.
+/// or less each. A step up is never delayed;
+/// - a queue sixteen times [`Settings::queue_high`] long (with the defaults a quarter of a ring of
+///   2,048) is about to overflow: cores are doubled at once, for each change of cores takes as long
+///   as it takes the slowest of them to send what it has; once all are on, the frequency is highest.
 #[derive(Clone, Debug)]
 pub struct PowerSave {
     limits: Limits,
@@ -104,9 +107,12 @@ impl PowerSave {
         if queue_len > self.settings.queue_high {
             self.low = 0;
             self.high += 1;
-            if self.high > self.settings.count_up {
+            if self.surges(queue_len) {
                 self.high = 0;
-                self.raise(now);
+                self.raise(now, self.point.cores.saturating_mul(2), self.limits.frequencies);
+            } else if self.high > self.settings.count_up {
+                self.high = 0;
+                self.raise(now, self.point.cores + 1, self.point.frequency + 2);
             }
         } else if queue_len < self.settings.queue_low {
             self.high = 0;
@@ -124,12 +130,18 @@ impl PowerSave {
         }
     }
 
-    fn raise(&mut self, now: Time) {
+    fn surges(&self, queue_len: u32) -> bool {
+        !self.settings.as_published
+            && queue_len > self.settings.queue_high.max(1).saturating_mul(SURGE)
+    }
+
+    /// Up to `cores` cores, or, if all are on, up to the last of `frequencies` frequencies.
+    fn raise(&mut self, now: Time, cores: u16, frequencies: u16) {
         let failed = self.rung();
         if self.point.cores < self.limits.cores {
-            self.point.cores += 1;
+            self.point.cores = cores.min(self.limits.cores);
         } else if self.point.frequency + 1 < self.limits.frequencies {
-            self.point.frequency += 1;
+            self.point.frequency = frequencies.min(self.limits.frequencies) - 1;
         } else {
             return;
         }

@@ -268,6 +268,9 @@ impl Port for AfXdpPort {
     }
 
     fn close(&mut self, pool: &mut Pool) {
+        if self.state == State::Closed {
+            return;
+        }
         for socket in &self.sockets {
             let _ = self.map.unset(socket.key);
         }

@@ -76,11 +76,22 @@ fn refused(error: EbpfError) -> AfXdpError {
         _ => None,
     };
     match errno {
-        Some(errno @ (libc::EPERM | libc::EACCES)) => AfXdpError::Permission {
+        Some(errno @ (libc::EPERM | libc::EACCES)) if !judged(&error) => AfXdpError::Permission {
             what: "load the XDP program".to_owned(),
             source: io::Error::from_raw_os_error(errno),
         },
         _ => AfXdpError::Program { reason: chain(&error) },
+    }
+}
+
+/// Whether the verifier has looked at the program: it refuses with the same number as one who may
+/// not load any.
+fn judged(error: &EbpfError) -> bool {
+    match error {
+        EbpfError::ProgramError(ProgramError::LoadError { verifier_log, .. }) => {
+            !verifier_log.to_string().trim().is_empty()
+        }
+        _ => false,
     }
 }
 

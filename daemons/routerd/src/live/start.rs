@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn frame_memory_grows_with_the_queues() {
         let text = "[[port]]\nname = \"a\"\n[[port]]\nname = \"b\"\n";
-        let mut config = Config::parse(text).expect("a configuration");
+        let mut config = Config::from_str("router.toml", text).expect("a configuration");
         let ring = config.ports[0].ring;
         let few = frames_for(&config, 2, &[2, 2]).expect("frames");
         assert_eq!(few, 16 * ring + 2 * FRAMES_SPARE);
