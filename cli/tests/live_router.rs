@@ -19,6 +19,8 @@ mod governor;
 mod hosts;
 #[path = "live/order.rs"]
 mod order;
+#[path = "live/policy.rs"]
+mod policy;
 #[path = "live/routing.rs"]
 mod routing;
 #[path = "live/start.rs"]

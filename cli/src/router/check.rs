@@ -6,7 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use ebb_graph::PortId;
 use ebb_routerd::config::{Config, ConfigError};
+use ebb_routerd::policy;
+use ebb_routerd::status::PolicyObject;
 use serde_json::json;
 
 /// Say whether a configuration is right, and what is wrong where
@@ -17,7 +20,9 @@ Examples:
   ebb router check -c router.toml --json | jq '.problems[]'
   ebb router check --example > router.toml        a commented file with every field
 
-Exit status 1 when there is a problem. Every problem is reported, not only the first.")]
+Exit status 1 when there is a problem. Every problem is reported, not only the first. A right file
+is followed by what this machine's own policy (forwarding switches, rules, packet filters, ...)
+would make of the packets; that is no problem of the file and does not change the exit status.")]
 pub struct Check {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = "/etc/ebb/router.toml")]
@@ -39,13 +44,27 @@ impl Check {
             return Ok(ExitCode::SUCCESS);
         }
         let checked = Config::load(&self.config);
+        let policy = checked.as_ref().ok().map(survey);
         if self.json {
-            writeln!(out, "{:#}", verdict(&checked))?;
+            let mut verdict = verdict(&checked);
+            if let Some(Ok(objects)) = &policy {
+                verdict["policy"] = json!(objects);
+            }
+            writeln!(out, "{verdict:#}")?;
         }
         match checked {
             Ok(config) => {
                 if !self.json {
                     writeln!(out, "{}: {}", self.config.display(), summary(&config))?;
+                    match policy {
+                        Some(Ok(objects)) => {
+                            for object in &objects {
+                                writeln!(out, "policy: {object}")?;
+                            }
+                        }
+                        Some(Err(error)) => writeln!(out, "policy: not read: {error:#}")?,
+                        None => {}
+                    }
                 }
                 Ok(ExitCode::SUCCESS)
             }
@@ -56,6 +75,13 @@ impl Check {
             }
         }
     }
+}
+
+/// What the kernel's own policy would make of packets, as far as the ports exist here.
+fn survey(config: &Config) -> Result<Vec<PolicyObject>> {
+    let names = (0u8..).zip(&config.ports);
+    let ports: Vec<_> = names.map(|(slot, port)| (PortId(slot), port.name.clone())).collect();
+    policy::survey(&ports, &config.kernel.ignore)
 }
 
 fn summary(config: &Config) -> String {

@@ -97,8 +97,24 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
         status.tables.changes,
         status.tables.resyncs,
     );
+    out += &policy(status);
     for warning in &status.warnings {
         out += &format!("note       {warning}\n");
+    }
+    out
+}
+
+/// What the kernel's own policy consists of, and the packets left to the kernel for it.
+fn policy(status: &Status) -> String {
+    let counts = &status.policy.kernel_packets;
+    let counts: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let mut out = String::new();
+    if !counts.is_empty() {
+        out += &format!("policy     packets left to the kernel: {}\n", counts.join(", "));
+    }
+    for object in &status.policy.objects {
+        out += &format!("policy     {object}\n");
     }
     out
 }

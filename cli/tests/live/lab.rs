@@ -109,7 +109,9 @@ impl Lab {
                 format!("net.ipv6.conf.all.disable_ipv6={ipv6}"),
                 format!("net.ipv6.conf.default.disable_ipv6={ipv6}"),
             ];
+            settings.push("net.ipv4.ip_forward=1".into());
             if wiring.ipv6 {
+                settings.push("net.ipv6.conf.all.forwarding=1".into());
                 settings.push("net.ipv6.conf.default.accept_dad=0".into());
             }
             let arguments: Vec<&str> = ["netns", "exec", namespace, "sysctl", "-qw"]

@@ -174,7 +174,7 @@ pub struct Packet {
     pub vlan: u16,
     /// Offset of the network header from the first byte.
     pub l3: u8,
-    /// Bits of [`Packet::ORIGINATED`] and [`Packet::UNFINISHED`].
+    /// Bits of [`Packet::ORIGINATED`] and [`Packet::UNFINISHED`]; applications may use others.
     pub flags: u8,
     /// Where it arrived.
     pub input: PortId,

@@ -51,11 +51,13 @@ pub enum DropReason {
     Oversized,
     /// Captured on another kind of link than Ethernet (replays only).
     LinkType,
+    /// Nothing leads back to the source, or not by the interface it came by (RFC 3704).
+    ReversePath,
 }
 
 impl DropReason {
     /// Every reason, in counter order.
-    pub const ALL: [DropReason; 24] = [
+    pub const ALL: [DropReason; 25] = [
         DropReason::Truncated,
         DropReason::BadVersion,
         DropReason::BadHeaderLength,
@@ -80,6 +82,7 @@ impl DropReason {
         DropReason::KernelFull,
         DropReason::Oversized,
         DropReason::LinkType,
+        DropReason::ReversePath,
     ];
 
     /// How many reasons there are.
@@ -112,6 +115,7 @@ impl DropReason {
             DropReason::KernelFull => "kernel_full",
             DropReason::Oversized => "oversized",
             DropReason::LinkType => "link_type",
+            DropReason::ReversePath => "reverse_path",
         }
     }
 }

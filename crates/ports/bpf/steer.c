@@ -68,12 +68,18 @@ struct address6 {
 	__u64 high, low;
 };
 
-// Why packets that a worker could forward are the kernel's, 0: they are not. By VLAN (0: none).
+// Why packets that a worker could forward are the kernel's, 0: they are not.
 struct policy {
-	// Which sides are in `policy_prefixes`, a bit each.
-	__u64 sides;
-	__u8 v4[VLANS];
-	__u8 v6[VLANS];
+	// Which sides are in `policy_prefixes`, a bit each; whether there is something in
+	// `policy_vlans`.
+	__u8 sides, vlans;
+	// For all VLANs.
+	__u8 all4, all6;
+	__u32 unused;
+};
+
+struct vlan_policy {
+	__u8 v4, v6;
 };
 
 #define SOURCE4 0
@@ -151,6 +157,14 @@ struct {
 	__u32 *key;
 	struct policy *value;
 } policies SEC(".maps");
+
+// By VLAN, 0 for none.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	ENTRIES(VLANS);
+	__u32 *key;
+	struct vlan_policy *value;
+} policy_vlans SEC(".maps");
 
 // Sources and destinations that are the kernel's, with the reason.
 struct {
@@ -271,21 +285,24 @@ INLINE int reason_of(__u32 side, __u32 a, __u32 b, __u32 c, __u32 d)
 	return reason ? *reason : 0;
 }
 
-// Without CAP_PERFMON the verifier refuses an index that is a constant on one path (no tag) and
-// unknown on another. The upper half of `sides` is zero, which the verifier does not know.
-INLINE __u32 index_of(const struct policy *policy, __u32 vlan)
+// The reason by VLAN: IPv4 in the low byte, IPv6 in the next.
+INLINE int reasons_of_vlan(__u32 vlan)
 {
-	return (vlan | (__u32)(policy->sides >> 32)) & (VLANS - 1);
+	struct vlan_policy *of = map_lookup(&policy_vlans, &vlan);
+
+	return of ? of->v4 | of->v6 << 8 : 0;
 }
 
 INLINE int policy4(const struct ipv4 *ip, __u32 vlan)
 {
 	struct policy *policy = map_lookup(&policies, &zero);
-	int reason = 0;
+	int reason;
 
 	if (!policy)
 		return FOR_KERNEL;
-	reason = policy->v4[index_of(policy, vlan)];
+	reason = policy->all4;
+	if (!reason && policy->vlans)
+		reason = reasons_of_vlan(vlan) & 0xff;
 	if (!reason && policy->sides & 1 << SOURCE4)
 		reason = reason_of(SOURCE4, ip->source, 0, 0, 0);
 	if (!reason && policy->sides & 1 << DESTINATION4)
@@ -297,11 +314,13 @@ INLINE int policy6(const struct ipv6 *ip, __u32 vlan)
 {
 	struct policy *policy = map_lookup(&policies, &zero);
 	const __u16 *a = ip->source;
-	int reason = 0;
+	int reason;
 
 	if (!policy)
 		return FOR_KERNEL;
-	reason = policy->v6[index_of(policy, vlan)];
+	reason = policy->all6;
+	if (!reason && policy->vlans)
+		reason = reasons_of_vlan(vlan) >> 8;
 	if (!reason && policy->sides & 1 << SOURCE6)
 		reason = reason_of(SOURCE6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4), LOAD32(a + 6));
 	a = ip->destination;

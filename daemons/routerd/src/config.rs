@@ -24,6 +24,8 @@ use ebb_control::policies::Settings;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Mechanism;
+
 pub use diff::Change;
 pub use problem::{ConfigError, Problem};
 
@@ -56,6 +58,8 @@ pub struct Config {
     pub neighbours: Vec<Neighbour>,
     /// `[limits]`
     pub limits: Limits,
+    /// `[kernel]`
+    pub kernel: Kernel,
     /// `[metrics]`
     pub metrics: Metrics,
     /// `[status]`
@@ -258,6 +262,13 @@ pub struct Limits {
     pub hold_per_neighbour_max: u32,
     /// Milliseconds a packet is held before its sender is told that the host is unreachable.
     pub hold_ms_max: u32,
+}
+
+/// `[kernel]`: what of the kernel's own policy is passed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// Mechanisms that Ebb neither honours nor leaves packets to the kernel for.
+    pub ignore: Vec<Mechanism>,
 }
 
 /// `[metrics]`: the Prometheus endpoint.

@@ -13,6 +13,7 @@ pub mod handover;
 pub mod knobs;
 pub mod live;
 pub mod memory_run;
+pub mod policy;
 pub mod power;
 pub mod record;
 pub mod replay;

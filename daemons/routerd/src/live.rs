@@ -138,6 +138,7 @@ impl Live {
 
     fn count_tables(&self) {
         *self.backend.tables.lock().expect("tables") = self.sync.tables();
+        *self.backend.policy.lock().expect("policy") = self.sync.policy_objects();
     }
 }
 

@@ -30,6 +30,8 @@ use links::Links;
 use prefixes::Prefixes;
 use resync::Resync;
 
+use crate::policy::Place;
+
 /// Where changes go.
 pub trait Tables {
     /// Adds or changes an interface.
@@ -68,6 +70,22 @@ impl Tables for FibWriter {
     fn remove_neighbour(&mut self, interface: InterfaceId, address: IpAddr) {
         FibWriter::remove_neighbour(self, interface, address);
     }
+}
+
+/// Tables for those who only want to know what [`Rib`] makes of links.
+pub struct Nowhere;
+
+impl Tables for Nowhere {
+    fn set_interface(&mut self, _: InterfaceId, _: Interface) {}
+    fn remove_interface(&mut self, _: InterfaceId) {}
+    fn set_route(&mut self, _: IpNet, _: &Target) -> Result<(), FibError> {
+        Ok(())
+    }
+    fn remove_route(&mut self, _: IpNet) -> bool {
+        false
+    }
+    fn set_neighbour(&mut self, _: InterfaceId, _: IpAddr, _: [u8; 6]) {}
+    fn remove_neighbour(&mut self, _: InterfaceId, _: IpAddr) {}
 }
 
 /// What a dump covers.
@@ -240,6 +258,22 @@ impl Rib {
     /// Index of the link that an interface stands for.
     pub fn link_of(&self, id: InterfaceId) -> Option<u32> {
         self.links.link_of(id)
+    }
+
+    /// The interface that a link stands for.
+    pub fn interface_of(&self, link: u32) -> Option<InterfaceId> {
+        self.links.interface_of(link)
+    }
+
+    /// Where packets come in: ports and the VLANs on them, also those that belong to a VRF, bridge
+    /// or bond. In order of links.
+    pub fn places(&self) -> Vec<Place> {
+        self.links.places()
+    }
+
+    /// Whether links or their addresses have changed since the last call.
+    pub fn take_places_changed(&mut self) -> bool {
+        std::mem::take(&mut self.links.places_changed)
     }
 
     /// Name of the link that an interface stands for.

@@ -102,7 +102,7 @@ fn target(target: &StaticTarget, device: &impl Fn(&str) -> Result<InterfaceId>) 
         StaticTarget::Via(hops) => {
             let path = |hop: &Hop| {
                 let interface = device(&hop.device)?;
-                Ok(Path { interface, gateway: Some(hop.gateway), weight: hop.weight })
+                Ok(Path { interface, gateway: Some(hop.gateway), weight: hop.weight, mtu: None })
             };
             Target::Paths(hops.iter().map(path).collect::<Result<_>>()?)
         }

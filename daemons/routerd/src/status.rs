@@ -36,6 +36,9 @@ pub struct Status {
     pub frames: Frames,
     /// What the governor did.
     pub governor: Governor,
+    /// What the kernel's own policy makes of forwarded packets, and who carries it out.
+    #[serde(default)]
+    pub policy: Policy,
     /// Conditions an operator should know of, such as knobs that refused; newest last.
     pub warnings: Vec<String>,
 }
@@ -186,6 +189,9 @@ pub struct Port {
     pub transmit_dropped: u64,
     /// Packets passed to the kernel before they reached a worker.
     pub passed_to_kernel: u64,
+    /// Of these, the ones passed for the sake of the kernel's policy, by mechanism.
+    #[serde(default)]
+    pub passed_for: BTreeMap<String, u64>,
     /// Delay of sampled packets received here.
     pub latency: Latency,
 }
@@ -233,6 +239,62 @@ pub struct Tables {
     pub changes: u64,
     /// Times the tables were compared anew because messages were lost.
     pub resyncs: u64,
+}
+
+/// The kernel's own policy on forwarded packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// What was found.
+    pub objects: Vec<PolicyObject>,
+    /// Packets left to the kernel for the sake of its policy, by mechanism; those without are
+    /// absent.
+    pub kernel_packets: BTreeMap<String, u64>,
+}
+
+/// Something in the kernel that decides on forwarded packets, or could.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyObject {
+    /// By which mechanism, as in `[kernel] ignore`.
+    pub mechanism: String,
+    /// What it is.
+    pub object: String,
+    /// Which packets it concerns.
+    pub concerns: String,
+    /// What becomes of them.
+    pub effect: PolicyEffect,
+}
+
+/// Who carries a policy out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyEffect {
+    /// Ebb does as the kernel would.
+    Honoured,
+    /// The packets are left to the kernel.
+    Kernel,
+    /// Nobody: the operator wants it passed over.
+    Ignored,
+    /// Nobody: it concerns no packet that Ebb forwards.
+    None,
+}
+
+impl PolicyEffect {
+    /// In words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            PolicyEffect::Honoured => "done by Ebb",
+            PolicyEffect::Kernel => "left to the kernel",
+            PolicyEffect::Ignored => "ignored as configured",
+            PolicyEffect::None => "no effect",
+        }
+    }
+}
+
+impl std::fmt::Display for PolicyObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let PolicyObject { mechanism, object, concerns, effect } = self;
+        write!(f, "{mechanism}: {object}; {concerns}: {}", effect.words())
+    }
 }
 
 /// Packet memory.

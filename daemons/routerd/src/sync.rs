@@ -4,20 +4,22 @@
 //! No thread of its own: the control thread calls [`Sync::turn`] when one of [`Sync::fds`] or the
 //! workers' doorbell says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use ebb_apps::route::{FibWriter, Requests};
+use ebb_apps::route::{FibWriter, Requests, ReversePath};
 use ebb_graph::PortId;
 use ebb_host::netlink::{self, Monitor};
+use ebb_ports::afxdp::KernelPolicy;
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
+use crate::policy::{Follower, Mechanism};
 use crate::rib::{Rib, Scope, Update};
-use crate::status::Tables;
+use crate::status::{PolicyObject, Tables};
 
 /// What the ports learn from the kernel's tables.
 pub trait PortUpdates {
@@ -27,6 +29,9 @@ pub trait PortUpdates {
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
     /// A port's link went up or down, disappeared or came back.
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool);
+    /// What the ports leave to the kernel for the sake of its policy; ports that leave nothing are
+    /// absent.
+    fn set_policy(&mut self, _policies: &BTreeMap<PortId, KernelPolicy>) {}
 }
 
 /// See the module.
@@ -37,6 +42,8 @@ pub struct Sync {
     fib: FibWriter,
     requests: Arc<Requests>,
     resyncs: u64,
+    policy: Follower,
+    policy_objects: Arc<Vec<PolicyObject>>,
 }
 
 impl Sync {
@@ -65,7 +72,10 @@ impl Sync {
     ) -> Result<Sync> {
         let kernel = netlink::Requests::open().context("netlink requests")?;
         let rib = Rib::new(ports);
-        let mut sync = Sync { monitor, kernel, rib, fib, requests, resyncs: 0 };
+        let policy = Follower::open()?;
+        let policy_objects = Arc::default();
+        let mut sync =
+            Sync { monitor, kernel, rib, fib, requests, resyncs: 0, policy, policy_objects };
         sync.rib.start(&mut sync.fib);
         sync.dump(Scope::All)?;
         sync.fib.publish();
@@ -74,7 +84,7 @@ impl Sync {
 
     /// Descriptors that are readable (or report an error) when there is something to do.
     pub fn fds(&self) -> Vec<RawFd> {
-        vec![self.monitor.fd()]
+        [self.monitor.fd()].into_iter().chain(self.policy.fds()).collect()
     }
 
     /// Takes over what the kernel said and asks it what the workers want to know.
@@ -95,6 +105,31 @@ impl Sync {
             }
         }
         self.ask();
+        self.follow_policy(updates)
+    }
+
+    /// These mechanisms of the kernel's policy are passed over from the next turn on.
+    pub fn ignore_policy(&mut self, ignored: &[Mechanism]) {
+        self.policy.ignore(ignored);
+    }
+
+    /// What the kernel's policy consists of.
+    pub fn policy_objects(&self) -> Arc<Vec<PolicyObject>> {
+        self.policy_objects.clone()
+    }
+
+    /// Takes over what the kernel's policy has become.
+    fn follow_policy(&mut self, updates: &mut dyn PortUpdates) -> Result<()> {
+        if self.rib.take_places_changed() {
+            self.policy.set_places(self.rib.places());
+        }
+        let Some(verdict) = self.policy.turn()? else { return Ok(()) };
+        updates.set_policy(&verdict.ports);
+        let interface =
+            |(link, mode): (&u32, &ReversePath)| Some((self.rib.interface_of(*link)?, *mode));
+        self.fib.set_reverse_paths(verdict.reverse_path.iter().filter_map(interface).collect());
+        self.fib.publish();
+        self.policy_objects = Arc::new(verdict.objects.clone());
         Ok(())
     }
 

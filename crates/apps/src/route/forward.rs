@@ -16,7 +16,7 @@ use super::input::V4;
 use super::rewrite::rewrite;
 use super::table::{Kind, NextHop};
 use super::validate::{Verdict as Source, forwardable_source};
-use super::{Fib, Requests, RouteCounters, RouteLimits};
+use super::{Fib, Requests, RouteCounters, RouteLimits, source};
 
 /// Output to the ICMP node.
 pub(super) const TO_ICMP: usize = 0;
@@ -27,7 +27,7 @@ const LOOK_PAUSE_MIN: Duration = Duration::from_micros(500);
 
 /// What becomes of a packet after the lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     /// Rewritten already.
     Transmit,
     Kernel,
@@ -52,8 +52,10 @@ pub(super) struct Forward {
     looked: (Time, u64),
     look_at: Option<Time>,
     keys_v4: Vec<u32>,
+    keys_source: Vec<u32>,
     keys_v6: Vec<u128>,
     hops_v4: Vec<u32>,
+    hops_source: Vec<u32>,
     hops_v6: Vec<u32>,
     verdicts: Vec<Verdict>,
     /// The neighbours of the packets that are to wait, in the packets' order.
@@ -77,23 +79,30 @@ impl Forward {
             looked: (Time::ZERO, 0),
             look_at: None,
             keys_v4: Vec::with_capacity(space),
+            keys_source: Vec::new(),
             keys_v6: Vec::with_capacity(space),
             hops_v4: Vec::with_capacity(space),
+            hops_source: Vec::new(),
             hops_v6: Vec::with_capacity(space),
             verdicts: Vec::with_capacity(space),
             awaited: Vec::new(),
         }
     }
 
-    /// Looks all destinations up, leaving the next hops in the order of each family's packets.
+    /// Looks all destinations up, leaving the next hops in the order of each family's packets, and
+    /// the sources of packets that are to be filtered.
     fn look_up(&mut self, batch: &Batch) {
         self.keys_v4.clear();
         self.keys_v6.clear();
+        self.keys_source.clear();
         for packet in batch.iter() {
             let header = &packet.data()[usize::from(packet.l3)..];
             if packet.entry == V4 {
                 let header = Ipv4::new(header).expect("validated");
                 self.keys_v4.push(header.destination_bits());
+                if source::asked(packet) {
+                    self.keys_source.push(header.source_bits());
+                }
             } else {
                 let header = Ipv6::new(header).expect("validated");
                 self.keys_v6.push(header.destination_bits());
@@ -103,6 +112,10 @@ impl Forward {
         self.hops_v6.resize(self.keys_v6.len(), 0);
         if !self.keys_v4.is_empty() {
             self.reader.fib.v4.lookup_batch(&self.keys_v4, &mut self.hops_v4);
+        }
+        self.hops_source.resize(self.keys_source.len(), 0);
+        if !self.keys_source.is_empty() {
+            self.reader.fib.v4.lookup_batch(&self.keys_source, &mut self.hops_source);
         }
         if !self.keys_v6.is_empty() {
             self.reader.fib.v6.lookup_batch(&self.keys_v6, &mut self.hops_v6);
@@ -117,6 +130,7 @@ impl Forward {
         let table = &self.reader.fib.table;
         let hold = (self.hold.len() > 0).then_some(&self.hold);
         let (mut next_v4, mut next_v6) = (self.hops_v4.iter(), self.hops_v6.iter());
+        let mut next_source = self.hops_source.iter();
         let mut all_transmitted = true;
         let awaited = &mut self.awaited;
         self.verdicts.extend(batch.iter_mut().map(|packet| {
@@ -126,7 +140,22 @@ impl Forward {
                 packet.hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
                 hop = table.member(hop.address, packet.hash);
             }
-            let verdict = decide(packet, &hop, hold, awaited);
+            // Destinations that are not reached are told so whatever the source.
+            let filtered = match source::asked(packet) {
+                true => {
+                    let back = table.read(*next_source.next().expect("one way back per source"));
+                    let goes = !matches!(
+                        hop.kind,
+                        Kind::NoRoute | Kind::Blackhole | Kind::Unreachable | Kind::Prohibit
+                    );
+                    if goes { source::judge(packet, &back, table) } else { None }
+                }
+                false => None,
+            };
+            let verdict = match filtered {
+                None => decide(packet, &hop, hold, awaited),
+                Some(verdict) => verdict,
+            };
             all_transmitted &= verdict == Verdict::Transmit;
             verdict
         }));

@@ -14,6 +14,8 @@ pub(super) enum Key {
     Fixed(Kind),
     OnLink(InterfaceId),
     Neighbour(InterfaceId, IpAddr),
+    /// The same for packets of at most so many bytes.
+    Limited(InterfaceId, IpAddr, u16),
     /// Members and their weights, in the order given.
     Group(Vec<(u32, u16)>),
 }
@@ -92,7 +94,10 @@ impl Hops {
 
     /// The next hops that lead through an interface.
     pub(super) fn on_interface(&self, id: InterfaceId) -> Vec<u32> {
-        self.matching(|key| matches!(key, Key::OnLink(own) | Key::Neighbour(own, _) if *own == id))
+        self.matching(|key| match key {
+            Key::OnLink(own) | Key::Neighbour(own, _) | Key::Limited(own, ..) => *own == id,
+            Key::Fixed(_) | Key::Group(_) => false,
+        })
     }
 
     /// All multipath groups.

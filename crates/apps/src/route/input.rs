@@ -9,7 +9,7 @@ use ebb_wire::{ethertype, finish_checksums, is_group, link};
 
 use super::interfaces::Interfaces;
 use super::validate::{self, Verdict};
-use super::{Fib, RouteCounters};
+use super::{Fib, RouteCounters, source};
 
 /// Values of [`Packet::entry`] between the nodes: the IP version.
 pub(super) const V4: u8 = 4;
@@ -102,6 +102,7 @@ fn inspect(packet: &mut Packet, interfaces: &Interfaces) -> Verdict {
         ethertype::IPV4 => {
             let verdict = validate::ipv4(header);
             packet.entry = V4;
+            source::mark(packet, attached.reverse_path);
             verdict
         }
         ethertype::IPV6 => {

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{Interface, InterfaceId};
+use super::{Interface, InterfaceId, ReversePath};
 
 /// Where a frame belongs, by port and VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attached {
     pub id: InterfaceId,
     pub mac: [u8; 6],
+    pub reverse_path: ReversePath,
 }
 
 #[derive(Debug, Default)]
@@ -30,12 +31,16 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
-    pub(super) fn new(all: BTreeMap<InterfaceId, Interface>) -> Interfaces {
+    pub(super) fn new(
+        all: BTreeMap<InterfaceId, Interface>,
+        filters: &BTreeMap<InterfaceId, ReversePath>,
+    ) -> Interfaces {
         let count = all.values().map(|interface| usize::from(interface.port.0) + 1).max();
         let mut ports: Vec<PortMap> = (0..count.unwrap_or(0)).map(|_| PortMap::default()).collect();
         for (&id, interface) in &all {
             let map = &mut ports[usize::from(interface.port.0)];
-            let attached = Attached { id, mac: interface.mac };
+            let reverse_path = filters.get(&id).copied().unwrap_or_default();
+            let attached = Attached { id, mac: interface.mac, reverse_path };
             if interface.vlan == 0 {
                 map.untagged = Some(attached);
                 continue;
@@ -96,10 +101,16 @@ mod tests {
 
     #[test]
     fn frames_find_their_interface_and_errors_their_source() {
-        let interfaces = Interfaces::new(BTreeMap::from([
-            (InterfaceId(1), interface(0, 0, &["fe80::1/64", "192.0.2.1/24"])),
-            (InterfaceId(5), interface(0, 7, &["10.0.0.1/24", "10.0.1.1/24", "2001:db8::1/64"])),
-        ]));
+        let interfaces = Interfaces::new(
+            BTreeMap::from([
+                (InterfaceId(1), interface(0, 0, &["fe80::1/64", "192.0.2.1/24"])),
+                (
+                    InterfaceId(5),
+                    interface(0, 7, &["10.0.0.1/24", "10.0.1.1/24", "2001:db8::1/64"]),
+                ),
+            ]),
+            &BTreeMap::new(),
+        );
         let id = |port, vlan| interfaces.attached(port, vlan).map(|attached| attached.id.0);
         assert_eq!([id(0, 0), id(0, 7), id(0, 8), id(1, 0)], [Some(1), Some(5), None, None]);
         let source = |id, peer: &str| {

@@ -41,6 +41,7 @@ mod input;
 mod interfaces;
 mod requests;
 mod rewrite;
+mod source;
 mod table;
 mod types;
 mod validate;
@@ -49,7 +50,7 @@ mod writer;
 pub use counters::RouteCounters;
 pub use fib::Fib;
 pub use requests::Requests;
-pub use types::{Decision, FibError, Interface, InterfaceId, Path, Target};
+pub use types::{Decision, FibError, Interface, InterfaceId, Path, ReversePath, Target};
 pub use writer::FibWriter;
 
 use forward::Forward;

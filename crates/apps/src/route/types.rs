@@ -25,6 +25,18 @@ pub struct Interface {
     pub addresses: Vec<IpNet>,
 }
 
+/// What an interface asks of the sources of the IPv4 packets it receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReversePath {
+    /// Nothing.
+    #[default]
+    Off,
+    /// That the route to the source leads through this interface (RFC 3704 section 2.2).
+    Strict,
+    /// That there is a route to the source (RFC 3704 section 2.4).
+    Loose,
+}
+
 /// One way out of the router.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
@@ -34,6 +46,8 @@ pub struct Path {
     pub gateway: Option<IpAddr>,
     /// Share of the flows relative to the other paths' weights, at least 1.
     pub weight: u16,
+    /// Largest IP packet, in bytes, where it is less than the interface's; with a gateway only.
+    pub mtu: Option<u16>,
 }
 
 /// What a route does with packets.
@@ -59,7 +73,7 @@ pub enum Target {
 impl Target {
     /// The only path, through `gateway` on `interface`.
     pub fn via(interface: InterfaceId, gateway: IpAddr) -> Target {
-        Target::Paths(vec![Path { interface, gateway: Some(gateway), weight: 1 }])
+        Target::Paths(vec![Path { interface, gateway: Some(gateway), weight: 1, mtu: None }])
     }
 }
 

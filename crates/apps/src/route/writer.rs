@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::hops::{Hops, Key};
 use super::interfaces::Interfaces;
 use super::table::{Kind, NextHop};
-use super::{Decision, Fib, FibError, Interface, InterfaceId, Target};
+use super::{Decision, Fib, FibError, Interface, InterfaceId, Path, ReversePath, Target};
 
 /// The one hand that changes a [`Fib`].
 ///
@@ -30,6 +30,9 @@ pub struct FibWriter {
     /// The last target set and its next hop: full tables repeat themselves.
     last: Option<Last>,
     interfaces_changed: bool,
+    filters: BTreeMap<InterfaceId, ReversePath>,
+    /// Next hops with an MTU of their own, some of which may be out of use.
+    limited: BTreeSet<(InterfaceId, IpAddr, u16)>,
 }
 
 #[derive(Debug)]
@@ -45,6 +48,15 @@ struct Neighbour {
     mac: [u8; 6],
     /// Whether it has a host entry.
     entered: bool,
+}
+
+/// The next hop that a path with a gateway leads to.
+fn key_of(path: &Path) -> Option<Key> {
+    let gateway = path.gateway?;
+    Some(match path.mtu {
+        None => Key::Neighbour(path.interface, gateway),
+        Some(mtu) => Key::Limited(path.interface, gateway, mtu),
+    })
 }
 
 impl FibWriter {
@@ -64,6 +76,8 @@ impl FibWriter {
             hosts: 0,
             last: None,
             interfaces_changed: false,
+            filters: BTreeMap::new(),
+            limited: BTreeSet::new(),
         };
         (writer, fib)
     }
@@ -102,6 +116,13 @@ impl FibWriter {
         for index in self.hops.groups() {
             self.write_hop(index);
         }
+    }
+
+    /// Sets what interfaces ask of their packets' sources, whether they exist yet or not; all
+    /// others ask nothing. Visible after [`FibWriter::publish`].
+    pub fn set_reverse_paths(&mut self, filters: BTreeMap<InterfaceId, ReversePath>) {
+        self.interfaces_changed |= self.filters != filters;
+        self.filters = filters;
     }
 
     /// Adds or replaces a route; visible at once. Bits beyond the prefix length are ignored.
@@ -170,7 +191,9 @@ impl FibWriter {
     /// them.
     pub fn publish(&mut self) {
         if core::mem::take(&mut self.interfaces_changed) {
-            self.fib.interfaces.store(Arc::new(Interfaces::new(self.interfaces.clone())));
+            self.fib
+                .interfaces
+                .store(Arc::new(Interfaces::new(self.interfaces.clone(), &self.filters)));
         }
         self.fib.generation.fetch_add(1, Ordering::Release);
     }
@@ -236,15 +259,11 @@ impl FibWriter {
             Target::OnLink(interface) => Key::OnLink(*interface),
             Target::Paths(paths) => match &paths[..] {
                 [] => return Err(FibError::NoPaths),
-                [only] => only.gateway.map_or(Key::OnLink(only.interface), |gateway| {
-                    Key::Neighbour(only.interface, gateway)
-                }),
+                [only] => key_of(only).unwrap_or(Key::OnLink(only.interface)),
                 several => {
                     let mut members = Vec::with_capacity(several.len());
                     for path in several {
-                        let key = path.gateway.map_or(Key::Fixed(Kind::Kernel), |gateway| {
-                            Key::Neighbour(path.interface, gateway)
-                        });
+                        let key = key_of(path).unwrap_or(Key::Fixed(Kind::Kernel));
                         members.push((self.intern(key)?, path.weight.max(1)));
                     }
                     Key::Group(members)
@@ -259,6 +278,9 @@ impl FibWriter {
     fn intern(&mut self, key: Key) -> Result<u32, FibError> {
         let (hop, is_new) = self.hops.intern(key)?;
         if is_new {
+            if let Key::Limited(interface, address, mtu) = *self.hops.key(hop) {
+                self.limited.insert((interface, address, mtu));
+            }
             self.write_hop(hop);
         }
         Ok(hop)
@@ -270,7 +292,9 @@ impl FibWriter {
             Key::Fixed(_) => return,
             Key::Group(_) => {
                 let up = |member: &Key| match member {
-                    Key::Neighbour(interface, _) | Key::OnLink(interface) => {
+                    Key::Neighbour(interface, _)
+                    | Key::Limited(interface, ..)
+                    | Key::OnLink(interface) => {
                         self.interfaces.get(interface).is_some_and(|interface| interface.up)
                     }
                     Key::Fixed(_) | Key::Group(_) => true,
@@ -281,17 +305,23 @@ impl FibWriter {
                 NextHop { address: u128::from(group), ..NextHop::plain(Kind::Group) }
             }
             Key::OnLink(interface) => self.hop_through(*interface, None),
-            Key::Neighbour(id, address) => {
-                let mut hop = self.hop_through(*id, Some(*address));
-                hop.address_is_v4 = address.is_ipv4();
-                hop.address = match address {
-                    IpAddr::V4(address) => u128::from(address.to_bits()),
-                    IpAddr::V6(address) => address.to_bits(),
-                };
-                hop
+            Key::Neighbour(id, address) => self.hop_to(*id, *address),
+            Key::Limited(id, address, mtu) => {
+                let hop = self.hop_to(*id, *address);
+                NextHop { mtu: hop.mtu.min(*mtu), ..hop }
             }
         };
         self.fib.table.write(index, hop);
+    }
+
+    fn hop_to(&self, id: InterfaceId, address: IpAddr) -> NextHop {
+        let mut hop = self.hop_through(id, Some(address));
+        hop.address_is_v4 = address.is_ipv4();
+        hop.address = match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        hop
     }
 
     /// The next hop through an interface to one neighbour, or to any.
@@ -318,6 +348,13 @@ impl FibWriter {
     fn write_adjacency(&mut self, interface: InterfaceId, address: IpAddr) {
         if let Some(index) = self.hops.find(&Key::Neighbour(interface, address)) {
             self.write_hop(index);
+        }
+        let all = (interface, address, 0)..=(interface, address, u16::MAX);
+        for (_, _, mtu) in self.limited.range(all).copied().collect::<Vec<_>>() {
+            match self.hops.find(&Key::Limited(interface, address, mtu)) {
+                Some(index) => self.write_hop(index),
+                None => _ = self.limited.remove(&(interface, address, mtu)),
+            }
         }
     }
 

@@ -6,5 +6,6 @@ mod harness;
 mod icmp;
 mod multipath;
 mod neighbours;
+mod policy;
 mod random;
 mod updates;

@@ -9,7 +9,7 @@ use crate::harness::{
 };
 
 fn path(interface: InterfaceId, gateway: &str, weight: u16) -> Path {
-    Path { interface, gateway: Some(ip(gateway)), weight }
+    Path { interface, gateway: Some(ip(gateway)), weight, mtu: None }
 }
 
 /// Destination MAC address by source port, for 1000 flows.
@@ -101,7 +101,7 @@ fn next_hops_are_shared_and_used_again() {
     for round in 0..200_000u32 {
         let gateway = std::net::Ipv4Addr::from(0x0a07_0000 | (round % 60_000)).into();
         let target = Target::Paths(vec![
-            Path { interface: TAGGED, gateway: Some(gateway), weight: 1 },
+            Path { interface: TAGGED, gateway: Some(gateway), weight: 1, mtu: None },
             path(OUT, "198.51.100.2", 1),
         ]);
         router.writer.set_route(net("10.200.0.0/16"), &target).expect("numbers are used again");

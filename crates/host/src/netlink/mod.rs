@@ -15,6 +15,7 @@ mod frame;
 mod monitor;
 mod parse;
 mod parse_route;
+pub mod policy;
 mod requests;
 mod requests_link;
 mod requests_route;

@@ -24,6 +24,7 @@ pub(super) fn route(body: &[u8]) -> Parsed<Option<Route>> {
     }
     let mut destination = unspecified;
     let (mut metric, mut table, mut nexthop_id) = (0, u32::from(fixed[4]), None);
+    let mut mtu = 0;
     let mut hop = hop_with_flags(flags);
     let mut hops = Hops::new();
     attributes(rest, |kind, value| {
@@ -33,6 +34,7 @@ pub(super) fn route(body: &[u8]) -> Parsed<Option<Route>> {
             RTA_TABLE => table = u32_of(value)?,
             RTA_NH_ID => nexthop_id = Some(u32_of(value)?),
             RTA_MULTIPATH => multipath(value, &mut hops)?,
+            RTA_METRICS => mtu = forwarding_mtu(value, fixed[0] == AF_INET6)?,
             _ => hop_attribute(kind, value, &mut hop)?,
         }
         Ok(())
@@ -52,9 +54,24 @@ pub(super) fn route(body: &[u8]) -> Parsed<Option<Route>> {
         tos: fixed[3],
         protocol: fixed[5],
         source_specific: fixed[2] != 0,
+        mtu,
         hops,
         nexthop_id,
     }))
+}
+
+/// `ip_dst_mtu_maybe_forward` takes a route's MTU, its sister for IPv6 only a locked one.
+fn forwarding_mtu(metrics: &[u8], v6: bool) -> Parsed<u32> {
+    let (mut mtu, mut locked) = (0, false);
+    attributes(metrics, |kind, value| {
+        match kind {
+            RTAX_MTU => mtu = u32_of(value)?,
+            RTAX_LOCK => locked = u32_of(value)? & 1 << RTAX_MTU != 0,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(if v6 && !locked { 0 } else { mtu })
 }
 
 fn kind_of(kind: u8) -> RouteKind {

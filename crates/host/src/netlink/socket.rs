@@ -33,11 +33,15 @@ fn failed(operation: &'static str) -> Error {
 
 impl Socket {
     pub fn open(nonblocking: bool) -> Result<Self> {
+        Self::open_protocol(libc::NETLINK_ROUTE, nonblocking)
+    }
+
+    pub fn open_protocol(protocol: i32, nonblocking: bool) -> Result<Self> {
         let kind =
             libc::SOCK_RAW | libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
         // SAFETY: socket(2) takes no pointers; a non-negative result is a descriptor we own.
         let fd = unsafe {
-            let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE);
+            let fd = libc::socket(libc::AF_NETLINK, kind, protocol);
             if fd < 0 {
                 return Err(failed("socket"));
             }

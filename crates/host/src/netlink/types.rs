@@ -219,6 +219,9 @@ pub struct Route {
     pub protocol: u8,
     /// The route holds for some sources only: only the kernel can apply it.
     pub source_specific: bool,
+    /// Largest packet that a router may send this way, in bytes; 0: the interface's. In IPv6 only
+    /// where the route says `mtu lock`, as the kernel's own forwarding takes it.
+    pub mtu: u32,
     /// Where packets go. Filled from the next-hop object by the kernel unless
     /// `net.ipv4.nexthop_compat_mode` is 0.
     pub hops: Hops,
@@ -237,6 +240,7 @@ impl Route {
             tos: 0,
             protocol: libc::RTPROT_STATIC,
             source_specific: false,
+            mtu: 0,
             hops: hops.into_iter().collect(),
             nexthop_id: None,
         }

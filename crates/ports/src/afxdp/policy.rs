@@ -17,13 +17,14 @@ pub enum Side {
     Destination,
 }
 
-/// What an interface's XDP program leaves to the kernel for the sake of the kernel's own policy, each with
-/// a reason from 1 to [`REASONS`] - 1 by which it is counted. The program only counts them; what
-/// they stand for is the caller's.
+/// What an interface's XDP program leaves to the kernel for the sake of the kernel's own policy,
+/// each with a reason from 1 to [`REASONS`] - 1 by which it is counted. The program only counts
+/// them; what they stand for is the caller's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelPolicy {
-    v4: BTreeMap<u16, u8>,
-    v6: BTreeMap<u16, u8>,
+    all: [Option<u8>; 2],
+    /// IPv4's first.
+    vlans: BTreeMap<u16, [u8; 2]>,
     prefixes: BTreeMap<(Side, IpAddr, u8), u8>,
 }
 
@@ -35,8 +36,10 @@ impl KernelPolicy {
     /// When there is no such VLAN or reason.
     pub fn leave_vlan(&mut self, v6: bool, vlan: u16, reason: u8) {
         assert!(usize::from(vlan) < VLANS && valid(reason), "VLAN {vlan}, reason {reason}");
-        let family = if v6 { &mut self.v6 } else { &mut self.v4 };
-        family.entry(vlan).or_insert(reason);
+        let known = &mut self.vlans.entry(vlan).or_default()[usize::from(v6)];
+        if *known == 0 {
+            *known = reason;
+        }
     }
 
     /// Leaves all IPv4 (or IPv6) packets, tagged or not, to the kernel.
@@ -44,7 +47,8 @@ impl KernelPolicy {
     /// # Panics
     /// When there is no such reason.
     pub fn leave_all(&mut self, v6: bool, reason: u8) {
-        (0..VLANS as u16).for_each(|vlan| self.leave_vlan(v6, vlan, reason));
+        assert!(valid(reason), "reason {reason}");
+        self.all[usize::from(v6)].get_or_insert(reason);
     }
 
     /// Leaves packets from or to a prefix to the kernel; host bits are ignored.
@@ -59,30 +63,35 @@ impl KernelPolicy {
 
     /// Whether nothing is left to the kernel.
     pub fn is_empty(&self) -> bool {
-        self.v4.is_empty() && self.v6.is_empty() && self.prefixes.is_empty()
+        *self == KernelPolicy::default()
     }
 
-    /// What either leaves to the kernel.
-    pub(super) fn with(&self, other: &KernelPolicy) -> KernelPolicy {
-        let mut both = other.clone();
-        for (vlan, reason) in &self.v4 {
-            both.v4.entry(*vlan).or_insert(*reason);
+    /// The head of what either leaves to the kernel.
+    pub(super) fn head_with(&self, other: &KernelPolicy) -> RawHead {
+        let (own, others) = (self.head(), other.head());
+        let first = |a: u8, b: u8| if a == 0 { b } else { a };
+        RawHead {
+            sides: own.sides | others.sides,
+            vlans: own.vlans | others.vlans,
+            all: [first(others.all[0], own.all[0]), first(others.all[1], own.all[1])],
+            unused: 0,
         }
-        for (vlan, reason) in &self.v6 {
-            both.v6.entry(*vlan).or_insert(*reason);
-        }
-        for (prefix, reason) in &self.prefixes {
-            both.prefixes.entry(*prefix).or_insert(*reason);
-        }
-        both
     }
 
-    pub(super) fn raw(&self) -> RawPolicy {
-        let mut raw = RawPolicy { sides: 0, v4: [0; VLANS], v6: [0; VLANS] };
-        self.v4.iter().for_each(|(vlan, reason)| raw.v4[usize::from(*vlan)] = *reason);
-        self.v6.iter().for_each(|(vlan, reason)| raw.v6[usize::from(*vlan)] = *reason);
-        self.raw_prefixes().for_each(|(prefix, _)| raw.sides |= 1 << prefix.side);
-        raw
+    pub(super) fn head(&self) -> RawHead {
+        let sides = self.raw_prefixes().fold(0, |sides, (prefix, _)| sides | 1 << prefix.side);
+        let all = self.all.map(Option::unwrap_or_default);
+        RawHead { sides, vlans: u8::from(!self.vlans.is_empty()), all, unused: 0 }
+    }
+
+    /// The reasons of one VLAN's families.
+    pub(super) fn of_vlan(&self, vlan: u16) -> [u8; 2] {
+        self.vlans.get(&vlan).copied().unwrap_or_default()
+    }
+
+    /// VLANs with reasons.
+    pub(super) fn vlans(&self) -> impl Iterator<Item = u16> {
+        self.vlans.keys().copied()
     }
 
     pub(super) fn raw_prefixes(&self) -> impl Iterator<Item = (RawPrefix, u8)> {
@@ -111,10 +120,11 @@ fn valid(reason: u8) -> bool {
 /// `struct policy` of `bpf/steer.c`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct RawPolicy {
-    sides: u64,
-    v4: [u8; VLANS],
-    v6: [u8; VLANS],
+pub(super) struct RawHead {
+    sides: u8,
+    vlans: u8,
+    all: [u8; 2],
+    unused: u32,
 }
 
 /// `struct side_prefix` of `bpf/steer.c`.
@@ -137,4 +147,4 @@ impl RawPrefix {
 }
 
 // SAFETY: only integers, without padding.
-unsafe impl aya::Pod for RawPolicy {}
+unsafe impl aya::Pod for RawHead {}

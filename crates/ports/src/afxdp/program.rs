@@ -13,7 +13,7 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::policy::{KernelPolicy, REASONS, RawPolicy};
+use super::policy::{KernelPolicy, REASONS, RawHead};
 use super::{AfXdpError, Form, InterfaceCounters, Mode};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -30,7 +30,8 @@ pub(super) struct Program {
     local4: HashMap<MapData, [u8; 4], u8>,
     local6: HashMap<MapData, [u8; 16], u8>,
     states: PerCpuArray<MapData, CpuState>,
-    policies: Array<MapData, RawPolicy>,
+    policies: Array<MapData, RawHead>,
+    policy_vlans: Array<MapData, [u8; 2]>,
     prefixes: LpmTrie<MapData, [u8; 20], u8>,
     policy: KernelPolicy,
 }
@@ -163,6 +164,7 @@ impl Program {
             local6: map(&mut ebpf, "local6"),
             states: map(&mut ebpf, "cpu_states"),
             policies: map(&mut ebpf, "policies"),
+            policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
             policy: KernelPolicy::default(),
             ebpf,
@@ -260,19 +262,27 @@ impl Program {
         if self.policy == *policy {
             return Ok(());
         }
-        let both = self.policy.with(policy);
         for (prefix, reason) in policy.raw_prefixes() {
             let key = Key::new(prefix.length, prefix.data());
             self.prefixes.insert(&key, reason, 0).map_err(broken)?;
         }
-        self.policies.set(0, both.raw(), 0).map_err(broken)?;
+        for vlan in policy.vlans() {
+            let reasons = policy.of_vlan(vlan);
+            if reasons != self.policy.of_vlan(vlan) {
+                self.policy_vlans.set(u32::from(vlan), reasons, 0).map_err(broken)?;
+            }
+        }
+        self.policies.set(0, self.policy.head_with(policy), 0).map_err(broken)?;
         for (prefix, _) in self.policy.raw_prefixes() {
             if !policy.raw_prefixes().any(|(kept, _)| kept == prefix) {
                 let key = Key::new(prefix.length, prefix.data());
                 self.prefixes.remove(&key).map_err(broken)?;
             }
         }
-        self.policies.set(0, policy.raw(), 0).map_err(broken)?;
+        for vlan in self.policy.vlans().filter(|vlan| policy.of_vlan(*vlan) == [0; 2]) {
+            self.policy_vlans.set(u32::from(vlan), [0; 2], 0).map_err(broken)?;
+        }
+        self.policies.set(0, policy.head(), 0).map_err(broken)?;
         self.policy = policy.clone();
         Ok(())
     }

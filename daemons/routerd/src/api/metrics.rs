@@ -193,7 +193,15 @@ fn ports(ports: &[Port], out: &mut Writer<'_>) -> fmt::Result {
     let help = "Packets that waited when the link was set down";
     out.counter("port_transmit_dropped_packets", help, None, stale)?;
     let passed = each(|p| p.passed_to_kernel);
-    out.counter("port_kernel_packets", "Packets passed before a worker", None, passed)
+    out.counter("port_kernel_packets", "Packets passed before a worker", None, passed)?;
+    let by_policy = ports.iter().flat_map(|port| {
+        port.passed_for.iter().map(|(mechanism, count)| {
+            let labels = [port_label(port), vec![("mechanism", mechanism.clone())]];
+            (labels.concat(), *count)
+        })
+    });
+    let help = "Packets passed for the sake of the kernel's policy";
+    out.counter("port_policy_packets", help, None, by_policy)
 }
 
 fn port_label(port: &Port) -> Labels {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use ebb_control::policies::Settings;
 
-use super::{Config, Limits, Metrics, Port};
+use super::{Config, Kernel, Limits, Metrics, Port};
 
 /// One step of a reload.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +13,8 @@ pub enum Change {
     Powersave(Settings),
     /// Rates and bounds are exchanged.
     Limits(Limits),
+    /// What of the kernel's policy is passed over changes.
+    Kernel(Kernel),
     /// Frequencies or idle states are governed from now on, or no more.
     Knobs {
         /// Whether clock frequencies are set.
@@ -52,6 +54,13 @@ impl fmt::Display for Change {
             Change::Mode(mode) => write!(f, "mode becomes {mode}"),
             Change::Powersave(_) => write!(f, "powersave thresholds change"),
             Change::Limits(_) => write!(f, "limits change"),
+            Change::Kernel(Kernel { ignore }) if ignore.is_empty() => {
+                write!(f, "nothing of the kernel's policy is ignored")
+            }
+            Change::Kernel(Kernel { ignore }) => {
+                let names: Vec<&str> = ignore.iter().map(|mechanism| mechanism.name()).collect();
+                write!(f, "ignored of the kernel's policy: {}", names.join(", "))
+            }
             Change::Knobs { frequency, idle } => {
                 write!(f, "governed: frequency {frequency}, idle {idle}")
             }
@@ -79,6 +88,9 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<Change> {
     }
     if old.limits != new.limits {
         changes.push(Change::Limits(new.limits));
+    }
+    if old.kernel != new.kernel {
+        changes.push(Change::Kernel(new.kernel.clone()));
     }
     let (frequency, idle) = (new.governor.frequency, new.governor.idle);
     if (old.governor.frequency, old.governor.idle) != (frequency, idle) {

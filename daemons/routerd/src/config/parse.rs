@@ -13,8 +13,10 @@ use toml::de::DeValue;
 
 use super::read::{Reader, Section};
 use super::{
-    Config, ConfigError, Governor, Limits, Metrics, Port, Power, Router, StatusSocket, Vlan, check,
+    Config, ConfigError, Governor, Kernel, Limits, Metrics, Port, Power, Router, StatusSocket,
+    Vlan, check,
 };
+use crate::policy::Mechanism;
 
 /// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
 pub(super) const MTU_MAX: i64 = (FRAME_LEN - HEADROOM - 18) as i64;
@@ -66,6 +68,7 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
         routes: Vec::new(),
         neighbours: Vec::new(),
         limits: limits(root.section("limits")),
+        kernel: kernel(root.section("kernel")),
         metrics: metrics(root.section("metrics")),
         status: status(root.section("status")),
     };
@@ -111,6 +114,16 @@ fn router(mut section: Section<'_, '_>) -> Router {
         frames: frames.map(Spanned::into_inner),
         routes_file: routes_file.map(Spanned::into_inner),
     }
+}
+
+fn kernel(mut section: Section<'_, '_>) -> Kernel {
+    // No worker takes packets of a VRF, so there is nothing to ignore.
+    let names = Mechanism::ALL.iter().filter(|known| **known != Mechanism::Vrf);
+    let names: Vec<&str> = names.map(|known| known.name()).collect();
+    let remedy = format!("a list of {}", names.join(", "));
+    let ignore = section.value::<Vec<Mechanism>>("ignore", &remedy);
+    section.finish();
+    Kernel { ignore: or(ignore, Vec::new()) }
 }
 
 fn model(mut section: Section<'_, '_>) -> ModelSettings {

@@ -11,7 +11,7 @@ use super::interfaces::Interfaces;
 use crate::api::{Backend, Command};
 use crate::router::Router;
 use crate::snapshot;
-use crate::status::{Port, Status, Tables};
+use crate::status::{PolicyObject, Port, Status, Tables};
 
 /// How long a command may wait for the control thread.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,6 +26,8 @@ pub struct LiveBackend {
     pub interfaces: Arc<Mutex<Interfaces>>,
     /// Sizes of the tables, kept by the control thread.
     pub tables: Mutex<Tables>,
+    /// What the kernel's policy consists of, kept by the control thread.
+    pub policy: Mutex<Arc<Vec<PolicyObject>>>,
     /// Conditions an operator should know of.
     pub warnings: Mutex<Vec<String>>,
     /// Commands for the control thread.
@@ -54,6 +56,10 @@ impl Backend for LiveBackend {
             interfaces.describe(slot, &mut line);
             status.ports.push(line);
         }
+        for (mechanism, count) in status.ports.iter().flat_map(|port| &port.passed_for) {
+            *status.policy.kernel_packets.entry(mechanism.clone()).or_default() += count;
+        }
+        status.policy.objects = self.policy.lock().expect("policy").to_vec();
         status.tables = self.tables.lock().expect("tables").clone();
         status.warnings.splice(0..0, self.warnings.lock().expect("warnings").iter().cloned());
         status

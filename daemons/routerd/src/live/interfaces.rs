@@ -1,6 +1,7 @@
 //! The live router's interfaces: opened over AF_XDP in the form that suits them, kept in step with
 //! what the kernel says of them, reopened when they come back.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,10 +12,11 @@ use ebb_graph::PortId;
 use ebb_host::ethtool::RssTable;
 use ebb_host::journal::{Journal, Undo};
 use ebb_ports::RedirectTable;
-use ebb_ports::afxdp::{self, Form, Indirection, Interface, InterfaceOptions, Umem};
+use ebb_ports::afxdp::{self, Form, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem};
 use tracing::{info, warn};
 
 use crate::config;
+use crate::policy::by_mechanism;
 use crate::router::OpenPort;
 use crate::status;
 
@@ -155,6 +157,8 @@ pub struct Interfaces {
     macs: Vec<Vec<[u8; 6]>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
+    /// What ports leave to the kernel for the sake of its policy.
+    policies: BTreeMap<PortId, KernelPolicy>,
     /// Links that came or went since the last look: port, up, gone.
     pub link_changes: Vec<(PortId, bool, bool)>,
 }
@@ -164,6 +168,11 @@ impl Interfaces {
     pub fn place(&mut self, id: PortId, mut live: LiveInterface) {
         if let Err(error) = live.interface.set_local_addresses(&self.local) {
             warn!(port = live.interface.name(), %error, "own addresses");
+        }
+        if let Some(policy) = self.policies.get(&id)
+            && let Err(error) = live.interface.set_policy(policy)
+        {
+            warn!(port = live.interface.name(), %error, "the kernel's policy");
         }
         let slot = usize::from(id.0);
         if let Some(macs) = self.macs.get(slot).filter(|macs| !macs.is_empty())
@@ -207,6 +216,7 @@ impl Interfaces {
         line.queues = live.interface.queues() as u16;
         if let Ok(counters) = live.interface.counters() {
             line.passed_to_kernel = counters.passed;
+            line.passed_for = by_mechanism(&counters.passed_for);
         }
     }
 }
@@ -230,6 +240,18 @@ impl crate::sync::PortUpdates for Interfaces {
         let Some(Some(live)) = self.open.get_mut(slot) else { return };
         if let Err(error) = live.interface.set_macs(macs) {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
+        }
+    }
+
+    fn set_policy(&mut self, policies: &BTreeMap<PortId, KernelPolicy>) {
+        self.policies.clone_from(policies);
+        let none = KernelPolicy::default();
+        for (slot, live) in self.open.iter_mut().enumerate() {
+            let Some(live) = live else { continue };
+            let policy = policies.get(&PortId(slot as u8)).unwrap_or(&none);
+            if let Err(error) = live.interface.set_policy(policy) {
+                warn!(port = live.interface.name(), %error, "the kernel's policy");
+            }
         }
     }
 

@@ -53,6 +53,11 @@ impl Live {
                 let api = self.api.as_ref().context("no serving thread")?;
                 Ok(api.set_metrics(metrics.listen)?)
             }
+            Change::Kernel(kernel) => {
+                self.sync.ignore_policy(&kernel.ignore);
+                let mut interfaces = self.interfaces.lock().expect("interfaces");
+                self.sync.turn(&mut *interfaces)
+            }
             Change::Limits(_) | Change::Knobs { .. } | Change::Statics | Change::Restart { .. } => {
                 Ok(())
             }

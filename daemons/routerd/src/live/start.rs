@@ -54,6 +54,7 @@ impl Live {
         let requests = Requests::new(1024, Arc::new(move || bell.ring()));
         let (writer, fib) = FibWriter::new();
         let mut sync = Sync::start(&port_names(&config), writer, requests.clone())?;
+        sync.ignore_policy(&config.kernel.ignore);
         sync.turn(&mut *interfaces.lock().expect("interfaces"))?;
         let (machine, missing) = MachineKnobs::open(&config, &cpus, &journal);
         notes.extend(missing);
@@ -93,6 +94,7 @@ impl Live {
             router,
             interfaces: interfaces.clone(),
             tables: Mutex::new(sync.tables()),
+            policy: Mutex::new(sync.policy_objects()),
             warnings: Mutex::new(notes),
             inbox: Mutex::default(),
             control,

@@ -50,6 +50,8 @@ pub(super) struct Candidate {
     protocol: u8,
     source_specific: bool,
     nexthop_id: Option<u32>,
+    /// 0: the interface's.
+    mtu: u32,
     /// Empty where a next-hop object says it.
     pub(super) hops: Vec<Hop>,
 }
@@ -70,6 +72,7 @@ impl Candidate {
             protocol: route.protocol,
             source_specific: route.source_specific,
             nexthop_id: route.nexthop_id,
+            mtu: route.mtu,
             hops,
         })
     }
@@ -135,12 +138,17 @@ impl Candidate {
         let path = |hop: &Hop| {
             let interface = links.interface_of(hop.link?)?;
             let usable = !hop.encapsulated && (hops.len() == 1 || hop.gateway.is_some());
-            usable.then_some(Path { interface, gateway: hop.gateway, weight: hop.weight })
+            // To neighbours themselves only the kernel knows several MTUs.
+            let usable = usable && (self.mtu == 0 || hop.gateway.is_some());
+            let mtu = (self.mtu > 0).then(|| u16::try_from(self.mtu).unwrap_or(u16::MAX));
+            usable.then_some(Path { interface, gateway: hop.gateway, weight: hop.weight, mtu })
         };
         match hops.iter().map(path).collect::<Option<Vec<Path>>>() {
             Some(paths) if !paths.is_empty() => match paths[..] {
                 [Path { interface, gateway: None, .. }] => Target::OnLink(interface),
-                [Path { interface, gateway: Some(gateway), .. }] => Target::via(interface, gateway),
+                [Path { interface, gateway: Some(gateway), mtu: None, .. }] => {
+                    Target::via(interface, gateway)
+                }
                 _ => Target::Paths(paths),
             },
             _ => Target::Kernel,

@@ -9,6 +9,7 @@ use ebb_host::netlink::{Address, Link, Neighbour, NeighbourState, NextHopTarget}
 use ipnet::IpNet;
 
 use super::{Tables, Update};
+use crate::policy::Place;
 
 /// What is known of links.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(super) struct Links {
     reported_addresses: Option<Vec<IpAddr>>,
     addresses_changed: bool,
     ports_changed: bool,
+    /// What [`Links::places`] says may be something else now.
+    pub(super) places_changed: bool,
 }
 
 #[derive(Debug)]
@@ -58,6 +61,7 @@ impl Links {
             reported_addresses: None,
             addresses_changed: true,
             ports_changed: true,
+            places_changed: true,
         }
     }
 
@@ -83,6 +87,30 @@ impl Links {
 
     pub(super) fn link_of(&self, id: InterfaceId) -> Option<u32> {
         self.present.iter().find(|(_, present)| **present == id).map(|(link, _)| *link)
+    }
+
+    pub(super) fn places(&self) -> Vec<Place> {
+        let on = |index: u32| self.ports.iter().find(|port| port.link == Some(index));
+        let place = |link: &Link| {
+            let (port, vlan, of_parent) = match (on(link.index), link.parent.and_then(on)) {
+                (Some(port), _) => (port, 0, None),
+                (None, Some(port)) if link.kind.as_deref() == Some("vlan") => {
+                    (port, link.vlan?, link.parent.and_then(|parent| self.links.get(&parent)))
+                }
+                _ => return None,
+            };
+            let own = self.addresses.get(&link.index).into_iter().flatten();
+            Some(Place {
+                link: link.index,
+                name: link.name.clone(),
+                port: port.id,
+                vlan,
+                enslaved: link.master.is_some()
+                    || of_parent.is_some_and(|parent| parent.master.is_some()),
+                has_v4: own.clone().any(|net| net.addr().is_ipv4()),
+            })
+        };
+        self.links.values().filter_map(place).collect()
     }
 
     pub(super) fn interfaces(&self) -> usize {
@@ -131,6 +159,7 @@ impl Links {
             }
         }
         self.ports_changed = true;
+        self.places_changed = true;
         // All that go before any that come: numbers may pass from one to another.
         let mut moved = BTreeSet::new();
         let present: Vec<(u32, InterfaceId)> =
@@ -171,6 +200,7 @@ impl Links {
     pub(super) fn remove_link(&mut self, index: u32, out: &mut impl Tables) -> Vec<u32> {
         self.links.remove(&index);
         self.addresses_changed |= self.addresses.remove(&index).is_some();
+        self.places_changed = true;
         for port in self.ports.iter_mut().filter(|port| port.link == Some(index)) {
             port.link = None;
         }
@@ -182,6 +212,7 @@ impl Links {
     /// Compares the interfaces of a link and of the VLANs on it with what exists.
     fn review(&mut self, index: u32, out: &mut impl Tables) -> Vec<u32> {
         self.ports_changed = true;
+        self.places_changed = true;
         let on_it = |link: &&Link| link.parent == Some(index) && link.vlan.is_some();
         let vlans: Vec<u32> = self
             .links
@@ -255,6 +286,7 @@ impl Links {
     pub(super) fn set_address(&mut self, address: &Address, out: &mut impl Tables) {
         if self.addresses.entry(address.link).or_default().insert(address.address) {
             self.addresses_changed = true;
+            self.places_changed = true;
             self.announce(address.link, out);
         }
     }
@@ -266,6 +298,7 @@ impl Links {
     pub(super) fn remove_address_of(&mut self, link: u32, net: IpNet, out: &mut impl Tables) {
         if self.addresses.get_mut(&link).is_some_and(|nets| nets.remove(&net)) {
             self.addresses_changed = true;
+            self.places_changed = true;
             self.announce(link, out);
         }
     }

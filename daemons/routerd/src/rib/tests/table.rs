@@ -1,6 +1,6 @@
 //! Single promises of the model, one row or step each.
 
-use ebb_apps::route::{InterfaceId, Target};
+use ebb_apps::route::{InterfaceId, Path, Target};
 use ebb_graph::PortId;
 use ebb_host::netlink::{Event, NeighbourState, Part, Route, RouteHop, RouteKind};
 
@@ -30,6 +30,9 @@ fn each_kind_of_route_has_its_target() {
     let prefix = "198.51.100.0/24";
     let plain = via(prefix, 2, "10.0.0.2");
     let path = Target::via(InterfaceId(0), "10.0.0.2".parse().unwrap());
+    let gateway = Some("10.0.0.2".parse().unwrap());
+    let narrow = Path { interface: InterfaceId(0), gateway, weight: 1, mtu: Some(1300) };
+    let narrow = Target::Paths(vec![narrow]);
     let of_kind = |kind| Route { kind, hops: Default::default(), ..plain.clone() };
     let mut tunnel = plain.clone();
     tunnel.hops[0].encapsulated = true;
@@ -47,6 +50,8 @@ fn each_kind_of_route_has_its_target() {
         (of_kind(RouteKind::Other), Some(Target::Kernel)),
         (of_kind(RouteKind::Unicast), Some(Target::Kernel)),
         (tunnel, Some(Target::Kernel)),
+        (Route { mtu: 1300, ..plain.clone() }, Some(narrow)),
+        (Route { mtu: 1300, ..via(prefix, 2, "") }, Some(Target::Kernel)),
         (Route { source_specific: true, ..plain.clone() }, Some(Target::Kernel)),
         (Route { tos: 8, ..plain.clone() }, Some(Target::Kernel)),
         (Route { nexthop_id: Some(9), ..plain.clone() }, Some(Target::Kernel)),

@@ -1,0 +1,17 @@
+//! Every mechanism of the kernel's own policy, changed under the running router and under the
+//! kernel's own forwarding: the same comes of the same frames. `docs/policy.md` has the table.
+
+mod script;
+
+use std::time::Duration;
+
+#[test]
+fn a_change_of_policy_does_what_it_does_to_the_kernel() {
+    let patience = Duration::from_secs(150);
+    let Some(text) = script::run("policy", &["--check-docs"], patience) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.ends_with(", 0 fail"), "{text}");
+    let changes: usize = last.split(' ').next().and_then(|word| word.parse().ok()).expect("count");
+    assert!(changes >= 20, "{text}");
+    println!("{last}");
+}

@@ -1,0 +1,118 @@
+//! Queueing disciplines and filters: `struct tcmsg` (`linux/rtnetlink.h`, `pkt_sched.h`).
+
+use super::super::frame::{Fault, Parsed, attributes, string_of, u32_of};
+
+const KIND: u16 = 1;
+const INGRESS_BLOCK: u16 = 13;
+const EGRESS_BLOCK: u16 = 14;
+/// Where filters of the sending side of an interface's first discipline hang.
+pub(super) const ROOT: u32 = 0xffff_ffff;
+const INGRESS_HANDLE: u32 = 0xffff_0000;
+const CLSACT_INGRESS: u32 = 0xffff_fff2;
+const CLSACT_EGRESS: u32 = 0xffff_fff3;
+
+/// Disciplines that send packets as they come, or as fairly as they can, at the speed of the link:
+/// nobody sets them to hold traffic back.
+const NEUTRAL: [&str; 13] = [
+    "noqueue",
+    "pfifo_fast",
+    "pfifo",
+    "bfifo",
+    "pfifo_head_drop",
+    "mq",
+    "mqprio",
+    "fq",
+    "fq_codel",
+    "codel",
+    "pie",
+    "fq_pie",
+    "sfq",
+];
+
+/// A queueing discipline.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Queueing {
+    pub link: u32,
+    pub kind: String,
+    pub parent: u32,
+    /// Filters that several interfaces share.
+    pub blocks: (bool, bool),
+}
+
+pub(super) fn queueing(body: &[u8]) -> Parsed<Queueing> {
+    let fixed = body.first_chunk::<20>().ok_or(Fault("traffic control header"))?;
+    let mut found = Queueing {
+        link: u32_of(&fixed[4..8])?,
+        kind: String::new(),
+        parent: u32_of(&fixed[12..16])?,
+        blocks: (false, false),
+    };
+    attributes(&body[20..], |kind, value| {
+        match kind {
+            KIND => found.kind = string_of(value),
+            INGRESS_BLOCK => found.blocks.0 = u32_of(value)? != 0,
+            EGRESS_BLOCK => found.blocks.1 = u32_of(value)? != 0,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+impl Queueing {
+    /// Whether it may hold back or drop what leaves.
+    pub(super) fn shapes(&self) -> bool {
+        !self.filters_only() && !NEUTRAL.contains(&self.kind.as_str())
+    }
+
+    fn filters_only(&self) -> bool {
+        matches!(self.kind.as_str(), "ingress" | "clsact")
+    }
+
+    /// Where its filters hang: of the receiving side and of the sending side.
+    pub(super) fn parents(&self) -> (Option<u32>, Option<u32>) {
+        match self.kind.as_str() {
+            "ingress" => (Some(INGRESS_HANDLE), None),
+            "clsact" => (Some(CLSACT_INGRESS), Some(CLSACT_EGRESS)),
+            "noqueue" => (None, None),
+            _ if self.parent == ROOT => (None, Some(0)),
+            _ => (None, None),
+        }
+    }
+}
+
+/// `struct tcmsg` of a request for an interface's filters below `parent`.
+pub(super) fn filters_of(link: u32, parent: u32) -> [u8; 20] {
+    let mut fixed = [0; 20];
+    fixed[4..8].copy_from_slice(&link.to_ne_bytes());
+    fixed[12..16].copy_from_slice(&parent.to_ne_bytes());
+    fixed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::frame::Builder;
+    use super::*;
+
+    #[test]
+    fn disciplines_are_told_apart() {
+        let kinds = [
+            ("htb", true, (None, Some(0))),
+            ("fq_codel", false, (None, Some(0))),
+            ("noqueue", false, (None, None)),
+            ("clsact", false, (Some(CLSACT_INGRESS), Some(CLSACT_EGRESS))),
+            ("ingress", false, (Some(INGRESS_HANDLE), None)),
+        ];
+        for (kind, shapes, parents) in kinds {
+            let mut builder = Builder::default();
+            builder.begin(36, 0, 0, &filters_of(3, ROOT)).string(KIND, kind).end();
+            let found = queueing(&builder.bytes[16..]).unwrap();
+            assert_eq!(
+                (found.link, found.shapes(), found.parents()),
+                (3, shapes, parents),
+                "{kind}"
+            );
+        }
+        assert!(queueing(&[0; 19]).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+use ipnet::IpNet;
+
+/// Where policy comes from; each can be read on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// Routing rules (`ip rule`).
+    Rules,
+    /// Forwarding switches and reverse-path filters (`sysctl net.ipv4.conf`).
+    Switches,
+    /// IPsec policies (`ip xfrm policy`).
+    Transforms,
+    /// Packet filters: nftables, and the older iptables.
+    Netfilter,
+    /// Queueing disciplines and their filters (`tc`).
+    TrafficControl,
+}
+
+impl Source {
+    /// All sources.
+    pub const ALL: [Source; 5] = [
+        Source::Rules,
+        Source::Switches,
+        Source::Transforms,
+        Source::Netfilter,
+        Source::TrafficControl,
+    ];
+}
+
+/// What a routing rule does with packets that it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleAction {
+    /// Looks the destination up in a table.
+    Lookup(u32),
+    /// Goes on with another rule.
+    Goto(u32),
+    /// Nothing.
+    Nop,
+    /// Discards, silently or with an ICMP error.
+    Discard,
+    /// Something else.
+    Other(u8),
+}
+
+/// A routing rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// IPv6 or IPv4.
+    pub v6: bool,
+    /// Rules are asked in ascending order.
+    pub priority: u32,
+    /// Matches sources in this prefix only.
+    pub from: Option<IpNet>,
+    /// Matches destinations in this prefix only.
+    pub to: Option<IpNet>,
+    /// Matches packets received on this interface only; `lo`: the host's own.
+    pub input: Option<String>,
+    /// Matches packets whose outgoing interface is fixed beforehand, which forwarded ones' is not.
+    pub output: Option<String>,
+    /// What it does.
+    pub action: RuleAction,
+    /// Matches what its selectors do not.
+    pub inverted: bool,
+    /// The mark that packets must carry, under its mask.
+    pub mark: Option<(u32, u32)>,
+    /// Matches packets of sockets of some users only, never forwarded ones.
+    pub by_user: bool,
+    /// Looks up the table of the VRF concerned.
+    pub vrf: bool,
+    /// Has further selectors: type of service, protocol, ports, tunnel, flow label.
+    pub further: bool,
+    /// Passes over what the table finds in short prefixes or through some interfaces.
+    pub suppresses: bool,
+}
+
+/// Switches of one interface and family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// Interface index; `None`: those for all interfaces.
+    pub link: Option<u32>,
+    /// IPv6 or IPv4.
+    pub v6: bool,
+    /// `forwarding`.
+    pub forwarding: bool,
+    /// `force_forwarding`: IPv6 forwards what comes in here although it does not in general.
+    pub force_forwarding: bool,
+    /// `rp_filter`: 0 off, 1 strict, 2 loose. IPv4 only.
+    pub reverse_path: u32,
+}
+
+/// An IPsec policy that forwarded packets may meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transform {
+    /// `out` or `fwd`.
+    pub direction: &'static str,
+    /// Sources concerned.
+    pub from: IpNet,
+    /// Destinations concerned.
+    pub to: IpNet,
+    /// Discards; otherwise transforms or, without templates, passes.
+    pub blocks: bool,
+    /// Transformations that it asks for.
+    pub templates: u32,
+    /// For packets of an XFRM interface, or with a mark, only.
+    pub special: bool,
+}
+
+/// All IPsec policies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transforms {
+    /// In the kernel's order.
+    pub policies: Vec<Transform>,
+    /// What no policy matches is discarded (`ip xfrm policy setdefault`).
+    pub blocks_by_default: bool,
+}
+
+/// Protocols that a chain sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+    /// Both.
+    Both,
+}
+
+/// Where in the kernel a chain is hooked in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// Before a driver's packet reaches the stack, on some interfaces.
+    Ingress,
+    /// Before an interface sends.
+    Egress,
+    /// Before routing.
+    Prerouting,
+    /// To the host itself.
+    Input,
+    /// Through the host.
+    Forward,
+    /// From the host itself.
+    Output,
+    /// After routing.
+    Postrouting,
+}
+
+/// A chain of a packet filter that is hooked in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// As `nft list chains` or `iptables -t` would name it: family or program, table, chain.
+    pub name: String,
+    /// Which packets it sees.
+    pub family: Family,
+    /// Where.
+    pub hook: Hook,
+    /// Interfaces that an ingress or egress chain is bound to.
+    pub devices: Vec<String>,
+    /// Discards what its rules do not decide.
+    pub drops: bool,
+    /// Number of rules.
+    pub rules: u32,
+}
+
+/// What traffic control does at an interface beyond queueing packets as they come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discipline {
+    /// Interface index.
+    pub link: u32,
+    /// Its kind: `htb`, `clsact`, ...
+    pub kind: String,
+    /// There is something at the receiving side.
+    pub ingress: bool,
+    /// There is something at the sending side.
+    pub egress: bool,
+}
