@@ -141,6 +141,7 @@ impl Frame {
             vlan: 0,
             next_hop: 0,
             hash: 0,
+            key: 0,
         }
     }
 
@@ -167,6 +168,9 @@ pub struct Packet {
     pub next_hop: u32,
     /// Flow hash, 0 while not computed.
     pub hash: u32,
+    /// Free for the application, as [`Packet::entry`]: what a later node asks a table for, so that it need
+    /// not touch the frame again.
+    pub key: u32,
     len: u16,
     /// Application's number of the layer-3 interface it arrived on.
     pub interface: u16,

@@ -13,7 +13,7 @@ use super::fib::Reader;
 use super::hold::{Awaited, Held, Hold};
 use super::icmp::Fault;
 use super::input::V4;
-use super::rewrite::rewrite;
+use super::rewrite::{rewrite, rewrite_plain};
 use super::table::{Kind, NextHop};
 use super::validate::{Verdict as Source, forwardable_source};
 use super::{Fib, Requests, RouteCounters, RouteLimits, source};
@@ -96,14 +96,15 @@ impl Forward {
         self.keys_v6.clear();
         self.keys_source.clear();
         for packet in batch.iter() {
-            let header = &packet.data()[usize::from(packet.l3)..];
             if packet.entry == V4 {
-                let header = Ipv4::new(header).expect("validated");
-                self.keys_v4.push(header.destination_bits());
+                self.keys_v4.push(packet.key);
                 if source::asked(packet) {
+                    let header = &packet.data()[usize::from(packet.l3)..];
+                    let header = Ipv4::new(header).expect("validated");
                     self.keys_source.push(header.source_bits());
                 }
             } else {
+                let header = &packet.data()[usize::from(packet.l3)..];
                 let header = Ipv6::new(header).expect("validated");
                 self.keys_v6.push(header.destination_bits());
             }
@@ -135,7 +136,15 @@ impl Forward {
         let awaited = &mut self.awaited;
         self.verdicts.extend(batch.iter_mut().map(|packet| {
             let next = if packet.entry == V4 { next_v4.next() } else { next_v6.next() };
-            let mut hop = table.read(*next.expect("one next hop per packet"));
+            let index = *next.expect("one next hop per packet");
+            if hold.is_none()
+                && !source::asked(packet)
+                && let Some(plain) = table.read_plain(index)
+                && rewrite_plain(packet, &plain)
+            {
+                return Verdict::Transmit;
+            }
+            let mut hop = table.read(index);
             if hop.kind == Kind::Group {
                 packet.hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
                 hop = table.member(hop.address, packet.hash);

@@ -213,6 +213,7 @@ fn build_v4(mut packet: Packet, source: [u8; 4], identification: u16) -> Packet 
     let (peer, total_len) = (original.source().octets(), original.total_len());
     // RFC 1812 section 4.3.2.5: the same type of service, with the precedence of control traffic.
     let tos = original.tos() & 0x1e | 0xc0;
+    packet.key = u32::from_be_bytes(peer);
     open(&mut packet, FRONT_V4, total_len, LEN_MAX_V4 - Ipv4::LEN - 8);
     let data = packet.data_mut();
     data[12..14].copy_from_slice(&ethertype::IPV4.to_be_bytes());

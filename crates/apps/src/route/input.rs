@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use ebb_graph::{Batch, DropReason, Node, Outputs, Packet};
 use ebb_units::Time;
-use ebb_wire::{ethertype, finish_checksums, is_group, link};
+use ebb_wire::{Ipv4, ethertype, finish_checksums, is_group, link};
 
 use super::interfaces::Interfaces;
 use super::validate::{self, Verdict};
 use super::{Fib, RouteCounters, source};
 
-/// Values of [`Packet::entry`] between the nodes: the IP version.
+/// Values of [`Packet::entry`] between the nodes: the IP version. With IPv4 [`Packet::key`] is the destination.
 pub(super) const V4: u8 = 4;
 /// See [`V4`].
 pub(super) const V6: u8 = 6;
@@ -101,7 +101,9 @@ fn inspect(packet: &mut Packet, interfaces: &Interfaces) -> Verdict {
     match link.ethertype {
         ethertype::IPV4 => {
             let verdict = validate::ipv4(header);
+            let key = Ipv4::new(header).map_or(0, |header| header.destination_bits());
             packet.entry = V4;
+            packet.key = key;
             source::mark(packet, attached.reverse_path);
             verdict
         }

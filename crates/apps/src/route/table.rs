@@ -141,6 +141,14 @@ impl NextHop {
     }
 }
 
+/// A resolved neighbour behind an untagged link; see [`NextHop`] for the fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain {
+    pub port: PortId,
+    pub mtu: u16,
+    pub head: [u64; 2],
+}
+
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line {
@@ -186,6 +194,23 @@ impl Table {
             }
             core::hint::spin_loop();
         }
+    }
+
+    /// What the next hop number `index` does with most packets, without the words that only the others
+    /// need: `None` unless it is a resolved neighbour behind an untagged link.
+    #[inline(always)]
+    pub(super) fn read_plain(&self, index: u32) -> Option<Plain> {
+        let line = &self.lines[index as usize % NEXT_HOPS];
+        let version = line.version.load(Ordering::Acquire);
+        let [first, low, high] = core::array::from_fn(|at| line.words[at].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        let whole = version & 1 == 0 && line.version.load(Ordering::Relaxed) == version;
+        let plain = first & (0xff | 1 << 48) == Kind::Forward as u64;
+        (whole & plain).then_some(Plain {
+            port: PortId((first >> 8) as u8),
+            mtu: (first >> 16) as u16,
+            head: [low, high],
+        })
     }
 
     /// The next hop of a group for flows that hash to `hash`.
