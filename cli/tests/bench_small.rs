@@ -33,11 +33,18 @@ fn every_live_benchmark_runs() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let names = ["veth", "steer", "idle", "churn", "proportionality"];
+    let mut names = vec!["veth", "steer", "idle", "churn", "proportionality"];
+    // Its traffic is another's program.
+    if Command::new("iperf3").arg("--version").output().is_ok() {
+        names.push("tcp");
+    } else {
+        assert!(std::env::var_os("CI").is_none(), "CI must have iperf3");
+        eprintln!("skipped: tcp, iperf3 is not installed");
+    }
     let output = Command::new(root.join("bench/run"))
         .args(["--quick", "--no-record", "--no-dpdk", "--programs"])
         .arg(programs())
-        .args(names)
+        .args(&names)
         .output()
         .expect("bench/run starts (python3 is needed)");
     let told = String::from_utf8_lossy(&output.stderr);

@@ -88,6 +88,12 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     if total.checksums_finished > 0 {
         out += &format!("           {} checksums finished\n", total.checksums_finished);
     }
+    for port in status.ports.iter().filter(|port| port.passed_long > 0) {
+        out += &format!(
+            "           {} on {} longer than a frame, left to the kernel\n",
+            port.passed_long, port.name
+        );
+    }
     out += &format!("latency    {}\n", latency(&status.latency));
     out += &format!(
         "tables     {} routes, {} neighbours, {} interfaces; {} changes, {} resyncs\n",

@@ -30,7 +30,7 @@ fn installed(programs: &[(&str, &str)]) -> bool {
 
 /// A lab of two hosts with a router between them that both families pass. What the router left
 /// to the kernel would arrive as well, so the tests look at what it forwarded itself.
-fn between_hosts(change: impl FnOnce(&mut Setup)) -> Option<(Lab, Router)> {
+fn between_hosts(change: impl FnOnce(&Lab, &mut Setup)) -> Option<(Lab, Router)> {
     let lab = Lab::build(Wiring { ports: 2, queues: 1, ipv6: true, apart: true })?;
     for port in 0..2 {
         lab.ip_hosts(
@@ -44,7 +44,7 @@ fn between_hosts(change: impl FnOnce(&mut Setup)) -> Option<(Lab, Router)> {
     let forwarding = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
     lab.inside(&["sysctl", "-qw", forwarding[0], forwarding[1]]);
     let mut setup = Setup::of(&lab);
-    change(&mut setup);
+    change(&lab, &mut setup);
     let router = setup.start(&lab);
     Some((lab, router))
 }
@@ -126,7 +126,7 @@ fn streams_and_datagrams_pass_between_unmodified_hosts() {
     if !installed(&[("iperf3", "iperf3")]) {
         return;
     }
-    let Some((lab, mut router)) = between_hosts(|_| {}) else { return };
+    let Some((lab, mut router)) = between_hosts(|_, _| {}) else { return };
     let _server = Served::start(&lab, 1, &["iperf3", "-s"]);
     let features = on_host(&lab, 0, &["ethtool", "-k", "h0"]);
     let features = String::from_utf8_lossy(&features.stdout).into_owned();
@@ -155,7 +155,7 @@ fn streams_and_datagrams_pass_between_unmodified_hosts() {
 
 #[test]
 fn trusted_checksums_are_passed_on_as_they_come() {
-    let change = |setup: &mut Setup| setup.port = "checksums = \"trust\"".into();
+    let change = |_: &Lab, setup: &mut Setup| setup.port = "checksums = \"trust\"".into();
     let Some((lab, mut router)) = between_hosts(change) else { return };
     let send = "echo unfinished > /dev/udp/10.0.1.2/9";
     on_host(&lab, 0, &["bash", "-c", send]);
@@ -176,7 +176,7 @@ fn a_large_file_arrives_whole() {
     if !installed(&[("curl", "curl"), ("python3", "python3")]) {
         return;
     }
-    let Some((lab, mut router)) = between_hosts(|setup| setup.workers = 2) else { return };
+    let Some((lab, mut router)) = between_hosts(|_, setup| setup.workers = 2) else { return };
     let sent = file(&lab, "file", 100_000_000);
     let received = lab.directory.join("received");
     let served = lab.directory.join("served");
@@ -200,7 +200,7 @@ fn names_are_resolved_over_either_transport() {
     if !installed(&[("dnsmasq", "dnsmasq-base"), ("dig", "bind9-dnsutils")]) {
         return;
     }
-    let Some((lab, mut router)) = between_hosts(|_| {}) else { return };
+    let Some((lab, mut router)) = between_hosts(|_, _| {}) else { return };
     // An answer of several strings, too long for one packet.
     let text = (0..12).map(|number| format!(",{number:02}{}", "x".repeat(200)));
     let record = format!("--txt-record=long.test{}", text.collect::<String>());
@@ -237,7 +237,7 @@ fn quic_passes() {
     if !installed(&programs) {
         return;
     }
-    let Some((lab, mut router)) = between_hosts(|_| {}) else { return };
+    let Some((lab, mut router)) = between_hosts(|_, _| {}) else { return };
     let at = |name: &str| lab.directory.join(name).to_str().expect("a path").to_owned();
     let (key, certificate) = (at("key"), at("certificate"));
     let make =
@@ -275,7 +275,7 @@ fn tunnels_between_hosts_carry_streams() {
     if !installed(&[("iperf3", "iperf3")]) {
         return;
     }
-    let Some((lab, mut router)) = between_hosts(|_| {}) else { return };
+    let Some((lab, mut router)) = between_hosts(|_, _| {}) else { return };
     for port in 0..2 {
         let tunnel = format!(
             "link add name v0 mtu 1400 type vxlan id 7 dstport 4789 \

@@ -17,6 +17,7 @@ static long (*redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUN
 static long (*adjust_head)(struct xdp_md *ctx, int delta) = (void *)BPF_FUNC_xdp_adjust_head;
 static __u64 (*ktime_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static __u64 (*jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
+static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len;
 
 #define NET16(x) __builtin_bswap16(x)
 #define NET32(x) __builtin_bswap32(x)
@@ -39,6 +40,8 @@ static __u64 (*jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
 // Set by the loader.
 const volatile __u32 form = FORM_RSS;
 const volatile __u32 workers = 1;
+// Bytes that a frame of the workers' memory holds, without a stamp.
+const volatile __u32 room = 1776;
 
 // "Ebb-time": stands before a stamped packet. Its first byte has the group bit of a MAC address
 // set, and no frame to a group address is ever redirected.
@@ -100,6 +103,7 @@ struct cpu_state {
 	__u64 jiffies;
 	__u64 count;
 	__u64 passed_for[REASONS];
+	__u64 passed_long;
 };
 
 // The sockets: by queue and worker in the form Steer, by queue in the form Rss.
@@ -454,8 +458,14 @@ INLINE int put_stamp(struct xdp_md *ctx, __u64 now)
 	return 1;
 }
 
-SEC("xdp")
-int steer(struct xdp_md *ctx)
+// The bytes of a packet that the program sees.
+INLINE __u64 linear(struct xdp_md *ctx)
+{
+	return (void *)(long)ctx->data_end - (void *)(long)ctx->data;
+}
+
+// `len` is the packet's whole length, of which a driver may have put the end elsewhere.
+INLINE int decide(struct xdp_md *ctx, __u64 len)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	struct table *table;
@@ -472,6 +482,11 @@ int steer(struct xdp_md *ctx)
 		cpu->passed++;
 		if (way != FOR_KERNEL)
 			cpu->passed_for[way & (REASONS - 1)]++;
+		return XDP_PASS;
+	}
+	if (len > room || len > linear(ctx)) {
+		cpu->passed++;
+		cpu->passed_long++;
 		return XDP_PASS;
 	}
 	if (steered) {
@@ -491,6 +506,19 @@ int steer(struct xdp_md *ctx)
 		adjust_head(ctx, sizeof(struct stamp));
 	cpu->passed++;
 	return XDP_PASS;
+}
+
+SEC("xdp")
+int steer(struct xdp_md *ctx)
+{
+	return decide(ctx, linear(ctx));
+}
+
+// For interfaces whose packets may lie in several buffers (Linux 5.18).
+SEC("xdp.frags")
+int steer_frags(struct xdp_md *ctx)
+{
+	return decide(ctx, buff_len(ctx));
 }
 
 // Run on packets that the router hands to the kernel.

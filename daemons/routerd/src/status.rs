@@ -192,6 +192,9 @@ pub struct Port {
     /// Of these, the ones passed for the sake of the kernel's policy, by mechanism.
     #[serde(default)]
     pub passed_for: BTreeMap<String, u64>,
+    /// Of these, packets longer than a frame of the router's.
+    #[serde(default)]
+    pub passed_long: u64,
     /// Delay of sampled packets received here.
     pub latency: Latency,
 }

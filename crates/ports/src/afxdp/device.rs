@@ -17,6 +17,8 @@ pub(super) struct Device {
     pub(super) queues: u32,
     /// Its senders may leave checksums to hardware that is not there.
     pub(super) unfinished: bool,
+    /// It is made of other interfaces, which receive in its stead.
+    pub(super) aggregates: bool,
 }
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
@@ -39,13 +41,13 @@ struct Driver {
 }
 
 impl Driver {
+    fn aggregates(&self) -> bool {
+        matches!(text(&self.driver).as_str(), "bonding" | "team")
+    }
+
     /// Whether frames come from senders' memory: the interface is on no bus, or is one of
     /// [`PARAVIRTUAL`]. An interface that says nothing of its driver is taken for such a one.
     fn shares_memory(&self) -> bool {
-        let text = |bytes: &[u8]| {
-            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end]).into_owned()
-        };
         let on_a_bus = !matches!(text(&self.bus).as_str(), "" | "N/A" | "tap" | "tun");
         !on_a_bus || PARAVIRTUAL.contains(&text(&self.driver).as_str())
     }
@@ -61,6 +63,11 @@ struct Channels {
     tx: u32,
     other: u32,
     combined: u32,
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
@@ -80,8 +87,9 @@ pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
         request.call(libc::SIOCGIFHWADDR).map_err(failed)?;
         let address = request.fields.ifr_ifru.ifru_hwaddr.sa_data;
         let mac = std::array::from_fn(|i| address[i] as u8);
-        let (queues, unfinished) = (request.queues(), request.driver().shares_memory());
-        Ok(Device { index, up, mtu, mac, queues, unfinished })
+        let (queues, driver) = (request.queues(), request.driver());
+        let (unfinished, aggregates) = (driver.shares_memory(), driver.aggregates());
+        Ok(Device { index, up, mtu, mac, queues, unfinished, aggregates })
     }
 }
 
@@ -151,12 +159,14 @@ mod tests {
             let mut driver: Driver = unsafe { std::mem::zeroed() };
             driver.driver[..name.len()].copy_from_slice(name.as_bytes());
             driver.bus[..bus.len()].copy_from_slice(bus.as_bytes());
-            driver.shares_memory()
+            (driver.shares_memory(), driver.aggregates())
         };
         assert_eq!(size_of::<Driver>(), 196);
         let memory = [("veth", ""), ("tun", "tap"), ("bridge", "N/A"), ("virtio_net", "virtio0")];
-        assert!(memory.iter().all(|(name, bus)| driver(name, bus)) && driver("", ""));
-        assert!(!driver("ixgbe", "0000:03:00.0") && !driver("r8152", "usb-0000:00:14.0-1"));
+        assert!(memory.iter().all(|(name, bus)| driver(name, bus) == (true, false)));
+        let hardware = [("ixgbe", "0000:03:00.0"), ("r8152", "usb-0000:00:14.0-1")];
+        assert!(hardware.iter().all(|(name, bus)| driver(name, bus) == (false, false)));
+        assert_eq!([driver("", ""), driver("bonding", "")], [(true, false), (true, true)]);
     }
 
     #[test]

@@ -15,18 +15,15 @@ pub enum AfXdpError {
         /// Its name.
         interface: String,
     },
-    /// Its packets may be longer than a frame.
+    /// A bond or team.
     #[error(
-        "interface {interface} has MTU {mtu}, frames hold packets of at most {mtu_max}: \
-         ip link set {interface} mtu {mtu_max}"
+        "interface {interface} is a bond or team and cannot be a port: the kernel runs its XDP \
+         program on the members, whose packets reach no socket of the bond, and takes VLAN tags \
+         out before; leave it out of the configuration, and the kernel forwards through it"
     )]
-    MtuTooLarge {
+    Aggregate {
         /// Its name.
         interface: String,
-        /// Its MTU in bytes.
-        mtu: u32,
-        /// The largest MTU that fits, in bytes.
-        mtu_max: u32,
     },
     /// The process may not do that.
     #[error(

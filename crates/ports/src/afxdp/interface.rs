@@ -19,9 +19,12 @@ use crate::RedirectTable;
 /// Most workers of an interface.
 pub const WORKERS_MAX: u32 = 64;
 
-/// Largest MTU whose packets fit a frame: behind the headroom an Ethernet header, two VLAN tags
-/// and the stamp that some packets carry.
-const MTU_MAX: u32 = (FRAME_LEN - HEADROOM - 14 - 8 - 16) as u32;
+/// Longest packet, link header included, that fits a frame behind the headroom and the stamp that
+/// some packets carry. Longer ones stay with the kernel.
+pub(super) const ROOM: u32 = (FRAME_LEN - HEADROOM - 16) as u32;
+
+/// Largest MTU whose packets all fit: with an Ethernet header and two VLAN tags.
+const MTU_WHOLE: u32 = ROOM - 14 - 8;
 
 /// An interface whose packets come to this process.
 ///
@@ -47,6 +50,8 @@ pub struct InterfaceCounters {
     pub redirected: u64,
     /// Packets left to the kernel.
     pub passed: u64,
+    /// Of these, packets that are longer than a frame.
+    pub passed_long: u64,
     /// Of these, packets that a worker could have forwarded, by the number of the reason given to
     /// [`Interface::set_policy`]; number 0 is not used.
     pub passed_for: [u64; REASONS],
@@ -78,7 +83,8 @@ impl Interface {
         let (mut program, map, table) = Program::load(options.form, workers, keys)?;
         let failed = |source| AfXdpError::system("set up the XDP program", source);
         program.set_macs(&[device.mac]).map_err(failed)?;
-        let native = program.attach(&options.name, device.index, options.mode)?;
+        let long = device.mtu > MTU_WHOLE;
+        let native = program.attach(&options.name, device.index, options.mode, long)?;
         let (program, map) = (Arc::new(Mutex::new(program)), Arc::new(map));
 
         let mut opener = Opener { umem, options, index: device.index, native, first: None };
@@ -131,6 +137,12 @@ impl Interface {
     /// The interface's own MAC address when it was opened.
     pub fn mac(&self) -> [u8; 6] {
         self.device.mac
+    }
+
+    /// The largest IP packet that reaches a worker, in bytes, where the interface's MTU is larger:
+    /// longer ones stay with the kernel.
+    pub fn mtu_served(&self) -> Option<u32> {
+        (self.device.mtu > MTU_WHOLE).then_some(MTU_WHOLE)
     }
 
     /// Receive queues served.
@@ -236,8 +248,8 @@ fn check(options: &InterfaceOptions, device: &Device) -> Result<u32, AfXdpError>
     if !device.up {
         return Err(AfXdpError::Down { interface });
     }
-    if device.mtu > MTU_MAX {
-        return Err(AfXdpError::MtuTooLarge { interface, mtu: device.mtu, mtu_max: MTU_MAX });
+    if device.aggregates {
+        return Err(AfXdpError::Aggregate { interface });
     }
     let wanted = match options.form {
         Form::Rss => options.workers,

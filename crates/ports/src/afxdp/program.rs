@@ -13,6 +13,7 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
+use super::interface::ROOM;
 use super::policy::{KernelPolicy, REASONS, RawHead};
 use super::{AfXdpError, Form, InterfaceCounters, Mode};
 
@@ -21,6 +22,11 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/st
 /// Most MAC addresses of one interface.
 pub(super) const MACS_MAX: usize = 16;
 const FILTER_WORDS: usize = 64;
+
+/// The program for packets that lie in one buffer each.
+const WHOLE: &str = "steer";
+/// The program for packets that may lie in several.
+const PIECES: &str = "steer_frags";
 
 /// A loaded XDP program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
@@ -59,6 +65,7 @@ struct CpuState {
     jiffies: u64,
     count: u64,
     passed_for: [u64; REASONS],
+    passed_long: u64,
 }
 
 // SAFETY: only integers, without padding.
@@ -147,10 +154,13 @@ impl Program {
         let mut ebpf = EbpfLoader::new()
             .override_global("form", &form_number, true)
             .override_global("workers", &workers, true)
+            .override_global("room", &ROOM, true)
             .map_max_entries("sockets", sockets)
             .load(OBJECT)
             .map_err(refused)?;
-        program(&mut ebpf, "steer").load().map_err(|error| refused(error.into()))?;
+        program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
+        // Older kernels refuse it; then there is only the other.
+        let _ = program(&mut ebpf, PIECES).load();
         let sockets = Sockets(Mutex::new(map(&mut ebpf, "sockets")));
         let table = match ebpf.take_map("redirect") {
             Some(Map::Array(data)) => Table::map(data.fd().as_fd()),
@@ -172,23 +182,35 @@ impl Program {
         Ok((program, sockets, table))
     }
 
-    /// Attaches the program; `true` when it runs in the driver.
+    /// Attaches the program; `true` when it runs in the driver. `long`: packets may be longer than
+    /// a buffer of the driver's.
     pub(super) fn attach(
         &mut self,
         interface: &str,
         index: u32,
         mode: Mode,
+        long: bool,
     ) -> Result<bool, AfXdpError> {
-        let program = program(&mut self.ebpf, "steer");
-        let attempts: &[XdpMode] = match mode {
-            Mode::Auto => &[XdpMode::Driver, XdpMode::Skb],
-            Mode::Native => &[XdpMode::Driver],
-            Mode::Generic => &[XdpMode::Skb],
-        };
+        let mut attempts = Vec::new();
+        for (way, excluded) in [(XdpMode::Driver, Mode::Generic), (XdpMode::Skb, Mode::Native)] {
+            if mode != excluded {
+                // Also a peer with a larger MTU than the interface's own is a reason to refuse
+                // the plain program.
+                attempts.extend([(WHOLE, way), (PIECES, way)]);
+                if long {
+                    let last = attempts.len();
+                    attempts.swap(last - 2, last - 1);
+                }
+            }
+        }
         let mut reason = String::new();
-        for attempt in attempts {
-            let error = match program.attach_to_if_index(index, *attempt) {
-                Ok(_) => return Ok(*attempt == XdpMode::Driver),
+        for (name, attempt) in attempts {
+            let program = program(&mut self.ebpf, name);
+            if program.fd().is_err() {
+                continue;
+            }
+            let error = match program.attach_to_if_index(index, attempt) {
+                Ok(_) => return Ok(attempt == XdpMode::Driver),
                 Err(error) => error,
             };
             let interface = interface.to_owned();
@@ -297,6 +319,7 @@ impl Program {
             passed_for,
             redirected: states.iter().map(|state| state.redirected).sum(),
             passed: states.iter().map(|state| state.passed).sum(),
+            passed_long: states.iter().map(|state| state.passed_long).sum(),
         })
     }
 }

@@ -73,6 +73,11 @@ impl Wires {
         Some(wires)
     }
 
+    /// Sets the MTU of `g<pair>`.
+    pub fn far_mtu(&self, pair: usize, mtu: u32) {
+        run(&format!("ip -n {} link set g{pair} mtu {mtu}", self.generator));
+    }
+
     /// The generator's socket on `g<pair>`.
     pub fn far(&self, pair: usize) -> PacketSocket {
         let path = format!("/run/netns/{}", self.generator);
@@ -164,6 +169,13 @@ pub fn send<'a>(socket: &mut PacketSocket, frames: impl IntoIterator<Item = &'a 
         socket.flush().expect("the generator's interface is up");
     }
     assert_eq!(socket.refused(), 0);
+}
+
+/// Sends one frame of any length.
+pub fn send_long(socket: &PacketSocket, frame: &[u8]) {
+    // SAFETY: a valid buffer of that length.
+    let sent = unsafe { libc::send(socket.fd(), frame.as_ptr().cast(), frame.len(), 0) };
+    assert_eq!(sent, frame.len() as isize, "{}", std::io::Error::last_os_error());
 }
 
 /// Receives until nothing has come for a while.

@@ -201,7 +201,14 @@ fn ports(ports: &[Port], out: &mut Writer<'_>) -> fmt::Result {
         })
     });
     let help = "Packets passed for the sake of the kernel's policy";
-    out.counter("port_policy_packets", help, None, by_policy)
+    out.counter("port_policy_packets", help, None, by_policy)?;
+    let long = each(|p| p.passed_long);
+    out.counter(
+        "port_long_packets",
+        "Packets passed because they are longer than a frame",
+        None,
+        long,
+    )
 }
 
 fn port_label(port: &Port) -> Labels {

@@ -105,6 +105,13 @@ pub fn open(
         checksums = checksums(&interface),
         "port opened"
     );
+    if let Some(served) = interface.mtu_served() {
+        warn!(
+            port = port.name,
+            "the MTU is larger than the router's frames: packets of more than \
+            {served} bytes are left to the kernel"
+        );
+    }
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
     let open = OpenPort { name: port.name.clone(), workers: ports, redirect };
     Ok((LiveInterface { interface, form, up: true, queues_changed: false }, open))
@@ -217,6 +224,7 @@ impl Interfaces {
         if let Ok(counters) = live.interface.counters() {
             line.passed_to_kernel = counters.passed;
             line.passed_for = by_mechanism(&counters.passed_for);
+            line.passed_long = counters.passed_long;
         }
     }
 }

@@ -1,0 +1,101 @@
+"""TCP between two hosts as they come, through the router and through the kernel alone."""
+
+import json
+import resource
+import shutil
+import time
+
+from . import quiet
+from .lab import Failure, Lab, PORTS, Router, run
+from .record import spread
+
+HOSTS = ["h0", "h1"]
+SERVER = "10.255.1.2"
+# The title of each contender, whether the router runs, and whether the hosts keep their offloads.
+CONTENDERS = {
+    "ebb": ("ebb, hosts' offloads on, 1 worker", True, True),
+    "plain": ("kernel, hosts' offloads off", False, False),
+    "offloads": ("kernel, hosts' offloads on", False, True),
+}
+
+
+class Apart(Lab):
+    """A lab whose hosts have a namespace each, and their interfaces every offload."""
+
+    def __init__(self, tools):
+        super().__init__(tools)
+        self.spaces = [self.hosts, f"{self.router}-far"]
+
+    def furnish(self):
+        for space in (self.router, *self.spaces):
+            run("ip", "netns", "add", space)
+        self.inside(self.router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        for side, (port, host, space) in enumerate(zip(PORTS, HOSTS, self.spaces)):
+            run("ip", "link", "add", port, "netns", self.router, "type", "veth", "peer", "name", host, "netns", space)
+            self.inside(self.router, "ip", "link", "set", port, "up")
+            self.inside(self.router, "ip", "address", "add", f"10.255.{side}.1/24", "dev", port)
+            self.inside(space, "ip", "link", "set", host, "up")
+            self.inside(space, "ip", "address", "add", f"10.255.{side}.2/24", "dev", host)
+            self.inside(space, "ip", "route", "add", "default", "via", f"10.255.{side}.1")
+
+    def __exit__(self, *_):
+        super().__exit__()
+        run("ip", "netns", "delete", self.spaces[1], check=False)
+
+    def offloads(self, wanted):
+        """Switches checksums, and with them segmentation, of both hosts."""
+        for space, host in zip(self.spaces, HOSTS):
+            self.inside(space, "ethtool", "-K", host, "tx", "on" if wanted else "off")
+
+    def stream(self, seconds):
+        """Bits per second of one stream that arrived."""
+        before = quiet.Others(self.pids())
+        text = self.inside(self.spaces[0], "iperf3", "-J", "-c", SERVER, "-t", str(seconds), check=False)
+        end = json.loads(text).get("end", {})
+        if not end.get("sum_received", {}).get("bytes"):
+            raise Failure(f"no stream passes: {text[-500:]}")
+        share = before.share(resource.getrusage(resource.RUSAGE_CHILDREN))
+        return {"gbps": end["sum_received"]["bits_per_second"] / 1e9,
+                "retransmits": end["sum_sent"].get("retransmits"), "others_cpu_share": share}
+
+
+def tcp(context):
+    """One TCP stream between unmodified hosts, beside the kernel's own forwarding."""
+    if shutil.which("iperf3") is None:
+        raise Failure("its traffic is Debian's iperf3, which is not installed")
+    rounds, seconds = (1, 1) if context.quick else (7, 4)
+    raw = {name: [] for name in CONTENDERS}
+    with Apart(context.tools) as lab:
+        lab.spawn(lab.spaces[1], "iperf3", "-s", log="iperf3.log")
+        time.sleep(0.5)
+        for turn in range(rounds):
+            names = list(CONTENDERS)
+            for name in names if turn % 2 == 0 else names[::-1]:
+                seen = quiet.measured(context, lab, lambda: contend(lab, name, seconds))
+                raw[name].append(seen)
+                context.say(f"  {name}: {seen['gbps']:.2f} Gbit/s")
+    rates = {name: [seen["gbps"] for seen in raw[name]] for name in raw}
+    ratios = {name: [ours / theirs for ours, theirs in zip(rates["ebb"], rates[name])] for name in raw if name != "ebb"}
+    rows = [["one stream, packets of 1,500 bytes", "Gbit/s, median", "least", "most"]]
+    rows += [[CONTENDERS[name][0], *spread(rates[name]).values()] for name in rates]
+    rows += [[f"ebb / {CONTENDERS[name][0]}, turn by turn", *spread(ratios[name]).values()] for name in ratios]
+    summary = {"turns": rounds, "gbps": {name: spread(rates[name]) for name in rates},
+               "ratio": {name: spread(ratios[name]) for name in ratios}}
+    context.record.result("tcp", rows, summary, raw)
+
+
+def contend(lab, name, seconds):
+    _, routed, offloads = CONTENDERS[name]
+    lab.offloads(offloads)
+    if not routed:
+        return lab.stream(seconds)
+    with Router(lab, "napi") as router:
+        router.wait(1)
+        # Until its workers receive for the first time, the kernel forwards.
+        time.sleep(0.5)
+        before = router.status()["workers"][0]["packets"]["forwarded"]
+        seen = lab.stream(seconds)
+        forwarded = router.status()["workers"][0]["packets"]["forwarded"] - before
+        if forwarded * 1500 * 8 < 0.9 * seen["gbps"] * 1e9 * seconds:
+            raise Failure(f"the stream did not pass the router: {forwarded} packets for {seen}")
+        return seen
