@@ -12,6 +12,7 @@ mod progress;
 mod run;
 mod sim;
 mod sweep;
+mod sweep_report;
 
 pub use place::Directory;
 pub use plan::Plan;

@@ -16,7 +16,9 @@ pub(crate) fn render(report: &Report) -> String {
         let _ = match section {
             Section::Heading(text) => writeln!(out, "<h2>{}</h2>", escape(text)),
             Section::Text(text) => writeln!(out, "<p>{}</p>", escape(text)),
-            Section::Table(table) => writeln!(out, "<figure>{}</figure>", self::table(table)),
+            Section::Table(table) => {
+                writeln!(out, "<figure class=\"t\" tabindex=\"0\">{}</figure>", self::table(table))
+            }
             Section::Plot(plot) => writeln!(out, "<figure>\n{}</figure>", svg::inline(plot)),
             Section::Drawing { title, svg } => {
                 writeln!(out, "<figure><figcaption>{}</figcaption>\n{svg}</figure>", escape(title))

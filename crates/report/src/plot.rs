@@ -33,6 +33,9 @@ pub struct Axis {
     pub low: Option<f64>,
     /// Shown even if no point is that high.
     pub high: Option<f64>,
+    /// Equal distances are equal ratios; what is not above zero cannot be shown on it.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub log: bool,
 }
 
 /// Named points.
@@ -44,7 +47,14 @@ pub struct Series {
     pub kind: SeriesKind,
     /// Ascending in x. A point that is not finite interrupts the line.
     pub points: Vec<(f64, f64)>,
+    /// Half the height of each point's interval, drawn as a bar about it; empty for none, not
+    /// finite where a point has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub half_widths: Vec<f64>,
 }
+
+/// From this ratio between the largest and the smallest value on, equal distances hide the small.
+pub const LOG_SPAN: f64 = 30.0;
 
 /// How the points of a series are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -92,7 +102,7 @@ impl Plot {
 impl Axis {
     /// An axis that reaches as far as its points.
     pub fn new(label: impl Into<String>, unit: impl Into<String>) -> Axis {
-        Axis { label: label.into(), unit: unit.into(), low: None, high: None }
+        Axis { label: label.into(), unit: unit.into(), low: None, high: None, log: false }
     }
 
     /// Makes the axis begin at zero.
@@ -109,6 +119,23 @@ impl Axis {
         self
     }
 
+    /// Makes equal distances equal ratios.
+    #[must_use]
+    pub fn logarithmic(mut self) -> Axis {
+        self.log = true;
+        self
+    }
+
+    /// Logarithmic where `values` ask for it: all above zero and over [`LOG_SPAN`] apart.
+    #[must_use]
+    pub fn fitting(self, values: impl Iterator<Item = f64>) -> Axis {
+        let values = values.filter(|value| value.is_finite());
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+        if low > 0.0 && high / low >= LOG_SPAN { self.logarithmic() } else { self }
+    }
+
     /// `label (unit)`, or the label alone.
     pub fn heading(&self) -> String {
         if self.unit.is_empty() {
@@ -120,23 +147,38 @@ impl Axis {
 }
 
 impl Series {
+    fn new(name: impl Into<String>, kind: SeriesKind, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), kind, points, half_widths: Vec::new() }
+    }
+
+    /// Gives each point an interval of `half_widths` above and below it.
+    ///
+    /// # Panics
+    /// When there is not one for each point.
+    #[must_use]
+    pub fn within(mut self, half_widths: Vec<f64>) -> Series {
+        assert_eq!(half_widths.len(), self.points.len(), "an interval for each point");
+        self.half_widths = half_widths;
+        self
+    }
+
     /// Points joined by straight lines.
     pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), kind: SeriesKind::Line, points }
+        Series::new(name, SeriesKind::Line, points)
     }
 
     /// Each value holds until the next.
     pub fn step(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), kind: SeriesKind::Step, points }
+        Series::new(name, SeriesKind::Step, points)
     }
 
     /// A background, filled down to zero.
     pub fn area(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), kind: SeriesKind::Area, points }
+        Series::new(name, SeriesKind::Area, points)
     }
 
     /// Points that are not joined.
     pub fn points(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), kind: SeriesKind::Points, points }
+        Series::new(name, SeriesKind::Points, points)
     }
 }

@@ -13,6 +13,9 @@ pub struct Report {
     pub sections: Vec<Section>,
     /// Figures for programs, each a key at the top of the JSON form and nowhere else.
     pub figures: Map<String, Value>,
+    /// Their names in the order they were added, each with its unit: what heads the columns of a
+    /// sweep.
+    pub columns: Vec<(String, String)>,
 }
 
 /// A part of a report.
@@ -83,10 +86,28 @@ impl Report {
     /// # Panics
     /// When the key is `title` or `sections`, which the report itself uses.
     #[must_use]
-    pub fn figure(mut self, key: impl Into<String>, value: impl Into<Value>) -> Report {
+    pub fn figure(self, key: impl Into<String>, value: impl Into<Value>) -> Report {
+        let key = key.into();
+        let unit = unit_of(&key);
+        self.figure_in(unit, key, value)
+    }
+
+    /// The same where the name does not end in the unit, as `power_w` does.
+    ///
+    /// # Panics
+    /// As [`Report::figure`].
+    #[must_use]
+    pub fn figure_in(
+        mut self,
+        unit: &str,
+        key: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Report {
         let key = key.into();
         assert!(key != "title" && key != "sections", "`{key}` is taken");
-        self.figures.insert(key, value.into());
+        if self.figures.insert(key.clone(), value.into()).is_none() {
+            self.columns.push((key, unit.to_owned()));
+        }
         self
     }
 
@@ -115,6 +136,28 @@ impl Report {
     }
 }
 
+/// The unit in which a name ends, that of the part before its last dot if need be; empty for none.
+fn unit_of(key: &str) -> &'static str {
+    const UNITS: [(&str, &str); 14] = [
+        ("_w", "W"),
+        ("_j", "J"),
+        ("_pj", "pJ"),
+        ("_s", "s"),
+        ("_us", "µs"),
+        ("_ns", "ns"),
+        ("_mpps", "Mpps"),
+        ("_gbps", "Gb/s"),
+        ("_ghz", "GHz"),
+        ("_mhz", "MHz"),
+        ("_percent", "%"),
+        ("_cycles", "cycles"),
+        ("_ghz_mean", "GHz"),
+        ("_bytes", "bytes"),
+    ];
+    let of = |part: &str| UNITS.iter().find(|(end, _)| part.ends_with(end)).map(|(_, unit)| *unit);
+    key.rsplit('.').find_map(of).unwrap_or("")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +172,22 @@ mod tests {
         let json = std::fs::read_to_string(directory.join("report.json")).expect("json");
         let value: Value = serde_json::from_str(&json).expect("valid");
         assert_eq!((&value["title"], &value["seed"]), (&"A <run>".into(), &7.into()));
+    }
+
+    #[test]
+    fn columns_keep_their_order_and_know_their_units() {
+        let report = Report::new("r")
+            .figure("power_w", 1)
+            .figure("latency_us.p99", 2)
+            .figure("lost", 3)
+            .figure_in("flits/cycle", "accepted", 4)
+            .figure("power_w", 5);
+        let columns: Vec<(&str, &str)> =
+            report.columns.iter().map(|(key, unit)| (key.as_str(), unit.as_str())).collect();
+        let expected =
+            [("power_w", "W"), ("latency_us.p99", "µs"), ("lost", ""), ("accepted", "flits/cycle")];
+        assert_eq!(columns, expected);
+        assert_eq!(report.figures["power_w"], 5);
     }
 
     #[test]

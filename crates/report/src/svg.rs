@@ -1,18 +1,18 @@
-use core::ops::Range;
 use std::io;
 
 use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
+use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use unicode_width::UnicodeWidthStr;
 
 use crate::html::escape;
+use crate::scale::Scale;
 use crate::style::{Role, SERIES, picture_rules};
 use crate::{Axis, Panel, Plot, Series, SeriesKind};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
 type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 /// The drawing library places marks on whole units; a unit is a quarter of a pixel.
@@ -78,12 +78,11 @@ fn draw(plot: &Plot, legend: &Legend, root: &Area<'_>, each: i32) -> Drawn {
 fn panel(
     area: &Area<'_>,
     panel: &Panel,
-    x: Range<f64>,
+    x: Scale,
     x_axis: Option<&Axis>,
     legend: &Legend,
 ) -> Drawn {
     let y = y_range(panel);
-    let (x_span, y_span) = (x.end - x.start, y.end - y.start);
     let mut builder = ChartBuilder::on(area);
     builder.set_label_area_size(LabelAreaPosition::Left, LEFT).margin_right(RIGHT);
     builder.margin_top(4 * UNIT).margin_bottom(if x_axis.is_some() { 0 } else { 4 * UNIT });
@@ -91,7 +90,7 @@ fn panel(
         builder.set_label_area_size(LabelAreaPosition::Bottom, X_LABELS);
     }
     let mut chart = builder.build_cartesian_2d(x.clone(), y.clone())?;
-    let (x_text, y_text) = (|at: &f64| tick(*at, x_span), |at: &f64| tick(*at, y_span));
+    let (x_text, y_text) = (|at: &f64| x.tick(*at), |at: &f64| y.tick(*at));
     let mut mesh = chart.configure_mesh();
     mesh.light_line_style(TRANSPARENT)
         .bold_line_style(stroke(Role::Grid, 1.0))
@@ -100,7 +99,7 @@ fn panel(
         .axis_desc_style(font(13, Role::Muted))
         .set_all_tick_mark_size(4 * UNIT)
         .x_labels(10)
-        .y_labels(y_labels(panel, y_span))
+        .y_labels(y_labels(panel, y.span()))
         .x_label_formatter(&x_text)
         .y_label_formatter(&y_text);
     if let Some(axis) = x_axis {
@@ -109,9 +108,8 @@ fn panel(
     mesh.draw()?;
     let (backs, fronts): (Vec<_>, Vec<_>) =
         panel.series.iter().partition(|series| series.kind == SeriesKind::Area);
-    let last = panel.series.len().saturating_sub(1);
-    for (index, series) in backs.into_iter().chain(fronts).enumerate() {
-        self::series(&mut chart, series, legend.role(series), &x, last - index)?;
+    for series in backs.into_iter().chain(fronts) {
+        self::series(&mut chart, series, legend.role(series), (&x, &y))?;
     }
     Ok(())
 }
@@ -122,41 +120,72 @@ fn y_labels(panel: &Panel, span: f64) -> usize {
     if span < 6.0 && values.all(|value| value.fract() == 0.0) { span as usize + 1 } else { 6 }
 }
 
-/// Draws a series under `above` others. Steps often coincide: what lies below is wider.
+/// Draws a series. Where lines coincide, the dashes of the later show the earlier between them.
 fn series(
     chart: &mut Chart<'_, '_>,
     series: &Series,
     role: Role,
-    x: &Range<f64>,
-    above: usize,
+    (x, y): (&Scale, &Scale),
 ) -> Drawn {
-    for run in series.points.split(|(x, y)| !x.is_finite() || !y.is_finite()) {
-        let mark = |point| Circle::new(point, 3 * UNIT, sentinel(role).filled());
+    let floor = if y.shows(0.0) { 0.0 } else { y.range().start };
+    let alone = series.kind == SeriesKind::Points;
+    let marked = alone || (series.kind == SeriesKind::Line && series.points.len() <= MARKED_MAX);
+    for run in series.points.split(|(at, value)| !x.shows(*at) || !y.shows(*value)) {
         match series.kind {
-            SeriesKind::Points => {
-                chart.draw_series(run.iter().copied().map(mark))?;
-            }
-            _ if run.len() == 1 => {
-                chart.draw_series(run.iter().copied().map(mark))?;
+            SeriesKind::Points => {}
+            SeriesKind::Area => {
+                let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+                let mut outline = run.to_vec();
+                outline.extend([(last.0, floor), (first.0, floor)]);
+                let fill = sentinel(role).mix(0.55).filled();
+                chart.draw_series([Polygon::new(outline, fill)])?;
             }
             SeriesKind::Line => {
                 chart.draw_series(LineSeries::new(run.iter().copied(), stroke(role, 2.0)))?;
             }
             SeriesKind::Step => {
                 let ends = core::ptr::eq(run.as_ptr_range().end, series.points.as_ptr_range().end);
-                let width = 2.0 + 2.5 * above.min(3) as f64;
-                let steps = stairs(run, if ends { Some(x.end) } else { None });
-                chart.draw_series(LineSeries::new(steps, stroke(role, width)))?;
-            }
-            SeriesKind::Area => {
-                let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-                let mut outline = run.to_vec();
-                outline.extend([(last.0, 0.0), (first.0, 0.0)]);
-                let fill = sentinel(role).mix(0.55).filled();
-                chart.draw_series([Polygon::new(outline, fill)])?;
+                let steps = stairs(run, if ends { Some(x.end()) } else { None });
+                chart.draw_series(LineSeries::new(steps, stroke(role, 2.0)))?;
             }
         }
+        if marked || run.len() == 1 {
+            marks(chart, run, role, alone)?;
+        }
     }
+    for ((at, value), half) in series.points.iter().zip(&series.half_widths) {
+        let ends = [value - half, value + half];
+        if x.shows(*at) && ends.iter().all(|end| y.shows(*end)) && *half > 0.0 {
+            let style = stroke(role.solid(), 1.2);
+            chart.draw_series([PathElement::new(ends.map(|end| (*at, end)), style)])?;
+            let cap = || PathElement::new([(-4 * UNIT, 0), (4 * UNIT, 0)], style);
+            chart.draw_series(ends.map(|end| EmptyElement::at((*at, end)) + cap()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Points of a line that are marked at most: more would hide it.
+const MARKED_MAX: usize = 40;
+
+/// Marks at points, of a shape that goes with the colour.
+fn marks(chart: &mut Chart<'_, '_>, run: &[(f64, f64)], role: Role, alone: bool) -> Drawn {
+    let half = if alone { 4 * UNIT } else { 3 * UNIT };
+    let style = sentinel(role).filled();
+    let corners: &[(i32, i32)] = match role {
+        Role::Series(index) if index % 4 == 1 => &[(-1, -1), (1, -1), (1, 1), (-1, 1)],
+        Role::Series(index) if index % 4 == 2 => &[(0, -1), (1, 1), (-1, 1)],
+        Role::Series(index) if index % 4 == 3 => &[(0, -1), (1, 0), (0, 1), (-1, 0)],
+        _ => &[],
+    };
+    if corners.is_empty() {
+        let mark = |point: &(f64, f64)| Circle::new(*point, half, style);
+        chart.draw_series(run.iter().map(mark))?;
+        return Ok(());
+    }
+    let shape: Vec<(i32, i32)> = corners.iter().map(|(x, y)| (x * half, y * half)).collect();
+    let mark = |point: &(f64, f64)| EmptyElement::at(*point) + Polygon::new(shape.clone(), style);
+    chart.draw_series(run.iter().map(mark))?;
     Ok(())
 }
 
@@ -214,7 +243,7 @@ impl Legend {
     fn places(&self) -> Vec<(i32, i32)> {
         let (mut left, mut row) = (LEFT, 0);
         let place = |(name, _): &(String, Role)| {
-            let width = (40 + name.width() as i32 * 8) * UNIT;
+            let width = (48 + name.width() as i32 * 8) * UNIT;
             if left + width > WIDTH - RIGHT && left > LEFT {
                 (left, row) = (LEFT, row + 1);
             }
@@ -228,56 +257,37 @@ impl Legend {
     fn draw(&self, root: &Area<'_>) -> Drawn {
         for ((name, role), (left, row)) in self.names.iter().zip(self.places()) {
             let middle = TITLE + row * LINE + 8 * UNIT;
-            let half = if *role == Role::Area { 5 * UNIT } else { 3 * UNIT / 2 };
-            let swatch = [(left, middle - half), (left + 18 * UNIT, middle + half)];
-            root.draw(&Rectangle::new(swatch, sentinel(*role).filled()))?;
+            if *role == Role::Area {
+                let swatch = [(left, middle - 5 * UNIT), (left + 18 * UNIT, middle + 5 * UNIT)];
+                root.draw(&Rectangle::new(swatch, sentinel(*role).filled()))?;
+            } else {
+                let line = [(left, middle), (left + 26 * UNIT, middle)];
+                root.draw(&PathElement::new(line, stroke(*role, 2.5)))?;
+            }
             let style = font(13, Role::Ink).pos(Pos::new(HPos::Left, VPos::Center));
-            root.draw(&Text::new(name.clone(), (left + 24 * UNIT, middle), style))?;
+            root.draw(&Text::new(name.clone(), (left + 32 * UNIT, middle), style))?;
         }
         Ok(())
     }
 }
 
-fn x_range(plot: &Plot) -> Range<f64> {
-    let points =
-        plot.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
-    span(points.map(|point| point.0), &plot.x, 0.0)
+fn x_range(plot: &Plot) -> Scale {
+    let all = || plot.panels.iter().flat_map(|panel| &panel.series);
+    let marked = all().any(|series| series.kind == SeriesKind::Points);
+    let values = all().flat_map(|series| &series.points).map(|point| point.0);
+    Scale::of(values, &plot.x, if marked { 0.02 } else { 0.0 })
 }
 
-fn y_range(panel: &Panel) -> Range<f64> {
+fn y_range(panel: &Panel) -> Scale {
     let floor = panel.series.iter().any(|series| series.kind == SeriesKind::Area);
-    let values = panel.series.iter().flat_map(|series| &series.points).map(|point| point.1);
-    span(values.chain(floor.then_some(0.0)), &panel.y, 0.06)
-}
-
-/// From the lowest to the highest value or bound, with `air` beyond what no bound says.
-fn span(values: impl Iterator<Item = f64>, axis: &Axis, air: f64) -> Range<f64> {
-    let values = values.chain(axis.low).chain(axis.high).filter(|value| value.is_finite());
-    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-        (low.min(value), high.max(value))
+    let values = panel.series.iter().flat_map(|series| {
+        let ends = |index: usize, value: f64| {
+            let half = series.half_widths.get(index).copied().unwrap_or(0.0);
+            [value, value - half, value + half]
+        };
+        series.points.iter().enumerate().flat_map(move |(index, (_, value))| ends(index, *value))
     });
-    if low > high {
-        return 0.0..1.0;
-    }
-    let air = if high > low { (high - low) * air } else { low.abs().max(1.0) * 0.5 };
-    let below = if axis.low.is_some_and(|bound| bound <= low) || low == 0.0 { 0.0 } else { air };
-    let above = if axis.high.is_some_and(|bound| bound >= high) && high > low { 0.0 } else { air };
-    low - below..high + above
-}
-
-/// A number on an axis that spans `span`: no more digits than tell neighbours apart.
-fn tick(at: f64, span: f64) -> String {
-    let (scale, suffix) = match span {
-        span if span >= 2e9 => (1e9, "G"),
-        span if span >= 2e6 => (1e6, "M"),
-        span if span >= 2e4 => (1e3, "k"),
-        _ => (1.0, ""),
-    };
-    let digits = (2.0 - (span / scale).log10().floor()).clamp(0.0, 9.0) as usize;
-    let text = format!("{:.digits$}", at / scale);
-    let text =
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    if text == "0" || text == "-0" { "0".to_owned() } else { format!("{text}{suffix}") }
+    Scale::of(values.chain(floor.then_some(0.0)), &panel.y, 0.06)
 }
 
 fn font(size: i32, role: Role) -> TextStyle<'static> {
@@ -308,7 +318,10 @@ fn dress(body: &str, plot: &Plot, height: i32, prelude: &str) -> String {
         let (name, plain) = (role.name(), role.plain());
         for (attribute, class) in [("fill", "f"), ("stroke", "l")] {
             let from = format!("{attribute}=\"#{red:02X}{green:02X}{blue:02X}\"");
-            let to = format!("class=\"{class}-{name}\" {attribute}=\"{plain}\"");
+            let mut to = format!("class=\"{class}-{name}\" {attribute}=\"{plain}\"");
+            if class == "l" && !role.dashes().is_empty() {
+                to += &format!(" stroke-dasharray=\"{}\"", role.dashes());
+            }
             marks = marks.replace(&from, &to);
         }
     }
@@ -342,7 +355,6 @@ mod tests {
             "class=\"f-area\"",
             "class=\"l-s0\"",
             "class=\"l-s1\"",
-            "class=\"f-s1\"",
             "powersave",
             "time (s)",
         ] {
@@ -378,18 +390,51 @@ mod tests {
         assert_eq!(stairs(&[], Some(5.0)), []);
     }
 
+    /// Three modes that keep all cores on are three lines, not one with a band around it.
     #[test]
-    fn ticks_have_the_digits_they_need() {
-        for (at, span, expected) in [
-            (0.0, 1e-3, "0"),
-            (0.25, 1.0, "0.25"),
-            (2.0, 10.0, "2"),
-            (262.0, 300.0, "262"),
-            (25_000.0, 50_000.0, "25k"),
-            (14.5e6, 29e6, "14.5M"),
-            (100.0, 500.0, "100"),
-        ] {
-            assert_eq!(tick(at, span), expected);
+    fn lines_that_coincide_differ_by_their_dashes_and_not_by_their_width() {
+        let flat = || vec![(0.0, 2.0), (10.0, 2.0)];
+        let plot = Plot::new("Cores", Axis::new("time", "s")).panel(Axis::new("cores", ""));
+        let plot = ["poll", "napi", "model"]
+            .iter()
+            .fold(plot, |plot, name| plot.series(Series::step(*name, flat())));
+        let svg = plot.to_svg();
+        let lines: Vec<&str> = svg.lines().filter(|line| line.starts_with("<polyline")).collect();
+        let of = |class: &str| -> Vec<&str> {
+            let class = format!("class=\"l-{class}\"");
+            lines.iter().filter(|line| line.contains(&class)).copied().collect()
+        };
+        for class in ["s0", "s1", "s2"] {
+            assert!(of(class).iter().any(|line| line.contains("stroke-width=\"8\"")), "{class}");
         }
+        assert!(of("s0").iter().all(|line| !line.contains("dasharray")));
+        assert!(of("s1").iter().all(|line| line.contains("dasharray")));
+        let dashes = |class| of(class)[0].split("dasharray=").nth(1).map(str::to_owned);
+        assert_ne!(dashes("s1"), dashes("s2"));
+    }
+
+    #[test]
+    fn intervals_are_bars_and_their_ends_lie_on_the_paper() {
+        let points = vec![(1.0, 10.0), (2.0, 20.0)];
+        let plot = |halves: Vec<f64>| {
+            Plot::new("t", Axis::new("x", ""))
+                .panel(Axis::new("y", ""))
+                .series(Series::line("a", points.clone()).within(halves))
+                .to_svg()
+        };
+        let lines = |svg: &str| svg.matches("class=\"l-s0\"").count();
+        let (none, both) = (plot(vec![f64::NAN, 0.0]), plot(vec![2.0, 30.0]));
+        assert!(lines(&both) >= lines(&none) + 2, "{} and {}", lines(&both), lines(&none));
+        assert!(both.contains("\n50\n") || both.contains("\n40\n"), "the axis reaches the bars");
+    }
+
+    #[test]
+    fn a_logarithmic_axis_leaves_out_what_has_no_place() {
+        let points = vec![(1.0, 0.0), (10.0, 1.0), (100.0, 1000.0)];
+        let plot = Plot::new("t", Axis::new("x", "").logarithmic())
+            .panel(Axis::new("y", "").fitting([1.0, 1000.0].into_iter()))
+            .series(Series::line("a", points));
+        let svg = plot.to_svg();
+        assert!(svg.contains("\n100\n") && svg.contains("\n10\n") && !svg.contains("NaN"), "{svg}");
     }
 }

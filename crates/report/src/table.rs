@@ -9,6 +9,10 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Top to bottom, each with one cell per column.
     pub rows: Vec<Vec<Cell>>,
+    /// How many columns from the left say which row it is, at least 1; they are repeated where a
+    /// table is too wide.
+    #[serde(skip)]
+    pub keys: usize,
 }
 
 /// A column: a name, a unit, and how its numbers are shown.
@@ -22,6 +26,9 @@ pub struct Column {
     pub decimals: usize,
     /// Whether the cells are numbers and stand to the right.
     pub numeric: bool,
+    /// Whether the cells go below their row where there is no room beside it.
+    #[serde(skip)]
+    pub aside: bool,
 }
 
 /// One value of a table.
@@ -41,7 +48,15 @@ pub enum Cell {
 impl Table {
     /// A table without rows.
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Table {
-        Table { title: title.into(), columns: columns.into_iter().collect(), rows: Vec::new() }
+        let columns = columns.into_iter().collect();
+        Table { title: title.into(), columns, rows: Vec::new(), keys: 1 }
+    }
+
+    /// Says how many columns from the left name a row.
+    #[must_use]
+    pub fn named_by(mut self, keys: usize) -> Table {
+        self.keys = keys.max(1);
+        self
     }
 
     /// Adds a row.
@@ -76,17 +91,24 @@ impl Table {
 impl Column {
     /// A column of words.
     pub fn text(name: impl Into<String>) -> Column {
-        Column { name: name.into(), unit: String::new(), decimals: 0, numeric: false }
+        Column { name: name.into(), unit: String::new(), decimals: 0, numeric: false, aside: false }
     }
 
     /// A column of measurements in `unit`, shown with `decimals` digits after the point.
     pub fn number(name: impl Into<String>, unit: impl Into<String>, decimals: usize) -> Column {
-        Column { name: name.into(), unit: unit.into(), decimals, numeric: true }
+        Column { name: name.into(), unit: unit.into(), decimals, numeric: true, aside: false }
     }
 
     /// A column of counts.
     pub fn count(name: impl Into<String>) -> Column {
         Column::number(name, "", 0)
+    }
+
+    /// Lets the cells go below their row where there is no room beside it.
+    #[must_use]
+    pub fn aside(mut self) -> Column {
+        self.aside = true;
+        self
     }
 
     /// `name (unit)`, or the name alone.

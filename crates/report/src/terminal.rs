@@ -2,42 +2,55 @@ use core::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::{Plot, Report, Section, Table, spark_between};
+use crate::{Plot, Report, Section, Table, fit, spark_between};
 
 /// What the receiving terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
-    /// Columns for paragraphs and charts; tables take what they need.
+    /// Columns for paragraphs and charts.
     pub width: usize,
+    /// Columns for tables; without, they take what they need.
+    pub tables: Option<usize>,
     /// Whether it understands bold and dim (ANSI escapes).
     pub styled: bool,
 }
 
 impl Terminal {
-    /// For files, pipes and tests: 80 columns, no escapes.
+    /// For files, pipes and tests: 80 columns, no escapes, each row of a table on one line.
     pub fn plain() -> Terminal {
-        Terminal { width: 80, styled: false }
+        Terminal { width: 80, tables: None, styled: false }
+    }
+
+    /// The same with `width` columns for everything.
+    #[must_use]
+    pub fn within(self, width: usize) -> Terminal {
+        Terminal { width, tables: Some(width), ..self }
     }
 
     /// For a person: `width` columns with bold and dim.
     pub fn styled(width: usize) -> Terminal {
-        Terminal { width, styled: true }
+        Terminal { styled: true, ..Terminal::plain().within(width) }
     }
 
-    /// As [`Terminal::styled`] if standard output is a terminal and `NO_COLOR` is not set, else
-    /// [`Terminal::plain`].
+    /// As [`Terminal::styled`] with its own width if standard output is a terminal and `NO_COLOR`
+    /// is not set, else [`Terminal::plain`]. `COLUMNS` decides where it is set.
     pub fn of_stdout() -> Terminal {
         use std::io::IsTerminal;
-        let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-        let styled = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Terminal { width: columns.unwrap_or(80).clamp(40, 200), styled }
+        let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+        let own = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+        let live = std::io::stdout().is_terminal();
+        let styled = live && std::env::var_os("NO_COLOR").is_none();
+        match told.or_else(|| own().filter(|_| live)) {
+            Some(width) => Terminal { styled, ..Terminal::plain().within(width.clamp(40, 240)) },
+            None => Terminal { styled, ..Terminal::plain() },
+        }
     }
 
-    fn bold(&self, text: &str) -> String {
+    pub(crate) fn bold(&self, text: &str) -> String {
         if self.styled { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn dim(&self, text: &str) -> String {
+    pub(crate) fn dim(&self, text: &str) -> String {
         if self.styled { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
@@ -63,40 +76,10 @@ pub(crate) fn render(report: &Report, terminal: &Terminal) -> String {
 }
 
 impl Table {
-    /// As aligned text: words to the left, numbers to the right, units under the names.
+    /// As aligned text: words to the left, numbers to the right, units under the names. Within the
+    /// terminal's width words are wrapped, and what still does not fit goes below.
     pub fn to_terminal(&self, terminal: &Terminal) -> String {
-        let cells: Vec<Vec<String>> = (0..self.rows.len())
-            .map(|row| (0..self.columns.len()).map(|at| clean(&self.shown(row, at))).collect())
-            .collect();
-        let names: Vec<String> = self.columns.iter().map(|column| clean(&column.name)).collect();
-        let units: Vec<String> = self.columns.iter().map(|column| clean(&column.unit)).collect();
-        let widths: Vec<usize> = (0..self.columns.len())
-            .map(|at| {
-                let body = cells.iter().map(|row| row[at].width()).max().unwrap_or(0);
-                body.max(names[at].width()).max(units[at].width())
-            })
-            .collect();
-        let line = |row: &[String]| {
-            let padded = row.iter().enumerate().map(|(at, text)| {
-                let space = " ".repeat(widths[at] - text.width());
-                if self.columns[at].numeric { space + text } else { text.clone() + &space }
-            });
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
-        let mut out = String::new();
-        if !self.title.is_empty() {
-            let _ = writeln!(out, "{}", terminal.bold(&clean(&self.title)));
-        }
-        let _ = writeln!(out, "{}", terminal.bold(&line(&names)));
-        if units.iter().any(|unit| !unit.is_empty()) {
-            let _ = writeln!(out, "{}", terminal.dim(&line(&units)));
-        }
-        let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-        let _ = writeln!(out, "{}", terminal.dim(&rules.join("  ")));
-        for row in &cells {
-            let _ = writeln!(out, "{}", line(row));
-        }
-        out
+        fit::table(self, terminal)
     }
 }
 
@@ -168,7 +151,7 @@ fn columns(points: &[(f64, f64)], from: f64, until: f64, count: usize) -> Vec<f6
 }
 
 /// Control characters could move the cursor or forge output; they become spaces.
-fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|char| if char.is_control() && char != '\n' { ' ' } else { char }).collect()
 }
 

@@ -101,7 +101,7 @@ impl Solved {
             "One plane",
             [
                 Column::text("routing"),
-                Column::number("power", "", 6),
+                Column::number("power", "flit-hops/cycle/alpha^2", 6),
                 Column::number("of no scaling", "%", 2),
                 Column::number("alpha", "", 4),
                 Column::number("fullest link", "", 6),
@@ -149,7 +149,7 @@ impl Solved {
             "Several planes",
             [
                 Column::text("allocation"),
-                Column::number("power", "", 6),
+                Column::number("power", "flit-hops/cycle/alpha^2", 6),
                 Column::number("no scaling over it", "", 3),
                 Column::text("alphas"),
                 Column::text("fullest links"),
@@ -193,8 +193,7 @@ impl Solved {
                 .map(|at| (at, power(at / load)))
                 .collect()
         };
-        let mut plot = Plot::new("Power against load", Axis::new("load", ""))
-            .panel(Axis::new("power", "").from_zero())
+        let mut plot = Plot::new("Power against load", Axis::new("load", "")).panel(Axis::new("power", "flit-hops/cycle/alpha^2").from_zero())
             .series(Series::line("no DVFS", steps(&|part| plain * part)));
         let floor = 1.0 / problem.alpha_max;
         for (name, routing) in &self.plan.routings {

@@ -69,7 +69,9 @@ fn figures(report: Report, outcome: &Outcome) -> Report {
     let counts = &outcome.counts;
     let latency = &outcome.latency;
     let per = |packets: u64, whole: f64| if packets > 0 { whole / packets as f64 } else { 0.0 };
+    let status = if counts.lost == 0 { "stable" } else { "losing" };
     let mut report = report
+        .figure("status", status)
         .figure("duration_s", outcome.span_s)
         .figure("power_w", outcome.power.0)
         .figure("energy_j", outcome.energy.0)
@@ -128,11 +130,18 @@ fn packets(outcome: &Outcome) -> Table {
     let columns = [Column::text("quantity"), Column::number("value", "", 3), Column::text("unit")];
     let mut table = Table::new("Traffic", columns);
     let (counts, latency) = (&outcome.counts, &outcome.latency);
-    let rows: [(&str, f64, &str); 14] = [
-        ("arrived", counts.arrived as f64, "packets"),
-        ("delivered", counts.delivered as f64, "packets"),
-        ("lost", counts.lost as f64, "packets"),
-        ("reordered", counts.reordered as f64, "packets"),
+    let whole: [(&str, u64); 6] = [
+        ("queued before", counts.queued_before),
+        ("arrived", counts.arrived),
+        ("delivered", counts.delivered),
+        ("lost", counts.lost),
+        ("queued at the end", counts.queued),
+        ("reordered", counts.reordered),
+    ];
+    for (name, count) in whole {
+        table.row([name.into(), count.into(), "packets".into()]);
+    }
+    let rows: [(&str, f64, &str); 8] = [
         ("energy per packet", outcome.energy.0 / counts.delivered.max(1) as f64 * 1e6, "µJ"),
         ("latency, mean", latency.mean_us, "µs"),
         ("latency, median", latency.quantile_us(0.5), "µs"),
@@ -141,11 +150,15 @@ fn packets(outcome: &Outcome) -> Table {
         ("latency, most", latency.max_us, "µs"),
         ("active cores, mean", outcome.cores, ""),
         ("clock, mean", outcome.ghz, "GHz"),
-        ("changes of the operating point", outcome.changes as f64, ""),
-        ("decisions of the policy", outcome.decisions as f64, ""),
     ];
     for (name, value, unit) in rows {
         table.row([name.into(), value.into(), unit.into()]);
+    }
+    for (name, count) in [
+        ("changes of the operating point", outcome.changes),
+        ("decisions of the policy", outcome.decisions),
+    ] {
+        table.row([name.into(), count.into(), "".into()]);
     }
     table
 }
@@ -182,7 +195,9 @@ fn latency_plot(outcome: &Outcome) -> Plot {
         below += count;
         (nanos as f64 / 1e3, 100.0 * below as f64 / all)
     });
-    Plot::new("Latency", Axis::new("latency", "µs").from_zero())
+    let points: Vec<(f64, f64)> = points.collect();
+    let axis = Axis::new("latency", "µs").fitting(points.iter().map(|point| point.0));
+    Plot::new("Latency", if axis.log { axis } else { axis.from_zero() })
         .panel(Axis::new("packets that take no longer", "%").reaching(0.0, 100.0))
-        .series(Series::step("packets", points.collect()))
+        .series(Series::step("packets", points))
 }

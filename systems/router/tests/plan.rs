@@ -27,6 +27,24 @@ fn an_operators_own_trace_is_answered() {
     assert!((energy - 1200.0).abs() < 1e-6);
 }
 
+/// A planner accepts what the simulator does, and makes the same of the policy's settings.
+#[test]
+fn a_scenario_of_the_simulator_is_a_problem() {
+    let load = "load = 0.3\nrows = 2\n";
+    let scenario = "engine = \"packet\"\nduration_s = 0.5\nwarmup_s = 0.1\nslot_us = 20.0\n\
+                    sample_s = 0.01\n[policy]\nname = \"napi\"\n";
+    let plan = report(&format!("{load}{scenario}")).expect("planned");
+    assert_eq!(plan.figures["span_s"], 0.5);
+    let text = plan.to_terminal(&ebb_report::Terminal::plain()).replace('\n', " ");
+    assert!(text.contains("warmup_s, engine, sample_s, policy.name only matter"), "{text}");
+    let settings = "settings.hold_ms = 1\n";
+    let from_policy = report(&format!("{load}[policy]\n{settings}"));
+    let own = report(&format!("{load}{settings}"));
+    let (from_policy, own) = (from_policy.expect("planned"), own.expect("planned"));
+    assert_eq!(from_policy.figures, own.figures);
+    assert!(report("[policy]\nname = \"turbo\"\n").expect_err("refused").contains("turbo"));
+}
+
 #[test]
 fn the_same_problem_and_seed_give_the_same_bytes() {
     let json = || report("load = 0.3\nrows = 2\n").expect("planned").to_json();

@@ -67,6 +67,8 @@ pub fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {
     }
     report = report.plot(plot(run, outcome));
     let mut figures = serde_json::Map::new();
+    let status = if outcome.deadlock.is_some() { "deadlocked" } else { "stable" };
+    figures.insert("status".into(), status.into());
     figures.insert("packets".into(), meter.delivered.into());
     figures.insert("injected".into(), meter.injected.into());
     figures.insert("dropped".into(), meter.dropped.into());
@@ -105,17 +107,18 @@ fn totals(outcome: &Outcome) -> Table {
     };
     row("packets delivered", meter.delivered.to_string());
     row("packets in the network at the end", meter.inside().to_string());
-    row("dropped by the scheme, lost", format!("{}, {}", meter.dropped, meter.lost));
-    row("out of order, going in circles", format!("{}, {}", meter.reordered, meter.looped));
+    row("dropped by the scheme", meter.dropped.to_string());
+    row("lost", meter.lost.to_string());
+    row("out of order", meter.reordered.to_string());
+    row("going in circles", meter.looped.to_string());
     row("every packet accounted for", if outcome.audit.balanced() { "yes" } else { "NO" }.into());
     let latency = |share| meter.latency.quantile(share).map_or(f64::NAN, us);
-    let (p50, p99) = (latency(0.5), latency(0.99));
-    let most = meter.latency.max().map_or(f64::NAN, us);
-    row("latency: median, 99 %, most", format!("{p50:.2}, {p99:.2}, {most:.2} µs"));
+    row("latency, median", format!("{:.2} µs", latency(0.5)));
+    row("latency, 99 %", format!("{:.2} µs", latency(0.99)));
+    row("latency, most", format!("{:.2} µs", meter.latency.max().map_or(f64::NAN, us)));
     row("control packets", meter.control.to_string());
-    row("energy, of it links between switches", {
-        format!("{:.4} J, {:.4} J", outcome.energy.total.0, outcome.energy.links.0)
-    });
+    row("energy", format!("{:.4} J", outcome.energy.total.0));
+    row("energy of links between switches", format!("{:.4} J", outcome.energy.links.0));
     row("saved by links that were off", format!("{:.4} J", outcome.energy.saved.0));
     row("links off, mean", format!("{:.1} %", 100.0 * outcome.energy.off_share));
     table

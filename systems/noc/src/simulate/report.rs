@@ -164,12 +164,14 @@ fn words(status: &Status) -> &'static str {
 fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen: &Seen) -> Report {
     let sum = |of: fn(&Digest<'_>) -> f64| planes.iter().map(of).sum::<f64>();
     let (offered, accepted) = (sum(|p| p.offered.mean()), sum(|p| p.accepted.mean()));
-    report = report.figure("offered", offered).figure("accepted", accepted);
+    report = report.figure_in(RATE, "offered", offered).figure_in(RATE, "accepted", accepted);
     let power = sum(|p| p.hop_rate / (p.plane.alpha * p.plane.alpha));
     let flits = sum(|p| p.flit_rate);
-    report = report.figure("power", power).figure("power_nodvfs", sum(|p| p.hop_rate));
+    report = report
+        .figure_in(POWER, "power", power)
+        .figure_in(POWER, "power_nodvfs", sum(|p| p.hop_rate));
     if flits > 0.0 {
-        report = report.figure("energy_per_flit", power / flits);
+        report = report.figure_in("flit-hops/flit/alpha^2", "energy_per_flit", power / flits);
         if let Some(pj) = scenario.energy.flit_hop_pj {
             report = report.figure("energy_per_flit_pj", pj * power / flits);
         }
@@ -179,7 +181,8 @@ fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen:
     }
     let alphas: Vec<f64> = planes.iter().map(|plane| plane.plane.alpha).collect();
     let fullest = planes.iter().flat_map(|p| &p.link_loads).copied().fold(0.0, f64::max);
-    report = report.figure("alpha", alphas).figure("link_utilisation_max", fullest);
+    report = report.figure("alpha", alphas);
+    report = report.figure_in("flits/cycle", "link_utilisation_max", fullest);
     report = report.figure("vc_layers", planes.iter().map(|p| p.plane.demand.layers()).max());
     let Some(mean) = seen.latency.mean() else { return report };
     report = report
@@ -199,6 +202,11 @@ fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen:
         .figure("packets", seen.latency.count())
 }
 
+/// What is offered and accepted is counted in.
+const RATE: &str = "flits/tile/cycle";
+/// Power where nobody gave joules: hops of flits, each at the square of its voltage.
+const POWER: &str = "flit-hops/cycle/alpha^2";
+
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
 fn circle_table(circle: &[String]) -> Table {
@@ -215,11 +223,11 @@ fn planes_table(scenario: &Scenario, planes: &[Digest<'_>]) -> Table {
         Column::text("status"),
         Column::number("alpha", "", 3),
         Column::number("clock", "MHz", 1),
-        Column::number("offered", "flits/tile/cycle", 4),
-        Column::number("accepted", "flits/tile/cycle", 4),
+        Column::number("offered", RATE, 4),
+        Column::number("accepted", RATE, 4),
         Column::number("fullest link, calculated", "", 3),
         Column::number("fullest link, simulated", "", 3),
-        Column::number("power", "flit-hops/cycle/alpha^2", 3),
+        Column::number("power", POWER, 3),
         Column::number("energy", "flit-hops/flit/alpha^2", 3),
     ];
     if scenario.energy.router.is_some() {
@@ -259,7 +267,7 @@ fn runs_table(outcomes: &[Vec<Outcome>]) -> Table {
             Column::text("run"),
             Column::text("status"),
             Column::number("latency", "cycles", 2),
-            Column::number("accepted", "flits/tile/cycle", 4),
+            Column::number("accepted", RATE, 4),
             Column::count("packets"),
             Column::count("measured cycles"),
         ],
@@ -272,8 +280,8 @@ fn runs_table(outcomes: &[Vec<Outcome>]) -> Table {
                 outcome.status.word().into(),
                 outcome.seen.latency.mean().unwrap_or(f64::NAN).into(),
                 outcome.accepted.into(),
-                (outcome.seen.latency.count() as f64).into(),
-                (outcome.window_pe_cycles as f64).into(),
+                outcome.seen.latency.count().into(),
+                outcome.window_pe_cycles.into(),
             ]);
         }
     }
@@ -306,7 +314,10 @@ fn latency_plot(seen: &Seen) -> Plot {
         };
         times.buckets().map(point).collect::<Vec<_>>()
     };
-    Plot::new("Packets delivered within a time", Axis::new("latency", "cycles"))
+    let times = [&seen.latency, &seen.network_latency];
+    let times = times.into_iter().flat_map(Histogram::buckets).map(|(latency, _)| latency as f64);
+    let axis = Axis::new("latency", "cycles").fitting(times);
+    Plot::new("Packets delivered within a time", axis)
         .panel(Axis::new("share of packets", "").reaching(0.0, 1.0))
         .series(Series::step("from making", shares(&seen.latency)))
         .series(Series::step("from entering", shares(&seen.network_latency)))

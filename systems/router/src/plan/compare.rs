@@ -117,11 +117,10 @@ fn compress(problem: &Problem, twin: &Twin, span_s: f64) -> f64 {
     if traffic.compress != 1.0 && problem.simulated_s.is_none() {
         return traffic.compress;
     }
-    let varies = traffic.profile.is_some() || traffic.trace.is_some() || traffic.pcap.is_some();
     let steps = twin.rates().pieces().len() as f64;
     let usual = (steps * STEP_S).min(SIMULATED_S_MAX).min(span_s);
     let wanted = problem.simulated_s.unwrap_or(usual);
-    if varies { span_s / wanted } else { 1.0 }
+    if problem.varies() { span_s / wanted } else { 1.0 }
 }
 
 fn estimate(problem: &Problem, twin: &Twin, document: &Document) -> Result<Estimate, TwinError> {

@@ -9,7 +9,9 @@ use crate::scenario::{
 /// Simulated seconds before the load begins, in which policies find their first point.
 pub(super) const WARMUP_S: f64 = 0.5;
 
-/// What `ebb plan router` is asked: a load, a server, and how much room to keep.
+/// What `ebb plan router` is asked: a load, a server, and how much room to keep. Every scenario of
+/// `ebb sim router` is such a problem too: its load, server and application count, and the settings
+/// of its policy; [`Problem::unused`] names what only a run needs.
 ///
 /// ```
 /// use ebb_scenario::Document;
@@ -31,8 +33,20 @@ pub struct Problem {
     pub headroom: f64,
     /// The policies to compare, by name.
     pub policies: Vec<String>,
-    /// Settings of those that have any.
-    pub settings: Settings,
+    /// Settings of those that have any; by default those of `policy`.
+    pub settings: Option<Settings>,
+    /// A scenario's policy: its settings hold for all that are compared.
+    pub policy: Option<PolicyChoice>,
+    /// A scenario's duration: how long a load goes on that does not vary.
+    pub duration_s: Option<f64>,
+    /// A scenario's warm-up; not used.
+    pub warmup_s: Option<f64>,
+    /// A scenario's engine; not used: policies run slot by slot.
+    pub engine: Option<EngineKind>,
+    /// A scenario's length of a slot, in microseconds, 1 to 1000.
+    pub slot_us: Option<f64>,
+    /// A scenario's distance of the points of plots; not used.
+    pub sample_s: Option<f64>,
     /// Rows of the table over load, 1 to 1000.
     pub rows: u16,
     /// Simulated seconds into which a profile, trace or capture is compressed, 0.01 to 10,000; by
@@ -55,7 +69,13 @@ impl Default for Problem {
             load: None,
             headroom: 0.2,
             policies: NAMES.iter().map(|(name, _)| (*name).to_owned()).collect(),
-            settings: Settings::default(),
+            settings: None,
+            policy: None,
+            duration_s: None,
+            warmup_s: None,
+            engine: None,
+            slot_us: None,
+            sample_s: None,
             rows: 20,
             simulated_s: None,
             server: ServerChoice::default(),
@@ -69,10 +89,15 @@ impl Default for Problem {
 impl Problem {
     /// The run of the twin that answers for one policy, with time `compress` times as fast.
     pub fn scenario(&self, policy: &str, compress: f64) -> Scenario {
-        let policy = PolicyChoice { name: policy.to_owned(), settings: self.settings };
+        let settings = self.settings.or(self.policy.as_ref().map(|policy| policy.settings));
+        let policy =
+            PolicyChoice { name: policy.to_owned(), settings: settings.unwrap_or_default() };
+        let defaults = Scenario::default();
         Scenario {
             title: self.title.clone(),
+            duration_s: self.duration_s.filter(|_| !self.varies()),
             engine: EngineKind::Slot,
+            slot_us: self.slot_us.unwrap_or(defaults.slot_us),
             warmup_s: WARMUP_S,
             load: self.load,
             server: self.server.clone(),
@@ -80,8 +105,26 @@ impl Problem {
             policy,
             application: self.application.clone(),
             traffic: TrafficChoice { compress, ..self.traffic.clone() },
-            ..Scenario::default()
+            ..defaults
         }
+    }
+
+    /// Whether the load has a course of its own, which is planned for from end to end.
+    pub(super) fn varies(&self) -> bool {
+        let traffic = &self.traffic;
+        traffic.profile.is_some() || traffic.trace.is_some() || traffic.pcap.is_some()
+    }
+
+    /// Keys of a scenario that were given and do not matter to a plan.
+    pub fn unused(&self) -> Vec<&'static str> {
+        let given = [
+            ("duration_s", self.duration_s.is_some() && self.varies()),
+            ("warmup_s", self.warmup_s.is_some()),
+            ("engine", self.engine.is_some()),
+            ("sample_s", self.sample_s.is_some()),
+            ("policy.name", self.policy.is_some()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
     }
 
     /// That run as a document, whose errors name `file`.
@@ -117,6 +160,13 @@ impl Check for Problem {
             let field = format!("policies[{index}]");
             Invalid::unless(!twice, field, format!("`{name}` is listed twice"), "once each")?;
         }
-        self.scenario(&self.policies[0], self.traffic.compress).check()
+        self.policy.as_ref().map_or(Ok(()), Check::check)?;
+        let run = Scenario {
+            duration_s: self.duration_s,
+            warmup_s: self.warmup_s.unwrap_or_default(),
+            sample_s: self.sample_s,
+            ..self.scenario(&self.policies[0], self.traffic.compress)
+        };
+        run.check()
     }
 }

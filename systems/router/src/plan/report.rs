@@ -39,6 +39,14 @@ pub fn plan(
         comparison.compress,
     );
     let report = Report::new(problem.title.clone()).text(text).figure("seed", seed);
+    let report = match problem.unused().as_slice() {
+        [] => report,
+        unused => report.text(format!(
+            "Of the scenario, {} only matter to `ebb sim router`: a plan compares policies over the \
+             whole load.",
+            unused.join(", ")
+        )),
+    };
     let report = figures(report.figure("basis", "modelled"), &comparison)
         .heading("Under this load")
         .table(policies(&comparison));
