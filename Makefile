@@ -5,7 +5,7 @@ CARGO ?= cargo
 SECONDS ?= 60
 REPORT ?= ebb-report
 
-.PHONY: demo build test lint bench fuzz docs install clean tools-build tools-solver tools-test tools-bench
+.PHONY: demo build test lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
 	@$(CARGO) build --release --quiet -p ebb-cli --no-default-features
@@ -33,6 +33,10 @@ docs: tools-build ## API documentation under target/doc
 
 install: build ## The command, its completion, manual and service under PREFIX (default /usr/local)
 	@scripts/install $(or $(PREFIX),/usr/local)
+
+deb: build ## A Debian package of all that, under target/debian
+	@scripts/require dpkg-deb=dpkg
+	@scripts/deb
 
 clean:
 	@$(CARGO) clean

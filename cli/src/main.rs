@@ -36,7 +36,7 @@ Examples:
   ebb reproduce                         published numbers beside ours
 
 Exit status: 0 success, 1 failure, 2 wrong usage or an unreadable scenario, 3 packets were lost
-(traffic ... --strict), 130 interrupted.
+(traffic ... --strict), 4 less could be sent than asked (traffic send), 130 interrupted.
 Messages go to standard error; EBB_LOG (error, warn, info, debug, trace) says how many.";
 
 #[derive(Debug, Subcommand)]
@@ -87,10 +87,23 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ebb: {error:#}");
+            eprintln!("ebb: {}", said(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error with its causes, each said once: some errors quote their cause themselves.
+fn said(error: &anyhow::Error) -> String {
+    let mut out = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if out.contains(&cause) {
+            continue;
+        }
+        out += if out.is_empty() { "" } else { ": " };
+        out += &cause;
+    }
+    out
 }
 
 /// Whoever read our output has had enough of it (`ebb ... | head`).
@@ -101,8 +114,14 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn start_log() {
     use std::io::IsTerminal;
-    let filter = tracing_subscriber::EnvFilter::try_from_env("EBB_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let asked = std::env::var("EBB_LOG").unwrap_or_default();
+    let filter = match log_filter(&asked) {
+        Ok(filter) => filter,
+        Err(wrong) => {
+            eprintln!("ebb: EBB_LOG: {wrong}; info instead");
+            tracing_subscriber::EnvFilter::new("info")
+        }
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -112,10 +131,45 @@ fn start_log() {
         .init();
 }
 
+/// Levels of messages.
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
+/// A level, or levels of parts as `ebb_routerd=debug,info`.
+fn log_filter(asked: &str) -> Result<tracing_subscriber::EnvFilter, String> {
+    if asked.is_empty() {
+        return Ok(tracing_subscriber::EnvFilter::new("info"));
+    }
+    for directive in asked.split(',') {
+        let level = directive.rsplit('=').next().unwrap_or_default().trim();
+        if !LEVELS.contains(&level.to_lowercase().as_str()) {
+            return Err(format!("`{level}` is none of {}", LEVELS.join(", ")));
+        }
+    }
+    tracing_subscriber::EnvFilter::try_new(asked).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let quoted = anyhow::anyhow!("no such file").context("a.toml: no such file");
+        assert_eq!(said(&quoted), "a.toml: no such file");
+        let told = anyhow::anyhow!("no such file").context("a.toml").context("cannot start");
+        assert_eq!(said(&told), "cannot start: a.toml: no such file");
+    }
+
+    #[test]
+    fn unknown_levels_are_named() {
+        for good in ["", "debug", "WARN", "ebb_routerd=trace,info"] {
+            assert!(log_filter(good).is_ok(), "{good}");
+        }
+        for bad in ["verbose", "ebb=loud", "info,1"] {
+            assert!(log_filter(bad).expect_err(bad).contains("is none of error, warn"), "{bad}");
+        }
+    }
 
     #[test]
     fn the_arguments_are_consistent() {

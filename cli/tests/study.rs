@@ -75,7 +75,7 @@ fn a_sweep_goes_on_where_it_was_killed() {
     }
     child.kill().expect("killed or ended");
     child.wait().expect("ended");
-    let kept = finished() - 1;
+    let kept = finished();
     assert!(kept >= 2, "{kept} points were kept");
     // What a kill in the middle of a line leaves.
     let torn = read(&points) + "{\"point\":\"load=0.8 dur";
@@ -166,6 +166,41 @@ fn published_numbers_stand_beside_ours() {
     let unknown = ebb(place.path(), &["reproduce", "nobody1999"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(error_of(&unknown).contains("--list"), "{}", error_of(&unknown));
+}
+
+/// Saturated points look valid nowhere: one table has them all, with their status before the figures.
+#[test]
+fn a_sweep_is_one_table_that_says_what_came_to_rest() {
+    let place = tempfile::tempdir().expect("a directory");
+    let scenario = "mesh = \"4x4\"\ntraffic = \"uniform\"\n[run]\nwarmup = 500\nsample = 500\n";
+    std::fs::write(place.path().join("noc.toml"), scenario).expect("a file");
+    let sweep =
+        ["sim", "noc", "noc.toml", "--set", "load=0.1,0.3,0.95", "--out", "s", "--jobs", "1"];
+    let run = ebb(place.path(), &sweep);
+    assert!(run.status.success(), "{}", error_of(&run));
+    let table = read(&place.path().join("s/points.csv"));
+    let mut lines = table.lines();
+    let head = lines.next().expect("a head");
+    assert!(head.starts_with("load,status,"), "{head}");
+    assert!(head.contains("latency_cycles.mean (cycles)"), "{head}");
+    assert!(head.contains("power (flit-hops/cycle/alpha^2)"), "{head}");
+    let statuses: Vec<&str> = lines.map(|line| line.split(',').nth(1).expect("status")).collect();
+    assert_eq!(statuses, ["stable", "stable", "saturated"], "{table}");
+    let tables = std::fs::read_dir(place.path().join("s")).expect("files");
+    let tables = tables.filter(|entry| {
+        entry.as_ref().expect("an entry").path().extension().is_some_and(|end| end == "csv")
+    });
+    assert_eq!(tables.count(), 1, "one table");
+    for line in read(&place.path().join("s/points.jsonl")).lines() {
+        let point: Value = serde_json::from_str(line).expect("data");
+        assert!(point["set"]["load"].is_number() && point["figures"]["status"].is_string());
+    }
+    let html = read(&place.path().join("s/report.html"));
+    assert!(html.contains("latency_cycles.mean against load") && html.contains("not stable"));
+    let report: Value =
+        serde_json::from_str(&read(&place.path().join("s/report.json"))).expect("JSON");
+    assert!(report["points"][0]["figures"]["latency_cycles"]["mean"].is_number(), "nested");
+    assert!(report["points"][0]["figures"]["latency_cycles.mean"].is_number(), "as before");
 }
 
 /// Whoever starts from an example starts from something that works.

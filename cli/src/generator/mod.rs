@@ -83,6 +83,7 @@ pub struct Generator {
     moderation: Duration,
     next_turn: Time,
     ran: Duration,
+    ended: Time,
 }
 
 impl Generator {
@@ -106,6 +107,7 @@ impl Generator {
             moderation: Duration::ZERO,
             next_turn: Time::ZERO,
             ran: Duration::ZERO,
+            ended: Time::ZERO,
         }
     }
 
@@ -139,11 +141,14 @@ impl Generator {
     /// # Errors
     /// When a link fails.
     pub fn run(&mut self, end: Time, settle: Duration) -> io::Result<()> {
+        // A link takes frames in from its first reception on: whoever answers at once would find
+        // nobody there.
+        self.receive()?;
         let start = (self.clock)();
         self.sampled = start;
         loop {
             let now = (self.clock)();
-            self.ran = now - start;
+            (self.ran, self.ended) = (now - start, now);
             if now >= end || self.progress.stop.load(Relaxed) {
                 break;
             }
@@ -178,6 +183,17 @@ impl Generator {
     /// The result so far. `told` says that this generator's own sending is all there is.
     pub fn summary(&self, told: bool) -> Summary {
         self.tracker.summary(told.then(|| self.sent()))
+    }
+
+    /// Frames that were due in the last run and that its links did not take, once asked.
+    pub fn take_owed(&mut self) -> u64 {
+        let end = self.ended;
+        self.senders.iter_mut().map(|sender| u64::from(sender.pace.due(end, u32::MAX))).sum()
+    }
+
+    /// The links, for a further run with other senders.
+    pub fn into_links(self) -> Vec<Box<dyn TestLink>> {
+        self.links
     }
 
     /// Frames sent so far.
@@ -299,8 +315,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_a_link_swallows_is_lost_and_nothing_else() {
+    /// A link that loses what comes before it is first looked at, as a socket without buffers does.
+    #[derive(Default)]
+    struct Sleepy {
+        echo: Echo,
+        awake: bool,
+    }
+
+    impl TestLink for Sleepy {
+        fn room(&mut self) -> io::Result<usize> {
+            self.echo.room()
+        }
+
+        fn send(
+            &mut self,
+            now: Time,
+            count: usize,
+            write: &mut dyn FnMut(&mut [u8]) -> usize,
+        ) -> io::Result<()> {
+            self.echo.send(now, count, write)?;
+            if !self.awake {
+                self.echo.frames.clear();
+            }
+            Ok(())
+        }
+
+        fn receive(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+            self.awake = true;
+            self.echo.receive(see)
+        }
+    }
+
+    fn sender(link: usize) -> Sender {
         let nets: Vec<ipnet::IpNet> = vec!["192.0.2.0/24".parse().expect("a prefix")];
         let spec = FlowSpec {
             count: 10,
@@ -309,21 +355,60 @@ mod tests {
             ipv6_share: 0.0,
             tcp_share: 0.0,
         };
-        let sizes = SizeMix::imix();
-        let sender = |link: usize| {
-            let mix = StreamSpec {
-                first_flow: link as u32 * 10,
-                from: [2; 6],
-                to: [4; 6],
-                sizes: &sizes,
-                popularity: 0.0,
-                seed: 1,
-            };
-            let stream = Stream::new(&draw_flows(&spec, 1), &mix);
-            let start = clock::monotonic();
-            let pace = Box::new(Timeline::new(Constant::new(start, PacketsPerSecond(10_000.0))));
-            Sender { link, stream, pace }
+        let mix = StreamSpec {
+            first_flow: link as u32 * 10,
+            from: [2; 6],
+            to: [4; 6],
+            sizes: &SizeMix::imix(),
+            popularity: 0.0,
+            seed: 1,
         };
+        let stream = Stream::new(&draw_flows(&spec, 1), &mix);
+        let start = clock::monotonic();
+        let pace = Box::new(Timeline::new(Constant::new(start, PacketsPerSecond(10_000.0))));
+        Sender { link, stream, pace }
+    }
+
+    #[test]
+    fn the_first_packet_finds_the_receiver_there() {
+        let links: Vec<Box<dyn TestLink>> = vec![Box::<Sleepy>::default()];
+        let mut generator = Generator::new(links, vec![sender(0)], 10, Start::Zero);
+        std::thread::sleep(Duration::from_millis(2));
+        let end = clock::monotonic() + Duration::from_millis(5);
+        generator.run(end, Duration::from_millis(5)).expect("a link in memory");
+        let summary = generator.summary(true);
+        assert!((20..99).contains(&summary.sent), "{summary:?}");
+        assert_eq!(summary.lost, 0, "a tool that counts losses makes none: {summary:?}");
+    }
+
+    #[test]
+    fn what_a_link_does_not_take_stays_owed() {
+        struct Full;
+        impl TestLink for Full {
+            fn room(&mut self) -> io::Result<usize> {
+                Ok(0)
+            }
+            fn send(
+                &mut self,
+                _: Time,
+                _: usize,
+                _: &mut dyn FnMut(&mut [u8]) -> usize,
+            ) -> io::Result<()> {
+                unreachable!("there is no room")
+            }
+            fn receive(&mut self, _: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+                Ok(0)
+            }
+        }
+        let mut generator = Generator::new(vec![Box::new(Full)], vec![sender(0)], 10, Start::Zero);
+        let end = clock::monotonic() + Duration::from_millis(20);
+        generator.run(end, Duration::ZERO).expect("a link in memory");
+        assert_eq!(generator.sent(), 0);
+        assert!(generator.take_owed() >= 150, "10,000 a second for 20 ms");
+    }
+
+    #[test]
+    fn what_a_link_swallows_is_lost_and_nothing_else() {
         let links: Vec<Box<dyn TestLink>> = vec![Box::<Echo>::default(), Box::<Echo>::default()];
         let mut generator = Generator::new(links, vec![sender(0), sender(1)], 20, Start::Zero);
         let end = clock::monotonic() + Duration::from_millis(100);

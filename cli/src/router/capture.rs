@@ -60,13 +60,18 @@ impl Capture {
         let mut client = self.target.connect()?;
         let stdout = self.write.as_os_str() == "-";
         let path = if stdout { PathBuf::from("/dev/stdout") } else { self.write.clone() };
-        let mut file = capture_file::create(&path)?;
         let boot = boot_time();
         let end = clock::monotonic() + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e6));
         let (mut left, mut missed) = (self.count, 0);
-        while left > 0 && clock::monotonic() < end {
+        let mut ask = |left: u32| -> Result<Answer> {
             let ask = json!({ "capture": { "port": self.port, "count": left.min(TURN_MAX) } });
-            let answer: Answer = serde_json::from_value(client.request(&ask)?)?;
+            Ok(serde_json::from_value(client.request(&ask)?)?)
+        };
+        // A router that declines leaves no file behind, nor an older one empty.
+        let mut first = Some(ask(left)?);
+        let mut file = capture_file::create(&path)?;
+        while left > 0 && (first.is_some() || clock::monotonic() < end) {
+            let answer = first.take().map_or_else(|| ask(left), Ok)?;
             for copy in &answer.packets {
                 let at = boot + Duration::from_nanos(copy.time_ns);
                 file.write(at, &bytes(&copy.frame)?)?;

@@ -62,7 +62,7 @@ fn policy_names() -> clap::builder::PossibleValuesParser {
 #[derive(Debug, Args)]
 struct Target {
     /// The router's status socket
-    #[arg(short, long, value_name = "PATH", default_value = "/run/ebb/router.sock")]
+    #[arg(short, long, global = true, value_name = "PATH", default_value = "/run/ebb/router.sock")]
     socket: PathBuf,
 }
 

@@ -16,6 +16,7 @@ use ebb_routerd::replay::{ReplayOptions, ReplayReport, run};
 Examples:
   ebb router replay -c router.toml --in eth1=in.pcap --out eth2=out.pcap
   ebb router replay -c router.toml --in eth1=a.pcap --in eth2=b.pcapng --json
+  ebb router replay -c router.toml --in eth1=elsewhere.pcap --any-mac
 
 Addresses, routes and neighbours come from the configuration. Counters always add up: received is
 forwarded, to_kernel and dropped together.")]
@@ -32,6 +33,9 @@ pub struct Replay {
     /// Capture to write of what the kernel would get
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
+    /// Take packets to other stations' hardware addresses too, as of a capture made elsewhere
+    #[arg(long)]
+    any_mac: bool,
     /// Print the counters as JSON
     #[arg(long)]
     json: bool,
@@ -41,8 +45,12 @@ impl Replay {
     /// Replays and prints the counters.
     pub fn run(self) -> Result<ExitCode> {
         let config = Config::load(&self.config)?;
-        let options =
-            ReplayOptions { inputs: self.inputs, outputs: self.outputs, kernel: self.kernel };
+        let options = ReplayOptions {
+            inputs: self.inputs,
+            outputs: self.outputs,
+            kernel: self.kernel,
+            any_mac: self.any_mac,
+        };
         let report = run(&config, &options)?;
         let mut out = std::io::stdout().lock();
         if self.json {

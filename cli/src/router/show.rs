@@ -18,7 +18,8 @@ use super::Target;
 Examples:
   ebb router show
   ebb router show --json | jq .energy.joules_per_packet
-  ebb router show lookup 192.0.2.1")]
+  ebb router show lookup 192.0.2.1
+  ebb router show config > router.toml")]
 pub struct Show {
     #[command(subcommand)]
     what: Option<What>,
@@ -47,23 +48,52 @@ impl Show {
     pub fn run(self) -> Result<ExitCode> {
         let mut client = self.target.connect()?;
         let mut out = std::io::stdout().lock();
-        let request = match self.what {
-            None if !self.json => {
-                write!(out, "{}", text(&client.status()?, &Terminal::of_stdout()))?;
-                return Ok(ExitCode::SUCCESS);
-            }
+        let request = match &self.what {
             None => json!({ "get": "status" }),
             Some(What::Lookup { address }) => json!({ "get": "lookup", "address": address }),
             Some(What::Config) => json!({ "get": "config" }),
         };
-        let answer = client.request(&request)?;
+        let mut answer = client.request(&request)?;
         if self.json {
+            if let Some(fields) = answer.as_object_mut() {
+                fields.remove("toml");
+            }
             writeln!(out, "{answer:#}")?;
-        } else {
-            write!(out, "{}", listing(&answer, &Terminal::of_stdout()))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let terminal = Terminal::of_stdout();
+        match self.what {
+            None => write!(out, "{}", text(&serde_json::from_value(answer)?, &terminal))?,
+            Some(What::Lookup { .. }) => write!(out, "{}", lookup(&answer, &terminal))?,
+            Some(What::Config) => write!(out, "{}", answer["toml"].as_str().unwrap_or_default())?,
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What happens to packets for an address.
+fn lookup(answer: &Value, terminal: &Terminal) -> String {
+    let words = |key: &str| answer[key].as_str().unwrap_or("none").to_owned();
+    let mut out = format!(
+        "address    {}\nprefix     {}\ndecision   {}\n",
+        words("address"),
+        words("prefix"),
+        words("decision"),
+    );
+    let paths = answer["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !paths.is_empty() {
+        let columns = ["interface", "next hop", "hardware address"].map(Column::text);
+        let mut table = Table::new("", columns.into_iter().chain([Column::count("buckets")]));
+        for path in paths {
+            let text = |key: &str| -> Cell {
+                path[key].as_str().map_or(Cell::Missing, |text| text.into())
+            };
+            let buckets = path["buckets"].as_u64();
+            table.row([text("interface"), text("next_hop"), text("mac"), buckets.into()]);
+        }
+        out += &format!("\n{}", table.to_terminal(terminal));
+    }
+    out
 }
 
 /// The whole status for people.
@@ -74,8 +104,10 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
         out += &format!("\n{}", table.to_terminal(terminal));
     }
     let total = status.packets();
+    let passed = status.ports.iter().map(|port| port.passed_to_kernel).sum::<u64>();
     out += &format!(
-        "\npackets    {} received, {} forwarded, {} to the kernel, {} held, {} dropped\n",
+        "\npackets    {} received by workers, {} forwarded, {} to the kernel, {} held, {} dropped\n\
+         \x20          {passed} more went to the kernel before they reached a worker\n",
         total.received,
         total.forwarded,
         total.to_kernel,
@@ -96,12 +128,12 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     }
     out += &format!("latency    {}\n", latency(&status.latency));
     out += &format!(
-        "tables     {} routes, {} neighbours, {} interfaces; {} changes, {} resyncs\n",
-        status.tables.routes,
-        status.tables.neighbours,
-        status.tables.interfaces,
-        status.tables.changes,
-        status.tables.resyncs,
+        "tables     {}, {}, {}; {}, {}\n",
+        counted(status.tables.routes, "route"),
+        counted(status.tables.neighbours, "neighbour"),
+        counted(status.tables.interfaces, "interface"),
+        counted(status.tables.changes, "change"),
+        counted(status.tables.resyncs, "resync"),
     );
     out += &policy(status);
     for warning in &status.warnings {
@@ -133,25 +165,46 @@ pub fn headline(status: &Status) -> String {
         None => String::new(),
     };
     let per_packet = match energy.joules_per_packet {
-        Some(joules) => format!(", {:.1} uJ per packet", joules * 1e6),
+        Some(joules) => format!(", {} per packet since the start", scaled(joules, "J")),
         None => String::new(),
     };
     format!(
         "ebb router {} (pid {}), up {}, mode {}\n\
-         point      {} of {} cores on{frequency}, idle {}; {} changes\n\
+         point      {} of {} on{frequency}, idle {}; {}\n\
          energy     {:.1} W, {:.0} J{per_packet} ({})\n",
         status.version,
         status.pid,
         span(status.uptime_seconds),
         status.mode,
         point.cores,
-        point.cores_max,
+        counted(u64::from(point.cores_max), "core"),
         point.depth,
-        status.governor.changes,
+        counted(status.governor.changes, "change"),
         energy.watts,
         energy.joules,
         energy.basis.name(),
     )
+}
+
+/// One thing, or several.
+pub fn counted(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Three digits and the unit that suits them.
+pub fn scaled(value: f64, unit: &str) -> String {
+    let (factor, prefix) = match value.abs() {
+        size if size >= 1e9 => (1e9, "G"),
+        size if size >= 1e6 => (1e6, "M"),
+        size if size >= 1e3 => (1e3, "k"),
+        size if size >= 1.0 || size == 0.0 => (1.0, ""),
+        size if size >= 1e-3 => (1e-3, "m"),
+        size if size >= 1e-6 => (1e-6, "u"),
+        _ => (1e-9, "n"),
+    };
+    let value = value / factor;
+    let digits = if value.abs() >= 100.0 { 0 } else { 1 + usize::from(value.abs() < 10.0) };
+    format!("{value:.digits$} {prefix}{unit}")
 }
 
 fn workers(status: &Status) -> Table {
@@ -246,52 +299,6 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// An answer of any shape: a list of objects as a table, anything else as it is.
-fn listing(answer: &Value, terminal: &Terminal) -> String {
-    let list = match answer {
-        Value::Array(list) => Some(list),
-        Value::Object(fields) => {
-            let mut lists = fields.values().filter_map(Value::as_array);
-            lists.next().filter(|_| lists.next().is_none())
-        }
-        _ => None,
-    };
-    let rows: Option<Vec<_>> = list.and_then(|list| list.iter().map(Value::as_object).collect());
-    let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
-        return match answer.get("config").and_then(Value::as_str) {
-            Some(config) => format!("{config}\n"),
-            None => format!("{answer:#}\n"),
-        };
-    };
-    let mut names: Vec<&String> = Vec::new();
-    for name in rows.iter().flat_map(|row| row.keys()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let mut table = Table::new("", names.iter().map(|name| Column::text(name.as_str())));
-    for row in &rows {
-        table.row(names.iter().map(|name| Cell::Text(words(row.get(*name)))));
-    }
-    table.to_terminal(terminal)
-}
-
-fn words(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(list)) => {
-            list.iter().map(|value| words(Some(value))).collect::<Vec<_>>().join(", ")
-        }
-        Some(Value::Object(fields)) => {
-            let pairs = fields.iter().filter(|(_, value)| !value.is_null());
-            let pairs = pairs.map(|(name, value)| format!("{name} {}", words(Some(value))));
-            pairs.collect::<Vec<_>>().join(" ")
-        }
-        Some(other) => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,14 +324,32 @@ mod tests {
     }
 
     #[test]
-    fn lists_become_tables_and_the_rest_stays_json() {
-        let routes = json!({ "routes": [
-            { "prefix": "10.0.0.0/8", "via": [{ "gateway": "10.0.0.2", "weight": 1 }] },
-            { "prefix": "192.0.2.0/24", "kind": "blackhole" },
-        ] });
-        let text = listing(&routes, &Terminal::plain());
-        assert!(text.contains("gateway 10.0.0.2 weight 1"), "{text}");
-        assert!(text.contains("blackhole"), "{text}");
-        assert_eq!(listing(&json!({ "a": 1 }), &Terminal::plain()), "{\n  \"a\": 1\n}\n");
+    fn a_lookup_names_prefix_interface_and_next_hop() {
+        let path =
+            json!({ "interface": "eth2", "next_hop": "10.0.1.2", "mac": "02:00:00:00:00:09" });
+        let answer = json!({
+            "address": "192.0.2.1", "prefix": "192.0.2.0/24",
+            "decision": "to 10.0.1.2 on eth2", "paths": [path],
+        });
+        let text = lookup(&answer, &Terminal::plain());
+        assert!(text.contains("prefix     192.0.2.0/24\n"), "{text}");
+        assert!(text.contains("eth2") && text.contains("02:00:00:00:00:09"), "{text}");
+        let none = json!({ "address": "192.0.2.1", "decision": "no route", "paths": [] });
+        assert!(lookup(&none, &Terminal::plain()).ends_with("decision   no route\n"));
+    }
+
+    #[test]
+    fn numbers_are_for_people() {
+        assert_eq!([counted(1, "address"), counted(0, "route")], ["1 address", "0 routes"]);
+        for (value, text) in [
+            (41.69, "41.7 J"),
+            (41_690_289.1, "41.7 MJ"),
+            (1.234e-5, "12.3 uJ"),
+            (0.0, "0.00 J"),
+            (2.5, "2.50 J"),
+            (123.0, "123 J"),
+        ] {
+            assert_eq!(scaled(value, "J"), text);
+        }
     }
 }

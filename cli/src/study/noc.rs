@@ -86,7 +86,7 @@ impl NocArgs {
             return match self.solve(&problem) {
                 Ok(()) => Ok(ExitCode::SUCCESS),
                 Err(error) => {
-                    eprintln!("ebb: {error:#}");
+                    eprintln!("ebb: {}", crate::said(&error));
                     Ok(ExitCode::from(2))
                 }
             };
@@ -134,7 +134,7 @@ impl NocArgs {
         if self.json {
             println!("{}", serde_json::to_string_pretty(&solved.plan)?);
         } else {
-            print!("{}", report.to_terminal(&Terminal::plain()));
+            print!("{}", report.to_terminal(&Terminal::of_stdout()));
         }
         Ok(())
     }

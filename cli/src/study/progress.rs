@@ -10,11 +10,15 @@ use crate::generator::{interrupt_signals, on_interrupt};
 
 /// How often the line on the terminal changes.
 const REFRESH: Duration = Duration::from_millis(100);
+/// How often there is a further line where standard error is no terminal.
+const LINES: Duration = Duration::from_secs(5);
 
-/// Progress as a line on standard error where that is a terminal; ended by Ctrl-C.
+/// Progress as a line on standard error that changes, or where that is no terminal as a line every
+/// few seconds; ended by Ctrl-C.
 pub struct Watched {
     stop: Arc<AtomicBool>,
-    line: Option<Mutex<Line>>,
+    line: Mutex<Line>,
+    live: bool,
 }
 
 struct Line {
@@ -33,15 +37,12 @@ impl Watched {
         let signals = interrupt_signals().context("cannot wait for Ctrl-C")?;
         on_interrupt(signals, move || asked.store(true, Relaxed))?;
         let line = Line { began: Instant::now(), shown: None };
-        let line = std::io::stderr().is_terminal().then(|| Mutex::new(line));
-        Ok(Watched { stop, line })
+        Ok(Watched { stop, line: Mutex::new(line), live: std::io::stderr().is_terminal() })
     }
 
     /// Takes the line away.
     pub fn clear(&self) {
-        if let Some(line) = &self.line
-            && line.lock().is_ok_and(|line| line.shown.is_some())
-        {
+        if self.live && self.line.lock().is_ok_and(|line| line.shown.is_some()) {
             eprint!("\r\x1b[K");
         }
     }
@@ -49,9 +50,11 @@ impl Watched {
 
 impl Progress for Watched {
     fn at(&self, done: f64, note: &str) {
-        let Some(Ok(mut line)) = self.line.as_ref().map(Mutex::lock) else { return };
+        let Ok(mut line) = self.line.lock() else { return };
         let now = Instant::now();
-        if line.shown.is_some_and(|shown| now - shown < REFRESH) {
+        // A run of a few seconds need not say how far it is.
+        let last = if self.live { line.shown } else { line.shown.or(Some(line.began)) };
+        if last.is_some_and(|shown| now - shown < if self.live { REFRESH } else { LINES }) {
             return;
         }
         line.shown = Some(now);
@@ -61,11 +64,9 @@ impl Progress for Watched {
         } else {
             String::new()
         };
-        let _ = write!(
-            std::io::stderr(),
-            "\r\x1b[K{:3.0} %{left}  {note}",
-            100.0 * done.clamp(0.0, 1.0)
-        );
+        let percent = 100.0 * done.clamp(0.0, 1.0);
+        let (start, end) = if self.live { ("\r\x1b[K", "") } else { ("ebb: ", "\n") };
+        let _ = write!(std::io::stderr(), "{start}{percent:3.0} %{left}  {note}{end}");
     }
 
     fn stopped(&self) -> bool {

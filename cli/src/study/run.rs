@@ -28,7 +28,7 @@ pub(super) struct Origin<'a> {
 pub(super) fn run(subject: Subject, args: &StudyArgs) -> Result<ExitCode> {
     match prepared(args) {
         Err(error) => {
-            eprintln!("ebb: {error:#}");
+            eprintln!("ebb: {}", crate::said(&error));
             Ok(ExitCode::from(UNREADABLE))
         }
         Ok((document, sweep, seed)) => perform(subject, args, &document, &sweep, seed),
@@ -75,7 +75,7 @@ fn perform(
             return Ok(ExitCode::from(INTERRUPTED));
         }
         Err(error) if error.is::<ebb_scenario::ScenarioError>() || error.is::<Unreadable>() => {
-            eprintln!("ebb: {error:#}");
+            eprintln!("ebb: {}", crate::said(&error));
             return Ok(ExitCode::from(UNREADABLE));
         }
         Err(error) => return Err(error),

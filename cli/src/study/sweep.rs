@@ -132,12 +132,7 @@ fn compute(
 }
 
 /// Writes a finished point before it counts as one.
-fn keep(
-    done: &mut Done,
-    kept: Option<&mut Kept>,
-    point: &[Setting],
-    found: Report,
-) -> Result<()> {
+fn keep(done: &mut Done, kept: Option<&mut Kept>, point: &[Setting], found: Report) -> Result<()> {
     let known = done.shapes.contains(&found.columns);
     if !known {
         done.shapes.push(found.columns);

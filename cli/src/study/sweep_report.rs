@@ -131,7 +131,9 @@ fn table(varied: &[&str], columns: &[Figure], rows: &[Row<'_>]) -> Table {
         .filter_map(|figure| match kind(&figure.0)? {
             Value::Number(_) => Some((figure, true)),
             Value::Bool(_) => Some((figure, false)),
-            Value::Null => rows.iter().any(|row| row.number(&figure.0).is_some()).then_some((figure, true)),
+            Value::Null => {
+                rows.iter().any(|row| row.number(&figure.0).is_some()).then_some((figure, true))
+            }
             _ => None,
         })
         .collect();
@@ -152,12 +154,10 @@ fn table(varied: &[&str], columns: &[Figure], rows: &[Row<'_>]) -> Table {
             _ => row.set_text(path).into(),
         });
         let status = has_status.then(|| row.status().map(str::to_owned).into());
-        let body = figures.iter().map(|((name, _), _)| {
-            match row.figures.get(name).map(scalar) {
-                Some(Value::Bool(value)) => (if *value { "yes" } else { "no" }).into(),
-                Some(value) => value.as_f64().into(),
-                None => Cell::Missing,
-            }
+        let body = figures.iter().map(|((name, _), _)| match row.figures.get(name).map(scalar) {
+            Some(Value::Bool(value)) => (if *value { "yes" } else { "no" }).into(),
+            Some(value) => value.as_f64().into(),
+            None => Cell::Missing,
         });
         table.row(head.chain(status).chain(body));
     }
@@ -177,35 +177,42 @@ fn decimals(values: impl Iterator<Item = f64>) -> usize {
     }
 }
 
+/// A point of a plot.
+struct Drawn {
+    at: (f64, f64),
+    half: f64,
+    holds: bool,
+}
+
 /// The figure over the first numeric setting, a line for each combination of the others, with its
 /// 95 % intervals where the points have any.
 fn plot(varied: &[&str], figure: &str, unit: &str, rows: &[Row<'_>]) -> Option<Plot> {
     let axis = varied.iter().find(|path| rows.iter().all(|row| row.set_number(path).is_some()))?;
     let base = figure.strip_suffix(".mean").unwrap_or(figure);
-    let mut lines: Vec<(String, Vec<(f64, f64, f64, bool)>)> = Vec::new();
+    let mut lines: Vec<(String, Vec<Drawn>)> = Vec::new();
     for row in rows {
         let rest = varied.iter().filter(|path| path != &axis);
         let name = rest.map(|path| row.set_text(path)).collect::<Vec<_>>().join(", ");
         let name = if name.is_empty() { figure.to_owned() } else { name };
         let Some(y) = row.number(figure) else { continue };
         let half = row.number(&format!("{base}.half_width_95")).unwrap_or(f64::NAN);
-        let point = (row.set_number(axis)?, y, half, row.holds(figure));
+        let point = Drawn { at: (row.set_number(axis)?, y), half, holds: row.holds(figure) };
         match lines.iter_mut().find(|(other, _)| *other == name) {
             Some((_, line)) => line.push(point),
             None => lines.push((name, vec![point])),
         }
     }
-    let xs = lines.iter().flat_map(|(_, line)| line).map(|point| point.0);
+    let xs = lines.iter().flat_map(|(_, line)| line).map(|point| point.at.0);
     let x = Axis::new(*axis, "").fitting(xs.collect::<Vec<_>>().into_iter());
-    let ys = lines.iter().flat_map(|(_, line)| line).map(|point| point.1);
+    let ys = lines.iter().flat_map(|(_, line)| line).map(|point| point.at.1);
     let y = Axis::new(figure, unit).fitting(ys.collect::<Vec<_>>().into_iter());
     let y = if y.log { y } else { y.from_zero() };
     let mut plot = Plot::new(format!("{figure} against {axis}"), x).panel(y);
     for (name, mut line) in lines {
-        line.sort_by(|left, right| left.0.total_cmp(&right.0));
-        let (good, bad): (Vec<_>, Vec<_>) = line.into_iter().partition(|point| point.3);
-        let halves = good.iter().map(|point| point.2).collect();
-        let points = |of: &[(f64, f64, f64, bool)]| of.iter().map(|p| (p.0, p.1)).collect();
+        line.sort_by(|left, right| left.at.0.total_cmp(&right.at.0));
+        let (good, bad): (Vec<_>, Vec<_>) = line.into_iter().partition(|point| point.holds);
+        let halves = good.iter().map(|point| point.half).collect();
+        let points = |of: &[Drawn]| of.iter().map(|point| point.at).collect();
         plot = plot.series(Series::line(name.as_str(), points(&good)).within(halves));
         if !bad.is_empty() {
             plot = plot.series(Series::points(format!("{name}, not stable"), points(&bad)));

@@ -1,5 +1,8 @@
 //! `ebb traffic`: test traffic between any two interfaces.
 
+mod capacity;
+mod next_hop;
+mod rate;
 mod receive;
 mod send;
 
@@ -24,6 +27,8 @@ use crate::generator::{
 const SETTLE: Duration = Duration::from_millis(300);
 /// Exit status of `--strict` when packets were lost.
 const LOST: u8 = 3;
+/// Exit status when less could be sent than was asked.
+const FELL_SHORT: u8 = 4;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -141,15 +146,21 @@ fn report(outcome: &Outcome, json: bool, strict: bool) -> Result<ExitCode> {
 fn text(outcome: &Outcome) -> String {
     let (summary, mut out) = (&outcome.summary, String::new());
     let share = |count: u64| 100.0 * count as f64 / summary.sent.max(1) as f64;
-    let rate = |count: u64| count as f64 / outcome.seconds.max(1e-9);
+    let per_second = |count: u64| count as f64 / outcome.seconds.max(1e-9);
     let latency = &summary.latency_us;
     let mut line = |name: &str, value: String| {
         writeln!(out, "{name:<12} {value}").expect("writing to memory");
     };
     line("transport", format!("{} for {:.2} s", outcome.transport, outcome.seconds));
-    line("sent", format!("{} packets, {:.0} /s", summary.sent, rate(summary.sent)));
+    let bits = outcome.bytes_sent.map(|bytes| {
+        let bits = rate::wire_bits(summary.sent as f64, bytes as f64) / outcome.seconds.max(1e-9);
+        format!(", {} on the wire", rate::bit_rate(bits))
+    });
+    let bits = bits.unwrap_or_default();
+    line("sent", format!("{} packets, {:.0} /s{bits}", summary.sent, per_second(summary.sent)));
     if summary.received > 0 || outcome.bytes_sent.is_none() {
-        line("received", format!("{} packets of {} flows", summary.received, summary.flows));
+        let flows = format!("{} flow{}", summary.flows, if summary.flows == 1 { "" } else { "s" });
+        line("received", format!("{} packets of {flows}", summary.received));
         line("lost", format!("{} ({:.4} %)", summary.lost, share(summary.lost)));
         line("reordered", format!("{}", summary.reordered));
         line("duplicated", format!("{}", summary.duplicated));

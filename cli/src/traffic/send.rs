@@ -3,9 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use ebb_host::netlink::Requests;
 use ebb_traffic::{
     Bursts, Constant, DayProfile, Due, FlowSpec, Pacer, Poisson, Schedule, SizeMix, Start, Stream,
     StreamSpec, Timeline, draw_flows,
@@ -13,28 +12,38 @@ use ebb_traffic::{
 use ebb_units::{PacketsPerSecond, Time};
 use ipnet::IpNet;
 
-use super::{Outcome, Through, drive, open, report, wall_clock};
+use super::next_hop::{NextHop, mac_of, parse_mac};
+use super::rate::Rate;
+use super::{FELL_SHORT, Outcome, Through, capacity, drive, open, report, wall_clock};
 use crate::generator::{Generator, Sender};
 
 /// Send numbered, time-stamped packets of many flows at a stated pace
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  # 100,000 packets a second of mixed sizes for ten seconds, to the router 02:00:00:00:00:01
-  ebb traffic send eth1 --to 02:00:00:00:00:01 --destinations 10.1.0.0/16 --rate 100000
+  # 100,000 packets a second of mixed sizes for ten seconds, to the router 10.0.0.1
+  ebb traffic send eth1 --to 10.0.0.1 --destinations 10.1.0.0/16 --rate 100k
 
   # through a router and back in on another interface, counting loss and latency here
   ebb traffic send eth1 --to 02:00:00:00:00:01 --destinations 10.1.0.0/16 --receive-on eth2
 
   # a working day in a minute, two families, exact figures for a program
   ebb traffic send eth1 --to 02:00:00:00:00:01 --sources 10.0.0.0/24 2001:db8::/64 \\
-      --destinations 10.1.0.0/16 2001:db8:1::/48 --profile uk-backbone --seconds 60 --json")]
+      --destinations 10.1.0.0/16 2001:db8:1::/48 --profile uk-backbone --seconds 60 --json
+
+  # the most that a router carries without loss (RFC 2544), at most 5 million packets a second
+  ebb traffic send eth1 --to 10.0.0.1 --destinations 10.1.0.0/16 --receive-on eth2 \\
+      --find-capacity --rate 5M --seconds 2
+
+Rates are packets a second, with k, M or G behind for thousands; with bit behind they are bits a
+second on the wire, preamble, check sequence and gap included (20 + 4 bytes a packet): 10Gbit.
+Exit status 4: less could be sent than was asked, by more than 1 %.")]
 pub struct Send {
     /// Interface to send on
-    interface: String,
-    /// Hardware address of the next hop
-    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
-    to: [u8; 6],
+    pub(super) interface: String,
+    /// The next hop: its hardware address, or an IP address that is asked for on the interface
+    #[arg(long, value_name = "MAC|ADDRESS", value_parser = NextHop::parse)]
+    to: NextHop,
     /// Hardware address to send from [default: the interface's]
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     from: Option<[u8; 6]>,
@@ -44,9 +53,10 @@ pub struct Send {
     /// Prefixes that the flows' destinations lie in
     #[arg(long, value_name = "PREFIX", num_args = 1.., default_values = ["198.19.0.0/16", "2001:2:0:1::/64"])]
     destinations: Vec<IpNet>,
-    /// Packets per second; the peak where the pace varies
-    #[arg(long, value_name = "PPS", default_value_t = 10_000.0)]
-    rate: f64,
+    /// Packets per second, such as 50000, 10k, 1.5M, or bits per second, such as 1Gbit; the peak where
+    /// the pace varies, the most with --find-capacity
+    #[arg(long, value_name = "RATE", default_value = "10000", value_parser = Rate::parse)]
+    rate: Rate,
     /// Pace of the packets
     #[arg(long, value_enum, default_value_t = Arrivals::Constant)]
     arrivals: Arrivals,
@@ -55,13 +65,13 @@ pub struct Send {
     profile: Option<DayProfile>,
     /// Frame sizes on the wire: imix (64, 594, 1518 bytes as 7:4:1) or a number from 64 to 1518
     #[arg(long, value_name = "SIZES", value_parser = parse_sizes, default_value = "imix")]
-    size: SizeMix,
+    pub(super) size: SizeMix,
     /// Number of flows
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    flows: u32,
+    pub(super) flows: u32,
     /// Number of the first flow, for several senders to one receiver
     #[arg(long, default_value_t = 0)]
-    first_flow: u32,
+    pub(super) first_flow: u32,
     /// Share of flows over IPv6, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.25, value_parser = parse_share)]
     ipv6_share: f64,
@@ -74,9 +84,16 @@ pub struct Send {
     /// Stop after that many packets
     #[arg(long)]
     count: Option<u64>,
-    /// Stop after that many seconds
+    /// Stop after that many seconds; with --find-capacity, of each trial
     #[arg(long, default_value_t = 10.0)]
-    seconds: f64,
+    pub(super) seconds: f64,
+    /// With --receive-on: look for the highest rate at which nothing is lost, by halves (RFC 2544,
+    /// section 26.1)
+    #[arg(long, requires = "receive_on", conflicts_with_all = ["profile", "count", "arrivals"])]
+    find_capacity: bool,
+    /// With --find-capacity: loss that still counts as none, percent of the packets
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "find_capacity")]
+    pub(super) loss_max: f64,
     /// Seed of everything that is drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -91,7 +108,7 @@ pub struct Send {
     strict: bool,
     /// Print the result as JSON and no progress
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -107,14 +124,14 @@ enum Arrivals {
 impl Send {
     /// Sends until the count, the time or Ctrl-C ends it.
     pub fn run(self) -> Result<ExitCode> {
-        ensure!(self.rate > 0.0 && self.rate.is_finite(), "--rate must be above zero");
         ensure!(self.seconds > 0.0 && self.seconds.is_finite(), "--seconds must be above zero");
         ensure!(self.zipf >= 0.0, "--zipf must not be negative");
         let own_mac = match self.from {
             Some(mac) => mac,
             None => mac_of(&self.interface)?,
         };
-        let stream = self.stream(own_mac)?;
+        // Before AF_XDP takes the answers away from the kernel.
+        let to = self.to.mac(&self.interface)?;
         let names: Vec<&str> = [
             Some(&self.interface),
             self.receive_on.as_ref().filter(|name| **name != self.interface),
@@ -124,9 +141,13 @@ impl Send {
         .map(String::as_str)
         .collect();
         let (links, transport) = open(&names, self.through)?;
+        let flows = self.first_flow + self.flows;
+        if self.find_capacity {
+            return capacity::find(&self, links, transport, (own_mac, to));
+        }
+        let stream = self.stream(own_mac, to)?;
         let pace = Box::new(Limited { pace: self.pace(wall_clock()), left: self.count });
         let sender = Sender { link: 0, stream, pace };
-        let flows = self.first_flow + self.flows;
         let mut generator =
             Generator::new(links, vec![sender], flows, Start::Zero).with_clock(wall_clock);
         let seconds = drive(&mut generator, Some(self.seconds), self.json)?;
@@ -135,10 +156,31 @@ impl Send {
             summary.lost = 0;
         }
         let bytes_sent = Some(generator.bytes());
-        report(&Outcome { transport, seconds, summary, bytes_sent }, self.json, self.strict)
+        let owed = match self.schedule().filter(|_| self.count.is_none()) {
+            // A day goes on without what it could not send in time.
+            Some(day) => {
+                let due = day.packets_until(Duration::from_secs_f64(seconds)) as u64;
+                due.saturating_sub(summary.sent)
+            }
+            None => generator.take_owed(),
+        };
+        let short = short(summary.sent, owed);
+        let outcome = Outcome { transport, seconds, summary, bytes_sent };
+        let code = report(&outcome, self.json, self.strict)?;
+        let Some(asked) = short else { return Ok(code) };
+        eprintln!(
+            "ebb: {} of {asked} packets that were due could be sent: {} cannot take more here",
+            outcome.summary.sent, self.interface
+        );
+        Ok(ExitCode::from(FELL_SHORT))
     }
 
-    fn stream(&self, from: [u8; 6]) -> Result<Stream> {
+    /// Packets a second that `--rate` stands for.
+    pub(super) fn packets_per_second(&self) -> f64 {
+        self.rate.packets(self.size.mean())
+    }
+
+    pub(super) fn stream(&self, from: [u8; 6], to: [u8; 6]) -> Result<Stream> {
         let families = |nets: &[IpNet], six| nets.iter().any(|net| net.addr().is_ipv6() == six);
         let both = |six| families(&self.sources, six) && families(&self.destinations, six);
         if !both(false) && !both(true) {
@@ -154,7 +196,7 @@ impl Send {
         let mix = StreamSpec {
             first_flow: self.first_flow,
             from,
-            to: self.to,
+            to,
             sizes: &self.size,
             popularity: self.zipf,
             seed: self.seed,
@@ -162,12 +204,17 @@ impl Send {
         Ok(Stream::new(&draw_flows(&spec, self.seed), &mix))
     }
 
+    /// The course of a day, if one is followed.
+    fn schedule(&self) -> Option<Schedule> {
+        let (rate, span) = (self.packets_per_second(), Duration::from_secs_f64(self.seconds));
+        self.profile.map(|profile| Schedule::day(profile, PacketsPerSecond(rate), span))
+    }
+
     fn pace(&self, start: Time) -> Box<dyn Due + std::marker::Send> {
-        let rate = PacketsPerSecond(self.rate);
-        if let Some(profile) = self.profile {
-            let span = Duration::from_secs_f64(self.seconds);
-            let backlog_max = (self.rate / 100.0) as u64 + 64;
-            return Box::new(Pacer::new(Schedule::day(profile, rate, span), start, backlog_max));
+        let rate = PacketsPerSecond(self.packets_per_second());
+        if let Some(schedule) = self.schedule() {
+            let backlog_max = (rate.0 / 100.0) as u64 + 64;
+            return Box::new(Pacer::new(schedule, start, backlog_max));
         }
         match self.arrivals {
             Arrivals::Constant => Box::new(Timeline::new(Constant::new(start, rate))),
@@ -178,6 +225,11 @@ impl Send {
             }
         }
     }
+}
+
+/// What was due where more than one in a hundred packets could not be sent.
+pub(super) fn short(sent: u64, owed: u64) -> Option<u64> {
+    (owed * 100 > sent + owed).then_some(sent + owed)
 }
 
 /// Ends another pace after a number of packets.
@@ -201,23 +253,6 @@ impl Due for Limited {
     }
 }
 
-fn mac_of(interface: &str) -> Result<[u8; 6]> {
-    let mut requests = Requests::open().context("cannot ask the kernel for interfaces")?;
-    let link = requests.link_by_name(interface)?;
-    let link = link.with_context(|| format!("there is no interface {interface}"))?;
-    link.mac.with_context(|| format!("{interface} has no hardware address; give --from"))
-}
-
-fn parse_mac(text: &str) -> Result<[u8; 6], String> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let bytes: Option<Vec<u8>> = parts
-        .iter()
-        .map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() <= 2))
-        .collect();
-    let mac = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-    mac.ok_or_else(|| "six bytes such as 02:00:00:00:00:01 are needed".to_owned())
-}
-
 fn parse_profile(text: &str) -> Result<DayProfile, String> {
     DayProfile::by_name(text).ok_or_else(|| {
         let names: Vec<&str> = DayProfile::ALL.iter().map(DayProfile::name).collect();
@@ -239,11 +274,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hardware_addresses_are_six_bytes() {
-        assert_eq!(parse_mac("02:0:00:00:00:fF"), Ok([2, 0, 0, 0, 0, 255]));
-        for bad in ["", "02:00:00:00:00", "02:00:00:00:00:00:00", "02:00:00:00:00:100", "x"] {
-            assert!(parse_mac(bad).is_err(), "{bad}");
-        }
+    fn one_in_a_hundred_is_noise() {
+        assert_eq!([short(99, 1), short(1000, 0), short(980, 20)], [None, None, Some(1000)]);
     }
 
     #[test]

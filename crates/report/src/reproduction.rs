@@ -148,12 +148,12 @@ fn table(kind: ClaimKind, basis: ClaimBasis, rows: &[&Row]) -> Table {
     let columns = [
         Column::text("quantity"),
         Column::text("published"),
-        Column::text("held to"),
+        Column::text("held to").aside(),
         Column::text("ours"),
         Column::text("unit"),
         Column::text("verdict"),
-        Column::text("note"),
-        Column::text("source"),
+        Column::text("note").aside(),
+        Column::text("source").aside(),
     ];
     let of = match kind {
         ClaimKind::Literal => "",

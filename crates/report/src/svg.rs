@@ -351,13 +351,9 @@ mod tests {
     #[test]
     fn every_series_its_legend_and_its_colour() {
         let svg = sample().to_svg();
-        for part in [
-            "class=\"f-area\"",
-            "class=\"l-s0\"",
-            "class=\"l-s1\"",
-            "powersave",
-            "time (s)",
-        ] {
+        for part in
+            ["class=\"f-area\"", "class=\"l-s0\"", "class=\"l-s1\"", "powersave", "time (s)"]
+        {
             assert!(svg.contains(part), "{part}");
         }
         assert!(svg.contains("Power &lt;follows&gt; load") && svg.contains("load &amp; more"));

@@ -2,6 +2,7 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use toml::de::{DeTable, DeValue};
 
+use crate::spelling::plain;
 use crate::{Check, Invalid, ScenarioError, Setting};
 
 /// A scenario file that is TOML, with the settings that replace some of its values.
@@ -78,8 +79,8 @@ impl Document {
         let table = toml::Value::Table(self.table.clone());
         let value: T = serde_path_to_error::deserialize(table).map_err(|error| {
             let path = field_of(error.path(), &error.inner().to_string());
-            let message = first_line(error.inner().message());
-            self.fault(Invalid::new(path, message, ""))
+            let (message, remedy) = plain(&first_line(error.inner().message()));
+            self.fault(Invalid::new(path, message, remedy))
         })?;
         value.check().map_err(|fault| self.fault(fault))?;
         Ok(value)
@@ -224,7 +225,7 @@ mod tests {
             ),
             (
                 format!("{GOOD}[[links]]\nfrom = \"a\"\n"),
-                "s.toml:7: field `links[0].from`: invalid type",
+                "s.toml:7: field `links[0].from`: is of the wrong kind: the text \"a\"; a whole number",
             ),
         ];
         for (text, start) in cases {

@@ -27,6 +27,7 @@ mod error;
 mod files;
 mod progress;
 mod setting;
+mod spelling;
 mod sweep;
 
 pub use document::Document;
@@ -34,4 +35,5 @@ pub use error::{Check, Invalid, ScenarioError};
 pub use files::{FileError, Files, MemoryFiles};
 pub use progress::{Progress, Silent};
 pub use setting::Setting;
+pub use spelling::nearest;
 pub use sweep::Sweep;

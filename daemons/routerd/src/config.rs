@@ -15,6 +15,7 @@ mod parse;
 mod problem;
 mod read;
 mod statics;
+mod write;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -35,6 +35,9 @@ pub struct ReplayOptions {
     pub outputs: Vec<(String, PathBuf)>,
     /// Capture of the packets for the kernel.
     pub kernel: Option<PathBuf>,
+    /// Takes packets that were for other stations as if they were for the router: each frame's
+    /// destination becomes the hardware address of its port.
+    pub any_mac: bool,
 }
 
 /// What became of the packets. `received` is the sum of `forwarded`, `to_kernel` and all of
@@ -79,6 +82,7 @@ struct Replay {
     pool: Pool,
     kernel: Option<CaptureWriter>,
     report: ReplayReport,
+    macs: Option<Vec<[u8; 6]>>,
     now: Time,
 }
 
@@ -129,6 +133,9 @@ impl Replay {
             pool: Pool::standalone(FRAMES),
             kernel,
             report: ReplayReport::default(),
+            macs: options.any_mac.then(|| {
+                (0..config.ports.len()).map(|at| static_tables::port_mac(config, at)).collect()
+            }),
             now: Time::ZERO,
         })
     }
@@ -150,6 +157,12 @@ impl Replay {
         port.receive(&mut self.pool, &mut batch, 1);
         for packet in batch.iter_mut() {
             packet.input = PortId(index as u8);
+            // Group addresses stay: they are no other station's.
+            if let (Some(macs), Some(to)) = (&self.macs, packet.data_mut().get_mut(..6))
+                && to[0] & 1 == 0
+            {
+                to.copy_from_slice(&macs[index]);
+            }
         }
         self.report.received += batch.len() as u64;
         self.graph.run(self.now, self.entry, &mut batch, &mut self.exits);
@@ -228,6 +241,14 @@ impl Replay {
             kernel.finish().context("packets for the kernel")?;
         }
         let dropped: u64 = report.dropped.values().sum();
+        let others = report.dropped.get(DropReason::OtherStation.name()).copied().unwrap_or(0);
+        if others > 0 && others * 2 >= report.received {
+            report.notes.push(format!(
+                "{others} of {} packets are for other stations: give the ports the `mac` of the \
+                 machine that was captured, or use --any-mac",
+                report.received
+            ));
+        }
         assert_eq!(
             report.received,
             report.forwarded + report.to_kernel + dropped,

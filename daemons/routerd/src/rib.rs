@@ -281,6 +281,19 @@ impl Rib {
         self.links.link_of(id).and_then(|index| self.links.get(index)).map(|link| &link.name[..])
     }
 
+    /// The longest prefix that decides about an address; none where there is no route.
+    pub fn prefix_of(&self, address: IpAddr) -> Option<IpNet> {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = |len| IpNet::new(address, len).map(|net| net.trunc()).ok();
+        let decides = |net: &IpNet| {
+            let key = (*net).into();
+            let list = self.prefixes.list(key);
+            prefixes::kernel_prefixes().contains(net)
+                || self.prefixes.winner(key, &list, &self.slots).target(&self.slots).is_some()
+        };
+        (0..=bits).rev().filter_map(prefix).find(decides)
+    }
+
     /// Events taken over so far.
     pub fn changes(&self) -> u64 {
         self.changes

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use ebb_apps::route::{FibWriter, Requests, ReversePath};
+use ebb_apps::route::{Decision, FibWriter, InterfaceId, Requests, ReversePath};
 use ebb_graph::PortId;
 use ebb_host::netlink::{self, Monitor};
 use ebb_ports::afxdp::KernelPolicy;
@@ -193,8 +193,59 @@ impl Sync {
         }
     }
 
-    /// What happens to packets for an address.
+    /// What happens to packets for an address, and which prefix says so.
     pub fn lookup(&self, address: IpAddr) -> Value {
-        json!({ "address": address, "decision": self.fib.lookup(address).to_string() })
+        let decision = self.fib.lookup(address);
+        json!({
+            "address": address,
+            "prefix": self.rib.prefix_of(address),
+            "decision": self.in_words(&decision),
+            "paths": self.paths(&decision),
+        })
+    }
+
+    fn in_words(&self, decision: &Decision) -> String {
+        let on = |id: InterfaceId| self.rib.name_of(id).unwrap_or("an interface that is gone");
+        match decision {
+            Decision::Resolve { interface, address } => {
+                format!(
+                    "to {address} on {}, whose hardware address is not known yet",
+                    on(*interface)
+                )
+            }
+            Decision::Forward { interface, address, .. } => {
+                format!("to {address} on {}", on(*interface))
+            }
+            Decision::Balance(paths) => {
+                let words = paths.iter().map(|(one, _)| self.in_words(one));
+                format!("by flow: {}", words.collect::<Vec<_>>().join("; "))
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// Each way on: interface, gateway, hardware address and weight.
+    fn paths(&self, decision: &Decision) -> Vec<Value> {
+        let name = |id: &InterfaceId| self.rib.name_of(*id);
+        match decision {
+            Decision::Resolve { interface, address } => {
+                vec![json!({ "interface": name(interface), "next_hop": address })]
+            }
+            Decision::Forward { interface, address, mac } => {
+                let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+                vec![json!({ "interface": name(interface), "next_hop": address, "mac": mac })]
+            }
+            Decision::Balance(paths) => {
+                let mut all = Vec::new();
+                for (one, buckets) in paths {
+                    for mut path in self.paths(one) {
+                        path["buckets"] = json!(buckets);
+                        all.push(path);
+                    }
+                }
+                all
+            }
+            _ => Vec::new(),
+        }
     }
 }

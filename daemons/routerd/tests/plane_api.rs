@@ -195,6 +195,31 @@ fn metrics_follow_the_format() {
     insta::assert_snapshot!(text);
 }
 
+/// A dashboard asks only for what a router says.
+#[test]
+fn the_dashboard_asks_for_metrics_that_exist() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/grafana/ebb-router.json");
+    let text = std::fs::read_to_string(file).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut status = status();
+    status.point.frequency_hz = Some(2_000_000_000);
+    let said = metrics_text(&status);
+    let known: std::collections::BTreeSet<&str> =
+        said.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut asked = 0;
+    for target in targets {
+        let query = target["expr"].as_str().unwrap();
+        let words = query.split(|char: char| !char.is_alphanumeric() && char != '_');
+        for name in words.filter(|word| word.starts_with("ebb_")) {
+            assert!(known.contains(name), "{name} is in the dashboard and not exported");
+            asked += 1;
+        }
+    }
+    assert!(panels.len() >= 10 && asked >= 15, "{asked} metrics");
+}
+
 #[test]
 fn a_thread_that_nobody_asks_sleeps() {
     let place = Place::new("idle");

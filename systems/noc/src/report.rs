@@ -193,7 +193,8 @@ impl Solved {
                 .map(|at| (at, power(at / load)))
                 .collect()
         };
-        let mut plot = Plot::new("Power against load", Axis::new("load", "")).panel(Axis::new("power", "flit-hops/cycle/alpha^2").from_zero())
+        let mut plot = Plot::new("Power against load", Axis::new("load", ""))
+            .panel(Axis::new("power", "flit-hops/cycle/alpha^2").from_zero())
             .series(Series::line("no DVFS", steps(&|part| plain * part)));
         let floor = 1.0 / problem.alpha_max;
         for (name, routing) in &self.plan.routings {

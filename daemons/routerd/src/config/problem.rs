@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), unread(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -16,6 +16,17 @@ pub enum ConfigError {
     /// What is wrong with its content, in the file's order; never empty.
     #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
     Invalid(Vec<Problem>),
+}
+
+/// Nobody who has just installed the router has a configuration.
+fn unread(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => {
+            "there is no such file; `ebb router check --example` prints one to start from"
+                .to_owned()
+        }
+        _ => format!("cannot be read: {source}"),
+    }
 }
 
 /// One thing that is wrong with a configuration.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
+use ebb_scenario::nearest;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -217,7 +218,10 @@ impl<'r, 't> Section<'r, 't> {
         for key in self.table.keys() {
             let remedy = match self.known.as_slice() {
                 [] => String::from("the table takes no keys"),
-                known => format!("known here: {}", known.join(", ")),
+                known => match nearest(key.get_ref(), known.iter().copied()) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!("known here: {}", known.join(", ")),
+                },
             };
             self.report(key.get_ref(), key.span(), "unknown key", &remedy);
         }

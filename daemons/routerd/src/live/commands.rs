@@ -36,7 +36,8 @@ impl Live {
     fn answer(&mut self, command: Command) -> Result<Value> {
         match command {
             Command::Config => {
-                Ok(json!({ "path": self.path, "config": format!("{:#?}", self.config) }))
+                let table = self.config.to_table();
+                Ok(json!({ "path": self.path, "toml": table.to_string(), "config": table }))
             }
             Command::Routes { .. } | Command::Neighbours => {
                 anyhow::bail!(

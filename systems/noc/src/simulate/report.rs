@@ -167,9 +167,11 @@ fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen:
     report = report.figure_in(RATE, "offered", offered).figure_in(RATE, "accepted", accepted);
     let power = sum(|p| p.hop_rate / (p.plane.alpha * p.plane.alpha));
     let flits = sum(|p| p.flit_rate);
-    report = report
-        .figure_in(POWER, "power", power)
-        .figure_in(POWER, "power_nodvfs", sum(|p| p.hop_rate));
+    report = report.figure_in(POWER, "power", power).figure_in(
+        POWER,
+        "power_nodvfs",
+        sum(|p| p.hop_rate),
+    );
     if flits > 0.0 {
         report = report.figure_in("flit-hops/flit/alpha^2", "energy_per_flit", power / flits);
         if let Some(pj) = scenario.energy.flit_hop_pj {
