@@ -111,6 +111,7 @@ fn port(port: &Port) -> Table {
     put(&mut table, "name", Some(port.name.clone()));
     put(&mut table, "xdp", Value::try_from(port.xdp).ok());
     put(&mut table, "zero_copy", Value::try_from(port.zero_copy).ok());
+    put(&mut table, "checksums", Value::try_from(port.checksums).ok());
     put(&mut table, "queues", port.queues.map(i64::from));
     put(&mut table, "ring", Some(i64::from(port.ring)));
     put(&mut table, "mac", port.mac.map(mac));
