@@ -78,7 +78,7 @@ fn lookup(answer: &Value, terminal: &Terminal) -> String {
         "address    {}\nprefix     {}\ndecision   {}\n",
         words("address"),
         words("prefix"),
-        words("decision"),
+        words(if answer["words"].is_string() { "words" } else { "decision" }),
     );
     let paths = answer["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !paths.is_empty() {
@@ -329,7 +329,8 @@ mod tests {
             json!({ "interface": "eth2", "next_hop": "10.0.1.2", "mac": "02:00:00:00:00:09" });
         let answer = json!({
             "address": "192.0.2.1", "prefix": "192.0.2.0/24",
-            "decision": "to 10.0.1.2 on eth2", "paths": [path],
+            "decision": "10.0.1.2 on interface 1", "words": "to 10.0.1.2 on eth2",
+            "paths": [path],
         });
         let text = lookup(&answer, &Terminal::plain());
         assert!(text.contains("prefix     192.0.2.0/24\n"), "{text}");

@@ -199,7 +199,8 @@ impl Sync {
         json!({
             "address": address,
             "prefix": self.rib.prefix_of(address),
-            "decision": self.in_words(&decision),
+            "decision": decision.to_string(),
+            "words": self.in_words(&decision),
             "paths": self.paths(&decision),
         })
     }
