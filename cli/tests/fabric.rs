@@ -138,6 +138,8 @@ fn fabrics_are_converted() {
     assert_eq!(status(&ebb(&["route", "mesh.txt", "--with", "layered"], folder)), 0);
     let net = ebb(&["convert", "mesh.txt", "--to", "ibsim"], folder);
     assert!(String::from_utf8_lossy(&net.stdout).contains("Switch\t5 \"S4\""));
+    std::fs::write(folder.join("mesh.net"), &net.stdout).expect("written");
+    assert_eq!(status(&ebb(&["route", "mesh.net", "--with", "layered"], folder)), 0);
 }
 
 /// What another run left would be judged together with what this one wrote.
@@ -169,4 +171,51 @@ fn a_file_in_place_of_a_directory_and_one_that_is_there_twice_are_named() {
     let twice = ebb(&["check", "t"], folder);
     let message = String::from_utf8_lossy(&twice.stderr).into_owned();
     assert!(status(&twice) == 2 && message.contains("packed with .gz too"), "{message}");
+}
+
+#[test]
+fn one_broken_entry_is_one_line_and_details_name_the_rest() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    assert_eq!(status(&ebb(&["route", "torus:4x4", "--out", "t"], folder)), 0);
+    let path = folder.join("t/opensm-lfts.dump");
+    let text = std::fs::read_to_string(&path).expect("tables");
+    let hole = text.lines().find(|line| line.contains("Channel Adapter")).expect("an entry");
+    std::fs::write(&path, text.replacen(&format!("{hole}\n"), "", 1)).expect("written");
+    let brief = String::from_utf8(ebb(&["check", "t"], folder).stdout).expect("text");
+    let rows = brief.lines().filter(|line| line.contains("unreachable from")).count();
+    assert!(rows == 1 && brief.contains("sources at S0") && !brief.contains(" to H"), "{brief}");
+    assert!(brief.contains("hot link"), "{brief}");
+    let long = String::from_utf8(ebb(&["check", "t", "--details"], folder).stdout).expect("text");
+    assert!(long.contains("0x0000000000200000") && long.contains(" to H"), "{long}");
+}
+
+/// A switch that its own address does not lead to cannot be asked for its counters.
+#[test]
+fn a_switch_without_its_own_entry_is_not_sound() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    assert_eq!(status(&ebb(&["route", "torus:4x4", "--out", "t"], folder)), 0);
+    let path = folder.join("t/opensm-lfts.dump");
+    let text = std::fs::read_to_string(&path).expect("tables");
+    let own =
+        text.lines().find(|line| line.starts_with("0x") && line.contains(" 000 ")).expect("own");
+    std::fs::write(&path, text.replacen(&format!("{own}\n"), "", 1)).expect("written");
+    let checked = ebb(&["check", "t"], folder);
+    let words = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(status(&checked) == 1 && words.contains("managed        NO"), "{words}");
+    assert!(words.contains("unreachable from 16 switches at S0"), "{words}");
+}
+
+#[test]
+fn each_hop_of_a_cycle_has_its_guid_lid_and_cable() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    for (root, out) in [("S0", "a"), ("S13", "b")] {
+        assert_eq!(status(&ebb(&["route", "torus:5x5", "--root", root, "--out", out], folder)), 0);
+    }
+    let compared = ebb(&["check-transition", "a", "b", "--details"], folder);
+    let words = String::from_utf8_lossy(&compared.stdout).into_owned();
+    assert!(words.contains("(GUID 0x00000000002000") && words.contains(", LID "), "{words}");
+    assert!(words.contains(" -> S"), "{words}");
 }

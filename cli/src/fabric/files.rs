@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ebb_scenario::{FileError, Files};
 use ebb_system_fabric::format::set::{self, Unloadable};
-use ebb_system_fabric::format::{Malformed, graphml, ibnetdiscover};
+use ebb_system_fabric::format::{Malformed, graphml};
 use ebb_system_fabric::topology::named;
 use ebb_system_fabric::{Fabric, Topology};
 use rand_chacha::ChaCha8Rng;
@@ -76,5 +76,5 @@ pub(super) fn topology(what: &str, hosts: u32, seed: u64) -> Result<Topology, Un
     if start == Some(&b'<') || start == Some(&0xef) {
         return Ok(graphml::read(&name, &bytes, hosts)?);
     }
-    Ok(ibnetdiscover::read(&name, &bytes)?)
+    Ok(set::shape(set::File { name: &name, bytes: &bytes })?)
 }

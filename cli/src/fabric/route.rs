@@ -13,7 +13,7 @@ use ebb_system_fabric::{Fabric, Topology};
 /// Make tables for a fabric and prove them sound
 #[derive(Debug, Args)]
 #[command(after_help = "\
-TOPOLOGY is an ibnetdiscover or GraphML file, a directory with one, or the name of a generated
+TOPOLOGY is a file (ibnetdiscover, opensm-subnet.lst, ibsim net list, GraphML), a directory with one, or the name of a generated
 fabric: torus:8x8[,hosts=1], mesh:4x4x4, tree:ARITYxLEVELS, pods:RADIX, dragonfly:HOSTS,
 dragonfly:GROUPSxSWITCHESxGLOBALxHOSTS, random:SWITCHESxDEGREE.
 Routing functions: up-down, dimension-order, west-first, layered, nue, min-hop.

@@ -127,3 +127,46 @@ fn opensm_tables_are_judged() {
     let change = transition::check_transition(&up_down, &min_hop, options).expect("one fabric");
     assert!(change.schemes.values().all(|scheme| !scheme.safe));
 }
+
+/// The same fabric from OpenSM's other dumps, none of them converted.
+#[test]
+fn opensm_dumps_are_read_as_they_come() {
+    let Some(library) = library() else { return };
+    let torus = grid::torus(&[4, 4], 1).expect("a torus");
+    let folder = simulated(&torus);
+    std::fs::write(
+        folder.path().join("torus.conf"),
+        "torus 4 4 1\nxp_link 0x200000 0x200001\nyp_link 0x200000 0x200004\n",
+    )
+    .expect("written");
+    let arguments = ["-R", "torus-2QoS", "--torus_config", "torus.conf", "-Q"];
+    let fabric = opensm(folder.path(), &library, &arguments);
+    let read = |name: &str| std::fs::read(folder.path().join(name)).expect(name);
+    let net = read("net");
+    let listed = set::shape(set::File { name: "net", bytes: &net }).expect("a net list");
+    assert_eq!(listed.links().count(), torus.links().count());
+    let (shape, routes) = (read("opensm-subnet.lst"), read("opensm.fdbs"));
+    let lanes = read("opensm-sl2vl.dump");
+    let again = set::read(&set::Set {
+        topology: set::File { name: "opensm-subnet.lst", bytes: &shape },
+        forwarding: set::File { name: "opensm.fdbs", bytes: &routes },
+        levels: None,
+        lanes: Some(set::File { name: "opensm-sl2vl.dump", bytes: &lanes }),
+    })
+    .expect("OpenSM's dumps");
+    assert_eq!(again.topology.links().count(), fabric.topology.links().count());
+    for host in fabric.topology.hosts() {
+        let owner = again.topology.owner(host.lid);
+        assert!(matches!(owner, ebb_system_fabric::topology::Owner::Host(_)), "LID {}", host.lid);
+    }
+    let port = |of: &Fabric, guid: u64, lid| {
+        let at = of.topology.switch_ids().find(|at| of.topology.switch(*at).guid == guid);
+        of.tables.forwarding.get(at.expect("the switch"), lid)
+    };
+    for switch in fabric.topology.switches() {
+        for lid in fabric.topology.hosts().iter().map(|host| host.lid) {
+            assert_eq!(port(&fabric, switch.guid, lid), port(&again, switch.guid, lid));
+        }
+    }
+    assert!(!again.tables.lanes.is_identity());
+}

@@ -52,6 +52,63 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<LaneMap, Ma
     Ok(lanes)
 }
 
+/// Reads `opensm-sl2vl.dump` as OpenSM writes it:
+///
+/// ```text
+/// Switch 0x0000000000200000, base LID 2, "S-00-00"
+/// #in out : 0  1  2 ...
+/// 3   1   : 2  3  2 ...
+/// ```
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_dump(file: &str, bytes: &[u8], topology: &Topology) -> Result<LaneMap, Malformed> {
+    let lines = Lines::of(file, bytes)?;
+    let mut lanes = LaneMap::new(topology);
+    let mut at: Option<Option<SwitchId>> = None;
+    for (number, line) in lines.iter() {
+        let text = line.trim();
+        if text.starts_with('#') {
+            continue;
+        }
+        let node = text.split_once(", base LID ").map(|(head, _)| head.rsplit(' ').next());
+        if let Some(guid) = node {
+            let guid = guid.and_then(super::number);
+            let id = topology.switch_ids().find(|at| Some(topology.switch(*at).guid) == guid);
+            if id.is_none() && text.starts_with("Switch") {
+                return Err(lines.error(number, format!("not in the topology: `{text}`")));
+            }
+            // What adapters make of levels concerns no switch.
+            at = Some(id);
+            continue;
+        }
+        let cells = text.split_once(':').map(|(ports, cells)| {
+            let numbers = |text: &str| -> Option<Vec<u8>> {
+                text.split_whitespace().map(|word| word.parse().ok()).collect()
+            };
+            (numbers(ports), numbers(cells))
+        });
+        let wrong =
+            || lines.error(number, format!("expected `IN OUT : ` and 16 lanes, not `{text}`"));
+        let (Some((Some(ports), Some(cells))), Some(switch)) = (cells, at) else {
+            return Err(wrong());
+        };
+        let row: [Lane; LANES] = cells.try_into().map_err(|_| wrong())?;
+        let Some(switch) = switch else { continue };
+        let &[input, output] = ports.as_slice() else { return Err(wrong()) };
+        let most = topology.switch(switch).ports;
+        if input > most || output > most || row.iter().any(|lane| *lane > 15) {
+            return Err(wrong());
+        }
+        if lanes.row(switch, input, output).is_some() {
+            return Err(lines.error(number, format!("in {input}, out {output} is repeated")));
+        }
+        lanes.set_row(switch, input, output, row);
+    }
+    complete(lines, topology, &lanes)?;
+    Ok(lanes)
+}
+
 fn place(
     lines: Lines<'_>,
     number: usize,

@@ -42,6 +42,65 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<ServiceLeve
     if any { Ok(levels) } else { Err(lines.error(1, "no pair is listed")) }
 }
 
+/// Reads path records as `saquery -p` prints them: of each record `dlid`, `slid` and `sl`. Records of
+/// switches' own addresses are passed over.
+///
+/// # Errors
+/// When a line is not of the format, a level is above 15 or a LID is nobody's.
+pub fn read_records(
+    file: &str,
+    bytes: &[u8],
+    topology: &Topology,
+) -> Result<ServiceLevels, Malformed> {
+    let lines = Lines::of(file, bytes)?;
+    let mut levels = ServiceLevels::new(topology.hosts().len(), topology.top_lid());
+    let (mut any, mut ends) = (false, [None; 2]);
+    for (number, line) in lines.iter() {
+        let text = line.trim();
+        let Some((key, value)) = text.split_once("..") else {
+            if text.starts_with("PathRecord") {
+                ends = [None; 2];
+                continue;
+            }
+            return Err(lines.error(number, format!("expected `PathRecord`, not `{text}`")));
+        };
+        let value = value.trim_start_matches('.');
+        let number_of = || {
+            let wrong = || lines.error(number, format!("expected a number, not `{value}`"));
+            super::number(value).ok_or_else(wrong)
+        };
+        match key {
+            "slid" => ends[0] = Some(number_of()?),
+            "dlid" => ends[1] = Some(number_of()?),
+            "sl" => {
+                let level = number_of()?;
+                let [Some(source), Some(destination)] = ends else {
+                    return Err(lines.error(number, "`sl` before `slid` and `dlid`"));
+                };
+                let owner =
+                    |lid: u64| u16::try_from(lid).map_or(Owner::Nobody, |it| topology.owner(it));
+                if level >= LANES as u64 {
+                    let what = format!("service level {level} is not in 0 to 15");
+                    return Err(lines.error(number, what));
+                }
+                match (owner(source), owner(destination)) {
+                    (Owner::Host(from), Owner::Host(_)) => {
+                        levels.add(from, destination as u16, level as u8);
+                        any = true;
+                    }
+                    (Owner::Nobody, _) | (_, Owner::Nobody) => {
+                        let what = format!("LID {source} or {destination} is nobody's");
+                        return Err(lines.error(number, what));
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    if any { Ok(levels) } else { Err(lines.error(1, "no pair of hosts is listed")) }
+}
+
 fn host(
     lines: Lines<'_>,
     number: usize,
@@ -95,5 +154,20 @@ mod tests {
             let error = read("sl.csv", wrong.as_bytes(), &torus).expect_err(wrong);
             assert!(error.line == 2 && error.what.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn path_records_are_read_as_saquery_prints_them() {
+        let torus = grid::torus(&[3], 1).expect("a ring");
+        let record = |from: u16, to: u16, level: &str| {
+            format!(
+                "PathRecord dump:\n\t\tdlid....................{to}\n\t\tslid....................{from}\n\t\tsl......................{level}\n\t\tmtu.....................0x83\n"
+            )
+        };
+        let text = [record(4, 5, "0x3"), record(1, 5, "0x0"), record(5, 4, "0xf")].concat();
+        let levels = read_records("path-records.txt", text.as_bytes(), &torus).expect("levels");
+        assert_eq!(write(&torus, &levels), "4,5,0x3\n5,4,0xf\n");
+        let error = read_records("x", record(4, 99, "0x0").as_bytes(), &torus).expect_err("nobody");
+        assert!(error.line == 4 && error.what.contains("nobody"), "{error}");
     }
 }

@@ -1,10 +1,11 @@
 //! How fabrics and tables are written down.
 //!
-//! Room: bytes to [`crate::Fabric`] and back, one file per format: [`ibnetdiscover`], [`graphml`]
-//! (shape and addresses), [`lfts`] (forwarding tables), [`levels`] (service levels), [`lanes`]
+//! Room: bytes to [`crate::Fabric`] and back, one file per format: [`ibnetdiscover`], [`subnet`],
+//! [`ibsim`], [`graphml`] (shape and addresses), [`lfts`], [`fdbs`] (forwarding tables), [`levels`] (service levels), [`lanes`]
 //! (SL-to-VL tables), [`set`] (the files of one moment together). Nothing here opens a file.
 //! Whatever is wrong with the bytes is a [`Malformed`] with file and line, never a panic.
 
+pub mod fdbs;
 pub mod graphml;
 pub mod ibnetdiscover;
 pub mod ibsim;
@@ -12,6 +13,7 @@ pub mod lanes;
 pub mod levels;
 pub mod lfts;
 pub mod set;
+pub mod subnet;
 
 /// A file that cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use ebb_scenario::{FileError, Files};
 
-use super::{Malformed, ibnetdiscover, lanes, levels, lfts};
+use super::{Malformed, fdbs, ibnetdiscover, ibsim, lanes, levels, lfts, subnet};
 use crate::Fabric;
 use crate::tables::{LaneMap, ServiceLevels, Tables};
 
@@ -16,7 +16,18 @@ pub const LEVELS: &str = "sl.csv";
 pub const LANES: &str = "sl2vl.txt";
 
 /// Every file that a set may have.
-pub const ALL: [&str; 4] = [TOPOLOGY, FORWARDING, LEVELS, LANES];
+pub const ALL: [&str; 10] = [
+    TOPOLOGY,
+    FORWARDING,
+    LEVELS,
+    LANES,
+    "opensm-subnet.lst",
+    "ibdiagnet2.lst",
+    "opensm.fdbs",
+    "ibdiagnet2.fdbs",
+    "path-records.txt",
+    "opensm-sl2vl.dump",
+];
 
 /// A file's name, for messages, and its bytes, unpacked.
 #[derive(Clone, Copy, Debug)]
@@ -40,18 +51,29 @@ pub struct Set<'a> {
     pub lanes: Option<File<'a>>,
 }
 
-/// Reads a set.
+/// Reads a set; each file's own name or bytes say of which format it is.
 ///
 /// # Errors
 /// When any of its files is malformed, or service levels are missing for pairs that have a path.
 pub fn read(set: &Set<'_>) -> Result<Fabric, Malformed> {
-    let topology = ibnetdiscover::read(set.topology.name, set.topology.bytes)?;
-    let forwarding = lfts::read(set.forwarding.name, set.forwarding.bytes, &topology)?;
+    let topology = shape(set.topology)?;
+    let last = |name: &str| name.rsplit('/').next().unwrap_or("").to_owned();
+    let File { name, bytes } = set.forwarding;
+    let forwarding = match last(name).contains(".fdbs") {
+        true => fdbs::read(name, bytes, &topology)?,
+        false => lfts::read(name, bytes, &topology)?,
+    };
     let levels = match set.levels {
+        Some(File { name, bytes }) if last(name).starts_with("path-records") => {
+            levels::read_records(name, bytes, &topology)?
+        }
         Some(file) => levels::read(file.name, file.bytes, &topology)?,
         None => ServiceLevels::uniform(),
     };
     let lanes = match set.lanes {
+        Some(File { name, bytes }) if last(name).starts_with("opensm-sl2vl") => {
+            lanes::read_dump(name, bytes, &topology)?
+        }
         Some(file) => lanes::read(file.name, file.bytes, &topology)?,
         None => LaneMap::identity(),
     };
@@ -61,22 +83,40 @@ pub fn read(set: &Set<'_>) -> Result<Fabric, Malformed> {
     Ok(Fabric { topology, tables: Tables { forwarding, levels, lanes } })
 }
 
-/// Reads the set in a folder.
+/// Reads nodes and cables: the output of `ibnetdiscover`, a list of cables of OpenSM or `ibdiagnet`,
+/// or a net list of `ibsim`.
+///
+/// # Errors
+/// When the file is malformed.
+pub fn shape(file: File<'_>) -> Result<crate::Topology, Malformed> {
+    let File { name, bytes } = file;
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        subnet::read(name, bytes)
+    } else if ibsim::is_net_list(bytes) {
+        ibsim::read(name, bytes)
+    } else {
+        ibnetdiscover::read(name, bytes)
+    }
+}
+
+/// Reads the set in a folder: of each kind the first file that is there.
 ///
 /// # Errors
 /// When files are missing, cannot be read or are malformed.
 pub fn load(files: &dyn Files, folder: &str) -> Result<Fabric, Unloadable> {
     let path = |name: &str| format!("{}/{name}", folder.trim_end_matches('/'));
-    let needed = |name: &str| -> Result<_, FileError> {
-        let name = path(name);
-        files.read(&name).map(|bytes| (name, bytes))
+    let optional = |names: &[&str]| -> Result<Option<(String, Vec<u8>)>, FileError> {
+        let there = names.iter().map(|name| path(name)).find(|name| files.has(name));
+        there.map(|name| files.read(&name).map(|bytes| (name, bytes))).transpose()
     };
-    let optional = |name: &str| match files.has(&path(name)) {
-        true => needed(name).map(Some),
-        false => Ok(None),
+    let needed = |names: &[&str]| match optional(names)? {
+        Some(file) => Ok(file),
+        None => files.read(&path(names[0])).map(|bytes| (path(names[0]), bytes)),
     };
-    let (topology, forwarding) = (needed(TOPOLOGY)?, needed(FORWARDING)?);
-    let (levels, lanes) = (optional(LEVELS)?, optional(LANES)?);
+    let topology = needed(&[TOPOLOGY, "opensm-subnet.lst", "ibdiagnet2.lst"])?;
+    let forwarding = needed(&[FORWARDING, "opensm.fdbs", "ibdiagnet2.fdbs"])?;
+    let levels = optional(&[LEVELS, "path-records.txt"])?;
+    let lanes = optional(&[LANES, "opensm-sl2vl.dump"])?;
     fn file((name, bytes): &(String, Vec<u8>)) -> File<'_> {
         File { name, bytes }
     }

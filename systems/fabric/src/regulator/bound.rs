@@ -1,8 +1,8 @@
 //! The fewest links that carry a traffic matrix: what no regulator can beat.
 //!
 //! A mixed-integer program: a variable for each link, on or off, and flows by source that may split
-//! at will, so that no routing function can do with fewer. All switches stay joined: every switch
-//! receives a little from the first one besides the traffic.
+//! at will, so that no routing function can do with fewer. All switches stay joined: where the
+//! traffic of the first switch does not reach every other, a flow from it that uses no capacity must.
 
 use ebb_lp::{LpError, Program};
 
@@ -34,16 +34,17 @@ pub fn fewest_links(topology: &Topology, demand: &[f64], nodes_max: u32) -> Resu
     let mut program = Program::integer(1e-6, nodes_max);
     let open: Vec<_> = links.iter().map(|_| program.integer_column(1.0, 0.0, 1.0, &[])).collect();
     let none = f64::NEG_INFINITY;
-    let join: f64 = 1e-3 / count as f64;
-    let spare = join * count as f64;
     let capacity: Vec<[_; 2]> = open
         .iter()
-        .map(|open| [0; 2].map(|_| program.row(none, 0.0, &[(*open, -1.0 - spare)])))
+        .map(|open| [0; 2].map(|_| program.row(none, 0.0, &[(*open, -1.0)])))
         .collect();
-    for source in 0..count {
+    let reached = (1..count).all(|to| demand[to] > 0.0);
+    // The last one joins: from the first switch, of no use to the traffic.
+    for source in 0..count + usize::from(!reached) {
+        let joins = source == count;
+        let source = if joins { 0 } else { source };
         let wants = |to: usize| {
-            let own = demand[source * count + to];
-            if source == 0 { own + join } else { own }
+            if joins { 1.0 / count as f64 } else { demand[source * count + to] }
         };
         let total: f64 = (0..count).filter(|to| *to != source).map(wants).sum();
         if total == 0.0 {
@@ -62,10 +63,14 @@ pub fn fewest_links(topology: &Topology, demand: &[f64], nodes_max: u32) -> Resu
                     0.0,
                     0.0,
                     f64::INFINITY,
-                    &[(balance[from], -1.0), (balance[to], 1.0), (capacity[index][direction], 1.0)],
+                    &[
+                        (balance[from], -1.0),
+                        (balance[to], 1.0),
+                        (capacity[index][direction], if joins { 0.0 } else { 1.0 }),
+                    ],
                 );
                 // A closed link carries nothing of any source: tightens the relaxation.
-                program.row(none, 0.0, &[(flow, 1.0), (open[index], -total.min(1.0 + spare))]);
+                program.row(none, 0.0, &[(flow, 1.0), (open[index], -if joins { total } else { total.min(1.0) })]);
             }
         }
     }
@@ -96,5 +101,11 @@ mod tests {
         let heavy = fewest_links(&ring, &even(5, 0.25), 1000).expect("feasible");
         assert_eq!((heavy.on.len(), heavy.proven), (5, true));
         assert_eq!(fewest_links(&ring, &even(5, 0.5), 1000), Err(LpError::Infeasible));
+        // Capacity is not stretched: a thousandth more than a link carries does not fit.
+        let mut pair = vec![0.0; 25];
+        pair[1] = 2.0005;
+        assert_eq!(fewest_links(&ring, &pair, 1000), Err(LpError::Infeasible));
+        pair[1] = 1.9995;
+        assert_eq!(fewest_links(&ring, &pair, 1000).expect("fits").on.len(), 5);
     }
 }

@@ -7,7 +7,7 @@ use super::SimulateError;
 use super::given::{self, Moment};
 use super::run::{Change, Run};
 use crate::Fabric;
-use crate::format::{graphml, ibnetdiscover};
+use crate::format::{graphml, set};
 use crate::regulator::power::PortPower;
 use crate::regulator::threshold::Thresholds;
 use crate::routing::given::Given;
@@ -228,8 +228,11 @@ pub(crate) fn fabric(
         document.fault(Invalid::new("topology", error.to_string(), remedy))
     })?;
     let text = name.ends_with(".graphml") || name.ends_with(".xml");
-    let read =
-        if text { graphml::read(name, &bytes, hosts) } else { ibnetdiscover::read(name, &bytes) };
+    let read = if text {
+        graphml::read(name, &bytes, hosts)
+    } else {
+        set::shape(set::File { name, bytes: &bytes })
+    };
     Ok(read?)
 }
 
