@@ -1,121 +1,16 @@
 //! Cycles of a dependency graph: which channels are on one, and one to show.
 
-use std::collections::VecDeque;
+use super::Channel;
 
-use super::{Channel, DependencyGraph};
+pub use ebb_deadlock::cycle::on_cycles;
 
-/// What is cyclic in a graph.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cycles {
-    /// How many channels are on some cycle.
-    pub channels: u64,
-    /// A shortest cycle through the lowest channel of the smallest knot, in order: each channel
-    /// waits for the next and the last for the first. Empty when there is none.
-    pub example: Vec<Channel>,
-}
-
-impl Cycles {
-    /// Looks for cycles. Time and memory are linear in channels and edges.
-    #[must_use]
-    pub fn of(graph: &DependencyGraph) -> Cycles {
-        let knots = knots(graph);
-        let channels = knots.iter().map(|knot| knot.len() as u64).sum();
-        let smallest = knots.iter().min_by_key(|knot| (knot.len(), knot[0]));
-        let example = smallest.map(|knot| shortest(graph, knot[0])).unwrap_or_default();
-        Cycles { channels, example }
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_acyclic(&self) -> bool {
-        self.channels == 0
-    }
-}
-
-/// Every channel on a cycle.
-#[must_use]
-pub fn on_cycles(graph: &DependencyGraph) -> Vec<Channel> {
-    let mut channels = knots(graph).concat();
-    channels.sort_unstable();
-    channels
-}
-
-/// The strongly connected components with a cycle, each sorted (Tarjan 1972, without recursion).
-fn knots(graph: &DependencyGraph) -> Vec<Vec<Channel>> {
-    const UNSEEN: u32 = 0;
-    const CLOSED: u32 = u32::MAX;
-    let mut low = vec![UNSEEN; graph.channel_bound()];
-    let (mut number, mut open, mut found) = (0, Vec::new(), Vec::new());
-    let mut calls: Vec<(Channel, u32, u32)> = Vec::new();
-    for start in graph.channels() {
-        if low[start.index()] != UNSEEN {
-            continue;
-        }
-        number += 1;
-        low[start.index()] = number;
-        open.push(start);
-        calls.push((start, number, 0));
-        while let Some((channel, own, position)) = calls.last_mut() {
-            let (channel, own) = (*channel, *own);
-            if let Some((next, after)) = graph.next_successor(channel, *position) {
-                *position = after;
-                match low[next.index()] {
-                    UNSEEN => {
-                        number += 1;
-                        low[next.index()] = number;
-                        open.push(next);
-                        calls.push((next, number, 0));
-                    }
-                    CLOSED => {}
-                    seen => low[channel.index()] = low[channel.index()].min(seen),
-                }
-                continue;
-            }
-            calls.pop();
-            let reached = low[channel.index()];
-            if let Some((parent, ..)) = calls.last() {
-                low[parent.index()] = low[parent.index()].min(reached);
-            }
-            if reached == own {
-                let first = open.iter().rposition(|other| *other == channel).unwrap_or(0);
-                let mut knot = open.split_off(first);
-                knot.iter().for_each(|member| low[member.index()] = CLOSED);
-                if knot.len() > 1 || graph.contains(channel, channel) {
-                    knot.sort_unstable();
-                    found.push(knot);
-                }
-            }
-        }
-    }
-    found
-}
-
-/// A shortest cycle through a channel that is on one, by breadth-first search.
-fn shortest(graph: &DependencyGraph, start: Channel) -> Vec<Channel> {
-    let mut before = std::collections::BTreeMap::new();
-    let mut queue = VecDeque::from([start]);
-    while let Some(channel) = queue.pop_front() {
-        for next in graph.successors(channel) {
-            if next == start {
-                let mut cycle = vec![channel];
-                while let Some(previous) = before.get(&cycle[cycle.len() - 1]) {
-                    cycle.push(*previous);
-                }
-                cycle.reverse();
-                return cycle;
-            }
-            if let std::collections::btree_map::Entry::Vacant(place) = before.entry(next) {
-                place.insert(channel);
-                queue.push_back(next);
-            }
-        }
-    }
-    Vec::new()
-}
+/// What is cyclic in a graph of channels.
+pub type Cycles = ebb_deadlock::Cycles<Channel>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dependency::{Channel, DependencyGraph};
     use crate::topology::{SwitchId, grid};
 
     fn ring_graph(closed: bool) -> (crate::Topology, DependencyGraph) {

@@ -178,6 +178,26 @@ impl DependencyGraph {
     }
 }
 
+impl ebb_deadlock::Graph for DependencyGraph {
+    type Node = Channel;
+
+    fn nodes(&self) -> impl Iterator<Item = Channel> + '_ {
+        self.channels()
+    }
+
+    fn bound(&self) -> usize {
+        self.channel_bound()
+    }
+
+    fn index(&self, node: Channel) -> usize {
+        node.index()
+    }
+
+    fn next_after(&self, from: Channel, position: u32) -> Option<(Channel, u32)> {
+        self.next_successor(from, position)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

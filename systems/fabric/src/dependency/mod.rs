@@ -1,8 +1,8 @@
 //! Channels, what waits for what, and whether that can close.
 //!
-//! Room: the channel dependency graph of Dally and Seitz (1987), its cycles ([`cycle`]) and a
-//! topological order that is kept while dependencies come and go ([`online`]). Nothing here knows
-//! where dependencies come from.
+//! Room: the channels of a fabric, their dependency graph (Dally and Seitz 1987), and what
+//! `ebb_deadlock` says of it: cycles ([`cycle`]) and a topological order that is kept while
+//! dependencies come and go ([`online`]). Nothing here knows where dependencies come from.
 
 pub mod cycle;
 mod graph;

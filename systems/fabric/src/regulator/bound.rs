@@ -34,10 +34,8 @@ pub fn fewest_links(topology: &Topology, demand: &[f64], nodes_max: u32) -> Resu
     let mut program = Program::integer(1e-6, nodes_max);
     let open: Vec<_> = links.iter().map(|_| program.integer_column(1.0, 0.0, 1.0, &[])).collect();
     let none = f64::NEG_INFINITY;
-    let capacity: Vec<[_; 2]> = open
-        .iter()
-        .map(|open| [0; 2].map(|_| program.row(none, 0.0, &[(*open, -1.0)])))
-        .collect();
+    let capacity: Vec<[_; 2]> =
+        open.iter().map(|open| [0; 2].map(|_| program.row(none, 0.0, &[(*open, -1.0)]))).collect();
     let reached = (1..count).all(|to| demand[to] > 0.0);
     // The last one joins: from the first switch, of no use to the traffic.
     for source in 0..count + usize::from(!reached) {
@@ -70,7 +68,11 @@ pub fn fewest_links(topology: &Topology, demand: &[f64], nodes_max: u32) -> Resu
                     ],
                 );
                 // A closed link carries nothing of any source: tightens the relaxation.
-                program.row(none, 0.0, &[(flow, 1.0), (open[index], -if joins { total } else { total.min(1.0) })]);
+                program.row(
+                    none,
+                    0.0,
+                    &[(flow, 1.0), (open[index], -if joins { total } else { total.min(1.0) })],
+                );
             }
         }
     }

@@ -2,10 +2,11 @@
 //! its shortest path and is put into the first layer whose dependencies stay free of cycles. A layer
 //! is a lane, the pair's service level names it.
 
+use ebb_deadlock::Layers;
+
 use super::paths::{PortLoad, fill_shortest, ports_to, targets};
 use super::{Options, Routing, RoutingError};
 use crate::dependency::Channel;
-use crate::dependency::online::OnlineOrder;
 use crate::tables::{ServiceLevels, Tables};
 use crate::topology::{SwitchId, Topology};
 
@@ -28,7 +29,7 @@ impl Routing for Layered {
         for target in targets(topology) {
             fill_shortest(topology, &mut tables.forwarding, &mut load, target);
         }
-        let mut layers = vec![OnlineOrder::new()];
+        let mut layers = Layers::new(usize::from(options.lanes));
         let mut levels = ServiceLevels::new(topology.hosts().len(), topology.top_lid());
         let sources: Vec<SwitchId> =
             topology.switch_ids().filter(|it| topology.hosts_on(*it).next().is_some()).collect();
@@ -38,7 +39,9 @@ impl Routing for Layered {
                 let Some(ports) = ports else { continue };
                 let edge = |pair: &[usize]| (Channel::at(pair[0], 0), Channel::at(pair[1], 0));
                 let edges: Vec<_> = ports.windows(2).map(edge).collect();
-                let layer = place(&mut layers, &edges, options.lanes)?;
+                let lanes = options.lanes;
+                let none = |_| RoutingError::LanesExhausted { function: "layered", lanes };
+                let layer = layers.place(&edges).map_err(none)? as u8;
                 for host in topology.hosts_on(source) {
                     levels.add(host, target.lid, layer);
                 }
@@ -47,22 +50,6 @@ impl Routing for Layered {
         tables.levels = levels;
         Ok(tables)
     }
-}
-
-type Edge = (Channel, Channel);
-
-fn place(layers: &mut Vec<OnlineOrder>, edges: &[Edge], lanes: u8) -> Result<u8, RoutingError> {
-    let found = layers.iter_mut().position(|layer| layer.add_all(edges).is_ok());
-    if let Some(layer) = found {
-        return Ok(layer as u8);
-    }
-    if layers.len() >= usize::from(lanes) {
-        return Err(RoutingError::LanesExhausted { function: "layered", lanes });
-    }
-    let mut layer = OnlineOrder::new();
-    assert!(layer.add_all(edges).is_ok(), "a shortest path alone has no cycle");
-    layers.push(layer);
-    Ok(layers.len() as u8 - 1)
 }
 
 #[cfg(test)]
