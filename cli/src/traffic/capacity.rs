@@ -116,7 +116,7 @@ pub(super) fn find(
         search.learn(trial);
         trials.push(trial);
     }
-    let frame = send.size.mean();
+    let frame = send.frame_bytes();
     report(&search, trials, transport, frame, send.json)
 }
 

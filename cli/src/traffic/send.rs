@@ -175,9 +175,14 @@ impl Send {
         Ok(ExitCode::from(FELL_SHORT))
     }
 
+    /// Mean length of a frame without its check sequence, which sizes include.
+    pub(super) fn frame_bytes(&self) -> f64 {
+        self.size.mean() - 4.0
+    }
+
     /// Packets a second that `--rate` stands for.
     pub(super) fn packets_per_second(&self) -> f64 {
-        self.rate.packets(self.size.mean())
+        self.rate.packets(self.frame_bytes())
     }
 
     pub(super) fn stream(&self, from: [u8; 6], to: [u8; 6]) -> Result<Stream> {
