@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Memory, Wires, drain, flow_and_seq, run, send, send_long, udp};
+use common::{Memory, Wires, drain, flow_and_seq, run, send, udp};
 use ebb_graph::Batch;
 use ebb_ports::Port;
 use ebb_ports::afxdp::{
@@ -353,36 +353,6 @@ fn faults_have_names() {
     let down = open(&options("p1", 1)).unwrap_err();
     assert!(matches!(down, AfXdpError::Down { .. }), "{down}");
     assert_eq!(memory.umem.in_kernel(), 0);
-}
-
-/// Jumbo frames, and frames that the sender's stack left to be cut by hardware.
-#[test]
-fn long_packets_stay_with_the_kernel() {
-    for mode in [Mode::Native, Mode::Generic] {
-        let Some(wires) = Wires::new(1, 1) else { return };
-        run(&format!("ip -n {} link set p0 mtu 9216", wires.router));
-        let far = wires.far(0);
-        wires.far_mtu(0, 9216);
-        let (memory, interface, mut ports) = opened(&InterfaceOptions { mode, ..options("p0", 1) });
-        assert_eq!(interface.mtu_served(), Some(1754));
-        let (mut pool, mut batch) = (memory.pool(), Batch::new());
-        assert_eq!(ports[0].receive(&mut pool, &mut batch, 64), 0);
-        let lengths = [60, 1514, 1776, 1777, 2000, 3500, 4096, 9000, 9230];
-        let frames = lengths.map(|len| {
-            let mut frame = udp(interface.mac(), 1, len as u32);
-            frame.resize(len, 7);
-            frame
-        });
-        frames.iter().for_each(|frame| send_long(&far, frame));
-        let came = drain(&mut ports[0], &mut pool, &mut batch);
-        let seen: Vec<usize> = batch.iter().map(|packet| packet.len()).collect();
-        assert_eq!((came, &seen[..]), (3, &lengths[..3]), "{mode:?}");
-        assert!(batch.iter().zip(&frames).all(|(packet, frame)| packet.data() == frame));
-        assert_eq!(interface.counters().unwrap().passed_long, 6, "{mode:?}");
-        assert_eq!(ports[0].counters().receive_dropped, 0);
-        pool.put_batch(&mut batch);
-        memory.close(ports, pool);
-    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -194,4 +195,45 @@ pub fn drain(port: &mut AfXdpPort, pool: &mut Pool, batch: &mut Batch) -> usize 
         }
     }
     count
+}
+
+/// A tap as an emulator has it: each frame goes behind a header that says what is left to do.
+pub struct Tap(File);
+
+impl Tap {
+    /// Makes one in the calling thread's namespace; `None` where the kernel has no taps.
+    pub fn new(name: &str) -> Option<Tap> {
+        const TUNSETIFF: libc::Ioctl = 0x4004_54ca as libc::Ioctl;
+        let Ok(file) = File::options().read(true).write(true).open("/dev/net/tun") else {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must have /dev/net/tun");
+            eprintln!("skipped: no /dev/net/tun");
+            return None;
+        };
+        // SAFETY: all zeroes are a valid value of this structure.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *place = byte as libc::c_char;
+        }
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        // SAFETY: the request reads and writes one `ifreq`.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &mut request) };
+        assert_eq!(result, 0, "TUNSETIFF: {}", std::io::Error::last_os_error());
+        run(&format!("ip link set {name} up"));
+        Some(Tap(file))
+    }
+
+    /// Sends one frame, as TCP segments of `segment` bytes each that the receiver has to cut
+    /// (`struct virtio_net_hdr`).
+    pub fn write(&mut self, frame: &[u8], segment: Option<u16>) {
+        let mut header = [0u8; 10];
+        if let Some(len) = segment {
+            header[..2].copy_from_slice(&[1, 1]);
+            for (at, value) in [(2, 54), (4, len), (6, 34), (8, 16)] {
+                header[at..at + 2].copy_from_slice(&u16::to_ne_bytes(value));
+            }
+        }
+        let bytes = [&header[..], frame].concat();
+        assert_eq!(self.0.write(&bytes).expect("a tap that is up"), bytes.len());
+    }
 }
