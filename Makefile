@@ -4,11 +4,14 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 CARGO ?= cargo
 SECONDS ?= 60
 REPORT ?= ebb-report
+# The demonstration does without the solver, unless that is built already: it must not put a leaner
+# program in the place of a full one.
+LEAN = $(if $(wildcard target/solver/pkgconfig/highs.pc),,--no-default-features)
 
 .PHONY: demo build test lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
-	@$(CARGO) build --release --quiet -p ebb-cli --no-default-features
+	@$(CARGO) build --release --quiet -p ebb-cli $(LEAN)
 	@target/release/ebb demo --seconds $(SECONDS) --report $(REPORT)
 
 build: tools-solver ## The command with everything, exact bounds of planners included

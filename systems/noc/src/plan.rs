@@ -1,13 +1,18 @@
 //! The planner: what each routing and allocation of a problem needs, and the least anything could.
 
+mod several;
+
 use std::collections::BTreeMap;
 
 use ebb_des::Seed;
+#[cfg(not(feature = "solver"))]
+use ebb_scenario::Invalid;
 use ebb_scenario::{Check, Files, Progress};
 use serde::Serialize;
 
-use crate::planes::Allocation;
 use crate::problem::{NocError, Normalise, Problem};
+use several::Several;
+
 use crate::routing::{Given, Routing, routing};
 use crate::{Mapping, Mesh, Operation, RouterTable, Routes, TaskGraph, Traffic, VoltageRange};
 
@@ -24,6 +29,9 @@ pub struct Plan {
     /// The least power on as many planes as asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundPlan>,
+    /// Why there is no bound although one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_missing: Option<String>,
     /// With several planes, the least power on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_one_plane: Option<BoundPlan>,
@@ -111,6 +119,9 @@ pub struct PlanesPlan {
     /// The watts of all routers of all planes, with a router power table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_w: Option<f64>,
+    /// Whose paths they are: absent for XY where it is among the routings asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routing: Option<String>,
     /// `true` where it was proven that no allocation of the same paths needs less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proven: Option<bool>,
@@ -176,6 +187,7 @@ impl Problem {
             power_nodvfs: traffic.hop_rate(&mesh)?,
             routings,
             bound: None,
+            bound_missing: None,
             bound_one_plane: None,
             sampled: None,
             planes: BTreeMap::new(),
@@ -186,10 +198,13 @@ impl Problem {
         let mut solved = Solved { mesh, traffic, plan: plan.clone(), loads };
         if self.planes > 1 {
             progress.at(0.3, "allocating flows to planes");
-            self.allocate(&mut solved, &mut plan, range, seed, table.as_ref())?;
+            let several = Several { problem: self, routed: &routed, range, seed };
+            several.fill(&mut solved, &mut plan, table.as_ref());
         }
         #[cfg(feature = "solver")]
         self.bounds(&mut solved, &mut plan, range, progress)?;
+        #[cfg(not(feature = "solver"))]
+        self.without_solver(&mut plan)?;
         solved.plan = plan;
         Ok(solved)
     }
@@ -256,48 +271,17 @@ impl Problem {
         Err(NocError::Capacity { routing: routing.clone(), load, from, to })
     }
 
-    fn allocate(
-        &self,
-        solved: &mut Solved,
-        plan: &mut Plan,
-        range: VoltageRange,
-        seed: Seed,
-        table: Option<&RouterTable>,
-    ) -> Result<(), NocError> {
-        let names = self.routing_names()?;
-        let name = if names.len() == 1 { names[0].as_str() } else { "xy" };
-        let rule = routing(name).or_else(|| routing("xy")).expect("XY is registered");
-        let routes = rule.route(&solved.mesh, &solved.traffic, seed)?;
-        for allocation in Allocation::ALL {
-            if !allocation.serves(self.planes) {
-                continue;
-            }
-            let found = allocation.allocate(&solved.mesh, &routes, range, self.planes, seed);
-            if allocation == Allocation::Best && !found.proven {
-                continue;
-            }
-            let plane_watts = |table: &RouterTable| {
-                let parts = routes.parts(&found.plane, self.planes);
-                let watts = |(routes, loads): (&Routes, &Vec<f64>)| {
-                    let traffic = routes.traffic(&solved.mesh);
-                    table.plane_watts(&solved.mesh, loads, &traffic).ok()
-                };
-                parts.iter().zip(&found.loads).map(watts).sum::<Option<f64>>()
-            };
-            let router_w = table.and_then(plane_watts);
-            plan.planes.insert(
-                allocation.name().to_owned(),
-                PlanesPlan {
-                    proven: found.proven.then_some(true),
-                    ..PlanesPlan::of(found.operations.as_deref(), &found.loads, router_w)
-                },
-            );
-            for (plane, loads) in found.loads.into_iter().enumerate() {
-                solved.loads.push((format!("{} plane {}", allocation.name(), plane + 1), loads));
-            }
+    /// What a program without the solver leaves out is said, what was asked for by name refused.
+    #[cfg(not(feature = "solver"))]
+    fn without_solver(&self, plan: &mut Plan) -> Result<(), NocError> {
+        const REMEDY: &str = "build with the feature `solver` (make build)";
+        if self.samples > 0 {
+            let fault = "this program was built without the solver, which the sampled method needs";
+            return Err(Invalid::new("samples", fault, REMEDY).into());
         }
-        if let (Some(_), Some(best)) = (table, best_watts(plan)) {
-            plan.planes.insert("sleeping".to_owned(), best);
+        if self.bound {
+            let fault = "this program was built without the solver, which the bound needs";
+            plan.bound_missing = Some(format!("{fault}: {REMEDY}"));
         }
         Ok(())
     }
@@ -362,23 +346,6 @@ impl Problem {
     }
 }
 
-/// With leakage a plane costs even when nothing is sent over it: with one that can sleep, the best
-/// is the cheaper of one plane and several.
-fn best_watts(plan: &Plan) -> Option<PlanesPlan> {
-    let one = plan.routings.get("xy").filter(|xy| xy.router_w.is_some());
-    let one = one.map(|xy| PlanesPlan {
-        power: xy.power,
-        alphas: xy.alpha.into_iter().collect(),
-        max_link_loads: xy.max_link_load.into_iter().collect(),
-        powers: xy.power.into_iter().collect(),
-        router_w: xy.router_w,
-        proven: None,
-    });
-    let several = plan.planes.values().filter(|plan| plan.router_w.is_some()).cloned();
-    let watts = |plan: &PlanesPlan| plan.router_w.unwrap_or(f64::INFINITY);
-    one.into_iter().chain(several).min_by(|a, b| watts(a).total_cmp(&watts(b)))
-}
-
 fn tiles_of((graph, mapping): &(TaskGraph, Mapping)) -> BTreeMap<String, usize> {
     graph.tasks.iter().cloned().zip(mapping.tiles.iter().copied()).collect()
 }
@@ -437,6 +404,7 @@ impl PlanesPlan {
             max_link_loads: loads.iter().map(fullest).collect(),
             powers,
             router_w,
+            routing: None,
             proven: None,
         }
     }

@@ -93,6 +93,9 @@ impl Solved {
                 mapping.iter().map(|(task, tile)| format!("{task} on {tile}")).collect();
             text += &format!(" Tasks: {}; rate x hops {cost}.", tiles.join(", "));
         }
+        if let Some(missing) = &self.plan.bound_missing {
+            text += &format!(" No bound: {missing}.");
+        }
         text
     }
 
