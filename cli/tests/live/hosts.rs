@@ -301,3 +301,29 @@ fn tunnels_between_hosts_carry_streams() {
     assert!(packets.forwarded > 20_000 && packets.checksums_finished > 20_000, "{packets:?}");
     router.stop();
 }
+
+#[test]
+fn jumbo_frames_pass_by_way_of_the_kernel() {
+    if !installed(&[("iperf3", "iperf3")]) {
+        return;
+    }
+    let enlarge = |lab: &Lab, _: &mut Setup| {
+        for port in 0..2 {
+            lab.ip(&format!("link set p{port} mtu 9216"));
+            lab.ip_hosts(port, &format!("link set h{port} mtu 9216"));
+        }
+    };
+    let Some((lab, mut router)) = between_hosts(enlarge) else { return };
+    router.wait_for_words("more than 1754 bytes are left to the kernel");
+    let _server = Served::start(&lab, 1, &["iperf3", "-s"]);
+    for way in [&[][..], &["-R"][..]] {
+        let stream = [&["-c", "10.0.1.2", "-n", "20M"][..], way].concat();
+        assert_streamed(&iperf3(&lab, &stream), &router);
+    }
+    let status = router.status();
+    let long = |port: usize| status.ports[port].passed_long;
+    assert!(long(0) > 100 && long(1) > 100, "{:?}", status.ports);
+    assert!(status.packets().forwarded > 0, "short ones are the router's: {status:?}");
+    assert!(status.ports.iter().all(|port| port.receive_dropped == 0), "{:?}", status.ports);
+    router.stop();
+}

@@ -25,6 +25,8 @@ static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len
 #error "compile with -target bpfel"
 #endif
 
+// Bytes that a frame of the workers' memory holds without a stamp, as in src/afxdp/interface.rs.
+#define ROOM 1776
 #define FORM_RSS 0
 #define FORM_STEER 1
 #define TABLE_LEN 128
@@ -40,8 +42,6 @@ static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len
 // Set by the loader.
 const volatile __u32 form = FORM_RSS;
 const volatile __u32 workers = 1;
-// Bytes that a frame of the workers' memory holds, without a stamp.
-const volatile __u32 room = 1776;
 
 // "Ebb-time": stands before a stamped packet. Its first byte has the group bit of a MAC address
 // set, and no frame to a group address is ever redirected.
@@ -458,14 +458,20 @@ INLINE int put_stamp(struct xdp_md *ctx, __u64 now)
 	return 1;
 }
 
-// The bytes of a packet that the program sees.
-INLINE __u64 linear(struct xdp_md *ctx)
+// Whether a worker's frame holds the packet, of which a driver may have put the end into other
+// buffers. Compares pointers and does not subtract them, which takes CAP_PERFMON.
+INLINE int fits(struct xdp_md *ctx, int pieces)
 {
-	return (void *)(long)ctx->data_end - (void *)(long)ctx->data;
+	const char *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u64 len;
+
+	if (!pieces)
+		return data + ROOM + 1 > end;
+	len = buff_len(ctx);
+	return len <= ROOM && data + len <= end;
 }
 
-// `len` is the packet's whole length, of which a driver may have put the end elsewhere.
-INLINE int decide(struct xdp_md *ctx, __u64 len)
+INLINE int decide(struct xdp_md *ctx, int pieces)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	struct table *table;
@@ -487,7 +493,7 @@ INLINE int decide(struct xdp_md *ctx, __u64 len)
 			cpu->passed_for[way & (REASONS - 1)]++;
 		return XDP_PASS;
 	}
-	if (len > room || len > linear(ctx)) {
+	if (!fits(ctx, pieces)) {
 		cpu->passed++;
 		cpu->passed_long++;
 		return XDP_PASS;
@@ -514,14 +520,14 @@ INLINE int decide(struct xdp_md *ctx, __u64 len)
 SEC("xdp")
 int steer(struct xdp_md *ctx)
 {
-	return decide(ctx, linear(ctx));
+	return decide(ctx, 0);
 }
 
 // For interfaces whose packets may lie in several buffers (Linux 5.18).
 SEC("xdp.frags")
 int steer_frags(struct xdp_md *ctx)
 {
-	return decide(ctx, buff_len(ctx));
+	return decide(ctx, 1);
 }
 
 // Run on packets that the router hands to the kernel.

@@ -20,8 +20,9 @@ use crate::RedirectTable;
 pub const WORKERS_MAX: u32 = 64;
 
 /// Longest packet, link header included, that fits a frame behind the headroom and the stamp that
-/// some packets carry. Longer ones stay with the kernel.
-pub(super) const ROOM: u32 = (FRAME_LEN - HEADROOM - 16) as u32;
+/// some packets carry. Longer ones stay with the kernel, see `bpf/steer.c`.
+const ROOM: u32 = (FRAME_LEN - HEADROOM - 16) as u32;
+const _: () = assert!(ROOM == 1776, "bpf/steer.c has another");
 
 /// Largest MTU whose packets all fit: with an Ethernet header and two VLAN tags.
 const MTU_WHOLE: u32 = ROOM - 14 - 8;

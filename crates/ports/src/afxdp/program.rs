@@ -13,7 +13,6 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::interface::ROOM;
 use super::policy::{KernelPolicy, REASONS, RawHead};
 use super::{AfXdpError, Form, InterfaceCounters, Mode};
 
@@ -154,7 +153,6 @@ impl Program {
         let mut ebpf = EbpfLoader::new()
             .override_global("form", &form_number, true)
             .override_global("workers", &workers, true)
-            .override_global("room", &ROOM, true)
             .map_max_entries("sockets", sockets)
             .load(OBJECT)
             .map_err(refused)?;
