@@ -108,9 +108,16 @@ fn assert_same(one: &PathBuf, other: &PathBuf) {
     assert!(fs::read(one).expect("a file") == fs::read(other).expect("a file"), "other bytes");
 }
 
+/// What a run found in the end, once the server is up. With `-J` a client that is refused succeeds.
 fn iperf3(lab: &Lab, arguments: &[&str]) -> Value {
-    let text = on_host_once_up(lab, 0, &[&["iperf3", "-J"][..], arguments].concat());
-    let report: Value = serde_json::from_str(&text).expect("JSON of iperf3");
+    let line = [&["iperf3", "-J"][..], arguments].concat();
+    let mut report = Value::Null;
+    until(LISTENS, || {
+        report = serde_json::from_str(&on_host_once_up(lab, 0, &line)).expect("JSON of iperf3");
+        let error = report["error"].as_str().unwrap_or("");
+        !error.contains("refused") && !error.contains("busy")
+    });
+    assert!(report["error"].is_null(), "{arguments:?}: {}", report["error"]);
     report["end"].clone()
 }
 
@@ -321,6 +328,7 @@ fn jumbo_frames_pass_by_way_of_the_kernel() {
         assert_streamed(&iperf3(&lab, &stream), &router);
     }
     let status = router.status();
+    assert!(status.ports.iter().all(|port| port.xdp == "native"), "{:?}", status.ports);
     let long = |port: usize| status.ports[port].passed_long;
     assert!(long(0) > 100 && long(1) > 100, "{:?}", status.ports);
     assert!(status.packets().forwarded > 0, "short ones are the router's: {status:?}");
