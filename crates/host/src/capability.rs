@@ -6,10 +6,11 @@ pub use caps::Capability;
 use caps::{CapSet, CapsHashSet};
 
 /// What a running router needs: packet sockets, links and routes, BPF maps, and pinning.
-pub const ROUTER: [Capability; 4] = [
+pub const ROUTER: [Capability; 5] = [
     Capability::CAP_NET_RAW,
     Capability::CAP_NET_ADMIN,
     Capability::CAP_BPF,
+    Capability::CAP_PERFMON,
     Capability::CAP_SYS_NICE,
 ];
 
