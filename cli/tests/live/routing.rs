@@ -150,3 +150,32 @@ fn packets_follow_the_routes_of_ospf_and_bgp() {
     assert!(status.ports[0].passed_to_kernel > 0, "{:?}", status.ports);
     router.stop();
 }
+
+/// p2 is no port of the router: what is routed there is the kernel's to forward, and does not take
+/// the way through a worker, but for what is routed elsewhere inside that prefix.
+#[test]
+fn traffic_for_the_kernels_routes_never_comes_to_a_worker() {
+    let Some(lab) = Lab::build(Wiring::plain(3)) else { return };
+    lab.routes();
+    lab.inside(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+    lab.ip("route add 10.102.5.0/24 via 10.0.1.2");
+    let mut router = Setup { ports: vec![0, 1], ..Setup::of(&lab) }.start(&lab);
+    let ways = [way(0, 2, 0), way(0, 1, 1), way(0, 2, 5)];
+    let traffic = Traffic::start(&lab, &ways, 3000);
+    let came = until(PATIENCE, || traffic.arrived_at(2) >= 500 && traffic.arrived_at(1) >= 1000);
+    assert!(came, "{}", router.log());
+    let status = router.status();
+    assert_eq!(status.packets().to_kernel, 0, "workers were troubled with {:?}", status.packets());
+    assert!(status.ports[0].passed_to_kernel >= 500, "{:?}", status.ports[0]);
+    traffic.stop().assert_perfect("routes of the kernel", |flow| [2, 1, 1][flow]);
+    // The rest of it becomes a worker's as well, and the kernel's again.
+    let traffic = Traffic::start(&lab, &[way(0, 2, 0)], 1000);
+    lab.ip("route replace 10.102.0.0/16 via 10.0.1.2");
+    assert!(until(PATIENCE, || traffic.arrived_at(1) >= 200), "{}", router.log());
+    lab.ip("route replace 10.102.0.0/16 via 10.0.2.2");
+    let before = traffic.arrived_at(2);
+    assert!(until(PATIENCE, || traffic.arrived_at(2) >= before + 200), "{}", router.log());
+    let books = traffic.stop();
+    assert_eq!(books.total.lost, 0, "{:?}", books.total);
+    router.stop();
+}

@@ -89,6 +89,9 @@ struct vlan_policy {
 #define DESTINATION4 1
 #define SOURCE6 2
 #define DESTINATION6 3
+// Destinations by the kernel's routes: 1 where it forwards itself, 0 where a worker does.
+#define ROUTE4 4
+#define ROUTE6 5
 
 struct side_prefix {
 	__u32 length;
@@ -282,7 +285,7 @@ INLINE int is_local6(const struct address6 *address)
 INLINE int reason_of(__u32 side, __u32 a, __u32 b, __u32 c, __u32 d)
 {
 	struct side_prefix key = {
-		.length = side < SOURCE6 ? 64 : 160, .side = side, .address = { a, b, c, d },
+		.length = side < SOURCE6 || side == ROUTE4 ? 64 : 160, .side = side, .address = { a, b, c, d },
 	};
 	__u8 *reason = map_lookup(&policy_prefixes, &key);
 
@@ -311,6 +314,8 @@ INLINE int policy4(const struct ipv4 *ip, __u32 vlan)
 		reason = reason_of(SOURCE4, ip->source, 0, 0, 0);
 	if (!reason && policy->sides & 1 << DESTINATION4)
 		reason = reason_of(DESTINATION4, ip->destination, 0, 0, 0);
+	if (!reason && policy->sides & 1 << ROUTE4 && reason_of(ROUTE4, ip->destination, 0, 0, 0))
+		return FOR_KERNEL;
 	return FOR_WORKER + reason;
 }
 
@@ -331,6 +336,9 @@ INLINE int policy6(const struct ipv6 *ip, __u32 vlan)
 	if (!reason && policy->sides & 1 << DESTINATION6)
 		reason = reason_of(DESTINATION6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4),
 				   LOAD32(a + 6));
+	if (!reason && policy->sides & 1 << ROUTE6 &&
+	    reason_of(ROUTE6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4), LOAD32(a + 6)))
+		return FOR_KERNEL;
 	return FOR_WORKER + reason;
 }
 

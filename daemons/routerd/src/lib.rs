@@ -20,6 +20,7 @@ pub mod replay;
 pub mod rib;
 pub mod router;
 pub mod shared;
+pub mod shortcuts;
 pub mod snapshot;
 pub mod static_tables;
 pub mod status;

@@ -15,18 +15,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_control::policies::Points;
-use ebb_graph::{Pool, PortId};
+use ebb_graph::PortId;
 use ebb_host::journal::{Guard, Journal};
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
 use ebb_host::{capability, service};
-use ebb_ports::afxdp::{KernelInjector, Umem};
+use ebb_ports::afxdp::Umem;
 use tracing::{error, info};
 
 use crate::api::ApiHandle;
 use crate::config::Config;
 use crate::sync::Sync;
 use backend::LiveBackend;
+use inject::Injection;
 use interfaces::Interfaces;
 
 /// How often the control thread looks at counters that wrap around (energy).
@@ -41,10 +42,9 @@ pub struct Live {
     backend: Arc<LiveBackend>,
     interfaces: Arc<Mutex<Interfaces>>,
     sync: Sync,
-    injector: Option<KernelInjector>,
-    injected_failed: bool,
+    /// Ends after the workers.
+    _injection: Injection,
     queues_looked_at: Instant,
-    pool: Pool,
     signals: Signals,
     api: Option<ApiHandle>,
     levels: Vec<ebb_units::Hertz>,
@@ -109,7 +109,6 @@ impl Live {
         for (port, up, gone) in changes {
             self.link_changed(port, up, gone);
         }
-        self.empty_kernel_queue();
         self.look_at_faults();
         self.look_at_queues();
         let commands = std::mem::take(&mut *self.backend.inbox.lock().expect("inbox"));

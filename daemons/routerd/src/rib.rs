@@ -28,6 +28,7 @@ use ipnet::IpNet;
 use candidate::{Candidate, Slots};
 use links::Links;
 use prefixes::Prefixes;
+pub(crate) use prefixes::is_kernels as is_reserved;
 use resync::Resync;
 
 use crate::policy::Place;

@@ -205,8 +205,10 @@ pub struct Shared {
     pub changing: AtomicBool,
     /// Wakes the governor.
     pub governor: Doorbell,
-    /// Wakes the control thread: packets for the kernel, neighbours to resolve.
+    /// Wakes the control thread: neighbours to resolve, ports at fault.
     pub control: Arc<Doorbell>,
+    /// Wakes whoever hands packets to the kernel.
+    pub injection: Doorbell,
     /// Packets for the kernel.
     pub kernel: crossbeam_queue::ArrayQueue<KernelPacket>,
     /// Copies of packets for `capture`.
@@ -237,6 +239,7 @@ impl Shared {
             changing: AtomicBool::new(true),
             governor: Doorbell::new()?,
             control,
+            injection: Doorbell::new()?,
             kernel: crossbeam_queue::ArrayQueue::new(1024),
             tap: Tap::default(),
             faults: AtomicU64::new(0),

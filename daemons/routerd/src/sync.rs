@@ -19,6 +19,7 @@ use tracing::{debug, info};
 
 use crate::policy::{Follower, Mechanism};
 use crate::rib::{Rib, Scope, Update};
+use crate::shortcuts::{Followed, KernelRoutes};
 use crate::status::{PolicyObject, Tables};
 
 /// What the ports learn from the kernel's tables.
@@ -27,6 +28,8 @@ pub trait PortUpdates {
     fn set_local_addresses(&mut self, addresses: &[IpAddr]);
     /// The MAC addresses on which a port's interfaces receive.
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
+    /// Destinations whose packets are the kernel's to forward.
+    fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
     /// A port's link went up or down, disappeared or came back.
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool);
     /// What the ports leave to the kernel for the sake of its policy; ports that leave nothing are
@@ -39,7 +42,7 @@ pub struct Sync {
     monitor: Monitor,
     kernel: netlink::Requests,
     rib: Rib,
-    fib: FibWriter,
+    fib: Followed,
     requests: Arc<Requests>,
     resyncs: u64,
     policy: Follower,
@@ -72,6 +75,7 @@ impl Sync {
     ) -> Result<Sync> {
         let kernel = netlink::Requests::open().context("netlink requests")?;
         let rib = Rib::new(ports);
+        let fib = Followed::new(fib);
         let policy = Follower::open()?;
         let policy_objects = Arc::default();
         let mut sync =
@@ -99,10 +103,16 @@ impl Sync {
         }
         for update in self.rib.take_updates() {
             match update {
-                Update::LocalAddresses(addresses) => updates.set_local_addresses(&addresses),
+                Update::LocalAddresses(addresses) => {
+                    self.fib.shortcuts.set_local(&addresses);
+                    updates.set_local_addresses(&addresses);
+                }
                 Update::Macs(port, macs) => updates.set_macs(port, &macs),
                 Update::Link { port, up, gone } => updates.link_changed(port, up, gone),
             }
+        }
+        if let Some(routes) = self.fib.shortcuts.changed() {
+            updates.set_kernel_routes(&routes);
         }
         self.ask();
         self.follow_policy(updates)

@@ -280,7 +280,7 @@ impl Worker {
             }
         }
         mine.counters.to_kernel.add(handed);
-        self.shared.control.ring();
+        self.shared.injection.ring();
     }
 
     fn drop_all(&mut self, mine: &WorkerShared) {

@@ -234,6 +234,17 @@ impl Interface {
         self.program.lock().expect("program").set_policy(policy)
     }
 
+    /// Destinations, prefix and length, with whether their packets are the kernel's to forward;
+    /// of those that cover a packet's the longest counts. Each change follows alone: meanwhile a
+    /// packet may go either way.
+    ///
+    /// # Errors
+    /// When the kernel refuses, for example more than 65,536 prefixes with those of the policy;
+    /// then none is left to it.
+    pub fn set_kernel_routes(&mut self, routes: &[(IpAddr, u8, bool)]) -> io::Result<()> {
+        self.program.lock().expect("program").set_kernel_routes(routes)
+    }
+
     /// What the XDP program counted.
     ///
     /// # Errors

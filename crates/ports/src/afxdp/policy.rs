@@ -113,6 +113,22 @@ impl KernelPolicy {
     }
 }
 
+/// The prefix as the program knows routes, see `ROUTE4` in `bpf/steer.c`.
+pub(super) fn raw_route(address: IpAddr, length: u8) -> RawPrefix {
+    let (side, bytes) = match address {
+        IpAddr::V4(v4) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&v4.octets());
+            (ROUTE4, bytes)
+        }
+        IpAddr::V6(v6) => (ROUTE6, v6.octets()),
+    };
+    RawPrefix { length: 32 + u32::from(length), side, address: bytes }
+}
+
+const ROUTE4: u32 = 4;
+const ROUTE6: u32 = 5;
+
 fn valid(reason: u8) -> bool {
     (1..REASONS as u8).contains(&reason)
 }
@@ -121,7 +137,7 @@ fn valid(reason: u8) -> bool {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct RawHead {
-    sides: u8,
+    pub(super) sides: u8,
     vlans: u8,
     all: [u8; 2],
     unused: u32,
@@ -132,7 +148,7 @@ pub(super) struct RawHead {
 pub(super) struct RawPrefix {
     /// Of the side and the address together, in bits.
     pub(super) length: u32,
-    side: u32,
+    pub(super) side: u32,
     address: [u8; 16],
 }
 

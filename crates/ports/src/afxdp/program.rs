@@ -1,5 +1,6 @@
 //! The XDP program and its maps: everything the project wants from `aya`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +14,7 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::policy::{KernelPolicy, REASONS, RawHead};
+use super::policy::{KernelPolicy, REASONS, RawHead, raw_route};
 use super::{AfXdpError, Form, InterfaceCounters, Mode};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -39,6 +40,9 @@ pub(super) struct Program {
     policy_vlans: Array<MapData, [u8; 2]>,
     prefixes: LpmTrie<MapData, [u8; 20], u8>,
     policy: KernelPolicy,
+    /// Prefixes of routes in `prefixes`, and the families they are of.
+    routes: BTreeMap<(IpAddr, u8), bool>,
+    route_sides: u8,
 }
 
 #[repr(C)]
@@ -175,6 +179,8 @@ impl Program {
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
             policy: KernelPolicy::default(),
+            routes: BTreeMap::new(),
+            route_sides: 0,
             ebpf,
         };
         Ok((program, sockets, table))
@@ -292,7 +298,7 @@ impl Program {
                 self.policy_vlans.set(u32::from(vlan), reasons, 0).map_err(broken)?;
             }
         }
-        self.policies.set(0, self.policy.head_with(policy), 0).map_err(broken)?;
+        self.write_head(self.policy.head_with(policy))?;
         for (prefix, _) in self.policy.raw_prefixes() {
             if !policy.raw_prefixes().any(|(kept, _)| kept == prefix) {
                 let key = Key::new(prefix.length, prefix.data());
@@ -302,8 +308,49 @@ impl Program {
         for vlan in self.policy.vlans().filter(|vlan| policy.of_vlan(*vlan) == [0; 2]) {
             self.policy_vlans.set(u32::from(vlan), [0; 2], 0).map_err(broken)?;
         }
-        self.policies.set(0, policy.head(), 0).map_err(broken)?;
+        self.write_head(policy.head())?;
         self.policy = policy.clone();
+        Ok(())
+    }
+
+    fn write_head(&mut self, mut head: RawHead) -> io::Result<()> {
+        head.sides |= self.route_sides;
+        self.policies.set(0, head, 0).map_err(broken)
+    }
+
+    /// See [`super::Interface::set_kernel_routes`].
+    pub(super) fn set_kernel_routes(&mut self, routes: &[(IpAddr, u8, bool)]) -> io::Result<()> {
+        let wanted: BTreeMap<(IpAddr, u8), bool> = routes
+            .iter()
+            .map(|(address, length, kernels)| ((*address, *length), *kernels))
+            .collect();
+        let result = self.replace_routes(&wanted);
+        let sides = |((address, _), _): (&(IpAddr, u8), &bool)| 1 << raw_route(*address, 0).side;
+        self.route_sides = match result {
+            Ok(()) => wanted.iter().map(sides).fold(0, |all, side: u8| all | side),
+            Err(_) => 0,
+        };
+        self.write_head(self.policy.head())?;
+        result
+    }
+
+    fn replace_routes(&mut self, wanted: &BTreeMap<(IpAddr, u8), bool>) -> io::Result<()> {
+        let key = |(address, length): &(IpAddr, u8)| {
+            let prefix = raw_route(*address, *length);
+            Key::new(prefix.length, prefix.data())
+        };
+        for (prefix, kernels) in wanted {
+            if self.routes.get(prefix) != Some(kernels) {
+                self.prefixes.insert(&key(prefix), u8::from(*kernels), 0).map_err(broken)?;
+                self.routes.insert(*prefix, *kernels);
+            }
+        }
+        let gone: Vec<_> =
+            self.routes.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
+        for prefix in gone {
+            self.prefixes.remove(&key(&prefix)).map_err(broken)?;
+            self.routes.remove(&prefix);
+        }
         Ok(())
     }
 
@@ -487,6 +534,42 @@ mod tests {
         let mut stranger = udp4(1, 1);
         stranger[5] = 9;
         assert_eq!(run(&program, &stranger), 0, "a frame for another station is not routed");
+    }
+
+    #[test]
+    fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
+        let Some(()) = samples::privileged("load BPF programs") else { return };
+        let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1).unwrap();
+        steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+        let helper = program(&mut steer.ebpf, "hash_of");
+        helper.load().unwrap();
+        let fd = helper.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+        let (four, six) = (udp4(1, 1), udp6(1, 1));
+        let to4 = IpAddr::from(<[u8; 4]>::try_from(&four[30..34]).unwrap());
+        let to6 = IpAddr::from(<[u8; 16]>::try_from(&six[38..54]).unwrap());
+        let any = |address: IpAddr| match address {
+            IpAddr::V4(_) => IpAddr::from([0; 4]),
+            IpAddr::V6(_) => IpAddr::from([0; 16]),
+        };
+        for (frame, to, max) in [(&four, to4, 32), (&six, to6, 128)] {
+            for (routes, for_worker) in [
+                (vec![], true),
+                (vec![(any(to), 0, true)], false),
+                (vec![(any(to), 0, true), (to, max, false)], true),
+                (vec![(any(to), 0, false), (to, max, true)], false),
+                (vec![(to, max, false)], true),
+                (vec![], true),
+            ] {
+                steer.set_kernel_routes(&routes).unwrap();
+                // What the workers do not get is not hashed.
+                assert_eq!(run(&fd, frame) != 0, for_worker, "{routes:?}");
+                let mut policy = KernelPolicy::default();
+                policy.leave_vlan(false, 77, 1);
+                steer.set_policy(&policy).unwrap();
+                assert_eq!(run(&fd, frame) != 0, for_worker, "with another policy, {routes:?}");
+                steer.set_policy(&KernelPolicy::default()).unwrap();
+            }
+        }
     }
 
     #[test]

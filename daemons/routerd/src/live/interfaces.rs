@@ -13,11 +13,13 @@ use ebb_host::ethtool::RssTable;
 use ebb_host::journal::{Journal, Undo};
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{self, Form, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem};
+use ipnet::IpNet;
 use tracing::{info, warn};
 
 use crate::config;
 use crate::policy::by_mechanism;
 use crate::router::OpenPort;
+use crate::shortcuts::KernelRoutes;
 use crate::status;
 
 /// How long a packet may take from a NIC's indirection table into a receive queue. Hardware gives
@@ -166,6 +168,8 @@ pub struct Interfaces {
     local: Vec<IpAddr>,
     /// What ports leave to the kernel for the sake of its policy.
     policies: BTreeMap<PortId, KernelPolicy>,
+    /// Destinations that all interfaces leave to the kernel.
+    routes: Vec<(IpAddr, u8, bool)>,
     /// Links that came or went since the last look: port, up, gone.
     pub link_changes: Vec<(PortId, bool, bool)>,
 }
@@ -182,6 +186,9 @@ impl Interfaces {
             warn!(port = live.interface.name(), %error, "the kernel's policy");
         }
         let slot = usize::from(id.0);
+        if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
+            warn!(port = live.interface.name(), %error, "routes of the kernel");
+        }
         if let Some(macs) = self.macs.get(slot).filter(|macs| !macs.is_empty())
             && let Err(error) = live.interface.set_macs(macs)
         {
@@ -235,6 +242,16 @@ impl crate::sync::PortUpdates for Interfaces {
         for live in self.open.iter_mut().flatten() {
             if let Err(error) = live.interface.set_local_addresses(addresses) {
                 warn!(port = live.interface.name(), %error, "own addresses");
+            }
+        }
+    }
+
+    fn set_kernel_routes(&mut self, routes: &KernelRoutes) {
+        let route = |(net, kernels): (&IpNet, &bool)| (net.addr(), net.prefix_len(), *kernels);
+        self.routes = routes.iter().map(route).collect();
+        for live in self.open.iter_mut().flatten() {
+            if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
+                warn!(port = live.interface.name(), %error, "routes of the kernel");
             }
         }
     }

@@ -7,15 +7,16 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use ebb_apps::route::{FibWriter, Requests};
 use ebb_control::policies::{self, Points};
-use ebb_graph::{Pool, PortId, Reserve};
+use ebb_graph::{PortId, Reserve};
 use ebb_host::capability::Capability;
 use ebb_host::journal::Journal;
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::{Doorbell, capability, process, topology};
-use ebb_ports::afxdp::{KernelInjector, Umem};
+use ebb_ports::afxdp::Umem;
 use tracing::{info, warn};
 
 use super::backend::LiveBackend;
+use super::inject::Injection;
 use super::interfaces::{self, Interfaces};
 use super::{Live, port_names};
 use crate::api::{self, ApiOptions};
@@ -102,9 +103,8 @@ impl Live {
         let options =
             ApiOptions { socket: config.status.socket.clone(), metrics: config.metrics.listen };
         let api = api::serve(options, backend.clone())?;
-        let injector = KernelInjector::new()
-            .map_err(|error| warn!("packets found out late to be the kernel's are lost: {error}"))
-            .ok();
+        let router = backend.router.clone();
+        let injection = Injection::start(router, interfaces.clone(), reserve)?;
         Ok(Live {
             path: path.to_owned(),
             config,
@@ -113,10 +113,8 @@ impl Live {
             backend,
             interfaces,
             sync,
-            injector,
-            injected_failed: false,
+            _injection: injection,
             queues_looked_at: Instant::now(),
-            pool: Pool::new(reserve),
             signals,
             api: Some(api),
             levels,

@@ -21,7 +21,7 @@ pub(super) fn kernel_prefixes() -> [IpNet; 6] {
 }
 
 /// Whether a prefix lies within [`kernel_prefixes`].
-pub(super) fn is_kernels(prefix: IpNet) -> bool {
+pub(crate) fn is_kernels(prefix: IpNet) -> bool {
     let first = match prefix.addr() {
         IpAddr::V4(address) => address.octets()[0],
         IpAddr::V6(address) => address.octets()[0],

@@ -1,0 +1,193 @@
+//! Destinations whose packets the ports leave to the kernel before a worker sees them.
+//!
+//! A route through a tunnel, or through any interface that is no port, is the kernel's. A worker
+//! that looks it up can only hand the packet back, at the price of a copy and a system call; the
+//! ports' programs know such prefixes, and the routes inside them that are the workers' all the
+//! same. The kernel forwards by the same routes, so a list that lags behind misroutes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
+
+use ebb_apps::route::{FibError, FibWriter, Interface, InterfaceId, Target};
+use ipnet::IpNet;
+
+use crate::rib::{Tables, is_reserved};
+
+/// Routes that are kept in mind. With more, all packets come to a worker first: a look-up in the
+/// program's trie would cost them more than it spares the few.
+const ROUTES_MAX: usize = 16_384;
+
+/// Prefixes with whether they are the kernel's; the longest that covers a destination counts.
+pub type KernelRoutes = BTreeMap<IpNet, bool>;
+
+/// Follows the routes and works the list out.
+#[derive(Debug, Default)]
+pub struct Shortcuts {
+    /// Every route with whether it is the kernel's; empty once there were too many.
+    routes: BTreeMap<IpNet, bool>,
+    kernels: BTreeSet<IpNet>,
+    too_many: bool,
+    local: BTreeSet<IpAddr>,
+    dirty: bool,
+}
+
+impl Shortcuts {
+    /// Follows a route that was set.
+    pub fn set(&mut self, prefix: IpNet, kernels: bool) {
+        if self.too_many || is_reserved(prefix) {
+            return;
+        }
+        if self.routes.insert(prefix, kernels) != Some(kernels) {
+            self.dirty |= kernels || self.concerns(prefix);
+        }
+        if kernels {
+            self.kernels.insert(prefix);
+        } else {
+            self.kernels.remove(&prefix);
+        }
+        if self.routes.len() > ROUTES_MAX {
+            *self = Shortcuts { too_many: true, dirty: true, ..Shortcuts::default() };
+        }
+    }
+
+    /// Follows a route that was removed.
+    pub fn remove(&mut self, prefix: IpNet) {
+        if self.routes.remove(&prefix).is_some() {
+            self.dirty |= self.concerns(prefix);
+            self.kernels.remove(&prefix);
+        }
+    }
+
+    /// The host's own addresses, which the ports know anyway.
+    pub fn set_local(&mut self, addresses: &[IpAddr]) {
+        self.local = addresses.iter().copied().collect();
+        self.dirty = true;
+    }
+
+    fn concerns(&self, prefix: IpNet) -> bool {
+        self.kernels.iter().any(|kernels| kernels.contains(&prefix))
+    }
+
+    /// The list, if it may have changed since the last call.
+    pub fn changed(&mut self) -> Option<KernelRoutes> {
+        if !std::mem::take(&mut self.dirty) {
+            return None;
+        }
+        let mut list = KernelRoutes::new();
+        let own = |prefix: &IpNet| {
+            prefix.prefix_len() == prefix.max_prefix_len() && self.local.contains(&prefix.addr())
+        };
+        for kernels in self.kernels.iter().filter(|prefix| !own(prefix)) {
+            let inside = self.routes.range(*kernels..);
+            for (prefix, is_kernels) in inside.take_while(|(prefix, _)| kernels.contains(*prefix)) {
+                list.insert(*prefix, *is_kernels);
+            }
+        }
+        Some(list)
+    }
+}
+
+/// The forwarding tables, with every change of a route noted.
+pub struct Followed {
+    fib: FibWriter,
+    /// What was noted.
+    pub shortcuts: Shortcuts,
+}
+
+impl Followed {
+    /// Follows what is entered into `fib` from now on.
+    pub fn new(fib: FibWriter) -> Followed {
+        Followed { fib, shortcuts: Shortcuts::default() }
+    }
+}
+
+impl Deref for Followed {
+    type Target = FibWriter;
+    fn deref(&self) -> &FibWriter {
+        &self.fib
+    }
+}
+
+impl DerefMut for Followed {
+    fn deref_mut(&mut self) -> &mut FibWriter {
+        &mut self.fib
+    }
+}
+
+impl Tables for Followed {
+    fn set_interface(&mut self, id: InterfaceId, interface: Interface) {
+        self.fib.set_interface(id, interface);
+    }
+    fn remove_interface(&mut self, id: InterfaceId) {
+        self.fib.remove_interface(id);
+    }
+    fn set_route(&mut self, prefix: IpNet, target: &Target) -> Result<(), FibError> {
+        self.fib.set_route(prefix, target)?;
+        self.shortcuts.set(prefix.trunc(), *target == Target::Kernel);
+        Ok(())
+    }
+    fn remove_route(&mut self, prefix: IpNet) -> bool {
+        self.shortcuts.remove(prefix.trunc());
+        self.fib.remove_route(prefix)
+    }
+    fn set_neighbour(&mut self, interface: InterfaceId, address: IpAddr, mac: [u8; 6]) {
+        self.fib.set_neighbour(interface, address, mac);
+    }
+    fn remove_neighbour(&mut self, interface: InterfaceId, address: IpAddr) {
+        self.fib.remove_neighbour(interface, address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn net(text: &str) -> IpNet {
+        text.parse().expect("a prefix")
+    }
+
+    fn list(shortcuts: &mut Shortcuts) -> Vec<String> {
+        let list = shortcuts.changed().expect("a change");
+        list.iter().map(|(prefix, kernels)| format!("{prefix} {kernels}")).collect()
+    }
+
+    #[test]
+    fn kernel_routes_and_what_lies_inside_them_are_listed() {
+        let mut shortcuts = Shortcuts::default();
+        shortcuts.set_local(&["10.0.0.1".parse().expect("an address")]);
+        shortcuts.set(net("10.0.0.0/24"), false);
+        shortcuts.set(net("10.0.0.1/32"), true);
+        shortcuts.set(net("127.0.0.0/8"), true);
+        assert!(list(&mut shortcuts).is_empty(), "own and reserved addresses are known elsewhere");
+        shortcuts.set(net("192.168.0.0/16"), false);
+        assert_eq!(shortcuts.changed(), None, "nothing of it is the kernel's");
+        shortcuts.set(net("10.8.0.0/16"), true);
+        shortcuts.set(net("10.8.1.0/24"), false);
+        shortcuts.set(net("2001:db8::/32"), true);
+        let wanted = ["10.8.0.0/16 true", "10.8.1.0/24 false", "2001:db8::/32 true"];
+        assert_eq!(list(&mut shortcuts), wanted);
+        // A default route through a tunnel: whatever else is routed stays the workers'.
+        shortcuts.set(net("0.0.0.0/0"), true);
+        assert_eq!(list(&mut shortcuts).len(), 7);
+        shortcuts.remove(net("0.0.0.0/0"));
+        shortcuts.set(net("10.8.0.0/16"), false);
+        assert_eq!(list(&mut shortcuts), ["2001:db8::/32 true"]);
+        shortcuts.remove(net("192.168.0.0/16"));
+        assert_eq!(shortcuts.changed(), None);
+    }
+
+    #[test]
+    fn too_many_routes_leave_every_packet_to_the_workers() {
+        let mut shortcuts = Shortcuts::default();
+        shortcuts.set(net("0.0.0.0/0"), true);
+        assert_eq!(list(&mut shortcuts), ["0.0.0.0/0 true"]);
+        for number in 0..=ROUTES_MAX as u32 {
+            let address = std::net::Ipv4Addr::from_bits(0x0b00_0000 + (number << 8));
+            shortcuts.set(IpNet::new(address.into(), 24).expect("a prefix"), false);
+        }
+        assert!(list(&mut shortcuts).is_empty());
+        shortcuts.set(net("10.8.0.0/16"), true);
+        assert_eq!(shortcuts.changed(), None);
+    }
+}
