@@ -148,11 +148,11 @@ class Lab:
 class Router:
     """`ebb router run` in a lab."""
 
-    def __init__(self, lab, mode="poll", cpus=(1,), ring=2048, governor=""):
+    def __init__(self, lab, mode="poll", cpus=(1,), ring=2048, governor="", ports=PORTS):
         self.lab, self.socket = lab, lab.path("router.sock")
         text = f'[router]\nworkers = {len(cpus)}\ncpus = {list(cpus)}\nmode = "{mode}"\nredirect = "steer"\n'
         text += f'[status]\nsocket = "{self.socket}"\n[governor]\njournal = "{lab.path("knobs.journal")}"\n{governor}'
-        text += "".join(f'[[port]]\nname = "{port}"\nring = {ring}\n' for port in PORTS)
+        text += "".join(f'[[port]]\nname = "{port}"\nring = {ring}\n' for port in ports)
         config = lab.path("router.toml")
         with open(config, "w") as file:
             file.write(text)
