@@ -203,6 +203,70 @@ mod tests {
         }
     }
 
+    /// The papers whose complete run is recorded in `docs/claims.json`.
+    const RECORDED: [&str; 3] = ["niccolini2012", "bolla", "li2012"];
+    const AGAIN: &str = "ebb reproduce niccolini2012 bolla li2012 --json >docs/claims.json";
+
+    fn recorded() -> Vec<serde_json::Value> {
+        serde_json::from_str(include_str!("../../docs/claims.json")).expect("a list of claims")
+    }
+
+    /// What is recorded was computed for the claims as they are marked now.
+    #[test]
+    fn the_record_is_of_these_claims() {
+        let rows = recorded();
+        let all = registry();
+        let mut claims = all
+            .iter()
+            .flat_map(|experiment| experiment.claims())
+            .filter(|claim| RECORDED.iter().any(|paper| matches(claim.id, paper)));
+        for row in &rows {
+            let claim =
+                claims.next().unwrap_or_else(|| panic!("{} is no claim: {AGAIN}", row["id"]));
+            let marked = serde_json::json!([
+                claim.id,
+                claim.published,
+                claim.tolerance,
+                claim.basis,
+                claim.kind(),
+                claim.bound
+            ]);
+            let kept = serde_json::json!([
+                row["id"],
+                row["published"],
+                row["tolerance"],
+                row["basis"],
+                row["kind"],
+                row["bound"]
+            ]);
+            assert_eq!(marked, kept, "{AGAIN}");
+            assert!(row.get("quick").is_none(), "a quick run is no record: {AGAIN}");
+        }
+        assert_eq!(claims.map(|claim| claim.id).next(), None, "{AGAIN}");
+    }
+
+    /// The README counts what the record says.
+    #[test]
+    fn the_readme_counts_the_record() {
+        let rows = recorded();
+        let count = |basis: &str, kind: &str| {
+            let of = |row: &&serde_json::Value| row["basis"] == basis && row["kind"] == kind;
+            let all = || rows.iter().filter(of).filter(|row| row["verdict"] != "not run");
+            let met = all().filter(|row| row["verdict"] == "met").count();
+            format!("{met} of {}", all().count())
+        };
+        let readme =
+            include_str!("../../README.md").split_whitespace().collect::<Vec<_>>().join(" ");
+        let expected = format!(
+            "{} printed numbers predicted, {} implied by what was fitted, {} fitted; of words read as numbers {} predicted",
+            count("predicted", "literal"),
+            count("implied", "literal"),
+            count("calibrated", "literal"),
+            count("predicted", "reading"),
+        );
+        assert!(readme.contains(&expected), "README.md is to say: {expected}");
+    }
+
     #[test]
     fn names_match_whole_parts() {
         assert!(matches("niccolini2012.fig1", "niccolini2012.fig1"));

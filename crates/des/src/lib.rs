@@ -23,8 +23,10 @@ mod calendar;
 mod histogram;
 mod seed;
 mod summary;
+mod warmup;
 
 pub use calendar::Calendar;
 pub use histogram::Histogram;
 pub use seed::{Rng, Seed};
-pub use summary::{BatchMeans, Summary};
+pub use summary::Summary;
+pub use warmup::mser5;

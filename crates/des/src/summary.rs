@@ -53,40 +53,6 @@ impl Summary {
     }
 }
 
-/// The same for values that depend on their predecessors, such as waiting times in a queue: means
-/// of batches long enough to be nearly independent take the place of the values.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BatchMeans {
-    batch_len: u64,
-    batch: Summary,
-    means: Summary,
-}
-
-impl BatchMeans {
-    /// Batches of `batch_len` values each.
-    ///
-    /// # Panics
-    /// When `batch_len` is 0.
-    pub fn new(batch_len: u64) -> BatchMeans {
-        assert!(batch_len > 0, "a batch holds values");
-        BatchMeans { batch_len, batch: Summary::new(), means: Summary::new() }
-    }
-
-    /// Adds a value.
-    pub fn push(&mut self, value: f64) {
-        self.batch.push(value);
-        if self.batch.count() == self.batch_len {
-            self.means.push(self.batch.mean());
-            self.batch = Summary::new();
-        }
-    }
-
-    /// The means of the complete batches; the values of an incomplete one are left out.
-    pub fn summary(&self) -> Summary {
-        self.means
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,16 +63,6 @@ mod tests {
         assert_eq!(summary.half_width_95(), None);
         summary.push(3.0);
         assert_eq!((summary.mean(), summary.variance(), summary.half_width_95()), (3.0, 0.0, None));
-    }
-
-    #[test]
-    fn the_interval_of_correlated_values_is_wider() {
-        let values: Vec<f64> = (0..10_000).map(|index| f64::from(index / 500 % 2)).collect();
-        let (mut naive, mut batched) = (Summary::new(), BatchMeans::new(500));
-        values.iter().for_each(|&value| naive.push(value));
-        values.iter().for_each(|&value| batched.push(value));
-        let (naive, batched) = (naive.half_width_95(), batched.summary().half_width_95());
-        assert!(batched > naive.map(|width| 10.0 * width), "{naive:?} {batched:?}");
     }
 
     #[test]

@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 /// power-proportional software router", USENIX ATC 2012: two Xeon 5680 with six cores of 1.6 to
 /// 3.3 GHz and four 10 Gb/s ports. Fitted, and met exactly: 115, 120 and 133 W with all cores idle
 /// in C6, C3 and C1 (table 1), 262 W polling without traffic and 269 W at 40 Gb/s (section 3).
-/// Predicted: halving the frequency at the highest rate saves 4 % with one core and 25 % with
-/// twelve, published as "about 5 %" and 25 % (section 5.1); interrupts instead of polling save
-/// 49 % without traffic, published as 50 % (section 3).
+/// Implied, since a line through fitted ends was taken: halving the frequency at the highest rate
+/// saves 4 % with one core and 25 % with twelve, published as "about 5 %" and 25 % (section 5.1);
+/// interrupts instead of polling save 49 % without traffic, published as 50 % (section 3).
 /// What a core adds includes the memory and NIC power that its work causes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

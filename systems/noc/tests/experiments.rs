@@ -1,7 +1,7 @@
 //! Every experiment runs and answers for each of its claims.
 #![cfg(feature = "solver")]
 
-use ebb_report::Context;
+use ebb_report::{Context, Reproduction, Verdict};
 use ebb_scenario::{FileError, Files, Silent};
 use ebb_system_noc::experiments;
 
@@ -18,14 +18,21 @@ impl Files for Shared {
 #[test]
 fn every_experiment_runs() {
     for experiment in experiments() {
-        if !experiment.id().starts_with("zhang2011") {
+        let only = std::env::var("EBB_ONLY").unwrap_or_default();
+        if !experiment.id().starts_with(&only) {
             continue;
         }
         let quick = std::env::var_os("EBB_FULL").is_none();
         let context = Context { seed: 1, jobs: 1, quick, data: Some(&Shared), progress: &Silent };
-        let findings =
-            experiment.run(&context).unwrap_or_else(|error| panic!("{}: {error}", experiment.id()));
-        assert!(!findings.report.title.is_empty());
-        eprintln!("{findings:#?}");
+        let mut reproduction = Reproduction::quick(quick);
+        reproduction.run(experiment, &context);
+        assert_eq!(reproduction.failed(), [], "{}", experiment.id());
+        for row in reproduction.rows() {
+            let ran = row.verdict != Verdict::NotRun;
+            assert_eq!(row.ours.is_some(), ran, "{}: {}", row.id, row.note);
+            assert!(!ran || row.half_width_95.is_some(), "{}: one seed", row.id);
+            assert!(row.verdict != Verdict::Missed || row.note.len() > 20, "{}", row.id);
+        }
+        println!("{}\n{}", reproduction.to_json(), reproduction.summary());
     }
 }

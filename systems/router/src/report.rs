@@ -56,7 +56,7 @@ pub(crate) fn report(twin: &Twin, outcome: &Outcome, seed: u64) -> Report {
         .figure("application", twin.application().name.as_str())
         .figure("seed", seed)
         .figure("basis", "modelled");
-    figures(report, outcome)
+    warm_up(figures(report, outcome), twin, outcome)
         .table(summary(outcome))
         .table(packets(outcome))
         .table(states(outcome))
@@ -106,6 +106,29 @@ fn figures(report: Report, outcome: &Outcome) -> Report {
         report = report.figure(format!("core_share.{name}"), *share);
     }
     report
+}
+
+/// What of the reported time still differs from its steady state, where the load has one.
+fn warm_up(report: Report, twin: &Twin, outcome: &Outcome) -> Report {
+    let traffic = &twin.scenario().traffic;
+    if traffic.profile.is_some() || traffic.trace.is_some() || traffic.pcap.is_some() {
+        return report;
+    }
+    let watts: Vec<f64> = outcome.samples.iter().map(|sample| sample.watts).collect();
+    let Some(cut) = ebb_des::mser5(&watts) else {
+        return report.figure("warmup_detected_s", serde_json::Value::Null);
+    };
+    let span_s: f64 = outcome.samples[..cut].iter().map(|sample| sample.span_s).sum();
+    let report = report.figure("warmup_detected_s", span_s);
+    if cut == 0 {
+        return report;
+    }
+    let before = twin.scenario().warmup_s;
+    report.text(format!(
+        "The power of the first {span_s:.3} s that are reported differs from that of the rest (MSER-5): \
+         warmup_s = {:.3} would leave them out.",
+        before + span_s
+    ))
 }
 
 fn summary(outcome: &Outcome) -> Table {

@@ -4,7 +4,7 @@ use super::{drawn, plans, problem};
 use crate::{Normalise, Plan};
 
 const CLAIMS: &[Claim] = &[Claim::predicted(
-    "zhang2011.fig7.10.crossing",
+    "li2012.fig7.10.crossing",
     "Li 2012, section 7.5",
     "load above which two planes of 48-core routers need less than one",
     0.65,
@@ -19,7 +19,7 @@ const NAMES: [&str; 4] = ["2p-balance", "2p-mini", "2p-4phase", "sleeping"];
 
 impl Experiment for Figure710 {
     fn id(&self) -> &'static str {
-        "zhang2011.fig7.10"
+        "li2012.fig7.10"
     }
 
     fn title(&self) -> &'static str {

@@ -5,15 +5,23 @@ mod accurate_power;
 mod patterns;
 mod planes;
 mod table;
+mod toy;
 
-use ebb_report::{Context, Experiment, ExperimentError, Plot, Report, Series};
+use ebb_des::Summary;
+use ebb_report::{Context, Experiment, ExperimentError, Ours, Plot, Report, Series};
 use ebb_scenario::{FileError, Files, MemoryFiles};
 
 use crate::{Normalise, Plan, Problem};
 
 /// Every experiment of this system.
 pub fn experiments() -> Vec<&'static dyn Experiment> {
-    vec![&table::Table61, &patterns::Figures6, &planes::Figures7, &accurate_power::Figure710]
+    vec![
+        &table::Table61,
+        &patterns::Figures6,
+        &toy::Toy,
+        &planes::Figures7,
+        &accurate_power::Figure710,
+    ]
 }
 
 /// The problem of a figure: a 5 x 5 mesh unless said otherwise.
@@ -52,6 +60,15 @@ fn at_hand(context: &Context<'_>, name: &str) -> bool {
 fn mean(plans: &[Plan], value: impl Fn(&Plan) -> Option<f64>) -> Option<f64> {
     let values: Option<Vec<f64>> = plans.iter().map(value).collect();
     values.map(|values| values.iter().sum::<f64>() / values.len().max(1) as f64)
+}
+
+/// What `value` takes from each plan, one for each seed; `None` where one has none.
+fn ours(plans: &[Plan], value: impl Fn(&Plan) -> Option<f64>) -> Option<Ours> {
+    let mut values = Summary::new();
+    for plan in plans {
+        values.push(value(plan)?);
+    }
+    (values.count() > 0).then(|| values.into())
 }
 
 /// The power of a routing relative to no voltage scaling.

@@ -1,7 +1,10 @@
 //! The server, how its cores sleep, and what of it a policy may use.
 
-use ebb_power::Server;
+use std::collections::BTreeMap;
+
+use ebb_power::{Depth, IdleState, Server};
 use ebb_scenario::{Check, Files, Invalid, ScenarioError};
+use ebb_units::Watts;
 use serde::{Deserialize, Serialize};
 
 use super::not_negative;
@@ -27,9 +30,21 @@ pub struct ServerChoice {
     pub parked: Nap,
     /// How redirect-table entries change their core.
     pub ordering: Ordering,
+    /// Idle states of your machine where they differ from the model's, by depth (`c1`, `c3`, `c6`).
+    pub idle: BTreeMap<Depth, IdleChoice>,
     /// Time from writing the redirect table until nothing steered by the old one is on its way, in
     /// microseconds.
     pub rewrite_us: f64,
+}
+
+/// An idle state of the user's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IdleChoice {
+    /// Microseconds to leave it, as `/sys/devices/system/cpu/cpu0/cpuidle/state*/latency` says.
+    pub exit_us: Option<f64>,
+    /// Watts that a core in it adds to the machine with every core in C6.
+    pub core_w: Option<f64>,
 }
 
 /// What a core does that may sleep deeply.
@@ -80,6 +95,7 @@ impl Default for ServerChoice {
             deep: DeepNap::C1,
             parked: Nap::C6,
             ordering: Ordering::Barrier,
+            idle: BTreeMap::new(),
             rewrite_us: 60.0,
         }
     }
@@ -98,7 +114,34 @@ impl ServerChoice {
         if let Some(cores) = self.cores {
             server.power = server.power.scaled_to(cores);
         }
+        self.idle.iter().for_each(|(&depth, choice)| choice.apply(depth, &mut server));
+        server.check().map_err(|error| ScenarioError {
+            file: self.model_file.clone().unwrap_or_else(|| self.model.clone()),
+            line: None,
+            field: Some("server.idle".to_owned()),
+            message: error.to_string(),
+            remedy: "deeper states leave later and draw less".to_owned(),
+        })?;
         Ok(server)
+    }
+}
+
+impl IdleChoice {
+    fn apply(&self, depth: Depth, server: &mut Server) {
+        if let Some(exit_us) = self.exit_us {
+            let exit_ns = (exit_us * 1e3) as u64;
+            server.c_states.retain(|state| state.depth != depth);
+            server.c_states.push(IdleState { depth, exit_ns });
+            server.c_states.sort_by_key(|state| state.depth);
+        }
+        if let Some(watts) = self.core_w {
+            let core = match depth {
+                Depth::C1 => &mut server.power.core_c1,
+                Depth::C3 => &mut server.power.core_c3,
+                Depth::C6 => &mut server.power.core_c6,
+            };
+            *core = Watts(watts);
+        }
     }
 }
 
@@ -169,6 +212,12 @@ impl Check for ServerChoice {
         let queue = (64..=65_536).contains(&self.queue_len);
         let message = format!("is {}", self.queue_len);
         Invalid::unless(queue, "server.queue_len", message, "64 to 65536")?;
+        for (depth, choice) in &self.idle {
+            let name = format!("{depth:?}").to_lowercase();
+            let field = |key: &str| format!("server.idle.{name}.{key}");
+            not_negative(&field("exit_us"), choice.exit_us.unwrap_or_default())?;
+            not_negative(&field("core_w"), choice.core_w.unwrap_or_default())?;
+        }
         not_negative("server.rewrite_us", self.rewrite_us)
     }
 }

@@ -98,6 +98,24 @@ fn an_idle_router_draws_what_table_1_says() {
     }
 }
 
+/// Your own idle states: 12 cores of 1 W above the machine's 115 W, and a slower way out.
+#[test]
+fn idle_states_of_the_users_machine_replace_the_models() {
+    let text = |idle: &str, mpps: f64| {
+        format!(
+            "duration_s = 0.1\n[server]\ndeep = \"c1\"\n{idle}\n[policy]\nname = \"napi\"\n\
+             [traffic]\nrate_mpps = {mpps}\n"
+        )
+    };
+    let own = "idle.c1 = { exit_us = 20, core_w = 1.0 }";
+    let power = run(&text(own, 0.0), 1).power.0;
+    assert!((power - 127.0).abs() < 0.1, "{power}");
+    // Packets so rare that none meets a core that is waking already.
+    let latency = |idle: &str| run(&text(idle, 0.01), 1).latency.mean_us;
+    let later = latency(own) - latency("");
+    assert!((later - 19.5).abs() < 0.5, "{later}");
+}
+
 #[test]
 fn the_barrier_keeps_flows_in_order_and_without_it_some_are_not() {
     let text = |ordering: &str| {
