@@ -509,6 +509,25 @@ mod tests {
         run.retval
     }
 
+    /// What the router keeps after its start: the verifier judges by it, and root's tests would not see.
+    #[test]
+    fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
+        let Some(()) = samples::privileged("load BPF programs") else { return };
+        let loaded = std::thread::spawn(|| {
+            use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON};
+            use caps::{CapSet, Capability};
+            let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON];
+            caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
+            for (form, workers) in
+                [(Form::Rss, 1), (Form::Steer, 1), (Form::Steer, 2), (Form::Steer, 64)]
+            {
+                let loaded = Program::load(form, workers, workers);
+                loaded.unwrap_or_else(|error| panic!("{form:?} for {workers} workers: {error}"));
+            }
+        });
+        loaded.join().expect("loaded");
+    }
+
     #[test]
     fn the_program_computes_the_same_hash() {
         let Some(()) = samples::privileged("load BPF programs") else { return };
