@@ -151,7 +151,7 @@ class Router:
     def __init__(self, lab, mode="poll", cpus=(1,), ring=2048, governor="", ports=PORTS):
         self.lab, self.socket = lab, lab.path("router.sock")
         text = f'[router]\nworkers = {len(cpus)}\ncpus = {list(cpus)}\nmode = "{mode}"\nredirect = "steer"\n'
-        text += f'[status]\nsocket = "{self.socket}"\n[governor]\njournal = "{lab.path("knobs.journal")}"\n{governor}'
+        text += f'[status]\nsocket = "{self.socket}"\n[governor]\njournal_directory = "{lab.directory}"\n{governor}'
         text += "".join(f'[[port]]\nname = "{port}"\nring = {ring}\n' for port in ports)
         config = lab.path("router.toml")
         with open(config, "w") as file:

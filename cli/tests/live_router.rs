@@ -21,7 +21,13 @@ mod hosts;
 mod order;
 #[path = "live/policy.rs"]
 mod policy;
+#[path = "live/reload.rs"]
+mod reload;
 #[path = "live/routing.rs"]
 mod routing;
 #[path = "live/start.rs"]
 mod start;
+#[path = "live/tables.rs"]
+mod tables;
+#[path = "live/unit.rs"]
+mod unit;

@@ -166,7 +166,7 @@ class Lab:
         with open(configuration, "w", encoding="ascii") as file:
             file.write(f'[router]\nmode = "{mode}"\n[status]\nsocket = "{self.socket}"\n')
             file.write("[governor]\nfrequency = false\nidle = false\n")
-            file.write(f'journal = "{self.directory}/knobs.journal"\n')
+            file.write(f'journal_directory = "{self.directory}"\n')
             file.write(f"[limits]\n{limits}")
             for port in PORTS:
                 file.write(f'[[port]]\nname = "p{port}"\n')

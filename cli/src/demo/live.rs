@@ -73,8 +73,8 @@ impl LiveStage {
         let directory = &self.lab().directory;
         let socket = directory.join("router.sock");
         let config = directory.join(format!("{mode}.toml"));
-        let journal = Path::new(DIRECTORY).join("knobs.journal");
-        fs::write(&config, self.plan.config(mode, &socket, &journal))?;
+        let journals = Path::new(DIRECTORY);
+        fs::write(&config, self.plan.config(mode, &socket, journals))?;
         let log = directory.join("router.log");
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["router", "run", "-c"]).arg(&config);

@@ -120,7 +120,7 @@ impl Plan {
         line(format_args!("[router]\nworkers = {}\ncpus = {cpus:?}", cpus.len()));
         line(format_args!("mode = \"{mode}\"\n"));
         line(format_args!("[status]\nsocket = {}\n", quoted(socket)));
-        line(format_args!("[governor]\njournal = {}", quoted(journal)));
+        line(format_args!("[governor]\njournal_directory = {}", quoted(journal)));
         line(format_args!("frequency = {}\n", self.frequency));
         for side in 0..2 {
             let mac = mac_text(router_mac(side));
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn the_configuration_is_right() {
         let plan = Plan::new(1, &[0, 1]);
-        let text = plan.config("napi", Path::new("/run/x.sock"), Path::new("/run/x.journal"));
+        let text = plan.config("napi", Path::new("/run/x.sock"), Path::new("/run/x"));
         let config = Config::from_str("demo", &text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(config.router.mode, "napi");
         assert_eq!(config.ports.len(), 2);

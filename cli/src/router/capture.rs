@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use ebb_host::clock;
+use ebb_host::{clock, pcap};
 use ebb_ports::capture_file;
 use ebb_units::Time;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Target;
 
@@ -20,6 +20,9 @@ use super::Target;
 Examples:
   ebb router capture eth1 -w eth1.pcap --count 1000
   ebb router capture eth1 -w - --count 20 | tcpdump -nr -
+  ebb router capture eth1 -w dns.pcap udp port 53
+  ebb router capture eth1 -w out.pcap --transmitted
+  ebb router capture eth1 -w lost.pcap --dropped=no_route
 
 Packets are copied as the workers receive them; AF_XDP keeps them from tcpdump. Under load some
 copies are missed, never packets.")]
@@ -35,6 +38,16 @@ pub struct Capture {
     /// Stop after that many seconds even if fewer came
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
+    /// Copy packets as they leave through the port instead
+    #[arg(long, conflicts_with = "dropped")]
+    transmitted: bool,
+    /// Copy packets that came in through the port and were dropped instead; of one reason, such as
+    /// no_route, or of all. One that was answered with an ICMP error appears as this error
+    #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    dropped: Option<String>,
+    /// Only packets that this matches, in tcpdump's language (pcap-filter(7)); needs libpcap
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
     #[command(flatten)]
     target: Target,
 }
@@ -57,6 +70,7 @@ struct Copied {
 impl Capture {
     /// Asks for packets until there are enough.
     pub fn run(self) -> Result<ExitCode> {
+        let what = self.what()?;
         let mut client = self.target.connect()?;
         let stdout = self.write.as_os_str() == "-";
         let path = if stdout { PathBuf::from("/dev/stdout") } else { self.write.clone() };
@@ -64,7 +78,9 @@ impl Capture {
         let end = clock::monotonic() + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e6));
         let (mut left, mut missed) = (self.count, 0);
         let mut ask = |left: u32| -> Result<Answer> {
-            let ask = json!({ "capture": { "port": self.port, "count": left.min(TURN_MAX) } });
+            let mut ask = what.clone();
+            ask["count"] = json!(left.min(TURN_MAX));
+            let ask = json!({ "capture": ask });
             Ok(serde_json::from_value(client.request(&ask)?)?)
         };
         // A router that declines leaves no file behind, nor an older one empty.
@@ -82,6 +98,28 @@ impl Capture {
         file.finish().with_context(|| path.display().to_string())?;
         eprintln!("{} packets captured, {missed} missed", self.count - left);
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Capture {
+    /// What to ask for, but for the number of packets.
+    fn what(&self) -> Result<Value> {
+        let mut ask = json!({ "port": self.port });
+        if self.transmitted {
+            ask["place"] = json!("transmitted");
+        }
+        if let Some(reason) = &self.dropped {
+            ask["place"] = json!("dropped");
+            if !reason.is_empty() {
+                ask["reason"] = json!(reason);
+            }
+        }
+        if !self.filter.is_empty() {
+            let text = self.filter.join(" ");
+            let compiled = pcap::compile(&text).with_context(|| format!("filter `{text}`"))?;
+            ask["filter"] = json!(compiled);
+        }
+        Ok(ask)
     }
 }
 

@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use ebb_graph::PortId;
 use ebb_routerd::config::{Config, ConfigError};
+use ebb_routerd::live::{self, Preflight};
 use ebb_routerd::policy;
 use ebb_routerd::status::PolicyObject;
 use serde_json::json;
@@ -20,9 +21,10 @@ Examples:
   ebb router check -c router.toml --json | jq '.problems[]'
   ebb router check --example > router.toml        a commented file with every field
 
-Exit status 1 when there is a problem. Every problem is reported, not only the first. A right file
-is followed by what this machine's own policy (forwarding switches, rules, packet filters, ...)
-would make of the packets; that is no problem of the file and does not change the exit status.")]
+Exit status 1 when there is a problem, that is, when the router would refuse to start. Every problem
+is reported, not only the first. What it would go on without is a warning. A right file is followed
+by what this machine's own policy (forwarding switches, rules, packet filters, ...) would make of the
+packets; that is no problem of the file and does not change the exit status.")]
 pub struct Check {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = "/etc/ebb/router.toml")]
@@ -44,15 +46,21 @@ impl Check {
             return Ok(ExitCode::SUCCESS);
         }
         let checked = Config::load(&self.config);
+        let found = checked.as_ref().map_or_else(|_| Preflight::default(), live::preflight);
         let policy = checked.as_ref().ok().map(survey);
         if self.json {
-            let mut verdict = verdict(&checked);
+            let mut verdict = verdict(&checked, &found);
             if let Some(Ok(objects)) = &policy {
                 verdict["policy"] = json!(objects);
             }
             writeln!(out, "{verdict:#}")?;
+        } else {
+            let file = self.config.display();
+            found.warnings.iter().for_each(|text| eprintln!("{file}: warning: {text}"));
+            found.problems.iter().for_each(|text| eprintln!("{file}: {text}"));
         }
         match checked {
+            Ok(_) if !found.problems.is_empty() => Ok(ExitCode::FAILURE),
             Ok(config) => {
                 if !self.json {
                     writeln!(out, "{}: {}", self.config.display(), summary(&config))?;
@@ -95,9 +103,13 @@ fn summary(config: &Config) -> String {
     format!("good: {ports} {}, mode {}, workers {workers}", names.join(", "), config.router.mode)
 }
 
-fn verdict(checked: &Result<Config, ConfigError>) -> serde_json::Value {
+fn verdict(checked: &Result<Config, ConfigError>, found: &Preflight) -> serde_json::Value {
     match checked {
-        Ok(_) => json!({ "good": true, "problems": [] }),
+        Ok(_) => {
+            let message = |text: &String| json!({ "message": text });
+            let problems: Vec<_> = found.problems.iter().map(message).collect();
+            json!({ "good": problems.is_empty(), "problems": problems, "warnings": found.warnings })
+        }
         Err(ConfigError::Invalid(problems)) => {
             let problems: Vec<_> = problems
                 .iter()
@@ -130,7 +142,10 @@ mod tests {
 
     #[test]
     fn a_bad_file_yields_its_problems() {
-        let verdict = verdict(&Config::from_str("x", "[[port]]\nname = \"a\"\ncolour = 1\n"));
+        let verdict = verdict(
+            &Config::from_str("x", "[[port]]\nname = \"a\"\ncolour = 1\n"),
+            &Preflight::default(),
+        );
         assert_eq!(verdict["good"], false);
         assert!(verdict["problems"][0].to_string().contains("colour"), "{verdict}");
     }

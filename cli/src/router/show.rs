@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use ebb_report::{Cell, Column, Table, Terminal};
 use ebb_routerd::status::{Latency, Status};
+use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::Target;
@@ -38,6 +39,23 @@ enum What {
         /// The address
         address: IpAddr,
     },
+    /// The routes that packets are forwarded by
+    #[command(
+        after_help = "Examples:\n  ebb router show routes\n  ebb router show routes 10.0.0.0/8 --limit 20"
+    )]
+    Routes {
+        /// Only those inside this prefix
+        prefix: Option<IpNet>,
+        /// Prefixes at most
+        #[arg(long, default_value_t = 1000)]
+        limit: usize,
+    },
+    /// The neighbours whose MAC addresses are known
+    #[command(after_help = "Examples:\n  ebb router show neighbours")]
+    Neighbours,
+    /// Packets and bytes by next hop
+    #[command(after_help = "Examples:\n  ebb router show next-hops")]
+    NextHops,
     /// The configuration in force
     #[command(after_help = "Examples:\n  ebb router show config")]
     Config,
@@ -51,6 +69,14 @@ impl Show {
         let request = match &self.what {
             None => json!({ "get": "status" }),
             Some(What::Lookup { address }) => json!({ "get": "lookup", "address": address }),
+            Some(What::Routes { prefix: Some(prefix), limit }) => {
+                json!({ "get": "routes", "prefix": prefix.trunc(), "limit": limit })
+            }
+            Some(What::Routes { prefix: None, limit }) => {
+                json!({ "get": "routes", "limit": limit })
+            }
+            Some(What::Neighbours) => json!({ "get": "neighbours" }),
+            Some(What::NextHops) => json!({ "get": "next_hops" }),
             Some(What::Config) => json!({ "get": "config" }),
         };
         let mut answer = client.request(&request)?;

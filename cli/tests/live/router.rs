@@ -75,7 +75,7 @@ impl Setup {
         let mut text = format!(
             "[router]\nworkers = {workers}\nmode = \"{mode}\"\n\
              [powersave]\n{powersave}\n\
-             [governor]\njournal = \"{}/knobs.journal\"\n{governor}\n\
+             [governor]\njournal_directory = \"{}\"\n{governor}\n\
              [status]\nsocket = \"{}\"\n",
             journals.display(),
             socket.display()
@@ -194,6 +194,25 @@ impl Router {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Its process and those that it started.
+    pub fn processes(&self) -> Vec<u32> {
+        let mut found = vec![self.pid()];
+        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+            let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+            if fields.nth(1).and_then(|parent| parent.parse().ok()) == Some(self.pid()) {
+                found.extend(entry.file_name().to_str().and_then(|pid| pid.parse::<u32>().ok()));
+            }
+        }
+        found
+    }
+
+    /// Has it read `text` as its configuration; what it answers.
+    pub fn reload(&mut self, text: &str) -> Result<Value, String> {
+        fs::write(&self.config, text).expect("a configuration");
+        self.request(&serde_json::json!({ "reload": {} }))
     }
 
     /// CPU time of all its threads so far.

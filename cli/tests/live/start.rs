@@ -5,7 +5,7 @@ use std::fs;
 use ebb_host::signals::Signal;
 
 use crate::live::imitation::Imitation;
-use crate::live::lab::{Lab, Wiring};
+use crate::live::lab::{Lab, Wiring, host_mac};
 use crate::live::router::{PATIENCE, Router, Setup, until};
 use crate::live::traffic::{Traffic, way};
 
@@ -31,16 +31,109 @@ fn what_prevents_a_start_is_said() {
     let log = Router::refused(&lab, "bad", &native, &[]);
     assert_says(&log, &["interface lo", "does not take an XDP program", "native"]);
 
-    let absent = good.replace("\"p1\"", "\"p7\"");
-    assert_says(&Router::refused(&lab, "bad", &absent, &[]), &["p7", "does not exist"]);
-
     let wrong = good.replace("workers = 1", "workers = 1\nwokers = 2");
     assert_says(&Router::refused(&lab, "bad", &wrong, &[]), &["bad.toml", "wokers"]);
     let wrong = good.replace("mode = \"napi\"", "mode = \"nappy\"");
     assert_says(&Router::refused(&lab, "bad", &wrong, &[]), &["bad.toml", "nappy", "powersave"]);
+}
 
-    lab.ip("link set p1 down");
-    assert_says(&Router::refused(&lab, "bad", &good, &[]), &["p1", "is down", "ip link set"]);
+/// One port is absent, one is down: the router starts, says so, and takes both in when they come.
+#[test]
+fn ports_that_are_not_there_yet_are_taken_in_when_they_come() {
+    let Some(lab) = Lab::build(Wiring::plain(3)) else { return };
+    lab.cut(1);
+    lab.ip("link set p2 down");
+    let mut router = Setup::of(&lab).start(&lab);
+    let status = router.status();
+    let seen: Vec<_> =
+        status.ports.iter().map(|port| (port.name.as_str(), port.up, port.gone)).collect();
+    assert_eq!(seen, [("p0", true, false), ("p1", false, true), ("p2", false, false)]);
+    assert_says(&router.log(), &["interface p1 does not exist", "interface p2 is down"]);
+    let metrics = ebb_routerd::api::metrics_text(&status);
+    assert_says(&metrics, &["ebb_port_up{port=\"p0\"} 1", "ebb_port_up{port=\"p1\"} 0"]);
+
+    lab.wire(1);
+    lab.ip("link set p2 up");
+    router.wait_for("all ports up", |status| status.ports.iter().all(|port| port.up));
+    lab.ip(&format!(
+        "neighbour replace 10.0.2.2 lladdr {} nud permanent dev p2",
+        host_mac(2).map(|byte| format!("{byte:02x}")).join(":")
+    ));
+    lab.routes();
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(1, 2, 0), way(2, 0, 0)], 2000);
+    assert!(
+        until(PATIENCE, || (0..3).all(|way| traffic.arrived_at(way) > 200)),
+        "{}",
+        router.log()
+    );
+    traffic.stop().assert_perfect("over late ports", |flow| [1, 2, 0][flow]);
+    assert!(router.status().packets().forwarded > 600, "the kernel forwarded, not the router");
+    router.stop();
+}
+
+/// Every thread of the router, and its guard, may do what it must and nothing else; what it takes to
+/// gain more is gone.
+#[test]
+fn privileges_are_dropped_after_the_start() {
+    let Some(lab) = Lab::build(Wiring::plain(1)) else { return };
+    let router = Setup::of(&lab).start(&lab);
+    // linux/capability.h: NET_ADMIN 12, NET_RAW 13, SYS_NICE 23, BPF 39.
+    // IPC_LOCK 14 only where the limit of locked memory cannot be lifted.
+    let kept: u64 = 1 << 12 | 1 << 13 | 1 << 23 | 1 << 39;
+    let mut seen = 0;
+    for process in router.processes() {
+        for task in fs::read_dir(format!("/proc/{process}/task")).expect("threads").flatten() {
+            let status = fs::read_to_string(task.path().join("status")).expect("a status");
+            let field = |key: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("a field");
+                line.trim().to_owned()
+            };
+            for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
+                let held = u64::from_str_radix(&field(set), 16).expect("a set");
+                assert_eq!(held & !(1 << 14), kept, "{set} of {}", field("Name:"));
+            }
+            assert_eq!(field("CapInh:").trim_start_matches('0'), "");
+            assert_eq!(field("NoNewPrivs:"), "1");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5, "control, worker, governor, serving thread and guard: {seen}");
+    assert_says(&router.log(), &["privileges kept", "CAP_NET_ADMIN", "CAP_BPF"]);
+    router.stop();
+}
+
+/// A journal that anybody could have written is not replayed with root's privileges.
+#[test]
+fn journals_where_others_may_write_are_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(lab) = Lab::build(Wiring::plain(1)) else { return };
+    let open = lab.directory.join("open");
+    fs::create_dir(&open).expect("a directory");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("permissions");
+    let victim = lab.directory.join("victim");
+    fs::write(&victim, "mine").expect("a file");
+    let journal =
+        format!("ebb-journal\t1\t4000000\t77\nundo\t1\twrite\t{}\tyours\n", victim.display());
+    fs::write(open.join("knobs-4000000.journal"), journal).expect("a journal");
+    let setup = Setup { journals: Some(open.clone()), ..Setup::of(&lab) };
+    let log = Router::refused(&lab, "router", &setup.text(&lab, "router"), &[]);
+    assert_says(&log, &["journal", "others may write", "chmod"]);
+    assert_eq!(fs::read_to_string(&victim).expect("a file"), "mine");
+}
+
+#[test]
+fn as_many_workers_as_a_configuration_may_name() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    let setup = Setup { workers: 128, port: "ring = 64".into(), ..Setup::of(&lab) };
+    let text =
+        setup.text(&lab, "router").replace("workers = 128", "workers = 128\nframes = 131072");
+    let mut router = Router::start(&lab, "router", &text, &[]);
+    assert_eq!(router.status().workers.len(), 128);
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0)], 1000);
+    assert!(until(PATIENCE, || traffic.arrived() > 100), "{}", router.log());
+    traffic.stop();
+    router.stop();
 }
 
 #[test]
@@ -50,7 +143,7 @@ fn a_full_disk_for_the_journal_is_said() {
     fs::create_dir(&full).expect("a directory");
     // In a mount namespace of its own, that ends with the router.
     let script = format!(
-        "mount -t tmpfs -o size=16k none {0} && ! cat /dev/zero 2>/dev/null >{0}/all && exec \"$@\"",
+        "mount -t tmpfs -o size=16k,mode=755 none {0} && ! cat /dev/zero 2>/dev/null >{0}/all && exec \"$@\"",
         full.display()
     );
     let prefix = ["unshare", "--mount", "sh", "-c", &script, "sh"];

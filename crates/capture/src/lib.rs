@@ -21,10 +21,12 @@
 //! ```
 
 mod bytes;
+mod filter;
 mod link;
 mod reader;
 mod writer;
 
+pub use filter::{Filter, FilterError, Instruction};
 pub use link::{LINKTYPE_ETHERNET, link_name};
 pub use reader::{Captured, Reader};
 pub use writer::Writer;

@@ -14,6 +14,21 @@ pub const ROUTER: [Capability; 5] = [
     Capability::CAP_SYS_NICE,
 ];
 
+/// Each of `kept` with what a running router needs it for.
+pub fn reasons(kept: &[Capability]) -> Vec<String> {
+    let why = |capability: &Capability| match capability {
+        Capability::CAP_NET_RAW => "AF_XDP and packet sockets",
+        Capability::CAP_NET_ADMIN => {
+            "XDP programs of ports that come later, netlink, indirection tables"
+        }
+        Capability::CAP_BPF => "maps and programs of ports that come later",
+        Capability::CAP_SYS_NICE => "real-time priority during hand-overs",
+        Capability::CAP_IPC_LOCK => "packet memory of ports that come later",
+        _ => "not needed",
+    };
+    kept.iter().map(|capability| format!("{capability} ({})", why(capability))).collect()
+}
+
 /// Whether the calling thread has `capability` now.
 pub fn has(capability: Capability) -> bool {
     caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false)

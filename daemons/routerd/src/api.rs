@@ -133,33 +133,59 @@ pub fn serve(options: ApiOptions, backend: Arc<dyn Backend>) -> Result<ApiHandle
     Ok(handle)
 }
 
+/// Where the metrics are to go, with what that takes in hand.
+#[derive(Debug)]
+pub enum PreparedMetrics {
+    /// Nothing changes.
+    Stay,
+    /// They are served no more.
+    Close,
+    /// They are served here.
+    Move(SocketAddr, TcpListener),
+}
+
 impl ApiHandle {
     /// Moves the metrics to another address, or closes them.
     ///
     /// # Errors
     /// When the address cannot be had; the former endpoint stays.
     pub fn set_metrics(&self, listen: Option<SocketAddr>) -> Result<(), ApiError> {
-        let mut present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let asked = present.as_ref().map(|(address, _)| *address);
+        self.commit_metrics(self.prepare_metrics(listen)?);
+        Ok(())
+    }
+
+    /// Takes the address to which the metrics are to move; they stay where they are until
+    /// [`ApiHandle::commit_metrics`].
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn prepare_metrics(&self, listen: Option<SocketAddr>) -> Result<PreparedMetrics, ApiError> {
         // Port 0 asks for any free port, so it is never the same twice.
-        if asked == listen && listen.is_none_or(|address| address.port() != 0) {
-            return Ok(());
+        if self.metrics_address() == listen && listen.is_none_or(|address| address.port() != 0) {
+            return Ok(PreparedMetrics::Stay);
         }
-        let next = match listen {
-            None => None,
-            Some(address) => {
-                let failed = |source| ApiError::Metrics { address, source };
-                let listener = TcpListener::bind(address).map_err(failed)?;
-                listener.set_nonblocking(true).map_err(failed)?;
-                let address = listener.local_addr().map_err(failed)?;
+        let Some(address) = listen else { return Ok(PreparedMetrics::Close) };
+        let failed = |source| ApiError::Metrics { address, source };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(PreparedMetrics::Move(address, listener))
+    }
+
+    /// Carries out what was prepared.
+    pub fn commit_metrics(&self, prepared: PreparedMetrics) {
+        let next = match prepared {
+            PreparedMetrics::Stay => return,
+            PreparedMetrics::Close => None,
+            PreparedMetrics::Move(address, listener) => {
                 let task = self.runtime.spawn(serve_http(listener, self.backend.clone()));
                 Some((address, task.abort_handle()))
             }
         };
+        let mut present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some((_, former)) = std::mem::replace(&mut *present, next) {
             former.abort();
         }
-        Ok(())
     }
 
     /// Where the metrics are served.

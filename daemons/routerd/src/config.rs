@@ -11,6 +11,7 @@
 
 mod check;
 mod diff;
+mod files;
 mod parse;
 mod problem;
 mod read;
@@ -77,6 +78,8 @@ pub struct Router {
     pub cpus: Vec<u16>,
     /// The policy, one of [`ebb_control::policies::NAMES`].
     pub mode: String,
+    /// Packets a worker takes at once, 1 to 64, under every policy.
+    pub batch: u32,
     /// How packets are spread over workers.
     pub redirect: Redirect,
     /// Packet frames in all, each [`ebb_graph::FRAME_LEN`] bytes; `None`: as many as the rings
@@ -107,14 +110,18 @@ pub struct Governor {
     pub frequency: bool,
     /// Whether the depth of idle states is set.
     pub idle: bool,
+    /// Whether the interrupts of the ports' receive queues go to the CPUs of the workers that serve
+    /// them.
+    pub interrupts: bool,
     /// How long a worker that would wake for every packet lets packets gather before it looks
     /// again, 0 to 1,000 microseconds; 0: not at all. Adds at most so much latency, and only while
     /// packets come faster than that.
     pub coalesce: Duration,
     /// Root of the tree that holds `sys/`; `/` but in tests.
     pub sysfs_root: PathBuf,
-    /// Where the former values of turned knobs are kept until they are restored.
-    pub journal: PathBuf,
+    /// The directory in which the former values of turned knobs are kept until they are restored;
+    /// nobody but root may write to it.
+    pub journal_directory: PathBuf,
     /// Where every decision of the policy is written, a line of JSON each; `None`: nowhere.
     pub record: Option<PathBuf>,
 }
@@ -315,6 +322,20 @@ impl Config {
     /// What a reload from `old` to `new` changes.
     pub fn diff(old: &Config, new: &Config) -> Vec<Change> {
         diff::changes(old, new)
+    }
+
+    /// Takes the fields that only a restart changes from `running`.
+    pub fn keep_what_needs_a_restart(&mut self, running: &Config) {
+        diff::keep(self, running);
+    }
+
+    /// Looks at the files that the configuration names: a router would refuse to start without
+    /// them.
+    ///
+    /// # Errors
+    /// With the file, the field that names it, and the remedy.
+    pub fn check_files(&self) -> anyhow::Result<()> {
+        files::check(self)
     }
 
     /// A commented configuration with every field, which parses.

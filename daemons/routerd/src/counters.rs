@@ -31,6 +31,8 @@ pub struct PortTally {
     receive_dropped: AtomicU64,
     transmit_invalid: AtomicU64,
     transmit_dropped: AtomicU64,
+    /// Bytes of frames received and handed to the port; counted by the worker itself.
+    pub bytes: [Counter; 2],
 }
 
 impl PortTally {

@@ -89,6 +89,15 @@ impl EnergyAccount {
         state.point = point;
     }
 
+    /// Goes on with another meter. Counters of the machine count on whatever is set, so they stay.
+    pub fn set_meter(&self, meter: Meter) {
+        let mut state = self.state.lock().expect("energy");
+        self.integrate(&mut state);
+        if !matches!(state.meter, Meter::Measured(_)) && !matches!(meter, Meter::Measured(_)) {
+            state.meter = meter;
+        }
+    }
+
     /// The present reading.
     pub fn read(&self) -> EnergyReading {
         let mut state = self.state.lock().expect("energy");

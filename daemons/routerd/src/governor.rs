@@ -33,6 +33,9 @@ pub trait Knobs: Send {
     fn restore(&mut self);
 }
 
+/// The knobs in use, which a reload may exchange.
+pub type SharedKnobs = Arc<Mutex<Box<dyn Knobs>>>;
+
 /// A machine without knobs.
 pub struct NoKnobs;
 
@@ -67,7 +70,7 @@ pub struct GovernorState {
 pub struct Governor {
     shared: Arc<Shared>,
     redirects: RedirectTables,
-    knobs: Box<dyn Knobs>,
+    knobs: SharedKnobs,
     energy: Arc<EnergyAccount>,
     state: Arc<Mutex<GovernorState>>,
 }
@@ -77,7 +80,7 @@ impl Governor {
     pub fn new(
         shared: Arc<Shared>,
         redirects: RedirectTables,
-        knobs: Box<dyn Knobs>,
+        knobs: SharedKnobs,
         energy: Arc<EnergyAccount>,
         point: OperatingPoint,
     ) -> Governor {
@@ -108,12 +111,13 @@ impl Governor {
             wait_set.wait(None);
             self.shared.governor.drain();
             let wanted = self.shared.brain.lock().expect("policy").wanted;
-            if wanted != self.state.lock().expect("governor state").point {
+            let exchanged = self.shared.knobs_changed.swap(false, SeqCst);
+            if exchanged || wanted != self.state.lock().expect("governor state").point {
                 self.change(wanted);
             }
             self.shared.changing.store(false, SeqCst);
         }
-        self.knobs.restore();
+        self.knobs.lock().expect("knobs").restore();
     }
 
     /// Moves to `point`.
@@ -159,13 +163,15 @@ impl Governor {
     }
 
     fn frequency(&mut self, index: u16) {
-        if let Err(refusal) = self.knobs.set_frequency(index) {
+        let result = self.knobs.lock().expect("knobs").set_frequency(index);
+        if let Err(refusal) = result {
             self.refused(refusal);
         }
     }
 
     fn depth(&mut self, worker: usize, depth: IdleDepth) {
-        if let Err(refusal) = self.knobs.set_depth(worker, depth) {
+        let result = self.knobs.lock().expect("knobs").set_depth(worker, depth);
+        if let Err(refusal) = result {
             self.refused(refusal);
         }
     }

@@ -6,6 +6,8 @@ mod commands;
 mod inject;
 mod interfaces;
 mod links;
+mod placement;
+mod preflight;
 mod reload;
 mod start;
 
@@ -16,12 +18,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use ebb_control::policies::Points;
 use ebb_graph::PortId;
+use ebb_host::capability::Capability;
 use ebb_host::journal::{Guard, Journal};
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
-use ebb_host::{capability, service};
+use ebb_host::{capability, process, service};
 use ebb_ports::afxdp::Umem;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::api::ApiHandle;
 use crate::config::Config;
@@ -29,6 +32,7 @@ use crate::sync::Sync;
 use backend::LiveBackend;
 use inject::Injection;
 use interfaces::Interfaces;
+pub use preflight::{Preflight, preflight};
 
 /// How often the control thread looks at counters that wrap around (energy).
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
@@ -45,9 +49,9 @@ pub struct Live {
     /// Ends after the workers.
     _injection: Injection,
     queues_looked_at: Instant,
+    retried_at: Instant,
     signals: Signals,
     api: Option<ApiHandle>,
-    levels: Vec<ebb_units::Hertz>,
     points: Points,
 }
 
@@ -61,12 +65,23 @@ pub fn run(path: &Path, config: Config) -> Result<()> {
         missing.is_empty(),
         "missing capabilities {missing:?}: run as root, or with the service unit's capabilities"
     );
-    let directory = config.governor.journal.parent().unwrap_or(Path::new("/run/ebb")).to_owned();
+    let verdict = preflight(&config);
+    verdict.warnings.iter().for_each(|warning| warn!("{warning}"));
+    anyhow::ensure!(verdict.problems.is_empty(), "{}", verdict.problems.join("\n"));
+    let directory = config.governor.journal_directory.clone();
     for undone in Journal::recover_stale(&directory) {
         info!(undone = ?undone.undo, failed = ?undone.result.err(), "an earlier run did not clean up");
     }
-    let journal = Journal::open(&directory)
-        .with_context(|| format!("journal in {}: set [governor] journal", directory.display()))?;
+    let journal = Journal::open(&directory).with_context(|| {
+        format!("journal in {}: set [governor] journal_directory", directory.display())
+    })?;
+    // Before there are threads, whose privileges are their own, and before the guard, which needs no
+    // others.
+    let kept = kept_privileges();
+    match capability::keep_only(&kept) {
+        Ok(()) => info!("privileges kept: {}", capability::reasons(&kept).join("; ")),
+        Err(error) => warn!(%error, "privileges stay as they are"),
+    }
     let guard = Guard::spawn(&journal).context("guard process")?;
     let result = Live::start(path, config, journal.clone()).and_then(Live::control);
     journal.finish();
@@ -74,10 +89,20 @@ pub fn run(path: &Path, config: Config) -> Result<()> {
     result
 }
 
+/// What the router may do from its start on. Packet memory may be locked again without a privilege
+/// once the limit is lifted; where it cannot be, interfaces that come back need one.
+fn kept_privileges() -> Vec<Capability> {
+    let mut kept = capability::ROUTER.to_vec();
+    if process::lift_memory_lock_limit().is_err() {
+        kept.push(Capability::CAP_IPC_LOCK);
+    }
+    kept
+}
+
 impl Live {
     /// Serves signals, the kernel's tables, commands and packets for the kernel until told to end.
     fn control(mut self) -> Result<()> {
-        self.count_tables();
+        self.turn()?;
         info!(ports = self.config.ports.len(), mode = self.config.router.mode, "forwarding");
         service::ready();
         let mut wait_set = WaitSet::new();
@@ -86,7 +111,7 @@ impl Live {
             wait_set.add(self.signals.fd());
             wait_set.add(self.backend.control.fd());
             self.sync.fds().into_iter().for_each(|fd| wait_set.add(fd));
-            wait_set.wait(Some(HOUSEKEEPING));
+            wait_set.wait(Some(self.patience()));
             self.backend.control.drain();
             if self.take_signals() {
                 break;
@@ -104,6 +129,7 @@ impl Live {
         let changes = {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
             self.sync.turn(&mut *interfaces)?;
+            self.sync.rebase(|number| self.backend.router.next_hop_volume(number));
             std::mem::take(&mut interfaces.link_changes)
         };
         for (port, up, gone) in changes {
@@ -111,6 +137,7 @@ impl Live {
         }
         self.look_at_faults();
         self.look_at_queues();
+        self.retry_ports();
         let commands = std::mem::take(&mut *self.backend.inbox.lock().expect("inbox"));
         for (command, answer) in commands {
             self.command(command, &answer);
@@ -127,7 +154,7 @@ impl Live {
             }
             service::reloading();
             match self.reload() {
-                Ok(report) => info!("reloaded: {report}"),
+                Ok(report) => info!("reloaded: {}", report.text()),
                 Err(error) => error!("not reloaded: {error:#}"),
             }
             service::ready();
@@ -138,6 +165,7 @@ impl Live {
     fn count_tables(&self) {
         *self.backend.tables.lock().expect("tables") = self.sync.tables();
         *self.backend.policy.lock().expect("policy") = self.sync.policy_objects();
+        *self.backend.layer3.lock().expect("interfaces") = self.sync.interfaces();
     }
 }
 

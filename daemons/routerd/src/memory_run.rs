@@ -69,7 +69,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
         )?,
         limits,
         levels: Vec::new(),
-        batch_max: config.powersave.batch as usize,
+        batch_max: config.router.batch as usize,
         coalesce: config.governor.coalesce,
         knobs: Box::new(NoKnobs),
         meter: modelled(workers, &[]),

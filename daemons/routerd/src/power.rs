@@ -16,6 +16,12 @@ const CLOCK_TOLERANCE: f64 = 0.01;
 /// Energy of waking a core or changing the frequency, for want of a measurement.
 const WAKE: Joules = Joules(0.001);
 
+fn read(path: &Path) -> Result<CoreModel> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the model {}", path.display()))?;
+    Ok(CoreModel::from_toml(&path.display().to_string(), &text)?)
+}
+
 /// A model, and which of its frequencies each of the router's is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
@@ -31,10 +37,15 @@ impl Fitted {
     /// When the file is no model, or the model does not know the machine's frequencies or as many
     /// cores as there are workers.
     pub fn load(path: &Path, workers: usize, levels: &[Hertz]) -> Result<Fitted> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the model {}", path.display()))?;
-        let model = CoreModel::from_toml(&path.display().to_string(), &text)?;
-        Fitted::new(model, workers, levels).with_context(|| path.display().to_string())
+        Fitted::new(read(path)?, workers, levels).with_context(|| path.display().to_string())
+    }
+
+    /// Whether there is a model at all, before anything of the machine is known.
+    ///
+    /// # Errors
+    /// When the file is no model.
+    pub fn check(path: &Path) -> Result<()> {
+        read(path).map(|_| ())
     }
 
     fn new(model: CoreModel, workers: usize, levels: &[Hertz]) -> Result<Fitted> {

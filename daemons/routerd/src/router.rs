@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_apps::route::{Fib, Requests, RouteLimits, graph};
+use ebb_apps::route::{Fib, InterfaceId, Requests, RouteLimits, Volume, graph};
 use ebb_control::{Limits, Observation, RouterPolicy};
 use ebb_graph::{Pool, PortId, Reserve};
 use ebb_host::{Doorbell, clock};
@@ -18,7 +18,7 @@ use ebb_units::{Hertz, Time};
 use tracing::warn;
 
 use crate::energy::{EnergyAccount, Meter};
-use crate::governor::{Governor, GovernorState, Knobs};
+use crate::governor::{Governor, GovernorState, Knobs, SharedKnobs};
 use crate::handover::Redirects;
 use crate::shared::{KernelPacket, Order, PORTS_MAX, RedirectTables, Shared, WorkerShared};
 use crate::worker::Worker;
@@ -36,11 +36,18 @@ pub struct OpenPort {
     pub redirect: Option<Box<dyn RedirectTable>>,
 }
 
+impl OpenPort {
+    /// A port whose interface is not to be had yet: it keeps its number and its name.
+    pub fn absent(name: &str) -> OpenPort {
+        OpenPort { name: name.to_owned(), workers: Vec::new(), redirect: None }
+    }
+}
+
 /// What a router is made of.
 pub struct Parts {
     /// CPU of each worker; its length is the number of workers. `None`: not pinned.
     pub cpus: Vec<Option<usize>>,
-    /// The interfaces, in port order.
+    /// The interfaces, in port order; absent ones have no workers.
     pub ports: Vec<OpenPort>,
     /// Free frames.
     pub reserve: Arc<Reserve>,
@@ -87,8 +94,8 @@ pub struct Router {
     cpus: Vec<Option<usize>>,
     started: Time,
     mode: Mutex<String>,
-    limits: Limits,
-    levels: Vec<Hertz>,
+    range: Mutex<(Limits, Vec<Hertz>)>,
+    knobs: SharedKnobs,
     reserve: Arc<Reserve>,
     frames_total: u32,
     threads: Mutex<Threads>,
@@ -118,12 +125,12 @@ impl Router {
         let mut by_worker: Vec<Vec<Option<Box<dyn Port>>>> =
             (0..workers).map(|_| Vec::new()).collect();
         for port in parts.ports {
-            anyhow::ensure!(port.workers.len() == workers, "port {} lacks workers", port.name);
+            let (opened, absent) = (port.workers.len(), port.workers.is_empty());
+            anyhow::ensure!(absent || opened == workers, "port {} lacks workers", port.name);
             names.push(Some(port.name));
             redirects.push(port.redirect);
-            for (mine, opened) in by_worker.iter_mut().zip(port.workers) {
-                mine.push(Some(opened));
-            }
+            let mut opened = port.workers.into_iter();
+            by_worker.iter_mut().for_each(|mine| mine.push(opened.next()));
         }
         names.resize(PORTS_MAX, None);
         let redirects = Arc::new(Mutex::new(Redirects::new(redirects)));
@@ -143,10 +150,11 @@ impl Router {
                 worker.run()
             })?);
         }
+        let knobs: SharedKnobs = Arc::new(Mutex::new(parts.knobs));
         let governor = Governor::new(
             shared.clone(),
             redirects.clone(),
-            parts.knobs,
+            knobs.clone(),
             energy.clone(),
             first.point,
         );
@@ -161,8 +169,8 @@ impl Router {
             cpus: parts.cpus,
             started: now,
             mode: Mutex::new(parts.mode),
-            limits: parts.limits,
-            levels: parts.levels,
+            range: Mutex::new((parts.limits, parts.levels)),
+            knobs,
             reserve: parts.reserve,
             frames_total: parts.frames_total,
             threads: Mutex::new(Threads { workers: threads, governor: Some(governor) }),
@@ -206,12 +214,37 @@ impl Router {
 
     /// What may be powered.
     pub fn limits(&self) -> Limits {
-        self.limits
+        self.range.lock().expect("range").0
+    }
+
+    /// Frequencies by index, empty where they are not known.
+    pub fn levels(&self) -> Vec<Hertz> {
+        self.range.lock().expect("range").1.clone()
+    }
+
+    /// Puts the machine's knobs back where they were found and takes those that `open` returns. A
+    /// new policy sets them ([`Router::set_policy`]).
+    pub fn exchange_knobs(&self, open: impl FnOnce() -> Box<dyn Knobs>) {
+        let mut knobs = self.knobs.lock().expect("knobs");
+        knobs.restore();
+        *knobs = open();
+        self.shared.knobs_changed.store(true, SeqCst);
+    }
+
+    /// Goes on with other operating points, and with the meter that knows them.
+    pub fn set_range(&self, limits: Limits, levels: Vec<Hertz>, meter: Meter) {
+        *self.range.lock().expect("range") = (limits, levels);
+        self.energy.set_meter(meter);
+    }
+
+    /// Exchanges the bounds of every worker's routing nodes.
+    pub fn set_route_limits(&self, limits: &RouteLimits) {
+        self.shared.workers.iter().for_each(|worker| worker.route.set_limits(limits));
     }
 
     /// The frequency with this index, where it is known.
     pub fn frequency(&self, index: u16) -> Option<Hertz> {
-        self.levels.get(usize::from(index)).copied()
+        self.range.lock().expect("range").1.get(usize::from(index)).copied()
     }
 
     /// Frames in all.
@@ -229,6 +262,31 @@ impl Router {
     pub fn port_counters(&self, slot: usize) -> PortCounters {
         let mut sum = PortCounters::default();
         self.shared.workers.iter().for_each(|worker| worker.ports[slot].add_to(&mut sum));
+        sum
+    }
+
+    /// Bytes of the frames received by and handed to one port, over all workers.
+    pub fn port_bytes(&self, slot: usize) -> [u64; 2] {
+        let of = |way: usize| {
+            self.shared.workers.iter().map(|worker| worker.ports[slot].bytes[way].get()).sum()
+        };
+        [of(0), of(1)]
+    }
+
+    /// What arrived on and left through an interface, over all workers.
+    pub fn interface_volumes(&self, id: InterfaceId) -> [Volume; 2] {
+        let mut sum = [Volume::default(); 2];
+        for worker in &self.shared.workers {
+            let volumes = worker.route.interface(id);
+            sum.iter_mut().zip(volumes).for_each(|(sum, volume)| sum.add(volume));
+        }
+        sum
+    }
+
+    /// What left under one next hop's number, over all workers, since the start.
+    pub fn next_hop_volume(&self, number: u32) -> Volume {
+        let mut sum = Volume::default();
+        self.shared.workers.iter().for_each(|worker| sum.add(worker.route.next_hop(number)));
         sum
     }
 
@@ -276,6 +334,25 @@ impl Router {
             self.post(worker, id, None);
         }
         self.shared.faults.fetch_and(!(1 << slot), SeqCst);
+    }
+
+    /// Gives a number to a port whose interface is not to be had yet.
+    pub fn name(&self, id: PortId, name: &str) {
+        self.names.lock().expect("names")[usize::from(id.0)] = Some(name.to_owned());
+    }
+
+    /// Waits until every worker has closed what was detached from it; false after `patience`.
+    pub fn wait_detached(&self, patience: Duration) -> bool {
+        let begun = std::time::Instant::now();
+        // A worker empties its inbox and closes the ports under the inbox's lock.
+        let closed = |worker: &WorkerShared| worker.inbox.lock().expect("inbox").is_empty();
+        while !self.shared.workers.iter().all(closed) {
+            if begun.elapsed() > patience {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        true
     }
 
     fn post(&self, worker: usize, id: PortId, port: Option<Box<dyn Port>>) {

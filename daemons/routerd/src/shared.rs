@@ -215,6 +215,8 @@ pub struct Shared {
     pub tap: Tap,
     /// Ports whose descriptor reported an error, as a bit each.
     pub faults: AtomicU64,
+    /// The machine's knobs were exchanged: what they are to say has to be set again.
+    pub knobs_changed: AtomicBool,
     /// The router is ending.
     pub stop: AtomicBool,
 }
@@ -243,6 +245,7 @@ impl Shared {
             kernel: crossbeam_queue::ArrayQueue::new(1024),
             tap: Tap::default(),
             faults: AtomicU64::new(0),
+            knobs_changed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         }))
     }

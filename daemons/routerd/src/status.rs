@@ -26,6 +26,9 @@ pub struct Status {
     pub workers: Vec<Worker>,
     /// In the configuration's order.
     pub ports: Vec<Port>,
+    /// Layer-3 interfaces: ports and their VLANs, by name.
+    #[serde(default)]
+    pub interfaces: Vec<Interface>,
     /// Delay of sampled packets over all ports.
     pub latency: Latency,
     /// Energy drawn.
@@ -180,6 +183,12 @@ pub struct Port {
     pub received: u64,
     /// Packets handed to the interface.
     pub transmitted: u64,
+    /// Bytes of the frames received, without checksum.
+    #[serde(default)]
+    pub received_bytes: u64,
+    /// Bytes of the frames handed to the interface, without checksum.
+    #[serde(default)]
+    pub transmitted_bytes: u64,
     /// Packets lost because the receive ring was full or without frames.
     pub receive_dropped: u64,
     /// Packets the interface refused to send.
@@ -197,6 +206,25 @@ pub struct Port {
     pub passed_long: u64,
     /// Delay of sampled packets received here.
     pub latency: Latency,
+}
+
+/// One layer-3 interface: a port's untagged packets, or those of one VLAN.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name, as Linux has it.
+    pub name: String,
+    /// The port it lies on.
+    pub port: String,
+    /// VLAN identifier, 0 for none.
+    pub vlan: u16,
+    /// Packets received to be routed.
+    pub received: u64,
+    /// Bytes of their frames, without checksum.
+    pub received_bytes: u64,
+    /// Packets routed out of it.
+    pub forwarded: u64,
+    /// Bytes of their frames, without checksum.
+    pub forwarded_bytes: u64,
 }
 
 /// Delay of sampled packets from their reception to their transmission, in microseconds.

@@ -4,6 +4,8 @@
 //! No thread of its own: the control thread calls [`Sync::turn`] when one of [`Sync::fds`] or the
 //! workers' doorbell says so.
 
+mod view;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -47,6 +49,7 @@ pub struct Sync {
     resyncs: u64,
     policy: Follower,
     policy_objects: Arc<Vec<PolicyObject>>,
+    bases: view::Bases,
 }
 
 impl Sync {
@@ -78,8 +81,9 @@ impl Sync {
         let fib = Followed::new(fib);
         let policy = Follower::open()?;
         let policy_objects = Arc::default();
+        let bases = view::Bases::default();
         let mut sync =
-            Sync { monitor, kernel, rib, fib, requests, resyncs: 0, policy, policy_objects };
+            Sync { monitor, kernel, rib, fib, requests, resyncs: 0, policy, policy_objects, bases };
         sync.rib.start(&mut sync.fib);
         sync.dump(Scope::All)?;
         sync.fib.publish();

@@ -1,55 +1,107 @@
-//! Copies of received packets for `capture`, without holding up a worker: a full queue loses
-//! copies, never packets.
+//! Copies of packets for `capture`, without holding up a worker: a full queue loses copies, never
+//! packets.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use ebb_graph::Batch;
+use ebb_capture::Filter;
+use ebb_graph::{DropReason, Packet};
 use ebb_units::Time;
 
 /// Most copies that wait to be fetched.
 const WAITING_MAX: usize = 65_536;
 
-/// One packet as it was received.
+/// Where packets are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// As they are received.
+    Received,
+    /// As they are handed to the interface.
+    Transmitted,
+    /// As they are dropped, for whatever reason or for one; by the port they came in through. They
+    /// are as far changed as they got.
+    Dropped(Option<DropReason>),
+}
+
+impl Place {
+    fn number(self) -> u32 {
+        match self {
+            Place::Received => 0,
+            Place::Transmitted => 1,
+            Place::Dropped(_) => 2,
+        }
+    }
+}
+
+/// One packet as it was where it was copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// When the worker took it.
+    /// When the worker had it.
     pub time: Time,
     /// The whole frame.
     pub frame: Vec<u8>,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    copies: Vec<Copied>,
+    filter: Option<Filter>,
+    reason: Option<DropReason>,
+}
+
 /// The tap of one router; at most one port is tapped at a time.
 #[derive(Debug, Default)]
 pub struct Tap {
-    /// Number of the tapped port plus one, 0 for none.
-    port: AtomicU32,
+    /// Number of the tapped port plus one and, from bit 16 on, the place; 0 for none.
+    tapped: AtomicU32,
     wanted: AtomicU32,
     missed: AtomicU64,
-    copies: Mutex<Vec<Copied>>,
+    state: Mutex<State>,
 }
 
 impl Tap {
-    /// Whether packets of this port are wanted; all that an untapped router pays.
-    #[inline]
-    pub fn wants(&self, port: usize) -> bool {
-        self.port.load(Relaxed) == port as u32 + 1
+    fn key(port: usize, place: Place) -> u32 {
+        place.number() << 16 | (port as u32 + 1)
     }
 
-    /// Copies a batch, as far as packets are still wanted.
+    /// Whether packets of this port are wanted at this place; all that an untapped router pays.
+    #[inline]
+    pub fn wants(&self, port: usize, place: Place) -> bool {
+        self.tapped.load(Relaxed) == Tap::key(port, place)
+    }
+
+    /// Whether dropped packets are wanted, of whatever port.
+    #[inline]
+    pub fn wants_dropped(&self) -> bool {
+        self.tapped.load(Relaxed) >> 16 == Place::Dropped(None).number()
+    }
+
+    /// Copies packets, as far as they are still wanted.
     #[cold]
-    pub fn copy(&self, port: usize, now: Time, batch: &Batch) {
-        let Ok(mut copies) = self.copies.try_lock() else {
-            self.missed.fetch_add(batch.len() as u64, Relaxed);
+    pub fn copy<'a>(
+        &self,
+        port: usize,
+        place: Place,
+        now: Time,
+        packets: impl Iterator<Item = &'a Packet>,
+    ) {
+        let Ok(mut state) = self.state.try_lock() else {
+            self.missed.fetch_add(packets.count() as u64, Relaxed);
             return;
         };
-        for packet in batch.iter() {
-            if self.wanted.load(Relaxed) == 0 || !self.wants(port) {
-                self.port.store(0, Relaxed);
+        for packet in packets {
+            if self.wanted.load(Relaxed) == 0 || !self.wants(port, place) {
+                self.tapped.store(0, Relaxed);
                 return;
             }
-            if copies.len() < WAITING_MAX {
-                copies.push(Copied { time: now, frame: packet.data().to_vec() });
+            let dropped = matches!(place, Place::Dropped(_));
+            let other = dropped && state.reason.is_some_and(|reason| reason != packet.reason);
+            let matches = |filter: &Filter| filter.matches(packet.data());
+            if other || !state.filter.as_ref().is_none_or(matches) {
+                continue;
+            }
+            if state.copies.len() < WAITING_MAX {
+                state.copies.push(Copied { time: now, frame: packet.data().to_vec() });
                 self.wanted.fetch_sub(1, Relaxed);
             } else {
                 self.missed.fetch_add(1, Relaxed);
@@ -57,33 +109,51 @@ impl Tap {
         }
     }
 
-    /// Begins to copy the next `count` packets of a port.
-    pub fn start(&self, port: usize, count: u32) {
-        self.copies.lock().expect("tap").clear();
+    /// Copies those of dropped packets that came in through the tapped port.
+    #[cold]
+    pub fn copy_dropped<'a>(&self, now: Time, packets: impl Iterator<Item = &'a Packet>) {
+        let place = Place::Dropped(None);
+        for packet in packets {
+            let port = usize::from(packet.input.0);
+            if self.wants(port, place) {
+                self.copy(port, place, now, std::iter::once(packet));
+            }
+        }
+    }
+
+    /// Begins to copy the next `count` packets of a port that `filter` matches.
+    pub fn start(&self, port: usize, place: Place, filter: Option<Filter>, count: u32) {
+        let reason = match place {
+            Place::Dropped(reason) => reason,
+            Place::Received | Place::Transmitted => None,
+        };
+        *self.state.lock().expect("tap") = State { copies: Vec::new(), filter, reason };
         self.missed.store(0, Relaxed);
         self.wanted.store(count, Relaxed);
-        self.port.store(port as u32 + 1, Relaxed);
+        self.tapped.store(Tap::key(port, place), Relaxed);
     }
 
     /// The copies made since the last call, and how many packets were missed so far.
     pub fn fetch(&self) -> (Vec<Copied>, u64) {
-        (std::mem::take(&mut *self.copies.lock().expect("tap")), self.missed.load(Relaxed))
+        let copies = std::mem::take(&mut self.state.lock().expect("tap").copies);
+        (copies, self.missed.load(Relaxed))
     }
 
     /// Ends copying.
     pub fn stop(&self) {
-        self.port.store(0, Relaxed);
+        self.tapped.store(0, Relaxed);
     }
 
     /// Whether all wanted packets have been copied, or copying was ended.
     pub fn is_done(&self) -> bool {
-        self.port.load(Relaxed) == 0 || self.wanted.load(Relaxed) == 0
+        self.tapped.load(Relaxed) == 0 || self.wanted.load(Relaxed) == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ebb_graph::Pool;
+    use ebb_capture::Instruction;
+    use ebb_graph::{Batch, Pool};
 
     use super::*;
 
@@ -95,14 +165,31 @@ mod tests {
             batch.push(pool.get().expect("a frame").fill(&[byte; 60]));
         }
         let tap = Tap::default();
-        assert!(!tap.wants(1));
-        tap.start(1, 3);
-        assert!(tap.wants(1) && !tap.wants(0));
-        tap.copy(1, Time::from_nanos(7), &batch);
+        assert!(!tap.wants(1, Place::Received));
+        tap.start(1, Place::Received, None, 3);
+        assert!(tap.wants(1, Place::Received) && !tap.wants(0, Place::Received));
+        assert!(!tap.wants(1, Place::Transmitted) && !tap.wants_dropped());
+        tap.copy(1, Place::Received, Time::from_nanos(7), batch.iter());
         assert!(tap.is_done());
         let (copies, missed) = tap.fetch();
         let bytes: Vec<u8> = copies.iter().map(|copy| copy.frame[0]).collect();
         assert_eq!((bytes, missed), (vec![0, 1, 2], 0));
+        // Load the first byte, return it: 0 is not wanted.
+        let line = |code, k| Instruction { code, jump_true: 0, jump_false: 0, k };
+        let filter = Filter::new(vec![line(0x30, 0), line(0x16, 0)]).expect("a filter");
+        tap.start(0, Place::Dropped(Some(DropReason::NoRoute)), Some(filter), 9);
+        for (packet, reason) in batch.iter_mut().zip([
+            DropReason::NoRoute,
+            DropReason::NoRoute,
+            DropReason::TtlExpired,
+            DropReason::NoRoute,
+        ]) {
+            packet.reason = reason;
+        }
+        assert!(tap.wants_dropped());
+        tap.copy(0, Place::Dropped(None), Time::from_nanos(8), batch.iter());
+        let bytes: Vec<u8> = tap.fetch().0.iter().map(|copy| copy.frame[0]).collect();
+        assert_eq!(bytes, [1, 3]);
         pool.put_batch(&mut batch);
     }
 }

@@ -16,6 +16,7 @@ use ebb_ports::{Port, PortCounters};
 use ebb_units::Time;
 
 use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
+use crate::tap::Place;
 
 /// How long a draining worker waits for its transmit rings to empty.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(100);
@@ -179,11 +180,14 @@ impl Worker {
             }
             round.received += count as u32;
             round.queue_len += port.queue_len();
+            let mut bytes = 0;
             for packet in self.batch.iter_mut() {
                 packet.input = PortId(index as u8);
+                bytes += packet.data().len() as u64;
             }
-            if self.shared.tap.wants(index) {
-                self.shared.tap.copy(index, now, &self.batch);
+            mine.ports[index].bytes[0].add(bytes);
+            if self.shared.tap.wants(index, Place::Received) {
+                self.shared.tap.copy(index, Place::Received, now, self.batch.iter());
             }
             self.graph.run(now, self.entry, &mut self.batch, &mut self.exits);
         }
@@ -244,8 +248,18 @@ impl Worker {
             }
             return;
         };
-        let (offered, mut originated) = (batch.len() as u64, 0);
+        if self.shared.tap.wants(index, Place::Transmitted) {
+            let now = clock::monotonic();
+            self.shared.tap.copy(index, Place::Transmitted, now, batch.iter());
+        }
+        if self.shared.tap.wants_dropped() {
+            // A packet that was answered with an ICMP error has become this error.
+            let errors = batch.iter().filter(|packet| packet.flags & Packet::ORIGINATED != 0);
+            self.shared.tap.copy_dropped(clock::monotonic(), errors);
+        }
+        let (offered, mut originated, mut bytes) = (batch.len() as u64, 0, 0);
         for packet in batch.iter() {
+            bytes += packet.data().len() as u64;
             originated += u64::from(packet.flags & Packet::ORIGINATED != 0);
             if packet.rx_time != Time::ZERO {
                 self.samples.push((packet.input, packet.rx_time));
@@ -255,9 +269,11 @@ impl Worker {
         let mut refused_originated = 0;
         let refused = batch.len() as u64;
         for packet in batch.drain(..) {
+            bytes -= packet.data().len() as u64;
             refused_originated += u64::from(packet.flags & Packet::ORIGINATED != 0);
             self.exits.dropped.push(with_reason(packet, DropReason::TransmitFull));
         }
+        mine.ports[index].bytes[1].add(bytes);
         let sent_originated = originated - refused_originated;
         mine.counters.originated.add(sent_originated);
         mine.counters.forwarded.add(offered - refused - sent_originated);
@@ -284,6 +300,9 @@ impl Worker {
     }
 
     fn drop_all(&mut self, mine: &WorkerShared) {
+        if self.shared.tap.wants_dropped() {
+            self.shared.tap.copy_dropped(clock::monotonic(), self.exits.dropped.iter());
+        }
         for packet in self.exits.dropped.drain(..) {
             if packet.flags & Packet::ORIGINATED != 0 {
                 mine.counters.originated_dropped.add(1);

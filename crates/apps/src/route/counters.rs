@@ -2,6 +2,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_graph::DropReason;
 
+use super::bounds::Bounds;
+use super::tally::{Tallies, Volume};
+use super::{InterfaceId, RouteLimits};
+
 /// What one worker's routing nodes did that the exits of its graph do not show.
 ///
 /// One writer (the worker), any number of readers. A packet that provokes an ICMP error lends its
@@ -11,7 +15,7 @@ use ebb_graph::DropReason;
 ///
 /// `received = forwarded + to kernel + dropped + sum of dropped_in_place + held`, and
 /// `originated = originated at any exit + held_originated`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RouteCounters {
     dropped_in_place: [AtomicU64; DropReason::COUNT],
     originated: AtomicU64,
@@ -19,9 +23,44 @@ pub struct RouteCounters {
     checksums_finished: AtomicU64,
     held: AtomicU64,
     held_originated: AtomicU64,
+    bounds: Bounds,
+    next_hops: Tallies,
+    /// In, and out.
+    interfaces: [Tallies; 2],
+}
+
+impl Default for RouteCounters {
+    fn default() -> RouteCounters {
+        RouteCounters::new(&RouteLimits::default())
+    }
 }
 
 impl RouteCounters {
+    pub(super) fn new(limits: &RouteLimits) -> RouteCounters {
+        RouteCounters {
+            dropped_in_place: Default::default(),
+            originated: AtomicU64::new(0),
+            icmp_suppressed: AtomicU64::new(0),
+            checksums_finished: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+            held_originated: AtomicU64::new(0),
+            bounds: Bounds::new(limits),
+            next_hops: Tallies::default(),
+            interfaces: Default::default(),
+        }
+    }
+
+    /// The bounds in force.
+    pub fn limits(&self) -> RouteLimits {
+        self.bounds.get()
+    }
+
+    /// Exchanges the bounds: they hold from the next packet on. Packets that wait already go on
+    /// waiting, also when there are more of them than a new bound allows.
+    pub fn set_limits(&self, limits: &RouteLimits) {
+        self.bounds.set(limits);
+    }
+
     /// Received packets whose frame became an ICMP error, by reason in the order of
     /// [`DropReason::ALL`].
     pub fn dropped_in_place(&self) -> [u64; DropReason::COUNT] {
@@ -51,6 +90,27 @@ impl RouteCounters {
     /// ICMP errors that now wait for a neighbour.
     pub fn held_originated(&self) -> u64 {
         self.held_originated.load(Ordering::Relaxed)
+    }
+
+    /// What left through the next hop with this number ([`super::FibWriter::next_hops`]).
+    pub fn next_hop(&self, number: u32) -> Volume {
+        self.next_hops.get(number)
+    }
+
+    /// What arrived to be routed, and what left, on an interface: a port, or a VLAN of one.
+    pub fn interface(&self, id: InterfaceId) -> [Volume; 2] {
+        [0, 1].map(|way| self.interfaces[way].get(u32::from(id.0)))
+    }
+
+    #[inline]
+    pub(super) fn count_next_hop(&self, number: u32, id: InterfaceId, bytes: usize) {
+        self.next_hops.count(number, bytes);
+        self.interfaces[1].count(u32::from(id.0), bytes);
+    }
+
+    #[inline]
+    pub(super) fn count_interface(&self, id: u16, bytes: usize) {
+        self.interfaces[0].count(u32::from(id), bytes);
     }
 
     pub(super) fn count_in_place(&self, reason: DropReason) {

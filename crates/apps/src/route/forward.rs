@@ -16,7 +16,7 @@ use super::input::V4;
 use super::rewrite::{rewrite, rewrite_plain};
 use super::table::{Kind, NextHop};
 use super::validate::{Verdict as Source, forwardable_source};
-use super::{Fib, Requests, RouteCounters, RouteLimits, source};
+use super::{Fib, Requests, RouteCounters, source};
 
 /// Output to the ICMP node.
 pub(super) const TO_ICMP: usize = 0;
@@ -67,14 +67,13 @@ impl Forward {
         fib: &Arc<Fib>,
         requests: Arc<Requests>,
         counters: Arc<RouteCounters>,
-        limits: &RouteLimits,
     ) -> Forward {
         let space = 4 * Batch::RECEIVE_MAX;
         Forward {
             reader: Reader::new(fib),
             requests,
+            hold: Hold::new(counters.clone()),
             counters,
-            hold: Hold::new(limits),
             ready: Vec::new(),
             looked: (Time::ZERO, 0),
             look_at: None,
@@ -133,21 +132,24 @@ impl Forward {
         let (mut next_v4, mut next_v6) = (self.hops_v4.iter(), self.hops_v6.iter());
         let mut next_source = self.hops_source.iter();
         let mut all_transmitted = true;
+        let counters = &self.counters;
         let awaited = &mut self.awaited;
         self.verdicts.extend(batch.iter_mut().map(|packet| {
             let next = if packet.entry == V4 { next_v4.next() } else { next_v6.next() };
-            let index = *next.expect("one next hop per packet");
+            let mut number = *next.expect("one next hop per packet");
             if hold.is_none()
                 && !source::asked(packet)
-                && let Some(plain) = table.read_plain(index)
+                && let Some(plain) = table.read_plain(number)
                 && rewrite_plain(packet, &plain)
             {
+                counters.count_next_hop(number, plain.interface, packet.data().len());
                 return Verdict::Transmit;
             }
-            let mut hop = table.read(index);
+            let mut hop = table.read(number);
             if hop.kind == Kind::Group {
                 packet.hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
-                hop = table.member(hop.address, packet.hash);
+                number = table.member(hop.address, packet.hash);
+                hop = table.read(number);
             }
             // Destinations that are not reached are told so whatever the source.
             let filtered = match source::asked(packet) {
@@ -165,7 +167,11 @@ impl Forward {
                 None => decide(packet, &hop, hold, awaited),
                 Some(verdict) => verdict,
             };
-            all_transmitted &= verdict == Verdict::Transmit;
+            if verdict == Verdict::Transmit {
+                counters.count_next_hop(number, hop.interface, packet.data().len());
+            } else {
+                all_transmitted = false;
+            }
             verdict
         }));
         self.reader.leave();
@@ -390,7 +396,7 @@ fn waits_for(fib: &Fib, packet: &Packet) -> Option<Awaited> {
     let mut hop = fib.next_hop(destination(packet));
     if hop.kind == Kind::Group {
         let hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
-        hop = fib.table.member(hop.address, hash);
+        hop = fib.table.read(fib.table.member(hop.address, hash));
     }
     matches!(hop.kind, Kind::OnLink | Kind::Resolve).then(|| awaited(packet, &hop))
 }

@@ -3,11 +3,12 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ebb_graph::Packet;
 use ebb_units::Time;
 
-use super::{InterfaceId, RouteLimits};
+use super::{InterfaceId, RouteCounters};
 
 /// A neighbour that packets wait for.
 pub(super) type Awaited = (InterfaceId, IpAddr);
@@ -35,9 +36,7 @@ pub(super) struct Hold {
     filter: [u64; 16],
     total: usize,
     originated: usize,
-    per_neighbour_max: usize,
-    total_max: usize,
-    timeout: Duration,
+    bounds: Arc<RouteCounters>,
 }
 
 /// What came of holding a packet.
@@ -52,16 +51,8 @@ pub(super) enum Held {
 }
 
 impl Hold {
-    pub(super) fn new(limits: &RouteLimits) -> Hold {
-        Hold {
-            queues: BTreeMap::new(),
-            filter: [0; 16],
-            total: 0,
-            originated: 0,
-            per_neighbour_max: limits.hold_per_neighbour_max,
-            total_max: limits.hold_total_max,
-            timeout: limits.hold_timeout,
-        }
+    pub(super) fn new(bounds: Arc<RouteCounters>) -> Hold {
+        Hold { queues: BTreeMap::new(), filter: [0; 16], total: 0, originated: 0, bounds }
     }
 
     /// Packets that wait.
@@ -77,7 +68,8 @@ impl Hold {
     /// Lets a packet wait.
     pub(super) fn push(&mut self, now: Time, awaited: Awaited, packet: Packet) -> Held {
         let waiting = self.queues.get(&awaited).map_or(0, |queue| queue.packets.len());
-        if self.total >= self.total_max || waiting >= self.per_neighbour_max {
+        let limits = self.bounds.limits();
+        if self.total >= limits.hold_total_max || waiting >= limits.hold_per_neighbour_max {
             return Held::Full(packet);
         }
         self.total += 1;
@@ -119,7 +111,8 @@ impl Hold {
 
     /// The neighbours that were waited for too long.
     pub(super) fn timed_out(&self, now: Time) -> Vec<Awaited> {
-        let late = |queue: &Queue| now.since(queue.since) >= self.timeout;
+        let timeout = self.bounds.limits().hold_timeout;
+        let late = |queue: &Queue| now.since(queue.since) >= timeout;
         self.queues.iter().filter(|(_, queue)| late(queue)).map(|(awaited, _)| *awaited).collect()
     }
 

@@ -38,6 +38,7 @@ pub(super) struct Hops {
     groups_free: Vec<u16>,
     groups_used: u16,
     freed: u64,
+    renumbered: Vec<u32>,
     /// Numbers that readers may still hold, with the epoch in which they went out of use.
     resting: VecDeque<(u64, u32, Option<u16>)>,
 }
@@ -56,6 +57,7 @@ impl Hops {
             groups_free: Vec::new(),
             groups_used: 0,
             freed: 0,
+            renumbered: Vec::new(),
             resting: VecDeque::new(),
         };
         for kind in FIXED {
@@ -65,6 +67,16 @@ impl Hops {
             hops.by_key.insert(Key::Fixed(kind), index);
         }
         hops
+    }
+
+    /// All next hops by number.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, &Key)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(index, entry)| Some((index as u32, &entry.as_ref()?.key)))
+    }
+
+    pub(super) fn take_renumbered(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.renumbered)
     }
 
     pub(super) fn key(&self, index: u32) -> &Key {
@@ -139,6 +151,9 @@ impl Hops {
             }
         }
         self.by_key.insert(key.clone(), index);
+        if !matches!(key, Key::Group(_)) {
+            self.renumbered.push(index);
+        }
         self.entries[index as usize] = Some(Entry { key, users: 0, group });
         Ok((index, true))
     }

@@ -11,7 +11,7 @@ use ebb_wire::{Ipv4, Ipv6, checksum, ethertype, icmp, protocol};
 use super::fib::Reader;
 use super::input::V4;
 use super::table::Kind;
-use super::{Fib, InterfaceId, RouteCounters, RouteLimits};
+use super::{Fib, InterfaceId, RouteCounters};
 
 /// Output to the forwarding node.
 pub(super) const TO_FORWARD: usize = 0;
@@ -90,7 +90,8 @@ pub(super) struct Icmp {
 }
 
 impl Icmp {
-    pub(super) fn new(fib: &Arc<Fib>, counters: Arc<RouteCounters>, limits: &RouteLimits) -> Icmp {
+    pub(super) fn new(fib: &Arc<Fib>, counters: Arc<RouteCounters>) -> Icmp {
+        let limits = counters.limits();
         Icmp {
             reader: Reader::new(fib),
             counters,
@@ -112,6 +113,8 @@ impl Icmp {
             return Err(packet);
         }
         let Some(source) = self.source(&packet, is_v4) else { return Err(packet) };
+        let limits = self.counters.limits();
+        self.bucket.bound(limits.icmp_rate_pps, limits.icmp_burst);
         if !self.bucket.take(now) {
             self.counters.count_suppressed();
             return Err(packet);
@@ -136,7 +139,8 @@ impl Icmp {
         self.reader.enter();
         let mut hop = self.reader.fib.next_hop(peer);
         if hop.kind == Kind::Group {
-            hop = self.reader.fib.table.member(hop.address, 0);
+            let table = &self.reader.fib.table;
+            hop = table.read(table.member(hop.address, 0));
         }
         self.reader.leave();
         let neighbour = match hop.kind {
@@ -268,8 +272,15 @@ struct Bucket {
 
 impl Bucket {
     fn new(rate_pps: u32, burst: u32) -> Bucket {
-        let cost = 1_000_000_000u64.checked_div(u64::from(rate_pps));
-        Bucket { cost, depth: u64::from(burst) * cost.unwrap_or(0), full_at: 0 }
+        let mut bucket = Bucket { cost: None, depth: 0, full_at: 0 };
+        bucket.bound(rate_pps, burst);
+        bucket
+    }
+
+    /// Another rate and burst; what was taken so far stays taken.
+    fn bound(&mut self, rate_pps: u32, burst: u32) {
+        self.cost = 1_000_000_000u64.checked_div(u64::from(rate_pps));
+        self.depth = u64::from(burst) * self.cost.unwrap_or(0);
     }
 
     fn take(&mut self, now: Time) -> bool {
@@ -298,5 +309,9 @@ mod tests {
         assert_eq!(taken(&mut bucket, 250_000_000), 2);
         assert_eq!(taken(&mut bucket, 10_000_000_000), 3);
         assert_eq!(taken(&mut Bucket::new(0, 3), 0), 0);
+        bucket.bound(10, 5);
+        assert_eq!(taken(&mut bucket, 10_000_000_000), 2);
+        bucket.bound(0, 5);
+        assert_eq!(taken(&mut bucket, 20_000_000_000), 0);
     }
 }

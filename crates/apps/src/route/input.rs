@@ -60,7 +60,11 @@ impl Node for Input {
                 self.counters.count_finished();
             }
             let verdict = inspect(packet, interfaces);
-            all_routed &= verdict == Verdict::Route;
+            if verdict == Verdict::Route {
+                self.counters.count_interface(packet.interface, packet.data().len());
+            } else {
+                all_routed = false;
+            }
             verdict
         }));
         if all_routed {

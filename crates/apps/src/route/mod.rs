@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use ebb_graph::{Edge, Graph, GraphBuilder, NodeId};
 
+mod bounds;
 mod counters;
 mod fib;
 mod forward;
@@ -43,14 +44,18 @@ mod requests;
 mod rewrite;
 mod source;
 mod table;
+mod tally;
 mod types;
 mod validate;
+mod view;
 mod writer;
 
 pub use counters::RouteCounters;
 pub use fib::Fib;
 pub use requests::Requests;
+pub use tally::Volume;
 pub use types::{Decision, FibError, Interface, InterfaceId, Path, ReversePath, Target};
+pub use view::{Entry, Known};
 pub use writer::FibWriter;
 
 use forward::Forward;
@@ -99,11 +104,11 @@ pub fn graph(
     limits: &RouteLimits,
 ) -> (Graph, NodeId, Arc<RouteCounters>) {
     assert!(ports <= 256, "port numbers have 8 bits");
-    let counters = Arc::new(RouteCounters::default());
+    let counters = Arc::new(RouteCounters::new(limits));
     let mut builder = GraphBuilder::new();
     let input = builder.add(Box::new(Input::new(fib, counters.clone())));
-    let forward = builder.add(Box::new(Forward::new(fib, requests, counters.clone(), limits)));
-    let icmp = builder.add(Box::new(Icmp::new(fib, counters.clone(), limits)));
+    let forward = builder.add(Box::new(Forward::new(fib, requests, counters.clone())));
+    let icmp = builder.add(Box::new(Icmp::new(fib, counters.clone())));
     builder.wire(input, Edge::Node(forward));
     builder.wire(forward, Edge::Node(icmp));
     builder.wire(icmp, Edge::Node(forward));

@@ -146,6 +146,7 @@ impl NextHop {
 pub(super) struct Plain {
     pub port: PortId,
     pub mtu: u16,
+    pub interface: InterfaceId,
     pub head: [u64; 2],
 }
 
@@ -209,15 +210,16 @@ impl Table {
         (whole & plain).then_some(Plain {
             port: PortId((first >> 8) as u8),
             mtu: (first >> 16) as u16,
+            interface: InterfaceId((first >> 32) as u16),
             head: [low, high],
         })
     }
 
-    /// The next hop of a group for flows that hash to `hash`.
+    /// The number of a group's next hop for flows that hash to `hash`.
     #[inline]
-    pub(super) fn member(&self, group: u128, hash: u32) -> NextHop {
+    pub(super) fn member(&self, group: u128, hash: u32) -> u32 {
         let buckets = self.groups[group as usize].get().expect("groups are filled before use");
-        self.read(buckets[hash as usize % BUCKETS].load(Ordering::Acquire))
+        buckets[hash as usize % BUCKETS].load(Ordering::Acquire)
     }
 
     /// Changes a next hop. To be called by the one writer only.

@@ -19,12 +19,12 @@ use super::{Decision, Fib, FibError, Interface, InterfaceId, Path, ReversePath, 
 /// [`Target::OnLink`] of its interface.
 #[derive(Debug)]
 pub struct FibWriter {
-    fib: Arc<Fib>,
-    v4: Ipv4Writer,
-    v6: Ipv6Writer,
-    hops: Hops,
-    interfaces: BTreeMap<InterfaceId, Interface>,
-    neighbours: BTreeMap<(IpAddr, InterfaceId), Neighbour>,
+    pub(super) fib: Arc<Fib>,
+    pub(super) v4: Ipv4Writer,
+    pub(super) v6: Ipv6Writer,
+    pub(super) hops: Hops,
+    pub(super) interfaces: BTreeMap<InterfaceId, Interface>,
+    pub(super) neighbours: BTreeMap<(IpAddr, InterfaceId), Neighbour>,
     /// Host entries in the prefix tables.
     hosts: usize,
     /// The last target set and its next hop: full tables repeat themselves.
@@ -44,10 +44,10 @@ struct Last {
 }
 
 #[derive(Debug)]
-struct Neighbour {
-    mac: [u8; 6],
+pub(super) struct Neighbour {
+    pub(super) mac: [u8; 6],
     /// Whether it has a host entry.
-    entered: bool,
+    pub(super) entered: bool,
 }
 
 /// The next hop that a path with a gateway leads to.
@@ -213,7 +213,7 @@ impl FibWriter {
         self.describe(self.fib.next_hop(address), address)
     }
 
-    fn describe(&self, hop: NextHop, destination: IpAddr) -> Decision {
+    pub(super) fn describe(&self, hop: NextHop, destination: IpAddr) -> Decision {
         match hop.kind {
             Kind::NoRoute => Decision::NoRoute,
             Kind::Kernel => Decision::Kernel,
@@ -410,7 +410,7 @@ impl FibWriter {
     }
 
     /// The interface whose neighbour has a host entry for `address`.
-    fn entered_at(&self, address: IpAddr) -> Option<InterfaceId> {
+    pub(super) fn entered_at(&self, address: IpAddr) -> Option<InterfaceId> {
         if self.hosts == 0 {
             return None;
         }

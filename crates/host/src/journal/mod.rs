@@ -18,6 +18,7 @@
 
 mod guard;
 mod store;
+mod trust;
 mod undo;
 
 use std::fs::{self, File};
@@ -78,11 +79,13 @@ impl Journal {
     /// Starts the journal of this process in `directory`, which is made if it is missing.
     ///
     /// # Errors
-    /// When the file can't be made, or is there already: then [`Journal::recover_stale`] was not
-    /// called, or the process has a journal in this directory.
+    /// When others could write to the directory, since undoing is done with this process's
+    /// privileges; when the file can't be made, or is there already: then [`Journal::recover_stale`]
+    /// was not called, or the process has a journal in this directory.
     pub fn open(directory: impl AsRef<Path>) -> io::Result<Self> {
         let directory = directory.as_ref();
         fs::create_dir_all(directory)?;
+        trust::directory(directory)?;
         let path = directory.join(format!("knobs-{}.journal", std::process::id()));
         let store = Mutex::new(Store::create(&path)?);
         Ok(Journal { shared: Arc::new(Shared { path, store }) })
@@ -132,14 +135,20 @@ impl Journal {
     }
 
     /// Undoes what processes that are gone left behind in `directory`. Journals of live processes
-    /// are left alone.
+    /// are left alone; so is all that somebody else could have written.
     pub fn recover_stale(directory: impl AsRef<Path>) -> Vec<Undone> {
         let mut undone = Vec::new();
+        if directory.as_ref().exists()
+            && let Err(error) = trust::directory(directory.as_ref())
+        {
+            tracing::warn!(%error, "what an earlier run left is not undone");
+            return undone;
+        }
         let mut paths: Vec<PathBuf> = fs::read_dir(directory.as_ref())
             .into_iter()
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| pid_in_name(path).is_some())
+            .filter(|path| pid_in_name(path).is_some() && trust::file(path).is_ok())
             .collect();
         paths.sort();
         for path in paths {

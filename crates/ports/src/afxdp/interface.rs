@@ -17,7 +17,7 @@ use super::{
 use crate::RedirectTable;
 
 /// Most workers of an interface.
-pub const WORKERS_MAX: u32 = 64;
+pub const WORKERS_MAX: u32 = 128;
 
 /// Longest packet, link header included, that fits a frame behind the headroom and the stamp that
 /// some packets carry. Longer ones stay with the kernel, see `bpf/steer.c`.

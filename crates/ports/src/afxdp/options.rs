@@ -51,7 +51,7 @@ pub enum Checksums {
 pub struct InterfaceOptions {
     /// Its name.
     pub name: String,
-    /// Workers, 1 to 64; each gets a port.
+    /// Workers, 1 to 128; each gets a port.
     pub workers: u32,
     /// Which redirect table.
     pub form: Form,

@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::status::{Latency, Packets, Port, Status, Worker, WorkerState};
+use crate::status::{Interface, Latency, Packets, Port, Status, Worker, WorkerState};
 
 /// The status in the OpenMetrics text format, which Prometheus reads.
 pub fn metrics_text(status: &Status) -> String {
@@ -84,6 +84,7 @@ impl Collector for Snapshot {
         energy(status, &mut out)?;
         workers(&status.workers, &mut out)?;
         ports(&status.ports, &mut out)?;
+        interfaces(&status.interfaces, &mut out)?;
         latency(status, &mut out)
     }
 }
@@ -187,6 +188,10 @@ fn ports(ports: &[Port], out: &mut Writer<'_>) -> fmt::Result {
     out.counter("port_transmitted_packets", "Packets sent", None, each(|p| p.transmitted))?;
     let lost = each(|p| p.receive_dropped);
     out.counter("port_receive_dropped_packets", "Packets lost before a worker", None, lost)?;
+    let bytes = each(|p| p.received_bytes);
+    out.counter("port_received", "Bytes of frames received", Some(&Unit::Bytes), bytes)?;
+    let bytes = each(|p| p.transmitted_bytes);
+    out.counter("port_transmitted", "Bytes of frames sent", Some(&Unit::Bytes), bytes)?;
     let invalid = each(|p| p.transmit_invalid);
     out.counter("port_transmit_invalid_packets", "Packets the port refused", None, invalid)?;
     let stale = each(|p| p.transmit_dropped);
@@ -209,6 +214,29 @@ fn ports(ports: &[Port], out: &mut Writer<'_>) -> fmt::Result {
         None,
         long,
     )
+}
+
+fn interfaces(interfaces: &[Interface], out: &mut Writer<'_>) -> fmt::Result {
+    let each = |value: fn(&Interface) -> u64| {
+        let of = interfaces.iter().map(move |interface| {
+            let labels = vec![
+                ("interface", interface.name.clone()),
+                ("port", interface.port.clone()),
+                ("vlan", interface.vlan.to_string()),
+            ];
+            (labels, value(interface))
+        });
+        of.collect::<Vec<_>>()
+    };
+    let bytes = Some(&Unit::Bytes);
+    let packets = each(|i| i.received);
+    out.counter("interface_received_packets", "Packets received to be routed", None, packets)?;
+    let received = each(|i| i.received_bytes);
+    out.counter("interface_received", "Bytes of frames received to be routed", bytes, received)?;
+    let packets = each(|i| i.forwarded);
+    out.counter("interface_forwarded_packets", "Packets routed out", None, packets)?;
+    let forwarded = each(|i| i.forwarded_bytes);
+    out.counter("interface_forwarded", "Bytes of frames routed out", bytes, forwarded)
 }
 
 fn port_label(port: &Port) -> Labels {

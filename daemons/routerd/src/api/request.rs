@@ -1,7 +1,11 @@
 use std::net::IpAddr;
 
+use ebb_capture::{Filter, Instruction};
+use ebb_graph::DropReason;
 use ipnet::IpNet;
 use serde::Deserialize;
+
+use crate::tap::Place;
 
 /// Longest request, in bytes.
 pub(super) const REQUEST_LEN_MAX: usize = 64 << 10;
@@ -22,6 +26,8 @@ pub enum Command {
     },
     /// `{"get":"neighbours"}`: the neighbours known.
     Neighbours,
+    /// `{"get":"next_hops"}`: next hops with what left through them.
+    NextHops,
     /// `{"get":"lookup","address":"10.0.0.1"}`: what happens to packets for an address.
     Lookup {
         /// The address.
@@ -37,6 +43,12 @@ pub enum Command {
         port: String,
         /// How many packets, 1 to 100,000.
         count: u32,
+        /// `"place":"received"`, `"transmitted"` or `"dropped"`; for the last, `"reason"` names one
+        /// reason ([`DropReason::name`]).
+        place: Place,
+        /// `"filter":[[40,0,0,12],...]`: classic BPF, code, two jumps and constant of each
+        /// instruction; absent: all packets.
+        filter: Option<Filter>,
     },
 }
 
@@ -67,12 +79,13 @@ struct Raw {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 enum Get {
     Status,
     Config,
     Routes,
     Neighbours,
+    NextHops,
     Lookup,
 }
 
@@ -91,6 +104,17 @@ struct Reload {}
 struct Capture {
     port: String,
     count: u32,
+    place: Option<Where>,
+    reason: Option<String>,
+    filter: Option<Vec<(u16, u8, u8, u32)>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Where {
+    Received,
+    Transmitted,
+    Dropped,
 }
 
 /// Understands one request.
@@ -120,6 +144,7 @@ pub fn parse_request(bytes: &[u8]) -> Result<Command, RequestError> {
             Get::Status => Command::Status,
             Get::Config => Command::Config,
             Get::Neighbours => Command::Neighbours,
+            Get::NextHops => Command::NextHops,
             Get::Routes => Command::Routes { prefix: raw.prefix, limit: raw.limit.unwrap_or(1000) },
             Get::Lookup => match raw.address {
                 Some(address) => Command::Lookup { address },
@@ -128,13 +153,38 @@ pub fn parse_request(bytes: &[u8]) -> Result<Command, RequestError> {
         }),
         (None, Some(set), None, None) => Ok(Command::SetMode(set.mode)),
         (None, None, Some(Reload {}), None) => Ok(Command::Reload),
-        (None, None, None, Some(Capture { port, count })) => {
-            if !(1..=100_000).contains(&count) {
-                return invalid("`count` must be 1 to 100000");
-            }
-            Ok(Command::Capture { port, count })
-        }
+        (None, None, None, Some(capture)) => of_capture(capture),
         _ => invalid("exactly one of `get`, `set`, `reload`, `capture` is expected"),
+    }
+}
+
+fn of_capture(capture: Capture) -> Result<Command, RequestError> {
+    let Capture { port, count, place, reason, filter } = capture;
+    let invalid = |message: String| Err(RequestError::Invalid(message));
+    if !(1..=100_000).contains(&count) {
+        return invalid("`count` must be 1 to 100000".into());
+    }
+    let place = match (place, reason) {
+        (None | Some(Where::Received), None) => Place::Received,
+        (Some(Where::Transmitted), None) => Place::Transmitted,
+        (Some(Where::Dropped), None) => Place::Dropped(None),
+        (Some(Where::Dropped), Some(name)) => {
+            match DropReason::ALL.iter().find(|reason| reason.name() == name) {
+                Some(reason) => Place::Dropped(Some(*reason)),
+                None => {
+                    let names: Vec<_> = DropReason::ALL.iter().map(|one| one.name()).collect();
+                    return invalid(format!("no reason {name:?}; one of {}", names.join(", ")));
+                }
+            }
+        }
+        _ => return invalid("`reason` goes with {\"place\":\"dropped\"}".into()),
+    };
+    let instruction =
+        |(code, jump_true, jump_false, k)| Instruction { code, jump_true, jump_false, k };
+    let filter = filter.map(|lines| Filter::new(lines.into_iter().map(instruction).collect()));
+    match filter.transpose() {
+        Ok(filter) => Ok(Command::Capture { port, count, place, filter }),
+        Err(error) => invalid(format!("`filter`: {error}")),
     }
 }
 
@@ -150,6 +200,7 @@ mod tests {
             (r#"{"get":"status"}"#, Command::Status),
             (r#"{"get":"config"}"#, Command::Config),
             (r#"{"get":"neighbours"}"#, Command::Neighbours),
+            (r#"{"get":"next_hops"}"#, Command::NextHops),
             (r#"{"get":"routes"}"#, Command::Routes { prefix: None, limit: 1000 }),
             (
                 r#"{"get":"routes","prefix":"10.0.0.0/8","limit":3}"#,
@@ -163,7 +214,27 @@ mod tests {
             (r#"{"reload":{}}"#, Command::Reload),
             (
                 r#"{"capture":{"port":"eth1","count":5}}"#,
-                Command::Capture { port: "eth1".into(), count: 5 },
+                Command::Capture {
+                    port: "eth1".into(),
+                    count: 5,
+                    place: Place::Received,
+                    filter: None,
+                },
+            ),
+            (
+                r#"{"capture":{"port":"eth1","count":5,"place":"dropped","reason":"no_route","filter":[[6,0,0,1]]}}"#,
+                Command::Capture {
+                    port: "eth1".into(),
+                    count: 5,
+                    place: Place::Dropped(Some(DropReason::NoRoute)),
+                    filter: Filter::new(vec![Instruction {
+                        code: 6,
+                        jump_true: 0,
+                        jump_false: 0,
+                        k: 1,
+                    }])
+                    .ok(),
+                },
             ),
         ];
         for (text, command) in table {
@@ -192,6 +263,9 @@ mod tests {
             "{\"reload\":1}",
             "{\"capture\":{\"port\":\"eth1\",\"count\":0}}",
             "{\"capture\":{\"port\":\"eth1\",\"count\":-1}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":1,\"reason\":\"no_route\"}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":1,\"place\":\"dropped\",\"reason\":\"x\"}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":1,\"filter\":[[40,0,0,12]]}}",
             "\u{0}\u{1}",
         ] {
             assert!(parse_request(text.as_bytes()).is_err(), "{text:?} was accepted");

@@ -26,7 +26,8 @@ pub enum Change {
     PortAdded(usize, Port),
     /// A port is closed; by its position in the old file, and its name.
     PortRemoved(usize, String),
-    /// Static routes, neighbours or the ports' addresses differ: they are to be read again.
+    /// Static routes, neighbours or the ports' addresses differ. In a live run the kernel has them,
+    /// and nothing changes.
     Statics,
     /// The metrics endpoint moves.
     Metrics(Metrics),
@@ -66,7 +67,10 @@ impl fmt::Display for Change {
             }
             Change::PortAdded(_, port) => write!(f, "port {} opens", port.name),
             Change::PortRemoved(_, name) => write!(f, "port {name} closes"),
-            Change::Statics => write!(f, "static routes are read again"),
+            Change::Statics => write!(
+                f,
+                "addresses, static routes or neighbours differ: no effect while the kernel has them"
+            ),
             Change::Metrics(Metrics { listen: Some(listen) }) => write!(f, "metrics on {listen}"),
             Change::Metrics(Metrics { listen: None }) => write!(f, "metrics off"),
             Change::Restart { field, old, new } => {
@@ -83,7 +87,8 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<Change> {
     if old.router.mode != new.router.mode {
         changes.push(Change::Mode(new.router.mode.clone()));
     }
-    if old.powersave != new.powersave {
+    let batch = old.powersave.batch;
+    if old.powersave != (Settings { batch, ..new.powersave }) {
         changes.push(Change::Powersave(new.powersave));
     }
     if old.limits != new.limits {
@@ -123,7 +128,13 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         format!("{:?}", old.router.redirect).to_lowercase(),
         format!("{:?}", new.router.redirect).to_lowercase(),
     );
+    compare("router.batch", old.router.batch.to_string(), new.router.batch.to_string());
     compare("router.frames", count(old.router.frames), count(new.router.frames));
+    compare(
+        "governor.interrupts",
+        old.governor.interrupts.to_string(),
+        new.governor.interrupts.to_string(),
+    );
     compare(
         "governor.coalesce_us",
         old.governor.coalesce.as_micros().to_string(),
@@ -135,9 +146,9 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         new.governor.sysfs_root.display().to_string(),
     );
     compare(
-        "governor.journal",
-        old.governor.journal.display().to_string(),
-        new.governor.journal.display().to_string(),
+        "governor.journal_directory",
+        old.governor.journal_directory.display().to_string(),
+        new.governor.journal_directory.display().to_string(),
     );
     let record = |config: &Config| {
         config.governor.record.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
@@ -151,6 +162,19 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         config.status.socket.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
     };
     compare("status.socket", socket(old), socket(new));
+}
+
+/// What [`restarts`] compares, taken from the running configuration.
+pub(super) fn keep(new: &mut Config, running: &Config) {
+    let (mode, file) = (new.router.mode.clone(), new.router.routes_file.clone());
+    new.router = running.router.clone();
+    (new.router.mode, new.router.routes_file) = (mode, file);
+    let (frequency, idle) = (new.governor.frequency, new.governor.idle);
+    new.governor = running.governor.clone();
+    (new.governor.frequency, new.governor.idle) = (frequency, idle);
+    new.powersave.batch = running.powersave.batch;
+    new.power = running.power.clone();
+    new.status = running.status.clone();
 }
 
 /// A port as its sockets know it: whatever else differs is a matter of addresses and routes.

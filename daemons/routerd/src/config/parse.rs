@@ -48,9 +48,12 @@ pub(super) fn config(name: &str, text: &str) -> Result<Config, ConfigError> {
 fn read(reader: &Reader<'_>) -> Option<Config> {
     let mut root = reader.root()?;
     let mut spans = Spans::default();
-    let router = router(root.section("router"));
-    let powersave =
+    let (mut router, batch) = router(root.section("router"));
+    let mut powersave =
         Settings { model: model(root.section("model")), ..powersave(root.section("powersave")) };
+    // `[powersave] batch` is the name that this had up to 0.1; the later one counts.
+    powersave.batch = batch.unwrap_or(powersave.batch);
+    router.batch = powersave.batch;
     let governor = governor(root.section("governor"));
     let power = power(root.section("power"));
     let mut ports = Vec::new();
@@ -87,7 +90,7 @@ fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
     value.map_or(default, Spanned::into_inner)
 }
 
-fn router(mut section: Section<'_, '_>) -> Router {
+fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
     let workers = section.number::<u16>("workers", 1..=128);
     let remedy = "a list of CPU numbers, such as [0, 1]";
     let cpus = section.value::<Vec<Spanned<u16>>>("cpus", remedy);
@@ -101,10 +104,12 @@ fn router(mut section: Section<'_, '_>) -> Router {
         section.report("mode", mode.span(), &message, &remedy);
     }
     let frames = section.number::<u32>("frames", 256..=1 << 24);
+    let batch = section.number::<u32>("batch", 1..=64).map(Spanned::into_inner);
     let redirect = section.value("redirect", "auto, rss or steer");
     let routes_file = section.value::<PathBuf>("routes_file", "a path in quotes");
     section.finish();
-    Router {
+    let router = Router {
+        batch: batch.unwrap_or_default(),
         workers: workers.map(Spanned::into_inner),
         cpus: cpus.map_or_else(Vec::new, |cpus| {
             cpus.into_inner().into_iter().map(Spanned::into_inner).collect()
@@ -113,7 +118,8 @@ fn router(mut section: Section<'_, '_>) -> Router {
         redirect: or(redirect, super::Redirect::Auto),
         frames: frames.map(Spanned::into_inner),
         routes_file: routes_file.map(Spanned::into_inner),
-    }
+    };
+    (router, batch)
 }
 
 fn kernel(mut section: Section<'_, '_>) -> Kernel {
@@ -172,17 +178,29 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
 fn governor(mut section: Section<'_, '_>) -> Governor {
     let frequency = section.value("frequency", "true or false");
     let idle = section.value("idle", "true or false");
+    let interrupts = section.value("interrupts", "true or false");
     let coalesce = section.number::<u16>("coalesce_us", 0..=1000);
     let sysfs_root = section.value("sysfs_root", "a path in quotes");
-    let journal = section.value("journal", "a path in quotes");
+    let directory = section.value::<PathBuf>("journal_directory", "a path in quotes");
+    // The name that this had up to 0.1: a file, of which only the directory counted.
+    let former = section.value::<PathBuf>("journal", "a path in quotes");
+    if let (Some(_), Some(former)) = (&directory, &former) {
+        let message = "`journal` is the former name of `journal_directory`";
+        section.report("journal", former.span(), message, "leave it out");
+    }
+    let former = former.map(|path| path.get_ref().parent().map_or(PathBuf::new(), PathBuf::from));
     let record = section.value::<PathBuf>("record", "a path in quotes");
     section.finish();
     Governor {
         frequency: or(frequency, true),
         idle: or(idle, true),
+        interrupts: or(interrupts, true),
         coalesce: Duration::from_micros(u64::from(or(coalesce, 50))),
         sysfs_root: or(sysfs_root, PathBuf::from("/")),
-        journal: or(journal, PathBuf::from("/run/ebb/knobs.journal")),
+        journal_directory: directory
+            .map(Spanned::into_inner)
+            .or(former)
+            .unwrap_or_else(|| PathBuf::from("/run/ebb")),
         record: record.map(Spanned::into_inner),
     }
 }

@@ -78,7 +78,8 @@ impl Config {
         put(&mut table, "idle", Some(governor.idle));
         put(&mut table, "coalesce_us", Some(governor.coalesce.as_micros() as i64));
         put(&mut table, "sysfs_root", Some(shown(&governor.sysfs_root)));
-        put(&mut table, "journal", Some(shown(&governor.journal)));
+        put(&mut table, "journal_directory", Some(shown(&governor.journal_directory)));
+        put(&mut table, "interrupts", Some(governor.interrupts));
         put(&mut table, "record", governor.record.as_ref().map(|path| shown(path)));
         table
     }

@@ -1,17 +1,19 @@
 //! What the status socket and the metrics see of the live router, and the way their commands take
 //! to the control thread.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ebb_apps::route::InterfaceId;
 use ebb_host::Doorbell;
 
 use super::interfaces::Interfaces;
 use crate::api::{Backend, Command};
 use crate::router::Router;
 use crate::snapshot;
-use crate::status::{PolicyObject, Port, Status, Tables};
+use crate::status::{self, PolicyObject, Port, Status, Tables};
 
 /// How long a command may wait for the control thread.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,10 +32,33 @@ pub struct LiveBackend {
     pub policy: Mutex<Arc<Vec<PolicyObject>>>,
     /// Conditions an operator should know of.
     pub warnings: Mutex<Vec<String>>,
+    /// Layer-3 interfaces: number, name, port number and VLAN of each.
+    pub layer3: Mutex<Vec<(InterfaceId, String, u8, u16)>>,
+    /// Why a port whose link is up is not open, by port number.
+    pub refusals: Mutex<BTreeMap<usize, String>>,
     /// Commands for the control thread.
     pub inbox: Mutex<Vec<(Command, SyncSender<Answer>)>>,
     /// Wakes the control thread.
     pub control: Arc<Doorbell>,
+}
+
+impl LiveBackend {
+    fn layer3(&self, ports: &[Port]) -> Vec<status::Interface> {
+        let known = self.layer3.lock().expect("interfaces");
+        let line = |(id, name, port, vlan): &(InterfaceId, String, u8, u16)| {
+            let [received, forwarded] = self.router.interface_volumes(*id);
+            status::Interface {
+                name: name.clone(),
+                port: ports.get(usize::from(*port)).map_or(String::new(), |port| port.name.clone()),
+                vlan: *vlan,
+                received: received.packets,
+                received_bytes: received.bytes,
+                forwarded: forwarded.packets,
+                forwarded_bytes: forwarded.bytes,
+            }
+        };
+        known.iter().map(line).collect()
+    }
 }
 
 impl Backend for LiveBackend {
@@ -50,6 +75,7 @@ impl Backend for LiveBackend {
             let counters = self.router.port_counters(slot);
             line.received = counters.received;
             line.transmitted = counters.transmitted;
+            [line.received_bytes, line.transmitted_bytes] = self.router.port_bytes(slot);
             line.receive_dropped = counters.receive_dropped;
             line.transmit_invalid = counters.transmit_invalid;
             line.transmit_dropped = counters.transmit_dropped;
@@ -60,7 +86,9 @@ impl Backend for LiveBackend {
             *status.policy.kernel_packets.entry(mechanism.clone()).or_default() += count;
         }
         status.policy.objects = self.policy.lock().expect("policy").to_vec();
+        status.interfaces = self.layer3(&status.ports);
         status.tables = self.tables.lock().expect("tables").clone();
+        status.warnings.extend(self.refusals.lock().expect("refusals").values().cloned());
         status.warnings.splice(0..0, self.warnings.lock().expect("warnings").iter().cloned());
         status
     }

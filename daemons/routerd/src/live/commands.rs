@@ -4,13 +4,15 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use ebb_capture::Filter;
 use ebb_control::policies;
 use serde_json::{Value, json};
 use tracing::info;
 
 use super::Live;
 use crate::api::Command;
-use crate::router::{Router, limits};
+use crate::router::Router;
+use crate::tap::Place;
 
 /// Longest that one `capture` answer is collected.
 const CAPTURE_TURN: Duration = Duration::from_millis(500);
@@ -18,9 +20,9 @@ const CAPTURE_TURN: Duration = Duration::from_millis(500);
 impl Live {
     pub(super) fn command(&mut self, command: Command, answer: &SyncSender<Result<Value, String>>) {
         let result = match command {
-            Command::Capture { port, count } => {
+            Command::Capture { port, count, place, filter } => {
                 let answer = answer.clone();
-                let result = self.start_capture(&port, count);
+                let result = self.start_capture(&port, place, filter, count);
                 if result.is_ok() {
                     let router = self.backend.router.clone();
                     std::thread::spawn(move || _ = answer.send(Ok(collect(&router))));
@@ -39,23 +41,24 @@ impl Live {
                 let table = self.config.to_table();
                 Ok(json!({ "path": self.path, "toml": table.to_string(), "config": table }))
             }
-            Command::Routes { .. } | Command::Neighbours => {
-                anyhow::bail!(
-                    "the kernel has them: ip route, ip neighbour; for the router's view of one address: lookup"
-                )
+            Command::Routes { prefix, limit } => Ok(self.sync.routes(prefix, limit)),
+            Command::Neighbours => Ok(self.sync.neighbours()),
+            Command::NextHops => {
+                let router = &self.backend.router;
+                Ok(self.sync.next_hops(|number| router.next_hop_volume(number)))
             }
             Command::Lookup { address } => Ok(self.sync.lookup(address)),
             Command::SetMode(mode) => {
                 self.set_mode(&mode)?;
                 Ok(json!({ "mode": mode }))
             }
-            Command::Reload => self.reload().map(|report| json!({ "reloaded": report })),
+            Command::Reload => self.reload().map(|report| report.json()),
             Command::Status | Command::Capture { .. } => unreachable!("answered elsewhere"),
         }
     }
 
     pub(super) fn set_mode(&mut self, mode: &str) -> Result<()> {
-        let limits = limits(self.backend.router.cpus().len(), self.levels.len());
+        let limits = self.backend.router.limits();
         let policy = policies::with_points(mode, limits, &self.config.powersave, &self.points)?;
         self.backend.router.set_policy(mode, policy);
         mode.clone_into(&mut self.config.router.mode);
@@ -63,10 +66,16 @@ impl Live {
         Ok(())
     }
 
-    fn start_capture(&self, name: &str, count: u32) -> Result<()> {
+    fn start_capture(
+        &self,
+        name: &str,
+        place: Place,
+        filter: Option<Filter>,
+        count: u32,
+    ) -> Result<()> {
         let slot = self.config.ports.iter().position(|port| port.name == name);
         let slot = slot.with_context(|| format!("there is no port `{name}`"))?;
-        self.backend.router.shared().tap.start(slot, count);
+        self.backend.router.shared().tap.start(slot, place, filter, count);
         Ok(())
     }
 }

@@ -9,10 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_graph::PortId;
+use ebb_host::Sysfs;
 use ebb_host::ethtool::RssTable;
+use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Journal, Undo};
 use ebb_ports::RedirectTable;
-use ebb_ports::afxdp::{self, Form, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem};
+use ebb_ports::afxdp::{
+    self, AfXdpError, Form, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem,
+};
 use ipnet::IpNet;
 use tracing::{info, warn};
 
@@ -34,8 +38,49 @@ pub struct LiveInterface {
     pub form: Form,
     /// Up with carrier, as the kernel last said.
     pub up: bool,
+    /// CPUs of its queues' interrupts, put back when it closes.
+    pub interrupts: Vec<Affinity>,
     /// It has another number of queues than when it was opened.
     pub queues_changed: bool,
+}
+
+impl LiveInterface {
+    /// Sends the interrupts of its receive queues to the CPUs of the workers that serve them. What
+    /// has none, or spreads them itself, stays as it is.
+    pub fn follow_workers(
+        &mut self,
+        governor: &config::Governor,
+        cpus: &[Option<usize>],
+        journal: &Journal,
+    ) {
+        if !governor.interrupts || cpus.is_empty() {
+            return;
+        }
+        let sysfs = Sysfs::new(&governor.sysfs_root);
+        let name = self.interface.name();
+        for (queue, number) in interrupts::of_queues(&sysfs, name) {
+            // In either form worker i serves queue i; in the form `Steer` the others do as well.
+            let Some(cpu) = cpus[queue as usize % cpus.len()] else { continue };
+            let turn = || {
+                let mut affinity = Affinity::open(&sysfs, number, journal)?;
+                affinity.set(cpu).map(|()| affinity)
+            };
+            match turn() {
+                Ok(affinity) => self.interrupts.push(affinity),
+                Err(error) => info!(port = name, queue, "interrupt stays where it is: {error}"),
+            }
+        }
+    }
+}
+
+impl Drop for LiveInterface {
+    fn drop(&mut self) {
+        for affinity in &mut self.interrupts {
+            if let Err(error) = affinity.restore() {
+                info!(port = self.interface.name(), "interrupt: {error}");
+            }
+        }
+    }
 }
 
 /// An interface's own table, as the `Rss` form wants it.
@@ -116,7 +161,18 @@ pub fn open(
     }
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
     let open = OpenPort { name: port.name.clone(), workers: ports, redirect };
-    Ok((LiveInterface { interface, form, up: true, queues_changed: false }, open))
+    Ok((
+        LiveInterface { interface, form, up: true, interrupts: Vec::new(), queues_changed: false },
+        open,
+    ))
+}
+
+/// Whether opening failed for want of the interface, or because it is down: then it may succeed
+/// later without anybody's doing.
+pub fn may_come(error: &anyhow::Error) -> bool {
+    let absent = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENODEV));
+    matches!(error.downcast_ref(), Some(AfXdpError::NoInterface { .. } | AfXdpError::Down { .. }))
+        || error.chain().any(|cause| cause.downcast_ref().is_some_and(absent))
 }
 
 /// What is done about checksums that senders may have left to hardware.
@@ -142,7 +198,7 @@ fn leave_vlan_tags_in(name: &str, journal: &Journal) {
 }
 
 /// The interface's own indirection table and its present content, if it can feed every worker.
-fn rss(name: &str, workers: u32) -> Result<(RssTable, Vec<u32>)> {
+pub fn rss(name: &str, workers: u32) -> Result<(RssTable, Vec<u32>)> {
     let table = RssTable::open(name).with_context(|| format!("{name}: no indirection table"))?;
     let content = table.read().with_context(|| format!("{name}: no indirection table"))?;
     let driver = ebb_host::ethtool::Interface::open(name)?;
@@ -160,16 +216,17 @@ fn rss(name: &str, workers: u32) -> Result<(RssTable, Vec<u32>)> {
 pub struct Interfaces {
     /// `None`: no such port, or not open at present.
     pub open: Vec<Option<LiveInterface>>,
-    /// Ports that were closed because their link was set down, as a bit each.
-    set_down: u32,
-    /// MAC addresses by port, for when it is opened again.
-    macs: Vec<Vec<[u8; 6]>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
     /// What ports leave to the kernel for the sake of its policy.
     policies: BTreeMap<PortId, KernelPolicy>,
     /// Destinations that all interfaces leave to the kernel.
     routes: Vec<(IpAddr, u8, bool)>,
+    /// MAC addresses on which a port receives, by port number.
+    macs: BTreeMap<u8, Vec<[u8; 6]>>,
+    /// Whether a port's link is up, and whether it is gone, as the kernel last said; by port
+    /// number.
+    links: BTreeMap<u8, (bool, bool)>,
     /// Links that came or went since the last look: port, up, gone.
     pub link_changes: Vec<(PortId, bool, bool)>,
 }
@@ -185,29 +242,28 @@ impl Interfaces {
         {
             warn!(port = live.interface.name(), %error, "the kernel's policy");
         }
-        let slot = usize::from(id.0);
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, "routes of the kernel");
         }
-        if let Some(macs) = self.macs.get(slot).filter(|macs| !macs.is_empty())
+        if let Some(macs) = self.macs.get(&id.0).filter(|macs| !macs.is_empty())
             && let Err(error) = live.interface.set_macs(macs)
         {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
         }
+        let slot = usize::from(id.0);
         if self.open.len() <= slot {
             self.open.resize_with(slot + 1, || None);
         }
         self.open[slot] = Some(live);
-        self.set_down &= !(1 << slot);
     }
 
-    /// Closes a port's interface, because its link was set down or because it is gone.
+    /// Closes a port whose link was set down or is gone; a new one has other MAC addresses.
     pub fn close(&mut self, id: PortId, set_down: bool) {
-        let slot = usize::from(id.0);
-        self.open[slot] = None;
-        self.set_down |= u32::from(set_down) << slot;
-        if let Some(macs) = self.macs.get_mut(slot).filter(|_| !set_down) {
-            macs.clear();
+        if !set_down {
+            self.macs.remove(&id.0);
+        }
+        if let Some(open) = self.open.get_mut(usize::from(id.0)) {
+            *open = None;
         }
     }
 
@@ -216,10 +272,18 @@ impl Interfaces {
         self.open.get(usize::from(id.0))?.as_ref()
     }
 
+    /// Ports whose link is up although they are not open.
+    pub fn waiting(&self) -> Vec<PortId> {
+        let closed = |(port, (up, _)): (&u8, &(bool, bool))| {
+            (*up && self.get(PortId(*port)).is_none()).then_some(PortId(*port))
+        };
+        self.links.iter().filter_map(closed).collect()
+    }
+
     /// Fills one port's line of the status.
     pub fn describe(&self, slot: usize, line: &mut status::Port) {
         let Some(live) = self.open.get(slot).and_then(Option::as_ref) else {
-            line.gone = self.set_down >> slot & 1 == 0;
+            line.gone = self.links.get(&(slot as u8)).is_none_or(|(_, gone)| *gone);
             return;
         };
         line.up = live.up;
@@ -257,12 +321,8 @@ impl crate::sync::PortUpdates for Interfaces {
     }
 
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]) {
-        let slot = usize::from(port.0);
-        if self.macs.len() <= slot {
-            self.macs.resize_with(slot + 1, Vec::new);
-        }
-        self.macs[slot] = macs.to_vec();
-        let Some(Some(live)) = self.open.get_mut(slot) else { return };
+        self.macs.insert(port.0, macs.to_vec());
+        let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
         if let Err(error) = live.interface.set_macs(macs) {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
         }
@@ -281,6 +341,7 @@ impl crate::sync::PortUpdates for Interfaces {
     }
 
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool) {
+        self.links.insert(port.0, (up, gone));
         if let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) {
             live.up = up;
         }

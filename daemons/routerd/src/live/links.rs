@@ -6,10 +6,12 @@ use anyhow::Result;
 use ebb_graph::PortId;
 use tracing::{info, warn};
 
-use super::{Live, interfaces};
+use super::{HOUSEKEEPING, Live, interfaces};
 
 /// How often numbers of queues are looked at, at most.
 const QUEUES_EVERY: Duration = Duration::from_secs(1);
+/// How often ports that are up and could not be opened are tried again.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 impl Live {
     /// Ports that workers reported: gone, or just refusing.
@@ -71,12 +73,55 @@ impl Live {
             self.backend.router.detach_for_now(port);
             self.interfaces.lock().expect("interfaces").close(port, set_down);
         } else if up && !open {
-            match self.open_port(slot) {
-                Ok(()) => info!(port = name, "interface is back"),
-                Err(error) => warn!(port = name, "interface is back but not opened: {error:#}"),
-            }
+            self.take_in(slot, &name);
         } else {
             info!(port = name, up, "link changed");
+        }
+    }
+
+    /// Opens a port whose interface came or came up; what prevents it stands in the warnings until
+    /// a later attempt succeeds.
+    fn take_in(&mut self, slot: usize, name: &str) {
+        let refusal = match self.open_port(slot) {
+            Ok(()) => {
+                info!(port = name, "interface is back");
+                None
+            }
+            Err(error) => Some(format!("port {name} is up but not opened: {error:#}")),
+        };
+        let mut refusals = self.backend.refusals.lock().expect("refusals");
+        if let Some(refusal) = &refusal
+            && refusals.get(&slot) != Some(refusal)
+        {
+            warn!("{refusal}");
+        }
+        match refusal {
+            Some(refusal) => refusals.insert(slot, refusal),
+            None => refusals.remove(&slot),
+        };
+    }
+
+    /// Tries ports again that are up and could not be opened so far; nothing may announce that they
+    /// can be.
+    pub(super) fn retry_ports(&mut self) {
+        if self.retried_at.elapsed() < RETRY_EVERY {
+            return;
+        }
+        self.retried_at = Instant::now();
+        let waiting = self.interfaces.lock().expect("interfaces").waiting();
+        for port in waiting {
+            let slot = usize::from(port.0);
+            if let Some(name) = self.config.ports.get(slot).map(|port| port.name.clone()) {
+                self.take_in(slot, &name);
+            }
+        }
+    }
+
+    /// How long the control thread may sleep when nothing happens.
+    pub(super) fn patience(&self) -> Duration {
+        match self.interfaces.lock().expect("interfaces").waiting().is_empty() {
+            true => HOUSEKEEPING,
+            false => RETRY_EVERY,
         }
     }
 
@@ -84,8 +129,9 @@ impl Live {
         let workers = self.backend.router.limits().cores;
         let port = &self.config.ports[slot];
         let redirect = self.config.router.redirect;
-        let (live, open) =
+        let (mut live, open) =
             interfaces::open(&self.umem, port, redirect, u32::from(workers), &self.journal)?;
+        live.follow_workers(&self.config.governor, self.backend.router.cpus(), &self.journal);
         let id = PortId(slot as u8);
         self.interfaces.lock().expect("interfaces").place(id, live);
         self.backend.router.attach(id, open)

@@ -1,78 +1,279 @@
-//! The configuration file read again while the router runs.
+//! The configuration file read again while the router runs: all of it is taken over, or nothing.
+//!
+//! What can fail is done first and taken back when something else fails: the metrics' new address
+//! is bound, knobs are opened, ports are opened (an interface that changes is closed before, and
+//! opened as it was if the change fails). What follows cannot fail.
+
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use ebb_control::Limits;
+use ebb_control::policies::{self, Points};
 use ebb_graph::PortId;
-use tracing::info;
+use ebb_ports::afxdp::AfXdpError;
+use ebb_units::Hertz;
+use serde_json::{Value, json};
+use tracing::{error, info, warn};
 
+use super::interfaces::{self, LiveInterface};
+use super::start::frames;
 use super::{Live, port_names};
-use crate::config::{Change, Config};
+use crate::config::{self, Change, Config};
+use crate::energy::Meter;
+use crate::knobs::{self, MachineKnobs};
+use crate::power::Fitted;
+use crate::router::{OpenPort, limits};
+use crate::static_tables::route_limits;
+
+/// How long workers may take to close a port, and the kernel to let go of its queues.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// What a reload did, a step a line, for people and for programs.
+pub(super) struct Report(Vec<String>);
+
+impl Report {
+    pub(super) fn text(&self) -> String {
+        if self.0.is_empty() { "nothing differs".into() } else { self.0.join("; ") }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({ "reloaded": self.text(), "changes": self.0 })
+    }
+}
+
+/// A port opened for a new configuration that no worker has yet.
+type Pending = (PortId, LiveInterface, OpenPort);
+
+/// What the policy may use under a new configuration.
+struct Machine {
+    levels: Vec<Hertz>,
+    limits: Limits,
+    points: Points,
+    /// Present when knobs were exchanged.
+    meter: Option<Meter>,
+}
 
 impl Live {
-    /// Reads the file again and takes over what differs; returns what was done, a step a line.
-    pub(super) fn reload(&mut self) -> Result<String> {
-        let new = Config::load(&self.path)?;
+    /// Reads the file again and takes over what differs.
+    pub(super) fn reload(&mut self) -> Result<Report> {
+        let mut new = Config::load(&self.path)?;
         let changes = Config::diff(&self.config, &new);
-        let mut report = Vec::new();
-        for change in &changes {
-            report.push(change.to_string());
-            self.take_over(change, &new).with_context(|| change.to_string())?;
+        // Fields that only a restart changes keep their present value, so that the next reload
+        // compares with the truth.
+        new.keep_what_needs_a_restart(&self.config);
+        new.check_files()?;
+        let moved = changes.iter().any(|change| matches!(change, Change::Metrics(_)));
+        let api = self.api.as_ref().context("no serving thread")?;
+        let metrics = moved.then(|| api.prepare_metrics(new.metrics.listen)).transpose()?;
+        let knobs = changes.iter().any(|change| matches!(change, Change::Knobs { .. }));
+        let opened = self.open_machine(&new, knobs).and_then(|machine| {
+            // Refused now, it leaves everything as it was.
+            policies::with_points(
+                &new.router.mode,
+                machine.limits,
+                &new.powersave,
+                &machine.points,
+            )?;
+            Ok((machine, self.open_changed_ports(&changes, &new)?))
+        });
+        let (machine, pending) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                if knobs {
+                    self.exchange_knobs(&self.config);
+                }
+                return Err(error.context("the configuration stays as it was"));
+            }
+        };
+        if let (Some(metrics), Some(api)) = (metrics, &self.api) {
+            api.commit_metrics(metrics);
         }
-        let old = std::mem::replace(&mut self.config, new);
-        if changes
+        self.commit(&changes, new, machine, pending)
+    }
+
+    fn commit(
+        &mut self,
+        changes: &[Change],
+        new: Config,
+        machine: Machine,
+        pending: Vec<Pending>,
+    ) -> Result<Report> {
+        for change in changes {
+            if let Change::PortRemoved(slot, name) = change {
+                info!(port = name, "port closes");
+                self.close_port(*slot);
+                self.backend.router.detach(PortId(*slot as u8));
+            }
+        }
+        let ports_changed = changes
             .iter()
-            .any(|change| matches!(change, Change::PortAdded(..) | Change::PortRemoved(..)))
-        {
+            .any(|change| matches!(change, Change::PortAdded(..) | Change::PortRemoved(..)));
+        let old = std::mem::replace(&mut self.config, new);
+        for change in changes {
+            if let Change::PortAdded(slot, port) = change {
+                self.backend.router.name(PortId(*slot as u8), &port.name);
+            }
+        }
+        for (id, live, open) in pending {
+            self.interfaces.lock().expect("interfaces").place(id, live);
+            self.backend.router.attach(id, open)?;
+        }
+        let router = &self.backend.router;
+        router.set_route_limits(&route_limits(&self.config));
+        let policy_changed = self.config.router.mode != old.router.mode
+            || self.config.powersave != old.powersave
+            || machine.meter.is_some();
+        if let Some(meter) = machine.meter {
+            router.set_range(machine.limits, machine.levels, meter);
+        }
+        self.points = machine.points;
+        if policy_changed {
+            let mode = self.config.router.mode.clone();
+            self.set_mode(&mode)?;
+        }
+        if ports_changed {
             self.sync.set_ports(&port_names(&self.config))?;
         }
-        self.keep_what_needs_a_restart(&old, &changes);
-        Ok(if report.is_empty() { "nothing differs".into() } else { report.join("; ") })
+        if self.config.kernel != old.kernel {
+            self.sync.ignore_policy(&self.config.kernel.ignore);
+            let mut interfaces = self.interfaces.lock().expect("interfaces");
+            self.sync.turn(&mut *interfaces)?;
+        }
+        let mut report: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        let wanted = frames(&self.config, self.backend.router.cpus().len()).unwrap_or(0);
+        let present = self.umem.region().frames();
+        if wanted > present && ports_changed {
+            report.push(format!("frames stay {present} until a restart makes them {wanted}"));
+        }
+        Ok(Report(report))
     }
 
-    fn take_over(&mut self, change: &Change, new: &Config) -> Result<()> {
-        match change {
-            Change::Mode(mode) => self.set_mode(mode),
-            Change::Powersave(settings) => {
-                self.config.powersave = *settings;
-                let mode = self.config.router.mode.clone();
-                self.set_mode(&mode)
-            }
-            Change::PortRemoved(slot, name) => {
-                info!(port = name, "port closes");
-                self.backend.router.detach(PortId(*slot as u8));
-                if let Some(open) = self.interfaces.lock().expect("interfaces").open.get_mut(*slot)
-                {
-                    *open = None;
+    /// What the policy may use: the knobs as `new` allows them, if `exchange`; else as it is.
+    fn open_machine(&self, new: &Config, exchange: bool) -> Result<Machine> {
+        let router = &self.backend.router;
+        let levels = match exchange {
+            true => self.exchange_knobs(new),
+            false => router.levels(),
+        };
+        let workers = router.cpus().len();
+        let limits = limits(workers, levels.len());
+        if !exchange {
+            return Ok(Machine { levels, limits, points: self.points.clone(), meter: None });
+        }
+        let model = new.power.model.as_deref();
+        let fitted = model.map(|path| Fitted::load(path, workers, &levels)).transpose()?;
+        let points = match &fitted {
+            Some(fitted) => fitted.points(limits)?,
+            None => Points::published(limits),
+        };
+        let (meter, _) = knobs::meter(new, workers, &levels, fitted.as_ref());
+        Ok(Machine { levels, limits, points, meter: Some(meter) })
+    }
+
+    /// Puts the knobs back where they were found and opens those that `config` allows.
+    fn exchange_knobs(&self, config: &Config) -> Vec<Hertz> {
+        let mut levels = Vec::new();
+        let router = &self.backend.router;
+        router.exchange_knobs(|| {
+            let (machine, missing) = MachineKnobs::open(config, router.cpus(), &self.journal);
+            missing.iter().for_each(|note| info!("{note}"));
+            levels = machine.levels().to_vec();
+            Box::new(machine)
+        });
+        levels
+    }
+
+    /// Opens the ports that `new` adds. Interfaces that are open with other settings are closed
+    /// first; when anything fails they are opened again as they were.
+    fn open_changed_ports(&mut self, changes: &[Change], new: &Config) -> Result<Vec<Pending>> {
+        let added: Vec<(usize, &config::Port)> = changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::PortAdded(slot, port) => Some((*slot, port)),
+                _ => None,
+            })
+            .collect();
+        let closing: Vec<usize> = changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::PortRemoved(slot, name) => {
+                    added.iter().any(|(_, port)| port.name == *name).then_some(*slot)
                 }
-                Ok(())
+                _ => None,
+            })
+            .collect();
+        let mut pending = Vec::new();
+        let result = self.open_added(&added, &closing, new, &mut pending);
+        let Err(error) = result else { return Ok(pending) };
+        drop(pending);
+        for slot in closing {
+            if let Err(error) = self.open_port(slot) {
+                let name = &self.config.ports[slot].name;
+                error!(port = name, "not opened again, tried again later: {error:#}");
             }
-            Change::PortAdded(slot, port) => {
-                self.config.ports = new.ports.clone();
-                self.open_port(*slot).with_context(|| format!("port {}", port.name))
+        }
+        Err(error)
+    }
+
+    fn open_added(
+        &mut self,
+        added: &[(usize, &config::Port)],
+        closing: &[usize],
+        new: &Config,
+        pending: &mut Vec<Pending>,
+    ) -> Result<()> {
+        for slot in closing {
+            self.close_port(*slot);
+        }
+        for (slot, port) in added {
+            match self.open_when_free(port, new) {
+                Ok((mut live, open)) => {
+                    let cpus = self.backend.router.cpus();
+                    live.follow_workers(&new.governor, cpus, &self.journal);
+                    pending.push((PortId(*slot as u8), live, open));
+                }
+                Err(error) if interfaces::may_come(&error) => {
+                    warn!(port = port.name, "taken in when it comes: {error:#}");
+                }
+                Err(error) => return Err(error.context(format!("port {}", port.name))),
             }
-            Change::Metrics(metrics) => {
-                let api = self.api.as_ref().context("no serving thread")?;
-                Ok(api.set_metrics(metrics.listen)?)
+        }
+        Ok(())
+    }
+
+    /// The kernel lets go of a closed socket's queue a moment after the socket is closed.
+    fn open_when_free(
+        &self,
+        port: &config::Port,
+        new: &Config,
+    ) -> Result<(LiveInterface, OpenPort)> {
+        let begun = Instant::now();
+        let workers = u32::from(self.backend.router.limits().cores);
+        loop {
+            let opened =
+                interfaces::open(&self.umem, port, new.router.redirect, workers, &self.journal);
+            let busy = opened.as_ref().is_err_and(|error| {
+                matches!(
+                    error.downcast_ref(),
+                    Some(AfXdpError::QueueBusy { .. } | AfXdpError::ProgramBusy { .. })
+                )
+            });
+            if !busy || begun.elapsed() > CLOSING {
+                return opened;
             }
-            Change::Kernel(kernel) => {
-                self.sync.ignore_policy(&kernel.ignore);
-                let mut interfaces = self.interfaces.lock().expect("interfaces");
-                self.sync.turn(&mut *interfaces)
-            }
-            Change::Limits(_) | Change::Knobs { .. } | Change::Statics | Change::Restart { .. } => {
-                Ok(())
-            }
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Fields that only a restart changes keep their present value, so that the next reload
-    /// compares with the truth.
-    fn keep_what_needs_a_restart(&mut self, old: &Config, changes: &[Change]) {
-        if changes.iter().any(Change::needs_restart) {
-            let (mode, file) =
-                (self.config.router.mode.clone(), self.config.router.routes_file.clone());
-            self.config.router = old.router.clone();
-            self.config.router.mode = mode;
-            self.config.router.routes_file = file;
+    /// Closes a port and waits until no worker holds it any more.
+    fn close_port(&mut self, slot: usize) {
+        let id = PortId(slot as u8);
+        self.backend.router.detach_for_now(id);
+        if !self.backend.router.wait_detached(CLOSING) {
+            warn!(slot, "a worker still holds a port that is closed");
+        }
+        if let Some(open) = self.interfaces.lock().expect("interfaces").open.get_mut(slot) {
+            *open = None;
         }
     }
 }

@@ -4,21 +4,20 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_apps::route::{FibWriter, Requests};
 use ebb_control::policies::{self, Points};
 use ebb_graph::{PortId, Reserve};
-use ebb_host::capability::Capability;
+use ebb_host::Doorbell;
 use ebb_host::journal::Journal;
 use ebb_host::signals::{Signal, Signals};
-use ebb_host::{Doorbell, capability, process, topology};
 use ebb_ports::afxdp::Umem;
 use tracing::{info, warn};
 
 use super::backend::LiveBackend;
 use super::inject::Injection;
 use super::interfaces::{self, Interfaces};
-use super::{Live, port_names};
+use super::{Live, placement, port_names};
 use crate::api::{self, ApiOptions};
 use crate::config::{self, Config};
 use crate::knobs::{self, MachineKnobs};
@@ -34,22 +33,12 @@ const FRAMES_SPARE: u32 = 8192;
 impl Live {
     pub(super) fn start(path: &Path, config: Config, journal: Journal) -> Result<Live> {
         let signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
-        let memory_unlimited = process::lift_memory_lock_limit().is_ok();
-        // Capabilities belong to threads: before there are others.
-        let mut kept = capability::ROUTER.to_vec();
-        if !memory_unlimited {
-            // An interface that comes back needs its frame memory locked again.
-            kept.push(Capability::CAP_IPC_LOCK);
-        }
-        if let Err(error) = capability::keep_only(&kept) {
-            warn!(%error, "privileges stay as they are");
-        }
-        let cpus = worker_cpus(&config)?;
+        let cpus = placement::workers(&config)?;
         let workers = cpus.len();
         let (region, reserve) = Reserve::allocate(frames(&config, workers)?);
         let umem = Umem::new(region);
         let interfaces = Arc::new(Mutex::new(Interfaces::default()));
-        let (ports, mut notes) = open_ports(&config, &umem, workers, &journal, &interfaces)?;
+        let (ports, mut notes) = open_ports(&config, &umem, &cpus, &journal, &interfaces)?;
         let control = Arc::new(Doorbell::new()?);
         let bell = control.clone();
         let requests = Requests::new(1024, Arc::new(move || bell.ring()));
@@ -84,8 +73,8 @@ impl Live {
                 config.governor.record.as_deref(),
             )?,
             limits,
-            levels: levels.clone(),
-            batch_max: config.powersave.batch as usize,
+            levels,
+            batch_max: config.router.batch as usize,
             coalesce: config.governor.coalesce,
             knobs: Box::new(machine),
             meter,
@@ -97,6 +86,8 @@ impl Live {
             tables: Mutex::new(sync.tables()),
             policy: Mutex::new(sync.policy_objects()),
             warnings: Mutex::new(notes),
+            refusals: Mutex::default(),
+            layer3: Mutex::default(),
             inbox: Mutex::default(),
             control,
         });
@@ -115,32 +106,16 @@ impl Live {
             sync,
             _injection: injection,
             queues_looked_at: Instant::now(),
+            retried_at: Instant::now(),
             signals,
             api: Some(api),
-            levels,
             points,
         })
     }
 }
 
-/// The CPU of each worker: as configured, or the online CPUs in order.
-fn worker_cpus(config: &Config) -> Result<Vec<Option<usize>>> {
-    let sysfs = ebb_host::Sysfs::new("/");
-    let online: Vec<usize> = topology::cpus(&sysfs)?.into_iter().map(|cpu| cpu.id).collect();
-    let allowed = process::allowed_cpus().unwrap_or_else(|_| online.clone());
-    let mut cpus: Vec<usize> = config.router.cpus.iter().map(|cpu| usize::from(*cpu)).collect();
-    if cpus.is_empty() {
-        cpus = online.iter().copied().filter(|cpu| allowed.contains(cpu)).collect();
-    }
-    for cpu in &cpus {
-        anyhow::ensure!(online.contains(cpu), "router.cpus: this machine has no CPU {cpu}");
-    }
-    let workers = config.router.workers.map_or(cpus.len(), usize::from);
-    Ok((0..workers).map(|worker| cpus.get(worker % cpus.len().max(1)).copied()).collect())
-}
-
 /// Frames that all rings can hold at once, and some to work with.
-fn frames(config: &Config, workers: usize) -> Result<u32> {
+pub(super) fn frames(config: &Config, workers: usize) -> Result<u32> {
     let queues: Vec<u32> = config.ports.iter().map(|port| queues(port, workers as u32)).collect();
     frames_for(config, workers as u32, &queues)
 }
@@ -156,37 +131,50 @@ fn queues(port: &config::Port, workers: u32) -> u32 {
 fn frames_for(config: &Config, workers: u32, queues: &[u32]) -> Result<u32> {
     let ports = || config.ports.iter().zip(queues);
     // Each queue is given frames to receive into; as many wait for each worker or are sent.
-    let posted: u32 = ports().map(|(port, queues)| port.ring * queues).sum();
-    let rings: u32 =
-        ports().map(|(port, queues)| port.ring * ((*queues).max(workers) + 3 * workers)).sum();
-    let Some(frames) = config.router.frames else { return Ok(rings + FRAMES_SPARE * workers) };
+    let places = |(port, queues): (&config::Port, u32)| u64::from(port.ring) * u64::from(queues);
+    let posted: u64 = ports().map(|(port, queues)| places((port, *queues))).sum();
+    let rings: u64 =
+        ports().map(|(port, queues)| places((port, (*queues).max(workers) + 3 * workers))).sum();
+    let wanted = rings + u64::from(FRAMES_SPARE) * u64::from(workers);
+    let Some(frames) = config.router.frames else {
+        return Ok(u32::try_from(wanted).unwrap_or(u32::MAX));
+    };
     anyhow::ensure!(
-        frames > posted,
+        u64::from(frames) > posted,
         "router.frames is {frames}, but the {} receive queues of the ports alone hold {posted}: \
          leave it out for {}, or set fewer queues or shorter rings",
         queues.iter().sum::<u32>(),
-        rings + FRAMES_SPARE * workers
+        wanted
     );
     Ok(frames)
 }
 
 type Opened = (Vec<OpenPort>, Vec<String>);
 
-/// Opens every configured port; one that cannot be opened is an error, for a router that starts
-/// with less than it was asked for is not what its operator expects.
+/// Opens every configured port. One that is absent or down is taken in when it comes; whatever
+/// else prevents one is an error, for waiting would not mend it.
 fn open_ports(
     config: &Config,
     umem: &Arc<Umem>,
-    workers: usize,
+    cpus: &[Option<usize>],
     journal: &Journal,
     interfaces: &Mutex<Interfaces>,
 ) -> Result<Opened> {
     let mut ports = Vec::new();
     let mut notes = Vec::new();
     for (slot, port) in config.ports.iter().enumerate() {
-        let (live, open) =
-            interfaces::open(umem, port, config.router.redirect, workers as u32, journal)
-                .with_context(|| format!("port {}", port.name))?;
+        let opened =
+            interfaces::open(umem, port, config.router.redirect, cpus.len() as u32, journal);
+        let (mut live, open) = match opened {
+            Ok(opened) => opened,
+            Err(error) if interfaces::may_come(&error) => {
+                warn!(port = port.name, "taken in when it comes: {error:#}");
+                ports.push(OpenPort::absent(&port.name));
+                continue;
+            }
+            Err(error) => return Err(error.context(format!("port {}", port.name))),
+        };
+        live.follow_workers(&config.governor, cpus, journal);
         if live.interface.unserved_queues() > 0 {
             notes.push(format!(
                 "port {}: {} receive queues are not served; their packets stay with the kernel",

@@ -1,0 +1,127 @@
+//! What the router says of its tables and of what went through them.
+
+use serde_json::{Value, json};
+
+use crate::live::lab::{Lab, Wiring, must, router_mac, skip};
+use crate::live::router::{PATIENCE, Router, Setup, binary, until};
+use crate::live::traffic::{Traffic, way};
+
+fn list(router: &mut Router, request: Value, name: &str) -> Vec<Value> {
+    let answer = router.request(&request).expect("an answer");
+    answer[name].as_array().unwrap_or_else(|| panic!("no {name} in {answer}")).clone()
+}
+
+#[test]
+fn routes_neighbours_and_next_hops_are_those_packets_meet() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    lab.ip("route add blackhole 10.200.0.0/16");
+    let mut router = Setup::of(&lab).start(&lab);
+    let routes = list(&mut router, json!({ "get": "routes" }), "routes");
+    let of = |prefix: &str| {
+        let found = routes.iter().find(|line| line["prefix"] == prefix);
+        found.unwrap_or_else(|| panic!("no {prefix} in {routes:?}")).clone()
+    };
+    assert_eq!(of("10.200.0.0/16")["action"], "blackhole");
+    let way_out = of("10.101.0.0/16");
+    assert_eq!(way_out["action"], "forward", "{way_out}");
+    assert_eq!((&way_out["interface"], &way_out["next_hop"]), (&json!("p1"), &json!("10.0.1.2")));
+    assert_eq!(way_out["mac"], "02:00:00:00:01:01");
+    assert_eq!(of("10.0.1.2/32")["of"], "neighbour");
+    let inside = list(&mut router, json!({ "get": "routes", "prefix": "10.101.0.0/16" }), "routes");
+    assert_eq!(inside, [way_out]);
+    let first = router.request(&json!({ "get": "routes", "limit": 1 })).expect("an answer");
+    assert_eq!((first["routes"].as_array().map(Vec::len), &first["more"]), (Some(1), &json!(true)));
+
+    let neighbours = list(&mut router, json!({ "get": "neighbours" }), "neighbours");
+    let p1 = json!({
+        "address": "10.0.1.2", "interface": "p1", "mac": "02:00:00:00:01:01", "direct": true,
+    });
+    assert!(neighbours.contains(&p1), "{neighbours:?}");
+
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0)], 2000);
+    assert!(until(PATIENCE, || traffic.arrived() > 500), "{}", router.log());
+    let sent = traffic.stop().total.sent;
+    let hops = list(&mut router, json!({ "get": "next_hops" }), "next_hops");
+    let hop = hops.iter().find(|hop| hop["next_hop"] == "10.0.1.2").expect("the gateway");
+    assert_eq!(hop["packets"], sent, "{hop}");
+    let status = router.status();
+    let bytes = hop["bytes"].as_u64().expect("bytes");
+    assert_eq!(bytes % sent, 0, "frames of one length: {bytes} in {sent}");
+    assert_eq!((status.ports[0].received_bytes, status.ports[1].transmitted_bytes), (bytes, bytes));
+    let metrics = ebb_routerd::api::metrics_text(&status);
+    let line = format!("ebb_port_received_bytes_total{{port=\"p0\"}} {bytes}");
+    assert!(metrics.contains(&line), "{line} is not in {metrics}");
+    router.stop();
+}
+
+#[test]
+fn vlans_are_counted_apart() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.ip("link add link p1 name p1.7 type vlan id 7\nlink set p1.7 up\n\
+         address add 10.7.0.1/24 dev p1.7\n\
+         neighbour replace 10.7.0.2 lladdr 02:00:00:00:01:01 nud permanent dev p1.7\n\
+         route add 10.101.0.0/16 via 10.7.0.2");
+    let mut router = Setup::of(&lab).start(&lab);
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0)], 1000);
+    let status = router.wait_for("packets out of the VLAN", |status| {
+        status.interfaces.iter().any(|each| each.name == "p1.7" && each.forwarded > 200)
+    });
+    drop(traffic);
+    let of = |name: &str| status.interfaces.iter().find(|each| each.name == name).expect("it");
+    let (tagged, whole) = (of("p1.7"), of("p1"));
+    assert_eq!((tagged.vlan, tagged.port.as_str(), whole.forwarded), (7, "p1", 0));
+    // Four bytes of tag.
+    let (input, output) = (of("p0"), tagged);
+    let each = |bytes: u64, packets: u64| bytes / packets.max(1);
+    assert_eq!(
+        each(output.forwarded_bytes, output.forwarded),
+        each(input.received_bytes, input.received) + 4
+    );
+    let metrics = ebb_routerd::api::metrics_text(&status);
+    assert!(metrics.contains("interface=\"p1.7\",port=\"p1\",vlan=\"7\""), "{metrics}");
+    router.stop();
+}
+
+/// What `ebb router capture` with these arguments writes: the frames.
+fn captured(lab: &Lab, router: &Router, arguments: &[&str]) -> Vec<Vec<u8>> {
+    let file = lab.directory.join("capture.pcap").display().to_string();
+    let socket = router.socket.display().to_string();
+    let fixed = ["router", "capture", "--socket", &socket, "-w", &file, "--count", "20"];
+    let words = [&fixed[..], arguments].concat();
+    must(&binary(), &words);
+    let bytes = std::fs::read(&file).expect("a capture");
+    let frames = ebb_capture::Reader::new("capture", &bytes[..]).expect("a capture");
+    frames.map(|frame| frame.expect("a frame").data).collect()
+}
+
+#[test]
+fn captures_are_filtered_and_see_what_leaves_and_what_is_dropped() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.ip("route add 10.100.0.0/16 via 10.0.0.2\nroute add 10.101.0.0/16 via 10.0.1.2");
+    lab.ip("route add blackhole 10.102.0.0/16");
+    let router = Setup::of(&lab).start(&lab);
+    // The last has no route: each packet becomes an ICMP error.
+    let traffic =
+        Traffic::start(&lab, &[way(0, 1, 0), way(0, 1, 9), way(0, 2, 0), way(0, 3, 0)], 2000);
+    assert!(until(PATIENCE, || traffic.arrived() > 100), "{}", router.log());
+    let to = |frame: &[u8]| [frame[30], frame[31], frame[32], frame[33]];
+    if ebb_host::pcap::compile("ip").is_ok() {
+        let frames = captured(&lab, &router, &["p0", "dst", "host", "10.101.9.7"]);
+        assert_eq!(frames.len(), 20);
+        assert!(frames.iter().all(|frame| to(frame) == [10, 101, 9, 7]), "{frames:?}");
+    } else {
+        skip("libpcap is missing");
+    }
+    let frames = captured(&lab, &router, &["p1", "--transmitted"]);
+    assert_eq!(frames.len(), 20);
+    assert!(frames.iter().all(|frame| frame[6..12] == router_mac(1)), "{frames:?}");
+    let frames = captured(&lab, &router, &["p0", "--dropped=blackhole"]);
+    assert_eq!(frames.len(), 20);
+    assert!(frames.iter().all(|frame| to(frame) == [10, 102, 0, 7]), "{frames:?}");
+    let frames = captured(&lab, &router, &["p0", "--dropped=no_route"]);
+    // Protocol 1, quoting the packet behind its own header and eight bytes.
+    assert!(frames.iter().all(|frame| frame[23] == 1 && frame[58..62] == [10, 103, 0, 7]));
+    drop(traffic);
+    router.stop();
+}

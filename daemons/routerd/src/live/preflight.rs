@@ -1,0 +1,151 @@
+//! What can be said of a configuration before the router starts: what a start would refuse, and
+//! what it would go on without.
+
+use std::path::Path;
+
+use ebb_control::policies::{self, Points};
+use ebb_graph::FRAME_LEN;
+use ebb_host::{Sysfs, ethtool, netlink, topology};
+
+use super::{interfaces, placement, start};
+use crate::config::{Config, Redirect};
+use crate::power::Fitted;
+use crate::router::limits;
+
+/// What [`preflight`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preflight {
+    /// The router refuses to start.
+    pub problems: Vec<String>,
+    /// It starts; the operator may have meant something else.
+    pub warnings: Vec<String>,
+}
+
+/// Compares a configuration with the machine and the network namespace it is run in. Changes
+/// nothing and needs no privilege.
+pub fn preflight(config: &Config) -> Preflight {
+    let mut found = Preflight::default();
+    if let Err(error) = config.check_files() {
+        found.problems.push(format!("{error:#}"));
+    }
+    match placement::workers(config) {
+        Ok(cpus) => workers(config, cpus.len(), &mut found),
+        Err(error) => found.problems.push(format!("{error:#}")),
+    }
+    found
+}
+
+fn workers(config: &Config, workers: usize, found: &mut Preflight) {
+    let online = topology::cpus(&Sysfs::new("/")).map_or(0, |cpus| cpus.len());
+    if online > 0 && workers > online {
+        found.warnings.push(format!(
+            "router.workers: {workers} workers on {online} CPUs take turns: {online} are as fast"
+        ));
+    }
+    let frames = start::frames(config, workers);
+    let bytes = *frames.as_ref().unwrap_or(&0) as usize * FRAME_LEN;
+    found.problems.extend(frames.err().map(|error| error.to_string()));
+    if let Some(memory) = memory().filter(|memory| bytes > *memory) {
+        let gib = |bytes: usize| bytes as f64 / (1 << 30) as f64;
+        found.problems.push(format!(
+            "router.frames: packet memory of {:.1} GiB on a machine with {:.1} GiB: fewer workers, \
+             ports, or places in `ring`, or a number of `frames`",
+            gib(bytes),
+            gib(memory)
+        ));
+    }
+    let limits = limits(workers, 1);
+    let points = match &config.power.model {
+        Some(path) => Fitted::load(path, workers, &[]).and_then(|fitted| fitted.points(limits)),
+        None => Ok(Points::published(limits)),
+    };
+    match points {
+        // What the model lacks for this many workers; a missing file is said already.
+        Err(error) if config.power.model.as_deref().is_some_and(Path::exists) => {
+            found.problems.push(format!("power.model: {error:#}"));
+        }
+        Err(_) => {}
+        Ok(points) => {
+            let mode = &config.router.mode;
+            let policy = policies::with_points(mode, limits, &config.powersave, &points);
+            found.problems.extend(policy.err().map(|error| format!("router.mode: {error}")));
+        }
+    }
+    for port in &config.ports {
+        port_on(&port.name, config.router.redirect, workers as u32, found);
+    }
+}
+
+fn port_on(name: &str, redirect: Redirect, workers: u32, found: &mut Preflight) {
+    // By netlink: /sys may show another network namespace than this one.
+    let link = netlink::Requests::open().and_then(|mut requests| requests.link_by_name(name));
+    let Ok(link) = link else { return };
+    let Some(link) = link else {
+        found.warnings.push(format!(
+            "port {name}: there is no such interface at present; it is taken in when it appears"
+        ));
+        return;
+    };
+    if !link.up {
+        found.warnings.push(format!(
+            "port {name}: the interface is down or without carrier; it is taken in when it comes up: \
+             ip link set {name} up"
+        ));
+    }
+    if redirect == Redirect::Rss
+        && let Err(error) = interfaces::rss(name, workers)
+    {
+        found.problems.push(format!("port {name}: {error:#}"));
+    }
+    let queues = ethtool::Interface::open(name).and_then(|interface| interface.channels());
+    if let Ok(queues) = queues
+        && redirect == Redirect::Steer
+        && queues.receiving() >= workers.max(2)
+    {
+        found.warnings.push(format!(
+            "port {name}: redirect = \"steer\" although it has {} receive queues of its own",
+            queues.receiving()
+        ));
+    }
+}
+
+/// Bytes of memory that the machine has.
+fn memory() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Preflight {
+        preflight(&Config::from_str("x", text).expect("it parses"))
+    }
+
+    #[test]
+    fn what_a_start_refuses_is_a_problem_and_the_rest_a_warning() {
+        let good = of("[router]\nworkers = 1\n[[port]]\nname = \"lo\"\n");
+        assert_eq!(good, Preflight::default());
+        let absent = of("[router]\nworkers = 1\n[[port]]\nname = \"no-such-port\"\n");
+        assert!(absent.problems.is_empty() && absent.warnings[0].contains("no-such-port"));
+        let routes =
+            of("[router]\nworkers = 1\nroutes_file = \"/no/routes\"\n[[port]]\nname = \"lo\"\n");
+        assert!(routes.problems[0].contains("routes_file"), "{routes:?}");
+        assert!(routes.problems[0].contains("/no/routes"), "{routes:?}");
+        let model =
+            of("[router]\nworkers = 1\n[power]\nmodel = \"/no/model\"\n[[port]]\nname = \"lo\"\n");
+        assert!(model.problems[0].contains("power.model"), "{model:?}");
+        assert_eq!(model.problems.len(), 1, "{model:?}");
+        let many = of("[router]\nworkers = 128\n[[port]]\nname = \"lo\"\n");
+        let cpus = topology::cpus(&Sysfs::new("/")).expect("CPUs").len();
+        assert_eq!(many.warnings.iter().any(|text| text.contains("128 workers")), cpus < 128);
+        let cpu = of("[router]\ncpus = [9999]\n[[port]]\nname = \"lo\"\n");
+        assert!(cpu.problems[0].contains("CPU 9999"), "{cpu:?}");
+        let huge = "[router]\nframes = 16777216\nworkers = 1\n[[port]]\nname = \"lo\"\n";
+        let fits = memory().is_some_and(|memory| memory >= (16 << 20) * FRAME_LEN);
+        assert_eq!(of(huge).problems.is_empty(), fits);
+    }
+}

@@ -1,0 +1,118 @@
+//! No configuration makes the router panic: it is refused with a reason, or it is good for a start.
+
+use ebb_routerd::config::Config;
+use ebb_routerd::live::preflight;
+use ebb_routerd::memory_run;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Values inside and outside of every field's range, and of other types.
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (-2i64..200).prop_map(|number| number.to_string()),
+        any::<i64>().prop_map(|number| number.to_string()),
+        (0u32..16).prop_map(|bits| (1u64 << bits).to_string()),
+        select(vec![
+            "true",
+            "\"auto\"",
+            "\"\"",
+            "[]",
+            "[0]",
+            "[0, 1, 2, 999]",
+            "[0, 0]",
+            "{}",
+            "1e300",
+            "nan",
+            "\"poll\"",
+            "\"model\"",
+            "\"powersave\"",
+            "\"no/such/file\"",
+            "\"lo\"",
+            "\"rss\"",
+            "\"10.0.0.1/24\"",
+            "[\"10.0.0.1/24\"]",
+            "\"127.0.0.1:0\"",
+            "\"/\"",
+            "\"a\\u0000b\"",
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+fn section() -> impl Strategy<Value = String> {
+    let fields = |name: &'static str, keys: &'static [&'static str]| {
+        proptest::collection::btree_map(select(keys.to_vec()), value(), 0..4).prop_map(move |map| {
+            let lines: String =
+                map.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+            format!("{name}\n{lines}")
+        })
+    };
+    prop_oneof![
+        fields("[router]", &["workers", "cpus", "mode", "redirect", "frames", "routes_file"]),
+        fields(
+            "[powersave]",
+            &[
+                "queue_high",
+                "queue_low",
+                "count_up",
+                "batch",
+                "sample_ms",
+                "hold_ms",
+                "hold_max_ms"
+            ],
+        ),
+        fields("[model]", &["headroom_percent", "hysteresis_percent"]),
+        fields(
+            "[governor]",
+            &["frequency", "idle", "interrupts", "coalesce_us", "sysfs_root", "journal", "record"],
+        ),
+        fields("[power]", &["model"]),
+        fields("[limits]", &["icmp_rate_pps", "icmp_burst", "hold_packets_max", "hold_ms_max"]),
+        fields("[metrics]", &["listen"]),
+        fields("[status]", &["socket"]),
+        fields("[[port]]\nname = \"lo\"", &["xdp", "zero_copy", "queues", "ring", "mac", "mtu"]),
+        fields("[[port]]\nname = \"absent\"", &["xdp", "zero_copy", "queues", "ring", "address"]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_configuration_panics(sections in proptest::collection::vec(section(), 0..5)) {
+        let text = sections.join("\n");
+        if let Ok(config) = Config::from_str("any.toml", &text) {
+            preflight(&config);
+            let example = Config::from_str("example.toml", Config::example()).expect("an example");
+            let mut kept = config.clone();
+            kept.keep_what_needs_a_restart(&example);
+            Config::diff(&example, &kept).iter().for_each(|change| _ = change.to_string());
+        }
+    }
+}
+
+/// As many workers as one may ask for really run.
+#[test]
+fn every_number_of_workers_starts() {
+    for workers in [1, 64, 65, 128] {
+        let text = format!(
+            "[router]\nworkers = {workers}\nmode = \"napi\"\n[[port]]\nname = \"a\"\nring = 64\n"
+        );
+        let config = Config::from_str("workers.toml", &text).expect("a configuration");
+        let run = memory_run::start(&config, vec![None; workers]).expect("a router");
+        run.router.stop();
+    }
+    let text = "[router]\nworkers = 129\n[[port]]\nname = \"a\"\n";
+    assert!(Config::from_str("workers.toml", text).is_err());
+}
+
+#[test]
+fn the_former_name_of_the_journals_directory_is_understood() {
+    let port = "[[port]]\nname = \"a\"\n";
+    let of = |line: &str| Config::from_str("x", &format!("[governor]\n{line}\n{port}"));
+    let former = of("journal = \"/run/ebb/x/knobs.journal\"").expect("it is understood");
+    let present = of("journal_directory = \"/run/ebb/x\"").expect("it is understood");
+    assert_eq!(former, present);
+    let both = of("journal = \"/a/b\"\njournal_directory = \"/a\"").expect_err("which one?");
+    assert!(both.to_string().contains("former name"), "{both}");
+}
