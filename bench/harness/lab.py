@@ -20,6 +20,8 @@ ROUTER_MACS = ["02:00:00:00:01:00", "02:00:00:00:01:01"]
 HOSTS_MAC = "02:00:00:00:00:02"
 PORTS = ["p0", "p1"]
 HOSTS = ["g0", "g1"]
+# The router's own default.
+BUDGET_US = 200
 
 
 class Failure(Exception):
@@ -148,16 +150,32 @@ class Lab:
 class Router:
     """`ebb router run` in a lab."""
 
-    def __init__(self, lab, mode="poll", cpus=(1,), ring=2048, governor="", ports=PORTS):
-        self.lab, self.socket = lab, lab.path("router.sock")
-        text = f'[router]\nworkers = {len(cpus)}\ncpus = {list(cpus)}\nmode = "{mode}"\nredirect = "steer"\n'
-        text += f'[status]\nsocket = "{self.socket}"\n[governor]\njournal_directory = "{lab.directory}"\n{governor}'
-        text += "".join(f'[[port]]\nname = "{port}"\nring = {ring}\n' for port in ports)
-        config = lab.path("router.toml")
-        with open(config, "w") as file:
-            file.write(text)
+    def __init__(self, lab, mode="poll", cpus=(1,), ring=2048, budget=BUDGET_US, workers=None,
+                 ports=PORTS):
+        """Without `cpus`, `workers` of them go where the router, or somebody else, puts them."""
+        self.lab, self.socket, self.cpus, self.ring = lab, lab.path("router.sock"), list(cpus or ()), ring
+        self.ports = ports
+        self.workers = workers or len(self.cpus)
+        config = self.configure(mode, budget)
         self.child = lab.spawn(lab.router, lab.tools.ebb, "router", "run", "-c", config, log="router.log")
         self.pid = self.child.pid
+
+    def configure(self, mode, budget):
+        """Writes the configuration file and returns its path."""
+        text = f'[router]\nworkers = {self.workers}\nmode = "{mode}"\nredirect = "steer"\n'
+        text += f"cpus = {self.cpus}\n" if self.cpus else ""
+        text += f'[status]\nsocket = "{self.socket}"\n'
+        text += f'[governor]\njournal_directory = "{self.lab.directory}"\nlatency_budget_us = {budget}\n'
+        text += "".join(f'[[port]]\nname = "{port}"\nring = {self.ring}\n' for port in self.ports)
+        with open(self.lab.path("router.toml"), "w") as file:
+            file.write(text)
+        return self.lab.path("router.toml")
+
+    def turn_to(self, mode, budget):
+        """Goes on under another policy or with another latency budget."""
+        self.configure(mode, budget)
+        self.ask({"reload": {}})
+        self.ask({"set": {"mode": mode}})
 
     def __enter__(self):
         return self
@@ -209,6 +227,15 @@ class Router:
                             if line.startswith("voluntary_ctxt_switches")]
                 found.append((name, seconds, int(switches[0].split()[1])))
         return found
+
+    def worker_threads(self):
+        """Thread numbers of the workers, in their order."""
+        found = {}
+        for thread in os.listdir(f"/proc/{self.pid}/task"):
+            name = read(f"/proc/{self.pid}/task/{thread}/comm").strip()
+            if name.startswith("ebb-worker-"):
+                found[int(name.rsplit("-", 1)[1])] = int(thread)
+        return [found[number] for number in sorted(found)]
 
     def resident_mib(self):
         """Resident memory in MiB: all of it, and what is not shared with other programs."""

@@ -6,12 +6,13 @@ import shutil
 import time
 
 from . import quiet, tables
-from .lab import Lab, Router
+from .lab import BUDGET_US, Lab, Router
 from .live import capacity
 
 LOADS = [0, 1, 5, 10, 25, 50, 75, 90]
-# The policy with `coalesce_us = 200`: four times the default.
-PATIENT = "powersave, 200 us"
+# Policies, each with the latency budgets it is shown with: the default, and none.
+SERIES = [("poll", BUDGET_US), ("napi", BUDGET_US), ("powersave", BUDGET_US), ("napi", 0), ("powersave", 0)]
+TWO_WORKERS = "powersave, 2 workers"
 
 
 def proportionality(context):
@@ -24,28 +25,25 @@ def proportionality(context):
         with Router(lab, "poll") as router:
             router.wait(installed["routes"])
             most, trials = capacity(context, lab, router)
-            for load in loads:
-                for mode in ("poll", "napi", "powersave"):
-                    router.ask({"set": {"mode": mode}})
-                    rows.append(point(context, lab, router, mode, load, most, seconds))
-        if not context.quick:
-            with Router(lab, "powersave", governor="coalesce_us = 200\n") as router:
-                router.wait(installed["routes"])
-                for load in loads:
-                    rows.append(point(context, lab, router, PATIENT, load, most, seconds))
+            for turn, load in enumerate(loads):
+                # Interleaved, and not always in the same order.
+                for mode, budget in SERIES if turn % 2 == 0 else SERIES[::-1]:
+                    router.turn_to(mode, budget)
+                    rows.append(point(context, lab, router, (mode, budget), load, most, seconds))
         if os.cpu_count() > 1 and not context.quick:
             with Router(lab, "powersave", (1, 0)) as router:
                 router.wait(installed["routes"])
                 for load in loads:
-                    rows.append(point(context, lab, router, "powersave, 2 workers", load, most, seconds))
+                    rows.append(point(context, lab, router, (TWO_WORKERS, BUDGET_US), load, most, seconds))
     rows.sort(key=lambda row: row["load_percent"])
-    table = [["load, %", "mode", "Mpps", "CPU, % of a core", "CPU s", "W modelled", "sent", "lost", "reordered",
-              "p50, us", "p99, us", "wake-ups/s"]]
+    table = [["load, %", "mode", "budget, us", "Mpps", "CPU, % of a core", "CPU s", "W modelled", "sent", "lost", "reordered",
+              "p50, us", "p99, us", "wake-ups/s", "steal, %"]]
     for row in rows:
-        table.append([str(row["load_percent"]), row["mode"], row["mpps"], row["cpu_percent"], row["cpu_seconds"],
+        table.append([str(row["load_percent"]), row["mode"], str(row["latency_budget_us"]), row["mpps"], row["cpu_percent"], row["cpu_seconds"],
                       row["watts_modelled"], row["sent"], row["lost"], row["reordered"], row["p50_us"],
-                      row["p99_us"], row["wakeups_per_second"]])
+                      row["p99_us"], row["wakeups_per_second"], row["steal_percent"]])
     summary = {"capacity_mpps": most / 1e6, "routes": installed["routes"], "seconds": seconds,
+               "over": over(rows),
                "rows": [{k: v for k, v in row.items() if k != "raw"} for row in rows]}
     context.record.result("proportionality", table, summary, {"rows": rows, "capacity": trials})
     draw(context, lab_title(context, most), rows)
@@ -53,19 +51,32 @@ def proportionality(context):
         document(context, rows, most, installed["routes"], seconds)
 
 
-def point(context, lab, router, mode, load, most, seconds):
+def over(rows):
+    """CPU above the load in percentage points, by series and load."""
+    found = {}
+    for row in rows:
+        if row["load_percent"] in (5, 10, 25, 50):
+            series = found.setdefault(f"{row['mode']}, {row['latency_budget_us']} us", {})
+            series[str(row["load_percent"])] = row["cpu_percent"] - row["load_percent"]
+    return found
+
+
+def point(context, lab, router, series, load, most, seconds):
+    mode, budget = series
     time.sleep(0.2 if context.quick else 1)
     # Without any packet there is still somebody to look on.
     rate = max(1e-3, most * load / 100)
-    options = {"seconds": seconds, "rate": rate, "socket": router.socket, "pid": router.pid}
+    options = {"seconds": seconds, "rate": rate, "socket": router.socket, "pid": router.pid,
+               "canary": router.cpus[0]}
     seen = quiet.measured(context, lab, lambda: lab.load(**options))
-    context.say(f"  {mode} at {load} %: {100 * seen['router_cpu_share']:.1f} % CPU, lost {seen['lost']}")
+    context.say(f"  {mode}, {budget} us at {load} %: {100 * seen['router_cpu_share']:.1f} % CPU, lost {seen['lost']}")
     silent = seen["received"] == 0
     return {
-        "mode": mode, "load_percent": load, "mpps": seen["received_mpps"],
+        "mode": mode, "latency_budget_us": budget, "load_percent": load, "mpps": seen["received_mpps"],
         "cpu_percent": 100 * seen["router_cpu_share"], "cpu_seconds": seen["router_cpu_seconds"],
         "seconds": seen["seconds"],
         "watts_modelled": seen["router"]["watts"], "joules_modelled": seen["router"]["joules"],
+        "steal_percent": seen["machine"]["steal_percent"], "never_sent": seen["machine"]["never_sent"],
         "sent": seen["sent"], "lost": seen["lost"], "reordered": seen["reordered"],
         "p50_us": None if silent else seen["latency_us"]["p50"],
         "p99_us": None if silent else seen["latency_us"]["p99"],
@@ -86,7 +97,7 @@ def draw(context, title, rows):
     if not directory:
         return
     data = os.path.join(directory, "proportionality-plot.json")
-    plain = [{k: v for k, v in row.items() if k != "raw"} for row in rows]
+    plain = [{**{k: v for k, v in row.items() if k != "raw"}, "mode": name(row)} for row in rows]
     with open(data, "w") as file:
         json.dump({"title": title, "rows": plain}, file)
     context.tools.call("plot", data, os.path.join(directory, "proportionality.svg"))
@@ -102,18 +113,24 @@ def document(context, rows, most, routes, seconds):
         file.write(TEXT.format(
             command=facts["command"], day=facts["started"][:10], cpu=facts["cpu"], cpus=facts["cpus"],
             kind="a virtual machine, " if facts["virtual"] else "", kernel=facts["kernel"],
-            routes=f"{routes:,}", most=f"{most / 1e6:.2f}", seconds=seconds, idle=comparison(rows), patient=PATIENT,
-            rows="".join(line(row, row["mode"]) for row in rows)))
+            routes=f"{routes:,}", most=f"{most / 1e6:.2f}", seconds=seconds, idle=comparison(rows), budget=BUDGET_US,
+            rows="".join(line(row, name(row)) for row in rows)))
 
 
 def comparison(rows):
     """What each mode uses without load, at a tenth and at nine tenths."""
-    share = {(row["mode"], row["load_percent"]): row["cpu_percent"] for row in rows}
+    share = {(name(row), row["load_percent"]): row["cpu_percent"] for row in rows}
     parts = []
-    for mode in ("poll", "napi", "powersave", PATIENT):
+    for mode in dict.fromkeys(name(row) for row in rows):
         shown = ", ".join(f"{share[mode, load]:.3g} % at {load} %" for load in (0, 10, 50, 90))
         parts.append(f"- `{mode}`: {shown} of the load.\n")
     return "".join(parts)
+
+
+def name(row):
+    """What a series is called: the default budget goes without saying."""
+    budget = row["latency_budget_us"]
+    return row["mode"] if budget == BUDGET_US else f"{row['mode']}, no budget"
 
 
 def line(row, mode):
@@ -148,10 +165,43 @@ twice and the generator's own queueing.
 set. They are those of the server model in `crates/power`, fed with the cores' awake time, and include the server's draw
 when idle. CPU seconds are what was measured.
 
-A worker that finds its queue empty while packets come steadily lets them gather for `[governor] coalesce_us` before it looks
-again, 50 us unless said otherwise: each look costs about 20 us of a virtual machine's time, however few packets it finds.
-The series `{patient}` waits for 200 us: about the same packets for less, at the price of that latency.
+A worker that finds its queue empty while packets come steadily lets them gather for as long as `[governor]
+latency_budget_us` allows, {budget} us unless said otherwise ([how](#what-a-wake-up-costs)). `no budget` wakes for every packet.
+Rows during which others, or the hypervisor, took time from the machine were measured again; after a pause of its own
+the generator does not send what it missed.
 
 | load, % | mode | Mpps | CPU, s | CPU, % of a core | J modelled | W modelled | sent | lost | p50, us | p99, us |
 |--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-{rows}"""
+{rows}
+## What a wake-up costs
+
+Waking costs the same for one packet as for a hundred, so what lies above the load is wake-ups times their cost:
+
+```text
+CPU = load + wake-ups/s x (wake-up + system calls of a round)
+```
+
+| part | on this kind of machine | how measured |
+|---|--:|---|
+| setting and clearing a hardware timer | 10 us | `timerfd_settime` 150 us ahead and back; 1 us where the timer is half a second ahead and the hardware need not be told: the difference is two exits to the hypervisor, 4.5 us each |
+| a timed sleep | 14 to 24 us of the thread's CPU | `ppoll` and `clock_nanosleep` of 50 to 200 us, `CLOCK_THREAD_CPUTIME_ID`; one descriptor or five: 4 us more for the five |
+| `ppoll` that returns at once | 0.3 us | as above |
+
+These were taken on a machine that others used, hence as ranges. A sleep of 200 us that costs 15 us is 7.5 % of a CPU however
+little the router does beside it: **with the default budget the floor of such a machine is the sleep itself, above five
+points**; with 400 us it is half of that. Two thirds of it are the timer's exits, which real hardware does not have.
+
+A sleep of a worker is one system call: `ppoll` on its doorbell, and on the sockets where it waits for a packet. The sockets
+are not kept in an epoll set, for the kernel wakes whoever watches a socket at every packet that it receives or sends. Every
+64th sleep takes two calls more, to measure what sleeping costs. Threads ask for exact timers (`PR_SET_TIMERSLACK`): with the
+kernel's default a sleep ends up to 50 us late, a quarter of the default budget.
+
+How long a worker sleeps is decided beside the policy (`Patient` in `crates/control`), the same in the twin: at most the budget
+less what timers were late by; no longer than it takes for the wake-up to be 2 % of the time; no longer than packets take to
+fill a quarter of the ring; at most twice the sleep before; not at all when fewer than one packet comes in a budget, then it
+waits for the packet. What gathered is not shown to the policy as a queue. Idle states up to the budget's wake-up latency are
+allowed to active cores (`pm_qos_resume_latency_us`).
+
+**Who is charged for what.** On veth the sender's system call carries a packet through the XDP program into the router's
+memory: that is the generator's CPU. What the router's own `sendto` does, up to the receiver's memory, is the router's.
+"""

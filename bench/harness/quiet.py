@@ -7,6 +7,11 @@ import time
 
 # Processor time of others, in cores, up to which a machine counts as quiet.
 SHARE_MAX = 0.1
+# Time that a hypervisor gave to others, in per cent, up to which a measurement counts.
+STEAL_MAX = 0.1
+# How late a thread that goes before all others on the worker's CPU may be, in microseconds: then
+# the machine stood still.
+LATE_MAX_US = 3000
 # How long to wait for it to become quiet before measuring all the same.
 PATIENCE_SECONDS = 300
 
@@ -86,6 +91,21 @@ def measured(context, lab, attempt):
         if not context.quick:
             wait(lab.pids(), context.say)
         seen = attempt()
-        if context.quick or seen["others_cpu_share"] <= SHARE_MAX or time.monotonic() > end:
+        fault = taken(seen)
+        if context.quick or not fault or time.monotonic() > end:
             return seen
-        context.say(f"  discarded: others used {seen['others_cpu_share']:.2f} cores")
+        context.say(f"  discarded: {fault}")
+
+
+def taken(seen):
+    """What kept the machine from its work during a measurement; empty when nothing did."""
+    if seen["others_cpu_share"] > SHARE_MAX:
+        return f"others used {seen['others_cpu_share']:.2f} cores"
+    machine = seen.get("machine") or {}
+    if machine.get("steal_percent", 0) > STEAL_MAX:
+        return f"the hypervisor took {machine['steal_percent']:.2f} % of the time"
+    if (machine.get("canary_late_us") or 0) > LATE_MAX_US:
+        return f"the machine stood still for {machine['canary_late_us'] / 1e3:.1f} ms"
+    if machine.get("never_sent"):
+        return f"the generator stood still: {machine['never_sent']} packets were never due"
+    return ""

@@ -33,7 +33,7 @@ fn every_live_benchmark_runs() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let mut names = vec!["veth", "steer", "idle", "churn", "kernel", "proportionality"];
+    let mut names = vec!["veth", "steer", "idle", "churn", "kernel", "proportionality", "cores"];
     // Its traffic is another's program.
     if Command::new("iperf3").arg("--version").output().is_ok() {
         names.push("tcp");

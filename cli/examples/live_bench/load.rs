@@ -17,6 +17,7 @@ use ebb_units::Time;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
+use super::pause::{Canary, Schedule, stolen};
 use super::table::read;
 
 /// Packets of one turn and port.
@@ -58,6 +59,9 @@ pub struct Load {
     queues: u32,
     #[arg(long, default_value_t = 0)]
     cpu: usize,
+    /// A CPU to watch for pauses of the machine, the worker's
+    #[arg(long)]
+    canary: Option<usize>,
     /// The router's status socket
     #[arg(long)]
     socket: Option<PathBuf>,
@@ -111,17 +115,22 @@ impl Load {
         let watch_from = begun + Duration::from_secs_f64(self.seconds * WARM_UP);
         let end = watch_from + Duration::from_secs_f64(self.seconds);
         let mut first = None;
+        let mut schedule = self.rate.map(|rate| Schedule::new(rate, begun));
+        let mut steal = stolen();
+        let canary = self.canary.map(Canary::watch);
         let mut now = begun;
         while now < end {
             now = clock::monotonic();
             if first.is_none() && now >= watch_from {
                 run.tracker.take_recent();
                 first = Some(self.reading(&run)?);
+                steal = stolen();
+                canary.as_ref().inspect(|canary| canary.reset());
+                // The reading's own time is no pause.
+                now = clock::monotonic();
+                schedule.iter_mut().for_each(|schedule| schedule.excuse(now));
             }
-            let due = match self.rate {
-                Some(rate) => ((now - begun).as_secs_f64() * rate) as u64,
-                None => u64::MAX,
-            };
+            let due = schedule.as_mut().map_or(u64::MAX, |schedule| schedule.due(now));
             let moved = run.turn(now, due)?;
             if moved == 0 {
                 std::thread::yield_now();
@@ -129,8 +138,18 @@ impl Load {
         }
         let last = self.reading(&run)?;
         let latency = run.tracker.take_recent();
+        let taken = stolen();
+        let late = canary.as_ref().map(|canary| canary.late().as_secs_f64() * 1e6);
+        drop(canary);
         run.settle()?;
-        Ok(self.answer(&run, &first.context("too short")?, &last, latency))
+        let mut answer = self.answer(&run, &first.context("too short")?, &last, latency);
+        answer["machine"] = json!({
+            "steal_percent": 100.0 * (taken.0 - steal.0) as f64 / (taken.1 - steal.1).max(1) as f64,
+            "canary_late_us": late,
+            "generator_pauses": schedule.as_ref().map(|schedule| schedule.pauses),
+            "never_sent": schedule.as_ref().map(Schedule::dropped),
+        });
+        Ok(answer)
     }
 
     fn write_destinations(&self, path: &std::path::Path) -> Result<Value> {

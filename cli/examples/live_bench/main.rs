@@ -4,6 +4,7 @@
 mod churn;
 mod forward;
 mod load;
+mod pause;
 mod plot;
 mod table;
 

@@ -4,6 +4,7 @@ use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, spark_between}
 use serde_json::{Value, json};
 
 use super::play::{Day, MODERATION, Moment, PEAK_SHARE};
+use super::twin::{self, TwinDay};
 
 /// Characters of a spark line in the table.
 const SPARK_LEN: usize = 15;
@@ -75,6 +76,29 @@ pub fn report(facts: &Facts, days: &[Day]) -> Report {
         .figure("generator_cpu", facts.generator_cpu)
         .figure("interrupted", facts.interrupted)
         .figure("modes", days.iter().map(figures).collect::<Vec<_>>())
+}
+
+/// The same day on the twin's larger server, below what was seen live.
+pub fn add_twin(report: Report, days: &[TwinDay]) -> Report {
+    let figure = |day: &TwinDay| {
+        json!({
+            "name": day.mode,
+            "watts": round(day.watts),
+            "joules_a_day": day.joules().round(),
+            "joules_basis": "modelled",
+            "cores_mean": round(day.cores),
+            "loss_share": day.lost,
+        })
+    };
+    report
+        .heading("On a server of twelve cores")
+        .text(
+            "The same policies with the same latency budget through the same day, simulated on \
+             the server of Niccolini et al. (2012): its peak is the same share of what all twelve \
+             cores carry. All of it is modelled.",
+        )
+        .table(twin::table(days))
+        .figure("twin", days.iter().map(figure).collect::<Vec<_>>())
 }
 
 /// The picture for a page about the project.
@@ -205,7 +229,8 @@ fn load_plot(days: &[Day]) -> Plot {
     let panels: [(Axis, Draw<'_>); 3] = [
         (Axis::new("CPU used", "cores").reaching(0.0, 1.0), &series(|moment| moment.cpus)),
         (Axis::new("cores on", "").reaching(0.0, workers), &steps),
-        (Axis::new("power", "W").from_zero(), &series(|moment| moment.watts)),
+        // Not from zero: what an idle server draws anyway would press the lines together.
+        (Axis::new("power", "W"), &series(|moment| moment.watts)),
     ];
     for (axis, make) in panels {
         plot = plot.panel(axis);

@@ -10,6 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod plan;
 mod play;
 pub(crate) mod stage;
+mod twin;
 mod view;
 
 use std::io::Write;
@@ -186,7 +187,11 @@ impl Demo {
     }
 
     fn conclude(&self, facts: &Facts, days: &[Day]) -> Result<()> {
+        let profile = DayProfile::by_name(&self.profile).expect("checked by the parser");
+        let modes: Vec<String> = days.iter().map(|day| day.mode.clone()).collect();
+        let larger = twin::days(profile, &modes, self.seed).context("the twin's day")?;
         let report = findings::report(facts, days);
+        let report = findings::add_twin(report, &larger);
         report.save(&self.report).context("cannot write the report")?;
         let picture = findings::picture(days);
         write_file(&self.report.join("summary.svg"), picture.as_bytes())?;
@@ -197,6 +202,7 @@ impl Demo {
         for verdict in findings::verdicts(days) {
             text += &format!("\n{verdict}");
         }
+        text += &format!("\n\n{}", twin::table(&larger).to_terminal(&Terminal::of_stdout()));
         text += &format!("\nReport: {}", self.report.join("report.html").display());
         say(&text)
     }

@@ -113,7 +113,8 @@ impl InProcess {
             limits: limits(usize::from(WORKERS), 1),
             levels: Vec::new(),
             batch_max: 64,
-            coalesce: Duration::ZERO,
+            room: 0,
+            latency_budget: Duration::ZERO,
             knobs: Box::new(NoKnobs),
             meter: Meter::Modelled {
                 model: ebb_power::ServerModel::niccolini2012(),

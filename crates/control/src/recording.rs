@@ -22,7 +22,8 @@ pub struct Decision<O, A> {
 /// let fresh = || policies::Napi::new(Limits { cores: 2, frequencies: 1 });
 /// let mut log = Vec::new();
 /// let mut policy = Recording::new(fresh(), |decision: &_| log.push(*decision));
-/// policy.decide(Time::ZERO, &Observation { queue_len: 3, own_queue_len: 0, received: 64 });
+/// let seen = Observation { queue_len: 3, received: 64, ..Observation::default() };
+/// policy.decide(Time::ZERO, &seen);
 /// assert_eq!(replay(&mut fresh(), log), Ok(1));
 /// ```
 #[derive(Clone, Debug)]
@@ -115,7 +116,8 @@ mod tests {
         });
         for step in 0..400u64 {
             let queue_len = if step % 50 < 20 { 90 } else { 0 };
-            let seen = Observation { queue_len, own_queue_len: queue_len, received: 64 };
+            let (own_queue_len, rest) = (queue_len, Observation::default());
+            let seen = Observation { queue_len, own_queue_len, received: 64, ..rest };
             policy.decide(Time::from_nanos(step * 10_000_000), &seen);
         }
         assert!(lines[0].starts_with(r#"{"at":0,"seen":{"queue_len":90,"#), "{}", lines[0]);

@@ -44,7 +44,7 @@ impl Limits {
 }
 
 /// What one active worker sees after it has received a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     /// Packets that still wait behind the batch, the longest queue among the active workers. Each
     /// look at it counts as a sample: where one worker asks for all, it is the one whose queue
@@ -55,6 +55,18 @@ pub struct Observation {
     /// Packets received since the policy was last asked about them, the batch included: by this
     /// worker, or by all of them where one asks for all.
     pub received: u32,
+    /// The observing worker's number.
+    #[serde(default)]
+    pub worker: u16,
+    /// Packets that the smallest of its receive rings holds; 0: not known.
+    #[serde(default)]
+    pub room: u32,
+    /// How much later than asked its last [`Idle::Gather`] ended, in nanoseconds.
+    #[serde(default)]
+    pub late_nanos: u32,
+    /// Processor time that going to sleep and waking costs it, in nanoseconds; 0: not known.
+    #[serde(default)]
+    pub wake_nanos: u32,
 }
 
 /// What the observing worker does next, and what the governor changes.
@@ -74,6 +86,11 @@ pub enum Idle {
     Poll,
     /// Sleeps until the next packet.
     Halt,
+    /// Sleeps for so long, whatever comes, so that the wake-up finds several packets.
+    Gather {
+        /// Nanoseconds.
+        nanos: u32,
+    },
 }
 
 /// A policy for routers, as an object.

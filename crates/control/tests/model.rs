@@ -212,7 +212,8 @@ proptest! {
         for (queue_len, received, pause) in steps {
             now += Duration::from_nanos(pause);
             let before = *policy.point();
-            let seen = Observation { queue_len, own_queue_len: queue_len, received };
+            let rest = Observation::default();
+            let seen = Observation { queue_len, own_queue_len: queue_len, received, ..rest };
             let Action { point, idle } = policy.decide(now, &seen);
             let chosen = *policy.point();
             prop_assert_eq!((point.cores, point.frequency), (chosen.cores, chosen.frequency));

@@ -12,7 +12,7 @@ use plant::Router;
 use proptest::prelude::*;
 
 fn waiting(queue_len: u32) -> Observation {
-    Observation { queue_len, own_queue_len: queue_len, received: 64 }
+    Observation { queue_len, own_queue_len: queue_len, received: 64, ..Observation::default() }
 }
 
 /// Niccolini et al. 2012, section 6.1, with c_up = 2 and c_down = 3 on two cores with two
@@ -71,7 +71,7 @@ fn the_pseudocode_step_by_step() {
 fn a_core_halts_for_its_own_queue_while_the_longest_decides() {
     let settings = Settings { count_up: 0, ..Settings::default() };
     let mut policy = PowerSave::new(Limits { cores: 2, frequencies: 1 }, &settings);
-    let seen = Observation { queue_len: 100, own_queue_len: 0, received: 1 };
+    let seen = Observation { queue_len: 100, received: 1, ..Observation::default() };
     let action = policy.decide(Time::ZERO, &seen);
     assert_eq!((action.idle, action.point.cores), (Idle::Halt, 2));
 }

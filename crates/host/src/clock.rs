@@ -12,6 +12,15 @@ pub fn monotonic() -> Time {
     Time::from_nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
+/// Processor time that the calling thread has used (`CLOCK_THREAD_CPUTIME_ID`). A system call.
+///
+/// # Panics
+/// When the system has no such clock.
+pub fn thread_cpu() -> Time {
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
+    Time::from_nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

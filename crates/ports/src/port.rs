@@ -38,11 +38,11 @@ pub trait Port: Send {
     /// interface is down, where nobody consumes.
     fn transmit_pending(&self) -> u32;
 
-    /// Descriptor that is readable while packets wait, for sleeping; `None` when there is none to
-    /// wait for (captures).
-    fn wait_fd(&self) -> Option<RawFd>;
+    /// Appends the descriptors one of which is readable while packets wait, for sleeping; none where
+    /// there is nothing to wait for (captures).
+    fn wait_fds(&self, fds: &mut Vec<RawFd>);
 
-    /// To be called before sleeping on [`Port::wait_fd`]: whether it is safe to sleep, that is no
+    /// To be called before sleeping on [`Port::wait_fds`]: whether it is safe to sleep, that is no
     /// packet arrived meanwhile and the other side will wake us.
     fn prepare_wait(&mut self) -> bool;
 

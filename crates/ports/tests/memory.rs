@@ -174,7 +174,9 @@ fn a_sleeper_is_woken_once() {
     let mut pool = Pool::standalone(16);
     let mut batch = Batch::new();
     prime(&mut link.ports, &mut pool);
-    let fd = link.ports[0].wait_fd().expect("memory ports can wait");
+    let mut fds = Vec::new();
+    link.ports[0].wait_fds(&mut fds);
+    let fd = fds[0];
     link.far.send([[0u8; 60].as_slice()]);
     assert!(!readable(fd), "a polling worker is not rung");
     assert!(!link.ports[0].prepare_wait(), "a packet waits already");

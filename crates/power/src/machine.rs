@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::application::Application;
 use crate::components::{Breakdown, Components};
+use crate::idle::IdleState;
 use crate::server::{CoreState, Depth, ModelError, ServerModel};
 
 /// A server that forwards packets: what it draws, how fast it works and how long it takes to
@@ -41,16 +42,6 @@ pub struct Server {
     /// cost, [`Application::ipv4_routing`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Application>,
-}
-
-/// An idle state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IdleState {
-    /// Which.
-    pub depth: Depth,
-    /// Nanoseconds to leave it.
-    pub exit_ns: u64,
 }
 
 /// Waking for a packet, beside the exit latency of the idle state.
@@ -136,6 +127,12 @@ impl Server {
     pub fn exit_latency(&self, depth: Depth) -> Duration {
         let state = self.c_states.iter().find(|state| state.depth == depth);
         Duration::from_nanos(state.map_or(0, |state| state.exit_ns))
+    }
+
+    /// Shortest sleep for which an idle state pays; nothing if the machine does not have it.
+    pub fn residency(&self, depth: Depth) -> Duration {
+        let state = self.c_states.iter().find(|state| state.depth == depth);
+        state.map_or(Duration::ZERO, IdleState::residency)
     }
 
     /// Nanoseconds that a core is awake for an interrupt before it works on the first packet.

@@ -215,7 +215,8 @@ impl ServerModel {
         self.core_c1 + (self.core_active - self.core_c1) * ratio
     }
 
-    fn idle(&self, depth: Depth) -> Watts {
+    /// What an idle core adds in that state.
+    pub fn idle(&self, depth: Depth) -> Watts {
         match depth {
             Depth::C1 => self.core_c1,
             Depth::C3 => self.core_c3,

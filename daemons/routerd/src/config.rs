@@ -20,7 +20,6 @@ mod write;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use ebb_control::policies::Settings;
 use ipnet::IpNet;
@@ -113,10 +112,6 @@ pub struct Governor {
     /// Whether the interrupts of the ports' receive queues go to the CPUs of the workers that serve
     /// them.
     pub interrupts: bool,
-    /// How long a worker that would wake for every packet lets packets gather before it looks
-    /// again, 0 to 1,000 microseconds; 0: not at all. Adds at most so much latency, and only while
-    /// packets come faster than that.
-    pub coalesce: Duration,
     /// Root of the tree that holds `sys/`; `/` but in tests.
     pub sysfs_root: PathBuf,
     /// The directory in which the former values of turned knobs are kept until they are restored;

@@ -55,6 +55,25 @@ impl PortTally {
     }
 }
 
+/// Sleeps of similar length: within a factor of two, for which idle state they reach depends on it.
+#[derive(Debug, Default)]
+pub struct Sleeps {
+    /// How many.
+    pub count: Counter,
+    /// Nanoseconds altogether.
+    pub nanos: Counter,
+}
+
+impl Sleeps {
+    /// Up to 1 us, 2 us, 4 us ... and above 8 ms.
+    pub const CLASSES: usize = 15;
+
+    /// The class of a sleep of `nanos`.
+    pub fn class(nanos: u64) -> usize {
+        ((nanos / 1000).checked_ilog2().map_or(0, |log| log + 1) as usize).min(Self::CLASSES - 1)
+    }
+}
+
 /// One worker's counters, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -77,6 +96,8 @@ pub struct WorkerCounters {
     pub batches: Counter,
     /// Nanoseconds asleep, completed sleeps only.
     pub asleep_nanos: Counter,
+    /// Completed sleeps by their length.
+    pub sleeps: [Sleeps; Sleeps::CLASSES],
     /// Start of the sleep in progress in nanoseconds of the monotonic clock, 0 while awake.
     pub asleep_since: AtomicU64,
     /// Packets waiting in the worker's receive queues when it last looked.
@@ -84,6 +105,14 @@ pub struct WorkerCounters {
 }
 
 impl WorkerCounters {
+    /// Counts a completed sleep.
+    pub fn slept(&self, nanos: u64) {
+        self.asleep_nanos.add(nanos);
+        let class = &self.sleeps[Sleeps::class(nanos)];
+        class.count.add(1);
+        class.nanos.add(nanos);
+    }
+
     /// Nanoseconds asleep up to `now_nanos`, the sleep in progress included.
     pub fn asleep_until(&self, now_nanos: u64) -> u64 {
         let since = self.asleep_since.load(Relaxed);

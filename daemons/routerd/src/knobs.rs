@@ -60,7 +60,11 @@ impl MachineKnobs {
         }
         let levels = common_levels(&frequencies);
         let first = cpus.iter().flatten().next().copied().unwrap_or(0);
-        let shallow = idle::shallow(&idle::states(&sysfs, first));
+        let shallow = match config.powersave.latency_budget_us {
+            0 => idle::shallow(&idle::states(&sysfs, first)),
+            // What a packet may wait is what its core may take to wake.
+            budget => WakeLatency::AtMost(budget),
+        };
         let set = (None, vec![None; cpus.len()]);
         (MachineKnobs { frequencies, levels, idle: idle_knobs, shallow, set }, notes)
     }

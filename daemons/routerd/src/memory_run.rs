@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::governor::NoKnobs;
 use crate::knobs::modelled;
 use crate::record::recorded;
-use crate::router::{OpenPort, Parts, Router, limits};
+use crate::router::{OpenPort, Parts, Router, limits, smallest_ring};
 use crate::static_tables;
 
 /// A router whose ports end in memory.
@@ -70,7 +70,8 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
         limits,
         levels: Vec::new(),
         batch_max: config.router.batch as usize,
-        coalesce: config.governor.coalesce,
+        room: smallest_ring(&config.ports),
+        latency_budget: config.powersave.latency_budget(),
         knobs: Box::new(NoKnobs),
         meter: modelled(workers, &[]),
         control,

@@ -47,7 +47,7 @@ mod tests {
         let mut recorded = recorded(policy(), Some(Path::new("/dev/full"))).expect("made");
         let mut plain = policy();
         for turn in 0..10_000 {
-            let seen = Observation { queue_len: turn % 100, own_queue_len: 0, received: 1 };
+            let seen = Observation { queue_len: turn % 100, received: 1, ..Observation::default() };
             let now = Time::from_nanos(u64::from(turn) * 1_000);
             assert_eq!(recorded.decide(now, &seen), plain.decide(now, &seen));
         }
@@ -59,7 +59,7 @@ mod tests {
         let policy = || named("powersave", LIMITS, &Settings::default()).expect("known");
         let mut recorded = recorded(policy(), Some(&path)).expect("made");
         for turn in 0..1_000 {
-            let seen = Observation { queue_len: turn % 100, own_queue_len: 0, received: 1 };
+            let seen = Observation { queue_len: turn % 100, received: 1, ..Observation::default() };
             recorded.decide(Time::from_nanos(u64::from(turn) * 1_000), &seen);
         }
         drop(recorded);

@@ -69,8 +69,10 @@ pub struct Parts {
     pub levels: Vec<Hertz>,
     /// Packets a worker takes at once.
     pub batch_max: usize,
-    /// How long a worker that would wake for every packet lets packets gather; zero: not at all.
-    pub coalesce: Duration,
+    /// Packets that the smallest receive ring holds.
+    pub room: u32,
+    /// How long a packet may wait for the sake of energy.
+    pub latency_budget: Duration,
     /// The machine's knobs.
     pub knobs: Box<dyn Knobs>,
     /// What measures or models the energy.
@@ -112,8 +114,7 @@ impl Router {
         anyhow::ensure!(parts.ports.len() <= PORTS_MAX, "at most {PORTS_MAX} ports");
         let mut policy = parts.policy;
         let now = clock::monotonic();
-        let first =
-            policy.decide(now, &Observation { queue_len: 0, own_queue_len: 0, received: 0 });
+        let first = policy.decide(now, &Observation::default());
         let mut graphs = Vec::new();
         for _ in 0..workers {
             graphs.push(graph(&parts.fib, PORTS_MAX, parts.requests.clone(), &parts.route_limits));
@@ -134,7 +135,13 @@ impl Router {
         }
         names.resize(PORTS_MAX, None);
         let redirects = Arc::new(Mutex::new(Redirects::new(redirects)));
-        let energy = Arc::new(EnergyAccount::new(parts.meter, shared.clone(), first.point, now));
+        let energy = Arc::new(EnergyAccount::new(
+            (parts.meter, parts.latency_budget),
+            shared.clone(),
+            first.point,
+            now,
+        ));
+        shared.set_latency_budget(parts.latency_budget);
         let mut threads = Vec::new();
         for (index, (ports, (graph, entry, _))) in by_worker.into_iter().zip(graphs).enumerate() {
             let pool = Pool::new(parts.reserve.clone());
@@ -144,7 +151,7 @@ impl Router {
                 ports,
                 (graph, entry),
                 pool,
-                (parts.batch_max, parts.coalesce),
+                (parts.batch_max, parts.room),
             );
             threads.push(spawn(format!("ebb-worker-{index}"), parts.cpus[index], move || {
                 worker.run()
@@ -295,7 +302,7 @@ impl Router {
         mode.clone_into(&mut self.mode.lock().expect("mode"));
         self.shared.changing.store(true, SeqCst);
         let mut brain = self.shared.brain.lock().expect("policy");
-        let seen = Observation { queue_len: 0, own_queue_len: 0, received: 0 };
+        let seen = Observation::default();
         brain.wanted = policy.decide(clock::monotonic(), &seen).point;
         brain.policy = policy;
         self.shared.policies.fetch_add(1, SeqCst);
@@ -403,6 +410,11 @@ impl Drop for Router {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Packets that the smallest receive ring of these ports holds.
+pub fn smallest_ring(ports: &[crate::config::Port]) -> u32 {
+    ports.iter().map(|port| port.ring).min().unwrap_or(0)
 }
 
 /// The limits that policies get on a machine with these workers and frequencies.

@@ -219,6 +219,8 @@ pub struct Shared {
     pub knobs_changed: AtomicBool,
     /// The router is ending.
     pub stop: AtomicBool,
+    /// How long a packet may wait for the sake of energy, nanoseconds.
+    budget_nanos: AtomicU64,
 }
 
 impl Shared {
@@ -247,7 +249,20 @@ impl Shared {
             faults: AtomicU64::new(0),
             knobs_changed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            budget_nanos: AtomicU64::new(0),
         }))
+    }
+}
+
+impl Shared {
+    /// How long a packet may wait for the sake of energy.
+    pub fn latency_budget(&self) -> Duration {
+        Duration::from_nanos(self.budget_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Workers keep to it from their next round on.
+    pub fn set_latency_budget(&self, budget: Duration) {
+        self.budget_nanos.store(budget.as_nanos() as u64, Ordering::Relaxed);
     }
 }
 

@@ -4,10 +4,12 @@
 //! policy is consulted in line with receiving, as the interrupt handler does in Niccolini et al.
 //! 2012 section 6.1; carrying a decision out is the governor's work.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::Duration;
 
+use ebb_control::policies::Patience;
 use ebb_control::{Action, Idle, Observation};
 use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
 use ebb_host::clock;
@@ -25,6 +27,9 @@ const FLUSH_PATIENCE: Duration = Duration::from_millis(100);
 const TALLY_EVERY: Duration = Duration::from_millis(100);
 /// How soon a sleeping worker tries again to send what the kernel has not taken yet.
 const TRANSMIT_RETRY: Duration = Duration::from_millis(1);
+
+/// Every so many sleeps their cost is measured.
+const COST_EVERY: u32 = 64;
 
 /// What a worker thread is made of.
 pub struct Worker {
@@ -50,12 +55,26 @@ pub struct Worker {
     tallied: Time,
     /// Packets came since the ports' counters were published.
     untallied: bool,
-    coalesce: Duration,
-    /// The last sleep was so short that the next one lets packets gather first.
-    nap_next: bool,
-    napped: bool,
+    /// Packets that the smallest of its receive rings holds.
+    room: u32,
+    /// What sleeping has cost so far.
+    toll: Toll,
+    patience: Patience,
+    /// What this worker saw in its latest round, for its patience.
+    seen: Observation,
     wait_set: WaitSet,
     wait_owners: Vec<usize>,
+    wait_fds: Vec<RawFd>,
+}
+
+/// What the policy wants to know of sleeping.
+#[derive(Default)]
+struct Toll {
+    sleeps: u32,
+    /// Processor time of going to sleep and waking, a mean over the latest samples.
+    wake_nanos: u32,
+    /// How much later than asked the last gathering ended.
+    late_nanos: u32,
 }
 
 /// What one round saw.
@@ -72,7 +91,7 @@ impl Worker {
         ports: Vec<Option<Box<dyn Port>>>,
         (graph, entry): (Graph, NodeId),
         pool: Pool,
-        (batch_max, coalesce): (usize, Duration),
+        (batch_max, room): (usize, u32),
     ) -> Worker {
         let used = ports.len();
         let mut ports = ports;
@@ -96,11 +115,13 @@ impl Worker {
             when_empty: None,
             tallied: Time::ZERO,
             untallied: false,
-            coalesce,
-            nap_next: false,
-            napped: false,
+            room,
+            toll: Toll::default(),
+            patience: Patience::new(Duration::ZERO),
+            seen: Observation::default(),
             wait_set: WaitSet::new(),
             wait_owners: Vec::new(),
+            wait_fds: Vec::new(),
         }
     }
 
@@ -144,12 +165,47 @@ impl Worker {
     fn active_round(&mut self, mine: &WorkerShared) {
         let now = clock::monotonic();
         let round = self.round(now, mine);
-        mine.counters.queue_len.store(round.queue_len, Relaxed);
+        self.observe_sleep(now, &round, mine);
         self.finish_drain(mine);
-        if self.drain.is_none() && self.decide(now, &round) == Idle::Halt && round.received == 0 {
-            let deadline = self.next_deadline();
-            self.rest(mine, deadline);
+        if self.drain.is_some() {
+            return;
         }
+        match self.decide(now, &round) {
+            Idle::Poll => {}
+            Idle::Halt => match self.patience.rest(&self.seen) {
+                Idle::Gather { nanos } => {
+                    let span = Duration::from_nanos(u64::from(nanos));
+                    let deadline = self.next_deadline();
+                    self.gather(mine, span, deadline);
+                }
+                _ => {
+                    let deadline = self.next_deadline();
+                    self.sleep(mine, deadline, true);
+                }
+            },
+            // No live policy says so by itself.
+            Idle::Gather { .. } => {}
+        }
+    }
+
+    /// Shows its patience what came, and others the queue without what gathered in a sleep.
+    fn observe_sleep(&mut self, now: Time, round: &Round, mine: &WorkerShared) {
+        let budget = self.shared.latency_budget();
+        if budget != self.patience.budget() {
+            self.patience = Patience::new(budget);
+        }
+        self.seen = Observation {
+            queue_len: round.queue_len,
+            own_queue_len: round.queue_len,
+            received: round.received,
+            worker: self.index as u16,
+            room: self.room,
+            late_nanos: self.toll.late_nanos,
+            wake_nanos: self.toll.wake_nanos,
+        };
+        self.patience.observe(now, &self.seen);
+        let queue_len = round.queue_len.saturating_sub(self.patience.gathered(now));
+        mine.counters.queue_len.store(queue_len, Relaxed);
     }
 
     fn parked_round(&mut self, mine: &WorkerShared) {
@@ -158,7 +214,7 @@ impl Worker {
         mine.counters.queue_len.store(0, Relaxed);
         if round.received == 0 && round.queue_len == 0 {
             let deadline = self.graph.poll_at();
-            self.rest(mine, deadline);
+            self.sleep(mine, deadline, true);
         }
     }
 
@@ -193,9 +249,6 @@ impl Worker {
         }
         if self.graph.poll_at().is_some_and(|at| at <= now) {
             self.graph.poll(now, &mut self.exits);
-        }
-        if std::mem::take(&mut self.napped) {
-            self.nap_next = round.received > 0;
         }
         if round.received > 0 {
             self.untallied = true;
@@ -358,7 +411,8 @@ impl Worker {
         let total = self.shared.workers.iter().map(|worker| worker.counters.received.get()).sum();
         let received = u64::wrapping_sub(total, std::mem::replace(&mut brain.reported, total));
         let received = u32::try_from(received).unwrap_or(u32::MAX);
-        let seen = Observation { queue_len, own_queue_len: round.queue_len, received };
+        let own_queue_len = round.queue_len;
+        let seen = Observation { queue_len, own_queue_len, received, ..Observation::default() };
         let Action { point, idle } = brain.policy.decide(now, &seen);
         if round.queue_len == 0 {
             self.when_empty = Some((policy, idle));
@@ -382,17 +436,14 @@ impl Worker {
         [self.graph.poll_at(), policy].into_iter().flatten().min()
     }
 
-    /// Sleeps until a packet comes, or, when packets come so fast that every one would cost a
-    /// wake-up, for a moment in which they gather, as interrupt moderation does.
-    fn rest(&mut self, mine: &WorkerShared, deadline: Option<Time>) {
-        let now = clock::monotonic();
-        if std::mem::take(&mut self.nap_next) {
-            let until = now + self.coalesce;
-            self.sleep(mine, Some(deadline.map_or(until, |at| at.min(until))), false);
-            self.napped = true;
-        } else {
-            self.sleep(mine, deadline, true);
-            self.nap_next = clock::monotonic().since(now) < self.coalesce;
+    /// Lets packets gather, as interrupt moderation does.
+    fn gather(&mut self, mine: &WorkerShared, span: Duration, deadline: Option<Time>) {
+        let until = clock::monotonic() + span;
+        let earlier = deadline.filter(|at| *at < until);
+        self.sleep(mine, Some(earlier.unwrap_or(until)), false);
+        if earlier.is_none() {
+            let late = clock::monotonic().since(until).as_nanos();
+            self.toll.late_nanos = u32::try_from(late).unwrap_or(u32::MAX);
         }
     }
 
@@ -416,9 +467,9 @@ impl Worker {
         mine.counters.queue_len.store(0, Relaxed);
         let asleep = clock::monotonic();
         mine.counters.asleep_since.store(asleep.as_nanos(), Relaxed);
-        self.wait_set.wait(deadline.map(|at| at.since(asleep)));
+        self.wait(deadline.map(|at| at.since(asleep)));
         mine.counters.asleep_since.store(0, Relaxed);
-        mine.counters.asleep_nanos.add(clock::monotonic().since(asleep).as_nanos() as u64);
+        mine.counters.slept(clock::monotonic().since(asleep).as_nanos() as u64);
         mine.counters.wakeups.add(1);
         if self.wait_set.readiness(0) == Readiness::Readable {
             mine.mailbox.bell().drain();
@@ -430,6 +481,20 @@ impl Worker {
                 self.shared.control.ring();
             }
         }
+    }
+
+    /// Sleeps, and now and then looks what that costs: two system calls more.
+    fn wait(&mut self, span: Option<Duration>) {
+        let sampled = self.toll.sleeps.is_multiple_of(COST_EVERY);
+        self.toll.sleeps = self.toll.sleeps.wrapping_add(1);
+        if !sampled {
+            return self.wait_set.wait(span);
+        }
+        let before = clock::thread_cpu();
+        self.wait_set.wait(span);
+        let cost = clock::thread_cpu().since(before).as_nanos() as u32;
+        let mean = self.toll.wake_nanos;
+        self.toll.wake_nanos = if mean == 0 { cost } else { mean - mean / 8 + cost / 8 };
     }
 
     /// Adds the ports' descriptors to the wait set; false when a packet is there already.
@@ -445,7 +510,8 @@ impl Worker {
             if !port.prepare_wait() {
                 return false;
             }
-            if let Some(fd) = port.wait_fd() {
+            port.wait_fds(&mut self.wait_fds);
+            for fd in self.wait_fds.drain(..) {
                 self.wait_set.add(fd);
                 self.wait_owners.push(index);
             }

@@ -105,10 +105,6 @@ pub struct Machine {
     pub dvfs_ps: Picos,
 }
 
-/// Packets must have waited that many exit latencies for a deeper state to pay: the ratio that
-/// Linux's `intel_idle` driver uses for processors of the published server's generation. Assumed.
-const RESIDENCY_PER_EXIT: u64 = 4;
-
 impl Machine {
     /// `server` running `application`.
     pub fn new(server: &Server, application: &Application) -> Machine {
@@ -124,8 +120,9 @@ impl Machine {
             server.power.core(&state)
         };
         let nap = |depth, watts| {
-            let exit_ps = server.exit_latency(depth).as_nanos() as u64 * PER_NANO;
-            NapCost { watts, exit_ps, residency_ps: exit_ps * RESIDENCY_PER_EXIT }
+            let [exit_ps, residency_ps] = [server.exit_latency(depth), server.residency(depth)]
+                .map(|span| span.as_nanos() as u64 * PER_NANO);
+            NapCost { watts, exit_ps, residency_ps }
         };
         let power = &server.power;
         let parts = &server.components;
@@ -181,6 +178,16 @@ impl Machine {
     /// Time a core works for an interrupt before its first packet.
     pub fn interrupt(&self, frequency: u16) -> Picos {
         self.interrupt_ps[usize::from(frequency).min(self.interrupt_ps.len() - 1)]
+    }
+
+    /// The idle state in which a core spends a sleep of `length_ps` that it may take `exit_max_ps`
+    /// to leave: the deepest that pays.
+    pub fn reached(&self, length_ps: Picos, exit_max_ps: Picos) -> Nap {
+        let pays = |nap: &Nap| {
+            let cost = self.nap(*nap);
+            cost.residency_ps <= length_ps && cost.exit_ps <= exit_max_ps
+        };
+        Nap::ALL.into_iter().rev().find(pays).unwrap_or(Nap::C1)
     }
 
     /// The idle state's numbers.

@@ -2,6 +2,7 @@
 
 mod model;
 mod napi;
+mod patience;
 mod points;
 mod poll;
 mod powersave;
@@ -9,6 +10,7 @@ mod settings;
 
 pub use model::Model;
 pub use napi::Napi;
+pub use patience::{Patience, Patient};
 pub use points::{PointCost, Points, PointsError};
 pub use poll::Poll;
 pub use powersave::PowerSave;

@@ -42,7 +42,8 @@ mod tests {
     fn sleeps_when_its_own_queue_is_empty_and_only_then() {
         let mut policy = Napi::new(Limits { cores: 3, frequencies: 2 });
         let mut at = |queue_len, own_queue_len, received| {
-            policy.decide(Time::ZERO, &Observation { queue_len, own_queue_len, received })
+            let seen = Observation { queue_len, own_queue_len, received, ..Observation::default() };
+            policy.decide(Time::ZERO, &seen)
         };
         assert_eq!(at(0, 0, 0).idle, Idle::Halt);
         assert_eq!(at(0, 0, 64).idle, Idle::Halt);

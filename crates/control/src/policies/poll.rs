@@ -40,7 +40,8 @@ mod tests {
     fn never_sleeps() {
         let mut policy = Poll::new(Limits { cores: 12, frequencies: 14 });
         for queue_len in [0, 1, 1000] {
-            let seen = Observation { queue_len, own_queue_len: queue_len, received: 0 };
+            let seen =
+                Observation { queue_len, own_queue_len: queue_len, ..Observation::default() };
             let action = policy.decide(Time::ZERO, &seen);
             assert_eq!(action.idle, Idle::Poll);
             assert_eq!((action.point.cores, action.point.frequency), (12, 13));

@@ -38,6 +38,10 @@ pub struct Settings {
     /// The published algorithm and nothing else: no hold, so it oscillates whenever the load lies
     /// between two operating points.
     pub as_published: bool,
+    /// How long a packet may wait for the sake of energy, in microseconds, at most 10,000; see
+    /// [`Patient`](super::Patient). 0, the default, is as published: a sleeper wakes for every
+    /// packet. `ebb router` has a default of its own.
+    pub latency_budget_us: u32,
     /// What only `model` asks for.
     pub model: ModelSettings,
 }
@@ -84,6 +88,7 @@ impl Default for Settings {
             hold_ms: 20,
             hold_max_ms: 5_000,
             as_published: false,
+            latency_budget_us: 0,
             model: ModelSettings::default(),
         }
     }
@@ -117,6 +122,9 @@ pub enum SettingsError {
         /// `hold_max_ms`.
         longest: u32,
     },
+    /// Longer than what a ring holds.
+    #[error("`latency_budget_us` is {0}, it must be at most 10000")]
+    Budget(u32),
     /// A margin beyond sense.
     #[error("`model.{field}` is {value}, it must be at most 1000")]
     Percent {
@@ -148,6 +156,9 @@ impl Settings {
         if self.hold_ms > self.hold_max_ms {
             return Err(SettingsError::Hold { first: self.hold_ms, longest: self.hold_max_ms });
         }
+        if self.latency_budget_us > 10_000 {
+            return Err(SettingsError::Budget(self.latency_budget_us));
+        }
         let ModelSettings { headroom_percent, hysteresis_percent } = self.model;
         let margins =
             [("headroom_percent", headroom_percent), ("hysteresis_percent", hysteresis_percent)];
@@ -155,6 +166,11 @@ impl Settings {
             return Err(SettingsError::Percent { field, value });
         }
         Ok(())
+    }
+
+    /// How long a packet may wait for the sake of energy.
+    pub fn latency_budget(&self) -> Duration {
+        Duration::from_micros(u64::from(self.latency_budget_us))
     }
 
     pub(super) fn sample(&self) -> Duration {
@@ -186,6 +202,7 @@ mod tests {
             (Settings { batch: 65, ..good }, "batch"),
             (Settings { sample_ms: 0, ..good }, "sample_ms"),
             (Settings { hold_ms: 5_001, ..good }, "hold_ms"),
+            (Settings { latency_budget_us: 10_001, ..good }, "latency_budget_us"),
             (with(ModelSettings { headroom_percent: 1_001, ..good.model }), "headroom_percent"),
             (with(ModelSettings { hysteresis_percent: 1_001, ..good.model }), "hysteresis_percent"),
         ] {

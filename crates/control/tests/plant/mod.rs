@@ -29,7 +29,11 @@ pub struct Router {
     /// Arrived, but not yet a whole burst.
     gathering: f64,
     batch: f64,
-    halted: bool,
+    idle: Idle,
+    /// The longest sleep with eyes shut.
+    pub gathered_max: u32,
+    /// Sleeps of either kind.
+    pub sleeps: u64,
     now: f64,
 }
 
@@ -46,7 +50,9 @@ impl Router {
             queues: vec![0.0; usize::from(limits.cores)],
             gathering: 0.0,
             batch: 0.0,
-            halted: false,
+            idle: Idle::Poll,
+            gathered_max: 0,
+            sleeps: 0,
             now: 0.0,
         }
     }
@@ -117,6 +123,8 @@ impl Plant for Router {
             queue_len: active.iter().copied().fold(0.0, f64::max) as u32,
             own_queue_len: active[0] as u32,
             received: self.batch as u32,
+            room: RING as u32,
+            ..Observation::default()
         }
     }
 
@@ -125,15 +133,24 @@ impl Plant for Router {
             self.changes.push((self.now(), action.point));
         }
         self.point = action.point;
-        self.halted = action.idle == Idle::Halt;
+        self.idle = action.idle;
         Ok(())
     }
 
     fn run_until(&mut self, until: Time) -> Result<(), Infallible> {
         self.advance(OVERHEAD + self.batch / self.core_rate(self.point.frequency));
-        if self.halted && self.queues[0] < 1.0 {
-            let left = (until.as_secs_f64() - self.now).max(0.0);
-            self.advance((self.until_packet() + WAKE).min(left));
+        let left = (until.as_secs_f64() - self.now).max(0.0);
+        match self.idle {
+            Idle::Halt if self.queues[0] < 1.0 => {
+                self.sleeps += 1;
+                self.advance((self.until_packet() + WAKE).min(left));
+            }
+            Idle::Gather { nanos } => {
+                self.sleeps += 1;
+                self.gathered_max = self.gathered_max.max(nanos);
+                self.advance((f64::from(nanos) * 1e-9 + WAKE).min(left));
+            }
+            _ => {}
         }
         // Times are whole nanoseconds: never stop just short of one.
         if until.since(self.now()) <= Duration::from_nanos(1) {

@@ -110,8 +110,7 @@ impl Interface {
                 let (map, program) = (map.clone(), program.clone());
                 AfXdpPort::new(&options.name, (worker as u32, marks), sockets, map, program)
             })
-            .collect::<io::Result<Vec<_>>>()
-            .map_err(|error| AfXdpError::system("watch sockets", error))?;
+            .collect();
         Ok(Interface {
             name: options.name.clone(),
             device,

@@ -1,6 +1,6 @@
 use std::io;
-use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex};
 
 use ebb_graph::{Batch, Packet, Pool};
 use ebb_units::Time;
@@ -8,9 +8,8 @@ use ebb_units::Time;
 use super::InterfaceCounters;
 use super::program::{Program, Sockets};
 use super::socket::Socket;
-use super::sys::{self, Epoll};
+use super::sys;
 use crate::{Port, PortCounters};
-use std::sync::Mutex;
 
 /// What stands before a packet that carries its time of arrival, see `bpf/steer.c`.
 const STAMP_MAGIC: u64 = 0x656d_6974_2d62_6245;
@@ -27,10 +26,6 @@ pub struct AfXdpPort {
     transmitter: usize,
     /// The socket that receives first next time.
     turn: usize,
-    epoll: Epoll,
-    /// Whether the sockets are in `epoll`: only while the worker may sleep, for the kernel wakes
-    /// whoever watches a socket at every packet it receives and sends.
-    watched: bool,
     map: Arc<Sockets>,
     program: Arc<Mutex<Program>>,
     /// Whether this port reports what the interface passed to the kernel.
@@ -62,15 +57,12 @@ impl AfXdpPort {
         sockets: Vec<Socket>,
         map: Arc<Sockets>,
         program: Arc<Mutex<Program>>,
-    ) -> io::Result<AfXdpPort> {
-        let epoll = Epoll::new()?;
-        Ok(AfXdpPort {
+    ) -> AfXdpPort {
+        AfXdpPort {
             name: name.to_owned(),
             transmitter: worker as usize % sockets.len(),
             turn: 0,
             sockets,
-            epoll,
-            watched: false,
             map,
             program,
             first: worker == 0,
@@ -79,7 +71,7 @@ impl AfXdpPort {
             received: 0,
             transmitted: 0,
             last: PortCounters::default(),
-        })
+        }
     }
 
     /// Posts frames and lets the program send packets here.
@@ -99,30 +91,8 @@ impl AfXdpPort {
         if !matches!(self.state, State::Gone(_)) {
             tracing::warn!(port = self.name, "the interface is gone");
             self.state = State::Gone(errno);
-            self.unwatch();
         }
         io::Error::from_raw_os_error(errno)
-    }
-
-    #[cold]
-    fn watch(&mut self) -> io::Result<()> {
-        if !self.watched {
-            self.watched = true;
-            for socket in &self.sockets {
-                self.epoll.add(socket.fd())?;
-            }
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn unwatch(&mut self) {
-        if self.watched {
-            self.watched = false;
-            for socket in &self.sockets {
-                self.epoll.remove(socket.fd());
-            }
-        }
     }
 }
 
@@ -147,9 +117,6 @@ impl Port for AfXdpPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, max: usize) -> usize {
         if self.state == State::Idle {
             self.start(pool);
-        }
-        if self.watched {
-            self.unwatch();
         }
         let before = batch.len();
         let mut left = max;
@@ -230,25 +197,23 @@ impl Port for AfXdpPort {
         }
     }
 
-    fn wait_fd(&self) -> Option<RawFd> {
-        Some(self.epoll.raw())
+    /// The sockets themselves: a set of them would be watched between sleeps as well, and the
+    /// kernel wakes whoever watches a socket at every packet it receives and sends. A socket whose
+    /// interface is gone is silent.
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        fds.extend(self.sockets.iter().map(|socket| socket.fd().as_raw_fd()));
     }
 
     fn prepare_wait(&mut self) -> bool {
         if matches!(self.state, State::Gone(_) | State::Closed) {
             return true;
         }
-        for index in 0..self.sockets.len() {
-            if let Err(error) = sys::socket_error(self.sockets[index].fd()) {
-                self.gone(error.raw_os_error().unwrap_or(libc::ENODEV));
-                return true;
-            }
+        if self.transmit_pending() > 0 && self.state != State::Down {
+            let transmitter = self.sockets[self.transmitter].fd();
+            let Err(error) = sys::socket_error(transmitter) else { return false };
+            self.gone(error.raw_os_error().unwrap_or(libc::ENODEV));
         }
-        if let Err(error) = self.watch() {
-            tracing::warn!(port = self.name, %error, "cannot sleep");
-            return false;
-        }
-        self.queue_len() == 0 && self.transmit_pending() == 0
+        self.queue_len() == 0
     }
 
     fn counters(&self) -> PortCounters {
@@ -280,7 +245,6 @@ impl Port for AfXdpPort {
         self.last.transmit_dropped = u64::from(left);
         self.transmitted -= u64::from(left).min(self.transmitted);
         self.state = State::Closed;
-        self.unwatch();
         for socket in self.sockets.drain(..) {
             socket.close(pool);
         }

@@ -148,33 +148,3 @@ pub(super) fn unlock_memory() {
     // SAFETY: a valid structure. Refusal shows where memory is locked.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) };
 }
-
-/// A descriptor that is readable while one of several is.
-#[derive(Debug)]
-pub(super) struct Epoll(OwnedFd);
-
-impl Epoll {
-    pub(super) fn new() -> io::Result<Epoll> {
-        // SAFETY: no pointers are passed.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor is new and owned by nobody else.
-        Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
-    }
-
-    pub(super) fn add(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-        let (epoll, fd) = (self.0.as_raw_fd(), fd.as_raw_fd());
-        // SAFETY: a valid event that the call copies.
-        check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) }).map(drop)
-    }
-
-    pub(super) fn remove(&self, fd: BorrowedFd<'_>) {
-        let (epoll, fd) = (self.0.as_raw_fd(), fd.as_raw_fd());
-        // SAFETY: deletion takes no event.
-        unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
-    }
-
-    pub(super) fn raw(&self) -> libc::c_int {
-        self.0.as_raw_fd()
-    }
-}

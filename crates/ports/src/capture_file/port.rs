@@ -175,9 +175,7 @@ impl Port for CapturePort {
         0
     }
 
-    fn wait_fd(&self) -> Option<RawFd> {
-        None
-    }
+    fn wait_fds(&self, _: &mut Vec<RawFd>) {}
 
     fn prepare_wait(&mut self) -> bool {
         self.next.is_none()

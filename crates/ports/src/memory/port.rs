@@ -122,8 +122,8 @@ impl Port for MemoryPort {
         (self.tx.buffer().capacity() - self.tx.slots()) as u32
     }
 
-    fn wait_fd(&self) -> Option<RawFd> {
-        Some(self.nic.lines[self.queue].doorbell.fd())
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        fds.push(self.nic.lines[self.queue].doorbell.fd());
     }
 
     fn prepare_wait(&mut self) -> bool {

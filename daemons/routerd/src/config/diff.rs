@@ -136,11 +136,6 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         new.governor.interrupts.to_string(),
     );
     compare(
-        "governor.coalesce_us",
-        old.governor.coalesce.as_micros().to_string(),
-        new.governor.coalesce.as_micros().to_string(),
-    );
-    compare(
         "governor.sysfs_root",
         old.governor.sysfs_root.display().to_string(),
         new.governor.sysfs_root.display().to_string(),

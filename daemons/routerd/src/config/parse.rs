@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ebb_control::policies::{ModelSettings, NAMES, Settings, SettingsError};
 use ebb_graph::{FRAME_LEN, HEADROOM};
@@ -20,6 +19,9 @@ use crate::policy::Mechanism;
 
 /// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
 pub(super) const MTU_MAX: i64 = (FRAME_LEN - HEADROOM - 18) as i64;
+
+/// How long a packet may wait for the sake of energy, unless the file says otherwise.
+const LATENCY_BUDGET_US: u32 = 200;
 
 /// Positions of what later checks may find fault with.
 #[derive(Default)]
@@ -49,12 +51,13 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
     let mut root = reader.root()?;
     let mut spans = Spans::default();
     let (mut router, batch) = router(root.section("router"));
-    let mut powersave =
-        Settings { model: model(root.section("model")), ..powersave(root.section("powersave")) };
+    let model = model(root.section("model"));
+    let mut powersave = powersave(root.section("powersave"));
     // `[powersave] batch` is the name that this had up to 0.1; the later one counts.
     powersave.batch = batch.unwrap_or(powersave.batch);
     router.batch = powersave.batch;
-    let governor = governor(root.section("governor"));
+    let (governor, latency_budget_us) = governor(root.section("governor"));
+    let powersave = Settings { model, latency_budget_us, ..powersave };
     let power = power(root.section("power"));
     let mut ports = Vec::new();
     for section in root.sections("port") {
@@ -161,7 +164,7 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
         hold_ms: or(hold, default.hold_ms),
         hold_max_ms: or(hold_max, default.hold_max_ms),
         as_published: or(section.value("as_published", "true or false"), default.as_published),
-        model: default.model,
+        ..default
     };
     if let Err(problem) = settings.check() {
         let (key, span) = match problem {
@@ -175,11 +178,12 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
     settings
 }
 
-fn governor(mut section: Section<'_, '_>) -> Governor {
+/// `[governor]`, and the latency budget, which the policies want to know.
+fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
     let frequency = section.value("frequency", "true or false");
     let idle = section.value("idle", "true or false");
     let interrupts = section.value("interrupts", "true or false");
-    let coalesce = section.number::<u16>("coalesce_us", 0..=1000);
+    let budget = section.number::<u32>("latency_budget_us", 0..=10_000);
     let sysfs_root = section.value("sysfs_root", "a path in quotes");
     let directory = section.value::<PathBuf>("journal_directory", "a path in quotes");
     // The name that this had up to 0.1: a file, of which only the directory counted.
@@ -191,18 +195,18 @@ fn governor(mut section: Section<'_, '_>) -> Governor {
     let former = former.map(|path| path.get_ref().parent().map_or(PathBuf::new(), PathBuf::from));
     let record = section.value::<PathBuf>("record", "a path in quotes");
     section.finish();
-    Governor {
+    let governor = Governor {
         frequency: or(frequency, true),
         idle: or(idle, true),
         interrupts: or(interrupts, true),
-        coalesce: Duration::from_micros(u64::from(or(coalesce, 50))),
         sysfs_root: or(sysfs_root, PathBuf::from("/")),
         journal_directory: directory
             .map(Spanned::into_inner)
             .or(former)
             .unwrap_or_else(|| PathBuf::from("/run/ebb")),
         record: record.map(Spanned::into_inner),
-    }
+    };
+    (governor, or(budget, LATENCY_BUDGET_US))
 }
 
 fn power(mut section: Section<'_, '_>) -> Power {

@@ -24,6 +24,8 @@ impl Config {
         section("router", self.router_table());
         let mut powersave = plain(&self.powersave);
         let model = powersave.remove("model");
+        // Stands in [governor], for it is for every policy.
+        powersave.remove("latency_budget_us");
         section("powersave", powersave);
         section("model", model.and_then(|model| model.as_table().cloned()).unwrap_or_default());
         section("governor", self.governor_table());
@@ -76,7 +78,7 @@ impl Config {
         let mut table = Table::new();
         put(&mut table, "frequency", Some(governor.frequency));
         put(&mut table, "idle", Some(governor.idle));
-        put(&mut table, "coalesce_us", Some(governor.coalesce.as_micros() as i64));
+        put(&mut table, "latency_budget_us", Some(i64::from(self.powersave.latency_budget_us)));
         put(&mut table, "sysfs_root", Some(shown(&governor.sysfs_root)));
         put(&mut table, "journal_directory", Some(shown(&governor.journal_directory)));
         put(&mut table, "interrupts", Some(governor.interrupts));

@@ -127,6 +127,7 @@ impl Live {
             router.set_range(machine.limits, machine.levels, meter);
         }
         self.points = machine.points;
+        router.shared().set_latency_budget(self.config.powersave.latency_budget());
         if policy_changed {
             let mode = self.config.router.mode.clone();
             self.set_mode(&mode)?;

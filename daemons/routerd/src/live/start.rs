@@ -23,7 +23,7 @@ use crate::config::{self, Config};
 use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
 use crate::record::recorded;
-use crate::router::{OpenPort, Parts, Router, limits};
+use crate::router::{OpenPort, Parts, Router, limits, smallest_ring};
 use crate::static_tables::route_limits;
 use crate::sync::Sync;
 
@@ -75,7 +75,8 @@ impl Live {
             limits,
             levels,
             batch_max: config.router.batch as usize,
-            coalesce: config.governor.coalesce,
+            room: smallest_ring(&config.ports),
+            latency_budget: config.powersave.latency_budget(),
             knobs: Box::new(machine),
             meter,
             control: control.clone(),

@@ -127,7 +127,8 @@ impl MemoryRouter {
             limits: ebb_routerd::router::limits(workers, 1),
             levels: Vec::new(),
             batch_max: 64,
-            coalesce: Duration::from_micros(50),
+            room: 0,
+            latency_budget: Duration::ZERO,
             knobs: Box::new(NoKnobs),
             meter: Meter::Modelled {
                 model: ebb_power::ServerModel::niccolini2012(),

@@ -21,7 +21,7 @@ use self::handover::Handover;
 use self::ring::Waiting;
 use crate::account::{Account, Doing};
 use crate::load::{Block, Load, Source};
-use crate::machine::{Machine, Picos, Service};
+use crate::machine::{Machine, Nap, PER_NANO, Picos, Service};
 use crate::run::{Options, Recorder};
 
 /// Never.
@@ -245,17 +245,37 @@ impl<'a> Exact<'a> {
     /// A core whose queue is empty does what the policy said.
     fn rest(&mut self, index: usize, idle: Idle) {
         let core = &mut self.cores[index];
-        let halts = idle == Idle::Halt || core.order == Order::Park;
+        let halts = idle != Idle::Poll || core.order == Order::Park;
+        let gathers = match idle {
+            Idle::Gather { nanos } => Some(Picos::from(nanos) * PER_NANO),
+            _ => None,
+        };
         if halts {
             let nap = match core.order {
                 Order::Park => self.options.parked,
-                _ => self.options.nap(self.machine, self.point.depth, core.guess_ps),
+                _ => {
+                    let expected = gathers.unwrap_or(core.guess_ps);
+                    self.options.nap(self.machine, self.point.depth, expected)
+                }
             };
             core.sleep(self.now, nap, &mut self.account);
+            if let Some(span) = gathers.filter(|_| core.order != Order::Park) {
+                self.gather(index, nap, span);
+            }
         } else {
             core.switch(self.now, Doing::Spin, &mut self.account);
             core.waits = Waits::Spinning;
         }
+    }
+
+    /// Sleeps for `span` whatever comes; the timer wakes the core as a packet would.
+    fn gather(&mut self, index: usize, nap: Nap, span: Picos) {
+        let core = &mut self.cores[index];
+        let ends = self.now + span;
+        let awake = ends + self.machine.nap(nap).exit_ps;
+        core.wake(ends, awake);
+        self.recorder.wakeups += 1;
+        self.next[index] = awake + self.machine.interrupt(self.frequency);
     }
 
     /// Packets in queues and in work.

@@ -45,7 +45,17 @@ impl Plant for Exact<'_> {
         let longest = self.cores.iter().map(|core| core.shown).max().unwrap_or(0);
         let core = &mut self.cores[self.observer.unwrap_or(0)];
         let received = std::mem::take(&mut core.unreported);
-        Observation { queue_len: longest, own_queue_len: core.shown, received }
+        let wake_ps = self.options.wake_ps(self.machine, self.point.depth, self.frequency);
+        let wake_nanos = (wake_ps / PER_NANO) as u32;
+        Observation {
+            queue_len: longest,
+            own_queue_len: core.shown,
+            received,
+            worker: self.observer.unwrap_or(0) as u16,
+            room: self.options.queue_len,
+            late_nanos: wake_nanos,
+            wake_nanos,
+        }
     }
 
     fn apply(&mut self, action: &Action) -> Result<(), Stopped> {
@@ -58,9 +68,9 @@ impl Plant for Exact<'_> {
         if let Some(index) = observer
             && self.cores[index].waits == Waits::Spinning
             && self.cores[index].order == Order::Run
-            && action.idle == Idle::Halt
+            && action.idle != Idle::Poll
         {
-            self.rest(index, Idle::Halt);
+            self.rest(index, action.idle);
         }
         if action.point != self.point && self.handover.is_none() {
             self.change(action.point);

@@ -3,7 +3,7 @@
 mod options;
 mod recorder;
 
-use ebb_control::policies::{PointCost, Points, with_points};
+use ebb_control::policies::{Patient, PointCost, Points, with_points};
 use ebb_control::{
     Action, Decision, Divergence, Limits, Observation, Policy, RouterPolicy, drive, replay,
 };
@@ -190,6 +190,11 @@ impl Twin {
 
     /// The policy of the scenario, fresh.
     pub fn policy(&self) -> Box<RouterPolicy> {
+        Patient::with(self.hasty_policy(), &self.scenario.policy.settings)
+    }
+
+    /// The same without patience, which live workers keep to themselves.
+    fn hasty_policy(&self) -> Box<RouterPolicy> {
         let choice = &self.scenario.policy;
         with_points(&choice.name, self.limits, &choice.settings, &self.points())
             .expect("the scenario was checked")
@@ -208,7 +213,7 @@ impl Twin {
         let lines = record.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let decisions: Vec<Decision<Observation, Action>> =
             lines.map(read).collect::<Result<_, _>>()?;
-        Ok(replay(&mut *self.policy(), decisions)?)
+        Ok(replay(&mut *self.hasty_policy(), decisions)?)
     }
 
     /// Runs the scenario's engine under `policy`.

@@ -2,7 +2,7 @@
 
 use ebb_control::IdleDepth;
 
-use crate::machine::{Machine, Nap, PER_SECOND, Picos};
+use crate::machine::{Machine, Nap, PER_NANO, PER_SECOND, Picos};
 use crate::scenario::{DeepNap, Ordering, Scenario, ServiceKind};
 
 /// How the simulated router is set up.
@@ -12,6 +12,9 @@ pub(crate) struct Options {
     pub(crate) queue_len: u32,
     /// Most packets received at once.
     pub(crate) batch: u32,
+    /// How long packets may wait for the sake of energy; cores that sleep lightly may use every
+    /// idle state that they leave in this time.
+    pub(crate) budget_ps: Picos,
     pub(crate) shallow: Nap,
     pub(crate) deep: DeepNap,
     pub(crate) parked: Nap,
@@ -32,6 +35,7 @@ impl Options {
         Options {
             queue_len: server.queue_len,
             batch: scenario.policy.settings.batch,
+            budget_ps: Picos::from(scenario.policy.settings.latency_budget_us) * 1_000 * PER_NANO,
             shallow: server.shallow,
             deep: server.deep,
             parked: server.parked,
@@ -42,17 +46,21 @@ impl Options {
         }
     }
 
+    /// What it takes a core to wake: the way out of its idle state and the interrupt.
+    pub(crate) fn wake_ps(&self, machine: &Machine, depth: IdleDepth, frequency: u16) -> Picos {
+        let nap = self.nap(machine, depth, self.budget_ps);
+        machine.nap(nap).exit_ps + machine.interrupt(frequency)
+    }
+
     /// The idle state of an active core that expects to sleep for `expected_ps`.
     pub(crate) fn nap(&self, machine: &Machine, depth: IdleDepth, expected_ps: Picos) -> Nap {
         match (depth, self.deep) {
-            (IdleDepth::Shallow, _) => self.shallow,
+            (IdleDepth::Shallow, _) if self.budget_ps == 0 => self.shallow,
+            (IdleDepth::Shallow, _) => machine.reached(expected_ps, self.budget_ps),
             (IdleDepth::Deep, DeepNap::C1) => Nap::C1,
             (IdleDepth::Deep, DeepNap::C3) => Nap::C3,
             (IdleDepth::Deep, DeepNap::C6) => Nap::C6,
-            (IdleDepth::Deep, DeepNap::Menu) => {
-                let pays = |nap: &Nap| machine.nap(*nap).residency_ps <= expected_ps;
-                Nap::ALL.into_iter().rev().find(pays).unwrap_or(Nap::C1)
-            }
+            (IdleDepth::Deep, DeepNap::Menu) => machine.reached(expected_ps, Picos::MAX),
         }
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Station {
     pub(super) variation: f64,
     /// Whether it sleeps when its queue is empty.
     pub(super) halts: bool,
+    /// How long it then sleeps whatever comes; 0: until the next packet.
+    pub(super) gathers: f64,
 }
 
 /// Shares of time and latency of a [`Station`].
@@ -55,7 +57,14 @@ impl Station {
         let together = (self.cluster - 1.0) / 2.0 * self.service;
         let mut sojourn = self.service + queue + together;
         let (mut asleep, mut wakeups) = (0.0, 0.0);
-        if self.halts && self.rate > 0.0 {
+        if self.halts && self.gathers > 0.0 {
+            // A server with vacations of fixed length: what comes waits half of one on average.
+            let vacation = self.gathers + self.interrupt;
+            let awake = self.interrupt + work * vacation / (1.0 - work);
+            asleep = self.gathers / (self.gathers + awake);
+            wakeups = 1.0 / (self.gathers + awake);
+            sojourn += vacation / 2.0;
+        } else if self.halts && self.rate > 0.0 {
             let clusters = self.rate / self.cluster;
             let sleep = clusters.recip() + self.asleep_delay;
             let gathered = (1.0 + clusters * self.asleep_delay) * self.cluster * self.service;
@@ -152,6 +161,7 @@ mod tests {
             variance: 1.0,
             variation: 0.0,
             halts: true,
+            gathers: 0.0,
         }
     }
 

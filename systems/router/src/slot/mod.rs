@@ -23,7 +23,7 @@ use ebb_scenario::Progress;
 use self::estimate::Spread;
 use crate::account::Account;
 use crate::load::Load;
-use crate::machine::{Machine, Nap, Picos};
+use crate::machine::{Machine, Nap, PER_NANO, Picos};
 use crate::run::{Options, Recorder};
 
 /// A core's fluid queue.
@@ -176,8 +176,20 @@ impl<'a> Slotted<'a> {
 
     /// The idle state of an active core without packets.
     fn nap(&self, pps: f64) -> Nap {
-        let expected = if pps > 0.0 { 1e12 / pps } else { 1e18 };
+        let expected = match self.idle {
+            Idle::Gather { .. } => self.gathers(),
+            _ if pps > 0.0 => 1e12 / pps,
+            _ => 1e18,
+        };
         self.options.nap(self.machine, self.point.depth, expected as Picos)
+    }
+
+    /// How long cores without packets sleep whatever comes, in picoseconds; 0: until it comes.
+    fn gathers(&self) -> f64 {
+        match self.idle {
+            Idle::Gather { nanos } => f64::from(nanos) * PER_NANO as f64,
+            _ => 0.0,
+        }
     }
 
     fn queued(&self) -> f64 {

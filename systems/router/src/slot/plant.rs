@@ -124,7 +124,18 @@ impl Plant for Slotted<'_> {
         let (longest, shortest) = self.shown();
         let received = self.received.floor();
         self.received -= received;
-        Observation { queue_len: longest, own_queue_len: shortest, received: received as u32 }
+        let wake_ps = self.options.wake_ps(self.machine, self.point.depth, self.frequency);
+        let wake_nanos = (wake_ps / PER_NANO) as u32;
+        Observation {
+            queue_len: longest,
+            own_queue_len: shortest,
+            received: received as u32,
+            worker: 0,
+            // What was received is that of all active cores.
+            room: self.options.queue_len * u32::from(self.point.cores),
+            late_nanos: wake_nanos,
+            wake_nanos,
+        }
     }
 
     fn apply(&mut self, action: &Action) -> Result<(), Stopped> {

@@ -35,7 +35,8 @@ impl Slotted<'_> {
             cluster,
             variance,
             variation: self.variation,
-            halts: self.idle == Idle::Halt,
+            halts: self.idle != Idle::Poll,
+            gathers: self.gathers(),
         }
     }
 
