@@ -33,6 +33,10 @@ impl Config {
         put(&mut power, "model", self.power.model.as_ref().map(|path| shown(path)));
         section("power", power);
         section("limits", plain(&self.limits));
+        let mut kernel = Table::new();
+        let ignore = &self.kernel.ignore;
+        put(&mut kernel, "ignore", Value::try_from(ignore).ok().filter(|_| !ignore.is_empty()));
+        section("kernel", kernel);
         let mut metrics = Table::new();
         put(&mut metrics, "listen", self.metrics.listen.map(|address| address.to_string()));
         section("metrics", metrics);
