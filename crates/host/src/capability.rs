@@ -6,11 +6,10 @@ pub use caps::Capability;
 use caps::{CapSet, CapsHashSet};
 
 /// What a running router needs: packet sockets, links and routes, BPF maps, and pinning.
-pub const ROUTER: [Capability; 5] = [
+pub const ROUTER: [Capability; 4] = [
     Capability::CAP_NET_RAW,
     Capability::CAP_NET_ADMIN,
     Capability::CAP_BPF,
-    Capability::CAP_PERFMON,
     Capability::CAP_SYS_NICE,
 ];
 

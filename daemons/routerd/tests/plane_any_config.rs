@@ -64,7 +64,15 @@ fn section() -> impl Strategy<Value = String> {
         fields("[model]", &["headroom_percent", "hysteresis_percent"]),
         fields(
             "[governor]",
-            &["frequency", "idle", "interrupts", "latency_budget_us", "sysfs_root", "journal", "record"],
+            &[
+                "frequency",
+                "idle",
+                "interrupts",
+                "latency_budget_us",
+                "sysfs_root",
+                "journal",
+                "record"
+            ],
         ),
         fields("[power]", &["model"]),
         fields("[limits]", &["icmp_rate_pps", "icmp_burst", "hold_packets_max", "hold_ms_max"]),

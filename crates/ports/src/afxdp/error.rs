@@ -27,7 +27,7 @@ pub enum AfXdpError {
     },
     /// The process may not do that.
     #[error(
-        "no permission to {what}: run as root or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON \
+        "no permission to {what}: run as root or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF \
          ({source})"
     )]
     Permission {

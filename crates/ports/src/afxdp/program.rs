@@ -514,9 +514,9 @@ mod tests {
     fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
         let Some(()) = samples::privileged("load BPF programs") else { return };
         let loaded = std::thread::spawn(|| {
-            use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON};
+            use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW};
             use caps::{CapSet, Capability};
-            let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON];
+            let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF];
             caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
             for (form, workers) in
                 [(Form::Rss, 1), (Form::Steer, 1), (Form::Steer, 2), (Form::Steer, 64)]
