@@ -138,7 +138,9 @@ fn table(varied: &[&str], columns: &[Figure], rows: &[Row<'_>]) -> Table {
         })
         .collect();
     let head = varied.iter().map(|path| {
-        let decimals = decimals(rows.iter().filter_map(|row| row.set_number(path)));
+        let written = rows.iter().map(|row| row.set_text(path));
+        let after = written.map(|text| text.split_once('.').map_or(0, |(_, rest)| rest.len()));
+        let decimals = after.max().unwrap_or(0).min(9);
         if numeric(path) { Column::number(*path, "", decimals) } else { Column::text(*path) }
     });
     let status = has_status.then(|| Column::text("status"));

@@ -142,10 +142,15 @@ impl Sheet<'_> {
             let parts: Vec<String> = names.iter().map(part).collect();
             let _ = writeln!(out, "{}", terminal.bold(&self.line(block, &parts)));
         }
-        if block.columns.iter().any(|at| !self.units[*at].is_empty()) {
-            let units: Vec<String> =
-                block.columns.iter().map(|at| self.units[*at].clone()).collect();
-            let _ = writeln!(out, "{}", terminal.dim(&self.line(block, &units)));
+        let units = block.columns.iter().zip(&block.widths);
+        let units: Vec<Vec<String>> =
+            units.map(|(at, width)| broken(&self.units[*at], *width)).collect();
+        for line in 0..units.iter().map(Vec::len).max().unwrap_or(0) {
+            let part = |unit: &Vec<String>| unit.get(line).cloned().unwrap_or_default();
+            let parts: Vec<String> = units.iter().map(part).collect();
+            if parts.iter().any(|part| !part.is_empty()) {
+                let _ = writeln!(out, "{}", terminal.dim(&self.line(block, &parts)));
+            }
         }
         let rules: Vec<String> = block.widths.iter().map(|width| "─".repeat(*width)).collect();
         let _ = writeln!(out, "{}", terminal.dim(&rules.join("  ")));
@@ -264,6 +269,11 @@ capacity
         let text = table(&sweep, &Terminal::plain().within(21));
         assert!(text.matches("load").count() >= 2, "{text}");
         assert!(text.lines().all(|line| line.width() <= 21), "{text}");
+        let mut long = Table::new("", [Column::number("power", "flit-hops/cycle/alpha^2", 1)]);
+        long.row([1.0.into()]);
+        let text = table(&long, &Terminal::plain().within(18));
+        assert!(text.lines().all(|line| line.width() <= 18), "units too: {text}");
+        let text = table(&sweep, &Terminal::plain().within(21));
         for cell in ["0.1", "123.4", "5.0", "66.6", "7.0"] {
             assert!(text.contains(cell), "{text}");
         }

@@ -54,7 +54,7 @@ pub struct Series {
 }
 
 /// From this ratio between the largest and the smallest value on, equal distances hide the small.
-pub const LOG_SPAN: f64 = 30.0;
+pub const LOG_SPAN: f64 = 20.0;
 
 /// How the points of a series are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -168,22 +168,27 @@ fn series(
 /// Points of a line that are marked at most: more would hide it.
 const MARKED_MAX: usize = 40;
 
-/// Marks at points, of a shape that goes with the colour.
-fn marks(chart: &mut Chart<'_, '_>, run: &[(f64, f64)], role: Role, alone: bool) -> Drawn {
-    let half = if alone { 4 * UNIT } else { 3 * UNIT };
-    let style = sentinel(role).filled();
+/// The corners of a role's mark about its middle; none for a circle.
+fn corners(role: Role, half: i32) -> Vec<(i32, i32)> {
     let corners: &[(i32, i32)] = match role {
         Role::Series(index) if index % 4 == 1 => &[(-1, -1), (1, -1), (1, 1), (-1, 1)],
         Role::Series(index) if index % 4 == 2 => &[(0, -1), (1, 1), (-1, 1)],
         Role::Series(index) if index % 4 == 3 => &[(0, -1), (1, 0), (0, 1), (-1, 0)],
         _ => &[],
     };
-    if corners.is_empty() {
+    corners.iter().map(|(x, y)| (x * half, y * half)).collect()
+}
+
+/// Marks at points, of a shape that goes with the colour.
+fn marks(chart: &mut Chart<'_, '_>, run: &[(f64, f64)], role: Role, alone: bool) -> Drawn {
+    let half = if alone { 4 * UNIT } else { 3 * UNIT };
+    let style = sentinel(role).filled();
+    let shape = corners(role, half);
+    if shape.is_empty() {
         let mark = |point: &(f64, f64)| Circle::new(*point, half, style);
         chart.draw_series(run.iter().map(mark))?;
         return Ok(());
     }
-    let shape: Vec<(i32, i32)> = corners.iter().map(|(x, y)| (x * half, y * half)).collect();
     let mark = |point: &(f64, f64)| EmptyElement::at(*point) + Polygon::new(shape.clone(), style);
     chart.draw_series(run.iter().map(mark))?;
     Ok(())
@@ -210,6 +215,8 @@ fn stairs(run: &[(f64, f64)], end: Option<f64>) -> Vec<(f64, f64)> {
 /// Which colour belongs to which name, and where it says so.
 struct Legend {
     names: Vec<(String, Role)>,
+    /// Those that are points without a line.
+    points: Vec<String>,
     rows: i32,
 }
 
@@ -229,7 +236,10 @@ impl Legend {
             };
             names.push((series.name.clone(), role));
         }
-        let mut legend = Legend { names, rows: 0 };
+        let all = plot.panels.iter().flat_map(|panel| &panel.series);
+        let points = all.filter(|series| series.kind == SeriesKind::Points);
+        let points = points.map(|series| series.name.clone()).collect();
+        let mut legend = Legend { names, points, rows: 0 };
         legend.rows = legend.places().last().map_or(0, |(_, row)| row + 1);
         legend
     }
@@ -260,6 +270,16 @@ impl Legend {
             if *role == Role::Area {
                 let swatch = [(left, middle - 5 * UNIT), (left + 18 * UNIT, middle + 5 * UNIT)];
                 root.draw(&Rectangle::new(swatch, sentinel(*role).filled()))?;
+            } else if self.points.contains(name) {
+                let shape = corners(*role, 5 * UNIT);
+                let at = (left + 13 * UNIT, middle);
+                let style = sentinel(*role).filled();
+                if shape.is_empty() {
+                    root.draw(&Circle::new(at, 5 * UNIT, style))?;
+                } else {
+                    let shape: Vec<_> = shape.iter().map(|(x, y)| (at.0 + x, at.1 + y)).collect();
+                    root.draw(&Polygon::new(shape, style))?;
+                }
             } else {
                 let line = [(left, middle), (left + 26 * UNIT, middle)];
                 root.draw(&PathElement::new(line, stroke(*role, 2.5)))?;

@@ -213,10 +213,7 @@ mod tests {
                 GOOD.replace("rate_mpps", "rate"),
                 "s.toml:5: field `arrivals.rate`: unknown field `rate`",
             ),
-            (
-                GOOD.replace("constant", "steady"),
-                "s.toml:4: field `arrivals.kind`: unknown variant",
-            ),
+            (GOOD.replace("constant", "steady"), "s.toml:4: field `arrivals.kind`: unknown value"),
             (format!("{GOOD}colour = 1\n"), "s.toml:6: field `arrivals.colour`"),
             (format!("colour = 1\n{GOOD}"), "s.toml:1: field `colour`: unknown field"),
             (
