@@ -226,7 +226,7 @@ mod tests {
             let marked = serde_json::json!([
                 claim.id,
                 claim.published,
-                claim.tolerance,
+                claim.tolerance as f32,
                 claim.basis,
                 claim.kind(),
                 claim.bound
@@ -234,7 +234,7 @@ mod tests {
             let kept = serde_json::json!([
                 row["id"],
                 row["published"],
-                row["tolerance"],
+                row["tolerance"].as_f64().unwrap_or(f64::NAN) as f32,
                 row["basis"],
                 row["kind"],
                 row["bound"]

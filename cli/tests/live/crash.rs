@@ -11,7 +11,8 @@ const RATE_PPS: u64 = 5000;
 fn lab() -> Option<Lab> {
     let lab = Lab::build(Wiring::plain(2))?;
     lab.routes();
-    lab.inside(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+    // Both families: a switch that is off is warned of, and the last start is to warn of nothing.
+    lab.inside(&["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]);
     Some(lab)
 }
 

@@ -480,7 +480,10 @@ INLINE int decide(struct xdp_md *ctx, int pieces)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	struct table *table;
-	__u32 hash = 0, key = ctx->rx_queue_index;
+	__u32 key = ctx->rx_queue_index;
+	// Any value but one that the verifier knows: it follows ways that no packet takes, and without
+	// CAP_PERFMON refuses an index that is a constant on one and unknown on another.
+	__u32 hash = key;
 	// With one worker, or where the device has chosen, nobody asks for the hash.
 	int steered = form == FORM_STEER && workers > 1;
 	int stamped = 0, way;
