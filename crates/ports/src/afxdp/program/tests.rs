@@ -1,0 +1,146 @@
+use super::*;
+use crate::afxdp::test_run::TestRun;
+use crate::flow_hash;
+use crate::samples::{self, udp4, udp6};
+
+/// What the object's program returns for a frame.
+fn run(program: &OwnedFd, frame: &[u8]) -> u32 {
+    let mut out = [0u8; 2048];
+    let mut run = TestRun {
+        prog_fd: program.as_raw_fd() as u32,
+        data_size_in: frame.len() as u32,
+        data_size_out: out.len() as u32,
+        data_in: frame.as_ptr() as u64,
+        data_out: out.as_mut_ptr() as u64,
+        repeat: 1,
+        ..TestRun::default()
+    };
+    run.run().unwrap();
+    run.retval
+}
+
+/// What the router keeps after its start: the verifier judges by it, and root's tests would not see.
+#[test]
+fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let loaded = std::thread::spawn(|| {
+        use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW};
+        use caps::{CapSet, Capability};
+        let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF];
+        caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
+        for (form, workers) in
+            [(Form::Rss, 1), (Form::Steer, 1), (Form::Steer, 2), (Form::Steer, 64)]
+        {
+            let loaded = Program::load(form, workers, workers);
+            loaded.unwrap_or_else(|error| panic!("{form:?} for {workers} workers: {error}"));
+        }
+    });
+    loaded.join().expect("loaded");
+}
+
+#[test]
+fn the_program_computes_the_same_hash() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let (mut ebpf, program) = load_helper("hash_of").unwrap();
+    let mut macs: Array<MapData, Macs> = map(&mut ebpf, "own_macs");
+    let mut mac = [0; MACS_MAX];
+    mac[0] = u64::from_le_bytes([2, 0, 0, 0, 0, 1, 0, 0]);
+    macs.set(0, Macs { count: 1, mac }, 0).unwrap();
+    for flow in 0..500 {
+        for mut frame in [udp4(flow * 77, flow), udp6(flow * 77, flow)] {
+            assert_eq!(run(&program, &frame), flow_hash(&frame));
+            let mut tagged = frame[..12].to_vec();
+            tagged.extend([0x81, 0, 0, 5]);
+            tagged.extend(&frame[12..]);
+            assert_eq!(run(&program, &tagged), flow_hash(&frame));
+            frame[20] = 0x20;
+            frame[23] = 6;
+            assert_eq!(run(&program, &frame), flow_hash(&frame));
+        }
+    }
+    let short = &udp4(1, 1)[..34 + 3];
+    assert_eq!(run(&program, short), flow_hash(short));
+    let mut stranger = udp4(1, 1);
+    stranger[5] = 9;
+    assert_eq!(run(&program, &stranger), 0, "a frame for another station is not routed");
+}
+
+#[test]
+fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1).unwrap();
+    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+    let helper = program(&mut steer.ebpf, "hash_of");
+    helper.load().unwrap();
+    let fd = helper.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let (four, six) = (udp4(1, 1), udp6(1, 1));
+    let to4 = IpAddr::from(<[u8; 4]>::try_from(&four[30..34]).unwrap());
+    let to6 = IpAddr::from(<[u8; 16]>::try_from(&six[38..54]).unwrap());
+    let any = |address: IpAddr| match address {
+        IpAddr::V4(_) => IpAddr::from([0; 4]),
+        IpAddr::V6(_) => IpAddr::from([0; 16]),
+    };
+    for (frame, to, max) in [(&four, to4, 32), (&six, to6, 128)] {
+        for (routes, for_worker) in [
+            (vec![], true),
+            (vec![(any(to), 0, true)], false),
+            (vec![(any(to), 0, true), (to, max, false)], true),
+            (vec![(any(to), 0, false), (to, max, true)], false),
+            (vec![(to, max, false)], true),
+            (vec![], true),
+        ] {
+            steer.set_kernel_routes(&routes).unwrap();
+            // What the workers do not get is not hashed.
+            assert_eq!(run(&fd, frame) != 0, for_worker, "{routes:?}");
+            let mut policy = KernelPolicy::default();
+            policy.leave_vlan(false, 77, 1);
+            steer.set_policy(&policy).unwrap();
+            assert_eq!(run(&fd, frame) != 0, for_worker, "with another policy, {routes:?}");
+            steer.set_policy(&KernelPolicy::default()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_policy_concerns_is_the_kernels_and_counted() {
+    use super::super::policy::Side;
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1).unwrap();
+    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+    let fd = program(&mut steer.ebpf, "steer").fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let tagged =
+        |vlan: u8, frame: &[u8]| [&frame[..12], &[0x81, 0, 0, vlan], &frame[12..]].concat();
+    let address = |bytes: &[u8]| IpAddr::from(<[u8; 4]>::try_from(bytes).unwrap());
+    let (four, six) = (udp4(1, 1), udp6(1, 1));
+    // Each frame with the reason that each policy gives it.
+    let frames = [four.clone(), tagged(5, &four), six.clone(), tagged(5, &six)];
+    let mut cases = vec![(KernelPolicy::default(), [0, 0, 0, 0])];
+    let mut case = |make: &dyn Fn(&mut KernelPolicy), reasons| {
+        let mut policy = KernelPolicy::default();
+        make(&mut policy);
+        cases.push((policy, reasons));
+    };
+    case(&|p| p.leave_all(false, 3), [3, 3, 0, 0]);
+    case(&|p| p.leave_all(true, 4), [0, 0, 4, 4]);
+    case(&|p| p.leave_vlan(false, 5, 1), [0, 1, 0, 0]);
+    case(&|p| p.leave_vlan(true, 0, 7), [0, 0, 7, 0]);
+    case(&|p| p.leave_prefix(Side::Source, address(&four[26..30]), 24, 2), [2, 2, 0, 0]);
+    case(&|p| p.leave_prefix(Side::Destination, address(&four[30..34]), 32, 2), [2, 2, 0, 0]);
+    case(&|p| p.leave_prefix(Side::Destination, address(&[1, 2, 3, 4]), 32, 2), [0, 0, 0, 0]);
+    let source6 = IpAddr::from(<[u8; 16]>::try_from(&six[22..38]).unwrap());
+    case(&|p| p.leave_prefix(Side::Source, source6, 64, 5), [0, 0, 5, 5]);
+    case(&|p| p.leave_prefix(Side::Destination, source6, 128, 5), [0, 0, 0, 0]);
+    case(&|_| (), [0, 0, 0, 0]);
+    for (policy, reasons) in cases {
+        steer.set_policy(&policy).unwrap();
+        for (frame, reason) in frames.iter().zip(reasons) {
+            let before = steer.counters().unwrap();
+            run(&fd, frame);
+            let mut wanted = before.passed_for;
+            if reason > 0 {
+                wanted[reason] += 1;
+            }
+            assert_eq!(steer.counters().unwrap().passed_for, wanted, "{policy:?}");
+        }
+    }
+}
