@@ -107,18 +107,14 @@ fn listing(answer: &Value, terminal: &Terminal) -> String {
     else {
         return format!("{answer:#}\n");
     };
-    let mut fields: Vec<&String> = Vec::new();
-    for field in rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys()) {
-        if !fields.contains(&field) {
-            fields.push(field);
-        }
-    }
+    let fields: Vec<&String> =
+        rows.first().and_then(Value::as_object).map(|row| row.keys().collect()).unwrap_or_default();
     if fields.is_empty() {
         return format!("no {}\n", name.replace('_', " "));
     }
     let column = |field: &&String| {
         let title = field.replace('_', " ");
-        if rows[0][field.as_str()].is_u64() { Column::count(title) } else { Column::text(title) }
+        if rows[0][field.as_str()].is_number() { Column::count(title) } else { Column::text(title) }
     };
     let mut table = Table::new("", fields.iter().map(column));
     for row in rows {
