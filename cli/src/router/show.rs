@@ -91,46 +91,10 @@ impl Show {
         match self.what {
             None => write!(out, "{}", text(&serde_json::from_value(answer)?, &terminal))?,
             Some(What::Lookup { .. }) => write!(out, "{}", lookup(&answer, &terminal))?,
-            Some(What::Routes { .. } | What::Neighbours | What::NextHops) => {
-                write!(out, "{}", listing(&answer, &terminal))?;
-            }
             Some(What::Config) => write!(out, "{}", answer["toml"].as_str().unwrap_or_default())?,
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// The list of an answer as a table, its rows' fields as columns, and how much of it is not shown.
-fn listing(answer: &Value, terminal: &Terminal) -> String {
-    let lists = answer.as_object().into_iter().flatten();
-    let Some((name, rows)) = lists.filter_map(|(name, list)| Some((name, list.as_array()?))).next()
-    else {
-        return format!("{answer:#}\n");
-    };
-    let fields: Vec<&String> =
-        rows.first().and_then(Value::as_object).map(|row| row.keys().collect()).unwrap_or_default();
-    if fields.is_empty() {
-        return format!("no {}\n", name.replace('_', " "));
-    }
-    let column = |field: &&String| {
-        let title = field.replace('_', " ");
-        if rows[0][field.as_str()].is_number() { Column::count(title) } else { Column::text(title) }
-    };
-    let mut table = Table::new("", fields.iter().map(column));
-    for row in rows {
-        table.row(fields.iter().map(|field| match &row[field.as_str()] {
-            Value::Null => Cell::Missing,
-            Value::String(text) => text.as_str().into(),
-            Value::Number(number) if number.is_u64() => number.as_u64().into(),
-            Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
-            other => other.to_string().into(),
-        }));
-    }
-    let mut out = table.to_terminal(terminal);
-    if answer["more"] == Value::Bool(true) {
-        out += &format!("the first {}; more with --limit\n", rows.len());
-    }
-    out
 }
 
 /// What happens to packets for an address.
