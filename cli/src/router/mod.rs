@@ -2,6 +2,7 @@
 
 mod capture;
 mod check;
+mod list;
 mod mode;
 mod reload;
 mod replay;

@@ -11,7 +11,7 @@ use ebb_routerd::status::{Latency, Status};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use super::Target;
+use super::{Target, list};
 
 /// Show the state of a running router once
 #[derive(Debug, Args)]
@@ -91,6 +91,18 @@ impl Show {
         match self.what {
             None => write!(out, "{}", text(&serde_json::from_value(answer)?, &terminal))?,
             Some(What::Lookup { .. }) => write!(out, "{}", lookup(&answer, &terminal))?,
+            Some(What::Routes { .. }) => {
+                let columns = ["prefix", "of", "action", "interface", "next_hop", "mac", "share"];
+                write!(out, "{}", list::table(&answer, "routes", &columns, &terminal))?;
+            }
+            Some(What::Neighbours) => {
+                let columns = ["address", "interface", "mac", "direct"];
+                write!(out, "{}", list::table(&answer, "neighbours", &columns, &terminal))?;
+            }
+            Some(What::NextHops) => {
+                let columns = ["interface", "next_hop", "packets", "bytes"];
+                write!(out, "{}", list::table(&answer, "next_hops", &columns, &terminal))?;
+            }
             Some(What::Config) => write!(out, "{}", answer["toml"].as_str().unwrap_or_default())?,
         }
         Ok(ExitCode::SUCCESS)

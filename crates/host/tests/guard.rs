@@ -206,7 +206,8 @@ fn a_full_disk_stops_changes_and_not_the_journal() {
     let imitation = Imitation::new("full");
     fs::create_dir_all(imitation.journals()).unwrap();
     let directory = imitation.journals();
-    let small = mount(Some("none"), &directory, Some("tmpfs"), MsFlags::empty(), Some("size=8k"));
+    let small =
+        mount(Some("none"), &directory, Some("tmpfs"), MsFlags::empty(), Some("size=8k,mode=755"));
     if let Err(error) = small {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "mount: {error}");
         return println!("skipped: may not mount a small file system: {error}");
