@@ -262,14 +262,18 @@ INLINE int for_this_interface(const struct ethernet *eth)
 	return 0;
 }
 
+// Keys of maps are written to the stack by eights: Linux 6.1 refuses to store less where the compiler has
+// kept a pointer before, unless with CAP_PERFMON.
+
 INLINE int is_local4(__u32 address)
 {
 	struct filter *filter = map_lookup(&local_filter, &zero);
 	__u32 bit = (address * 0x9e3779b1U) >> 20;
+	__u64 key = address;
 
 	if (!filter || !(filter->v4[bit >> 6 & (FILTER_WORDS - 1)] >> (bit & 63) & 1))
 		return 0;
-	return map_lookup(&local4, &address) != 0;
+	return map_lookup(&local4, &key) != 0;
 }
 
 INLINE int is_local6(const struct address6 *address)
@@ -284,10 +288,10 @@ INLINE int is_local6(const struct address6 *address)
 
 INLINE int reason_of(__u32 side, __u32 a, __u32 b, __u32 c, __u32 d)
 {
-	struct side_prefix key = {
-		.length = side < SOURCE6 || side == ROUTE4 ? 64 : 160, .side = side, .address = { a, b, c, d },
-	};
-	__u8 *reason = map_lookup(&policy_prefixes, &key);
+	// A `side_prefix` by eights.
+	__u64 length = side < SOURCE6 || side == ROUTE4 ? 64 : 160;
+	__u64 key[3] = { length | (__u64)side << 32, a | (__u64)b << 32, c | (__u64)d << 32 };
+	__u8 *reason = map_lookup(&policy_prefixes, (struct side_prefix *)key);
 
 	return reason ? *reason : 0;
 }
@@ -295,7 +299,8 @@ INLINE int reason_of(__u32 side, __u32 a, __u32 b, __u32 c, __u32 d)
 // The reason by VLAN: IPv4 in the low byte, IPv6 in the next.
 INLINE int reasons_of_vlan(__u32 vlan)
 {
-	struct vlan_policy *of = map_lookup(&policy_vlans, &vlan);
+	__u64 key = vlan;
+	struct vlan_policy *of = map_lookup(&policy_vlans, &key);
 
 	return of ? of->v4 | of->v6 << 8 : 0;
 }
