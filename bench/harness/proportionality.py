@@ -183,13 +183,13 @@ CPU = load + wake-ups/s x (wake-up + system calls of a round)
 
 | part | on this kind of machine | how measured |
 |---|--:|---|
-| setting and clearing a hardware timer | 10 us | `timerfd_settime` 150 us ahead and back; 1 us where the timer is half a second ahead and the hardware need not be told: the difference is two exits to the hypervisor, 4.5 us each |
+| setting and clearing a hardware timer | 10 us | `timerfd_settime` 150 us ahead and back; 1 us where the timer is half a second ahead and the hardware need not be told |
 | a timed sleep | 14 to 24 us of the thread's CPU | `ppoll` and `clock_nanosleep` of 50 to 200 us, `CLOCK_THREAD_CPUTIME_ID`; one descriptor or five: 4 us more for the five |
 | `ppoll` that returns at once | 0.3 us | as above |
 
 These were taken on a machine that others used, hence as ranges. A sleep of 200 us that costs 15 us is 7.5 % of a CPU however
-little the router does beside it: **with the default budget the floor of such a machine is the sleep itself, above five
-points**; with 400 us it is half of that. Two thirds of it are the timer's exits, which real hardware does not have.
+little the router does beside it. A wake-up by another thread, without a timer, cost no less (22 to 30 us), so the timer alone
+does not explain it; whether the default budget can keep within five points of the load on such a machine is not settled.
 
 A sleep of a worker is one system call: `ppoll` on its doorbell, and on the sockets where it waits for a packet. The sockets
 are not kept in an epoll set, for the kernel wakes whoever watches a socket at every packet that it receives or sends. Every
