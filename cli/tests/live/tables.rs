@@ -58,10 +58,11 @@ fn routes_neighbours_and_next_hops_are_those_packets_meet() {
 #[test]
 fn vlans_are_counted_apart() {
     let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
-    // Some kernels have no VLANs.
+    // Some kernels have no VLANs, which nothing that could be installed would mend.
     let link = ["-n", &lab.router, "link", "add", "link", "p1", "name", "p1.7", "type", "vlan"];
     if !run("ip", &[&link[..], &["id", "7"]].concat()).status.success() {
-        return skip("this kernel has no VLAN interfaces");
+        eprintln!("skipped: this kernel has no VLAN interfaces");
+        return;
     }
     lab.ip("link set p1.7 up\naddress add 10.7.0.1/24 dev p1.7\n\
          neighbour replace 10.7.0.2 lladdr 02:00:00:00:01:01 nud permanent dev p1.7\n\

@@ -1,6 +1,5 @@
 //! The router under the sandbox of its service unit, setting by setting, without systemd.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::live::imitation::Imitation;
@@ -46,11 +45,8 @@ fn under(lab: &Lab, unit: &Path) -> String {
     let text = setup.text(lab, "router");
     let mut router = Router::start(lab, "router", &text, &prefix);
     assert!(until(PATIENCE, || sysfs.snapshot() != before), "no knob was turned");
-    // The last is found out late to be the kernel's, which gets it through the TUN device.
-    lab.ip("route add 10.103.0.0/16 dev lo");
-    let traffic = Traffic::start(lab, &[way(0, 1, 0), way(1, 0, 0), way(0, 3, 0)], 2000);
+    let traffic = Traffic::start(lab, &[way(0, 1, 0), way(1, 0, 0)], 2000);
     assert!(until(PATIENCE, || traffic.arrived() > 500), "{}", router.log());
-    router.wait_for("packets for the kernel", |status| status.packets().to_kernel > 10);
     // Opens ports anew with what privileges are left, and hands flows over between workers.
     router
         .reload(&text.replace("xdp =", "ring = 512\nxdp =").replace("powersave\"", "poll\""))
@@ -83,19 +79,4 @@ fn the_router_runs_under_its_units_sandbox() {
     ] {
         assert!(!log.contains(denied), "{denied:?} in\n{log}");
     }
-}
-
-/// The test above can fail: a setting that takes the TUN device away is noticed.
-#[test]
-fn a_unit_that_hides_the_tun_device_is_noticed() {
-    if !tools() {
-        return;
-    }
-    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
-    lab.routes();
-    let text = fs::read_to_string(root().join("dist/ebb-router.service")).expect("the unit");
-    let hidden = lab.directory.join("hidden.service");
-    fs::write(&hidden, text.replace("DevicePolicy=closed", "PrivateDevices=yes")).expect("a unit");
-    let log = under(&lab, &hidden);
-    assert!(log.contains("could not be handed"), "{log}");
 }

@@ -11,7 +11,7 @@ const BATCH: usize = 5;
 ///
 /// ```
 /// let mut power_w = vec![260.0; 30];
-/// power_w.extend((0..170).map(|index| 130.0 + f64::from(index % 7)));
+/// power_w.extend((0..170).map(|index| 130.0 + f64::from(index % 5)));
 /// assert_eq!(ebb_des::mser5(&power_w), Some(30));
 /// ```
 pub fn mser5(values: &[f64]) -> Option<usize> {
