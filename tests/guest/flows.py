@@ -7,14 +7,13 @@ import struct
 import time
 
 MAGIC = b"ebbguest"
-PORT = 4321
 PACKET_OUTGOING = 4
 
 
 def frame(flow, sequence, destination_mac, source, destination):
     """An Ethernet frame of `flow` (RFC 791, RFC 768; a UDP checksum of 0 says there is none)."""
     payload = MAGIC + struct.pack("!II", flow, sequence)
-    udp = struct.pack("!HHHH", source_port(flow), PORT, 8 + len(payload), 0) + payload
+    udp = struct.pack("!HHHH", *ports(flow), 8 + len(payload), 0) + payload
     header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, 17, 0)
     header += ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
     total = sum(struct.unpack("!10H", header))
@@ -25,9 +24,14 @@ def frame(flow, sequence, destination_mac, source, destination):
     return macs + b"\x08\x00" + header + udp
 
 
-def source_port(flow):
-    """The UDP source port that tells flows apart."""
-    return 10000 + flow
+def ports(flow):
+    """The UDP ports that tell flows apart, source and destination.
+
+    Spread over all their bits: every bit of a Toeplitz hash is a sum of some bits of its input,
+    and where flows differ only in a few, a random key puts all of them into the same half of the
+    table once in a hundred boots.
+    """
+    return (flow * 40503 + 10000) & 0xFFFF, (flow * 30011 + 4321) & 0xFFFF
 
 
 def toeplitz(key, data):
@@ -44,7 +48,7 @@ def toeplitz(key, data):
 def flow_hash(key, flow, source, destination):
     """The hash of a flow's addresses and ports, as the network card computes it."""
     data = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
-    return toeplitz(key, data + struct.pack("!HH", source_port(flow), PORT))
+    return toeplitz(key, data + struct.pack("!HH", *ports(flow)))
 
 
 class Exchange:
