@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import statistics
 import time
 
 from . import quiet, tables
@@ -22,6 +23,7 @@ def proportionality(context):
     rows = []
     with Lab(context.tools) as lab:
         installed = tables.install(lab, context.prefixes())
+        naps = [sleeping(context, lab)]
         with Router(lab, "poll") as router:
             router.wait(installed["routes"])
             most, trials = capacity(context, lab, router)
@@ -35,6 +37,8 @@ def proportionality(context):
                 router.wait(installed["routes"])
                 for load in loads:
                     rows.append(point(context, lab, router, (TWO_WORKERS, BUDGET_US), load, most, seconds))
+        naps.append(sleeping(context, lab))
+    nap_us = min(nap["cpu_us"] for nap in naps)
     rows.sort(key=lambda row: row["load_percent"])
     table = [["load, %", "mode", "budget, us", "Mpps", "CPU, % of a core", "CPU s", "W modelled", "sent", "lost", "reordered",
               "p50, us", "p99, us", "wake-ups/s", "steal, %"]]
@@ -43,12 +47,25 @@ def proportionality(context):
                       row["watts_modelled"], row["sent"], row["lost"], row["reordered"], row["p50_us"],
                       row["p99_us"], row["wakeups_per_second"], row["steal_percent"]])
     summary = {"capacity_mpps": most / 1e6, "routes": installed["routes"], "seconds": seconds,
-               "over": over(rows),
+               "over": over(rows), "naps": naps, "least_over": least_over(nap_us),
                "rows": [{k: v for k, v in row.items() if k != "raw"} for row in rows]}
     context.record.result("proportionality", table, summary, {"rows": rows, "capacity": trials})
     draw(context, lab_title(context, most), rows)
     if context.docs:
-        document(context, rows, most, installed["routes"], seconds)
+        document(context, rows, most, installed["routes"], seconds, naps)
+
+
+def sleeping(context, lab):
+    """What a timed sleep costs on the worker's CPU while nobody works there."""
+    cpu, count = os.cpu_count() - 1, 100 if context.quick else 4000
+    tries = [lab.tool(lab.router, "nap", "--cpu", str(min(cpu, 1)), "--count", str(count)) for _ in range(3)]
+    return {key: statistics.median(nap[key] for nap in tries) for key in tries[0]}
+
+
+def least_over(nap_us):
+    """The least CPU above the load, in percentage points, of whoever sleeps by a timer and lets no packet
+    wait longer than the budget: one sleep in every budget / (1 - load)."""
+    return {str(load): (100 - load) * nap_us / BUDGET_US for load in (5, 10, 25, 50)}
 
 
 def over(rows):
@@ -104,7 +121,7 @@ def draw(context, title, rows):
     os.remove(data)
 
 
-def document(context, rows, most, routes, seconds):
+def document(context, rows, most, routes, seconds, naps):
     """Writes docs/proportionality.md and the picture beside it."""
     facts, docs = context.record.facts, os.path.join(context.repository, "docs")
     os.makedirs(docs, exist_ok=True)
@@ -114,7 +131,24 @@ def document(context, rows, most, routes, seconds):
             command=facts["command"], day=facts["started"][:10], cpu=facts["cpu"], cpus=facts["cpus"],
             kind="a virtual machine, " if facts["virtual"] else "", kernel=facts["kernel"],
             routes=f"{routes:,}", most=f"{most / 1e6:.2f}", seconds=seconds, idle=comparison(rows), budget=BUDGET_US,
+            nap=span([nap["cpu_us"] for nap in naps]), late=span([nap["late_us"] for nap in naps]),
+            asked=naps[0]["asked_us"], surplus=surplus(rows, naps),
             rows="".join(line(row, name(row)) for row in rows)))
+
+
+def span(values):
+    """The range that values lie in."""
+    least, most = f"{min(values):.1f}", f"{max(values):.1f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def surplus(rows, naps):
+    """Rows of a table: CPU above the load in percentage points."""
+    loads, text = (5, 10, 25, 50), ""
+    for series, found in over(rows).items():
+        text += f"| {series} | " + " | ".join(f"{found[str(load)]:.1f}" for load in loads) + " |\n"
+    least = least_over(min(nap["cpu_us"] for nap in naps))
+    return text + f"| least with sleeps by a timer, {BUDGET_US} us | " + " | ".join(f"{least[str(load)]:.1f}" for load in loads) + " |\n"
 
 
 def comparison(rows):
@@ -181,16 +215,14 @@ Waking costs the same for one packet as for a hundred, so what lies above the lo
 CPU = load + wake-ups/s x (wake-up + system calls of a round)
 ```
 
-| part | on this kind of machine | how measured |
-|---|--:|---|
-| setting and clearing a hardware timer | 10 us | `timerfd_settime` 150 us ahead and back; 1 us where the timer is half a second ahead and the hardware need not be told |
-| a timed sleep | 14 to 24 us of the thread's CPU | `ppoll` and `clock_nanosleep` of 50 to 200 us, `CLOCK_THREAD_CPUTIME_ID`; one descriptor or five: 4 us more for the five |
-| `ppoll` that returns at once | 0.3 us | as above |
+A timed sleep that does nothing else took {nap} us of the thread's CPU here and ended {late} us late (`ppoll` of one
+descriptor for {asked} us on the worker's CPU, before and after the rows). Whoever sleeps by a timer and lets no packet wait
+longer than the budget wakes at least once in every budget / (1 - load); times the cost of a sleep this is the least that can
+lie above the load. CPU less load, in percentage points:
 
-These were taken on a machine that others used, hence as ranges. A sleep of 200 us that costs 15 us is 7.5 % of a CPU however
-little the router does beside it. A wake-up by another thread, without a timer, cost no less (22 to 30 us), so the timer alone
-does not explain it; whether the default budget can keep within five points of the load on such a machine is not settled.
-
+| series | 5 % | 10 % | 25 % | 50 % |
+|---|--:|--:|--:|--:|
+{surplus}
 A sleep of a worker is one system call: `ppoll` on its doorbell, and on the sockets where it waits for a packet. The sockets
 are not kept in an epoll set, for the kernel wakes whoever watches a socket at every packet that it receives or sends. Every
 64th sleep takes two calls more, to measure what sleeping costs. Threads ask for exact timers (`PR_SET_TIMERSLACK`): with the

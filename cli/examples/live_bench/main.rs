@@ -4,6 +4,7 @@
 mod churn;
 mod forward;
 mod load;
+mod nap;
 mod pause;
 mod plot;
 mod table;
@@ -28,6 +29,8 @@ enum Command {
     Table(table::Table),
     /// Change routes at a stated pace
     Churn(churn::Churn),
+    /// Sleep as a worker does and count what that costs
+    Nap(nap::Nap),
     /// Draw CPU, energy and latency against load
     Plot(plot::Plot),
 }
@@ -38,6 +41,7 @@ fn main() -> Result<()> {
         Command::Forward(command) => command.run()?,
         Command::Table(command) => command.run()?,
         Command::Churn(command) => command.run()?,
+        Command::Nap(command) => command.run()?,
         Command::Plot(command) => command.run()?,
     };
     println!("{line}");
