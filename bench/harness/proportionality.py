@@ -94,6 +94,7 @@ def point(context, lab, router, series, load, most, seconds):
         "seconds": seen["seconds"],
         "watts_modelled": seen["router"]["watts"], "joules_modelled": seen["router"]["joules"],
         "steal_percent": seen["machine"]["steal_percent"], "never_sent": seen["machine"]["never_sent"],
+        "disturbed": seen["disturbed"],
         "sent": seen["sent"], "lost": seen["lost"], "reordered": seen["reordered"],
         "p50_us": None if silent else seen["latency_us"]["p50"],
         "p99_us": None if silent else seen["latency_us"]["p99"],
