@@ -43,7 +43,8 @@ fn patience_follows_rate_cost_lateness_and_room() {
     let plain = Observation { room: 2048, ..Observation::default() };
     let gap = Duration::from_micros(200);
     assert_eq!(nanos(settled(200, 20, gap, plain)), 200_000);
-    assert_eq!(settled(200, 1, gap * 2, plain), Idle::Halt, "rarer than one in a budget");
+    assert_eq!(settled(200, 3, gap * 2, plain), Idle::Halt, "rarer than two in a budget");
+    assert_eq!(nanos(settled(200, 5, gap * 2, plain)), 200_000);
     assert_eq!(settled(0, 20, gap, plain), Idle::Halt, "no budget");
     let late = Observation { late_nanos: 60_000, ..plain };
     assert_eq!(nanos(settled(200, 20, gap, late)), 140_000);

@@ -12,6 +12,9 @@ const WORTH: u64 = 50;
 /// Packets that gather at the observed rate fill at most this part of a ring: the rest is for what
 /// comes faster than observed, and for a machine that wakes the worker late.
 const HEADROOM: f64 = 4.0;
+/// A budget has to bring so many packets: a sleep that a timer ends costs about as much as two that
+/// a packet ends, for the timer has to be set and taken back.
+const FEWEST: f64 = 2.0;
 /// Shorter sleeps than this are none: a timer alone takes microseconds.
 const LEAST: Duration = Duration::from_micros(10);
 /// The first sleep after one that a packet ended; each further one is at most twice the one before,
@@ -26,7 +29,7 @@ const WORK_OFF: u32 = 4;
 /// Lets packets gather before a worker wakes for them, within a latency budget.
 ///
 /// Waking costs the same for one packet as for many. Where the wrapped policy says
-/// [`Idle::Halt`] and packets come faster than one in a budget, a worker therefore sleeps for a
+/// [`Idle::Halt`] and at least two packets come in a budget, a worker therefore sleeps for a
 /// while of its own choice instead of until the next packet:
 ///
 /// - never longer than [`Settings::latency_budget_us`] less what the last sleeps were late by, so
@@ -142,7 +145,7 @@ impl Patience {
     /// How a worker sleeps whose policy says [`Idle::Halt`]: until a packet, or a while of its own.
     pub fn rest(&mut self, seen: &Observation) -> Idle {
         let budget = self.budget;
-        let steady = self.rate * budget.as_secs_f64() >= 1.0;
+        let steady = self.rate * budget.as_secs_f64() >= FEWEST;
         let last = std::mem::take(&mut self.span);
         if !steady || std::mem::take(&mut self.in_vain) {
             return Idle::Halt;
