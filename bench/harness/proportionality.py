@@ -231,7 +231,7 @@ kernel's default a sleep ends up to 50 us late, a quarter of the default budget.
 
 How long a worker sleeps is decided beside the policy (`Patient` in `crates/control`), the same in the twin: at most the budget
 less what timers were late by; no longer than it takes for the wake-up to be 2 % of the time; no longer than packets take to
-fill a quarter of the ring; at most twice the sleep before; not at all when fewer than one packet comes in a budget, then it
+fill a quarter of the ring; at most twice the sleep before; not at all when fewer than two packets come in a budget, then it
 waits for the packet. What gathered is not shown to the policy as a queue. Idle states up to the budget's wake-up latency are
 allowed to active cores (`pm_qos_resume_latency_us`).
 

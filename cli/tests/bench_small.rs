@@ -20,8 +20,9 @@ fn permitted() -> bool {
 fn programs() -> PathBuf {
     let ebb = Path::new(env!("CARGO_BIN_EXE_ebb"));
     let directory = ebb.parent().expect("a directory of programs");
-    // Also when they are there: they may be of yesterday.
-    let build = ["build", "--quiet", "-p", "ebb-cli", "--example", "live_bench"];
+    // Also when they are there: they may be of yesterday. With the features that the whole workspace
+    // asks for, as the tests were built: with fewer, half of it would be compiled again.
+    let build = ["build", "--quiet", "--workspace", "--example", "live_bench"];
     let built = Command::new(env!("CARGO")).args(build).status().expect("cargo runs");
     assert!(built.success(), "the benchmarks' tools do not build");
     directory.to_owned()
