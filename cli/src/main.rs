@@ -3,6 +3,7 @@
 //! Room: the outermost. It turns arguments into calls of the daemons and libraries and their
 //! answers into text; one file per command holds its arguments, its help and its run.
 
+mod bench;
 mod calibrate;
 mod completion;
 mod demo;
@@ -12,6 +13,7 @@ mod manual;
 mod reproduce;
 mod router;
 mod study;
+mod switch;
 mod traffic;
 
 use std::process::ExitCode;
@@ -58,6 +60,12 @@ enum Command {
     /// Plan a system: least power, cheapest operation, bounds
     #[command(subcommand)]
     Plan(study::Plan),
+    /// Measure what this machine's cores can do for each other
+    #[command(subcommand)]
+    Bench(bench::Command),
+    /// Run unmodified programs with their long system calls on another core
+    #[command(subcommand)]
+    Switch(switch::Command),
     /// Compute what the papers published and show both numbers side by side
     Reproduce(reproduce::Reproduce),
     /// Fit a model of this machine's power and speed, for the governor and the simulator
@@ -78,6 +86,8 @@ fn main() -> ExitCode {
         Command::Demo(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Plan(command) => command.run(),
+        Command::Bench(command) => command.run(),
+        Command::Switch(command) => command.run(),
         Command::Reproduce(command) => command.run(),
         Command::Calibrate(command) => command.run(),
         Command::Completion(command) => command.run(),

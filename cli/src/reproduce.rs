@@ -64,6 +64,7 @@ fn registry() -> Vec<&'static dyn Experiment> {
     all.extend(ebb_system_router::experiments::experiments());
     all.extend(ebb_system_noc::experiments());
     all.extend(ebb_system_fabric::experiments());
+    all.extend(ebb_system_coreswitch::experiments());
     all
 }
 

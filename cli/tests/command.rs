@@ -93,3 +93,93 @@ fn completion_and_help_name_every_command() {
     }
     assert!(stdout(&ebb(&["completion", "bash"])).contains("complete -F"));
 }
+
+#[test]
+fn moving_work_is_measured_with_the_keys_that_programs_read() {
+    let bench = ebb(&["bench", "switch", "--json", "--trips", "200"]);
+    assert!(bench.status.success(), "{}", String::from_utf8_lossy(&bench.stderr));
+    let json: Value = serde_json::from_slice(&bench.stdout).expect("JSON alone");
+    let rows = json["mechanisms"].as_array().expect("mechanisms");
+    for row in rows {
+        let keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
+        let mut known =
+            ["name", "target", "core", "one_way_ns", "round_trip_ns", "cpu_ns_waiting"].to_vec();
+        known.sort_unstable();
+        assert_eq!(keys, known);
+        for span in ["one_way_ns", "round_trip_ns"] {
+            let at = |quantile: &str| row[span][quantile].as_u64().expect("a number");
+            assert!(at("p50") <= at("p99") && at("p99") <= at("p999"), "{row}");
+        }
+    }
+    let cross = rows.iter().filter(|row| row["core"] == "cross").count();
+    let without = json["unmeasured"].as_array().expect("a list").len();
+    assert!(cross + without >= 5, "{json}");
+    // With one CPU nothing between cores is measured, and that is said.
+    let mut alone = Command::new("taskset");
+    alone.args(["-c", "0", env!("CARGO_BIN_EXE_ebb"), "bench", "switch", "--trips", "50"]);
+    let alone = alone.output().expect("taskset is part of util-linux");
+    let said = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert!(said.contains("polling (spinning, cross) is not measured"), "{said}");
+    assert!(said.contains("one CPU only"), "{said}");
+}
+
+/// Runs a shell script with its system calls on CPU 1; skips where that cannot be.
+fn switched(place: &Path, script: &str) -> Option<Output> {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        assert!(std::env::var("CI").is_err(), "CI has two CPUs");
+        eprintln!("skipped: one CPU");
+        return None;
+    }
+    let mut run = Command::new(env!("CARGO_BIN_EXE_ebb"));
+    run.args(["switch", "run", "--os-core", "1", "--report", "figures", "--", "sh", "-c", script]);
+    Some(run.current_dir(place).output().expect("ebb runs"))
+}
+
+#[test]
+fn unmodified_programs_run_with_their_system_calls_on_another_core() {
+    let place = tempfile::tempdir().expect("a directory");
+    let data: Vec<u8> = (0..3_000_000_u32).flat_map(|n| (n % 97).to_le_bytes()).collect();
+    std::fs::write(place.path().join("in"), &data).expect("a file");
+    // Forks, pipes, executed programs, a file that is read to its end, flushed and compared.
+    let script = "cp in out && cat in | sort -z | cat > sorted; dd if=in of=synced bs=1M conv=fsync 2>/dev/null \
+                  && cmp in out && cmp in synced && (cat in > sub & wait) && cmp in sub && echo same";
+    let Some(run) = switched(place.path(), script) else { return };
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success() && stdout(&run) == "same\n", "{}{said}", stdout(&run));
+    assert!(said.contains("fsync") && said.contains("Calls on CPU 1"), "{said}");
+    let figures = json_of(&place.path().join("figures/figures.json"));
+    assert!(figures["moved"].as_u64().expect("a count") > 20, "{figures}");
+}
+
+#[test]
+fn programs_end_under_the_switcher_as_they_do_without() {
+    let place = tempfile::tempdir().expect("a directory");
+    let codes = [
+        ("exit 7", 7),
+        ("kill -KILL $$", 137),
+        // Killed in the middle of a call that is being moved.
+        (
+            "dd if=/dev/zero of=big bs=4M count=200 2>/dev/null & p=$!; sleep 0.1; kill -9 $p; wait $p; exit 5",
+            5,
+        ),
+        // A signal that is caught while calls are moved, and a read that blocks: it is left alone.
+        (
+            "trap 'exit 9' TERM; (sleep 0.1; kill -TERM $$) & dd if=/dev/zero of=f bs=1M count=20 2>/dev/null; read x < /dev/zero & wait",
+            9,
+        ),
+        (
+            "ulimit -f 16; dd if=/dev/zero of=limited bs=1M count=1 2>/dev/null; test $? -gt 128 && exit 3",
+            3,
+        ),
+    ];
+    for (script, code) in codes {
+        let Some(run) = switched(place.path(), script) else { return };
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(code), "{script}: {said}");
+    }
+    let wrong = ebb(&["switch", "run", "--os-core", "999", "--", "true"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("CPU 999"));
+    let wrong = ebb(&["switch", "run", "--os-core", "1", "--", "./no-such-program"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("no-such-program"));
+}

@@ -33,6 +33,13 @@ Examples:
   ebb plan fabric examples/fabric-plan.toml
   ebb plan fabric examples/fabric-plan.toml --json")]
     Fabric(StudyArgs),
+    /// Core switching: from which length of a system call on it pays to run it on another core, in time
+    /// and in energy
+    #[command(after_help = "\
+Examples:
+  ebb plan coreswitch examples/coreswitch-web.toml
+  ebb plan coreswitch examples/coreswitch-measured.toml --json")]
+    Coreswitch(StudyArgs),
 }
 
 impl Plan {
@@ -51,6 +58,14 @@ impl Plan {
                 "fabric",
                 |document, files, seed, progress| {
                     ebb_system_fabric::plan(document, files, seed, progress)
+                        .map_err(Unreadable::because)
+                },
+                args,
+            ),
+            Plan::Coreswitch(args) => (
+                "coreswitch",
+                |document, files, seed, progress| {
+                    ebb_system_coreswitch::plan(document, files, seed, progress)
                         .map_err(Unreadable::because)
                 },
                 args,

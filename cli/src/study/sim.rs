@@ -34,6 +34,13 @@ Examples:
   ebb sim fabric examples/fabric-torus.toml
   ebb sim fabric examples/fabric-deadlock.toml")]
     Fabric(StudyArgs),
+    /// Programs whose system calls run on another core: cores of different size and clock, five ways of
+    /// switching, energy
+    #[command(after_help = "\
+Examples:
+  ebb sim coreswitch examples/coreswitch-web.toml
+  ebb sim coreswitch examples/coreswitch-web.toml --set configuration=CC,CS,SS --set kernel=bound,V5")]
+    Coreswitch(StudyArgs),
 }
 
 impl Sim {
@@ -59,6 +66,14 @@ impl Sim {
                 "fabric",
                 |document, files, seed, progress| {
                     ebb_system_fabric::simulate(document, files, seed, progress)
+                        .map_err(Unreadable::because)
+                },
+                args,
+            ),
+            Sim::Coreswitch(args) => (
+                "coreswitch",
+                |document, files, seed, progress| {
+                    ebb_system_coreswitch::simulate(document, files, seed, progress)
                         .map_err(Unreadable::because)
                 },
                 args,

@@ -1,0 +1,224 @@
+//! One measurement for every mechanism: a body that travels there and back and reads the clock on each
+//! side.
+//!
+//! Both cores read the same clock. One way is from before the source asks until the work runs at the
+//! target, a round trip until it runs at home again; each contains one reading of the clock.
+
+use std::time::Duration;
+
+use ebb_host::{clock, process};
+use ebb_units::Time;
+use hdrhistogram::Histogram;
+
+use crate::mechanism::{Body, Case, Mechanism, Target, Way};
+use crate::{Arrival, Place, SwitchError, Travel};
+
+/// What to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// CPU of the source.
+    pub home: usize,
+    /// CPU of the target; none where the machine, or this process, has but one.
+    pub there: Option<usize>,
+    /// Round trips to a target that is awake.
+    pub trips: u32,
+    /// Round trips to a target that sleeps, which take the time in which it falls asleep.
+    pub trips_asleep: u32,
+    /// Work of the source between an announcement and the hand-over.
+    pub overlap: Duration,
+}
+
+impl Plan {
+    /// On the first two CPUs that this process may use.
+    ///
+    /// # Errors
+    /// When the system does not say which they are.
+    pub fn here(trips: u32) -> std::io::Result<Plan> {
+        let cpus = process::allowed_cpus()?;
+        let home = *cpus.first().ok_or_else(|| std::io::Error::other("no CPU is allowed"))?;
+        let trips_asleep = (trips / 20).clamp(20, 5_000);
+        let overlap = Duration::from_micros(20);
+        Ok(Plan { home, there: cpus.get(1).copied(), trips, trips_asleep, overlap })
+    }
+}
+
+/// What a travelling body saw.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// From asking until running at the target, ns.
+    pub one_way: Histogram<u64>,
+    /// From asking until running at home again, ns.
+    pub round_trip: Histogram<u64>,
+    /// Processor time of the target's thread over all trips, ns.
+    pub target_cpu: u64,
+    /// Trips that ended at home, or that found a target that was to sleep awake.
+    pub spoilt: u64,
+}
+
+/// Percentiles of a span, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: u64,
+    /// 99 of 100.
+    pub p99: u64,
+    /// 999 of 1000.
+    pub p999: u64,
+}
+
+impl Percentiles {
+    fn of(histogram: &Histogram<u64>) -> Percentiles {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        Percentiles { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+    }
+}
+
+/// A mechanism in one situation.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// One way.
+    pub one_way: Percentiles,
+    /// There and back.
+    pub round_trip: Percentiles,
+    /// Processor time that the waiting side burns per round trip, ns.
+    pub cpu_ns_waiting: u64,
+    /// Round trips that count.
+    pub trips: u64,
+    /// Round trips that do not: see [`Samples::spoilt`].
+    pub spoilt: u64,
+}
+
+/// Measures one mechanism in one situation, on threads of its own.
+///
+/// # Errors
+/// When a CPU is refused, or the target was lost; where the machine cannot show the situation, why.
+pub fn measure(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Result<Measured, Unmeasured> {
+    let there = match (case.cross, plan.there) {
+        (false, _) => plan.home,
+        (true, Some(there)) => there,
+        (true, None) => return Err(Unmeasured::OneCpu),
+    };
+    let way = Way { home: plan.home, there, target: case.target };
+    let body = body(mechanism, case, plan);
+    let run = move || {
+        let pinned = process::pin_to(way.home);
+        pinned.map_err(|source| SwitchError::Cpu { cpu: way.home, source })?;
+        // SAFETY: the body keeps histograms and numbers across its moves: all `Send`, none borrowed from
+        // thread-local storage.
+        unsafe { mechanism.run(way, body) }
+    };
+    let samples = std::thread::scope(|scope| scope.spawn(run).join());
+    let samples = samples.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let trips = samples.round_trip.len();
+    if trips == 0 {
+        return Err(Unmeasured::NeverThere(case.target));
+    }
+    let waits = case.cross && mechanism.has_waiter();
+    Ok(Measured {
+        one_way: Percentiles::of(&samples.one_way),
+        round_trip: Percentiles::of(&samples.round_trip),
+        cpu_ns_waiting: if waits { samples.target_cpu / trips } else { 0 },
+        trips,
+        spoilt: samples.spoilt,
+    })
+}
+
+/// Why there is no measurement.
+#[derive(Debug, thiserror::Error)]
+pub enum Unmeasured {
+    /// Moving work between cores takes two of them.
+    #[error("this process may use one CPU only: nothing between cores can be measured")]
+    OneCpu,
+    /// The situation never arose.
+    #[error("the target was never {}: other work keeps its CPU, or the hand-over failed", .0.name())]
+    NeverThere(Target),
+    /// A condition of the machine.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+}
+
+/// What one reading of the clock takes, ns: part of every figure.
+pub fn clock_ns() -> f64 {
+    const READINGS: u32 = 10_000;
+    let start = clock::monotonic();
+    for _ in 1..READINGS {
+        std::hint::black_box(clock::monotonic());
+    }
+    (clock::monotonic() - start).as_nanos() as f64 / f64::from(READINGS)
+}
+
+/// A queue has its own core as its target where both are the same.
+fn places(mechanism: &dyn Mechanism, case: Case) -> (Place, Arrival) {
+    let queue = mechanism.name() == "run-queue" && !case.cross;
+    if queue { (Place::Home, Arrival::Home) } else { (Place::There, Arrival::There) }
+}
+
+fn body(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Body {
+    let (place, expected) = places(mechanism, case);
+    let asleep = case.target == Target::Asleep;
+    let early = asleep && mechanism.announces();
+    let trips = if asleep { plan.trips_asleep } else { plan.trips };
+    let overlap = plan.overlap;
+    let settles = case.cross && mechanism.has_waiter();
+    Box::new(move |travel| {
+        // Up to a minute, in three digits; what takes longer counts as a minute.
+        let histogram = || Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("fits");
+        let mut seen =
+            Samples { one_way: histogram(), round_trip: histogram(), target_cpu: 0, spoilt: 0 };
+        let warm = trips / 10;
+        let mut cpu_at_start = 0;
+        for trip in 0..warm + trips {
+            let sleeps = !asleep || fall_asleep(travel, settles);
+            if early {
+                travel.announce();
+                busy(overlap);
+            }
+            let asked = clock::monotonic();
+            let arrival = travel.to(place);
+            let there = clock::monotonic();
+            if trip == warm {
+                cpu_at_start = clock::thread_cpu().as_nanos();
+            } else if trip + 1 == warm + trips {
+                seen.target_cpu = clock::thread_cpu().as_nanos().saturating_sub(cpu_at_start);
+            }
+            let left = clock::monotonic();
+            travel.to(Place::Home);
+            let home = clock::monotonic();
+            if arrival != expected || !sleeps {
+                seen.spoilt += 1;
+            } else if trip > warm {
+                seen.one_way.saturating_record(span(asked, there));
+                seen.round_trip.saturating_record(span(asked, there) + span(left, home));
+            }
+        }
+        seen
+    })
+}
+
+fn span(from: Time, to: Time) -> u64 {
+    to.as_nanos().saturating_sub(from.as_nanos())
+}
+
+/// Waits until the target sleeps, and its core with it; false when it does not.
+fn fall_asleep(travel: &dyn Travel, settles: bool) -> bool {
+    const LONGEST: Duration = Duration::from_millis(20);
+    const DEEP: Duration = Duration::from_micros(30);
+    let until = clock::monotonic() + LONGEST;
+    while !travel.target_sleeps() {
+        if clock::monotonic() >= until {
+            return false;
+        }
+        std::hint::spin_loop();
+    }
+    if settles {
+        busy(DEEP);
+    }
+    travel.target_sleeps()
+}
+
+fn busy(span: Duration) {
+    let until = clock::monotonic() + span;
+    while clock::monotonic() < until {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,126 @@
+//! Table 3.17: work per joule.
+
+use ebb_report::{
+    Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table,
+};
+
+use super::programs::simulate;
+use crate::{Cache, Mechanism, Way};
+
+const SOURCE: &str = "Strong 2013, Table 3.17";
+const SECTION: &str = "Strong 2013, section 3.6.4";
+
+const fn ratio(id: &'static str, what: &'static str, value: f64) -> Claim {
+    Claim::predicted(id, SOURCE, what, value, "").percent(25.0)
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim::calibrated(
+        "strong2013.table3.17.web.ss.bound",
+        SOURCE,
+        "Web, bound, SS over CC",
+        7.98 / 1.31,
+        "",
+    )
+    .percent(3.0),
+    ratio("strong2013.table3.17.web.cs.bound", "Web, bound, CS over CC", 1.0),
+    ratio("strong2013.table3.17.web.ss.v5", "Web, V5, SS over CC", 5.59 / 0.87),
+    ratio("strong2013.table3.17.web.cs.v5", "Web, V5, CS over CC", 1.19 / 0.87),
+    ratio("strong2013.table3.17.ex_tpcb.ss.bound", "ex_tpcb, bound, SS over CC", 9.61 / 2.31),
+    ratio("strong2013.table3.17.ex_tpcb.cs.bound", "ex_tpcb, bound, CS over CC", 2.30 / 2.31),
+    ratio("strong2013.table3.17.ex_tpcb.ss.v5", "ex_tpcb, V5, SS over CC", 8.99 / 2.19),
+    ratio("strong2013.table3.17.ex_tpcb.cs.v5", "ex_tpcb, V5, CS over CC", 2.79 / 2.19),
+    ratio("strong2013.table3.17.maerts.ss.bound", "TCPmaerts, bound, SS over CC", 363.29 / 55.75),
+    ratio("strong2013.table3.17.maerts.cs.bound", "TCPmaerts, bound, CS over CC", 55.71 / 55.75),
+    ratio("strong2013.table3.17.maerts.ss.v5", "TCPmaerts, V5, SS over CC", 354.19 / 54.96),
+    ratio("strong2013.table3.17.maerts.cs.v5", "TCPmaerts, V5, CS over CC", 338.35 / 54.96),
+    ratio("strong2013.table3.17.stream.ss.bound", "TCPstream, bound, SS over CC", 231.10 / 47.92),
+    ratio("strong2013.table3.17.stream.cs.bound", "TCPstream, bound, CS over CC", 47.82 / 47.92),
+    ratio("strong2013.table3.17.stream.ss.v5", "TCPstream, V5, SS over CC", 225.35 / 46.89),
+    ratio("strong2013.table3.17.stream.cs.v5", "TCPstream, V5, CS over CC", 218.83 / 46.89),
+    Claim::predicted("strong2013.s3.6.4.most", SECTION, "V5, CS over CC, the most", 6.16, "")
+        .percent(25.0),
+    Claim::predicted(
+        "strong2013.s3.6.4.mean",
+        SECTION,
+        "V5, CS over CC, the mean of four",
+        3.37,
+        "",
+    )
+    .percent(25.0),
+    Claim::calibrated(
+        "strong2013.table3.17.stream.cc.v5",
+        SOURCE,
+        "TCPstream, V5, CC",
+        46.89,
+        "MB/s/W",
+    )
+    .percent(3.0),
+];
+
+const PROGRAMS: [(&str, &str, Cache); 4] = [
+    ("web", "web", Cache::Small),
+    ("ex_tpcb", "ex_tpcb", Cache::Double),
+    ("maerts", "tcpmaerts", Cache::Small),
+    ("stream", "tcpstream", Cache::Small),
+];
+const KERNELS: [(&str, Way); 2] = [("bound", Way::Bound), ("v5", Way::Switched(Mechanism::V5))];
+
+/// The experiment.
+pub(super) struct Table317;
+
+impl Experiment for Table317 {
+    fn id(&self) -> &'static str {
+        "strong2013.table3.17"
+    }
+
+    fn title(&self) -> &'static str {
+        "Work per joule with system calls on another core"
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        let columns = [
+            Column::text("program"),
+            Column::text("kernel"),
+            Column::number("CC", "units/J", 3),
+            Column::number("CS", "units/J", 3),
+            Column::number("SS", "units/J", 3),
+        ];
+        let mut table = Table::new("Units of work per joule", columns);
+        let (mut numbers, mut gains) = (Vec::new(), Vec::new());
+        let mut stream = f64::NAN;
+        for (name, program, cache) in PROGRAMS {
+            for (kernel, way) in KERNELS {
+                let of = |configuration| {
+                    let (workload, outcome) =
+                        simulate((program, configuration, way, cache, 1), context);
+                    outcome.efficiency(&workload)
+                };
+                let [cc, cs, ss] = ["CC", "CS", "SS"].map(of);
+                table.row([name.into(), kernel.into(), cc.into(), cs.into(), ss.into()]);
+                numbers.push((format!("strong2013.table3.17.{name}.ss.{kernel}"), ss / cc));
+                numbers.push((format!("strong2013.table3.17.{name}.cs.{kernel}"), cs / cc));
+                if kernel == "v5" {
+                    gains.push(cs / cc);
+                    stream = cc / 1000.0;
+                }
+            }
+        }
+        numbers.push(("strong2013.table3.17.stream.cc.v5".to_owned(), stream));
+        let most = gains.iter().copied().fold(f64::MIN, f64::max);
+        let mean = gains.iter().sum::<f64>() / gains.len() as f64;
+        numbers.push(("strong2013.s3.6.4.most".to_owned(), most));
+        numbers.push(("strong2013.s3.6.4.mean".to_owned(), mean));
+        let note = Note::verdict(
+            "busy time of each core times what such a core draws; sleeping cores draw nothing",
+            "one power for a busy core of each size, whatever it runs; McPAT's, of which only this table is \
+             printed, follows the instructions",
+        );
+        let findings = Findings::new(Report::new(self.title()).table(table));
+        Ok(numbers.iter().fold(findings, |all, (id, ours)| all.found(id, *ours, note.clone())))
+    }
+}

@@ -1,0 +1,380 @@
+//! Threads, cores and switches in simulated time.
+//!
+//! Every core serves one job after the other; interrupts go before threads, and nothing is preempted. A
+//! thread goes through its cycle: program, system call (on its core, or on another with a switch before
+//! and after), waiting, and an interrupt that the call caused.
+
+use std::collections::VecDeque;
+
+use ebb_des::{Calendar, Seed};
+use ebb_units::Time;
+use rand::Rng as _;
+
+use crate::cores::{Code, Core, Machine};
+use crate::costs::{self, Mechanism};
+use crate::workload::{Interrupts, Workload};
+
+/// Where system calls run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// On the program's core, with the interrupts.
+    Unmodified,
+    /// On the program's core; interrupts on the system's.
+    Bound,
+    /// On the system's core.
+    Switched(Mechanism),
+}
+
+/// What switches cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Costs {
+    /// The published kernel's, on cores that take so many cycles to wake.
+    Published {
+        /// From asleep to the first instruction.
+        wake_cycles: f64,
+    },
+    /// So many ns one way, whatever the cores: measured, the wake-up in it.
+    Measured {
+        /// One way.
+        one_way_ns: f64,
+    },
+}
+
+/// One simulation.
+#[derive(Clone, Debug)]
+pub struct Run<'a> {
+    /// The cores.
+    pub machine: &'a Machine,
+    /// Where system calls run.
+    pub way: Way,
+    /// What a thread does.
+    pub workload: &'a Workload,
+    /// Pairs of program and system time that replace the workload's, in turn, µs; none to keep them.
+    pub phases: &'a [(f64, f64)],
+    /// Whether phases are drawn from exponential distributions with their mean.
+    pub drawn: bool,
+    /// What switches cost.
+    pub costs: Costs,
+    /// Threads, spread over the program's cores.
+    pub threads: usize,
+    /// Cycles of all threads together.
+    pub cycles: u64,
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Until the last cycle ended, s.
+    pub seconds: f64,
+    /// Cycles.
+    pub cycles: u64,
+    /// Busy time of each of the program's cores, s.
+    pub app_busy: Vec<f64>,
+    /// Busy time of each of the system's cores, s.
+    pub os_busy: Vec<f64>,
+    /// Switches from one core to another.
+    pub switches: u64,
+    /// Time in which cores ran the code of switches, s.
+    pub switching: f64,
+    /// What the cores drew, J: as busy while they work or poll, nothing while they sleep.
+    pub joules: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Program,
+    Depart,
+    Call,
+    Return,
+    Idle,
+    Interrupt,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    /// The thread that goes on when it is done; none for an interrupt that nobody waits for.
+    thread: Option<usize>,
+    span: u64,
+    /// Part of `span` that is a switch's code.
+    switching: u64,
+}
+
+#[derive(Debug)]
+struct Server {
+    core: Core,
+    queue: VecDeque<Job>,
+    busy: bool,
+    busy_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Done(usize, Job),
+    Ready(usize),
+}
+
+#[derive(Debug)]
+struct Thread {
+    step: Step,
+    home: usize,
+    os: usize,
+    began: u64,
+    spans: (f64, f64),
+}
+
+struct State<'a> {
+    run: &'a Run<'a>,
+    servers: Vec<Server>,
+    threads: Vec<Thread>,
+    calendar: Calendar<Event>,
+    random: ebb_des::Rng,
+    now: u64,
+    begun: u64,
+    done: u64,
+    switches: u64,
+    switching: u64,
+}
+
+impl Run<'_> {
+    /// Simulates. `going` is asked now and then whether to go on, with what is done of 1.
+    pub fn carry_out(&self, seed: Seed, going: &mut dyn FnMut(f64) -> bool) -> Outcome {
+        let cores = self.machine.app.iter().chain(&self.machine.os);
+        let server =
+            |core: &Core| Server { core: *core, queue: VecDeque::new(), busy: false, busy_ns: 0 };
+        let (apps, systems) = (self.machine.app.len(), self.machine.os.len());
+        let thread = |index: usize| {
+            let home = index % apps;
+            let os = if systems == 0 { home } else { apps + index % systems };
+            Thread { step: Step::Program, home, os, began: 0, spans: (0.0, 0.0) }
+        };
+        let mut state = State {
+            run: self,
+            servers: cores.map(server).collect(),
+            threads: (0..self.threads.max(1)).map(thread).collect(),
+            calendar: Calendar::new(),
+            random: seed.stream("phases"),
+            now: 0,
+            begun: 0,
+            done: 0,
+            switches: 0,
+            switching: 0,
+        };
+        (0..state.threads.len()).for_each(|thread| state.begin(thread));
+        let mut events = 0_u64;
+        while let Some((at, event)) = state.calendar.pop() {
+            state.now = at.as_nanos();
+            match event {
+                Event::Done(server, job) => state.finished(server, job),
+                Event::Ready(thread) => state.advance(thread),
+            }
+            events += 1;
+            let look = events.is_multiple_of(4096);
+            if look && !going(state.done as f64 / self.cycles as f64) {
+                break;
+            }
+        }
+        state.outcome(apps)
+    }
+}
+
+fn ns(us: f64) -> u64 {
+    (us * 1000.0).round() as u64
+}
+
+impl State<'_> {
+    /// Starts a thread's next cycle, unless there are enough.
+    fn begin(&mut self, thread: usize) {
+        if self.begun >= self.run.cycles {
+            return;
+        }
+        let (workload, phases) = (self.run.workload, self.run.phases);
+        let mut spans = (workload.user_us, workload.moved_us);
+        if !phases.is_empty() {
+            spans = phases[(self.begun % phases.len() as u64) as usize];
+        } else if self.run.drawn {
+            let mut draw = |mean: f64| -mean * (1.0 - self.random.random::<f64>()).ln();
+            spans = (draw(spans.0), draw(spans.1));
+        }
+        self.begun += 1;
+        let core = self.servers[self.threads[thread].home].core;
+        let own = &mut self.threads[thread];
+        (own.step, own.began, own.spans) = (Step::Program, self.now, spans);
+        let span =
+            spans.0 * core.slowdown(Code::User) + workload.kernel_us * core.slowdown(Code::Kernel);
+        let (home, span) = (own.home, ns(span));
+        self.enqueue(home, Job { thread: Some(thread), span, switching: 0 });
+    }
+
+    /// A thread has finished its step: the next one.
+    fn advance(&mut self, thread: usize) {
+        let (home, os) = (self.threads[thread].home, self.threads[thread].os);
+        let next = match (self.threads[thread].step, self.run.way) {
+            (Step::Program, Way::Switched(_)) if home != os => Step::Depart,
+            (Step::Program | Step::Depart, _) => Step::Call,
+            (Step::Call, Way::Switched(_)) if home != os => Step::Return,
+            (Step::Call | Step::Return, _) => Step::Idle,
+            (Step::Idle, _) => Step::Interrupt,
+            (Step::Interrupt, _) => return self.complete(thread),
+        };
+        self.threads[thread].step = next;
+        match next {
+            Step::Depart => self.half_switch(thread, home, 0),
+            Step::Call if matches!(self.run.way, Way::Switched(_)) && home != os => {
+                self.arrive(thread, home, os);
+            }
+            Step::Call => {
+                let span = self.threads[thread].spans.1 * self.slow(home);
+                self.enqueue(home, Job { thread: Some(thread), span: ns(span), switching: 0 });
+            }
+            Step::Return => self.return_home(thread, os, home),
+            Step::Idle => {
+                let at = Time::from_nanos(self.now + ns(self.run.workload.idle_us));
+                self.calendar.schedule(at, Event::Ready(thread));
+            }
+            Step::Interrupt | Step::Program => self.interrupt(thread, home, os),
+        }
+    }
+
+    fn slow(&self, server: usize) -> f64 {
+        self.servers[server].core.slowdown(Code::Kernel)
+    }
+
+    /// Half of what a switch costs on `server`, ns: its source's or its target's part.
+    fn half(&self, server: usize) -> f64 {
+        let Way::Switched(mechanism) = self.run.way else { return 0.0 };
+        match self.run.costs {
+            Costs::Published { .. } => {
+                costs::on_core_ns(mechanism, &self.servers[server].core) / 2.0
+            }
+            Costs::Measured { one_way_ns } => one_way_ns / 2.0,
+        }
+    }
+
+    /// What the wake-up of `to`, if it sleeps, adds to a switch from `from`, ns.
+    fn waking(&self, from: usize, to: usize) -> f64 {
+        let asleep = !self.servers[to].busy;
+        let (Way::Switched(mechanism), Costs::Published { wake_cycles }, true) =
+            (self.run.way, self.run.costs, asleep)
+        else {
+            return 0.0;
+        };
+        let (from, to) = (&self.servers[from].core, &self.servers[to].core);
+        costs::wake_ns(mechanism, from, to, wake_cycles / to.mhz * 1000.0)
+    }
+
+    /// The source's part of a switch, with `more` ns of work before it.
+    fn half_switch(&mut self, thread: usize, server: usize, more: u64) {
+        let switching = self.half(server).round() as u64;
+        self.switches += 1;
+        self.enqueue(server, Job { thread: Some(thread), span: more + switching, switching });
+    }
+
+    /// The target's part, the call itself and the source's part of the way back, all at the system's core.
+    fn arrive(&mut self, thread: usize, home: usize, os: usize) {
+        let half = self.half(os);
+        let call = self.threads[thread].spans.1 * self.slow(os) * 1000.0;
+        let switching = (2.0 * half).round() as u64;
+        let span = (2.0 * half + call + self.waking(home, os)).round() as u64;
+        self.switches += 1;
+        self.enqueue(os, Job { thread: Some(thread), span, switching });
+    }
+
+    /// The target's part of the way back.
+    fn return_home(&mut self, thread: usize, os: usize, home: usize) {
+        let half = self.half(home);
+        let span = (half + self.waking(os, home)).round() as u64;
+        let switching = half.round() as u64;
+        self.enqueue(home, Job { thread: Some(thread), span, switching });
+    }
+
+    /// The interrupt that the call caused; whoever need not wait for it goes on.
+    fn interrupt(&mut self, thread: usize, home: usize, os: usize) {
+        let server = if self.run.way == Way::Unmodified { home } else { os };
+        let span = ns(self.run.workload.interrupt_us * self.slow(server));
+        let waits = self.run.workload.interrupts == Interrupts::Wait;
+        let job = Job { thread: waits.then_some(thread), span, switching: 0 };
+        if span > 0 {
+            let first = self.servers[server].queue.iter().take_while(|job| job.thread.is_none());
+            let place = first.count();
+            self.servers[server].queue.insert(place, job);
+            self.serve(server);
+        }
+        if span == 0 || !waits {
+            self.complete(thread);
+        }
+    }
+
+    /// Ends a cycle, once the network has taken what it made.
+    fn complete(&mut self, thread: usize) {
+        let own = &mut self.threads[thread];
+        own.step = Step::Interrupt;
+        let due = own.began + ns(self.run.workload.least_us);
+        if due > self.now {
+            self.calendar.schedule(Time::from_nanos(due), Event::Ready(thread));
+            return;
+        }
+        self.done += 1;
+        self.begin(thread);
+    }
+
+    fn enqueue(&mut self, server: usize, job: Job) {
+        self.servers[server].queue.push_back(job);
+        self.serve(server);
+    }
+
+    fn serve(&mut self, server: usize) {
+        let own = &mut self.servers[server];
+        if own.busy {
+            return;
+        }
+        if let Some(job) = own.queue.pop_front() {
+            own.busy = true;
+            own.busy_ns += job.span;
+            self.switching += job.switching;
+            let at = Time::from_nanos(self.now + job.span);
+            self.calendar.schedule(at, Event::Done(server, job));
+        }
+    }
+
+    fn finished(&mut self, server: usize, job: Job) {
+        self.servers[server].busy = false;
+        if let Some(thread) = job.thread {
+            self.advance(thread);
+        }
+        self.serve(server);
+    }
+
+    fn outcome(self, apps: usize) -> Outcome {
+        let second = |ns: u64| ns as f64 / 1e9;
+        let seconds = second(self.now);
+        let polls = self.run.way == Way::Switched(Mechanism::V4);
+        let joules = self.servers.iter().map(|server| {
+            let awake = if polls { seconds } else { second(server.busy_ns) };
+            awake * server.core.watts()
+        });
+        let joules = joules.sum();
+        let busy: Vec<f64> = self.servers.iter().map(|server| second(server.busy_ns)).collect();
+        let (app_busy, os_busy) = (busy[..apps].to_vec(), busy[apps..].to_vec());
+        Outcome {
+            seconds,
+            cycles: self.done,
+            app_busy,
+            os_busy,
+            switches: self.switches,
+            switching: second(self.switching),
+            joules,
+        }
+    }
+}
+
+impl Outcome {
+    /// Units per second.
+    pub fn rate(&self, workload: &Workload) -> f64 {
+        self.cycles as f64 * workload.units / self.seconds
+    }
+
+    /// Units per joule.
+    pub fn efficiency(&self, workload: &Workload) -> f64 {
+        self.cycles as f64 * workload.units / self.joules
+    }
+}
