@@ -90,12 +90,14 @@ impl Request {
                 self.write(&first, buffer)
             }
             libc::SYS_sendfile => match file(1) {
-                Some(from) if never_blocks(&first) => self.sendfile(&first, &from),
+                Some(from) if never_blocks(&first) && self.is_unlimited() => {
+                    self.sendfile(&first, &from)
+                }
                 _ => Answer::Yourself,
             },
             libc::SYS_copy_file_range => match file(2) {
-                Some(to) => self.copy_range(&first, &to),
-                None => Answer::Yourself,
+                Some(to) if self.is_unlimited() => self.copy_range(&first, &to),
+                _ => Answer::Yourself,
             },
             _ => Answer::Yourself,
         }
@@ -146,7 +148,21 @@ impl Request {
         Ok(done as i64)
     }
 
+    /// Whether the program may write files of any size. Where it may not, it runs into the limit, and into
+    /// its signal, itself.
+    fn is_unlimited(&self) -> bool {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: asks only; the structure is this frame's.
+        let known = unsafe {
+            libc::prlimit(self.tid, libc::RLIMIT_FSIZE, std::ptr::null(), &raw mut limit) == 0
+        };
+        known && limit.rlim_cur == libc::RLIM_INFINITY
+    }
+
     fn write(&self, file: &OwnedFd, buffer: &mut Vec<u8>) -> Answer {
+        if !self.is_unlimited() {
+            return Answer::Yourself;
+        }
         let (address, count) = (self.arguments[1], self.arguments[2] as usize);
         let mut done = 0;
         while done < count {
@@ -175,8 +191,6 @@ impl Request {
                         break;
                     }
                 }
-                // Limits and their signals are the program's: it shall run into them itself.
-                Err(libc::EFBIG) if done == 0 => return Answer::Yourself,
                 Err(error) if done == 0 => return Answer::Done(Err(error)),
                 Err(_) => break,
             }
@@ -211,7 +225,7 @@ impl Request {
         // SAFETY: `place` is null or this frame's.
         let sent =
             result(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), place, count) });
-        if matches!(sent, Err(libc::EPIPE | libc::EFBIG)) {
+        if sent == Err(libc::EPIPE) {
             // With a signal, which is the program's.
             return Answer::Yourself;
         }
@@ -240,9 +254,6 @@ impl Request {
                 flags,
             )
         });
-        if copied == Err(libc::EFBIG) {
-            return Answer::Yourself;
-        }
         self.keep_offset(self.arguments[1], read);
         self.keep_offset(self.arguments[3], written);
         Answer::Done(copied)
