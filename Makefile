@@ -55,7 +55,7 @@ tools-solver: tools-build # the demonstration does without: the solver takes min
 tools-test: tools-solver
 	@scripts/require --optional ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
 	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio bwrap=bubblewrap systemd-analyze=systemd \
-	    iperf3=iperf3 curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
+	    etcd=etcd-server iperf3=iperf3 curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \
 	    opensm=opensm ibsim=ibsim-utils ibnetdiscover=infiniband-diags \
 	    /usr/lib/python3/dist-packages/networkx=python3-networkx \

@@ -65,6 +65,7 @@ fn registry() -> Vec<&'static dyn Experiment> {
     all.extend(ebb_system_noc::experiments());
     all.extend(ebb_system_fabric::experiments());
     all.extend(ebb_system_coreswitch::experiments());
+    all.extend(ebb_system_cluster::experiments());
     all
 }
 

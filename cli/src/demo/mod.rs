@@ -3,6 +3,7 @@
 //! The plan (addresses, routes, flows) is the same wherever it plays; a [`stage::Stage`] starts
 //! routers: in network namespaces over AF_XDP, or over links in memory.
 
+mod cluster;
 mod findings;
 mod lab;
 pub(crate) mod live;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, Subcommand};
 use ebb_host::process;
 use ebb_report::{Terminal, write_file};
 use ebb_traffic::DayProfile;
@@ -41,16 +42,27 @@ const MODES: [&str; 3] = ["poll", "napi", "powersave"];
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
+/// Demonstrations of other systems than the router.
+#[derive(Debug, Subcommand)]
+enum Other {
+    Cluster(cluster::ClusterDemo),
+}
+
 /// Run a compressed working day through the router under each policy and show what it cost
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   sudo ebb demo                                   a minute, in network namespaces over AF_XDP
   ebb demo --memory --seconds 15                  without privileges, over links in memory
   sudo ebb demo --modes poll,powersave --report /tmp/day
 
-The report's directory gets report.html, report.json and summary.svg.")]
+The report's directory gets report.html, report.json and summary.svg."
+)]
 pub struct Demo {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Length of all days together; the measurement of capacity before takes a few seconds more
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
@@ -78,7 +90,14 @@ pub struct Demo {
 
 impl Demo {
     /// Plays all modes and writes the report.
-    pub fn run(self) -> Result<ExitCode> {
+    pub fn run(mut self) -> Result<ExitCode> {
+        match self.other.take() {
+            Some(Other::Cluster(demo)) => demo.run(),
+            None => self.play_router(),
+        }
+    }
+
+    fn play_router(self) -> Result<ExitCode> {
         ensure!(self.seconds >= 1.0 && self.seconds.is_finite(), "--seconds must be at least 1");
         ensure!(self.peak.is_none_or(|peak| peak >= 1.0), "--peak must be at least 1");
         let cpus = process::allowed_cpus()?;

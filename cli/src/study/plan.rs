@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use super::args::StudyArgs;
+use super::cluster::ClusterArgs;
 use super::noc::NocArgs;
 use super::run::run;
 use super::sim::twin;
@@ -40,6 +41,16 @@ Examples:
   ebb plan coreswitch examples/coreswitch-web.toml
   ebb plan coreswitch examples/coreswitch-measured.toml --json")]
     Coreswitch(StudyArgs),
+    /// A cluster of servers behind a balancer: which to buy, which to run, and how far that is from
+    /// the least
+    #[command(after_help = "\
+Examples:
+  ebb plan cluster --catalogue examples/cluster-catalogue.csv --demand examples/cluster-demand.csv
+  ebb plan cluster --catalogue servers.csv --demand day.csv --budget 5000 --json
+  ebb plan cluster examples/cluster-plan.toml --set budget=5000..6500:500
+
+A server whose power_full_w and power_idle_w differ draws between them in proportion to its load.")]
+    Cluster(Box<ClusterArgs>),
 }
 
 impl Plan {
@@ -54,6 +65,7 @@ impl Plan {
                 args,
             ),
             Plan::Noc(args) => return args.run(),
+            Plan::Cluster(args) => return args.run(),
             Plan::Fabric(args) => (
                 "fabric",
                 |document, files, seed, progress| {

@@ -4,6 +4,7 @@
 //! Room: pure decisions. No clock, no I/O, no threads: the live router and the simulators hand in
 //! time and observations and carry out the actions. It knows neither packets nor Linux.
 
+pub mod cluster;
 pub mod policies;
 mod policy;
 mod recording;

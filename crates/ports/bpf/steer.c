@@ -31,6 +31,8 @@ static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len
 #define FORM_STEER 1
 #define TABLE_LEN 128
 #define MACS_MAX 16
+// Instead of a count: frames to every unicast address are for this interface.
+#define MACS_EVERY ~0ULL
 #define FILTER_WORDS 64
 #define VLANS 4096
 #define REASONS 8
@@ -252,6 +254,8 @@ INLINE int for_this_interface(const struct ethernet *eth)
 
 	if (!macs)
 		return 0;
+	if (macs->count == MACS_EVERY)
+		return !(eth->destination[0] & 1);
 #pragma unroll
 	for (int i = 0; i < MACS_MAX; i++) {
 		if (i >= macs->count)

@@ -1,5 +1,6 @@
 //! One file each; a new policy is a file and a line in [`NAMES`] and [`with_points`].
 
+pub mod cluster;
 mod model;
 mod napi;
 mod patience;

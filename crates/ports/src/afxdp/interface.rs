@@ -214,6 +214,15 @@ impl Interface {
         self.program.lock().expect("program").set_macs(macs)
     }
 
+    /// Frames to every unicast address are for this interface: for switches and balancers, whose
+    /// link must be promiscuous or get no others anyway.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_every_mac(&mut self) -> io::Result<()> {
+        self.program.lock().expect("program").set_every_mac()
+    }
+
     /// The addresses of the router itself, subnet broadcast addresses included: their packets
     /// stay with the kernel.
     ///

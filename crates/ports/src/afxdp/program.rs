@@ -252,6 +252,11 @@ impl Program {
         self.macs.set(0, value, 0).map_err(broken)
     }
 
+    /// Frames to every unicast address are for this interface.
+    pub(super) fn set_every_mac(&mut self) -> io::Result<()> {
+        self.macs.set(0, Macs { count: u64::MAX, mac: [0; MACS_MAX] }, 0).map_err(broken)
+    }
+
     /// Makes `addresses` the local ones. At no moment is an address that stays, or one that
     /// comes, missing once its family's maps have been written.
     pub(super) fn set_local_addresses(&mut self, addresses: &[IpAddr]) -> io::Result<()> {

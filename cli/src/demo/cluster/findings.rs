@@ -1,0 +1,193 @@
+use ebb_clusterd::member::What;
+use ebb_report::{Axis, Column, Plot, Report, Series, Table};
+use ebb_units::Time;
+use serde_json::json;
+
+use super::ClusterDemo;
+use super::play::Played;
+
+/// Energy of the back-ends: each draws its published full power while it is on.
+struct Energy {
+    joules: f64,
+    always: f64,
+}
+
+fn energy(played: &Played) -> Energy {
+    let mut joules = 0.0;
+    for back_end in &played.back_ends {
+        let mut since = None;
+        let killed = played.killed.as_ref().filter(|killed| killed.name == back_end.name);
+        for event in played.events.iter().filter(|event| event.member == back_end.name) {
+            match event.what {
+                What::Woke => since = Some(event.at.max(played.begun)),
+                What::Slept => {
+                    let from: Option<Time> = since.take();
+                    joules += from.map_or(0.0, |from| event.at.since(from).as_secs_f64())
+                        * back_end.server.full.0;
+                }
+                _ => {}
+            }
+        }
+        if let Some(from) = since {
+            let until = killed.map_or(played.ended, |killed| killed.at);
+            joules += until.since(from).as_secs_f64() * back_end.server.full.0;
+        }
+    }
+    let span = played.ended.since(played.begun).as_secs_f64();
+    let watts: f64 = played.back_ends.iter().map(|one| one.server.full.0).sum();
+    Energy { joules, always: watts * span }
+}
+
+/// How many are on, by seconds since the day began.
+fn over_time(played: &Played) -> Vec<(f64, usize)> {
+    let mut points = vec![(0.0, 0)];
+    for event in &played.events {
+        if let What::Book { on, .. } = event.what {
+            let seconds = event.at.since(played.begun).as_secs_f64();
+            if points.last().is_some_and(|last| last.0 == seconds) {
+                points.pop();
+            }
+            points.push((seconds, on));
+        }
+    }
+    points.push((played.ended.since(played.begun).as_secs_f64(), points[points.len() - 1].1));
+    points
+}
+
+struct Fate {
+    sent: u64,
+    received: u64,
+    lost: u64,
+    lost_planned: u64,
+    reordered: u64,
+}
+
+/// The parts' books go on from each other; what was lost outside of the failure's part was lost by
+/// planned changes, or by the machine.
+fn fate(played: &Played) -> Fate {
+    let [before, around, all] = &played.parts;
+    Fate {
+        sent: all.sent,
+        received: all.received,
+        lost: all.lost,
+        lost_planned: before.lost + all.lost.saturating_sub(around.lost),
+        reordered: all.reordered,
+    }
+}
+
+fn failover_ms(played: &Played) -> Option<f64> {
+    let killed = played.killed.as_ref()?;
+    Some(killed.left_at?.since(killed.at).as_secs_f64() * 1e3)
+}
+
+/// A sentence for each promise.
+pub(super) fn verdict(played: &Played) -> String {
+    let fate = fate(played);
+    let energy = energy(played);
+    let mut text = format!(
+        "{} packets, {} lost by planned changes, {} in all, {} out of order.\n{:.0} % less energy than \
+         all back-ends always on (modelled).",
+        fate.sent,
+        fate.lost_planned,
+        fate.lost,
+        fate.reordered,
+        100.0 * (1.0 - energy.joules / energy.always),
+    );
+    if let (Some(killed), Some(ms)) = (&played.killed, failover_ms(played)) {
+        let head = if killed.was_head { ", which was the head," } else { "" };
+        text +=
+            &format!("\n{}{head} was killed: no flow went to it after {ms:.0} ms.", killed.name);
+    }
+    text
+}
+
+/// The back-ends and what became of them.
+pub(super) fn table(played: &Played) -> Report {
+    let mut table = Table::new(
+        "Back-ends",
+        [
+            Column::text("name"),
+            Column::text("group"),
+            Column::number("capacity", "kpps", 1),
+            Column::number("power", "W", 0),
+            Column::count("woken"),
+            Column::text("end"),
+        ],
+    );
+    for one in &played.back_ends {
+        let events = || played.events.iter().filter(|event| event.member == one.name);
+        let woken = events().filter(|event| event.what == What::Woke).count() as u64;
+        let last = events().rfind(|event| matches!(event.what, What::Woke | What::Slept));
+        let killed = played.killed.as_ref().is_some_and(|killed| killed.name == one.name);
+        let end = match last.map(|event| &event.what) {
+            _ if killed => "killed",
+            Some(What::Woke) => "on",
+            _ => "off",
+        };
+        let (capacity, watts) = (one.server.capacity / 1e3, one.server.full.0);
+        table.row([
+            one.name.as_str().into(),
+            one.group.into(),
+            capacity.into(),
+            watts.into(),
+            woken.into(),
+            end.into(),
+        ]);
+    }
+    Report::new("A day before a cluster").table(table)
+}
+
+/// Everything, for people and for programs.
+pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Report {
+    let fate = fate(played);
+    let energy = energy(played);
+    let points = over_time(played);
+    let on: Vec<_> =
+        points.iter().map(|(seconds, on)| json!({ "seconds": seconds, "on": on })).collect();
+    let seconds = |at: Time| at.since(played.begun).as_secs_f64();
+    let load = played.load.iter().map(|(at, pps)| (seconds(*at), pps / 1e3)).collect();
+    let steps = points.iter().map(|(seconds, on)| (*seconds, *on as f64)).collect();
+    let plot = Plot::new("The day", Axis::new("time", "s"))
+        .panel(Axis::new("load", "kpps").from_zero())
+        .series(Series::line("offered", load))
+        .panel(Axis::new("back-ends on", "").from_zero())
+        .series(Series::step("on", steps));
+    let counters = &played.balancer.counters;
+    let heads = played.events.iter().filter(|event| event.what == What::Head);
+    let heads: Vec<_> =
+        heads.map(|event| json!({ "seconds": seconds(event.at), "head": event.member })).collect();
+    let mut report = table(played)
+        .text(verdict(played))
+        .text(format!(
+            "Watts are those that Li 2012, section 8.3.2, prints for its servers: modelled. Flows move to \
+             another back-end only after a marker sent behind their last packet has come out of the old \
+             one; {} packets waited for that. Policy {}, state {}.",
+            counters.held, demo.policy, played.store
+        ))
+        .plot(plot)
+        .figure("sent", fate.sent)
+        .figure("received", fate.received)
+        .figure("lost", fate.lost)
+        .figure("lost_planned", fate.lost_planned)
+        .figure("reordered", fate.reordered)
+        .figure("joules", energy.joules)
+        .figure("joules_basis", "modelled")
+        .figure("joules_always_on", energy.always)
+        .figure("back_ends_over_time", on)
+        .figure("failover_ms", failover_ms(played))
+        .figure("etcd", played.etcd)
+        .figure("store", played.store.clone())
+        .figure("policy", demo.policy.clone())
+        .figure("seconds", demo.seconds)
+        .figure("seed", demo.seed)
+        .figure("missed_by_generator", played.missed)
+        .figure("heads", heads)
+        .figure("balancer", serde_json::to_value(counters).expect("numbers"));
+    if let Some(killed) = &played.killed {
+        let value = json!({
+            "name": killed.name, "seconds": seconds(killed.at), "was_head": killed.was_head,
+        });
+        report = report.figure("killed", value);
+    }
+    report
+}

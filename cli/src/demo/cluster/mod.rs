@@ -1,0 +1,88 @@
+//! `ebb demo cluster`: a compressed day before a row of back-ends that come and go with the load, one of
+//! which is killed in the middle.
+
+mod findings;
+mod play;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use ebb_host::capability::{self, Capability};
+use ebb_report::Terminal;
+use ebb_traffic::DayProfile;
+
+use super::{INTERRUPTED, say};
+use crate::generator::{interrupt_signals, on_interrupt};
+use play::Stage;
+
+/// A compressed day before a row of back-ends that come and go with the load; one is killed in the middle
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo ebb demo cluster
+  sudo ebb demo cluster --seconds 20 --report /tmp/day --policy predictive
+
+Everything runs in network namespaces of this machine, which are removed afterwards: hosts, a balancer
+over AF_XDP, two Ethernet segments, and back-ends that are plain kernel routers. The report's directory
+gets report.html and report.json.")]
+pub struct ClusterDemo {
+    /// Length of the day
+    #[arg(long, default_value_t = 30.0)]
+    pub(super) seconds: f64,
+    /// Where the report goes
+    #[arg(long, value_name = "DIR", default_value = "ebb-report")]
+    pub(super) report: PathBuf,
+    /// Which servers are on
+    #[arg(long, default_value = "differential",
+          value_parser = clap::builder::PossibleValuesParser::new(["all", "differential", "optimum", "predictive"]))]
+    pub(super) policy: String,
+    /// Back-ends, 2 to 16
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=16))]
+    pub(super) back_ends: u8,
+    /// Packets per second at the busiest, both directions together
+    #[arg(long, value_name = "PPS", default_value_t = 40_000.0)]
+    pub(super) peak: f64,
+    /// The day
+    #[arg(long, value_name = "DAY", default_value = "uk-backbone",
+          value_parser = clap::builder::PossibleValuesParser::new(["uk-backbone", "eu-isp"]))]
+    pub(super) profile: String,
+    /// Seed of everything that is drawn
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+}
+
+impl ClusterDemo {
+    /// Plays the day and writes the report.
+    pub fn run(self) -> Result<ExitCode> {
+        let long = self.seconds >= 5.0 && self.seconds.is_finite();
+        ensure!(long, "--seconds must be at least 5");
+        ensure!(self.peak >= 100.0 && self.peak.is_finite(), "--peak must be at least 100");
+        let missing = capability::missing(&[Capability::CAP_SYS_ADMIN, Capability::CAP_NET_ADMIN]);
+        ensure!(missing.is_empty(), "this user may not make network namespaces (run it with sudo)");
+        let signals = interrupt_signals()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut stage = Stage::build(&self)?;
+        let asked = stop.clone();
+        on_interrupt(signals, move || asked.store(true, Relaxed))?;
+        let day = DayProfile::by_name(&self.profile).expect("checked by the parser");
+        let played = stage.play(&self, day, &stop)?;
+        drop(stage);
+        if stop.load(Relaxed) {
+            say("Ended before the day was over; there is nothing to report.")?;
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        let report = findings::report(&self, &played);
+        report.save(&self.report).context("cannot write the report")?;
+        say(&format!(
+            "\n{}\n{}\n\nReport: {}",
+            findings::table(&played).to_terminal(&Terminal::of_stdout()),
+            findings::verdict(&played),
+            self.report.join("report.html").display()
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,102 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// What a back-end is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Power {
+    /// Nothing: it may be without power.
+    Off,
+    /// Come up; no flow is sent to it yet.
+    Waking,
+    /// Forward.
+    On,
+    /// Forward what is on its way; no flow is sent to it any more.
+    Draining,
+}
+
+/// A back-end's line in the book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What it is to do.
+    pub power: Power,
+    /// The version of the book that said so first.
+    pub since: u64,
+}
+
+/// What every back-end is to do: written by the head, followed by everybody.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Book {
+    /// Counts the books, from 1; a larger one is later.
+    pub version: u64,
+    /// By back-end.
+    pub entries: BTreeMap<String, Entry>,
+}
+
+/// What a balancer says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Acknowledgement {
+    /// No flow goes to a back-end that is not on in this version or an earlier one that it was
+    /// draining in. 0: it has read no book.
+    pub version: u64,
+    /// Back-ends that do not forward, as far as it can see.
+    pub dead: BTreeSet<String>,
+    /// Packets a second that came to it.
+    pub load_pps: f64,
+}
+
+/// What a back-end's keeper says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberReport {
+    /// Whether it has power and can forward.
+    pub up: bool,
+    /// The version of the book that this answers.
+    pub version: u64,
+}
+
+/// Everything in the store at one instant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Who is the head, and the term that began with it; terms never return.
+    pub head: Option<(String, u64)>,
+    /// The book, and the store's own count of its writes.
+    pub book: Option<(Book, u64)>,
+    /// By balancer. Registered ones stay until somebody takes them out.
+    pub balancers: BTreeMap<String, Acknowledgement>,
+    /// By back-end.
+    pub members: BTreeMap<String, MemberReport>,
+}
+
+/// A change of the store; it is made whole or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Become the head, if there is none, for as long as one's lease is kept alive.
+    Head {
+        /// Who.
+        owner: String,
+    },
+    /// Write the book, if one is the head of this term and nobody has written it since.
+    Book {
+        /// The new one.
+        book: Book,
+        /// Whoever began this term still is the head.
+        term: u64,
+        /// The store's count of the writes of the book that this follows; 0 for none.
+        after: u64,
+    },
+    /// Say what a balancer says.
+    Acknowledge {
+        /// Which.
+        balancer: String,
+        /// What.
+        acknowledgement: Acknowledgement,
+    },
+    /// Say what a back-end's keeper says.
+    Report {
+        /// Which back-end.
+        member: String,
+        /// What.
+        report: MemberReport,
+    },
+}

@@ -1,0 +1,189 @@
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use ebb_units::Time;
+
+use crate::book::{Acknowledgement, Book, Entry, MemberReport, Power, Snapshot, Write};
+
+/// The book that follows `book` when `wanted` is what is to be on; `None` while there is nothing to
+/// change.
+///
+/// Off, waking, on, draining, off again: a back-end that is waking comes on when its keeper says that
+/// it is up, in answer to the very version that woke it, and a balancer reaches it; one that is draining goes off when every
+/// registered balancer has acknowledged the version that drains it, or comes back on when it is wanted
+/// again. Back-ends that `wanted` does not name are left as they are.
+pub fn next_book(
+    book: &Book,
+    wanted: &BTreeMap<String, bool>,
+    balancers: &BTreeMap<String, Acknowledgement>,
+    members: &BTreeMap<String, MemberReport>,
+) -> Option<Book> {
+    let version = book.version + 1;
+    let acknowledged = |since: u64| balancers.values().all(|said| said.version >= since);
+    let reached = |name: &String| {
+        balancers.is_empty() || balancers.values().any(|said| !said.dead.contains(name))
+    };
+    let mut next = Book { version, entries: book.entries.clone() };
+    for (name, wanted) in wanted {
+        let entry =
+            next.entries.entry(name.clone()).or_insert(Entry { power: Power::Off, since: version });
+        let up = |since: u64| {
+            members.get(name).is_some_and(|report| report.up && report.version >= since)
+        };
+        let reached = reached(name);
+        let power = match (entry.power, *wanted) {
+            (Power::Off, true) => Power::Waking,
+            (Power::Waking, true) if reached && up(entry.since) => Power::On,
+            (Power::Waking | Power::On, false) => Power::Draining,
+            (Power::Draining, true) => Power::On,
+            (Power::Draining, false) if acknowledged(entry.since) => Power::Off,
+            (power, _) => power,
+        };
+        // Whoever was draining before it had come up is not on yet.
+        let power = match (entry.power, power) {
+            (Power::Draining, Power::On) if !members.get(name).is_some_and(|report| report.up) => {
+                Power::Waking
+            }
+            (_, power) => power,
+        };
+        if power != entry.power {
+            *entry = Entry { power, since: version };
+        }
+    }
+    (next.entries != book.entries).then_some(next)
+}
+
+/// One that may become the head: it asks for the office when it is vacant, and acts while it surely
+/// holds it.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    name: String,
+    lease: Duration,
+    /// When the lease was last asked to be prolonged, as far as that was confirmed.
+    confirmed: Option<Time>,
+}
+
+impl Candidate {
+    /// One called `name` whose lease lasts `lease` after each renewal.
+    pub fn new(name: impl Into<String>, lease: Duration) -> Candidate {
+        Candidate { name: name.into(), lease, confirmed: None }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The store confirmed a renewal of the lease that was asked for at `asked`, on this node's clock:
+    /// the lease cannot have ended before that long after.
+    pub fn renewed(&mut self, asked: Time) {
+        self.confirmed = Some(self.confirmed.map_or(asked, |before| before.max(asked)));
+    }
+
+    /// The store said that the lease is gone.
+    pub fn lost(&mut self) {
+        self.confirmed = None;
+    }
+
+    /// Whether its lease holds at `now` for sure.
+    pub fn holds(&self, now: Time) -> bool {
+        self.confirmed.is_some_and(|asked| now < asked + self.lease)
+    }
+
+    /// Whether it is the head, by a snapshot and its own clock.
+    pub fn is_head(&self, now: Time, seen: &Snapshot) -> bool {
+        let named = seen.head.as_ref().is_some_and(|(owner, _)| *owner == self.name);
+        named && self.holds(now)
+    }
+
+    /// What to write now, `wanted` being what the policy wants on: the office if it is vacant, the
+    /// next book if it is the head.
+    pub fn decide(
+        &self,
+        now: Time,
+        seen: &Snapshot,
+        wanted: &BTreeMap<String, bool>,
+    ) -> Option<Write> {
+        if !self.holds(now) {
+            return None;
+        }
+        let Some((owner, term)) = &seen.head else {
+            return Some(Write::Head { owner: self.name.clone() });
+        };
+        if *owner != self.name {
+            return None;
+        }
+        let empty = Book::default();
+        let (book, after) =
+            seen.book.as_ref().map_or((&empty, 0), |(book, writes)| (book, *writes));
+        let book = next_book(book, wanted, &seen.balancers, &seen.members)?;
+        Some(Write::Book { book, term: *term, after })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acknowledged(version: u64) -> BTreeMap<String, Acknowledgement> {
+        let said = Acknowledgement { version, ..Acknowledgement::default() };
+        BTreeMap::from([("b0".to_owned(), said)])
+    }
+
+    fn up(version: u64) -> BTreeMap<String, MemberReport> {
+        BTreeMap::from([("r0".to_owned(), MemberReport { up: true, version })])
+    }
+
+    fn wanted(on: bool) -> BTreeMap<String, bool> {
+        BTreeMap::from([("r0".to_owned(), on)])
+    }
+
+    fn power(book: &Book) -> (Power, u64) {
+        (book.entries["r0"].power, book.version)
+    }
+
+    #[test]
+    fn off_waking_on_draining_off() {
+        let step = |book: &Book, on, acknowledgements: u64, report: u64| {
+            next_book(book, &wanted(on), &acknowledged(acknowledgements), &up(report))
+        };
+        let waking = step(&Book::default(), true, 0, 0).expect("wakes");
+        assert_eq!(power(&waking), (Power::Waking, 1));
+        assert_eq!(step(&waking, true, 0, 0), None, "an older report answers nothing");
+        let on = step(&waking, true, 0, 1).expect("comes on");
+        assert_eq!(power(&on), (Power::On, 2));
+        assert_eq!(step(&on, true, 2, 2), None);
+        let draining = step(&on, false, 2, 2).expect("drains");
+        assert_eq!(power(&draining), (Power::Draining, 3));
+        assert_eq!(step(&draining, false, 2, 3), None, "a balancer has not heard of it");
+        assert_eq!(power(&step(&draining, false, 3, 3).expect("goes off")), (Power::Off, 4));
+        assert_eq!(power(&step(&draining, true, 2, 3).expect("comes back")), (Power::On, 4));
+    }
+
+    #[test]
+    fn whoever_drained_before_it_came_up_wakes_again() {
+        let (nobody, none) = (BTreeMap::new(), BTreeMap::new());
+        let waking = next_book(&Book::default(), &wanted(true), &nobody, &none).expect("wakes");
+        let draining = next_book(&waking, &wanted(false), &acknowledged(0), &none);
+        let draining = draining.expect("drains");
+        let again = next_book(&draining, &wanted(true), &acknowledged(0), &none).expect("again");
+        assert_eq!(power(&again), (Power::Waking, 3));
+    }
+
+    #[test]
+    fn only_a_sure_lease_acts() {
+        let mut candidate = Candidate::new("a", Duration::from_secs(2));
+        let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
+        let vacant = Snapshot::default();
+        assert_eq!(candidate.decide(at(1), &vacant, &wanted(true)), None);
+        candidate.renewed(at(1));
+        let office = Write::Head { owner: "a".to_owned() };
+        assert_eq!(candidate.decide(at(2), &vacant, &wanted(true)), Some(office));
+        let mine = Snapshot { head: Some(("a".to_owned(), 7)), ..Snapshot::default() };
+        let write = candidate.decide(at(2), &mine, &wanted(true));
+        assert!(matches!(write, Some(Write::Book { term: 7, after: 0, .. })), "{write:?}");
+        assert_eq!(candidate.decide(at(3), &mine, &wanted(true)), None, "it may have ended");
+        let other = Snapshot { head: Some(("b".to_owned(), 8)), ..Snapshot::default() };
+        assert_eq!(candidate.decide(at(2), &other, &wanted(true)), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! How one router is made of many: which back-end a flow goes to, which back-ends live, how one is
+//! drained before it goes off, and who decides.
+//!
+//! Room: pure decisions and what they write into the store that all members share. No clock, no
+//! socket, no randomness: the live daemon and the fault simulator hand in time and what arrived, and
+//! carry out what comes back. It knows neither packets nor Linux nor etcd.
+//!
+//! Safety rests on the store and on order, not on time:
+//! - [`Book`], which says what each back-end is to do, changes only by a conditional write of whoever
+//!   holds the head's key then ([`Write::Book`]), so the books form one sequence of versions.
+//! - A back-end goes off only once every registered balancer has acknowledged a version in which it
+//!   is draining ([`next_book`]); a balancer registers before it first reads the book, and never goes
+//!   back to an older one. A balancer that is cut off thus keeps back-ends on: that costs energy,
+//!   never a packet.
+//!
+//! Leases and deadlines only decide how long it takes until somebody acts.
+
+mod agent;
+mod balancer;
+mod book;
+mod head;
+mod health;
+mod table;
+
+pub use agent::{Agent, Order};
+pub use balancer::{Balancer, Move};
+pub use book::{Acknowledgement, Book, Entry, MemberReport, Power, Snapshot, Write};
+pub use head::{Candidate, next_book};
+pub use health::{Detector, Liveness};
+pub use table::{SLOTS, SteeringTable};

@@ -1,0 +1,143 @@
+//! What policies of clusters see and order: which of many servers are on.
+
+use core::time::Duration;
+
+use ebb_units::{Time, Watts};
+use serde::{Deserialize, Serialize};
+
+use crate::Policy;
+
+/// A server of a cluster, as policies know it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// What it carries, above 0, in the unit in which loads are given.
+    pub capacity: f64,
+    /// What it draws at full load.
+    pub full: Watts,
+    /// What it draws while it is on without load.
+    pub idle: Watts,
+    /// From the order to wake until it forwards.
+    pub wake: Duration,
+}
+
+/// What a server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerState {
+    /// Nothing.
+    Off,
+    /// It comes up.
+    Waking,
+    /// It forwards.
+    On,
+    /// It forwards what is on its way, and goes off.
+    Draining,
+    /// It should forward and does not.
+    Failed,
+}
+
+/// What a cluster reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterSeen {
+    /// What is asked of it now, in the unit of the capacities.
+    pub load: f64,
+    /// Each server's state.
+    pub servers: Vec<ServerState>,
+}
+
+/// Which servers are to be on, one for each.
+pub type ClusterAction = Vec<bool>;
+
+/// A policy for clusters, as an object.
+pub type ClusterPolicy = dyn Policy<Observation = ClusterSeen, Action = ClusterAction> + Send;
+
+/// What all policies of clusters heed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClusterSettings {
+    /// Share of the capacity that is kept free, 0 to below 1.
+    pub headroom: f64,
+    /// Servers that are on beyond what the load needs, so that as many may fail.
+    pub spares: u32,
+    /// A server stays on so long at least, in seconds.
+    pub on_min_s: f64,
+    /// Less is on only after the load has asked for less for so long, in seconds.
+    pub patience_s: f64,
+    /// How often to decide, in seconds, above 0.
+    pub every_s: f64,
+    /// Length of a day, in seconds, for the profile that is learnt.
+    pub day_s: f64,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> ClusterSettings {
+        ClusterSettings {
+            headroom: 0.2,
+            spares: 0,
+            on_min_s: 600.0,
+            patience_s: 300.0,
+            every_s: 10.0,
+            day_s: 86_400.0,
+        }
+    }
+}
+
+impl ClusterSettings {
+    /// The same for a day that passes `factor` times as fast.
+    #[must_use]
+    pub fn compressed(self, factor: f64) -> ClusterSettings {
+        ClusterSettings {
+            on_min_s: self.on_min_s / factor,
+            patience_s: self.patience_s / factor,
+            every_s: self.every_s / factor,
+            day_s: self.day_s / factor,
+            ..self
+        }
+    }
+
+    pub(crate) fn every(&self) -> Duration {
+        Duration::from_secs_f64(self.every_s)
+    }
+}
+
+/// Settings that make no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("field `{field}`: {message}; {remedy}")]
+pub struct ClusterSettingsError {
+    /// The field.
+    pub field: &'static str,
+    /// What is wrong.
+    pub message: &'static str,
+    /// What to write instead.
+    pub remedy: &'static str,
+}
+
+impl ClusterSettings {
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// The first field at fault.
+    pub fn check(&self) -> Result<(), ClusterSettingsError> {
+        let fail = |field, message, remedy| Err(ClusterSettingsError { field, message, remedy });
+        let span = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
+        match self {
+            _ if !(0.0..1.0).contains(&self.headroom) => {
+                fail("headroom", "is not in 0 to below 1", "a share, such as 0.2")
+            }
+            _ if !span(self.on_min_s) => fail("on_min_s", "is not 0 or more", "such as 600"),
+            _ if !span(self.patience_s) => fail("patience_s", "is not 0 or more", "such as 300"),
+            _ if !(span(self.every_s) && self.every_s > 0.0) => {
+                fail("every_s", "is not above 0", "such as 10")
+            }
+            _ if !(span(self.day_s) && self.day_s > 0.0) => {
+                fail("day_s", "is not above 0", "such as 86400")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// When a decision that was made at `now` is due again.
+pub(crate) fn due(now: Time, settings: &ClusterSettings) -> Time {
+    now + settings.every()
+}

@@ -1,0 +1,281 @@
+//! The forwarding over links in memory, before back-ends that take their time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ebb_cluster::{Book, Entry, Power};
+use ebb_graph::Pool;
+use ebb_ports::memory::{FarEnd, LinkOptions, link};
+use ebb_units::Time;
+use ebb_wire::Template;
+
+use super::face::{BackEnd, Face, Side};
+use super::frame::{Verdict, from_inside, from_outside};
+use super::plane::{Link, Plane, Probing};
+use Power::{Draining, Off, On};
+
+fn side(number: u8) -> Side {
+    Side {
+        outside: format!("out{number}"),
+        inside: format!("in{number}"),
+        mac: [2, 0, 0, 0, 0, number],
+        addresses: vec![
+            format!("10.0.{number}.1/24").parse().expect("a subnet"),
+            format!("2001:db8:{number}::1/64").parse().expect("a subnet"),
+        ],
+        probe: format!("10.0.{number}.254").parse().expect("an address"),
+        probe_mac: [2, 0, 0, 0, 2, number],
+    }
+}
+
+fn face() -> Face {
+    let back_end = |row: u8| BackEnd {
+        name: format!("r{row}"),
+        macs: (0..2).map(|side| [2, 0, 0, 1, row, side]).collect(),
+        weight: 1,
+    };
+    Face::new(vec![side(0), side(1)], (0..3).map(back_end).collect())
+}
+
+/// A back-end that hands frames on after its delay, in order.
+struct Router {
+    delay: Duration,
+    alive: bool,
+    queue: VecDeque<(Time, usize, Vec<u8>)>,
+}
+
+struct World {
+    plane: Plane,
+    far: Vec<FarEnd>,
+    face: Face,
+    routers: Vec<Router>,
+    now: Time,
+    /// By flow, what came out on side 1.
+    arrived: BTreeMap<u16, Vec<u32>>,
+    version: u64,
+    sent: u32,
+}
+
+const FLOWS: u16 = 50;
+
+impl World {
+    fn new(delays_ms: [u64; 3]) -> World {
+        let face = face();
+        let (mut links, mut far) = (Vec::new(), Vec::new());
+        for number in 0..4 {
+            let options = LinkOptions { name: format!("m{number}"), queues: 1, queue_len: 1024 };
+            let mut made = link(&options).expect("a link in memory");
+            links.push(Link { port: Box::new(made.ports.remove(0)), rest: None });
+            far.push(made.far);
+        }
+        let pool = Pool::standalone(16_384);
+        let plane = Plane::new(face.clone(), links, pool, Probing::default(), Time::ZERO);
+        let router = |delay| Router {
+            delay: Duration::from_millis(delay),
+            alive: true,
+            queue: VecDeque::new(),
+        };
+        let (routers, now) = (delays_ms.map(router).into(), Time::from_nanos(1_000_000));
+        let arrived = BTreeMap::new();
+        World { plane, far, face, routers, now, arrived, version: 0, sent: 0 }
+    }
+
+    fn book(&mut self, powers: [Power; 3]) {
+        self.version += 1;
+        let entry = |(row, power)| {
+            let before = self.plane.logic().book().entries.get(&format!("r{row}"));
+            let kept = before.filter(|entry| entry.power == power).map(|entry| entry.since);
+            (format!("r{row}"), Entry { power, since: kept.unwrap_or(self.version) })
+        };
+        let entries = powers.into_iter().enumerate().map(entry).collect();
+        let book = Book { version: self.version, entries };
+        self.plane.follow(&book, self.now);
+    }
+
+    /// A millisecond, in which every flow sends a packet if `sending`.
+    fn step(&mut self, sending: bool) {
+        self.now += Duration::from_millis(1);
+        if sending {
+            let frames: Vec<Vec<u8>> = (0..FLOWS).map(|flow| data(flow, self.sent)).collect();
+            self.sent += 1;
+            self.far[0].send(frames.iter().map(Vec::as_slice));
+        }
+        for _ in 0..4 {
+            self.plane.turn(self.now).expect("links in memory");
+            self.route();
+        }
+        self.plane.tend(self.now);
+        self.plane.turn(self.now).expect("links in memory");
+        let arrived = &mut self.arrived;
+        self.far[2].receive(|frame| {
+            if frame[12..14] == [8, 0] {
+                assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 1], "it comes from the cluster");
+                let (flow, sequence) = read(frame);
+                arrived.entry(flow).or_default().push(sequence);
+            }
+        });
+        self.far[0].receive(|_| {});
+    }
+
+    /// The back-ends' turn.
+    fn route(&mut self) {
+        for side in 0..2 {
+            let (mut got, face) = (Vec::new(), &self.face);
+            self.far[2 * side + 1].receive(|frame| {
+                let to = frame[..6].try_into().expect("six bytes");
+                let row = face.row_of(&to).expect("a back-end's");
+                got.push((usize::from(row), frame.to_vec()));
+            });
+            for (row, frame) in got {
+                let due = self.now + self.routers[row].delay;
+                self.routers[row].queue.push_back((due, side, frame));
+            }
+        }
+        for row in 0..3 {
+            while self.routers[row].queue.front().is_some_and(|front| front.0 <= self.now) {
+                let (_, side, mut frame) = self.routers[row].queue.pop_front().expect("seen");
+                if !self.routers[row].alive {
+                    continue;
+                }
+                let probe = frame[30..33] == [10, 0, frame[32]] && frame[33] == 254;
+                let to = if probe { usize::from(frame[32]) } else { 1 - side };
+                let mac = if probe { self.face.sides[to].probe_mac } else { [2, 9, 9, 9, 9, 9] };
+                frame[..6].copy_from_slice(&mac);
+                frame[6..12].copy_from_slice(&self.face.back_ends[row].macs[to]);
+                self.far[2 * to + 1].send([frame.as_slice()]);
+            }
+        }
+    }
+
+    fn ready(delays_ms: [u64; 3]) -> World {
+        let mut world = World::new(delays_ms);
+        world.book([On, On, Off]);
+        (0..40).for_each(|_| world.step(false));
+        world
+    }
+}
+
+fn data(flow: u16, sequence: u32) -> Vec<u8> {
+    let source: SocketAddr = format!("198.18.0.1:{}", 1000 + flow).parse().expect("an address");
+    let destination = "198.19.0.1:9".parse().expect("an address");
+    let mut payload = flow.to_be_bytes().to_vec();
+    payload.extend(sequence.to_be_bytes());
+    let mut frame = Template::udp(source, destination).to_frame(&payload);
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 0]);
+    frame
+}
+
+fn read(frame: &[u8]) -> (u16, u32) {
+    let payload = &frame[42..48];
+    let sequence = u32::from_be_bytes(payload[2..].try_into().expect("four bytes"));
+    (u16::from_be_bytes([payload[0], payload[1]]), sequence)
+}
+
+/// Back-ends of different delays come and go while flows go on: without the drain's marker, flows that
+/// move from the slow to the fast one would overtake themselves.
+#[test]
+fn planned_changes_lose_and_reorder_nothing() {
+    let mut world = World::ready([7, 1, 3]);
+    let on_and_off = [
+        [On, On, On],
+        [Draining, On, On],
+        [Off, On, On],
+        [On, On, On],
+        [On, Draining, On],
+        [On, Off, On],
+        [On, On, Draining],
+        [Draining, On, Off],
+        [On, On, On],
+    ];
+    for powers in on_and_off {
+        world.book(powers);
+        (0..50).for_each(|_| world.step(true));
+        let (version, said) = (world.version, world.plane.logic().acknowledgement(0.0).version);
+        assert_eq!(said, version, "{powers:?} is acknowledged once the flows have moved");
+    }
+    (0..30).for_each(|_| world.step(false));
+    let expected: Vec<u32> = (0..world.sent).collect();
+    assert_eq!(world.arrived.len(), usize::from(FLOWS));
+    for (flow, sequences) in &world.arrived {
+        assert!(sequences.is_sorted(), "flow {flow} out of order");
+        assert_eq!(*sequences, expected, "flow {flow}");
+    }
+    let counters = world.plane.counters();
+    assert!(counters.held > 0 && counters.drains >= 8, "{counters:?}");
+    assert_eq!((counters.drains_cut, counters.homeless, counters.overrun), (0, 0, 0));
+}
+
+#[test]
+fn a_dead_back_end_is_left_within_the_detection_time() {
+    let mut world = World::ready([1, 1, 1]);
+    (0..20).for_each(|_| world.step(true));
+    world.routers[0].alive = false;
+    let (died, before) = (world.now, world.sent);
+    (0..100).for_each(|_| world.step(true));
+    let found: Vec<_> = world.plane.take_found().into_iter().filter(|found| found.dead).collect();
+    assert_eq!(found.iter().map(|found| found.row).collect::<Vec<_>>(), [0]);
+    let took = found[0].at.since(died);
+    assert!(took <= Duration::from_millis(60), "{took:?}");
+    let lost = |sequences: &Vec<u32>| world.sent - 1 - sequences.len() as u32;
+    let most = world.arrived.values().map(lost).max().expect("flows");
+    assert!(most <= 65, "{most} packets of a flow lost, one each millisecond");
+    let last: Vec<u32> = world.arrived.values().map(|all| all[all.len() - 1]).collect();
+    assert!(last.iter().all(|last| *last > before + 60), "all flows go on");
+}
+
+fn group(bytes: &str) -> Vec<u8> {
+    let hex: String = bytes.split_whitespace().collect();
+    (0..hex.len() / 2)
+        .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex"))
+        .collect()
+}
+
+#[test]
+fn who_asks_for_the_cluster_is_answered_with_its_address() {
+    let face = face();
+    let ask = group(
+        "ffffffffffff 020000000909 0806 0001 0800 06 04 0001 020000000909 0a000002 000000000000 0a000001",
+    );
+    let Verdict::Answer(reply) = from_outside(&face, 0, &ask) else { panic!("no answer") };
+    let expected = group(
+        "020000000909 020000000000 0806 0001 0800 06 04 0002 020000000000 0a000001 020000000909 0a000002",
+    );
+    assert_eq!(reply, expected);
+    let other = [&ask[..41], &[9]].concat();
+    assert_eq!(from_outside(&face, 0, &other), Verdict::Ignore, "somebody else's address");
+    let solicitation = group(
+        "3333ff000001 020000000909 86dd 60000000 0020 3a ff \
+         20010db8000000000000000000000002 ff0200000000000000000001ff000001 \
+         8700 0000 00000000 20010db8000000000000000000000001 0101 020000000909",
+    );
+    let Verdict::Answer(reply) = from_outside(&face, 0, &solicitation) else { panic!("no answer") };
+    assert_eq!((reply[54], reply[58]), (136, 0xe0), "a solicited advertisement of a router");
+    assert_eq!(reply[80..86], [2, 0, 0, 0, 0, 0]);
+    let sum = ebb_wire::checksum::pseudo_header(&reply[22..38], &reply[38..54], 58, 32);
+    assert_eq!(sum.bytes(&reply[54..86]).finish(), 0);
+}
+
+#[test]
+fn back_ends_speak_as_the_cluster() {
+    let face = face();
+    let mut ask = group(
+        "ffffffffffff 020000010100 0806 0001 0800 06 04 0001 020000010100 0a000001 000000000000 0a000002",
+    );
+    assert_eq!(from_inside(&face, 0, &mut ask), (Some(1), Verdict::Out));
+    assert_eq!((&ask[6..12], &ask[22..28]), (&[2, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 0][..]));
+    let mut solicitation = group(
+        "3333ff000002 020000010100 86dd 60000000 0020 3a ff \
+         20010db8000000000000000000000001 ff0200000000000000000001ff000002 \
+         8700 0000 00000000 20010db8000000000000000000000002 0101 020000010100",
+    );
+    let sum =
+        ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);
+    let sum = sum.bytes(&solicitation[54..86]).finish();
+    solicitation[56..58].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(from_inside(&face, 0, &mut solicitation).1, Verdict::Out);
+    assert_eq!(solicitation[80..86], [2, 0, 0, 0, 0, 0]);
+    let sum =
+        ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);
+    assert_eq!(sum.bytes(&solicitation[54..86]).finish(), 0, "the checksum follows");
+}

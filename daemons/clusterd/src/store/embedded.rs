@@ -1,0 +1,144 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ebb_cluster::{Snapshot, Write};
+use ebb_host::clock::monotonic;
+use ebb_units::Time;
+
+use super::{Store, StoreError};
+
+/// A store in this process, for a cluster on one machine: it ends with it. Clones are further members'
+/// access to the same.
+#[derive(Debug)]
+pub struct Embedded {
+    shared: Arc<Mutex<Shared>>,
+    lease: Option<u64>,
+    length: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    kept: Snapshot,
+    /// Lease of the head.
+    head_lease: u64,
+    leases: BTreeMap<u64, Time>,
+    given: u64,
+    term: u64,
+}
+
+impl Embedded {
+    /// An empty store whose leases last `length` after each renewal.
+    pub fn new(length: Duration) -> Embedded {
+        Embedded { shared: Arc::default(), lease: None, length }
+    }
+
+    /// Access for another member.
+    #[must_use]
+    pub fn another(&self) -> Embedded {
+        Embedded { shared: self.shared.clone(), lease: None, length: self.length }
+    }
+}
+
+impl Shared {
+    /// Ends what has run out.
+    fn expire(&mut self, now: Time) {
+        self.leases.retain(|_, until| *until > now);
+        if !self.leases.contains_key(&self.head_lease) {
+            self.kept.head = None;
+        }
+    }
+
+    fn write(&mut self, write: &Write, lease: Option<u64>) -> bool {
+        match write {
+            Write::Head { owner } => {
+                let Some(lease) = lease.filter(|lease| self.leases.contains_key(lease)) else {
+                    return false;
+                };
+                if self.kept.head.is_some() {
+                    return false;
+                }
+                self.term += 1;
+                self.kept.head = Some((owner.clone(), self.term));
+                self.head_lease = lease;
+            }
+            Write::Book { book, term, after } => {
+                let writes = self.kept.book.as_ref().map_or(0, |(_, writes)| *writes);
+                let theirs = self.kept.head.as_ref().is_some_and(|head| head.1 == *term);
+                if !theirs || writes != *after {
+                    return false;
+                }
+                self.kept.book = Some((book.clone(), writes + 1));
+            }
+            Write::Acknowledge { balancer, acknowledgement } => {
+                self.kept.balancers.insert(balancer.clone(), acknowledgement.clone());
+            }
+            Write::Report { member, report } => {
+                self.kept.members.insert(member.clone(), *report);
+            }
+        }
+        true
+    }
+}
+
+impl Store for Embedded {
+    fn renew(&mut self) -> Result<bool, StoreError> {
+        let now = monotonic();
+        let mut shared = self.shared.lock().expect("store");
+        shared.expire(now);
+        let same = self.lease.is_some_and(|lease| shared.leases.contains_key(&lease));
+        if !same {
+            shared.given += 1;
+            self.lease = Some(shared.given);
+        }
+        let lease = self.lease.expect("just given");
+        shared.leases.insert(lease, now + self.length);
+        Ok(same)
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
+        let mut shared = self.shared.lock().expect("store");
+        shared.expire(monotonic());
+        Ok(shared.kept.clone())
+    }
+
+    fn write(&mut self, write: &Write) -> Result<bool, StoreError> {
+        let mut shared = self.shared.lock().expect("store");
+        shared.expire(monotonic());
+        let lease = self.lease;
+        Ok(shared.write(write, lease))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_cluster::Book;
+
+    #[test]
+    fn one_head_and_only_it_writes_the_book() {
+        let mut one = Embedded::new(Duration::from_secs(60));
+        let mut two = one.another();
+        let office = |owner: &str| Write::Head { owner: owner.to_owned() };
+        assert!(!one.write(&office("one")).expect("answers"), "nobody without a lease");
+        assert!(!one.renew().expect("answers") && one.renew().expect("answers"));
+        two.renew().expect("answers");
+        assert!(one.write(&office("one")).expect("answers"));
+        assert!(!two.write(&office("two")).expect("answers"));
+        let book = |term, after| Write::Book { book: Book::default(), term, after };
+        assert!(!two.write(&book(2, 0)).expect("answers"), "no such term");
+        assert!(one.write(&book(1, 0)).expect("answers"));
+        assert!(!one.write(&book(1, 0)).expect("answers"), "somebody has written since");
+        assert_eq!(two.snapshot().expect("answers").head, Some(("one".to_owned(), 1)));
+    }
+
+    #[test]
+    fn an_ended_lease_takes_the_office_with_it() {
+        let mut one = Embedded::new(Duration::from_millis(5));
+        one.renew().expect("answers");
+        assert!(one.write(&Write::Head { owner: "one".to_owned() }).expect("answers"));
+        std::thread::sleep(Duration::from_millis(10));
+        assert_eq!(one.snapshot().expect("answers").head, None);
+        assert!(!one.renew().expect("answers"), "another lease");
+    }
+}

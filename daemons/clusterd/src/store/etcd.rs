@@ -1,0 +1,379 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ebb_cluster::{Snapshot, Write};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+
+use super::{Store, StoreError};
+
+/// How etcd is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdOptions {
+    /// Members, such as `https://10.0.0.1:2379`; the next is asked when one does not answer.
+    pub endpoints: Vec<String>,
+    /// Authority that signed the members' certificates, a PEM file; the system's where there is none.
+    #[serde(default)]
+    pub ca: Option<String>,
+    /// One's own certificate, a PEM file; with `key`.
+    #[serde(default)]
+    pub certificate: Option<String>,
+    /// Its private key, a PEM file.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// User, where authentication is on; with `password_file`.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// File with the password alone.
+    #[serde(default)]
+    pub password_file: Option<String>,
+}
+
+/// A member's access to etcd (version 3.4 or later), by its JSON gateway.
+pub struct Etcd {
+    agent: ureq::Agent,
+    endpoints: Vec<String>,
+    /// Name and password, and the token that they gave.
+    login: Option<(String, String)>,
+    token: Option<String>,
+    prefix: String,
+    lease: Option<String>,
+    length: Duration,
+}
+
+/// An answer that is late is none.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn wrong(field: &str, what: impl std::fmt::Display, remedy: &str) -> StoreError {
+    StoreError(format!("field `etcd.{field}`: {what}; {remedy}"))
+}
+
+fn pem(field: &str, path: &str) -> Result<Vec<u8>, StoreError> {
+    std::fs::read(path).map_err(|error| {
+        wrong(
+            field,
+            format!("{path} cannot be read: {error}"),
+            "a PEM file that this user may read",
+        )
+    })
+}
+
+impl Etcd {
+    /// For the cluster called `name`, with a lease of `length`, at least two seconds, which is the least
+    /// that etcd grants. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is no certificate, with field and remedy.
+    pub fn new(options: &EtcdOptions, name: &str, length: Duration) -> Result<Etcd, StoreError> {
+        if options.endpoints.is_empty() {
+            return Err(wrong("endpoints", "there is none", "such as [\"http://127.0.0.1:2379\"]"));
+        }
+        let tls = tls(options)?;
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .http_status_as_error(false)
+            .tls_config(tls)
+            .build();
+        let login = match (&options.user, &options.password_file) {
+            (Some(user), Some(file)) => {
+                let password = std::fs::read_to_string(file).map_err(|error| {
+                    let what = format!("{file} cannot be read: {error}");
+                    wrong("password_file", what, "a file with the password alone")
+                })?;
+                Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
+            }
+            (None, None) => None,
+            _ => {
+                return Err(wrong(
+                    "user",
+                    "is without `password_file`, or the other way round",
+                    "both or none",
+                ));
+            }
+        };
+        Ok(Etcd {
+            agent: config.new_agent(),
+            endpoints: options.endpoints.clone(),
+            login,
+            token: None,
+            prefix: format!("/ebb/cluster/{name}/"),
+            lease: None,
+            length,
+        })
+    }
+
+    /// The version that a member says it is.
+    ///
+    /// # Errors
+    /// When none answers.
+    pub fn version(&mut self) -> Result<String, StoreError> {
+        let answer: Value = self.ask("maintenance/status", &json!({}))?;
+        Ok(answer["version"].as_str().unwrap_or("unknown").to_owned())
+    }
+
+    /// One question; the next member where one does not answer, a new token where the old has ended.
+    fn ask<T: DeserializeOwned>(&mut self, path: &str, body: &Value) -> Result<T, StoreError> {
+        let text = self.text(path, body)?;
+        serde_json::from_str(&text).map_err(|error| {
+            StoreError(format!(
+                "etcd at {} answers no JSON that is known: {error}",
+                self.endpoints[0]
+            ))
+        })
+    }
+
+    fn text(&mut self, path: &str, body: &Value) -> Result<String, StoreError> {
+        let mut last = StoreError(String::new());
+        for _ in 0..self.endpoints.len() {
+            if self.login.is_some() && self.token.is_none() {
+                match self.log_in() {
+                    Ok(()) => {}
+                    Err(error) => {
+                        last = error;
+                        self.endpoints.rotate_left(1);
+                        continue;
+                    }
+                }
+            }
+            match self.post(path, body) {
+                Ok((200, text)) => return Ok(text),
+                Ok((status, text))
+                    if self.token.is_some() && text.contains("invalid auth token") =>
+                {
+                    self.token = None;
+                    last = StoreError(format!("etcd: status {status}: the token has ended"));
+                    continue;
+                }
+                Ok((status, text)) => {
+                    last = self.refused(status, &text);
+                }
+                Err(error) => last = self.unreachable(&error),
+            }
+            self.endpoints.rotate_left(1);
+        }
+        Err(last)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<(u16, String), ureq::Error> {
+        let url = format!("{}/v3/{path}", self.endpoints[0].trim_end_matches('/'));
+        let mut request = self.agent.post(&url);
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", token);
+        }
+        let mut response = request.send(body.to_string())?;
+        let status = response.status().as_u16();
+        Ok((status, response.body_mut().read_to_string()?))
+    }
+
+    fn log_in(&mut self) -> Result<(), StoreError> {
+        let (name, password) = self.login.clone().expect("asked for");
+        let body = json!({ "name": name, "password": password });
+        match self.post("auth/authenticate", &body) {
+            Ok((200, text)) => {
+                let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+                self.token = answer["token"].as_str().map(str::to_owned);
+                Ok(())
+            }
+            Ok((status, _)) => {
+                let what = format!("{name} is refused (status {status})");
+                Err(wrong("user", what, "name and password of a user of etcd"))
+            }
+            Err(error) => Err(self.unreachable(&error)),
+        }
+    }
+
+    fn refused(&self, status: u16, text: &str) -> StoreError {
+        let said: Value = serde_json::from_str(text).unwrap_or_default();
+        let message = said["message"].as_str().or(said["error"].as_str()).unwrap_or("no reason");
+        let (field, remedy) = if message.contains("user name is empty") || status == 401 {
+            ("user", "a user and its `password_file`: authentication is on")
+        } else if message.contains("permission denied") {
+            ("user", "one that may read and write below /ebb/cluster/")
+        } else {
+            ("endpoints", "members that are well")
+        };
+        wrong(field, format!("{} refuses: {message} (status {status})", self.endpoints[0]), remedy)
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> StoreError {
+        let said = error.to_string();
+        let lower = said.to_lowercase();
+        let (field, remedy) = if lower.contains("certificate") || lower.contains("tls") {
+            (
+                "ca",
+                "the authority that signed the members' certificates, and a `certificate` that they take",
+            )
+        } else {
+            ("endpoints", "members that run and can be reached from here")
+        };
+        wrong(field, format!("{} cannot be asked: {said}", self.endpoints[0]), remedy)
+    }
+
+    fn key(&self, rest: &str) -> String {
+        STANDARD.encode(format!("{}{rest}", self.prefix))
+    }
+
+    /// What a conditional write asks of etcd.
+    fn transaction(&self, write: &Write) -> Value {
+        let put = |rest: &str, value: String| json!({ "requestPut": { "key": self.key(rest), "value": STANDARD.encode(value) } });
+        let text = |value: Result<String, serde_json::Error>| value.expect("numbers and names");
+        match write {
+            Write::Head { owner } => {
+                let mut put = put("head", owner.clone());
+                put["requestPut"]["lease"] = json!(self.lease.as_deref().unwrap_or("0"));
+                let absent =
+                    json!({ "target": "CREATE", "key": self.key("head"), "createRevision": "0" });
+                json!({ "compare": [absent], "success": [put] })
+            }
+            Write::Book { book, term, after } => {
+                let mine = json!({ "target": "CREATE", "key": self.key("head"), "createRevision": term.to_string() });
+                let unchanged = json!({ "target": "MOD", "key": self.key("book"), "modRevision": after.to_string() });
+                let put = put("book", text(serde_json::to_string(book)));
+                json!({ "compare": [mine, unchanged], "success": [put] })
+            }
+            Write::Acknowledge { balancer, acknowledgement } => {
+                let value = text(serde_json::to_string(acknowledgement));
+                json!({ "success": [put(&format!("balancers/{balancer}"), value)] })
+            }
+            Write::Report { member, report } => {
+                let value = text(serde_json::to_string(report));
+                json!({ "success": [put(&format!("members/{member}"), value)] })
+            }
+        }
+    }
+}
+
+fn tls(options: &EtcdOptions) -> Result<TlsConfig, StoreError> {
+    let certificates = |field: &str, path: &str| -> Result<Vec<Certificate<'static>>, StoreError> {
+        let bytes = pem(field, path)?;
+        let items = ureq::tls::parse_pem(&bytes).filter_map(|item| match item {
+            Ok(ureq::tls::PemItem::Certificate(one)) => Some(one),
+            _ => None,
+        });
+        let found: Vec<_> = items.collect();
+        if found.is_empty() {
+            return Err(wrong(field, format!("{path} holds no certificate"), "a PEM file"));
+        }
+        Ok(found)
+    };
+    let mut builder = TlsConfig::builder();
+    if let Some(path) = &options.ca {
+        builder = builder.root_certs(RootCerts::new_with_certs(&certificates("ca", path)?));
+    }
+    match (&options.certificate, &options.key) {
+        (Some(certificate), Some(key)) => {
+            let chain = certificates("certificate", certificate)?;
+            let bytes = pem("key", key)?;
+            let key = PrivateKey::from_pem(&bytes)
+                .map_err(|_| wrong("key", format!("{key} holds no private key"), "a PEM file"))?;
+            builder = builder.client_cert(Some(ClientCert::new_with_certs(&chain, key)));
+        }
+        (None, None) => {}
+        _ => {
+            return Err(wrong(
+                "certificate",
+                "is without `key`, or the other way round",
+                "both or none",
+            ));
+        }
+    }
+    Ok(builder.build())
+}
+
+#[derive(Deserialize)]
+struct Range {
+    #[serde(default)]
+    kvs: Vec<Pair>,
+}
+
+/// Numbers of 64 bits are text in JSON; those that are 0 are left out.
+#[derive(Deserialize)]
+struct Pair {
+    key: String,
+    #[serde(default)]
+    value: String,
+    #[serde(default)]
+    create_revision: String,
+    #[serde(default)]
+    mod_revision: String,
+}
+
+#[derive(Deserialize)]
+struct Done {
+    #[serde(default)]
+    succeeded: bool,
+}
+
+impl Store for Etcd {
+    fn renew(&mut self) -> Result<bool, StoreError> {
+        if let Some(lease) = &self.lease {
+            let answer: Value = self.ask("lease/keepalive", &json!({ "ID": lease.clone() }))?;
+            let left = answer["result"]["TTL"].as_str().unwrap_or("0");
+            if left.parse::<u64>().unwrap_or(0) > 0 {
+                return Ok(true);
+            }
+        }
+        let seconds = self.length.as_secs().max(2).to_string();
+        let answer: Value = self.ask("lease/grant", &json!({ "TTL": seconds, "ID": "0" }))?;
+        self.lease = answer["ID"].as_str().map(str::to_owned);
+        Ok(false)
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
+        let end = {
+            let mut end = self.prefix.clone().into_bytes();
+            *end.last_mut().expect("a prefix") += 1;
+            STANDARD.encode(end)
+        };
+        let range: Range =
+            self.ask("kv/range", &json!({ "key": self.key(""), "range_end": end }))?;
+        let mut snapshot = Snapshot::default();
+        let mut pairs = BTreeMap::new();
+        for pair in range.kvs {
+            let decoded = |text: &str| {
+                let bytes = STANDARD.decode(text).unwrap_or_default();
+                String::from_utf8_lossy(&bytes).into_owned()
+            };
+            let name = decoded(&pair.key);
+            let rest = name.strip_prefix(&self.prefix).unwrap_or_default().to_owned();
+            pairs.insert(rest, (decoded(&pair.value), pair.create_revision, pair.mod_revision));
+        }
+        for (name, (value, created, changed)) in pairs {
+            let unknown = |error: serde_json::Error| {
+                StoreError(format!(
+                    "key {}{name} of etcd holds what no cluster wrote: {error}",
+                    self.prefix
+                ))
+            };
+            let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+            match name.split_once('/') {
+                None if name == "head" => snapshot.head = Some((value, number(&created))),
+                None if name == "book" => {
+                    let book = serde_json::from_str(&value).map_err(unknown)?;
+                    snapshot.book = Some((book, number(&changed)));
+                }
+                Some(("balancers", balancer)) => {
+                    let said = serde_json::from_str(&value).map_err(unknown)?;
+                    snapshot.balancers.insert(balancer.to_owned(), said);
+                }
+                Some(("members", member)) => {
+                    let said = serde_json::from_str(&value).map_err(unknown)?;
+                    snapshot.members.insert(member.to_owned(), said);
+                }
+                _ => {}
+            }
+        }
+        Ok(snapshot)
+    }
+
+    fn write(&mut self, write: &Write) -> Result<bool, StoreError> {
+        let transaction = self.transaction(write);
+        let done: Done = self.ask("kv/txn", &transaction)?;
+        Ok(done.succeeded)
+    }
+}

@@ -1,0 +1,35 @@
+//! What all members share: in this process, or in etcd.
+
+mod embedded;
+mod etcd;
+
+use ebb_cluster::{Snapshot, Write};
+
+pub use embedded::Embedded;
+pub use etcd::{Etcd, EtcdOptions};
+
+/// Why the store does not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(pub String);
+
+/// One member's access to the store, with a lease of its own.
+pub trait Store: Send {
+    /// Prolongs the lease, or begins a new one where it has ended. Returns whether it is the same.
+    ///
+    /// # Errors
+    /// When the store does not answer: the lease may end.
+    fn renew(&mut self) -> Result<bool, StoreError>;
+
+    /// Everything, as of one instant not before the call.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn snapshot(&mut self) -> Result<Snapshot, StoreError>;
+
+    /// Changes something. Returns whether its conditions held.
+    ///
+    /// # Errors
+    /// When the store does not answer; the change may have been made.
+    fn write(&mut self, write: &Write) -> Result<bool, StoreError>;
+}

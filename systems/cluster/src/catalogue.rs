@@ -1,0 +1,148 @@
+use std::collections::BTreeSet;
+
+use ebb_scenario::csv::Table;
+use ebb_scenario::{ScenarioError, nearest};
+
+/// Servers to choose from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Catalogue {
+    /// Where it was read, for messages.
+    pub file: String,
+    /// The groups of equal servers, in the order of the file.
+    pub groups: Vec<Group>,
+}
+
+/// Equal servers (Li 2012, section 8.2: a group k).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// What one server routes, above 0 (R_k).
+    pub capacity_mbps: f64,
+    /// What one server draws at full load, above 0 (P_k).
+    pub full_w: f64,
+    /// What one server that is on draws without load, 0 to `full_w`. Between the two its power is
+    /// linear in its load; the published model has both equal.
+    pub idle_w: f64,
+    /// What one server costs, 0 or more (C_k).
+    pub price: f64,
+    /// How many there are; `None`: as many as wanted.
+    pub available: Option<u32>,
+    /// Seconds from switching on until it forwards.
+    pub wake_s: f64,
+    /// Energy that switching on takes before it forwards, in joules.
+    pub wake_j: f64,
+}
+
+/// Columns that need not be there.
+const OPTIONAL: [&str; 2] = ["wake_seconds", "wake_joules"];
+/// Columns that must be there.
+const NEEDED: [&str; 6] =
+    ["group", "capacity_mbps", "power_full_w", "power_idle_w", "price", "available"];
+
+impl Catalogue {
+    /// Reads a table with the columns `group`, `capacity_mbps`, `power_full_w`, `power_idle_w`,
+    /// `price` and `available` (empty: as many as wanted), and if it has them `wake_seconds` and
+    /// `wake_joules`. Columns of other names are for people.
+    ///
+    /// # Errors
+    /// With file, line and column of what makes no sense.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Catalogue, ScenarioError> {
+        let table = Table::parse(file, bytes)?;
+        let mut at = [0; NEEDED.len()];
+        for (at, name) in at.iter_mut().zip(NEEDED) {
+            *at = table.column(&[name])?;
+        }
+        refuse_misspelt(&table)?;
+        if table.is_empty() {
+            return Err(table.whole("there is no server", "a line for each group of servers"));
+        }
+        let mut names = BTreeSet::new();
+        let mut groups = Vec::new();
+        for row in 0..table.len() {
+            let group = read(&table, row, at)?;
+            if !names.insert(group.name.clone()) {
+                let message = format!("there is a group `{}` already", group.name);
+                return Err(table.fault(row, at[0], &message, "another name"));
+            }
+            groups.push(group);
+        }
+        Ok(Catalogue { file: file.to_owned(), groups })
+    }
+}
+
+/// A column that nearly has the name of an optional one is not passed over.
+fn refuse_misspelt(table: &Table) -> Result<(), ScenarioError> {
+    for name in table.header() {
+        let known = NEEDED.iter().chain(&OPTIONAL).any(|known| known.eq_ignore_ascii_case(name));
+        if !known && let Some(meant) = nearest(name, OPTIONAL.into_iter()) {
+            let message = format!("there is no column `{name}`");
+            return Err(table.whole(&message, &format!("is `{meant}` meant?")));
+        }
+    }
+    Ok(())
+}
+
+fn read(table: &Table, row: usize, at: [usize; 6]) -> Result<Group, ScenarioError> {
+    let [group, capacity, full, idle, price, available] = at;
+    let name = table.text(row, group).to_owned();
+    if name.is_empty() {
+        return Err(table.fault(row, group, "has no name", "a name such as I"));
+    }
+    let positive = |column: usize, example: &str| {
+        let number = table.number(row, column)?;
+        if number > 0.0 {
+            return Ok(number);
+        }
+        Err(table.fault(row, column, &format!("{number} is not above 0"), example))
+    };
+    let capacity_mbps = positive(capacity, "what one server routes, such as 6500")?;
+    let full_w = positive(full, "what one server draws at full load, such as 75")?;
+    let idle_w = table.non_negative(row, idle)?;
+    if idle_w > full_w {
+        let message = format!("{idle_w} W without load is more than {full_w} W at full load");
+        return Err(table.fault(row, idle, &message, "at most `power_full_w`"));
+    }
+    let text = table.text(row, available);
+    let available = match text.parse::<u32>() {
+        Ok(number) => Some(number),
+        Err(_) if text.is_empty() => None,
+        Err(_) => {
+            let message = format!("`{text}` is not a number of servers");
+            return Err(table.fault(row, available, &message, "0, 1, 2, ... or nothing"));
+        }
+    };
+    let optional = |name: &str| -> Result<f64, ScenarioError> {
+        match table.column(&[name]) {
+            Ok(column) if !table.text(row, column).is_empty() => table.non_negative(row, column),
+            _ => Ok(0.0),
+        }
+    };
+    Ok(Group {
+        name,
+        capacity_mbps,
+        full_w,
+        idle_w,
+        price: table.non_negative(row, price)?,
+        available,
+        wake_s: optional(OPTIONAL[0])?,
+        wake_j: optional(OPTIONAL[1])?,
+    })
+}
+
+impl Group {
+    /// Power per unit of load above idling, in watts per Mbps.
+    pub fn slope(&self) -> f64 {
+        (self.full_w - self.idle_w) / self.capacity_mbps
+    }
+
+    /// Full capacity per watt.
+    pub fn mbps_per_watt(&self) -> f64 {
+        self.capacity_mbps / self.full_w
+    }
+
+    /// Capacity for the money; infinite where it is free.
+    pub fn mbps_per_price(&self) -> f64 {
+        if self.price > 0.0 { self.capacity_mbps / self.price } else { f64::INFINITY }
+    }
+}

@@ -1,0 +1,94 @@
+//! The store as members see it: changes are made whole and in one order; leases end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_cluster::{Snapshot, Write};
+use ebb_units::Time;
+
+/// What is asked of the store.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    /// Keep my lease, asked for at this time of one's own clock.
+    Renew(Time),
+    /// Show me everything.
+    Look,
+    /// Change something.
+    Change(Write),
+}
+
+/// What it answers.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    /// The lease goes on; whether it is the same as before.
+    Renewed(Time, bool),
+    /// Everything.
+    Seen(Box<Snapshot>),
+    /// Whether it was changed.
+    Changed,
+}
+
+#[derive(Default)]
+pub(super) struct Store {
+    pub(super) kept: Snapshot,
+    leases: BTreeMap<usize, Time>,
+    head: Option<usize>,
+    pub(super) terms: u64,
+}
+
+impl Store {
+    pub(super) fn ask(&mut self, now: Time, from: usize, ask: &Ask, lease: Duration) -> Answer {
+        self.expire(now);
+        match ask {
+            Ask::Renew(asked) => {
+                let same = self.leases.insert(from, now + lease).is_some();
+                Answer::Renewed(*asked, same)
+            }
+            Ask::Look => Answer::Seen(Box::new(self.kept.clone())),
+            Ask::Change(write) => {
+                self.write(from, write);
+                Answer::Changed
+            }
+        }
+    }
+
+    /// Ends what has run out.
+    pub(super) fn expire(&mut self, now: Time) {
+        self.leases.retain(|_, until| *until > now);
+        if self.head.is_some_and(|head| !self.leases.contains_key(&head)) {
+            (self.head, self.kept.head) = (None, None);
+        }
+    }
+
+    /// Loses a lease.
+    pub(super) fn forget(&mut self, node: usize, now: Time) {
+        self.leases.remove(&node);
+        self.expire(now);
+    }
+
+    fn write(&mut self, from: usize, write: &Write) {
+        match write {
+            Write::Head { owner } => {
+                if self.head.is_none() && self.leases.contains_key(&from) {
+                    self.terms += 1;
+                    self.head = Some(from);
+                    self.kept.head = Some((owner.clone(), self.terms));
+                }
+            }
+            Write::Book { book, term, after } => {
+                let writes = self.kept.book.as_ref().map_or(0, |(_, writes)| *writes);
+                if self.kept.head.as_ref().is_some_and(|head| head.1 == *term) && writes == *after {
+                    let version = self.kept.book.as_ref().map_or(0, |(book, _)| book.version);
+                    assert_eq!(book.version, version + 1, "books form one sequence");
+                    self.kept.book = Some((book.clone(), writes + 1));
+                }
+            }
+            Write::Acknowledge { balancer, acknowledgement } => {
+                self.kept.balancers.insert(balancer.clone(), acknowledgement.clone());
+            }
+            Write::Report { member, report } => {
+                self.kept.members.insert(member.clone(), *report);
+            }
+        }
+    }
+}

@@ -1,0 +1,502 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_cluster::{Agent, Balancer, Candidate, Move, Order, Power, Snapshot, Write};
+use ebb_des::{Calendar, Rng, Seed};
+use ebb_units::Time;
+use rand::Rng as _;
+
+use super::store::{Answer, Ask, Store};
+
+/// Which faults there are besides those that always are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// Clocks jump, also backwards: two may then take themselves for the head for a while, but only one
+    /// can write.
+    pub clock_steps: bool,
+}
+
+/// What happened in a schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Faults that were drawn.
+    pub faults: u64,
+    /// Terms of heads.
+    pub heads: u64,
+    /// Back-ends that went off as planned.
+    pub sleeps: u64,
+    /// Versions of the book.
+    pub books: u64,
+}
+
+impl Outcome {
+    pub(super) fn add(&mut self, other: &Outcome) {
+        self.faults += other.faults;
+        self.heads += other.heads;
+        self.sleeps += other.sleeps;
+        self.books += other.books;
+    }
+}
+
+const MEMBERS: usize = 4;
+const BALANCERS: usize = 2;
+const NODES: usize = MEMBERS + BALANCERS;
+const SLOTS: usize = 64;
+const LEASE: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(100);
+/// Faults come until then.
+const TROUBLE: Time = Time::from_nanos(15_000_000_000);
+/// By then everything must have settled.
+const END: Time = Time::from_nanos(27_000_000_000);
+
+enum Event {
+    Tick(usize, u64),
+    Arrive { from: usize, life: u64, ask: Ask },
+    Answered { to: usize, life: u64, answer: Answer },
+    Done { member: usize, life: u64, order: Order },
+    Drained { balancer: usize, life: u64, row: u16 },
+    Probed { balancer: usize, life: u64, row: u16 },
+    Load,
+    Fault,
+}
+
+struct Member {
+    agent: Agent,
+    candidate: Candidate,
+    busy: bool,
+    /// What it saw last.
+    seen: Snapshot,
+}
+
+struct Node {
+    /// Counts its lives; what belongs to an earlier one does not reach it.
+    life: u64,
+    alive: bool,
+    cut: bool,
+    /// How far its clock is ahead, in milliseconds.
+    ahead_ms: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Body {
+    /// It forwards.
+    On,
+    /// It was taken off as planned.
+    Asleep,
+    /// It failed.
+    Broken,
+}
+
+struct World {
+    calendar: Calendar<Event>,
+    rng: Rng,
+    mix: Mix,
+    store: Store,
+    store_down: bool,
+    store_slow_ms: u64,
+    nodes: Vec<Node>,
+    members: Vec<Member>,
+    balancers: Vec<Balancer>,
+    registered: [bool; BALANCERS],
+    bodies: [Body; MEMBERS],
+    /// How many back-ends the load asks for.
+    wanted: usize,
+    outcome: Outcome,
+}
+
+fn member_name(index: usize) -> String {
+    format!("r{index}")
+}
+
+fn weights() -> BTreeMap<String, u32> {
+    (0..MEMBERS).map(|index| (member_name(index), 1)).collect()
+}
+
+/// Plays the schedule of a seed.
+///
+/// # Errors
+/// What broke, and when.
+pub fn schedule(seed: u64, mix: Mix) -> Result<Outcome, String> {
+    let mut world = World::new(seed, mix);
+    while let Some((now, event)) = world.calendar.pop() {
+        if now >= END {
+            break;
+        }
+        world.happen(now, event).map_err(|broken| format!("at {now}: {broken}"))?;
+    }
+    world.settled()?;
+    world.outcome.heads = world.store.terms;
+    world.outcome.books = world.store.kept.book.as_ref().map_or(0, |(book, _)| book.version);
+    Ok(world.outcome)
+}
+
+impl World {
+    fn new(seed: u64, mix: Mix) -> World {
+        let node = |_| Node { life: 0, alive: true, cut: false, ahead_ms: 0 };
+        let member = |index| Member {
+            agent: Agent::new(member_name(index), false),
+            candidate: Candidate::new(member_name(index), LEASE),
+            busy: false,
+            seen: Snapshot::default(),
+        };
+        let mut world = World {
+            calendar: Calendar::new(),
+            rng: Seed(seed).stream("faults"),
+            mix,
+            store: Store::default(),
+            store_down: false,
+            store_slow_ms: 0,
+            nodes: (0..NODES).map(node).collect(),
+            members: (0..MEMBERS).map(member).collect(),
+            balancers: (0..BALANCERS).map(|_| Balancer::sized(&weights(), SLOTS)).collect(),
+            registered: [false; BALANCERS],
+            bodies: [Body::Asleep; MEMBERS],
+            wanted: 2,
+            outcome: Outcome::default(),
+        };
+        for node in 0..NODES {
+            let at = world.after_ms(0, 100);
+            world.calendar.schedule(at, Event::Tick(node, 0));
+        }
+        world.calendar.schedule(Time::from_nanos(1_000_000_000), Event::Load);
+        world.calendar.schedule(Time::from_nanos(1_500_000_000), Event::Fault);
+        world
+    }
+
+    fn after_ms(&mut self, low: u64, high: u64) -> Time {
+        self.calendar.now() + Duration::from_micros(self.rng.random_range(low * 1000..=high * 1000))
+    }
+
+    /// What a node's clock shows.
+    fn clock(&self, node: usize) -> Time {
+        // All begin far from zero, so that a step back stays above it.
+        let shown = 100_000 + self.nodes[node].ahead_ms;
+        self.calendar.now() + Duration::from_millis(shown.unsigned_abs())
+    }
+
+    fn happen(&mut self, now: Time, event: Event) -> Result<(), String> {
+        match event {
+            Event::Tick(node, life) => self.tick(node, life),
+            Event::Arrive { from, life, ask } => self.arrive(now, from, life, &ask),
+            Event::Answered { to, life, answer } => {
+                if self.nodes[to].alive && self.nodes[to].life == life && !self.nodes[to].cut {
+                    self.answered(to, answer)?;
+                }
+            }
+            Event::Done { member, life, order } => self.done(member, life, order)?,
+            Event::Drained { balancer, life, row } => {
+                let node = &self.nodes[MEMBERS + balancer];
+                if node.alive && node.life == life {
+                    let moves = self.balancers[balancer].drained(row);
+                    self.carry_out(balancer, &moves);
+                }
+            }
+            Event::Probed { balancer, life, row } => self.probed(balancer, life, row),
+            Event::Load => {
+                if now < TROUBLE {
+                    self.wanted = self.rng.random_range(1..=MEMBERS - 1);
+                    let at = self.after_ms(200, 3000);
+                    self.calendar.schedule(at, Event::Load);
+                }
+            }
+            Event::Fault => self.fault(now),
+        }
+        self.hold(now)
+    }
+
+    fn tick(&mut self, node: usize, life: u64) {
+        if self.nodes[node].life != life || !self.nodes[node].alive {
+            return;
+        }
+        let next = self.calendar.now() + TICK;
+        self.calendar.schedule(next, Event::Tick(node, life));
+        let asked = self.clock(node);
+        if node < MEMBERS {
+            self.send(node, Ask::Renew(asked));
+            self.send(node, Ask::Look);
+        } else {
+            let balancer = node - MEMBERS;
+            let acknowledgement = self.balancers[balancer].acknowledgement(0.0);
+            let name = format!("b{balancer}");
+            self.send(node, Ask::Change(Write::Acknowledge { balancer: name, acknowledgement }));
+            if self.registered[balancer] {
+                self.send(node, Ask::Look);
+            }
+            for row in 0..MEMBERS as u16 {
+                let at = self.after_ms(1, 20);
+                self.calendar.schedule(at, Event::Probed { balancer, life, row });
+            }
+        }
+    }
+
+    /// A message to the store: late, twice, or never.
+    fn send(&mut self, from: usize, ask: Ask) {
+        let life = self.nodes[from].life;
+        let copies = match self.rng.random_range(0..100) {
+            0..3 => 0,
+            3..6 => 2,
+            _ => 1,
+        };
+        for _ in 0..copies {
+            let late = if self.rng.random_range(0..50) == 0 { 800 } else { 15 };
+            let at = self.after_ms(1, late);
+            self.calendar.schedule(at, Event::Arrive { from, life, ask: ask.clone() });
+        }
+    }
+
+    fn arrive(&mut self, now: Time, from: usize, life: u64, ask: &Ask) {
+        // Whoever is cut off reaches nobody; what a dead one sent before still arrives.
+        if self.store_down || self.nodes[from].cut {
+            return;
+        }
+        let answer = self.store.ask(now, from, ask, LEASE);
+        if from >= MEMBERS && matches!(ask, Ask::Change(_)) && self.nodes[from].life == life {
+            self.registered[from - MEMBERS] = true;
+        }
+        let slow = self.store_slow_ms;
+        let at = self.after_ms(1 + slow, 15 + slow);
+        self.calendar.schedule(at, Event::Answered { to: from, life, answer });
+    }
+
+    fn answered(&mut self, to: usize, answer: Answer) -> Result<(), String> {
+        match answer {
+            Answer::Renewed(asked, same) => {
+                let candidate = &mut self.members[to].candidate;
+                if !same {
+                    candidate.lost();
+                }
+                candidate.renewed(asked);
+            }
+            Answer::Seen(seen) if to < MEMBERS => self.member_sees(to, *seen),
+            Answer::Seen(seen) => {
+                if let Some((book, _)) = &seen.book {
+                    self.follow(to - MEMBERS, book)?;
+                }
+            }
+            Answer::Changed => {}
+        }
+        Ok(())
+    }
+
+    fn member_sees(&mut self, index: usize, seen: Snapshot) {
+        let life = self.nodes[index].life;
+        let now = self.clock(index);
+        if let Some((book, _)) = &seen.book {
+            let order = self.members[index].agent.follow(book);
+            if let Some(order) = order.filter(|_| !self.members[index].busy) {
+                self.members[index].busy = true;
+                let at = match order {
+                    Order::Wake => self.after_ms(50, 400),
+                    Order::Sleep => self.after_ms(0, 0),
+                };
+                self.calendar.schedule(at, Event::Done { member: index, life, order });
+            }
+        }
+        let report = self.members[index].agent.report();
+        if seen.members.get(&member_name(index)) != Some(&report) {
+            self.send(index, Ask::Change(Write::Report { member: member_name(index), report }));
+        }
+        // The first that are not dead to every balancer, as many as the load asks for.
+        let dead = |name: &String| {
+            let on = |power| matches!(power, Some(Power::On));
+            let entry = seen.book.as_ref().and_then(|(book, _)| book.entries.get(name));
+            on(entry.map(|entry| entry.power))
+                && !seen.balancers.is_empty()
+                && seen.balancers.values().all(|said| said.dead.contains(name))
+        };
+        let mut left = self.wanted;
+        let mut want = |name: String| {
+            let failed = dead(&name);
+            let on = left > 0 || failed;
+            left -= usize::from(left > 0 && !failed);
+            (name, on)
+        };
+        let wanted: BTreeMap<String, bool> = (0..MEMBERS).map(member_name).map(&mut want).collect();
+        if let Some(write) = self.members[index].candidate.decide(now, &seen, &wanted) {
+            self.send(index, Ask::Change(write));
+        }
+        self.members[index].seen = seen;
+    }
+
+    fn done(&mut self, member: usize, life: u64, order: Order) -> Result<(), String> {
+        if self.nodes[member].life != life || !self.nodes[member].alive {
+            return Ok(());
+        }
+        self.members[member].busy = false;
+        match order {
+            Order::Wake => self.bodies[member] = Body::On,
+            Order::Sleep => {
+                self.outcome.sleeps += 1;
+                self.bodies[member] = Body::Asleep;
+            }
+        }
+        self.members[member].agent.is_up(order == Order::Wake);
+        Ok(())
+    }
+
+    fn follow(&mut self, balancer: usize, book: &ebb_cluster::Book) -> Result<(), String> {
+        let logic = &mut self.balancers[balancer];
+        let before: Vec<usize> = (0..MEMBERS).map(|row| logic.table().share(row as u16)).collect();
+        let dead = logic.acknowledgement(0.0).dead;
+        let moves = logic.follow(book);
+        for (row, before) in before.into_iter().enumerate() {
+            if logic.table().share(row as u16) < before && !dead.contains(&member_name(row)) {
+                return Err(format!("b{balancer} took flows from live r{row} without a drain"));
+            }
+        }
+        self.carry_out(balancer, &moves);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, balancer: usize, moves: &[Move]) {
+        let life = self.nodes[MEMBERS + balancer].life;
+        for step in moves {
+            if let Move::Drain { from, .. } = step {
+                let at = self.after_ms(1, 30);
+                self.calendar.schedule(at, Event::Drained { balancer, life, row: *from });
+            }
+        }
+    }
+
+    fn probed(&mut self, balancer: usize, life: u64, row: u16) {
+        let node = &self.nodes[MEMBERS + balancer];
+        if node.alive && node.life == life {
+            let dead = self.bodies[usize::from(row)] != Body::On;
+            let moves = self.balancers[balancer].found(row, dead);
+            self.carry_out(balancer, &moves);
+        }
+    }
+
+    fn fault(&mut self, now: Time) {
+        if now >= TROUBLE {
+            self.heal();
+            return;
+        }
+        self.outcome.faults += 1;
+        let node = self.rng.random_range(0..NODES);
+        match self.rng.random_range(0..12) {
+            0..3 => self.crash(node),
+            3..5 => self.nodes[node].cut = !self.nodes[node].cut,
+            5 => self.nodes.iter_mut().for_each(|node| node.cut = false),
+            6 => self.store_down = !self.store_down,
+            7 => self.store_slow_ms = if self.store_slow_ms > 0 { 0 } else { 700 },
+            8 => self.store.forget(node, now),
+            9 if self.mix.clock_steps => {
+                self.nodes[node].ahead_ms = self.rng.random_range(-20_000..20_000);
+            }
+            10 if node < MEMBERS && self.bodies[node] == Body::On => {
+                // It answers its keeper and forwards nothing.
+                self.bodies[node] = Body::Broken;
+            }
+            _ => self.revive(node),
+        }
+        let at = self.after_ms(50, 1200);
+        self.calendar.schedule(at, Event::Fault);
+    }
+
+    fn crash(&mut self, node: usize) {
+        if self.nodes[node].alive {
+            self.nodes[node].alive = false;
+            if node < MEMBERS && self.bodies[node] == Body::On {
+                self.bodies[node] = Body::Broken;
+            }
+        }
+    }
+
+    /// Starts a node that has crashed: it remembers nothing.
+    fn revive(&mut self, node: usize) {
+        if self.nodes[node].alive {
+            return;
+        }
+        self.nodes[node].alive = true;
+        self.nodes[node].life += 1;
+        let life = self.nodes[node].life;
+        if node < MEMBERS {
+            self.members[node] = Member {
+                agent: Agent::new(member_name(node), false),
+                candidate: Candidate::new(member_name(node), LEASE),
+                busy: false,
+                seen: Snapshot::default(),
+            };
+        } else {
+            self.balancers[node - MEMBERS] = Balancer::sized(&weights(), SLOTS);
+            self.registered[node - MEMBERS] = false;
+        }
+        let at = self.after_ms(1, 100);
+        self.calendar.schedule(at, Event::Tick(node, life));
+    }
+
+    fn heal(&mut self) {
+        (self.store_down, self.store_slow_ms) = (false, 0);
+        for node in 0..NODES {
+            self.nodes[node].cut = false;
+            self.revive(node);
+        }
+        for member in 0..MEMBERS {
+            // Whoever forwards nothing though it is up is started again.
+            if self.bodies[member] == Body::Broken {
+                self.crash(member);
+                self.revive(member);
+            }
+        }
+    }
+
+    /// What must hold at every step.
+    fn hold(&self, _now: Time) -> Result<(), String> {
+        for (index, balancer) in self.balancers.iter().enumerate() {
+            if !self.nodes[MEMBERS + index].alive {
+                continue;
+            }
+            for row in 0..MEMBERS {
+                if self.bodies[row] == Body::Asleep && balancer.table().share(row as u16) > 0 {
+                    return Err(format!(
+                        "b{index} sends flows to r{row}, which went off as planned"
+                    ));
+                }
+            }
+        }
+        if self.mix.clock_steps {
+            return Ok(());
+        }
+        let heads: Vec<usize> = (0..MEMBERS)
+            .filter(|index| self.nodes[*index].alive)
+            .filter(|index| {
+                let member = &self.members[*index];
+                member.candidate.is_head(self.clock(*index), &member.seen)
+            })
+            .collect();
+        let terms = |index: &usize| self.members[*index].seen.head.as_ref().map(|head| head.1);
+        let latest = heads.iter().filter_map(terms).max();
+        if heads.len() > 1 && heads.iter().filter(|index| terms(index) == latest).count() > 1 {
+            return Err(format!("{heads:?} all are the head of one term"));
+        }
+        Ok(())
+    }
+
+    /// What must hold once nothing has gone wrong for long enough.
+    fn settled(&mut self) -> Result<(), String> {
+        if self.store.kept.head.is_none() {
+            return Err("nobody is the head in the end".to_owned());
+        }
+        let Some((book, _)) = self.store.kept.book.clone() else {
+            return Err("there is no book in the end".to_owned());
+        };
+        let on: Vec<usize> = (0..MEMBERS)
+            .filter(|row| {
+                book.entries.get(&member_name(*row)).is_some_and(|e| e.power == Power::On)
+            })
+            .collect();
+        let expected: Vec<usize> = (0..self.wanted).collect();
+        if on != expected {
+            return Err(format!("{on:?} are on in the end, not {expected:?}: {book:?}"));
+        }
+        for (index, balancer) in self.balancers.iter().enumerate() {
+            let mean = SLOTS / on.len();
+            let fair = |row: &usize| balancer.table().share(*row as u16).abs_diff(mean) <= 1;
+            if !on.iter().all(fair) {
+                return Err(format!("b{index} does not share the flows in the end"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! What the planner is asked and what it answers.
+
+use std::collections::BTreeMap;
+
+use ebb_scenario::{Check, Files, Invalid, Progress};
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::Catalogue;
+use crate::demand::{Demand, Levels};
+use crate::designs::{Design, designs};
+use crate::error::ClusterError;
+use crate::fleet::Fleet;
+use crate::goal::SearchLimits;
+
+/// How the goal program is solved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// By a search over the servers, each choice evaluated exactly.
+    #[default]
+    Search,
+    /// Written out as eqs. 8.1 to 8.8 and given to a solver of mixed-integer programs: for small
+    /// problems, and to check the search.
+    Program,
+}
+
+/// A planning problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// The servers to choose from, a CSV file.
+    pub catalogue: String,
+    /// The traffic over time, a CSV file.
+    pub demand: String,
+    /// What may be spent; without it as much as is wanted.
+    #[serde(default)]
+    pub budget: Option<f64>,
+    /// Keep one server more on than the load needs, so that any may fail.
+    #[serde(default)]
+    pub spare: bool,
+    /// A server that is on draws its full power whatever its load, as in the source.
+    #[serde(default)]
+    pub flat: bool,
+    /// Choose the servers on the demand averaged over spans of so many seconds, and evaluate them on
+    /// the demand as it is.
+    #[serde(default)]
+    pub design_seconds: Option<f64>,
+    /// How the goal program is solved.
+    #[serde(default)]
+    pub method: Method,
+    /// Choices that a search evaluates at most.
+    #[serde(default = "evaluations")]
+    pub evaluations: usize,
+}
+
+fn evaluations() -> usize {
+    SearchLimits::default().evaluations
+}
+
+impl Check for Problem {
+    fn check(&self) -> Result<(), Invalid> {
+        if let Some(budget) = self.budget {
+            let fine = budget.is_finite() && budget >= 0.0;
+            Invalid::unless(fine, "budget", "is not 0 or more", "in the catalogue's money")?;
+        }
+        if let Some(seconds) = self.design_seconds {
+            let fine = seconds.is_finite() && seconds > 0.0;
+            Invalid::unless(fine, "design_seconds", "is not above 0", "for example 3600")?;
+        }
+        Invalid::unless(self.evaluations > 0, "evaluations", "is 0", "for example 20000")
+    }
+}
+
+/// The answer, as programs read it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// By name.
+    pub designs: BTreeMap<String, Answer>,
+    /// The largest load.
+    pub peak_mbps: f64,
+    /// Days that the demand covers.
+    pub days: f64,
+    /// Samples of the demand.
+    pub samples: usize,
+    /// What was allowed.
+    pub budget: Option<f64>,
+    /// The least price of servers that carry the peak.
+    pub least_budget: f64,
+    /// Always `modelled`: catalogue figures, no meter.
+    pub basis: &'static str,
+}
+
+/// A design's servers and what they come to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// How many of each group.
+    pub servers: BTreeMap<String, u32>,
+    /// Their price.
+    pub cost: f64,
+    /// Mean energy of a day, the servers that the load does not need being off.
+    pub energy_kwh_per_day: f64,
+    /// How far that is above the least possible with any number of servers, relative. The least is
+    /// computed exactly, so this is proven.
+    pub gap: f64,
+    /// How far it can be above the least under the design's own rule and budget, relative; 0 where
+    /// that is proven least.
+    pub proof_gap: f64,
+    /// Whether the price is proven least where the rule asks for the least.
+    pub proven_cheapest: bool,
+    /// Share of the demand beyond what the servers carry; above 0 only where the demand that they
+    /// were chosen for was averaged.
+    pub unserved_share: f64,
+}
+
+/// Everything that a report shows.
+pub(crate) struct Solved {
+    pub(crate) plan: Plan,
+    pub(crate) demand: Demand,
+    pub(crate) fleet: Fleet,
+    pub(crate) designs: Vec<Design>,
+}
+
+impl Problem {
+    /// A problem of two files, everything else usual.
+    pub fn new(catalogue: &str, demand: &str) -> Problem {
+        Problem {
+            catalogue: catalogue.to_owned(),
+            demand: demand.to_owned(),
+            budget: None,
+            spare: false,
+            flat: false,
+            design_seconds: None,
+            method: Method::Search,
+            evaluations: evaluations(),
+        }
+    }
+
+    pub(crate) fn solve(
+        &self,
+        files: &dyn Files,
+        progress: &dyn Progress,
+    ) -> Result<Solved, ClusterError> {
+        self.check()?;
+        let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
+        let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
+        self.solved(catalogue, demand, progress)
+    }
+
+    /// The same for a catalogue and a demand at hand.
+    ///
+    /// # Errors
+    /// When no choice of servers carries the demand, or the budget buys none.
+    pub fn answer(
+        &self,
+        catalogue: Catalogue,
+        demand: Demand,
+        progress: &dyn Progress,
+    ) -> Result<Plan, ClusterError> {
+        self.solved(catalogue, demand, progress).map(|solved| solved.plan)
+    }
+
+    fn solved(
+        &self,
+        mut catalogue: Catalogue,
+        demand: Demand,
+        progress: &dyn Progress,
+    ) -> Result<Solved, ClusterError> {
+        if self.flat {
+            catalogue.groups.iter_mut().for_each(|group| group.idle_w = group.full_w);
+        }
+        let fleet = Fleet { groups: catalogue.groups, spare: self.spare };
+        let chosen_for = match self.design_seconds {
+            Some(seconds) => demand.averaged(seconds),
+            None => demand.clone(),
+        };
+        let levels = Levels::of(&chosen_for);
+        let peak_mbps = chosen_for.peak_mbps();
+        let with = if self.spare { " with one to spare" } else { "" };
+        let useful = fleet.useful(peak_mbps);
+        let least = fleet.least_price(peak_mbps).ok_or_else(|| ClusterError::Capacity {
+            file: catalogue.file.clone(),
+            most_mbps: fleet.carries_mbps(&useful),
+            with,
+            peak_mbps,
+        })?;
+        let budget = self.budget.unwrap_or(f64::INFINITY);
+        let refused = ClusterError::Budget { budget, peak_mbps, with, least };
+        if least > budget * (1.0 + 1e-9) {
+            return Err(refused);
+        }
+        let limits = SearchLimits { evaluations: self.evaluations };
+        let mut designs = designs(&fleet, &levels, budget, limits, progress).ok_or(refused)?;
+        if progress.stopped() {
+            return Err(ClusterError::Stopped);
+        }
+        if self.method == Method::Program {
+            let at = designs.iter().position(|design| design.name == "design-v");
+            designs[at.expect("one of the designs")] = self.by_program(&fleet, &levels)?;
+        }
+        let plan = self.judged(&fleet, &demand, &designs, least);
+        Ok(Solved { plan, demand, fleet, designs })
+    }
+
+    #[cfg(feature = "solver")]
+    fn by_program(&self, fleet: &Fleet, levels: &Levels) -> Result<Design, ClusterError> {
+        let found = crate::program::program(fleet, levels, self.budget.unwrap_or(f64::INFINITY));
+        found.map(|goal| Design {
+            name: "design-v",
+            counts: goal.counts,
+            proof_gap: goal.gap,
+            cheapest: goal.cheapest,
+        })
+    }
+
+    #[cfg(not(feature = "solver"))]
+    fn by_program(&self, _: &Fleet, _: &Levels) -> Result<Design, ClusterError> {
+        Err(ClusterError::Solver("this build is without the feature `solver`".to_owned()))
+    }
+
+    /// What each design comes to under the demand as it is.
+    fn judged(&self, fleet: &Fleet, demand: &Demand, designs: &[Design], least: f64) -> Plan {
+        let unbounded = fleet.useful(demand.peak_mbps());
+        let (most_served, _) = served(demand, fleet.carries_mbps(&unbounded));
+        let least_joules = fleet.joules(&unbounded, &Levels::of(&most_served));
+        let kwh_per_day = |joules: f64| joules / 3.6e6 / demand.days();
+        let answer = |design: &Design| {
+            let most = fleet.carries_mbps(&design.counts);
+            let (served, unserved_share) = served(demand, most);
+            let joules = fleet.joules(&design.counts, &Levels::of(&served));
+            let names = fleet.groups.iter().map(|group| group.name.clone());
+            let gap = joules / least_joules - 1.0;
+            let answer = Answer {
+                servers: names.zip(design.counts.iter().copied()).collect(),
+                cost: fleet.price(&design.counts),
+                energy_kwh_per_day: kwh_per_day(joules),
+                gap: if gap.abs() < 1e-9 { 0.0 } else { gap },
+                proof_gap: design.proof_gap,
+                proven_cheapest: design.cheapest,
+                unserved_share,
+            };
+            (design.name.to_owned(), answer)
+        };
+        Plan {
+            designs: designs.iter().map(answer).collect(),
+            peak_mbps: demand.peak_mbps(),
+            days: demand.days(),
+            samples: demand.samples.len(),
+            budget: self.budget,
+            least_budget: least,
+            basis: "modelled",
+        }
+    }
+}
+
+/// The demand up to what servers carry, and the share that is beyond it.
+pub(crate) fn served(demand: &Demand, most_mbps: f64) -> (Demand, f64) {
+    let volume = |demand: &Demand| -> f64 {
+        demand.samples.iter().map(|sample| sample.seconds * sample.mbps).sum()
+    };
+    let mut served = demand.clone();
+    for sample in &mut served.samples {
+        sample.mbps = sample.mbps.min(most_mbps);
+    }
+    let share = 1.0 - volume(&served) / volume(demand);
+    (served, if share < 1e-12 { 0.0 } else { share })
+}
