@@ -34,7 +34,8 @@ fn every_live_benchmark_runs() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let mut names = vec!["veth", "steer", "idle", "churn", "kernel", "proportionality", "cores"];
+    let mut names =
+        vec!["veth", "steer", "idle", "churn", "kernel", "proportionality", "cores", "upgrade"];
     // Its traffic is another's program.
     if Command::new("iperf3").arg("--version").output().is_ok() {
         names.push("tcp");
@@ -56,6 +57,9 @@ fn every_live_benchmark_runs() {
             text.lines().find(|line| line.starts_with(&format!("{{\"benchmark\": \"{name}\"")));
         let line = line.unwrap_or_else(|| panic!("no result of {name} in {text}\n{told}"));
         let result: serde_json::Value = serde_json::from_str(line).expect("a JSON line");
+        if name == "upgrade" {
+            assert_eq!(result["50% ring 2048"]["reordered"], 0, "{line}");
+        }
         if name == "churn" {
             assert_eq!(result["with_changes"]["misrouted"], 0, "{line}");
             assert_eq!(result["with_changes"]["reordered"], 0, "{line}");

@@ -31,3 +31,5 @@ mod start;
 mod tables;
 #[path = "live/unit.rs"]
 mod unit;
+#[path = "live/upgrade.rs"]
+mod upgrade;

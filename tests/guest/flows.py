@@ -8,10 +8,13 @@ import time
 
 MAGIC = b"ebbguest"
 PACKET_OUTGOING = 4
+SOL_PACKET, PACKET_AUXDATA = 263, 8
+TP_STATUS_VLAN_VALID = 1 << 4
 
 
-def frame(flow, sequence, destination_mac, source, destination):
-    """An Ethernet frame of `flow` (RFC 791, RFC 768; a UDP checksum of 0 says there is none)."""
+def frame(flow, sequence, destination_mac, source, destination, vlan=0):
+    """An Ethernet frame of `flow` (RFC 791, RFC 768; a UDP checksum of 0 says there is none), with
+    an 802.1Q tag unless `vlan` is 0."""
     payload = MAGIC + struct.pack("!II", flow, sequence)
     udp = struct.pack("!HHHH", *ports(flow), 8 + len(payload), 0) + payload
     header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, 17, 0)
@@ -21,7 +24,8 @@ def frame(flow, sequence, destination_mac, source, destination):
     total = (total & 0xFFFF) + (total >> 16)
     header = header[:10] + struct.pack("!H", total ^ 0xFFFF) + header[12:]
     macs = bytes.fromhex(destination_mac.replace(":", "")) + bytes.fromhex("020000000002")
-    return macs + b"\x08\x00" + header + udp
+    tag = struct.pack("!HH", 0x8100, vlan) if vlan else b""
+    return macs + tag + b"\x08\x00" + header + udp
 
 
 def ports(flow):
@@ -52,12 +56,14 @@ def flow_hash(key, flow, source, destination):
 
 
 class Exchange:
-    """Sends flows into one interface and watches what leaves by another."""
+    """Sends flows into one interface and watches what leaves by another, each with its VLAN (0:
+    none). What leaves with another one is passed over."""
 
-    def __init__(self, sender, receiver, destination_mac, source, destination):
+    def __init__(self, sender, receiver, destination_mac, source, destination, vlans=(0, 0)):
         self.sender = packet_socket(sender)
         self.receiver = packet_socket(receiver)
-        self.addresses = (destination_mac, source, destination)
+        self.addresses = (destination_mac, source, destination, vlans[0])
+        self.vlan = vlans[1]
         self.sent = {}
         self.seen = {}
         self.received = self.reordered = self.repeated = 0
@@ -83,8 +89,8 @@ class Exchange:
         """Counts what arrives; waits at most `seconds` for the first packet."""
         while select.select([self.receiver], [], [], seconds)[0]:
             seconds = 0
-            data, address = self.receiver.recvfrom(2048)
-            if address[2] == PACKET_OUTGOING or data[42:50] != MAGIC:
+            data, extras, _, address = self.receiver.recvmsg(2048, 64)
+            if address[2] == PACKET_OUTGOING or data[42:50] != MAGIC or vlan_of(extras) != self.vlan:
                 continue
             flow, sequence = struct.unpack("!II", data[50:58])
             seen = self.seen.setdefault(flow, [set(), -1])
@@ -118,9 +124,20 @@ class Exchange:
         self.receiver.close()
 
 
+def vlan_of(extras):
+    """The 802.1Q identifier that came with a packet (`struct tpacket_auxdata`); 0 for none."""
+    for level, kind, data in extras:
+        if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
+            status, tci = struct.unpack_from("=I", data)[0], struct.unpack_from("=H", data, 16)[0]
+            return tci & 0xFFF if status & TP_STATUS_VLAN_VALID else 0
+    return 0
+
+
 def packet_socket(interface):
     """A packet socket bound to an interface, with room for bursts."""
     opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    # The kernel takes tags out of what it shows and tells them aside.
+    opened.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
     opened.bind((interface, 0))
     return opened

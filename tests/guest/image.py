@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tarfile
 
-MODULES = ("virtio_pci", "virtio_net")
+MODULES = ("virtio_pci", "virtio_net", "8021q", "bonding")
 PROGRAMS = ("busybox", "ethtool", "ip")
 META_PACKAGES = ("linux-image-cloud-amd64", "linux-image-amd64")
 
@@ -35,7 +35,8 @@ def kernel():
     cache = os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ebb", "guest-kernel"
     )
-    have = sorted(glob.glob(os.path.join(cache, "*", "vmlinuz")), key=os.path.getmtime)
+    have = [path for path in glob.glob(os.path.join(cache, "*", "vmlinuz")) if is_whole(os.path.dirname(path))]
+    have.sort(key=os.path.getmtime)
     if have:
         return os.path.dirname(have[-1])
     try:
@@ -46,6 +47,14 @@ def kernel():
     # The package index may be missing or older than what the mirror still has.
     subprocess.run([program("apt-get"), "update", "-qq"], capture_output=True, timeout=120)
     return fetch(cache)
+
+
+def is_whole(folder):
+    """Whether a kernel was unpacked with the modules that are wanted now."""
+    try:
+        return read(os.path.join(folder, "wanted")).decode().split() == list(MODULES)
+    except OSError:
+        return False
 
 
 def fetch(cache):
@@ -64,7 +73,9 @@ def fetch(cache):
             raise Unavailable(f"cannot download {package}: {fetched.stderr.strip()[-200:]}")
         unpack(packages[0], work)
         os.remove(packages[0])
+        write(os.path.join(work, "wanted"), " ".join(MODULES).encode())
         folder = os.path.join(cache, package)
+        shutil.rmtree(folder, ignore_errors=True)
         os.rename(work, folder)
         return folder
     except (OSError, subprocess.SubprocessError) as error:
@@ -97,7 +108,7 @@ def unpack(package, folder):
             name = os.path.basename(member.name)
             if member.isfile() and name.startswith("vmlinuz-"):
                 write(os.path.join(folder, "vmlinuz"), archive.extractfile(member).read())
-            elif member.isfile() and re.search(r"/(drivers/(virtio|net)|net/core)/.*\.ko", member.name):
+            elif member.isfile() and re.search(r"/(drivers/(virtio|net)|net)/.*\.ko", member.name):
                 modules[module_name(name)] = (name, archive.extractfile(member).read())
     if stream.wait() != 0:
         raise OSError("dpkg-deb failed")

@@ -4,6 +4,7 @@ import json
 import re
 import time
 
+import links
 from cards import (
     DESTINATION, SOURCE, expect_obeyed, indirection, never_entered, parse_table, queue_packets,
 )
@@ -71,6 +72,8 @@ def moves_entries(guest, workers, flows, say):
     # The table that the router will want first. Some drivers, this one among them, forget theirs
     # when an XDP program is attached and still show it: it has to be written all the same.
     guest.check("for card in eth0 eth1; do ethtool -X $card equal 1; done")
+    links.make(guest)
+    links.bond_is_refused(guest, CONFIGURATION.format(workers=workers), say)
     before = indirection(guest, "eth0")[1]
     start(guest, workers)
     arrived = queue_packets(guest, "eth0")
@@ -79,6 +82,7 @@ def moves_entries(guest, workers, flows, say):
         exchange.run(flows, 1.0, RATE_PPS, BURST)
         exchange.settle()
         expect_complete(guest, exchange, "on one worker")
+        links.tagged_packets_pass(guest, flows, say)
         arrived = [new - old for old, new in zip(arrived, queue_packets(guest, "eth0"))]
         if any(arrived[1:]):
             raise Failure(f"one worker is active, the queues got {arrived}")

@@ -9,6 +9,7 @@ mod replay;
 mod run;
 mod show;
 mod top;
+mod upgrade;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ pub enum Command {
     Mode(mode::Mode),
     /// Make a running router read its configuration again
     Reload(reload::Reload),
+    /// Let another version of the program take over while packets flow
+    Upgrade(upgrade::Upgrade),
     /// Copy packets that a running router receives into a capture file
     Capture(capture::Capture),
     /// Send captures through the data plane, without privileges, and count what became of them
@@ -47,6 +50,7 @@ impl Command {
             Command::Top(command) => command.run(),
             Command::Mode(command) => command.run(),
             Command::Reload(command) => command.run(),
+            Command::Upgrade(command) => command.run(),
             Command::Capture(command) => command.run(),
             Command::Replay(command) => command.run(),
         }

@@ -28,11 +28,18 @@ pub struct Run {
     /// Write every decision of the policy, with what it saw, as a line of JSON
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Take the place of the router that speaks on standard input (`ebb router upgrade`)
+    #[arg(long, hide = true, conflicts_with_all = ["mode", "record"])]
+    take_over: bool,
 }
 
 impl Run {
     /// Runs the router in this process.
     pub fn run(self) -> Result<ExitCode> {
+        if self.take_over {
+            live::take_over(&self.config)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut config = Config::load(&self.config)?;
         if let Some(mode) = self.mode {
             config.router.mode = mode;

@@ -6,7 +6,8 @@ use ebb_host::process;
 use ebb_host::signals::Signal;
 use serde_json::json;
 
-use crate::live::lab::{Lab, Wiring};
+use crate::live::imitation::Imitation;
+use crate::live::lab::{Lab, Wiring, skip};
 use crate::live::router::{PATIENCE, Setup, until};
 use crate::live::traffic::{Traffic, Way, way};
 
@@ -160,4 +161,34 @@ fn reloads_and_changes_of_mode_lose_nothing() {
     books.assert_perfect("changes of mode and reloads", |flow| 1 - flow % 2);
     assert_eq!(router.status().governor.late, 0);
     router.stop();
+}
+
+/// Every queue gets packets under `steer`: none may wake a core that is parked.
+#[test]
+fn interrupts_leave_parked_cores_alone() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return skip("interrupts move between two CPUs");
+    }
+    let Some(lab) = Lab::build(Wiring { queues: 2, ..Wiring::plain(2) }) else { return };
+    let sysfs = Imitation::new(&lab.directory);
+    sysfs.interrupts("p0", 40, 2);
+    let setup = Setup { mode: "napi", workers: 2, governor: sysfs.governor(), ..Setup::of(&lab) };
+    let mut router = setup.start(&lab);
+    let cpus: Vec<String> = router
+        .status()
+        .workers
+        .iter()
+        .map(|worker| worker.cpu.expect("a pinned worker").to_string())
+        .collect();
+    let are = |one: usize, other: usize| {
+        until(PATIENCE, || sysfs.interrupt(40) == cpus[one] && sysfs.interrupt(41) == cpus[other])
+    };
+    assert!(are(0, 1), "{:?}", [40, 41].map(|number| sysfs.interrupt(number)));
+    router.request(&json!({ "set": { "mode": "powersave" } })).expect("a command");
+    router.wait_for("one core", |status| status.point.cores == 1);
+    assert!(are(0, 0), "{:?}", [40, 41].map(|number| sysfs.interrupt(number)));
+    router.request(&json!({ "set": { "mode": "napi" } })).expect("a command");
+    assert!(are(0, 1), "{:?}", [40, 41].map(|number| sysfs.interrupt(number)));
+    router.stop();
+    assert_eq!([40, 41].map(|number| sysfs.interrupt(number)), ["0-1", "0-1"]);
 }

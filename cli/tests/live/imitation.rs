@@ -57,6 +57,24 @@ impl Imitation {
         self.root.join(format!("sys/devices/system/cpu/cpu{cpu}/{file}"))
     }
 
+    /// Gives an interface an interrupt for each receive queue, numbered from `first`.
+    pub fn interrupts(&self, interface: &str, first: u32, queues: u32) {
+        let mut lines = fs::read_to_string(self.root.join("proc/interrupts")).unwrap_or_default();
+        for queue in 0..queues {
+            let number = first + queue;
+            self.put(&format!("sys/class/net/{interface}/device/msi_irqs/{number}"), "msix");
+            self.put(&format!("proc/irq/{number}/smp_affinity_list"), "0-1");
+            lines += &format!("{number}: 0 0 PCI-MSI 1-edge {interface}-TxRx-{queue}\n");
+        }
+        self.put("proc/interrupts", lines.trim_end());
+    }
+
+    /// Where an interrupt goes.
+    pub fn interrupt(&self, number: u32) -> String {
+        let path = self.root.join(format!("proc/irq/{number}/smp_affinity_list"));
+        fs::read_to_string(path).expect("a file").trim().to_owned()
+    }
+
     fn put(&self, file: &str, value: &str) {
         let path = self.root.join(file);
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");

@@ -127,7 +127,12 @@ impl Lab {
 
     /// Makes one port with its host; also after [`Lab::cut`].
     pub fn wire(&self, port: usize) {
-        let Wiring { queues, ipv6, .. } = self.wiring;
+        self.wire_with(port, self.wiring.queues);
+    }
+
+    /// The same with another number of queues than the others have.
+    pub fn wire_with(&self, port: usize, queues: u32) {
+        let ipv6 = self.wiring.ipv6;
         let (router, host) = (&self.router, self.host(port));
         let (here, there) = (mac_text(router_mac(port)), mac_text(host_mac(port)));
         let queues = format!("numrxqueues {queues} numtxqueues {queues}");

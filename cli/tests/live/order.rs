@@ -20,7 +20,7 @@ use ebb_routerd::energy::Meter;
 use ebb_routerd::governor::NoKnobs;
 use ebb_routerd::router::{OpenPort, Parts, Router, limits};
 use ebb_routerd::shared::WorkerShared;
-use ebb_traffic::{Flow, FrameTemplate, Protocol, Start, Tracker, read_probe};
+use ebb_traffic::{Flow, FrameTemplate, Protocol, Start, Summary, Tracker, read_probe};
 use ebb_units::{Hertz, Time};
 
 use crate::live::lab::{Lab, Wiring, host_mac, router_mac, within};
@@ -121,6 +121,7 @@ impl InProcess {
                 frequencies: vec![Hertz(3_300_000_000)],
             },
             control,
+            held: false,
         })
         .expect("a router");
         let asleep = |worker: &WorkerShared| worker.counters.asleep_until(u64::MAX) > 0;
@@ -386,38 +387,45 @@ fn received_by(name: &str) -> u64 {
     line.split_whitespace().nth(1).and_then(|count| count.parse().ok()).expect("a count")
 }
 
-#[test]
-fn a_thousand_changes_of_a_cards_table_keep_order() {
-    let changes = 1000;
-    let Some(lab) = Lab::build(Wiring { queues: u32::from(WORKERS), ..Wiring::plain(2) }) else {
-        return;
-    };
+/// Forces `changes` while a [`CardSender`] sends by a table over `queues`; `hardware`: the table is
+/// the router's own of port 0. What arrived, and the seconds that it took.
+fn card_changes(
+    lab: &Lab,
+    changes: u64,
+    queues: u32,
+    window: Option<u64>,
+    hardware: bool,
+) -> (Summary, f64) {
     let table = Arc::new(CardTable {
-        entries: (0..128).map(|entry| AtomicU32::new(entry % u32::from(WORKERS))).collect(),
+        entries: (0..128).map(|entry| AtomicU32::new(entry / 2 % queues)).collect(),
         version: AtomicU64::new(0),
         // As long as nothing is sent every table holds at once.
-        acknowledged: AtomicU64::new(u64::MAX),
+        acknowledged: AtomicU64::new(if hardware { u64::MAX } else { 0 }),
         stop: AtomicBool::new(false),
     });
-    let (total, took) = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let _ended = Ended(&table);
-        let inside = InProcess::start(&lab, Some(Box::new(Card(table.clone()))));
-        let run = || {
-            lab.in_router(|| CardSender::new(&lab, table.clone(), u32::from(WORKERS), None).run())
-        };
+        let inside = InProcess::start(lab, hardware.then(|| Box::new(Card(table.clone())) as _));
+        let run = || lab.in_router(|| CardSender::new(lab, table.clone(), queues, window).run());
         let sending = scope.spawn(run);
         let begun = Instant::now();
         inside.force(changes);
-        let took = begun.elapsed();
+        let took = begun.elapsed().as_secs_f64();
         table.stop.store(true, Relaxed);
         let tracker = sending.join().expect("the sender");
         inside.check_and_stop(changes);
         (tracker.summary(None), took)
-    });
+    })
+}
+
+#[test]
+fn a_thousand_changes_of_a_cards_table_keep_order() {
+    let (changes, queues) = (1000, u32::from(WORKERS));
+    let Some(lab) = Lab::build(Wiring { queues, ..Wiring::plain(2) }) else { return };
+    let (total, seconds) = card_changes(&lab, changes, queues, None, true);
     let dropped = lab.interfaces_dropped();
     println!(
-        "rss: {changes} changes in {:.2} s, {dropped} lost before the router: {total:?}",
-        took.as_secs_f64()
+        "rss: {changes} changes in {seconds:.2} s, {dropped} lost before the router: {total:?}"
     );
     assert!(total.received > 1000, "{total:?}");
     assert!(total.lost <= dropped, "the router lost packets: {total:?}");
@@ -430,30 +438,10 @@ fn a_thousand_changes_of_a_cards_table_keep_order() {
 fn changes_with_several_queues_per_worker_keep_order_at_full_load() {
     let (changes, queues) = (300, 4);
     let Some(lab) = Lab::build(Wiring { queues, ..Wiring::plain(2) }) else { return };
-    let table = Arc::new(CardTable {
-        entries: (0..128).map(|entry| AtomicU32::new(entry / 2 % queues)).collect(),
-        version: AtomicU64::new(0),
-        acknowledged: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    });
-    let (total, took) = std::thread::scope(|scope| {
-        let _ended = Ended(&table);
-        let inside = InProcess::start(&lab, None);
-        let run =
-            || lab.in_router(|| CardSender::new(&lab, table.clone(), queues, Some(192)).run());
-        let sending = scope.spawn(run);
-        let begun = Instant::now();
-        inside.force(changes);
-        let took = begun.elapsed();
-        table.stop.store(true, Relaxed);
-        let tracker = sending.join().expect("the sender");
-        inside.check_and_stop(changes);
-        (tracker.summary(None), took)
-    });
+    let (total, seconds) = card_changes(&lab, changes, queues, Some(192), false);
     println!(
-        "{queues} queues, {WORKERS} workers: {changes} changes in {:.2} s at {:.0} packets/s: {total:?}",
-        took.as_secs_f64(),
-        total.received as f64 / took.as_secs_f64()
+        "{queues} queues, {WORKERS} workers: {changes} changes in {seconds:.2} s at {:.0} packets/s: {total:?}",
+        total.received as f64 / seconds
     );
     assert!(total.received > 10_000, "{total:?}");
     assert_eq!((total.lost, total.reordered, total.duplicated), (0, 0, 0), "{total:?}");

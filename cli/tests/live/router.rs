@@ -95,6 +95,8 @@ impl Setup {
 /// A running router. Dropping it ends it.
 pub struct Router {
     child: Child,
+    /// The process that took over from it.
+    successor: Option<u32>,
     pub config: PathBuf,
     pub socket: PathBuf,
     log: PathBuf,
@@ -115,7 +117,7 @@ impl Router {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
         let child = lab.in_router(|| command.spawn()).expect("setpriv (util-linux) runs");
         let socket = lab.directory.join(format!("{name}.sock"));
-        Router { child, config, socket, log, client: None }
+        Router { child, successor: None, config, socket, log, client: None }
     }
 
     /// See [`Setup::start`].
@@ -193,7 +195,21 @@ impl Router {
 
     /// Its process.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.successor.unwrap_or(self.child.id())
+    }
+
+    /// Has `program`, or the present one, take over; what the router answers.
+    pub fn upgrade(&mut self, program: Option<&str>) -> Result<Value, String> {
+        let former = self.pid();
+        let answer = self.request(&serde_json::json!({ "upgrade": { "program": program } }))?;
+        self.successor = answer["pid"].as_u64().map(|pid| pid as u32);
+        let ended = || {
+            _ = self.child.try_wait();
+            process::start_time(former).is_err()
+        };
+        assert!(until(PATIENCE, ended), "the former program goes on: {}", self.log());
+        self.client = client(&self.socket).ok();
+        Ok(answer)
     }
 
     /// Its process and those that it started.
@@ -228,6 +244,11 @@ impl Router {
     /// Ends it in the regular way.
     pub fn stop(mut self) -> String {
         self.signal(Signal::SIGTERM);
+        if let Some(pid) = self.successor.take() {
+            let ended = until(PATIENCE, || process::start_time(pid).is_err());
+            assert!(ended, "it does not end: {}", self.log());
+            return self.log();
+        }
         let status = self.wait_for_end();
         assert!(status.success(), "{status}: {}", self.log());
         self.log()
@@ -252,6 +273,9 @@ impl Router {
 
 impl Drop for Router {
     fn drop(&mut self) {
+        if let Some(pid) = self.successor {
+            _ = signals::send(pid, Signal::SIGKILL);
+        }
         if matches!(self.child.try_wait(), Ok(None)) {
             _ = self.child.kill();
             _ = self.child.wait();

@@ -10,5 +10,5 @@ mod reason;
 
 pub use batch::Batch;
 pub use graph::{Edge, Exits, Graph, GraphBuilder, Node, NodeId, Outputs};
-pub use memory::{FRAME_LEN, Frame, HEADROOM, Packet, Pool, PortId, Region, Reserve};
+pub use memory::{FRAME_LEN, Frame, HEADROOM, Packet, Pool, PortId, REGION_ALIGN, Region, Reserve};
 pub use reason::DropReason;

@@ -19,8 +19,8 @@ pub const FRAME_LEN: usize = 2048;
 /// Free bytes in front of a packet when it is received: metadata, encapsulation, ICMP headers.
 pub const HEADROOM: usize = 256;
 
-/// A huge page; the region's size and alignment are whole multiples of it.
-const REGION_ALIGN: usize = 2 << 20;
+/// A huge page; a region's size and alignment are whole multiples of it.
+pub const REGION_ALIGN: usize = 2 << 20;
 
 /// Number of a port in the router's configuration order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +54,20 @@ impl Region {
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
         // SAFETY: the range was just allocated; the advice changes no content and may be refused.
         unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        Box::leak(Box::new(Region { base, frames }))
+    }
+
+    /// A region over memory of the caller's: such as several processes share.
+    ///
+    /// # Panics
+    /// When `frames` is zero or `base` is not aligned to a huge page.
+    ///
+    /// # Safety
+    /// `base` leads to readable and writable memory for `frames` frames that stays mapped until
+    /// the process ends, and that is used through this region alone.
+    pub unsafe fn over(base: NonNull<u8>, frames: u32) -> &'static Region {
+        assert!(frames > 0, "a region needs at least one frame");
+        assert!(base.as_ptr().addr().is_multiple_of(REGION_ALIGN), "memory at {base:?}");
         Box::leak(Box::new(Region { base, frames }))
     }
 
@@ -136,10 +150,10 @@ impl Frame {
             input: PortId(0),
             output: PortId(0),
             reason: DropReason::Truncated,
-            entry: 0,
+            kind: 0,
             interface: 0,
             vlan: 0,
-            next_hop: 0,
+            detail: 0,
             hash: 0,
             key: 0,
         }
@@ -164,11 +178,12 @@ pub struct Packet {
     data: NonNull<u8>,
     /// When the driver saw the packet, for the sampled few; [`Time::ZERO`] for all others.
     pub rx_time: Time,
-    /// Index of the forwarding decision in the application's table.
-    pub next_hop: u32,
+    /// Free for the application: what a later node has to know of the packet, such as the MTU that it
+    /// exceeds.
+    pub detail: u32,
     /// Flow hash, 0 while not computed.
     pub hash: u32,
-    /// Free for the application, as [`Packet::entry`]: what a later node asks a table for, so that it need
+    /// Free for the application, as [`Packet::kind`]: what a later node asks a table for, so that it need
     /// not touch the frame again.
     pub key: u32,
     len: u16,
@@ -186,8 +201,8 @@ pub struct Packet {
     pub output: PortId,
     /// Why it is dropped, valid at the drop exit.
     pub reason: DropReason,
-    /// Free for the application.
-    pub entry: u8,
+    /// Free for the application: of which kind the packet is, such as the version of IP.
+    pub kind: u8,
 }
 
 // SAFETY: the packet is the only owner of its frame's bytes.
@@ -308,6 +323,11 @@ impl Reserve {
         // SAFETY: the region is new, this is the only call.
         let tokens = unsafe { region.split() };
         (region, Reserve::new(tokens))
+    }
+
+    /// Adds frames, for the next pool that runs short.
+    pub fn add(&self, mut frames: Vec<Frame>) {
+        self.0.lock().expect("reserve").append(&mut frames);
     }
 
     /// Number of frames in the reserve.

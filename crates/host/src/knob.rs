@@ -35,18 +35,21 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// Reads the original value; changes nothing.
+    /// Reads the original value, from the journal where that has it already; changes nothing.
     ///
     /// # Errors
     /// When the file can't be read.
     pub fn open(sysfs: &Sysfs, relative: &str, journal: &Journal) -> Result<Self, KnobError> {
+        let present = sysfs.read(relative)?;
+        let known = journal.original_of(&sysfs.path(relative));
+        let (entry, original) = known.map_or((None, present), |(id, value)| (Some(id), value));
         Ok(Knob {
-            original: sysfs.read(relative)?,
+            original,
             sysfs: sysfs.clone(),
             relative: relative.to_owned(),
             written: None,
             journal: journal.clone(),
-            entry: None,
+            entry,
         })
     }
 

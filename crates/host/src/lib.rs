@@ -9,6 +9,7 @@
 
 pub mod capability;
 pub mod clock;
+mod courier;
 mod doorbell;
 pub mod energy;
 pub mod ethtool;
@@ -27,6 +28,7 @@ mod sysfs;
 pub mod topology;
 pub mod wait;
 
+pub use courier::Courier;
 pub use doorbell::Doorbell;
 pub use frequency::Frequency;
 pub use knob::Knob;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -179,6 +180,38 @@ pub fn before_others() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: a valid structure that the call copies; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
+}
+
+/// The calling thread gives way to others until this is dropped. Threads that it starts meanwhile
+/// do so for good.
+#[derive(Debug)]
+pub struct Politeness {
+    before: Option<i32>,
+    /// Niceness belongs to threads.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Politeness {
+    /// Gives way as nice(1) has it: by 1, a little, to 19. Without effect where it could not be
+    /// taken back.
+    pub fn new(niceness: i32) -> Politeness {
+        let may = crate::capability::has(crate::capability::Capability::CAP_SYS_NICE);
+        // SAFETY: no pointers are passed; 0 is the calling thread.
+        let before = may.then(|| unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) });
+        before.iter().for_each(|before| set_niceness(before + niceness));
+        Politeness { before, not_send: PhantomData }
+    }
+}
+
+impl Drop for Politeness {
+    fn drop(&mut self) {
+        self.before.iter().copied().for_each(set_niceness);
+    }
+}
+
+fn set_niceness(niceness: i32) {
+    // SAFETY: no pointers are passed; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
 }
 
 /// Names the calling thread; Linux keeps 15 bytes.

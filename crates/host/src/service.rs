@@ -28,6 +28,11 @@ pub fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
+/// The service's main process is another one from now on.
+pub fn main_process(pid: u32) {
+    tell(&[NotifyState::MainPid(pid)]);
+}
+
 /// One line about the service's state.
 pub fn status(line: &str) {
     tell(&[NotifyState::Status(line)]);

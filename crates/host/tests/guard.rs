@@ -244,3 +244,32 @@ fn a_full_disk_stops_changes_and_not_the_journal() {
     let undone = journal.finish();
     assert!(undone.iter().all(|undone| undone.result.is_ok()));
 }
+
+/// A second program goes on with what the first has changed.
+#[test]
+fn duties_pass_from_one_journal_to_the_next() {
+    let imitation = Imitation::new("bequest");
+    let sysfs = ebb_host::Sysfs::new(&imitation.root);
+    let (first, second) = (imitation.root.join("first"), imitation.root.join("second"));
+    let depth = |journal: &Journal| IdleDepth::open(&sysfs, 1, journal).unwrap();
+    let value = || imitation.get("sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us");
+    let untouched = value();
+    let former = Journal::open(&first).unwrap();
+    depth(&former).set(WakeLatency::None).unwrap();
+    let changed = value();
+    assert_ne!(changed, untouched);
+    let next = Journal::open(&second).unwrap();
+    next.inherit(former.path()).unwrap();
+    next.inherit(former.path()).unwrap();
+    former.bequeath().unwrap();
+    drop(former);
+    assert_eq!(value(), changed, "the former has undone what it left");
+    // The original is the first one's, whoever asks.
+    let mut knob = depth(&next);
+    knob.set(WakeLatency::Unlimited).unwrap();
+    knob.restore().unwrap();
+    assert_eq!(value(), untouched);
+    knob.set(WakeLatency::None).unwrap();
+    assert_eq!(next.finish().len(), 1);
+    assert_eq!(value(), untouched);
+}

@@ -7,23 +7,12 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Memory, Wires, drain, flow_and_seq, run, send, udp};
+use common::{Memory, Wires, drain, flow_and_seq, opened, options, run, send, udp};
 use ebb_graph::Batch;
 use ebb_ports::Port;
 use ebb_ports::afxdp::{
     AfXdpError, AfXdpPort, Form, Interface, InterfaceOptions, KernelInjector, Mode,
 };
-
-fn options(name: &str, workers: u32) -> InterfaceOptions {
-    InterfaceOptions { ring_len: 512, ..InterfaceOptions::new(name, workers, Form::Steer) }
-}
-
-fn opened(options: &InterfaceOptions) -> (Memory, Interface, Vec<AfXdpPort>) {
-    let memory = Memory::new(4096);
-    let mut interface = Interface::open(&memory.umem, options).unwrap();
-    let ports = interface.take_ports();
-    (memory, interface, ports)
-}
 
 fn readable(fd: RawFd, timeout_ms: i32) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };

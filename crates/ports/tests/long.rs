@@ -2,21 +2,10 @@
 
 mod common;
 
-use common::{Memory, Tap, Wires, drain, run, send_long, udp};
+use common::{Tap, Wires, drain, opened, options, run, send_long, udp};
 use ebb_graph::Batch;
 use ebb_ports::Port;
-use ebb_ports::afxdp::{AfXdpPort, Form, Interface, InterfaceOptions, Mode};
-
-fn options(name: &str, workers: u32) -> InterfaceOptions {
-    InterfaceOptions { ring_len: 512, ..InterfaceOptions::new(name, workers, Form::Steer) }
-}
-
-fn opened(options: &InterfaceOptions) -> (Memory, Interface, Vec<AfXdpPort>) {
-    let memory = Memory::new(4096);
-    let mut interface = Interface::open(&memory.umem, options).unwrap();
-    let ports = interface.take_ports();
-    (memory, interface, ports)
-}
+use ebb_ports::afxdp::{InterfaceOptions, Mode};
 
 #[test]
 fn long_packets_stay_with_the_kernel() {

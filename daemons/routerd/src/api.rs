@@ -12,6 +12,7 @@ mod socket;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -86,9 +87,28 @@ pub struct ApiHandle {
     runtime: Handle,
     backend: Arc<dyn Backend>,
     stop: watch::Sender<bool>,
-    metrics: Mutex<Option<(SocketAddr, AbortHandle)>>,
+    metrics: Mutex<Option<Endpoint>>,
     thread: Option<JoinHandle<()>>,
     socket: Option<socket::Bound>,
+    /// A descriptor of the socket, for another process, and what accepts its clients.
+    accepting: Option<(OwnedFd, AbortHandle)>,
+}
+
+/// Where metrics are served.
+struct Endpoint {
+    address: SocketAddr,
+    /// A descriptor of it, for another process.
+    listener: Option<TcpListener>,
+    task: AbortHandle,
+}
+
+/// Open doors of another process of the same router.
+#[derive(Debug, Default)]
+pub struct Doors {
+    /// The socket; it has the path of the options.
+    pub socket: Option<OwnedFd>,
+    /// The metrics' endpoint.
+    pub metrics: Option<OwnedFd>,
 }
 
 /// Opens the doors. The caller may drop privileges afterwards.
@@ -96,6 +116,18 @@ pub struct ApiHandle {
 /// # Errors
 /// When a door cannot be opened; then none is.
 pub fn serve(options: ApiOptions, backend: Arc<dyn Backend>) -> Result<ApiHandle, ApiError> {
+    serve_at(options, Doors::default(), backend)
+}
+
+/// Opens the doors, as far as another process has not left its own.
+///
+/// # Errors
+/// When a door cannot be opened; then none is.
+pub fn serve_at(
+    options: ApiOptions,
+    doors: Doors,
+    backend: Arc<dyn Backend>,
+) -> Result<ApiHandle, ApiError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .thread_name("ebb-api-command")
@@ -103,7 +135,10 @@ pub fn serve(options: ApiOptions, backend: Arc<dyn Backend>) -> Result<ApiHandle
         .map_err(ApiError::Thread)?;
     let (listener, socket) = match options.socket {
         Some(path) => {
-            let (listener, bound) = socket::bind(path)?;
+            let (listener, bound) = match doors.socket {
+                Some(socket) => socket::inherit(path, socket)?,
+                None => socket::bind(path)?,
+            };
             (Some(listener), Some(bound))
         }
         None => (None, None),
@@ -116,10 +151,19 @@ pub fn serve(options: ApiOptions, backend: Arc<dyn Backend>) -> Result<ApiHandle
         metrics: Mutex::new(None),
         thread: None,
         socket,
+        accepting: None,
     };
-    handle.set_metrics(options.metrics)?;
+    match doors.metrics.map(TcpListener::from) {
+        Some(listener) if options.metrics.is_some() => {
+            let address = listener.local_addr().map_err(ApiError::Thread)?;
+            handle.commit_metrics(PreparedMetrics::Move(address, listener));
+        }
+        _ => handle.set_metrics(options.metrics)?,
+    }
     if let Some(listener) = listener {
-        runtime.spawn(socket::accept(listener, backend));
+        let copy = listener.try_clone().map_err(ApiError::Thread)?;
+        let task = runtime.spawn(socket::accept(listener, backend));
+        handle.accepting = Some((copy.into(), task.abort_handle()));
     }
     let thread = std::thread::Builder::new().name("ebb-api".into()).spawn(move || {
         let mut stopped = stopped;
@@ -178,20 +222,41 @@ impl ApiHandle {
             PreparedMetrics::Stay => return,
             PreparedMetrics::Close => None,
             PreparedMetrics::Move(address, listener) => {
+                let copy = listener.try_clone().ok();
                 let task = self.runtime.spawn(serve_http(listener, self.backend.clone()));
-                Some((address, task.abort_handle()))
+                Some(Endpoint { address, listener: copy, task: task.abort_handle() })
             }
         };
         let mut present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some((_, former)) = std::mem::replace(&mut *present, next) {
-            former.abort();
+        if let Some(former) = std::mem::replace(&mut *present, next) {
+            former.task.abort();
         }
+    }
+
+    /// The doors for another process. Clients that come knock at both until
+    /// [`ApiHandle::stop_accepting`].
+    ///
+    /// # Errors
+    /// When the process has too many descriptors.
+    pub fn doors(&self) -> io::Result<Doors> {
+        let socket = self.accepting.as_ref().map(|(socket, _)| socket.try_clone()).transpose()?;
+        let present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let listener = present.as_ref().and_then(|endpoint| endpoint.listener.as_ref());
+        let metrics = listener.map(TcpListener::try_clone).transpose()?.map(OwnedFd::from);
+        Ok(Doors { socket, metrics })
+    }
+
+    /// Leaves clients that come from now on to the other process; those that are in are answered.
+    pub fn stop_accepting(&self) {
+        self.accepting.iter().for_each(|(_, task)| task.abort());
+        let present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        present.iter().for_each(|endpoint| endpoint.task.abort());
     }
 
     /// Where the metrics are served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         let present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        present.as_ref().map(|(address, _)| *address)
+        present.as_ref().map(|endpoint| endpoint.address)
     }
 }
 

@@ -100,6 +100,11 @@ impl Governor {
         self.state.clone()
     }
 
+    /// The router is at this operating point already.
+    pub fn begin_at(&mut self, point: OperatingPoint) {
+        self.state.lock().expect("governor state").point = point;
+    }
+
     /// Brings the router to its first operating point, then follows the policy until stopped.
     pub fn run(mut self) {
         let first = self.state.lock().expect("governor state").point;
@@ -142,6 +147,10 @@ impl Governor {
         state.changes += 1;
         state.entries_moved += handover.entries_moved as u64;
         state.late += handover.late.len() as u64;
+        drop(state);
+        if self.shared.announce_changes.load(SeqCst) {
+            self.shared.control.ring();
+        }
     }
 
     /// Gets cores and frequency ready before traffic comes.

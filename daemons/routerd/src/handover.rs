@@ -17,6 +17,10 @@ use ebb_ports::{Fence, RedirectTable};
 
 use crate::shared::{Order, PORTS_MAX, Shared};
 
+/// How long a worker may take to answer when all are to stop for another process. Its rings fill
+/// meanwhile.
+const HOLD_PATIENCE: Duration = Duration::from_millis(200);
+
 /// Longest wait for one worker's answer. A worker answers within a batch; the rest is for a machine
 /// that does not schedule it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -65,6 +69,23 @@ impl Redirects {
     /// The table in force.
     pub fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// What each port holds, by number; none where it has no table.
+    pub fn present(&self) -> Vec<Option<Table>> {
+        self.ports.iter().map(|port| port.as_ref().map(|port| port.present)).collect()
+    }
+
+    /// Takes for granted that the ports hold these tables, and all others `table`: another process
+    /// has written them.
+    pub fn resume(&mut self, table: &Table, present: &[Option<Table>]) {
+        self.table = *table;
+        for (slot, port) in self.ports.iter_mut().enumerate() {
+            let held = present.get(slot).copied().flatten();
+            if let Some(port) = port {
+                port.present = held.unwrap_or(*table);
+            }
+        }
     }
 
     /// Takes a new port's table over, with the table in force written to it.
@@ -157,6 +178,42 @@ pub fn hand_over(shared: &Shared, redirects: &mut Redirects, active: u16) -> Han
         }
     }
     result
+}
+
+/// Workers that receive nothing, so that another process can.
+pub struct Held {
+    orders: Vec<Order>,
+}
+
+impl Held {
+    /// Stops every worker: what it has received is sent, handed on or held back when this returns,
+    /// what comes from now on waits in the rings. To be called with the redirect tables locked.
+    ///
+    /// # Errors
+    /// The workers that did not answer in time; all go on then.
+    pub fn all(shared: &Shared) -> Result<Held, Vec<usize>> {
+        let orders = shared.workers.iter().map(|worker| worker.mailbox.order().0).collect();
+        let held = Held { orders };
+        let serials: Vec<u64> =
+            shared.workers.iter().map(|worker| worker.mailbox.give(Order::Hold)).collect();
+        let waited = shared.workers.iter().zip(serials).enumerate();
+        let late: Vec<usize> = waited
+            .filter(|(_, (worker, serial))| !worker.mailbox.wait(*serial, HOLD_PATIENCE))
+            .map(|(index, _)| index)
+            .collect();
+        if late.is_empty() {
+            return Ok(held);
+        }
+        held.release(shared);
+        Err(late)
+    }
+
+    /// Has the workers go on as before.
+    pub fn release(self, shared: &Shared) {
+        for (worker, order) in shared.workers.iter().zip(self.orders) {
+            worker.mailbox.give(order);
+        }
+    }
 }
 
 fn order_all(shared: &Shared, workers: &[usize], order: Order, result: &mut Handover) {

@@ -10,6 +10,7 @@ mod placement;
 mod preflight;
 mod reload;
 mod start;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_control::policies::Points;
-use ebb_graph::PortId;
+use ebb_graph::{PortId, Reserve};
 use ebb_host::capability::Capability;
 use ebb_host::journal::{Guard, Journal};
 use ebb_host::signals::{Signal, Signals};
@@ -47,8 +48,14 @@ pub struct Live {
     interfaces: Arc<Mutex<Interfaces>>,
     sync: Sync,
     /// Ends after the workers.
-    _injection: Injection,
+    injection: Injection,
+    reserve: Arc<Reserve>,
+    /// Another program that is to take over.
+    upgrade: Option<upgrade::Successor>,
+    program: PathBuf,
     queues_looked_at: Instant,
+    /// Active cores to whom the ports' interrupts go.
+    interrupts_for: u16,
     retried_at: Instant,
     signals: Signals,
     api: Option<ApiHandle>,
@@ -60,6 +67,30 @@ pub struct Live {
 /// # Errors
 /// When it cannot start; everything it changed is put back.
 pub fn run(path: &Path, config: Config) -> Result<()> {
+    serve(path, config, None)
+}
+
+/// Takes over from a running router, which has started this process for that
+/// ([`Command::Upgrade`](crate::api::Command::Upgrade)) and speaks to it on standard input, with
+/// the configuration that is in force there; then runs like [`run`].
+///
+/// # Errors
+/// When the conversation fails, or as [`run`]. Until it has succeeded the other router goes on.
+pub fn take_over(path: &Path) -> Result<()> {
+    let mut inheritance = upgrade::Predecessor::meet()?;
+    let config = inheritance.config()?;
+    let result = serve(path, config, Some(&mut inheritance));
+    if let Err(error) = &result {
+        inheritance.decline(error);
+    }
+    result
+}
+
+fn serve(
+    path: &Path,
+    config: Config,
+    mut inheritance: Option<&mut upgrade::Predecessor>,
+) -> Result<()> {
     let missing = capability::missing(&capability::ROUTER);
     anyhow::ensure!(
         missing.is_empty(),
@@ -83,8 +114,13 @@ pub fn run(path: &Path, config: Config) -> Result<()> {
         Err(error) => warn!(%error, "privileges stay as they are"),
     }
     let guard = Guard::spawn(&journal).context("guard process")?;
-    let result = Live::start(path, config, journal.clone()).and_then(Live::control);
-    journal.finish();
+    let started = Live::start(path, config, journal.clone(), inheritance.as_deref_mut());
+    let result = started.and_then(Live::control);
+    match inheritance {
+        // What stands in it is the other router's duty, which goes on.
+        Some(inheritance) if !inheritance.is_taken() => journal.bequeath()?,
+        _ => _ = journal.finish(),
+    }
     drop(guard);
     result
 }
@@ -110,6 +146,7 @@ impl Live {
             wait_set.clear();
             wait_set.add(self.signals.fd());
             wait_set.add(self.backend.control.fd());
+            self.upgrade.iter().for_each(|successor| wait_set.add(successor.fd()));
             self.sync.fds().into_iter().for_each(|fd| wait_set.add(fd));
             wait_set.wait(Some(self.patience()));
             self.backend.control.drain();
@@ -130,14 +167,22 @@ impl Live {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
             self.sync.turn(&mut *interfaces)?;
             self.sync.rebase(|number| self.backend.router.next_hop_volume(number));
-            std::mem::take(&mut interfaces.link_changes)
+            // What another program shares must stay open until it has taken over or given up.
+            match self.upgrade {
+                Some(_) => Vec::new(),
+                None => std::mem::take(&mut interfaces.link_changes),
+            }
         };
         for (port, up, gone) in changes {
             self.link_changed(port, up, gone);
         }
-        self.look_at_faults();
+        if self.upgrade.is_none() {
+            self.look_at_faults();
+            self.retry_ports();
+        }
         self.look_at_queues();
-        self.retry_ports();
+        self.follow_parking();
+        self.converse_with_successor();
         let commands = std::mem::take(&mut *self.backend.inbox.lock().expect("inbox"));
         for (command, answer) in commands {
             self.command(command, &answer);

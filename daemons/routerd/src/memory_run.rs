@@ -75,6 +75,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
         knobs: Box::new(NoKnobs),
         meter: modelled(workers, &[]),
         control,
+        held: false,
     })?;
     Ok(MemoryRun { router, far, _tables: tables })
 }

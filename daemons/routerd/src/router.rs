@@ -4,13 +4,14 @@
 //! and the tests memory. The control thread around it is the caller's.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{Fib, InterfaceId, Requests, RouteLimits, Volume, graph};
-use ebb_control::{Limits, Observation, RouterPolicy};
+use ebb_control::redirect::Table;
+use ebb_control::{Limits, Observation, OperatingPoint, RouterPolicy};
 use ebb_graph::{Pool, PortId, Reserve};
 use ebb_host::{Doorbell, clock};
 use ebb_ports::{Port, PortCounters, RedirectTable};
@@ -19,7 +20,7 @@ use tracing::warn;
 
 use crate::energy::{EnergyAccount, Meter};
 use crate::governor::{Governor, GovernorState, Knobs, SharedKnobs};
-use crate::handover::Redirects;
+use crate::handover::{Held, Redirects};
 use crate::shared::{KernelPacket, Order, PORTS_MAX, RedirectTables, Shared, WorkerShared};
 use crate::worker::Worker;
 
@@ -79,11 +80,55 @@ pub struct Parts {
     pub meter: Meter,
     /// Rung when the control thread has something to do.
     pub control: Arc<Doorbell>,
+    /// The workers hold, and no governor runs, until [`Router::resume`]: another process has the
+    /// rings of the ports so far.
+    pub held: bool,
+}
+
+/// Where another process's router stopped.
+pub struct Stopped {
+    /// Its operating point.
+    pub point: OperatingPoint,
+    /// Its redirect table.
+    pub table: Table,
+    /// What each port holds of it, by number; none where there is no table.
+    pub present: Vec<Option<Table>>,
+}
+
+/// A router whose redirect tables nobody changes.
+pub struct Frozen<'a> {
+    shared: &'a Shared,
+    redirects: MutexGuard<'a, Redirects>,
+    point: OperatingPoint,
+}
+
+impl Frozen<'_> {
+    /// Where it stands.
+    pub fn stopped(&self) -> Stopped {
+        let (table, present) = (*self.redirects.table(), self.redirects.present());
+        Stopped { point: self.point, table, present }
+    }
+
+    /// See [`Held::all`].
+    ///
+    /// # Errors
+    /// The workers that did not answer in time.
+    pub fn hold(&self) -> Result<Held, Vec<usize>> {
+        Held::all(self.shared)
+    }
 }
 
 struct Threads {
     workers: Vec<JoinHandle<()>>,
     governor: Option<JoinHandle<()>>,
+    /// The governor of workers that hold.
+    waiting: Option<Governor>,
+}
+
+/// Whether packets come to a worker by any of the tables.
+fn runs(stopped: &Stopped, worker: usize) -> bool {
+    let mut tables = stopped.present.iter().flatten().chain([&stopped.table]);
+    tables.any(|table| table.iter().any(|owner| usize::from(*owner) == worker))
 }
 
 /// A router whose threads run.
@@ -120,7 +165,8 @@ impl Router {
             graphs.push(graph(&parts.fib, PORTS_MAX, parts.requests.clone(), &parts.route_limits));
         }
         let counters = graphs.iter().map(|(_, _, counters)| counters.clone()).collect();
-        let shared = Shared::new(counters, policy, first.point, parts.control)?;
+        let order = if parts.held { Order::Hold } else { Order::Park };
+        let shared = Shared::new(counters, policy, first.point, parts.control, order)?;
         let mut names = Vec::new();
         let mut redirects = Vec::new();
         let mut by_worker: Vec<Vec<Option<Box<dyn Port>>>> =
@@ -154,20 +200,14 @@ impl Router {
                 (parts.batch_max, parts.room),
             );
             threads.push(spawn(format!("ebb-worker-{index}"), parts.cpus[index], move || {
-                worker.run()
+                worker.run(parts.held)
             })?);
         }
         let knobs: SharedKnobs = Arc::new(Mutex::new(parts.knobs));
-        let governor = Governor::new(
-            shared.clone(),
-            redirects.clone(),
-            knobs.clone(),
-            energy.clone(),
-            first.point,
-        );
+        let (seen, tables) = (shared.clone(), redirects.clone());
+        let governor = Governor::new(seen, tables, knobs.clone(), energy.clone(), first.point);
         let governor_state = governor.state();
-        let governor = spawn("ebb-governor".into(), None, move || governor.run())?;
-        Ok(Router {
+        let router = Router {
             shared,
             redirects,
             governor_state,
@@ -180,8 +220,44 @@ impl Router {
             knobs,
             reserve: parts.reserve,
             frames_total: parts.frames_total,
-            threads: Mutex::new(Threads { workers: threads, governor: Some(governor) }),
-        })
+            threads: Mutex::new(Threads { workers: threads, governor: None, waiting: None }),
+        };
+        match parts.held {
+            true => router.threads.lock().expect("threads").waiting = Some(governor),
+            false => router.govern(governor)?,
+        }
+        Ok(router)
+    }
+
+    fn govern(&self, governor: Governor) -> Result<()> {
+        let governor = spawn("ebb-governor".into(), None, move || governor.run())?;
+        self.threads.lock().expect("threads").governor = Some(governor);
+        Ok(())
+    }
+
+    /// Starts what holds ([`Parts::held`]) where another process's router has stopped, under
+    /// `policy`. The rings and all free frames are this router's by now.
+    ///
+    /// # Errors
+    /// When there is no thread for the governor; the workers run all the same.
+    pub fn resume(&self, stopped: &Stopped, policy: Box<RouterPolicy>) -> Result<()> {
+        let mode = self.mode();
+        self.redirects.lock().expect("redirect tables").resume(&stopped.table, &stopped.present);
+        for (worker, state) in self.shared.workers.iter().enumerate() {
+            let order = if runs(stopped, worker) { Order::Run } else { Order::Park };
+            state.mailbox.give(order);
+        }
+        self.set_policy(&mode, policy);
+        let governor = self.threads.lock().expect("threads").waiting.take();
+        let Some(mut governor) = governor else { return Ok(()) };
+        governor.begin_at(stopped.point);
+        self.govern(governor)
+    }
+
+    /// Keeps the redirect tables as they are, and so the operating point.
+    pub fn freeze(&self) -> Frozen<'_> {
+        let redirects = self.redirects.lock().expect("redirect tables");
+        Frozen { shared: &self.shared, redirects, point: self.governor_state().point }
     }
 
     /// What workers and governor share.
@@ -192,6 +268,11 @@ impl Router {
     /// What the governor has done.
     pub fn governor_state(&self) -> GovernorState {
         self.governor_state.lock().expect("governor state").clone()
+    }
+
+    /// Active cores.
+    pub fn cores(&self) -> u16 {
+        self.governor_state.lock().expect("governor state").point.cores
     }
 
     /// The energy account.

@@ -58,10 +58,9 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    fn new() -> std::io::Result<Mailbox> {
-        let park = Order::Park as u64;
+    fn new(order: Order) -> std::io::Result<Mailbox> {
         Ok(Mailbox {
-            order: AtomicU64::new(park),
+            order: AtomicU64::new(order as u64),
             answered: AtomicU64::new(0),
             bell: Doorbell::new()?,
         })
@@ -217,6 +216,8 @@ pub struct Shared {
     pub faults: AtomicU64,
     /// The machine's knobs were exchanged: what they are to say has to be set again.
     pub knobs_changed: AtomicBool,
+    /// The control thread wants to hear of changes of the operating point.
+    pub announce_changes: AtomicBool,
     /// The router is ending.
     pub stop: AtomicBool,
     /// How long a packet may wait for the sake of energy, nanoseconds.
@@ -224,7 +225,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// State for workers with these route counters, under `policy` starting at `wanted`.
+    /// State for workers with these route counters, under `policy` starting at `wanted`; they
+    /// begin with `order`.
     ///
     /// # Errors
     /// When the system has no descriptors left.
@@ -233,8 +235,10 @@ impl Shared {
         policy: Box<RouterPolicy>,
         wanted: OperatingPoint,
         control: Arc<Doorbell>,
+        order: Order,
     ) -> std::io::Result<Arc<Shared>> {
-        let workers = routes.into_iter().map(WorkerShared::new).collect::<Result<_, _>>()?;
+        let worker = |route| WorkerShared::new(route, order);
+        let workers = routes.into_iter().map(worker).collect::<Result<_, _>>()?;
         Ok(Arc::new(Shared {
             workers,
             brain: Mutex::new(Brain { policy, wanted, reported: 0 }),
@@ -248,6 +252,7 @@ impl Shared {
             tap: Tap::default(),
             faults: AtomicU64::new(0),
             knobs_changed: AtomicBool::new(false),
+            announce_changes: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             budget_nanos: AtomicU64::new(0),
         }))
@@ -267,13 +272,13 @@ impl Shared {
 }
 
 impl WorkerShared {
-    fn new(route: Arc<RouteCounters>) -> std::io::Result<WorkerShared> {
+    fn new(route: Arc<RouteCounters>, order: Order) -> std::io::Result<WorkerShared> {
         let histogram =
             || Mutex::new(Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("bounds"));
         Ok(WorkerShared {
             counters: WorkerCounters::default(),
             route,
-            mailbox: Mailbox::new()?,
+            mailbox: Mailbox::new(order)?,
             latency: (0..PORTS_MAX).map(|_| histogram()).collect(),
             ports: (0..PORTS_MAX).map(|_| PortTally::default()).collect(),
             inbox: Mutex::new(Vec::new()),

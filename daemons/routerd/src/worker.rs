@@ -125,10 +125,14 @@ impl Worker {
         }
     }
 
-    /// Works until told to stop; gives every frame back before it returns.
-    pub fn run(mut self) {
+    /// Works until told to stop; gives every frame back before it returns. `inherited`: another
+    /// process receives from the ports until the worker is told to run.
+    pub fn run(mut self, inherited: bool) {
         let shared = self.shared.clone();
         let mine = &shared.workers[self.index];
+        if !inherited {
+            self.ports.iter_mut().flatten().for_each(|port| open(port, &mut self.pool));
+        }
         loop {
             if mine.inbox_full.load(Acquire) {
                 self.take_inbox(mine);
@@ -523,6 +527,10 @@ impl Worker {
         mine.inbox_full.store(false, SeqCst);
         for (id, port) in mine.inbox.lock().expect("inbox").drain(..) {
             let index = usize::from(id.0);
+            let port = port.map(|mut port| {
+                open(&mut port, &mut self.pool);
+                port
+            });
             if let Some(mut old) = std::mem::replace(&mut self.ports[index], port) {
                 old.close(&mut self.pool);
                 self.closed[index] = self.closed[index].and(&old.counters());
@@ -543,7 +551,17 @@ impl Worker {
     }
 }
 
+/// Has a port take packets in: the first order may be to hold, and what comes meanwhile has to find
+/// frames.
+fn open(port: &mut Box<dyn Port>, pool: &mut Pool) {
+    let received = port.receive(pool, &mut Batch::new(), 0);
+    debug_assert_eq!(received, 0, "asked for none");
+}
+
 fn with_reason(mut packet: Packet, reason: DropReason) -> Packet {
     packet.reason = reason;
     packet
 }
+
+#[cfg(test)]
+mod tests;

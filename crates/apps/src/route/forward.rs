@@ -95,7 +95,7 @@ impl Forward {
         self.keys_v6.clear();
         self.keys_source.clear();
         for packet in batch.iter() {
-            if packet.entry == V4 {
+            if packet.kind == V4 {
                 self.keys_v4.push(packet.key);
                 if source::asked(packet) {
                     let header = &packet.data()[usize::from(packet.l3)..];
@@ -135,7 +135,7 @@ impl Forward {
         let counters = &self.counters;
         let awaited = &mut self.awaited;
         self.verdicts.extend(batch.iter_mut().map(|packet| {
-            let next = if packet.entry == V4 { next_v4.next() } else { next_v6.next() };
+            let next = if packet.kind == V4 { next_v4.next() } else { next_v6.next() };
             let mut number = *next.expect("one next hop per packet");
             if hold.is_none()
                 && !source::asked(packet)
@@ -306,7 +306,7 @@ fn decide(
         return reject(hop.kind, packet);
     }
     let bytes = &packet.data()[usize::from(packet.l3)..];
-    let is_v4 = packet.entry == V4;
+    let is_v4 = packet.kind == V4;
     let (ttl, ip_len) = if is_v4 {
         let header = Ipv4::new(bytes).expect("validated");
         (header.ttl(), header.total_len())
@@ -351,7 +351,7 @@ fn reject(kind: Kind, packet: &mut Packet) -> Verdict {
     if kind == Kind::Kernel {
         return Verdict::Kernel;
     }
-    if packet.entry != V4 {
+    if packet.kind != V4 {
         match forwardable_source(&packet.data()[usize::from(packet.l3)..]) {
             Source::Route => {}
             Source::Kernel => return Verdict::Kernel,
@@ -384,7 +384,7 @@ fn awaited(packet: &Packet, hop: &NextHop) -> Awaited {
 
 fn destination(packet: &Packet) -> std::net::IpAddr {
     let bytes = &packet.data()[usize::from(packet.l3)..];
-    if packet.entry == V4 {
+    if packet.kind == V4 {
         Ipv4::new(bytes).expect("validated").destination().into()
     } else {
         Ipv6::new(bytes).expect("validated").destination().into()

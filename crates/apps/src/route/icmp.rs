@@ -52,7 +52,7 @@ impl Fault {
             Fault::NeighbourSilent => (DropReason::NeighbourUnresolved, 0),
         };
         packet.reason = reason;
-        packet.next_hop = u32::from(mtu);
+        packet.detail = u32::from(mtu);
     }
 }
 
@@ -103,7 +103,7 @@ impl Icmp {
     /// Turns a marked packet into an error, or hands it back untouched.
     fn answer(&mut self, now: Time, packet: Packet) -> Result<Packet, Packet> {
         let bytes = &packet.data()[usize::from(packet.l3)..];
-        let is_v4 = packet.entry == V4;
+        let is_v4 = packet.kind == V4;
         let front = if is_v4 { FRONT_V4 } else { FRONT_V6 };
         let may = if is_v4 { may_answer_v4(bytes) } else { may_answer_v6(bytes) };
         if !may
@@ -212,7 +212,7 @@ fn open(packet: &mut Packet, front: usize, ip_len: usize, quoted_max: usize) {
 
 fn build_v4(mut packet: Packet, source: [u8; 4], identification: u16) -> Packet {
     let (kind, code) = type_and_code(packet.reason, true);
-    let mtu = packet.next_hop as u16;
+    let mtu = packet.detail as u16;
     let original = Ipv4::new(&packet.data()[usize::from(packet.l3)..]).expect("validated");
     let (peer, total_len) = (original.source().octets(), original.total_len());
     // RFC 1812 section 4.3.2.5: the same type of service, with the precedence of control traffic.
@@ -239,7 +239,7 @@ fn build_v4(mut packet: Packet, source: [u8; 4], identification: u16) -> Packet 
 
 fn build_v6(mut packet: Packet, source: [u8; 16]) -> Packet {
     let (kind, code) = type_and_code(packet.reason, false);
-    let mtu = packet.next_hop;
+    let mtu = packet.detail;
     let original = Ipv6::new(&packet.data()[usize::from(packet.l3)..]).expect("validated");
     let peer = original.source().octets();
     let ip_len = Ipv6::LEN + original.payload_len();

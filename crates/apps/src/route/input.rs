@@ -11,7 +11,7 @@ use super::interfaces::Interfaces;
 use super::validate::{self, Verdict};
 use super::{Fib, RouteCounters, source};
 
-/// Values of [`Packet::entry`] between the nodes: the IP version. With IPv4 [`Packet::key`] is the destination.
+/// Values of [`Packet::kind`] between the nodes: the IP version. With IPv4 [`Packet::key`] is the destination.
 pub(super) const V4: u8 = 4;
 /// See [`V4`].
 pub(super) const V6: u8 = 6;
@@ -106,14 +106,14 @@ fn inspect(packet: &mut Packet, interfaces: &Interfaces) -> Verdict {
         ethertype::IPV4 => {
             let verdict = validate::ipv4(header);
             let key = Ipv4::new(header).map_or(0, |header| header.destination_bits());
-            packet.entry = V4;
+            packet.kind = V4;
             packet.key = key;
             source::mark(packet, attached.reverse_path);
             verdict
         }
         ethertype::IPV6 => {
             let verdict = validate::ipv6(header);
-            packet.entry = V6;
+            packet.kind = V6;
             verdict
         }
         _ => Verdict::Kernel,

@@ -14,7 +14,7 @@ const PLAIN_LEN: usize = 34;
 /// untouched, for all others.
 #[inline(always)]
 pub(super) fn rewrite_plain(packet: &mut Packet, hop: &Plain) -> bool {
-    if packet.entry != V4 || packet.l3 != 14 || packet.flags & Packet::ORIGINATED != 0 {
+    if packet.kind != V4 || packet.l3 != 14 || packet.flags & Packet::ORIGINATED != 0 {
         return false;
     }
     let Some(head) = packet.data_mut().first_chunk_mut::<PLAIN_LEN>() else { return false };
@@ -40,7 +40,7 @@ pub(super) fn rewrite_plain(packet: &mut Packet, hop: &Plain) -> bool {
 #[inline]
 pub(super) fn rewrite(packet: &mut Packet, hop: &NextHop, ip_len: usize) {
     let l3 = usize::from(packet.l3);
-    let is_v4 = packet.entry == V4;
+    let is_v4 = packet.kind == V4;
     packet.set_len(l3 + ip_len);
     if packet.flags & Packet::ORIGINATED == 0 {
         let bytes = &mut packet.data_mut()[l3..];

@@ -17,7 +17,7 @@ pub use poll::Poll;
 pub use powersave::PowerSave;
 pub use settings::{ModelSettings, Settings, SettingsError};
 
-use crate::{Limits, RouterPolicy};
+use crate::{Limits, OperatingPoint, RouterPolicy};
 
 /// Queues this many times [`Settings::queue_high`] long leave no time for steps and estimates. With
 /// the defaults, a quarter of a ring of 2,048.
@@ -79,9 +79,43 @@ pub fn with_points(
     }
 }
 
+/// Like [`with_points`], for a router that is at `point` already: a policy that goes step by step
+/// begins there.
+///
+/// # Errors
+/// When no policy has that name.
+pub fn resumed(
+    name: &str,
+    limits: Limits,
+    settings: &Settings,
+    points: &Points,
+    point: OperatingPoint,
+) -> Result<Box<RouterPolicy>, UnknownPolicy> {
+    match name {
+        powersave::NAME => Ok(Box::new(PowerSave::new(limits, settings).at(point))),
+        _ => with_points(name, limits, settings, points),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{IdleDepth, Observation};
+    use ebb_units::Time;
+
+    #[test]
+    fn a_policy_of_steps_goes_on_where_another_stopped() {
+        let limits = Limits { cores: 4, frequencies: 1 };
+        let (settings, points) = (Settings::default(), Points::published(limits));
+        for (name, cores, expected) in
+            [("powersave", 3, 3), ("powersave", 9, 4), ("powersave", 0, 1), ("napi", 1, 4)]
+        {
+            let point = OperatingPoint { cores, frequency: 7, depth: IdleDepth::Deep };
+            let policy = resumed(name, limits, &settings, &points, point);
+            let first = policy.unwrap().decide(Time::ZERO, &Observation::default()).point;
+            assert_eq!((first.cores, first.frequency), (expected, 0), "{name} at {cores}");
+        }
+    }
 
     #[test]
     fn the_registry_and_the_names_agree() {

@@ -93,6 +93,13 @@ impl PowerSave {
         }
     }
 
+    /// The same at an operating point that is in force already, as far as the limits allow it.
+    pub fn at(mut self, point: OperatingPoint) -> PowerSave {
+        self.point.cores = point.cores.clamp(1, self.limits.cores.max(1));
+        self.point.frequency = point.frequency.min(self.limits.frequencies.saturating_sub(1));
+        self
+    }
+
     /// The counters `(c_h, c_l)`.
     pub fn counters(&self) -> (u32, u32) {
         (self.high, self.low)

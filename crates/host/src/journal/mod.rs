@@ -116,6 +116,44 @@ impl Journal {
         }
     }
 
+    /// The value that a file had before it was first changed, and the entry that says so.
+    pub(crate) fn original_of(&self, path: &Path) -> Option<(EntryId, String)> {
+        let content = Content::read(&self.shared.path).ok()?;
+        content.undos.into_iter().find_map(|(id, undo)| match undo {
+            Undo::Write { path: changed, value } if changed == path => Some((EntryId(id), value)),
+            _ => None,
+        })
+    }
+
+    /// Takes over the duties in the journal of another process that is about to leave its changes
+    /// to this one. Called again it adds those that came meanwhile. What both have recorded is put
+    /// back to where the other found it: the older entry is undone last.
+    ///
+    /// # Errors
+    /// When the file can't be read, others could have written it, or this journal not be written.
+    pub fn inherit(&self, file: &Path) -> io::Result<()> {
+        trust::file(file)?;
+        let theirs = Content::read(file)?;
+        let mut store = self.store();
+        let own = Content::read(&self.shared.path)?;
+        for (_, undo) in theirs.undos {
+            if !own.undos.iter().any(|(_, known)| *known == undo) {
+                store.append_undo(&undo)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves every change as it is, because another process has inherited the duties: the file is
+    /// removed, and nothing can be recorded any more.
+    ///
+    /// # Errors
+    /// When the file can't be removed; then this process's guard will undo.
+    pub fn bequeath(&self) -> io::Result<()> {
+        self.store().closed = true;
+        fs::remove_file(&self.shared.path)
+    }
+
     fn store(&self) -> MutexGuard<'_, Store> {
         self.shared.store.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,13 +1,15 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use ebb_graph::{FRAME_LEN, HEADROOM, Packet};
 
 use super::device::{self, Device};
-use super::program::{Program, Table};
+use super::handoff::Parts;
+use super::link::Link;
+use super::program::{Program, Sockets, Table};
 use super::redirect::{Indirection, RssTable, SteerTable};
 use super::socket::{Pair, PairParts, Socket, SocketParts};
 use super::{
@@ -41,7 +43,13 @@ pub struct Interface {
     unfinished: bool,
     program: Arc<Mutex<Program>>,
     table: Arc<Table>,
+    sockets: Arc<Sockets>,
     ports: Vec<AfXdpPort>,
+    /// For another process: by queue, then by worker; and the number of each queue's pair.
+    handles: Vec<(u32, Weak<OwnedFd>)>,
+    pairs: Vec<u16>,
+    /// The link of another process whose program is still attached.
+    inherited: Option<Link>,
 }
 
 /// What an interface's XDP program counted since it was attached.
@@ -77,51 +85,171 @@ impl Interface {
         let device = device::look_up(&options.name)?;
         let queues = check(options, &device)?;
         sys::unlock_memory();
-        let keys = match options.form {
-            Form::Steer => queues * workers,
-            Form::Rss => queues,
-        };
-        let (mut program, map, table) = Program::load(options.form, workers, keys)?;
-        let failed = |source| AfXdpError::system("set up the XDP program", source);
-        program.set_macs(&[device.mac]).map_err(failed)?;
+        let (mut program, map, table) = load(options, queues, &device)?;
         let long = device.mtu > MTU_WHOLE;
         let native = program.attach(&options.name, device.index, options.mode, long)?;
-        let (program, map) = (Arc::new(Mutex::new(program)), Arc::new(map));
 
         let mut opener = Opener { umem, options, index: device.index, native, first: None };
         let mut sockets: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut pairs = Vec::new();
         for queue in 0..queues {
-            let members = match options.form {
-                Form::Steer => 0..workers,
-                Form::Rss => queue..queue + 1,
-            };
-            opener.open_queue(queue, members, &mut sockets)?;
+            pairs.push(opener.open_queue(queue, members(options, queue), &mut sockets)?);
         }
+        let zero_copy = opener.first.as_ref().is_some_and(|(_, zero_copy)| *zero_copy);
+        let mode = OpenMode { native, zero_copy };
+        let made = Made { device, queues, mode, program, map, table, sockets, pairs };
+        Ok(Interface::assemble(options, made, None))
+    }
+
+    /// An interface that is open in another process. Until [`Interface::take_over`] that one's
+    /// program stays attached, and packets go to its workers.
+    ///
+    /// # Errors
+    /// When the interface is another one by now, or see [`AfXdpError`].
+    pub(super) fn inherit(
+        umem: &Arc<Umem>,
+        options: &InterfaceOptions,
+        parts: Parts,
+    ) -> Result<Interface, AfXdpError> {
+        let device = device::look_up(&options.name)?;
+        if device.index != parts.index {
+            return Err(AfXdpError::NoInterface { interface: options.name.clone() });
+        }
+        sys::unlock_memory();
+        let (program, map, table) = load(options, parts.queues, &device)?;
+        let failed = |e| AfXdpError::system("map AF_XDP rings", e);
+        let mut sockets: Vec<Vec<Socket>> = (0..options.workers).map(|_| Vec::new()).collect();
+        let mut handed = parts.sockets.into_iter();
+        for (queue, number) in (0..parts.queues).zip(&parts.pairs) {
+            let id = umem.inherit_pair(*number);
+            let mut pair: Option<Arc<Pair>> = None;
+            for worker in members(options, queue) {
+                let fd = handed.next().ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
+                let ring_len = options.ring_len;
+                let rings = SocketParts::map(fd.as_fd(), ring_len).map_err(failed)?;
+                let pair = match &pair {
+                    Some(pair) => pair.clone(),
+                    None => {
+                        // Only the socket that made the pair's rings has them to be mapped.
+                        let of = PairParts::inherit(fd.as_fd(), ring_len).map_err(failed)?;
+                        pair.insert(Pair::new(umem, id, of, parts.mode.zero_copy)).clone()
+                    }
+                };
+                let key = key(options, queue, worker);
+                sockets[worker as usize].push(Socket::new(fd, rings, pair, key));
+            }
+        }
+        let Parts { queues, mode, pairs, link, .. } = parts;
+        let made = Made { device, queues, mode, program, map, table, sockets, pairs };
+        Ok(Interface::assemble(options, made, Some(Link::of(link))))
+    }
+
+    fn assemble(options: &InterfaceOptions, made: Made, inherited: Option<Link>) -> Interface {
+        let Made { device, queues, mode, program, map, table, sockets, pairs } = made;
+        let (program, map) = (Arc::new(Mutex::new(program)), Arc::new(map));
+        let mut handles: Vec<(u32, Weak<OwnedFd>)> =
+            sockets.iter().flatten().map(|socket| (socket.key, socket.handle())).collect();
+        handles.sort_by_key(|(key, _)| *key);
         let marks = match options.checksums {
             Checksums::Auto if device.unfinished => Packet::UNFINISHED,
             Checksums::Complete => Packet::UNFINISHED,
             Checksums::Auto | Checksums::Trust => 0,
         };
-        let zero_copy = opener.first.as_ref().is_some_and(|(_, zero_copy)| *zero_copy);
         let ports = sockets
             .into_iter()
             .enumerate()
             .map(|(worker, sockets)| {
                 let (map, program) = (map.clone(), program.clone());
-                AfXdpPort::new(&options.name, (worker as u32, marks), sockets, map, program)
+                let who = (worker as u32, marks);
+                AfXdpPort::new(&options.name, who, sockets, map, program, inherited.is_some())
             })
             .collect();
-        Ok(Interface {
+        Interface {
             name: options.name.clone(),
             device,
             options: options.clone(),
             queues,
-            mode: OpenMode { native, zero_copy },
+            mode,
             unfinished: marks != 0,
             program,
             table: Arc::new(table),
+            sockets: map,
             ports,
-        })
+            handles,
+            pairs,
+            inherited,
+        }
+    }
+
+    /// What another process needs to go on with this interface; none when a port of it was closed.
+    /// As long as that process has it, no port may be closed here.
+    ///
+    /// # Errors
+    /// When the process has too many descriptors.
+    pub(super) fn parts(&self) -> io::Result<Option<Parts>> {
+        let program = self.program.lock().expect("program");
+        let Some(link) = program.link() else { return Ok(None) };
+        let link = link.fd().try_clone_to_owned()?;
+        let mut sockets = Vec::new();
+        for (_, handle) in &self.handles {
+            let Some(socket) = handle.upgrade() else { return Ok(None) };
+            sockets.push(socket.try_clone()?);
+        }
+        Ok(Some(Parts {
+            index: self.device.index,
+            queues: self.queues,
+            mode: self.mode,
+            pairs: self.pairs.clone(),
+            link,
+            sockets,
+        }))
+    }
+
+    /// Puts this process's program in the place of the other's, with the redirect table that the
+    /// other has; packets go on to the same sockets.
+    ///
+    /// # Errors
+    /// When the kernel refuses; the other's program stays.
+    pub fn take_over(&mut self, table: &[u8; 128]) -> io::Result<()> {
+        let Some(link) = self.inherited.take() else { return Ok(()) };
+        let result = self.take_place(&link, table);
+        match result {
+            Ok(()) => self.program.lock().expect("program").keep(link),
+            Err(_) => self.inherited = Some(link),
+        }
+        result
+    }
+
+    fn take_place(&self, link: &Link, table: &[u8; 128]) -> io::Result<()> {
+        if self.options.form == Form::Steer {
+            self.table.write(table);
+        }
+        for (key, handle) in &self.handles {
+            let socket = handle.upgrade().ok_or(io::ErrorKind::NotConnected)?;
+            self.sockets.set(*key, socket.as_fd())?;
+        }
+        self.program.lock().expect("program").replace(link)
+    }
+
+    /// Puts the program back that another process may have replaced.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn take_back(&self) -> io::Result<()> {
+        let mut program = self.program.lock().expect("program");
+        let Some(link) = program.link() else { return Ok(()) };
+        let link = Link::of(link.fd().try_clone_to_owned()?);
+        program.replace(&link)
+    }
+
+    /// Whether the program of another process is still attached.
+    pub fn is_inherited(&self) -> bool {
+        self.inherited.is_some()
+    }
+
+    /// How the interface was to be opened.
+    pub fn options(&self) -> &InterfaceOptions {
+        &self.options
     }
 
     /// The interface's name.
@@ -262,6 +390,51 @@ impl Interface {
     }
 }
 
+/// What an interface is put together from.
+struct Made {
+    device: Device,
+    queues: u32,
+    mode: OpenMode,
+    program: Program,
+    map: Sockets,
+    table: Table,
+    /// By worker.
+    sockets: Vec<Vec<Socket>>,
+    pairs: Vec<u16>,
+}
+
+/// The program, not yet attached, and its maps.
+fn load(
+    options: &InterfaceOptions,
+    queues: u32,
+    device: &Device,
+) -> Result<(Program, Sockets, Table), AfXdpError> {
+    let keys = match options.form {
+        Form::Steer => queues * options.workers,
+        Form::Rss => queues,
+    };
+    let (mut program, map, table) = Program::load(options.form, options.workers, keys)?;
+    let failed = |source| AfXdpError::system("set up the XDP program", source);
+    program.set_macs(&[device.mac]).map_err(failed)?;
+    Ok((program, map, table))
+}
+
+/// The workers with a socket on a queue.
+fn members(options: &InterfaceOptions, queue: u32) -> std::ops::Range<u32> {
+    match options.form {
+        Form::Steer => 0..options.workers,
+        Form::Rss => queue..queue + 1,
+    }
+}
+
+/// A socket's place in the program's map.
+fn key(options: &InterfaceOptions, queue: u32, worker: u32) -> u32 {
+    match options.form {
+        Form::Steer => queue * options.workers + worker,
+        Form::Rss => queue,
+    }
+}
+
 /// The number of queues to serve, when the interface and the options suit each other.
 fn check(options: &InterfaceOptions, device: &Device) -> Result<u32, AfXdpError> {
     let interface = options.name.clone();
@@ -301,7 +474,9 @@ impl Opener<'_> {
         queue: u32,
         members: std::ops::Range<u32>,
         sockets: &mut [Vec<Socket>],
-    ) -> Result<(), AfXdpError> {
+    ) -> Result<u16, AfXdpError> {
+        let id = self.umem.new_pair();
+        let id = id.map_err(|e| AfXdpError::system("number AF_XDP rings", e))?;
         let mut head: Option<(OwnedFd, Arc<Pair>)> = None;
         for worker in members {
             let fd = sys::socket().map_err(|e| AfXdpError::system("open AF_XDP sockets", e))?;
@@ -326,18 +501,15 @@ impl Opener<'_> {
                     if self.first.is_none() {
                         self.first = Some((fd.try_clone().map_err(failed)?, zero_copy));
                     }
-                    let pair = Pair::new(self.umem, pair_parts, zero_copy).map_err(failed)?;
+                    let pair = Pair::new(self.umem, id, pair_parts, zero_copy);
                     head = Some((copy, pair.clone()));
                     pair
                 }
             };
-            let key = match self.options.form {
-                Form::Steer => queue * self.options.workers + worker,
-                Form::Rss => queue,
-            };
+            let key = key(self.options, queue, worker);
             sockets[worker as usize].push(Socket::new(fd, parts, pair, key));
         }
-        Ok(())
+        Ok(id.number())
     }
 
     fn bind(

@@ -11,8 +11,11 @@
 mod device;
 mod error;
 pub(crate) mod grace;
+mod handoff;
 mod inject;
 mod interface;
+mod link;
+mod memory;
 mod options;
 mod policy;
 mod port;
@@ -26,10 +29,11 @@ mod tun;
 mod umem;
 
 pub use error::AfXdpError;
+pub use handoff::{Description, Handoff};
 pub use inject::KernelInjector;
 pub use interface::{Interface, InterfaceCounters, WORKERS_MAX};
 pub use options::{Checksums, Form, InterfaceOptions, Mode, OpenMode, ZeroCopy};
 pub use policy::{KernelPolicy, REASONS, Side};
 pub use port::AfXdpPort;
 pub use redirect::Indirection;
-pub use umem::Umem;
+pub use umem::{Inheritance, Umem};

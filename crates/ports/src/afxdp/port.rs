@@ -42,6 +42,8 @@ pub struct AfXdpPort {
 enum State {
     /// Not yet receiving.
     Idle,
+    /// Not yet receiving what another process receives so far.
+    Inherited,
     Running,
     /// The interface was down when last transmitting.
     Down,
@@ -57,6 +59,7 @@ impl AfXdpPort {
         sockets: Vec<Socket>,
         map: Arc<Sockets>,
         program: Arc<Mutex<Program>>,
+        inherited: bool,
     ) -> AfXdpPort {
         AfXdpPort {
             name: name.to_owned(),
@@ -67,7 +70,7 @@ impl AfXdpPort {
             program,
             first: worker == 0,
             marks,
-            state: State::Idle,
+            state: if inherited { State::Inherited } else { State::Idle },
             received: 0,
             transmitted: 0,
             last: PortCounters::default(),
@@ -84,6 +87,18 @@ impl AfXdpPort {
                 tracing::warn!(port = self.name, %error, "the kernel keeps this port's packets");
             }
         }
+    }
+
+    /// Goes on where the other process has stopped. The map leads here already.
+    #[cold]
+    fn resume(&mut self, pool: &mut Pool) {
+        self.state = State::Running;
+        for socket in &mut self.sockets {
+            socket.resume();
+            socket.pair().service(pool);
+        }
+        // What the other one could not send any more.
+        let _ = self.flush();
     }
 
     #[cold]
@@ -115,8 +130,10 @@ impl Port for AfXdpPort {
 
     #[inline]
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, max: usize) -> usize {
-        if self.state == State::Idle {
-            self.start(pool);
+        match self.state {
+            State::Idle => self.start(pool),
+            State::Inherited => self.resume(pool),
+            _ => {}
         }
         let before = batch.len();
         let mut left = max;
@@ -235,6 +252,11 @@ impl Port for AfXdpPort {
     fn close(&mut self, pool: &mut Pool) {
         if self.state == State::Closed {
             return;
+        }
+        if self.state == State::Inherited {
+            // Never taken over: the other process goes on.
+            self.state = State::Closed;
+            return self.sockets.clear();
         }
         for socket in &self.sockets {
             let _ = self.map.unset(socket.key);

@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
-use aya::programs::{ProgramError, Xdp, XdpMode};
+use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
+use super::link::{self, Link};
 use super::policy::{KernelPolicy, REASONS, RawHead, raw_route};
 use super::{AfXdpError, Form, InterfaceCounters, Mode};
 
@@ -31,6 +32,7 @@ const PIECES: &str = "steer_frags";
 /// A loaded XDP program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
     ebpf: Ebpf,
+    link: Option<Link>,
     macs: Array<MapData, Macs>,
     filter: Array<MapData, Filter>,
     local4: HashMap<MapData, [u8; 4], u8>,
@@ -181,6 +183,7 @@ impl Program {
             policy: KernelPolicy::default(),
             routes: BTreeMap::new(),
             route_sides: 0,
+            link: None,
             ebpf,
         };
         Ok((program, sockets, table))
@@ -196,7 +199,7 @@ impl Program {
         long: bool,
     ) -> Result<bool, AfXdpError> {
         let mut attempts = Vec::new();
-        for (way, excluded) in [(XdpMode::Driver, Mode::Generic), (XdpMode::Skb, Mode::Native)] {
+        for (way, excluded) in [(link::DRIVER, Mode::Generic), (link::GENERIC, Mode::Native)] {
             if mode != excluded {
                 // Also a peer with a larger MTU than the interface's own is a reason to refuse
                 // the plain program.
@@ -209,16 +212,16 @@ impl Program {
         }
         let mut reason = String::new();
         for (name, attempt) in attempts {
-            let program = program(&mut self.ebpf, name);
-            if program.fd().is_err() {
-                continue;
-            }
-            let error = match program.attach_to_if_index(index, attempt) {
-                Ok(_) => return Ok(attempt == XdpMode::Driver),
+            let Ok(program) = program(&mut self.ebpf, name).fd() else { continue };
+            let error = match Link::create(program.as_fd(), index, attempt) {
+                Ok(link) => {
+                    self.link = Some(link);
+                    return Ok(attempt == link::DRIVER);
+                }
                 Err(error) => error,
             };
             let interface = interface.to_owned();
-            match errno(&error) {
+            match error.raw_os_error() {
                 Some(libc::EBUSY | libc::EEXIST) => {
                     return Err(AfXdpError::ProgramBusy { interface });
                 }
@@ -229,7 +232,7 @@ impl Program {
                         source: io::Error::from_raw_os_error(errno),
                     });
                 }
-                _ => reason = chain(&error),
+                _ => reason = error.to_string(),
             }
         }
         let mode = match mode {
@@ -238,6 +241,33 @@ impl Program {
             Mode::Generic => "generic",
         };
         Err(AfXdpError::NoXdp { interface: interface.to_owned(), mode, reason })
+    }
+
+    /// What keeps the program attached, once it is.
+    pub(super) fn link(&self) -> Option<&Link> {
+        self.link.as_ref()
+    }
+
+    /// Takes the place of the program that `link` attached in another process, or takes it again.
+    ///
+    /// # Errors
+    /// When the driver refuses or the interface is gone; the present program stays.
+    pub(super) fn replace(&mut self, link: &Link) -> io::Result<()> {
+        let mut result = Ok(());
+        // Which of the two the driver takes depends on its MTU and its peer's.
+        for name in [WHOLE, PIECES] {
+            let Ok(program) = program(&mut self.ebpf, name).fd() else { continue };
+            result = link.update(program.as_fd());
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Keeps itself attached from now on by a link of another process.
+    pub(super) fn keep(&mut self, link: Link) {
+        self.link = Some(link);
     }
 
     pub(super) fn set_macs(&mut self, macs: &[[u8; 6]]) -> io::Result<()> {

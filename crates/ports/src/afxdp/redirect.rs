@@ -139,25 +139,36 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    struct Fake(Arc<Mutex<(Vec<u32>, u32)>>);
+    /// A device's table and the writes so far; its driver takes the table of the first `fails` writes
+    /// and fails afterwards.
+    struct Fake {
+        state: Arc<Mutex<(Vec<u32>, u32)>>,
+        fails: u32,
+    }
 
     impl Indirection for Fake {
         fn read(&mut self) -> io::Result<Vec<u32>> {
-            Ok(self.0.lock().unwrap().0.clone())
+            Ok(self.state.lock().unwrap().0.clone())
         }
         fn write(&mut self, table: &[u32]) -> io::Result<()> {
-            let mut state = self.0.lock().unwrap();
+            let mut state = self.state.lock().unwrap();
             state.0 = table.to_vec();
             state.1 += 1;
-            Ok(())
+            if state.1 <= self.fails { Err(io::Error::other("no answer")) } else { Ok(()) }
         }
+    }
+
+    /// For two workers over a device with a table of `len` entries.
+    fn fake(len: usize, fails: u32) -> (RssTable, Arc<Mutex<(Vec<u32>, u32)>>) {
+        let state = Arc::new(Mutex::new((vec![0; len], 0)));
+        let device = Fake { state: state.clone(), fails };
+        (RssTable::new(Box::new(device), 2, Duration::ZERO), state)
     }
 
     #[test]
     fn the_table_is_expanded_to_the_device_and_written_when_it_differs() {
         for len in [16usize, 128, 512] {
-            let state = Arc::new(Mutex::new((vec![0; len], 0)));
-            let mut rss = RssTable::new(Box::new(Fake(state.clone())), 2, Duration::ZERO);
+            let (mut rss, state) = fake(len, 0);
             let table = std::array::from_fn(|entry| u8::from(entry >= 64));
             rss.rewrite(&table).unwrap();
             rss.rewrite(&table).unwrap();
@@ -171,32 +182,15 @@ mod tests {
 
     #[test]
     fn the_first_rewrite_writes_whatever_the_device_shows() {
-        let state = Arc::new(Mutex::new((vec![0; 128], 0)));
-        let mut rss = RssTable::new(Box::new(Fake(state.clone())), 2, Duration::ZERO);
+        let (mut rss, state) = fake(128, 0);
         rss.rewrite(&[0; 128]).unwrap();
         rss.rewrite(&[0; 128]).unwrap();
         assert_eq!(state.lock().unwrap().1, 1);
     }
 
-    /// A driver that takes the table and fails afterwards.
-    struct Late(Arc<Mutex<(Vec<u32>, u32)>>);
-
-    impl Indirection for Late {
-        fn read(&mut self) -> io::Result<Vec<u32>> {
-            Ok(self.0.lock().unwrap().0.clone())
-        }
-        fn write(&mut self, table: &[u32]) -> io::Result<()> {
-            let mut state = self.0.lock().unwrap();
-            state.0 = table.to_vec();
-            state.1 += 1;
-            if state.1 == 1 { Err(io::Error::other("no answer")) } else { Ok(()) }
-        }
-    }
-
     #[test]
     fn a_write_that_fails_half_way_is_undone() {
-        let state = Arc::new(Mutex::new((vec![0; 128], 0)));
-        let mut rss = RssTable::new(Box::new(Late(state.clone())), 2, Duration::ZERO);
+        let (mut rss, state) = fake(128, 1);
         assert!(rss.rewrite(&[1; 128]).is_err());
         assert_eq!(state.lock().unwrap().0, [0; 128]);
         rss.rewrite(&[1; 128]).unwrap();
@@ -205,8 +199,7 @@ mod tests {
 
     #[test]
     fn absent_workers_are_refused() {
-        let state = Arc::new(Mutex::new((vec![0; 128], 0)));
-        let mut rss = RssTable::new(Box::new(Fake(state.clone())), 2, Duration::ZERO);
+        let (mut rss, state) = fake(128, 0);
         assert!(rss.rewrite(&[2; 128]).is_err());
         assert_eq!(state.lock().unwrap().1, 0);
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use ebb_graph::{Batch, FRAME_LEN, Pool};
 
@@ -29,6 +29,8 @@ pub(super) struct Pair {
 struct PairRings {
     fill: ProducerRing<u64>,
     completion: ConsumerRing<u64>,
+    /// Another process has used them until now.
+    inherited: bool,
 }
 
 /// The parts of a queue's first socket before it is bound.
@@ -39,36 +41,58 @@ pub(super) struct PairParts {
 
 impl PairParts {
     pub(super) fn new(fd: BorrowedFd<'_>, ring_len: u32) -> io::Result<PairParts> {
-        // Completions of all workers' packets arrive here; packets in the kernel are bounded by
-        // this ring.
-        let completion_len = ring_len * 2;
         sys::set_ring(fd, libc::XDP_UMEM_FILL_RING, ring_len)?;
-        sys::set_ring(fd, libc::XDP_UMEM_COMPLETION_RING, completion_len)?;
+        sys::set_ring(fd, libc::XDP_UMEM_COMPLETION_RING, completion_len(ring_len))?;
+        PairParts::map(fd, ring_len, false)
+    }
+
+    /// Those that another process has made.
+    pub(super) fn inherit(fd: BorrowedFd<'_>, ring_len: u32) -> io::Result<PairParts> {
+        PairParts::map(fd, ring_len, true)
+    }
+
+    fn map(fd: BorrowedFd<'_>, ring_len: u32, inherited: bool) -> io::Result<PairParts> {
         let offsets = sys::map_offsets(fd)?;
         let (page, at) = (libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, &offsets.fill);
         let fill = ProducerRing::map(fd, page, at, ring_len)?;
         let (page, at) = (libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, &offsets.completion);
-        let completion = ConsumerRing::map(fd, page, at, completion_len)?;
-        Ok(PairParts { rings: PairRings { fill, completion }, fill_len: ring_len })
+        let completion = ConsumerRing::map(fd, page, at, completion_len(ring_len))?;
+        Ok(PairParts { rings: PairRings { fill, completion, inherited }, fill_len: ring_len })
     }
+}
+
+/// Completions of all workers' packets arrive in one ring; packets in the kernel are bounded by it.
+fn completion_len(ring_len: u32) -> u32 {
+    ring_len * 2
 }
 
 impl Pair {
     pub(super) fn new(
         umem: &Arc<Umem>,
+        id: PairId,
         parts: PairParts,
         zero_copy: bool,
-    ) -> io::Result<Arc<Pair>> {
+    ) -> Arc<Pair> {
         let PairParts { rings, fill_len } = parts;
-        Ok(Arc::new(Pair {
+        Arc::new(Pair {
             umem: umem.clone(),
-            id: umem.new_pair()?,
+            id,
             fill: rings.fill.indices().clone(),
             completion: rings.completion.indices().clone(),
             rings: Mutex::new(rings),
             fill_len,
             zero_copy,
-        }))
+        })
+    }
+
+    /// Goes on where the process stopped that had the rings, if that is still to be done. To be
+    /// called by each worker before it uses them.
+    pub(super) fn resume(&self) {
+        let mut rings = self.rings.lock().expect("rings");
+        if std::mem::take(&mut rings.inherited) {
+            rings.fill.resume();
+            rings.completion.resume();
+        }
     }
 
     /// Takes transmitted frames back and gives the kernel frames to receive into. When another
@@ -113,7 +137,7 @@ impl Pair {
 pub(super) struct Socket {
     rx: ConsumerRing<Descriptor>,
     tx: ProducerRing<Descriptor>,
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     pair: Arc<Pair>,
     /// Place in the program's map of sockets.
     pub(super) key: u32,
@@ -132,6 +156,11 @@ impl SocketParts {
         sys::set_ring(fd, libc::XDP_RX_RING, ring_len)?;
         sys::set_ring(fd, libc::XDP_TX_RING, ring_len)?;
         sys::raise_transmit_limits(fd, ring_len);
+        SocketParts::map(fd, ring_len)
+    }
+
+    /// Those of a socket that another process has bound.
+    pub(super) fn map(fd: BorrowedFd<'_>, ring_len: u32) -> io::Result<SocketParts> {
         let offsets: MapOffsets = sys::map_offsets(fd)?;
         let (page, at) = (libc::XDP_PGOFF_RX_RING, &offsets.rx);
         let rx = ConsumerRing::map(fd, page, at, ring_len)?;
@@ -145,7 +174,19 @@ impl Socket {
     /// A socket that has been bound.
     pub(super) fn new(fd: OwnedFd, parts: SocketParts, pair: Arc<Pair>, key: u32) -> Socket {
         let SocketParts { rx, tx } = parts;
-        Socket { rx, tx, fd, pair, key, marked: 0 }
+        Socket { rx, tx, fd: Arc::new(fd), pair, key, marked: 0 }
+    }
+
+    /// The socket for another process, as long as it is open here.
+    pub(super) fn handle(&self) -> Weak<OwnedFd> {
+        Arc::downgrade(&self.fd)
+    }
+
+    /// See [`Pair::resume`].
+    pub(super) fn resume(&mut self) {
+        self.rx.resume();
+        self.tx.resume();
+        self.pair.resume();
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

@@ -1,8 +1,11 @@
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ebb_graph::{FRAME_LEN, Frame, Region};
+use ebb_graph::{FRAME_LEN, Frame, Region, Reserve};
+
+use super::memory::Shared;
 
 /// The frame memory that all AF_XDP ports of the process share.
 ///
@@ -15,19 +18,79 @@ use ebb_graph::{FRAME_LEN, Frame, Region};
 pub struct Umem {
     region: &'static Region,
     /// By frame: 0, or the number of the pair through which the kernel got it.
-    ledger: Vec<AtomicU16>,
+    ledger: &'static [AtomicU16],
     pairs: Mutex<Vec<bool>>,
+    /// Where both can be mapped by another process.
+    file: Option<OwnedFd>,
 }
+
+/// The frames of memory that another process is about to leave to this one.
+#[derive(Debug)]
+pub struct Inheritance(Arc<Umem>);
 
 /// Number of a pair in the ledger, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PairId(u16);
 
+impl PairId {
+    pub(super) fn number(self) -> u16 {
+        self.0
+    }
+}
+
+impl Inheritance {
+    /// The frames that the kernel does not have. To be called once the other process neither
+    /// reads nor writes any frame any more, and never will.
+    pub fn accept(self) -> Vec<Frame> {
+        let Umem { region, ledger, .. } = &*self.0;
+        let free = |holder: &AtomicU16| holder.load(Ordering::Acquire) == 0;
+        let addresses = (0..).step_by(FRAME_LEN).zip(ledger.iter());
+        addresses
+            .filter(|(_, holder)| free(holder))
+            // SAFETY: no token of the region was made before, the kernel does not have the frame,
+            // and the other process has given up what it had: the caller's promise.
+            .map(|(address, _)| unsafe { region.take(address) })
+            .collect()
+    }
+}
+
 impl Umem {
     /// Frames of `region` for AF_XDP. To be made once for a region.
     pub fn new(region: &'static Region) -> Arc<Umem> {
-        let ledger = (0..region.frames()).map(|_| AtomicU16::new(0)).collect();
-        Arc::new(Umem { region, ledger, pairs: Mutex::new(vec![true]) })
+        let ledger: Vec<AtomicU16> = (0..region.frames()).map(|_| AtomicU16::new(0)).collect();
+        // Like the region it lives as long as the program.
+        let ledger = ledger.leak();
+        Arc::new(Umem { region, ledger, pairs: Mutex::new(vec![true]), file: None })
+    }
+
+    /// New memory that can be left to another process, and all its frames.
+    ///
+    /// # Errors
+    /// When the system has no such memory to give.
+    pub fn allocate(frames: u32) -> io::Result<(Arc<Umem>, Arc<Reserve>)> {
+        let Shared { region, ledger, file } = Shared::allocate(frames)?;
+        let pairs = Mutex::new(vec![true]);
+        let umem = Umem { region, ledger, pairs, file: Some(file) };
+        // SAFETY: the region is new, this is the only call.
+        let tokens = unsafe { region.split() };
+        Ok((Arc::new(umem), Reserve::new(tokens)))
+    }
+
+    /// The memory that another process has made with [`Umem::allocate`]. All frames are still
+    /// that one's; they come with [`Inheritance::accept`].
+    ///
+    /// # Errors
+    /// When the file is no memory of so many frames.
+    pub fn inherit(file: OwnedFd, frames: u32) -> io::Result<(Arc<Umem>, Inheritance)> {
+        let Shared { region, ledger, file } = Shared::of(file, frames)?;
+        let umem = Umem { region, ledger, pairs: Mutex::new(vec![true]), file: Some(file) };
+        let umem = Arc::new(umem);
+        Ok((umem.clone(), Inheritance(umem)))
+    }
+
+    /// Where another process finds the memory; none for memory of [`Umem::new`].
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(OwnedFd::as_fd)
     }
 
     /// The memory itself.
@@ -52,6 +115,17 @@ impl Umem {
         let id = u16::try_from(index).map_err(|_| io::Error::other("too many queues"))?;
         pairs[index] = true;
         Ok(PairId(id))
+    }
+
+    /// Takes the number that a pair has in the ledger of the process that opened it.
+    pub(super) fn inherit_pair(&self, number: u16) -> PairId {
+        let mut pairs = self.pairs.lock().expect("pairs");
+        let index = usize::from(number);
+        if pairs.len() <= index {
+            pairs.resize(index + 1, false);
+        }
+        assert!(!std::mem::replace(&mut pairs[index], true), "two pairs with number {number}");
+        PairId(number)
     }
 
     pub(super) fn end_pair(&self, pair: PairId) {

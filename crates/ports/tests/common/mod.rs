@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ebb_graph::{Batch, Pool, Region, Reserve};
-use ebb_ports::afxdp::{AfXdpPort, Umem};
+use ebb_ports::afxdp::{AfXdpPort, Form, Interface, InterfaceOptions, Umem};
 use ebb_ports::{PacketSocket, Port};
 
 /// Two namespaces, the router's and the generator's, joined by veth pairs `p0`-`g0`, `p1`-`g1`
@@ -131,6 +131,19 @@ impl Memory {
         assert_eq!(self.umem.in_kernel(), 0);
         assert_eq!(self.reserve.len(), self.region.frames() as usize, "frames lost");
     }
+}
+
+/// How the tests open interfaces.
+pub fn options(name: &str, workers: u32) -> InterfaceOptions {
+    InterfaceOptions { ring_len: 512, ..InterfaceOptions::new(name, workers, Form::Steer) }
+}
+
+/// An interface with memory of its own.
+pub fn opened(options: &InterfaceOptions) -> (Memory, Interface, Vec<AfXdpPort>) {
+    let memory = Memory::new(4096);
+    let mut interface = Interface::open(&memory.umem, options).unwrap();
+    let ports = interface.take_ports();
+    (memory, interface, ports)
 }
 
 /// A UDP frame of flow `flow` with `seq` in its payload, addressed to `mac`.

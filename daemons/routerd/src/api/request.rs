@@ -1,4 +1,5 @@
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use ebb_capture::{Filter, Instruction};
 use ebb_graph::DropReason;
@@ -37,6 +38,11 @@ pub enum Command {
     SetMode(String),
     /// `{"reload":{}}`: the configuration file is read again.
     Reload,
+    /// `{"upgrade":{}}`: another program takes over while packets flow.
+    Upgrade {
+        /// `"program":"/usr/local/bin/ebb"`; absent: the one that runs, as it is on disk by now.
+        program: Option<PathBuf>,
+    },
     /// `{"capture":{"port":"eth1","count":100}}`: packets of a port.
     Capture {
         /// The port's name.
@@ -75,6 +81,7 @@ struct Raw {
     address: Option<IpAddr>,
     set: Option<Set>,
     reload: Option<Reload>,
+    upgrade: Option<Upgrade>,
     capture: Option<Capture>,
 }
 
@@ -98,6 +105,12 @@ struct Set {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reload {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Upgrade {
+    program: Option<PathBuf>,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,8 +152,8 @@ pub fn parse_request(bytes: &[u8]) -> Result<Command, RequestError> {
     if raw.address.is_some() != (raw.get == Some(Get::Lookup)) {
         return invalid("{\"get\":\"lookup\"} and `address` go together");
     }
-    match (raw.get, raw.set, raw.reload, raw.capture) {
-        (Some(get), None, None, None) => Ok(match get {
+    match (raw.get, raw.set, raw.reload, raw.upgrade, raw.capture) {
+        (Some(get), None, None, None, None) => Ok(match get {
             Get::Status => Command::Status,
             Get::Config => Command::Config,
             Get::Neighbours => Command::Neighbours,
@@ -151,10 +164,16 @@ pub fn parse_request(bytes: &[u8]) -> Result<Command, RequestError> {
                 None => return invalid("`address` is missing"),
             },
         }),
-        (None, Some(set), None, None) => Ok(Command::SetMode(set.mode)),
-        (None, None, Some(Reload {}), None) => Ok(Command::Reload),
-        (None, None, None, Some(capture)) => of_capture(capture),
-        _ => invalid("exactly one of `get`, `set`, `reload`, `capture` is expected"),
+        (None, Some(set), None, None, None) => Ok(Command::SetMode(set.mode)),
+        (None, None, Some(Reload {}), None, None) => Ok(Command::Reload),
+        (None, None, None, Some(Upgrade { program }), None) => match program {
+            Some(program) if !program.is_absolute() => {
+                invalid("`program` must be an absolute path")
+            }
+            program => Ok(Command::Upgrade { program }),
+        },
+        (None, None, None, None, Some(capture)) => of_capture(capture),
+        _ => invalid("exactly one of `get`, `set`, `reload`, `upgrade`, `capture` is expected"),
     }
 }
 
@@ -212,6 +231,11 @@ mod tests {
             ),
             (r#"{"set":{"mode":"napi"}}"#, Command::SetMode("napi".into())),
             (r#"{"reload":{}}"#, Command::Reload),
+            (r#"{"upgrade":{}}"#, Command::Upgrade { program: None }),
+            (
+                r#"{"upgrade":{"program":"/opt/ebb"}}"#,
+                Command::Upgrade { program: Some("/opt/ebb".into()) },
+            ),
             (
                 r#"{"capture":{"port":"eth1","count":5}}"#,
                 Command::Capture {
@@ -261,6 +285,7 @@ mod tests {
             "{\"set\":{}}",
             "{\"set\":{\"mode\":\"napi\",\"cores\":3}}",
             "{\"reload\":1}",
+            "{\"upgrade\":{\"program\":\"ebb\"}}",
             "{\"capture\":{\"port\":\"eth1\",\"count\":0}}",
             "{\"capture\":{\"port\":\"eth1\",\"count\":-1}}",
             "{\"capture\":{\"port\":\"eth1\",\"count\":1,\"reason\":\"no_route\"}}",

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,13 @@ impl Drop for Bound {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// The socket that another process of the same router has made.
+pub(super) fn inherit(path: PathBuf, socket: OwnedFd) -> Result<(StdListener, Bound), ApiError> {
+    let file = fs::symlink_metadata(&path);
+    let inode = file.map_err(|source| ApiError::Socket { path: path.clone(), source })?.ino();
+    Ok((StdListener::from(socket), Bound { path, inode }))
 }
 
 /// Makes the socket, readable and writable for its owner only. A file that a dead process left is

@@ -30,6 +30,10 @@ impl Live {
                 }
                 result.map(|()| Value::Null)
             }
+            Command::Upgrade { program } => match self.start_upgrade(program, answer.clone()) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
             other => self.answer(other),
         };
         _ = answer.send(result.map_err(|error| format!("{error:#}")));
@@ -48,12 +52,17 @@ impl Live {
                 Ok(self.sync.next_hops(|number| router.next_hop_volume(number)))
             }
             Command::Lookup { address } => Ok(self.sync.lookup(address)),
+            Command::SetMode(_) | Command::Reload if self.upgrade.is_some() => {
+                anyhow::bail!("an upgrade is under way: once more when it is over")
+            }
             Command::SetMode(mode) => {
                 self.set_mode(&mode)?;
                 Ok(json!({ "mode": mode }))
             }
             Command::Reload => self.reload().map(|report| report.json()),
-            Command::Status | Command::Capture { .. } => unreachable!("answered elsewhere"),
+            Command::Status | Command::Capture { .. } | Command::Upgrade { .. } => {
+                unreachable!("answered elsewhere")
+            }
         }
     }
 

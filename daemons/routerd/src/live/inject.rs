@@ -5,11 +5,12 @@
 //! dropped by the workers and counted.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use ebb_graph::{Pool, Reserve};
+use ebb_graph::{Pool, PortId, Reserve};
+use ebb_host::process;
 use ebb_host::wait::WaitSet;
 use ebb_ports::afxdp::KernelInjector;
 use tracing::warn;
@@ -18,9 +19,14 @@ use super::interfaces::Interfaces;
 use crate::router::Router;
 use crate::shared::KernelPacket;
 
+/// How far the thread stands back behind the workers (nice(1)): a fifth of the share of one, so that
+/// a flood of packets for the kernel costs the others no more than that.
+const NICENESS: i32 = 7;
+
 /// The thread; it ends, with the queue empty, when this is dropped.
 pub(super) struct Injection {
     router: Arc<Router>,
+    copies: Arc<Mutex<Vec<Copied>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,15 +47,37 @@ impl Injection {
         let stop = Arc::new(AtomicBool::new(false));
         let pool = Pool::new(reserve);
         let (told, packets) = (stop.clone(), router.clone());
-        let mut way = Way { interfaces, injector, pool, failed: false };
+        let copies = Arc::default();
+        let waiting = Arc::clone(&copies);
+        let mut way = Way { interfaces, injector, pool, waiting, failed: false };
         let thread = std::thread::Builder::new().name("ebb-inject".into());
-        let thread = thread.spawn(move || way.run(&packets, &told)).context("thread ebb-inject")?;
-        Ok(Injection { router, stop, thread: Some(thread) })
+        let run = move || {
+            // On a CPU that it shares with a worker, that one comes first.
+            let _behind = process::Politeness::new(NICENESS);
+            way.run(&packets, &told);
+        };
+        let thread = thread.spawn(run).context("thread ebb-inject")?;
+        Ok(Injection { router, copies, stop, thread: Some(thread) })
+    }
+
+    /// Copies what waits, and keeps the thread from touching frames as long as the result lives. It
+    /// goes on with the copies.
+    pub(super) fn leave_frames(&self, pool: &mut Pool) -> MutexGuard<'_, Vec<Copied>> {
+        let mut copies = self.copies.lock().expect("copies");
+        while let Some(KernelPacket { input, packet }) = self.router.kernel_packet() {
+            copies.push((input, packet.data().to_vec()));
+            pool.put(packet.into_frame());
+        }
+        copies
     }
 }
 
-impl Drop for Injection {
-    fn drop(&mut self) {
+/// A frame outside packet memory, and where it arrived.
+pub(super) type Copied = (PortId, Vec<u8>);
+
+impl Injection {
+    /// Ends the thread once it has nothing left to hand over.
+    pub(super) fn end(&mut self) {
         self.stop.store(true, SeqCst);
         self.router.shared().injection.ring();
         if let Some(thread) = self.thread.take() {
@@ -58,11 +86,18 @@ impl Drop for Injection {
     }
 }
 
+impl Drop for Injection {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// What the thread works with.
 struct Way {
     interfaces: Arc<Mutex<Interfaces>>,
     injector: Option<KernelInjector>,
     pool: Pool,
+    waiting: Arc<Mutex<Vec<Copied>>>,
     failed: bool,
 }
 
@@ -73,9 +108,7 @@ impl Way {
         wait_set.add(bell.fd());
         loop {
             let stopping = stop.load(SeqCst);
-            while let Some(parcel) = router.kernel_packet() {
-                self.inject(parcel);
-            }
+            while self.inject_next(router) {}
             if stopping {
                 return;
             }
@@ -84,15 +117,29 @@ impl Way {
         }
     }
 
-    fn inject(&mut self, parcel: KernelPacket) {
+    /// Hands one packet, and what was copied before it, to the kernel.
+    fn inject_next(&mut self, router: &Router) -> bool {
+        let waiting = self.waiting.clone();
+        // Locked as long as a frame is in hand: see `Injection::leave_frames`.
+        let mut copies = waiting.lock().expect("copies");
+        for (input, frame) in copies.drain(..) {
+            self.inject(input, &frame);
+        }
+        let Some(KernelPacket { input, packet }) = router.kernel_packet() else { return false };
+        self.inject(input, packet.data());
+        self.pool.put(packet.into_frame());
+        true
+    }
+
+    fn inject(&mut self, input: PortId, frame: &[u8]) {
         let interfaces = self.interfaces.lock().expect("interfaces");
-        let origin = interfaces.get(parcel.input);
+        let origin = interfaces.get(input);
         let origin = origin.map(|live| (live.interface.index(), live.interface.mode().native));
         drop(interfaces);
         if let (Some(injector), Some((index, native))) = (&mut self.injector, origin) {
             let result = match native {
-                true => injector.inject(index, parcel.packet.data()),
-                false => injector.inject_through_tun(parcel.packet.data()),
+                true => injector.inject(index, frame),
+                false => injector.inject_through_tun(frame),
             };
             if let Err(error) = result
                 && !std::mem::replace(&mut self.failed, true)
@@ -100,6 +147,5 @@ impl Way {
                 warn!(%error, "a packet could not be handed to the kernel; more may follow");
             }
         }
-        self.pool.put(parcel.packet.into_frame());
     }
 }

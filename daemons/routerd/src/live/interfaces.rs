@@ -15,7 +15,7 @@ use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Journal, Undo};
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
-    self, AfXdpError, Form, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem,
+    self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem,
 };
 use ipnet::IpNet;
 use tracing::{info, warn};
@@ -38,19 +38,25 @@ pub struct LiveInterface {
     pub form: Form,
     /// Up with carrier, as the kernel last said.
     pub up: bool,
-    /// CPUs of its queues' interrupts, put back when it closes.
-    pub interrupts: Vec<Affinity>,
+    /// Its queues with the CPUs of their interrupts, put back when it closes.
+    pub interrupts: Vec<(u32, Affinity)>,
     /// It has another number of queues than when it was opened.
     pub queues_changed: bool,
 }
 
 impl LiveInterface {
-    /// Sends the interrupts of its receive queues to the CPUs of the workers that serve them. What
-    /// has none, or spreads them itself, stays as it is.
+    /// Frames into which it receives.
+    pub fn posted(&self) -> u64 {
+        u64::from(self.interface.queues()) * u64::from(self.interface.options().ring_len)
+    }
+
+    /// Sends the interrupts of its receive queues to the CPUs of the workers that serve them, of
+    /// whom those below `active` are. What has none, or spreads them itself, stays as it is.
     pub fn follow_workers(
         &mut self,
         governor: &config::Governor,
         cpus: &[Option<usize>],
+        active: u16,
         journal: &Journal,
     ) {
         if !governor.interrupts || cpus.is_empty() {
@@ -59,23 +65,46 @@ impl LiveInterface {
         let sysfs = Sysfs::new(&governor.sysfs_root);
         let name = self.interface.name();
         for (queue, number) in interrupts::of_queues(&sysfs, name) {
-            // In either form worker i serves queue i; in the form `Steer` the others do as well.
-            let Some(cpu) = cpus[queue as usize % cpus.len()] else { continue };
+            let Some(cpu) = self.cpu_of(queue, cpus, active) else { continue };
             let turn = || {
                 let mut affinity = Affinity::open(&sysfs, number, journal)?;
                 affinity.set(cpu).map(|()| affinity)
             };
             match turn() {
-                Ok(affinity) => self.interrupts.push(affinity),
+                Ok(affinity) => self.interrupts.push((queue, affinity)),
                 Err(error) => info!(port = name, queue, "interrupt stays where it is: {error}"),
             }
         }
+    }
+
+    /// Takes interrupts off the CPUs of workers that were parked, and gives those that went on their
+    /// share again.
+    pub fn follow_parking(&mut self, cpus: &[Option<usize>], active: u16) {
+        let mut interrupts = std::mem::take(&mut self.interrupts);
+        for (queue, affinity) in &mut interrupts {
+            if let Some(cpu) = self.cpu_of(*queue, cpus, active)
+                && let Err(error) = affinity.set(cpu)
+            {
+                info!(port = self.interface.name(), queue, "interrupt stays where it is: {error}");
+            }
+        }
+        self.interrupts = interrupts;
+    }
+
+    /// Worker i serves queue i. In the form `Rss` no packet comes to the queue of one that is parked;
+    /// in the form `Steer` all do to every queue, and any worker serves it.
+    fn cpu_of(&self, queue: u32, cpus: &[Option<usize>], active: u16) -> Option<usize> {
+        let workers = match self.form {
+            Form::Rss => cpus.len(),
+            Form::Steer => usize::from(active).clamp(1, cpus.len()),
+        };
+        cpus[queue as usize % workers]
     }
 }
 
 impl Drop for LiveInterface {
     fn drop(&mut self) {
-        for affinity in &mut self.interrupts {
+        for (_, affinity) in &mut self.interrupts {
             if let Err(error) = affinity.restore() {
                 info!(port = self.interface.name(), "interrupt: {error}");
             }
@@ -112,28 +141,9 @@ pub fn open(
         config::Redirect::Auto => rss(&port.name, workers).ok(),
     };
     let form = if rss.is_some() { Form::Rss } else { Form::Steer };
-    let options = InterfaceOptions {
-        mode: match port.xdp {
-            config::Xdp::Auto => afxdp::Mode::Auto,
-            config::Xdp::Native => afxdp::Mode::Native,
-            config::Xdp::Generic => afxdp::Mode::Generic,
-        },
-        zero_copy: match port.zero_copy {
-            config::ZeroCopy::Auto => afxdp::ZeroCopy::Auto,
-            config::ZeroCopy::Yes => afxdp::ZeroCopy::Yes,
-            config::ZeroCopy::No => afxdp::ZeroCopy::No,
-        },
-        checksums: match port.checksums {
-            config::Checksums::Auto => afxdp::Checksums::Auto,
-            config::Checksums::Complete => afxdp::Checksums::Complete,
-            config::Checksums::Trust => afxdp::Checksums::Trust,
-        },
-        queues: port.queues.map(u32::from),
-        ring_len: port.ring,
-        ..InterfaceOptions::new(&port.name, workers, form)
-    };
+    let options = options(port, workers, form);
     leave_vlan_tags_in(&port.name, journal);
-    let mut interface = Interface::open(umem, &options)?;
+    let interface = Interface::open(umem, &options)?;
     let redirect = match rss {
         Some((table, original)) => {
             let undo = Undo::Rss { interface: port.name.clone(), table: original };
@@ -159,12 +169,65 @@ pub fn open(
             {served} bytes are left to the kernel"
         );
     }
+    Ok(ready(&port.name, form, interface, redirect))
+}
+
+/// Takes a configured port over that another process has opened in this form. What that one changed
+/// of the interface stays changed, and is in the journal that comes with it.
+///
+/// # Errors
+/// When the interface is another one by now, or the kernel refuses.
+pub fn take(
+    umem: &Arc<Umem>,
+    port: &config::Port,
+    form: Form,
+    workers: u32,
+    handoff: Handoff,
+) -> Result<(LiveInterface, OpenPort)> {
+    let interface = Interface::take(umem, &options(port, workers, form), handoff)?;
+    let redirect = match form {
+        Form::Rss => {
+            let table = RssTable::open(&port.name)?;
+            Some(interface.rss_table(Box::new(Ethtool(table)), RSS_SETTLE))
+        }
+        Form::Steer => interface.steer_table(),
+    };
+    Ok(ready(&port.name, form, interface, redirect))
+}
+
+fn ready(
+    name: &str,
+    form: Form,
+    mut interface: Interface,
+    redirect: Option<Box<dyn RedirectTable>>,
+) -> (LiveInterface, OpenPort) {
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
-    let open = OpenPort { name: port.name.clone(), workers: ports, redirect };
-    Ok((
-        LiveInterface { interface, form, up: true, interrupts: Vec::new(), queues_changed: false },
-        open,
-    ))
+    let open = OpenPort { name: name.to_owned(), workers: ports, redirect };
+    let interrupts = Vec::new();
+    (LiveInterface { interface, form, up: true, interrupts, queues_changed: false }, open)
+}
+
+fn options(port: &config::Port, workers: u32, form: Form) -> InterfaceOptions {
+    InterfaceOptions {
+        mode: match port.xdp {
+            config::Xdp::Auto => afxdp::Mode::Auto,
+            config::Xdp::Native => afxdp::Mode::Native,
+            config::Xdp::Generic => afxdp::Mode::Generic,
+        },
+        zero_copy: match port.zero_copy {
+            config::ZeroCopy::Auto => afxdp::ZeroCopy::Auto,
+            config::ZeroCopy::Yes => afxdp::ZeroCopy::Yes,
+            config::ZeroCopy::No => afxdp::ZeroCopy::No,
+        },
+        checksums: match port.checksums {
+            config::Checksums::Auto => afxdp::Checksums::Auto,
+            config::Checksums::Complete => afxdp::Checksums::Complete,
+            config::Checksums::Trust => afxdp::Checksums::Trust,
+        },
+        queues: port.queues.map(u32::from),
+        ring_len: port.ring,
+        ..InterfaceOptions::new(&port.name, workers, form)
+    }
 }
 
 /// Whether opening failed for want of the interface, or because it is down: then it may succeed

@@ -1,12 +1,14 @@
 //! Interfaces that go, come back or change while the router runs.
 
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ebb_graph::PortId;
 use tracing::{info, warn};
 
-use super::{HOUSEKEEPING, Live, interfaces};
+use super::interfaces::{self, LiveInterface};
+use super::{HOUSEKEEPING, Live, start};
 
 /// How often numbers of queues are looked at, at most.
 const QUEUES_EVERY: Duration = Duration::from_secs(1);
@@ -52,6 +54,22 @@ impl Live {
             if !warnings.contains(&message) {
                 warnings.push(message);
             }
+        }
+    }
+
+    /// Interrupts go where workers are awake.
+    pub(super) fn follow_parking(&mut self) {
+        let mut interfaces = self.interfaces.lock().expect("interfaces");
+        let any = interfaces.open.iter().flatten().any(|live| !live.interrupts.is_empty());
+        // Nobody is woken for the sake of ports without interrupts.
+        self.backend.router.shared().announce_changes.store(any, SeqCst);
+        let active = self.backend.router.cores();
+        if std::mem::replace(&mut self.interrupts_for, active) == active {
+            return;
+        }
+        let cpus = self.backend.router.cpus();
+        for live in interfaces.open.iter_mut().flatten() {
+            live.follow_parking(cpus, active);
         }
     }
 
@@ -119,19 +137,33 @@ impl Live {
 
     /// How long the control thread may sleep when nothing happens.
     pub(super) fn patience(&self) -> Duration {
+        if self.upgrade.is_some() {
+            return RETRY_EVERY;
+        }
         match self.interfaces.lock().expect("interfaces").waiting().is_empty() {
             true => HOUSEKEEPING,
             false => RETRY_EVERY,
         }
     }
 
+    /// Frames into which the other ports receive.
+    pub(super) fn posted_beside(&self, slot: usize) -> u64 {
+        let interfaces = self.interfaces.lock().expect("interfaces");
+        let others = interfaces.open.iter().enumerate().filter(|(other, _)| *other != slot);
+        others.filter_map(|(_, live)| live.as_ref()).map(LiveInterface::posted).sum()
+    }
+
     pub(super) fn open_port(&mut self, slot: usize) -> Result<()> {
         let workers = self.backend.router.limits().cores;
         let port = &self.config.ports[slot];
         let redirect = self.config.router.redirect;
+        let (posted, frames) = (self.posted_beside(slot), self.umem.region().frames());
+        start::ensure_room(port, u32::from(workers), posted, frames)?;
         let (mut live, open) =
             interfaces::open(&self.umem, port, redirect, u32::from(workers), &self.journal)?;
-        live.follow_workers(&self.config.governor, self.backend.router.cpus(), &self.journal);
+        let active = self.backend.router.cores();
+        let cpus = self.backend.router.cpus();
+        live.follow_workers(&self.config.governor, cpus, active, &self.journal);
         let id = PortId(slot as u8);
         self.interfaces.lock().expect("interfaces").place(id, live);
         self.backend.router.attach(id, open)

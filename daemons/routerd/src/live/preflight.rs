@@ -6,6 +6,7 @@ use std::path::Path;
 use ebb_control::policies::{self, Points};
 use ebb_graph::FRAME_LEN;
 use ebb_host::{Sysfs, ethtool, netlink, topology};
+use ebb_ports::afxdp::AfXdpError;
 
 use super::{interfaces, placement, start};
 use crate::config::{Config, Redirect};
@@ -86,6 +87,9 @@ fn port_on(name: &str, redirect: Redirect, workers: u32, found: &mut Preflight) 
         ));
         return;
     };
+    if let Some(kind @ ("bond" | "team")) = link.kind.as_deref() {
+        found.problems.push(aggregate(name, kind));
+    }
     if !link.up {
         found.warnings.push(format!(
             "port {name}: the interface is down or without carrier; it is taken in when it comes up: \
@@ -107,6 +111,12 @@ fn port_on(name: &str, redirect: Redirect, workers: u32, found: &mut Preflight) 
             queues.receiving()
         ));
     }
+}
+
+/// What the start would say of a port made of other interfaces, which may be down until then.
+fn aggregate(name: &str, kind: &str) -> String {
+    let refusal = AfXdpError::Aggregate { interface: name.to_owned() };
+    format!("port {name} ({kind}): {refusal}")
 }
 
 /// Bytes of memory that the machine has.

@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use super::interfaces::{self, LiveInterface};
 use super::start::frames;
-use super::{Live, port_names};
+use super::{Live, port_names, start};
 use crate::config::{self, Change, Config};
 use crate::energy::Meter;
 use crate::knobs::{self, MachineKnobs};
@@ -172,7 +172,7 @@ impl Live {
     }
 
     /// Puts the knobs back where they were found and opens those that `config` allows.
-    fn exchange_knobs(&self, config: &Config) -> Vec<Hertz> {
+    pub(super) fn exchange_knobs(&self, config: &Config) -> Vec<Hertz> {
         let mut levels = Vec::new();
         let router = &self.backend.router;
         router.exchange_knobs(|| {
@@ -227,10 +227,16 @@ impl Live {
             self.close_port(*slot);
         }
         for (slot, port) in added {
+            let workers = u32::from(self.backend.router.limits().cores);
+            let also: u64 = pending.iter().map(|(_, live, _)| live.posted()).sum();
+            let (posted, frames) = (self.posted_beside(*slot), self.umem.region().frames());
+            start::ensure_room(port, workers, posted + also, frames)
+                .with_context(|| format!("port {}", port.name))?;
             match self.open_when_free(port, new) {
                 Ok((mut live, open)) => {
                     let cpus = self.backend.router.cpus();
-                    live.follow_workers(&new.governor, cpus, &self.journal);
+                    let active = self.backend.router.cores();
+                    live.follow_workers(&new.governor, cpus, active, &self.journal);
                     pending.push((PortId(*slot as u8), live, open));
                 }
                 Err(error) if interfaces::may_come(&error) => {

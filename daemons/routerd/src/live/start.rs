@@ -4,21 +4,22 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ebb_apps::route::{FibWriter, Requests};
 use ebb_control::policies::{self, Points};
 use ebb_graph::{PortId, Reserve};
-use ebb_host::Doorbell;
 use ebb_host::journal::Journal;
 use ebb_host::signals::{Signal, Signals};
+use ebb_host::{Doorbell, process};
 use ebb_ports::afxdp::Umem;
 use tracing::{info, warn};
 
 use super::backend::LiveBackend;
 use super::inject::Injection;
 use super::interfaces::{self, Interfaces};
-use super::{Live, placement, port_names};
-use crate::api::{self, ApiOptions};
+use super::upgrade::Predecessor;
+use super::{Live, placement, port_names, upgrade};
+use crate::api::{self, ApiOptions, Doors};
 use crate::config::{self, Config};
 use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
@@ -31,14 +32,28 @@ use crate::sync::Sync;
 const FRAMES_SPARE: u32 = 8192;
 
 impl Live {
-    pub(super) fn start(path: &Path, config: Config, journal: Journal) -> Result<Live> {
+    pub(super) fn start(
+        path: &Path,
+        config: Config,
+        journal: Journal,
+        mut inheritance: Option<&mut Predecessor>,
+    ) -> Result<Live> {
+        // The workers of the running router may have this CPU.
+        let polite = inheritance.is_some().then(|| process::Politeness::new(upgrade::NICENESS));
         let signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let cpus = placement::workers(&config)?;
         let workers = cpus.len();
-        let (region, reserve) = Reserve::allocate(frames(&config, workers)?);
-        let umem = Umem::new(region);
+        let (umem, reserve) = match &mut inheritance {
+            Some(inheritance) => (inheritance.memory()?, Reserve::new(Vec::new())),
+            None => Umem::allocate(frames(&config, workers)?).context("packet memory")?,
+        };
         let interfaces = Arc::new(Mutex::new(Interfaces::default()));
-        let (ports, mut notes) = open_ports(&config, &umem, &cpus, &journal, &interfaces)?;
+        let (ports, mut notes) = match &mut inheritance {
+            Some(inheritance) => {
+                (inheritance.ports(&config, &umem, workers, &interfaces)?, Vec::new())
+            }
+            None => open_ports(&config, &umem, &cpus, &journal, &interfaces)?,
+        };
         let control = Arc::new(Doorbell::new()?);
         let bell = control.clone();
         let requests = Requests::new(1024, Arc::new(move || bell.ring()));
@@ -59,6 +74,8 @@ impl Live {
             Some(fitted) => fitted.points(limits)?,
             None => Points::published(limits),
         };
+        // Threads are as polite as who starts them.
+        drop(polite);
         let router = Arc::new(Router::start(Parts {
             cpus,
             ports,
@@ -66,7 +83,7 @@ impl Live {
             fib,
             requests,
             route_limits: route_limits(&config),
-            frames_total: region.frames(),
+            frames_total: umem.region().frames(),
             mode: config.router.mode.clone(),
             policy: recorded(
                 policies::with_points(&config.router.mode, limits, &config.powersave, &points)?,
@@ -80,6 +97,7 @@ impl Live {
             knobs: Box::new(machine),
             meter,
             control: control.clone(),
+            held: inheritance.is_some(),
         })?);
         let backend = Arc::new(LiveBackend {
             router,
@@ -92,12 +110,9 @@ impl Live {
             inbox: Mutex::default(),
             control,
         });
-        let options =
-            ApiOptions { socket: config.status.socket.clone(), metrics: config.metrics.listen };
-        let api = api::serve(options, backend.clone())?;
         let router = backend.router.clone();
-        let injection = Injection::start(router, interfaces.clone(), reserve)?;
-        Ok(Live {
+        let injection = Injection::start(router, interfaces.clone(), reserve.clone())?;
+        let mut live = Live {
             path: path.to_owned(),
             config,
             umem,
@@ -105,13 +120,30 @@ impl Live {
             backend,
             interfaces,
             sync,
-            _injection: injection,
+            injection,
+            reserve,
+            upgrade: None,
+            program: std::env::current_exe().context("the program's own file")?,
             queues_looked_at: Instant::now(),
+            interrupts_for: u16::MAX,
             retried_at: Instant::now(),
             signals,
-            api: Some(api),
+            api: None,
             points,
-        })
+        };
+        let doors = match inheritance {
+            Some(inheritance) => live.inherit(inheritance)?,
+            None => Doors::default(),
+        };
+        live.open_doors(doors)?;
+        Ok(live)
+    }
+
+    fn open_doors(&mut self, doors: Doors) -> Result<()> {
+        let (socket, metrics) = (self.config.status.socket.clone(), self.config.metrics.listen);
+        let options = ApiOptions { socket, metrics };
+        self.api = Some(api::serve_at(options, doors, self.backend.clone())?);
+        Ok(())
     }
 }
 
@@ -119,6 +151,28 @@ impl Live {
 pub(super) fn frames(config: &Config, workers: usize) -> Result<u32> {
     let queues: Vec<u32> = config.ports.iter().map(|port| queues(port, workers as u32)).collect();
     frames_for(config, workers as u32, &queues)
+}
+
+/// Whether packet memory of `frames` holds what a port's queues take in beside the others' `posted`.
+///
+/// # Errors
+/// When it does not: an interface may return with more queues than it had at the start.
+pub(super) fn ensure_room(
+    port: &config::Port,
+    workers: u32,
+    posted: u64,
+    frames: u32,
+) -> Result<()> {
+    let queues = queues(port, workers);
+    let own = u64::from(port.ring) * u64::from(queues);
+    anyhow::ensure!(
+        own + posted < u64::from(frames),
+        "its {queues} receive queues take {own} frames, and of {frames} the other ports have \
+         {posted}: give it fewer queues (ethtool -L {} combined N, or `queues`), or restart the \
+         router, whose packet memory then is larger",
+        port.name
+    );
+    Ok(())
 }
 
 /// Receive queues that a port will serve, one per worker where the interface doesn't say.
@@ -175,7 +229,7 @@ fn open_ports(
             }
             Err(error) => return Err(error.context(format!("port {}", port.name))),
         };
-        live.follow_workers(&config.governor, cpus, journal);
+        live.follow_workers(&config.governor, cpus, u16::MAX, journal);
         if live.interface.unserved_queues() > 0 {
             notes.push(format!(
                 "port {}: {} receive queues are not served; their packets stay with the kernel",

@@ -22,6 +22,7 @@ use ebb_units::{Hertz, Time};
 /// Flows of each direction.
 pub const FLOWS: u32 = 64;
 const FRAMES: u32 = 32_768;
+const QUEUE_LEN: usize = 4096;
 /// Fewer than a receive queue holds, so that a paused worker loses nothing.
 const IN_FLIGHT_MAX: u64 = 1_024;
 
@@ -85,7 +86,7 @@ impl MemoryRouter {
         let (mut ports, mut far) = (Vec::new(), Vec::new());
         for port in 0..2u8 {
             let options =
-                LinkOptions { name: format!("m{port}"), queues: workers, queue_len: 4096 };
+                LinkOptions { name: format!("m{port}"), queues: workers, queue_len: QUEUE_LEN };
             let link = memory::link(&options).expect("a memory link");
             far.push(link.far);
             ports.push(OpenPort {
@@ -135,8 +136,16 @@ impl MemoryRouter {
                 frequencies: vec![Hertz(3_300_000_000)],
             },
             control,
+            held: false,
         })
         .expect("a router");
+        // What comes before a worker's thread has begun finds no frame.
+        let posted = 2 * workers * QUEUE_LEN;
+        let begun = Instant::now();
+        while reserve.len() + posted > FRAMES as usize {
+            assert!(begun.elapsed() < Duration::from_secs(10), "the workers do not start");
+            std::thread::yield_now();
+        }
         MemoryRouter { router, reserve, far: std::sync::Mutex::new(far), _fib: fib }
     }
 

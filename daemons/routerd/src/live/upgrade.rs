@@ -1,0 +1,185 @@
+//! One router's program takes over from another's while packets flow.
+//!
+//! The running router starts the other program, which prepares everything beside it: its own XDP
+//! programs with their maps, the tables from netlink, workers that hold. Then, step by step:
+//!
+//! ```text
+//! running router (Successor)                           new program (Predecessor)
+//!   offer: memory, sockets, links, doors      -->
+//!                                             <--      ready
+//!   redirect tables stay as they are
+//!   replace, with the tables                  -->
+//!                                                      its XDP programs in place of ours
+//!                                             <--      replaced
+//!   workers hold; packets wait in the rings
+//!   take                                      -->
+//!                                                      frames that the kernel does not have
+//!                                             <--      taken
+//!   ends                                               workers run
+//! ```
+//!
+//! Both share frames and rings, which is why nothing is lost, and a packet that waits in a ring is
+//! sent before any that comes later, which keeps order. Until `taken` the running router goes on if
+//! anything fails; it keeps its ports open that long, whatever becomes of their links.
+
+mod predecessor;
+mod successor;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_control::OperatingPoint;
+use ebb_control::redirect::Table;
+use ebb_host::Courier;
+use ebb_ports::afxdp::{Description, Form};
+use serde::{Deserialize, Serialize};
+
+use crate::router::Stopped;
+pub(super) use predecessor::Predecessor;
+pub(super) use successor::Successor;
+
+/// What both programs must agree on; another number is declined.
+const PROTOCOL: u32 = 1;
+/// How readily the new program gives way to the running workers until it is prepared.
+pub(super) const NICENESS: i32 = 10;
+/// How long either side waits for the other's next word once both are prepared.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the two say to each other.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Offer(Box<Offer>),
+    Ready { version: String },
+    Replace(Replace),
+    Replaced,
+    Take,
+    Taken,
+    Failed { reason: String },
+}
+
+/// What there is to take over. Descriptors: packet memory, status socket, metrics' endpoint (as far
+/// as they are said to exist), then those of each port.
+#[derive(Debug, Serialize, Deserialize)]
+struct Offer {
+    protocol: u32,
+    pid: u32,
+    /// The configuration in force.
+    config: String,
+    workers: usize,
+    frames: u32,
+    journal: PathBuf,
+    socket: bool,
+    metrics: bool,
+    ports: Vec<OfferedPort>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct OfferedPort {
+    slot: usize,
+    name: String,
+    rss: bool,
+    index: u32,
+    queues: u32,
+    native: bool,
+    zero_copy: bool,
+    pairs: Vec<u16>,
+    descriptors: usize,
+}
+
+impl OfferedPort {
+    fn new(
+        slot: usize,
+        name: &str,
+        form: Form,
+        description: Description,
+        descriptors: usize,
+    ) -> OfferedPort {
+        let Description { index, queues, native, zero_copy, pairs } = description;
+        let (name, rss) = (name.to_owned(), form == Form::Rss);
+        OfferedPort { slot, name, rss, index, queues, native, zero_copy, pairs, descriptors }
+    }
+
+    fn form(&self) -> Form {
+        if self.rss { Form::Rss } else { Form::Steer }
+    }
+
+    fn description(&self) -> Description {
+        Description {
+            index: self.index,
+            queues: self.queues,
+            native: self.native,
+            zero_copy: self.zero_copy,
+            pairs: self.pairs.clone(),
+        }
+    }
+}
+
+/// Where the running router stays until the end.
+#[derive(Debug, Serialize, Deserialize)]
+struct Replace {
+    point: OperatingPoint,
+    table: Vec<u8>,
+    /// What each port holds, by number.
+    present: Vec<Option<Vec<u8>>>,
+}
+
+impl From<&Stopped> for Replace {
+    fn from(stopped: &Stopped) -> Replace {
+        let present = stopped.present.iter().map(|table| table.map(|table| table.to_vec()));
+        Replace { point: stopped.point, table: stopped.table.to_vec(), present: present.collect() }
+    }
+}
+
+impl TryFrom<Replace> for Stopped {
+    type Error = anyhow::Error;
+
+    fn try_from(replace: Replace) -> Result<Stopped> {
+        let table = |entries: Vec<u8>| {
+            Table::try_from(entries)
+                .map_err(|_| anyhow::anyhow!("a redirect table of another size"))
+        };
+        let present = replace.present.into_iter().map(|entries| entries.map(table).transpose());
+        Ok(Stopped {
+            point: replace.point,
+            present: present.collect::<Result<_>>()?,
+            table: table(replace.table)?,
+        })
+    }
+}
+
+fn say(courier: &mut Courier, word: &Word) -> Result<()> {
+    let text = serde_json::to_string(word).context("words are plain data")?;
+    courier.send(&text, Vec::new()).context("the other program is gone")
+}
+
+/// The next word; one of failure is an error.
+fn hear(courier: &mut Courier) -> Result<Word> {
+    let (text, _) = courier.receive(PATIENCE).context("the other program does not answer")?;
+    let word = serde_json::from_str(&text).context("the other program speaks otherwise")?;
+    match word {
+        Word::Failed { reason } => anyhow::bail!("{reason}"),
+        word => Ok(word),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_control::IdleDepth;
+
+    #[test]
+    fn where_a_router_stopped_survives_the_conversation() {
+        let point = OperatingPoint { cores: 2, frequency: 1, depth: IdleDepth::Deep };
+        let (table, other) = ([1; 128], [0; 128]);
+        let stopped = Stopped { point, table, present: vec![Some(other), None] };
+        let text = serde_json::to_string(&Word::Replace(Replace::from(&stopped))).unwrap();
+        let Ok(Word::Replace(replace)) = serde_json::from_str(&text) else { panic!("{text}") };
+        let again = Stopped::try_from(replace).unwrap();
+        assert_eq!((again.point, again.table), (point, table));
+        assert_eq!(again.present, [Some(other), None]);
+        let short = Replace { point, table: vec![0; 127], present: Vec::new() };
+        assert!(Stopped::try_from(short).is_err());
+    }
+}

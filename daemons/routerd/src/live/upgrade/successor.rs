@@ -1,0 +1,197 @@
+//! The running router's side.
+
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ebb_graph::Pool;
+use ebb_host::wait::{Readiness, WaitSet};
+use ebb_host::{Courier, service};
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::{Offer, OfferedPort, PROTOCOL, Replace, Word, hear, say};
+use crate::live::Live;
+
+/// How long the new program may prepare itself: a full table takes seconds beside busy workers.
+const PREPARES: Duration = Duration::from_secs(50);
+/// How long a client may take to hear the answer, and the kernel's packets to be handed to it.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Another program that is to take over, and who asked for it.
+pub(in crate::live) struct Successor {
+    child: Child,
+    courier: Courier,
+    answer: SyncSender<Result<Value, String>>,
+    begun: Instant,
+}
+
+impl Successor {
+    /// Readable when it has said something, or ended.
+    pub(in crate::live) fn fd(&self) -> RawFd {
+        self.courier.fd()
+    }
+
+    /// Ends it, and with it its share of sockets and memory.
+    fn kill(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+
+    fn has_spoken(&self) -> bool {
+        let mut wait_set = WaitSet::new();
+        wait_set.add(self.fd());
+        wait_set.wait(Some(Duration::ZERO));
+        wait_set.readiness(0) != Readiness::Idle
+    }
+}
+
+impl Live {
+    /// Starts `program`, or the present one as it is on disk by now, and offers it everything.
+    ///
+    /// # Errors
+    /// When it cannot be started, or a port is being closed.
+    pub(in crate::live) fn start_upgrade(
+        &mut self,
+        program: Option<PathBuf>,
+        answer: SyncSender<Result<Value, String>>,
+    ) -> Result<()> {
+        anyhow::ensure!(self.upgrade.is_none(), "an upgrade is under way");
+        let program = program.unwrap_or_else(|| self.program.clone());
+        let (mut courier, theirs) = Courier::pair()?;
+        let (offer, descriptors) = self.offer()?;
+        let mut command = Command::new(&program);
+        command.args(["router", "run", "--take-over", "-c"]).arg(&self.path);
+        let child = command
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .spawn()
+            .with_context(|| program.display().to_string())?;
+        info!(program = %program.display(), pid = child.id(), "another program is to take over");
+        let text = serde_json::to_string(&Word::Offer(Box::new(offer)))?;
+        let sent = courier.send(&text, descriptors);
+        self.upgrade = Some(Successor { child, courier, answer, begun: Instant::now() });
+        // Whoever shares the sockets by now has to end before they may be closed.
+        sent.context("the new program is gone").or_else(|error| {
+            self.fail(&error);
+            Ok(())
+        })
+    }
+
+    fn offer(&self) -> Result<(Offer, Vec<OwnedFd>)> {
+        let memory = self.umem.file().context("packet memory is private")?;
+        let mut descriptors = vec![memory.as_fd().try_clone_to_owned()?];
+        let doors = self.api.as_ref().context("no serving thread")?.doors()?;
+        let (socket, metrics) = (doors.socket.is_some(), doors.metrics.is_some());
+        descriptors.extend(doors.socket.into_iter().chain(doors.metrics));
+        let mut ports = Vec::new();
+        let interfaces = self.interfaces.lock().expect("interfaces");
+        for (slot, live) in interfaces.open.iter().enumerate() {
+            let Some(live) = live else { continue };
+            let name = live.interface.name();
+            let handoff = live.interface.hand_off()?;
+            let handoff = handoff.with_context(|| format!("port {name} is being closed"))?;
+            let count = handoff.descriptors.len();
+            ports.push(OfferedPort::new(slot, name, live.form, handoff.description, count));
+            descriptors.extend(handoff.descriptors);
+        }
+        let offer = Offer {
+            protocol: PROTOCOL,
+            pid: std::process::id(),
+            config: self.config.to_table().to_string(),
+            workers: self.backend.router.cpus().len(),
+            frames: self.umem.region().frames(),
+            journal: self.journal.path().to_owned(),
+            socket,
+            metrics,
+            ports,
+        };
+        Ok((offer, descriptors))
+    }
+
+    /// Answers what the new program has said; ends this process once it has taken over.
+    pub(in crate::live) fn converse_with_successor(&mut self) {
+        let Some(successor) = &mut self.upgrade else { return };
+        if !successor.has_spoken() {
+            if successor.begun.elapsed() > PREPARES {
+                self.fail(&anyhow::anyhow!("the new program takes too long to prepare itself"));
+            }
+            return;
+        }
+        match hear(&mut successor.courier) {
+            Ok(Word::Ready { version }) => match self.leave() {
+                Ok(silence) => self.end(&version, silence),
+                Err(error) => self.fail(&error),
+            },
+            Ok(_) => self.fail(&out_of_turn()),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// The steps from `replace` to `taken`: how long no worker received. When it fails the workers
+    /// go on, and the new program may have its XDP programs in place of ours.
+    fn leave(&mut self) -> Result<Duration> {
+        let router = self.backend.router.clone();
+        let changed = !self.interfaces.lock().expect("interfaces").link_changes.is_empty();
+        anyhow::ensure!(!changed, "a link changed meanwhile: once more");
+        let successor = self.upgrade.as_mut().expect("a program that is ready");
+        let frozen = router.freeze();
+        say(&mut successor.courier, &Word::Replace(Replace::from(&frozen.stopped())))?;
+        let Word::Replaced = hear(&mut successor.courier)? else { return Err(out_of_turn()) };
+        let begun = Instant::now();
+        let held = frozen.hold();
+        let held = held.map_err(|late| anyhow::anyhow!("workers {late:?} do not stop"))?;
+        let mut pool = Pool::new(self.reserve.clone());
+        let _copies = self.injection.leave_frames(&mut pool);
+        let taken = say(&mut successor.courier, &Word::Take)
+            .and_then(|()| hear(&mut successor.courier))
+            .and_then(|word| match word {
+                Word::Taken => Ok(begun.elapsed()),
+                _ => Err(out_of_turn()),
+            });
+        if taken.is_err() {
+            // Not before it has certainly stopped.
+            successor.kill();
+            held.release(router.shared());
+        }
+        taken
+    }
+
+    /// The new program has everything: what is left is to say so.
+    fn end(&mut self, version: &str, silence: Duration) -> ! {
+        let Some(Successor { child, answer, .. }) = self.upgrade.take() else { unreachable!() };
+        if let Err(error) = self.journal.bequeath() {
+            warn!(%error, "the journal of changed knobs");
+        }
+        service::main_process(child.id());
+        self.api.iter().for_each(|api| api.stop_accepting());
+        let micros = silence.as_micros() as u64;
+        info!(pid = child.id(), version, micros, "another program has taken over");
+        let outcome = json!({ "pid": child.id(), "version": version, "silence_us": micros });
+        _ = answer.send(Ok(outcome));
+        self.injection.end();
+        std::thread::sleep(LAST_WORDS);
+        // Nothing is closed and nothing undone: it is all in use.
+        std::process::exit(0)
+    }
+
+    /// Goes on as before.
+    fn fail(&mut self, error: &anyhow::Error) {
+        let Some(mut successor) = self.upgrade.take() else { return };
+        successor.kill();
+        warn!("the upgrade failed, this program goes on: {error:#}");
+        for live in self.interfaces.lock().expect("interfaces").open.iter().flatten() {
+            if let Err(error) = live.interface.take_back() {
+                warn!(port = live.interface.name(), %error, "XDP program");
+            }
+        }
+        let reason = format!("the upgrade failed, the running program goes on: {error:#}");
+        _ = successor.answer.send(Err(reason));
+    }
+}
+
+fn out_of_turn() -> anyhow::Error {
+    anyhow::anyhow!("the new program speaks out of turn")
+}

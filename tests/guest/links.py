@@ -1,0 +1,64 @@
+"""VLANs and a bond in the guest, whose kernel has them."""
+
+import json
+
+from cards import never_entered
+from flows import Exchange
+from machine import Failure, mac
+
+# The tag of each card's packets.
+VLANS = (7, 8)
+SOURCE, DESTINATION = "10.7.0.2", "10.8.0.2"
+ROUNDS = 16
+
+
+def make(guest):
+    """A VLAN on each card, and a bond."""
+    for card, vlan in enumerate(VLANS):
+        name = f"eth{card}.{vlan}"
+        guest.check(
+            f"/bin/ip link add link eth{card} name {name} type vlan id {vlan}\n"
+            f"echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6\n"
+            f"/bin/ip addr add 10.{vlan}.0.1/24 dev {name} && /bin/ip link set {name} up\n"
+            f"/bin/ip neigh add 10.{vlan}.0.2 lladdr 02:00:00:00:00:02 dev {name} nud permanent"
+        )
+    # The module makes bond0 by itself.
+    guest.check("/bin/ip link show bond0 || /bin/ip link add bond0 type bond")
+    guest.check("/bin/ip link set bond0 up")
+
+
+def bond_is_refused(guest, configuration, say):
+    """Neither `check` nor `run` takes a bond for a port, and both say why."""
+    text = configuration.replace('"eth1"', '"bond0"')
+    guest.check(f"cat > /run/bond.toml <<'END'\n{text}\nEND")
+    for command in ("check", "run"):
+        status, said = guest.run(f"ebb router {command} -c /run/bond.toml", 60)
+        if status != 1 or "bond0" not in said or "cannot be a port" not in said:
+            raise Failure(f"router {command} with a bond: exit status {status}: {said}")
+    guest.check("/bin/ip link set bond0 down")
+    say("a bond is refused by `check` and by `run`")
+
+
+def tagged_packets_pass(guest, flows, say):
+    """Sends packets of one VLAN that have to leave in another, by the running router."""
+    exchange = Exchange("tap0", "tap1", mac(0), SOURCE, DESTINATION, VLANS)
+    before = never_entered(0)
+    try:
+        for _ in range(ROUNDS):
+            for flow in range(flows):
+                exchange.send(flow)
+            exchange.take(0.01)
+        exchange.settle()
+        lost = exchange.lost() - (never_entered(0) - before)
+    finally:
+        exchange.close()
+    if lost or exchange.reordered or exchange.repeated:
+        raise Failure(
+            f"VLANs {VLANS}: {lost} lost, {exchange.reordered} reordered, {exchange.repeated} repeated"
+        )
+    status = json.loads(guest.check("ebb router show --json", 60))
+    counted = {one["name"]: (one["received"], one["forwarded"]) for one in status["interfaces"]}
+    names = [f"eth{card}.{vlan}" for card, vlan in enumerate(VLANS)]
+    if counted[names[0]][0] < exchange.received or counted[names[1]][1] < exchange.received:
+        raise Failure(f"the router did not forward the tagged packets itself: {counted}")
+    say(f"{exchange.received} packets came in VLAN {VLANS[0]} and left in VLAN {VLANS[1]}: 0 lost, 0 reordered")
