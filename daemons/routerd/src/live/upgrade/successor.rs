@@ -151,10 +151,14 @@ impl Live {
                 Word::Taken => Ok(begun.elapsed()),
                 _ => Err(out_of_turn()),
             });
-        if taken.is_err() {
-            // Not before it has certainly stopped.
-            successor.kill();
-            held.release(router.shared());
+        match &taken {
+            // Locked for good: a governor that waits for the tables would have workers run again.
+            Ok(_) => std::mem::forget(frozen),
+            Err(_) => {
+                // Not before it has certainly stopped.
+                successor.kill();
+                held.release(router.shared());
+            }
         }
         taken
     }
