@@ -14,6 +14,7 @@ mod reproduce;
 mod router;
 mod study;
 mod switch;
+mod tor;
 mod traffic;
 
 use std::process::ExitCode;
@@ -46,6 +47,12 @@ enum Command {
     /// The router: run it, check its configuration, look at it, replay captures through it
     #[command(subcommand)]
     Router(router::Command),
+    /// The top-of-rack switch that keeps microsecond circuits: run it, watch it
+    #[command(subcommand)]
+    Tor(tor::Tor),
+    /// An emulated optical circuit switch and the controller of its circuits
+    #[command(subcommand)]
+    Ocs(tor::Ocs),
     /// Send and receive test traffic
     #[command(subcommand)]
     Traffic(traffic::Command),
@@ -81,6 +88,8 @@ fn main() -> ExitCode {
     start_log();
     let result = match ebb.command {
         Command::Router(command) => command.run(),
+        Command::Tor(command) => command.run(),
+        Command::Ocs(command) => command.run(),
         Command::Traffic(command) => command.run(),
         Command::Fabric(command) => command.run(),
         Command::Demo(command) => command.run(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// What a line says first, and why it is not run as typed. Everything else that begins with a name
 /// of [`RUN`] is run.
-const NOT_RUN: [(&str, &str); 9] = [
+const NOT_RUN: [(&str, &str); 14] = [
     ("plan noc --mesh 8x8 --traffic csv:", "the reader's own matrix"),
     ("plan noc --mesh 4x4 --traffic task:", "the reader's own task graph"),
     ("plan cluster --catalogue servers.csv", "the reader's own servers and traffic"),
@@ -17,14 +17,26 @@ const NOT_RUN: [(&str, &str); 9] = [
     ("router replay", "the reader's own captures; tests in daemons/routerd"),
     ("router check -c", "the reader's own configuration"),
     ("router run", "needs network cards and root"),
+    ("tor run", "needs interfaces and root"),
+    ("tor check -c", "the reader's own configuration"),
+    ("tor top", "needs a running switch"),
+    ("tor reload", "needs a running switch"),
+    ("ocs", "needs interfaces and root; its configurations in daemons/tord"),
     ("reproduce", "minutes; tests in study.rs"),
     ("manual /usr", "writes where packages do"),
 ];
 
 /// Commands that need no network card, no root and no router, and change nothing but the scratch
 /// directory.
-const RUN: [&str; 6] =
-    ["sim ", "plan ", "router check --example", "completion ", "manual /tmp", "reproduce --list"];
+const RUN: [&str; 7] = [
+    "sim ",
+    "plan ",
+    "tor check --example",
+    "router check --example",
+    "completion ",
+    "manual /tmp",
+    "reproduce --list",
+];
 
 /// A line that is still at work after this long was understood; faults in scenarios show at once.
 const LONG_ENOUGH: Duration = Duration::from_secs(2);

@@ -229,6 +229,8 @@ fn every_example_runs() {
         let (command, shorter): (&[&str], &[&str]) = match stem {
             _ if stem.starts_with("router-") => (&["sim", "router"], &["--set", "duration_s=0.05"]),
             "fabric-plan" => (&["plan", "fabric"], &[]),
+            "circuit-plan" => (&["plan", "circuit"], &[]),
+            _ if stem.starts_with("circuit-sim") => (&["sim", "circuit"], &[]),
             _ if stem.starts_with("fabric-") => (&["sim", "fabric"], &[]),
             _ if stem.starts_with("noc-sim-") => (&["sim", "noc"], &[]),
             _ => (&["plan", "noc"], &[]),

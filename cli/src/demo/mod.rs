@@ -3,6 +3,7 @@
 //! The plan (addresses, routes, flows) is the same wherever it plays; a [`stage::Stage`] starts
 //! routers: in network namespaces over AF_XDP, or over links in memory.
 
+mod circuit;
 mod cluster;
 mod findings;
 mod lab;
@@ -45,6 +46,7 @@ const INTERRUPTED: u8 = 130;
 /// Demonstrations of other systems than the router.
 #[derive(Debug, Subcommand)]
 enum Other {
+    Circuit(circuit::Circuit),
     Cluster(cluster::ClusterDemo),
 }
 
@@ -92,6 +94,7 @@ impl Demo {
     /// Plays all modes and writes the report.
     pub fn run(mut self) -> Result<ExitCode> {
         match self.other.take() {
+            Some(Other::Circuit(demo)) => demo.run(),
             Some(Other::Cluster(demo)) => demo.run(),
             None => self.play_router(),
         }

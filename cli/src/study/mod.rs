@@ -5,6 +5,7 @@
 //! get a document, the files it names and a seed, and return a report.
 
 mod args;
+mod circuit;
 mod cluster;
 mod noc;
 mod place;

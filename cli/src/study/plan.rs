@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use super::args::StudyArgs;
+use super::circuit::CircuitArgs;
 use super::cluster::ClusterArgs;
 use super::noc::NocArgs;
 use super::run::run;
@@ -51,6 +52,18 @@ Examples:
 
 A server whose power_full_w and power_idle_w differ draws between them in proportion to its load.")]
     Cluster(Box<ClusterArgs>),
+    /// An optical circuit switch: when which input is connected to which output, by seven schedulers,
+    /// and the most that any could serve
+    #[command(after_help = "\
+Examples:
+  ebb plan circuit --demand csv:examples/circuit-demand.csv --delta 0.01 --window 1 --scheduler all --json
+  ebb plan circuit --demand sparse:64 --delta 0.02 --scheduler eclipse,tms-bottleneck
+  ebb plan circuit examples/circuit-plan.toml --set delta=0.01,0.02,0.05
+
+JSON: schedulers.NAME has served (share of the demand), direct (share by direct circuits), days,
+longest_day and schedule, a list of { duration, matching } in order: matching[i] is the output of input
+i, and each day comes after a night of delta. bound is the most that any schedule serves directly.")]
+    Circuit(Box<CircuitArgs>),
 }
 
 impl Plan {
@@ -66,6 +79,7 @@ impl Plan {
             ),
             Plan::Noc(args) => return args.run(),
             Plan::Cluster(args) => return args.run(),
+            Plan::Circuit(args) => return args.run(),
             Plan::Fabric(args) => (
                 "fabric",
                 |document, files, seed, progress| {

@@ -41,6 +41,14 @@ Examples:
   ebb sim coreswitch examples/coreswitch-web.toml
   ebb sim coreswitch examples/coreswitch-web.toml --set configuration=CC,CS,SS --set kernel=bound,V5")]
     Coreswitch(StudyArgs),
+    /// Racks behind an optical circuit switch: queues per destination, days and nights, tokens, UDP
+    /// and TCP
+    #[command(after_help = "\
+Examples:
+  ebb sim circuit examples/circuit-sim.toml
+  ebb sim circuit examples/circuit-sim.toml --set tokens=naive,aging,pacing
+  ebb sim circuit examples/circuit-sim.toml --set day_us=61,100,200,300")]
+    Circuit(StudyArgs),
 }
 
 impl Sim {
@@ -74,6 +82,14 @@ impl Sim {
                 "coreswitch",
                 |document, files, seed, progress| {
                     ebb_system_coreswitch::simulate(document, files, seed, progress)
+                        .map_err(Unreadable::because)
+                },
+                args,
+            ),
+            Sim::Circuit(args) => (
+                "circuit",
+                |document, files, seed, progress| {
+                    ebb_system_circuit::simulate(document, files, seed, progress)
                         .map_err(Unreadable::because)
                 },
                 args,

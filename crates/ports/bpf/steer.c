@@ -44,11 +44,12 @@ static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len
 // Set by the loader.
 const volatile __u32 form = FORM_RSS;
 const volatile __u32 workers = 1;
+// Least time between two packets that carry their time of arrival; 0: all do.
+const volatile __u64 stamp_interval_ns = 1000000;
 
 // "Ebb-time": stands before a stamped packet. Its first byte has the group bit of a MAC address
 // set, and no frame to a group address is ever redirected.
 #define STAMP_MAGIC 0x656d69742d626245ULL
-#define STAMP_INTERVAL_NS 1000000
 
 struct stamp {
 	__u64 magic;
@@ -450,11 +451,13 @@ INLINE __u64 stamp_due(struct cpu_state *cpu)
 	__u64 jiffies = jiffies64();
 	__u64 now;
 
+	if (!stamp_interval_ns)
+		return ktime_ns();
 	if (jiffies == cpu->jiffies && (++cpu->count & 15))
 		return 0;
 	cpu->jiffies = jiffies;
 	now = ktime_ns();
-	if (now - cpu->stamped_ns < STAMP_INTERVAL_NS)
+	if (now - cpu->stamped_ns < stamp_interval_ns)
 		return 0;
 	cpu->stamped_ns = now;
 	return now;

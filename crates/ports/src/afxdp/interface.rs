@@ -413,7 +413,8 @@ fn load(
         Form::Steer => queues * options.workers,
         Form::Rss => queues,
     };
-    let (mut program, map, table) = Program::load(options.form, options.workers, keys)?;
+    let (mut program, map, table) =
+        Program::load(options.form, options.workers, keys, options.stamp_all)?;
     let failed = |source| AfXdpError::system("set up the XDP program", source);
     program.set_macs(&[device.mac]).map_err(failed)?;
     Ok((program, map, table))

@@ -66,6 +66,8 @@ pub struct InterfaceOptions {
     pub queues: Option<u32>,
     /// Places in each ring, a power of two.
     pub ring_len: u32,
+    /// Whether every packet carries its time of arrival, not only one per millisecond.
+    pub stamp_all: bool,
 }
 
 impl InterfaceOptions {
@@ -80,6 +82,7 @@ impl InterfaceOptions {
             checksums: Checksums::Auto,
             queues: None,
             ring_len: 2048,
+            stamp_all: false,
         }
     }
 }

@@ -23,6 +23,8 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/st
 /// Most MAC addresses of one interface.
 pub(super) const MACS_MAX: usize = 16;
 const FILTER_WORDS: usize = 64;
+/// Least time between two stamped packets, unless all are.
+const STAMP_INTERVAL_NS: u64 = 1_000_000;
 
 /// The program for packets that lie in one buffer each.
 const WHOLE: &str = "steer";
@@ -151,14 +153,17 @@ impl Program {
         form: Form,
         workers: u32,
         sockets: u32,
+        stamp_all: bool,
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
         let form_number = match form {
             Form::Rss => 0u32,
             Form::Steer => 1,
         };
+        let interval_ns: u64 = if stamp_all { 0 } else { STAMP_INTERVAL_NS };
         let mut ebpf = EbpfLoader::new()
             .override_global("form", &form_number, true)
             .override_global("workers", &workers, true)
+            .override_global("stamp_interval_ns", &interval_ns, true)
             .map_max_entries("sockets", sockets)
             .load(OBJECT)
             .map_err(refused)?;

@@ -31,7 +31,7 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
         for (form, workers) in
             [(Form::Rss, 1), (Form::Steer, 1), (Form::Steer, 2), (Form::Steer, 64)]
         {
-            let loaded = Program::load(form, workers, workers);
+            let loaded = Program::load(form, workers, workers, false);
             loaded.unwrap_or_else(|error| panic!("{form:?} for {workers} workers: {error}"));
         }
     });
@@ -68,7 +68,7 @@ fn the_program_computes_the_same_hash() {
 #[test]
 fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
     let Some(()) = samples::privileged("load BPF programs") else { return };
-    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1).unwrap();
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
     steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
     let helper = program(&mut steer.ebpf, "hash_of");
     helper.load().unwrap();
@@ -105,7 +105,7 @@ fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
 fn what_a_policy_concerns_is_the_kernels_and_counted() {
     use super::super::policy::Side;
     let Some(()) = samples::privileged("load BPF programs") else { return };
-    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1).unwrap();
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
     steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
     let fd = program(&mut steer.ebpf, "steer").fd().unwrap().as_fd().try_clone_to_owned().unwrap();
     let tagged =

@@ -1,0 +1,152 @@
+//! `ebb tor` and `ebb ocs`: the live top-of-rack switch, the emulated optical switch and its
+//! controller.
+
+mod top;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use ebb_tord::{api, config};
+
+#[derive(Debug, Subcommand)]
+pub enum Tor {
+    /// Keep circuits for racks until told to stop
+    #[command(after_help = "\
+Examples:
+  sudo ebb tor run -c tor.toml
+
+Hosts need no change: they send to their gateway, whose address the kernel answers for. Sync frames
+(EtherType 0x8015) say when which circuit stands; without them a fixed rotation holds for a while, then
+the packet path. SIGHUP takes over rates, tokens, guard and queue lengths.")]
+    Run(Run),
+    /// Say whether a configuration is right, and what is wrong where
+    #[command(after_help = "\
+Examples:
+  ebb tor check --example >tor.toml
+  ebb tor check -c tor.toml")]
+    Check(Check),
+    /// Watch a running switch
+    #[command(after_help = "\
+Examples:
+  ebb tor top
+  ebb tor top --count 1 --json")]
+    Top(top::Top),
+    /// Make a running switch read its configuration again
+    #[command(after_help = "\
+Examples:
+  ebb tor reload")]
+    Reload(Target),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Ocs {
+    /// Emulate an optical circuit switch until told to stop
+    #[command(after_help = "\
+Examples:
+  sudo ebb ocs run -c ocs.toml
+
+It passes frames whose light meets its circuit from begin to end, drops all others and counts them. Light
+is computed from the kernel's time of arrival and the link's rate.")]
+    Run(Run),
+    /// Plan circuits and announce them with sync frames
+    #[command(after_help = "\
+Examples:
+  sudo ebb ocs control -c ocs.toml")]
+    Control(Run),
+    /// Say whether a configuration is right, and what is wrong where
+    #[command(after_help = "\
+Examples:
+  ebb ocs check --example >ocs.toml
+  ebb ocs check -c ocs.toml")]
+    Check(Check),
+    /// Show what a running optical switch has counted, as JSON
+    #[command(after_help = "\
+Examples:
+  ebb ocs show
+  ebb ocs show --socket /run/ebb/ocs-control.sock")]
+    Show(ShowOcs),
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", required_unless_present = "example")]
+    config: Option<PathBuf>,
+    /// Print a commented configuration with every setting
+    #[arg(long)]
+    example: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Target {
+    /// The switch's status socket
+    #[arg(short, long, value_name = "PATH", default_value = "/run/ebb/tor.sock")]
+    socket: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowOcs {
+    /// The status socket
+    #[arg(short, long, value_name = "PATH", default_value = "/run/ebb/ocs.sock")]
+    socket: PathBuf,
+}
+
+impl Tor {
+    pub fn run(self) -> Result<ExitCode> {
+        match self {
+            Tor::Run(run) => ebb_tord::tor::run(&run.config).map(|()| ExitCode::SUCCESS),
+            Tor::Check(check) => {
+                check.run(config::TOR_EXAMPLE, |path| config::TorConfig::load(path).map(drop))
+            }
+            Tor::Top(top) => top.run(),
+            Tor::Reload(target) => {
+                api::ask(&target.socket, "reload")?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+impl Ocs {
+    pub fn run(self) -> Result<ExitCode> {
+        match self {
+            Ocs::Run(run) => ebb_tord::ocs::run(&run.config).map(|()| ExitCode::SUCCESS),
+            Ocs::Control(run) => ebb_tord::control::run(&run.config).map(|()| ExitCode::SUCCESS),
+            Ocs::Check(check) => {
+                check.run(config::OCS_EXAMPLE, |path| config::OcsConfig::load(path).map(drop))
+            }
+            Ocs::Show(show) => {
+                println!("{:#}", api::ask(&show.socket, "status")?);
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+impl Check {
+    fn run(self, example: &str, load: impl Fn(&Path) -> Result<()>) -> Result<ExitCode> {
+        if self.example {
+            print!("{example}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        match load(&self.config.unwrap_or_default()) {
+            Ok(()) => {
+                println!("nothing wrong");
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => {
+                eprintln!("ebb: {}", crate::said(&error));
+                Ok(ExitCode::from(2))
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `ebb tor top`.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use ebb_tord::api;
+use ebb_tord::status::TorStatus;
+
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    every: f64,
+    /// Looks before it ends [default: none]
+    #[arg(long)]
+    count: Option<u64>,
+    /// Print the state as a line of JSON each time
+    #[arg(long)]
+    json: bool,
+    /// The switch's status socket
+    #[arg(short, long, value_name = "PATH", default_value = "/run/ebb/tor.sock")]
+    socket: PathBuf,
+}
+
+impl Top {
+    /// Looks again and again.
+    pub(super) fn run(self) -> Result<ExitCode> {
+        anyhow::ensure!(self.every >= 0.05, "--every must be at least 0.05");
+        let live = std::io::stdout().is_terminal() && !self.json;
+        let mut before: TorStatus = api::status(&self.socket)?;
+        for _ in 0..self.count.unwrap_or(u64::MAX) {
+            std::thread::sleep(Duration::from_secs_f64(self.every.min(3600.0)));
+            let now: TorStatus = api::status(&self.socket)?;
+            let mut out = std::io::stdout().lock();
+            if self.json {
+                writeln!(out, "{}", serde_json::to_string(&now)?)?;
+            } else {
+                if live {
+                    write!(out, "\x1b[H\x1b[2J")?;
+                }
+                write!(out, "{}", panel(&before, &now))?;
+            }
+            out.flush()?;
+            before = now;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn panel(before: &TorStatus, now: &TorStatus) -> String {
+    let span = (now.uptime_seconds - before.uptime_seconds).max(1e-3);
+    let source = match now.source {
+        Some(ebb_tord::plan::Source::Controller) => "the controller's days",
+        Some(ebb_tord::plan::Source::Rotation) => "fixed rotation: no controller",
+        _ => "packet path: no circuits known",
+    };
+    let busy = 100.0 * (now.cpu_seconds - before.cpu_seconds) / span;
+    let sync = now.sync;
+    let mut text = format!(
+        "{source}, up {:.0} s, thread {busy:.0} % busy\n\
+         sync: {} accepted, {} days missed, {} late, {} malformed, {} contradicting, {} stepped\n\
+         rack   sent/s  Mb/s  packets/s  received/s  waiting kB  requeued  full\n",
+        now.uptime_seconds,
+        sync.accepted,
+        sync.missed,
+        sync.late,
+        sync.malformed,
+        sync.contradicting,
+        sync.stepped,
+    );
+    for (old, new) in before.racks.iter().zip(&now.racks) {
+        let rate = |old: u64, new: u64| new.saturating_sub(old) as f64 / span;
+        let waiting: u64 = new.waiting_bytes.iter().sum();
+        _ = writeln!(
+            text,
+            "{:>4} {:>8.0} {:>5.0} {:>10.0} {:>11.0} {:>11} {:>9} {:>5}",
+            new.rack,
+            rate(old.sent, new.sent),
+            rate(old.sent_bytes, new.sent_bytes) * 8e-6,
+            rate(old.sent_by_packets, new.sent_by_packets),
+            rate(old.received, new.received),
+            waiting / 1000,
+            new.requeued,
+            new.dropped_full,
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_tord::status::RackStatus;
+
+    #[test]
+    fn the_panel_shows_rates_and_where_days_come_from() {
+        let rack =
+            |sent| RackStatus { rack: 2, sent, sent_bytes: 1000 * sent, ..Default::default() };
+        let status = |seconds, sent| TorStatus {
+            uptime_seconds: seconds,
+            racks: vec![rack(sent)],
+            ..TorStatus::default()
+        };
+        let text = panel(&status(1.0, 1000), &status(2.0, 3000));
+        assert!(text.contains("packet path: no circuits known"), "{text}");
+        assert!(text.contains("   2     2000    16"), "{text}");
+    }
+}

@@ -1,0 +1,305 @@
+//! Sync frames: what the controller says about days and nights, and racks about their queues.
+//!
+//! Ethernet frames of type 0x8015 (Strong 2013, section 4.4.2, fig. 4.8): the day's number, its
+//! duration and whether circuits are up or down. Ours carry more, because no FPGA sends them and
+//! no network card of ours takes their time: when the day begins by the controller's clock, the
+//! circuits themselves, and the days after it, so that a frame that is lost takes nothing with it.
+
+/// Their EtherType.
+pub const ETHERTYPE: u16 = 0x8015;
+/// A group address of our own: bridges flood it.
+pub const GROUP: [u8; 6] = [0x03, 0xeb, 0xb0, 0x80, 0x15, 0x00];
+/// Most racks behind a live switch.
+pub const RACKS_MAX: usize = 16;
+/// Most days in a frame.
+pub const DAYS_MAX: usize = 24;
+
+const MAGIC: [u8; 4] = *b"EbbC";
+const VERSION: u8 = 1;
+const LINK: usize = 14;
+const HEAD: usize = LINK + 4 + 4 + 4 + 8;
+const DAY: usize = 4 + 4 + 8 + RACKS_MAX;
+const REPORT: usize = 1 + RACKS_MAX * 8;
+
+/// Days that are further apart or longer than this make no sense, ns.
+pub const DAY_NS_MAX: u64 = 1_000_000_000;
+
+/// Whether light passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Circuits {
+    /// Night: circuits are being set up.
+    Down,
+    /// Day.
+    Up,
+}
+
+/// A day as it is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Its number; every day has the number after that of the day before.
+    pub number: u32,
+    /// How long light passes, ns.
+    pub duration_ns: u32,
+    /// When it begins, ns of the controller's clock.
+    pub begin_ns: u64,
+    /// The output of each input; [`Announced::DARK`] for none.
+    pub outputs: [u8; RACKS_MAX],
+}
+
+impl Announced {
+    /// No output.
+    pub const DARK: u8 = 0xff;
+}
+
+/// What a frame says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// From the controller.
+    Sync {
+        /// Which controller: a number drawn when it started.
+        epoch: u32,
+        /// The controller's clock when the frame was sent, ns.
+        sent_ns: u64,
+        /// Whether this announces the night before the first of the days or that day itself.
+        circuits: Circuits,
+        /// Racks behind the switch.
+        racks: u8,
+        /// The day announced, and those after it.
+        days: Vec<Announced>,
+    },
+    /// From a rack: bytes that wait for each other rack.
+    Report {
+        /// The rack.
+        rack: u8,
+        /// By destination.
+        waiting: [u64; RACKS_MAX],
+    },
+}
+
+/// Why bytes are no such frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SyncError {
+    /// Of another EtherType: somebody else's.
+    #[error("another EtherType")]
+    Foreign,
+    /// Shorter than what it says.
+    #[error("cut short")]
+    Short,
+    /// Not ours, or of a version that is not known.
+    #[error("no sync frame of this version")]
+    Version,
+    /// Numbers that make no sense: racks, days, durations.
+    #[error("impossible numbers")]
+    Range,
+    /// Two inputs on one output.
+    #[error("circuits that are no matching")]
+    Matching,
+}
+
+/// Writes the frame into `buffer` and returns its length.
+///
+/// # Panics
+/// When `buffer` is shorter than 1,000 bytes or there are more than [`DAYS_MAX`] days.
+pub fn write(frame: &Frame, source: [u8; 6], buffer: &mut [u8]) -> usize {
+    let mut at = Writer { buffer, at: 0 };
+    at.put(&GROUP);
+    at.put(&source);
+    at.put(&ETHERTYPE.to_be_bytes());
+    at.put(&MAGIC);
+    match frame {
+        Frame::Sync { epoch, sent_ns, circuits, racks, days } => {
+            assert!(days.len() <= DAYS_MAX, "{} days in a frame", days.len());
+            let kind = if *circuits == Circuits::Up { 1 } else { 0 };
+            at.put(&[VERSION, kind, *racks, days.len() as u8]);
+            at.put(&epoch.to_be_bytes());
+            at.put(&sent_ns.to_be_bytes());
+            for day in days {
+                at.put(&day.number.to_be_bytes());
+                at.put(&day.duration_ns.to_be_bytes());
+                at.put(&day.begin_ns.to_be_bytes());
+                at.put(&day.outputs);
+            }
+        }
+        Frame::Report { rack, waiting } => {
+            at.put(&[VERSION, 2, 0, 0]);
+            at.put(&[0; 12]);
+            at.put(&[*rack]);
+            waiting.iter().for_each(|bytes| at.put(&bytes.to_be_bytes()));
+        }
+    }
+    // Ethernet's least.
+    while at.at < 60 {
+        at.put(&[0]);
+    }
+    at.at
+}
+
+struct Writer<'a> {
+    buffer: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.buffer[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], SyncError> {
+    bytes.get(at..at + N).and_then(|part| part.try_into().ok()).ok_or(SyncError::Short)
+}
+
+/// Reads a frame from its Ethernet header on.
+///
+/// # Errors
+/// When it is none, or says what cannot be.
+pub fn read(bytes: &[u8]) -> Result<Frame, SyncError> {
+    let kind = u16::from_be_bytes(number(bytes, 12)?);
+    if kind != ETHERTYPE {
+        return Err(SyncError::Foreign);
+    }
+    let [version, kind, racks, count] = number(bytes, LINK + 4)?;
+    if number::<4>(bytes, LINK)? != MAGIC || version != VERSION {
+        return Err(SyncError::Version);
+    }
+    let epoch = u32::from_be_bytes(number(bytes, LINK + 8)?);
+    let sent_ns = u64::from_be_bytes(number(bytes, LINK + 12)?);
+    match kind {
+        0 | 1 => {
+            let circuits = if kind == 1 { Circuits::Up } else { Circuits::Down };
+            let days = days(bytes, racks, usize::from(count))?;
+            Ok(Frame::Sync { epoch, sent_ns, circuits, racks, days })
+        }
+        2 => report(bytes),
+        _ => Err(SyncError::Version),
+    }
+}
+
+fn days(bytes: &[u8], racks: u8, count: usize) -> Result<Vec<Announced>, SyncError> {
+    if !(2..=RACKS_MAX).contains(&usize::from(racks)) || !(1..=DAYS_MAX).contains(&count) {
+        return Err(SyncError::Range);
+    }
+    let mut days: Vec<Announced> = Vec::with_capacity(count);
+    for index in 0..count {
+        let at = HEAD + index * DAY;
+        let day = Announced {
+            number: u32::from_be_bytes(number(bytes, at)?),
+            duration_ns: u32::from_be_bytes(number(bytes, at + 4)?),
+            begin_ns: u64::from_be_bytes(number(bytes, at + 8)?),
+            outputs: number(bytes, at + 16)?,
+        };
+        let long = u64::from(day.duration_ns);
+        let sound = (1_000..=DAY_NS_MAX).contains(&long) && day.begin_ns < u64::MAX / 4;
+        let follows = days.last().is_none_or(|before| {
+            let end = before.begin_ns + u64::from(before.duration_ns);
+            day.number == before.number.wrapping_add(1)
+                && (end..=end + DAY_NS_MAX).contains(&day.begin_ns)
+        });
+        if !sound || !follows {
+            return Err(SyncError::Range);
+        }
+        let mut taken = 0u32;
+        for (input, output) in day.outputs.iter().enumerate() {
+            if *output == Announced::DARK {
+                continue;
+            }
+            let bit = 1u32.checked_shl(u32::from(*output)).unwrap_or(0);
+            if input >= usize::from(racks) || *output >= racks || taken & bit != 0 {
+                return Err(SyncError::Matching);
+            }
+            taken |= bit;
+        }
+        days.push(day);
+    }
+    Ok(days)
+}
+
+fn report(bytes: &[u8]) -> Result<Frame, SyncError> {
+    if bytes.len() < HEAD + REPORT {
+        return Err(SyncError::Short);
+    }
+    let rack = bytes[HEAD];
+    if usize::from(rack) >= RACKS_MAX {
+        return Err(SyncError::Range);
+    }
+    let mut waiting = [0; RACKS_MAX];
+    for (to, waiting) in waiting.iter_mut().enumerate() {
+        *waiting = u64::from_be_bytes(number(bytes, HEAD + 1 + 8 * to)?);
+    }
+    Ok(Frame::Report { rack, waiting })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample(count: u32) -> Frame {
+        let day = |index: u32| Announced {
+            number: 7 + index,
+            duration_ns: 300_000,
+            begin_ns: 1_000_000 + u64::from(index) * 311_500,
+            outputs: std::array::from_fn(|input| match input {
+                0..4 => ((input + 1 + index as usize % 3) % 4) as u8,
+                _ => Announced::DARK,
+            }),
+        };
+        let days = (0..count).map(day).collect();
+        Frame::Sync { epoch: 3, sent_ns: 9, circuits: Circuits::Up, racks: 4, days }
+    }
+
+    fn written(frame: &Frame) -> Vec<u8> {
+        let mut buffer = [0; 1024];
+        let len = write(frame, [2, 0, 0, 0, 0, 1], &mut buffer);
+        buffer[..len].to_vec()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for frame in [sample(1), sample(24), Frame::Report { rack: 2, waiting: [5; RACKS_MAX] }] {
+            assert_eq!(read(&written(&frame)), Ok(frame));
+        }
+    }
+
+    #[test]
+    fn impossible_frames_are_refused() {
+        let good = written(&sample(2));
+        assert_eq!(read(&good[..good.len() - 1]), Err(SyncError::Short));
+        let spoilt = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            read(&bytes)
+        };
+        assert_eq!(spoilt(12, 0), Err(SyncError::Foreign));
+        assert_eq!(spoilt(LINK + 4, 9), Err(SyncError::Version));
+        assert_eq!(spoilt(LINK + 6, 1), Err(SyncError::Range));
+        assert_eq!(spoilt(LINK + 7, 0), Err(SyncError::Range));
+        // Two inputs on one output.
+        assert_eq!(spoilt(HEAD + 16, good[HEAD + 17]), Err(SyncError::Matching));
+        // The second day before the first has ended.
+        assert_eq!(spoilt(HEAD + DAY + 8 + 5, 0), Err(SyncError::Range));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..900)) {
+            let _ = read(&bytes);
+        }
+
+        /// One byte of a frame changed: refused, or a frame that says what it says.
+        #[test]
+        fn a_spoilt_frame_never_breaks_a_promise(at in 12usize..800, byte in any::<u8>()) {
+            let mut bytes = written(&sample(20));
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            if let Ok(Frame::Sync { days, racks, .. }) = read(&bytes) {
+                for day in days {
+                    let lit = day.outputs.iter().filter(|output| **output != Announced::DARK);
+                    prop_assert!(lit.clone().all(|output| *output < racks));
+                    prop_assert!(lit.count() <= usize::from(racks));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+use ebb_report::{
+    Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
+};
+
+use super::tokens::scenario;
+use crate::sim::{self, Card, Jitter};
+
+const SOURCE: &str = "Strong 2013, section 4.5";
+
+const CLAIMS: &[Claim] = &[
+    Claim::calibrated(
+        "strong2013.eps_udp",
+        SOURCE,
+        "UDP through the packet switch, per host",
+        8.83,
+        "Gb/s",
+    ),
+    Claim::predicted(
+        "strong2013.ocs_udp_61",
+        SOURCE,
+        "UDP over circuits, days of 61 us",
+        5.726,
+        "Gb/s",
+    )
+    .percent(10.0),
+    Claim::predicted(
+        "strong2013.ocs_udp_300",
+        SOURCE,
+        "UDP over circuits, days of 300 us",
+        8.429,
+        "Gb/s",
+    )
+    .percent(5.0),
+    Claim::predicted(
+        "strong2013.share_udp",
+        SOURCE,
+        "UDP over circuits as a share of the packet switch",
+        95.4,
+        "%",
+    )
+    .within(3.0),
+    Claim::calibrated(
+        "strong2013.eps_tcp",
+        SOURCE,
+        "TCP without segmentation offload through the packet switch",
+        6.26,
+        "Gb/s",
+    ),
+    Claim::predicted(
+        "strong2013.ocs_tcp_61",
+        SOURCE,
+        "TCP over circuits, days of 61 us",
+        2.231,
+        "Gb/s",
+    )
+    .percent(15.0),
+    Claim::predicted(
+        "strong2013.ocs_tcp_300",
+        SOURCE,
+        "TCP over circuits, days of 300 us",
+        5.501,
+        "Gb/s",
+    )
+    .percent(15.0),
+    Claim::predicted(
+        "strong2013.share_tcp",
+        SOURCE,
+        "TCP over circuits as a share of the packet switch",
+        87.9,
+        "%",
+    )
+    .within(13.0),
+    Claim::implied(
+        "strong2013.first_packet",
+        SOURCE,
+        "from the day's begin until its first packet has arrived",
+        33.2,
+        "us",
+    )
+    .percent(10.0),
+    Claim::calibrated("strong2013.nic_delay", SOURCE, "delay in the network card", 23.5, "us"),
+    Claim::calibrated("strong2013.fig4.19.on_time", SOURCE, "sync frames on time", 99.31, "%")
+        .within(0.005),
+    Claim::calibrated(
+        "strong2013.fig4.19.together",
+        SOURCE,
+        "sync frames that come with the one before",
+        0.47,
+        "%",
+    ),
+    Claim::calibrated(
+        "strong2013.fig4.19.late",
+        SOURCE,
+        "sync frames 522 to 624 us late",
+        0.06,
+        "%",
+    ),
+];
+
+/// Section 4.5: what the prototype with 23 hosts reached.
+pub(super) struct Prototype;
+
+impl Experiment for Prototype {
+    fn id(&self) -> &'static str {
+        "strong2013.fig4.18"
+    }
+
+    fn title(&self) -> &'static str {
+        "Throughput of 23 hosts over circuits"
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        let goodput = |source: &str, host_gbps: f64, day_us: f64, context: &Context<'_>| {
+            let mut scenario = scenario(&format!("source = \"{source}\"\n"))?;
+            (scenario.host_gbps, scenario.day_us) = (host_gbps, day_us);
+            if context.quick {
+                scenario.duration_ms = 50.0;
+            }
+            let out = sim::run(&scenario, context.seed, context.progress);
+            // Hosts that do nothing else are as fast as through the packet switch at best.
+            Ok(out.goodput_gbps(&scenario).min(host_gbps))
+        };
+        let [udp_61, udp_300, tcp_61, tcp_300] = context.over_seeds(3, |context| {
+            Ok([
+                goodput("udp", 8.83, 61.0, context)?,
+                goodput("udp", 8.83, 300.0, context)?,
+                goodput("cubic", 6.26, 61.0, context)?,
+                goodput("cubic", 6.26, 300.0, context)?,
+            ])
+        })?;
+        let share = |ours: ebb_report::Ours, of: f64| ebb_report::Ours {
+            mean: 100.0 * ours.mean / of,
+            half_width_95: ours.half_width_95.map(|width| 100.0 * width / of),
+            ..ours
+        };
+        let (card, jitter) = (Card::default(), Jitter::default());
+        let points = vec![(61.0, udp_61.mean), (300.0, udp_300.mean)];
+        let plot = Plot::new(self.title(), Axis::new("day", "us"))
+            .panel(Axis::new("received per host", "Gb/s").from_zero())
+            .series(Series::line("UDP", points));
+        let report = Report::new(self.title()).plot(plot);
+        // A frame of 9,000 octets is on the link for 7.2 us.
+        let first = card.delay_us + 9000.0 * 8.0 / 10_000.0;
+        let on_time = 100.0 * (1.0 - jitter.together - jitter.late - jitter.slow);
+        let tcp = "the published stack was bound by its CPU at 506 connections without segmentation \
+                   offload, which the simulator does not model; losses and round trips alone leave more";
+        let given = "given to the simulator";
+        Ok(Findings::new(report)
+            .found(CLAIMS[0].id, 8.83, given)
+            .found(CLAIMS[1].id, udp_61, "duty cycle, card delay, guard and sync jitter")
+            .found(CLAIMS[2].id, udp_300, "duty cycle, card delay, guard and sync jitter")
+            .found(CLAIMS[3].id, share(udp_300, 8.83), "of the two above")
+            .found(CLAIMS[4].id, 6.26, given)
+            .found(CLAIMS[5].id, tcp_61, tcp)
+            .found(CLAIMS[6].id, tcp_300, tcp)
+            .found(CLAIMS[7].id, share(tcp_300, 6.26), tcp)
+            .found(CLAIMS[8].id, first, "card delay and one frame's time on the link")
+            .found(CLAIMS[9].id, card.delay_us, given)
+            .found(CLAIMS[10].id, on_time, given)
+            .found(CLAIMS[11].id, 100.0 * jitter.together, given)
+            .found(CLAIMS[12].id, 100.0 * jitter.late, given))
+    }
+}

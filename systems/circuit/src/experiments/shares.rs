@@ -1,0 +1,109 @@
+use ebb_des::{Seed, Summary};
+use ebb_report::{
+    Cell, Claim, Column, Context, Experiment, ExperimentError, Findings, Ours, Report, Table,
+};
+
+use crate::schedulers::{self, Scheduler};
+use crate::{Demand, Window};
+
+const SOURCE: &str = "independent check of the schedulers, 23 ports, nights of 1 % of the window";
+
+/// A share that a scheduler serves of a kind of demand.
+const fn share(id: &'static str, quantity: &'static str, value: f64) -> Claim {
+    Claim::predicted(id, SOURCE, quantity, value, "")
+}
+
+/// In the order of [`KINDS`], and for each of [`NAMES`].
+const CLAIMS: &[Claim] = &[
+    share("circuit.shares.sparse.tms_arbitrary", "sparse, TMS with arbitrary matchings", 0.718)
+        .within(0.02),
+    share("circuit.shares.sparse.tms_bottleneck", "sparse, TMS with bottleneck matchings", 0.898)
+        .within(0.02),
+    share("circuit.shares.sparse.solstice", "sparse, Solstice", 0.864).within(0.02),
+    share("circuit.shares.sparse.eclipse", "sparse, Eclipse", 0.897).within(0.015),
+    share("circuit.shares.sparse.round_robin", "sparse, round robin", 0.337).within(0.015),
+    share("circuit.shares.hotspot.tms_arbitrary", "hot spot, TMS with arbitrary matchings", 0.799)
+        .within(0.02),
+    share(
+        "circuit.shares.hotspot.tms_bottleneck",
+        "hot spot, TMS with bottleneck matchings",
+        0.895,
+    )
+    .within(0.02),
+    share("circuit.shares.hotspot.solstice", "hot spot, Solstice", 0.354).within(0.02),
+    share("circuit.shares.hotspot.eclipse", "hot spot, Eclipse", 0.874).within(0.01),
+    share("circuit.shares.hotspot.round_robin", "hot spot, round robin", 0.923).within(0.01),
+    share("circuit.shares.uniform.tms_arbitrary", "uniform, TMS with arbitrary matchings", 0.818)
+        .within(0.001),
+    share("circuit.shares.uniform.tms_bottleneck", "uniform, TMS with bottleneck matchings", 0.818)
+        .within(0.001),
+    share("circuit.shares.uniform.solstice", "uniform, Solstice", 0.818).within(0.001),
+    share("circuit.shares.uniform.eclipse", "uniform, Eclipse", 0.818).within(0.001),
+    share("circuit.shares.uniform.round_robin", "uniform, round robin", 0.780).within(0.001),
+];
+
+const NAMES: [&str; 5] = ["tms-arbitrary", "tms-bottleneck", "solstice", "eclipse", "round-robin"];
+const KINDS: [&str; 3] = ["sparse", "hot spot", "uniform"];
+
+const PORTS: usize = 23;
+const WINDOW: Window = Window { length: 1.0, delta: 0.01 };
+
+/// Shares of demand that schedulers serve.
+pub(super) struct Shares;
+
+fn demand(kind: usize, seed: u64) -> Demand {
+    match kind {
+        0 => Demand::sparse(PORTS, 4, 12, 0.7, &mut Seed(seed).stream("demand")),
+        1 => Demand::hot_spot(PORTS, 0, 1.0 / 3.0),
+        _ => Demand::uniform(PORTS),
+    }
+}
+
+fn ours(scheduler: &dyn Scheduler, kind: usize, context: &Context<'_>) -> Ours {
+    // Only the sparse demand is drawn.
+    let mut shares = Summary::new();
+    for seed in context.seeds(if kind == 0 { 20 } else { 1 }) {
+        let demand = demand(kind, seed);
+        shares.push(scheduler.schedule(&demand, WINDOW).served(&demand));
+    }
+    if kind == 0 { shares.into() } else { Ours::from(shares.mean()) }
+}
+
+impl Experiment for Shares {
+    fn id(&self) -> &'static str {
+        "circuit.shares"
+    }
+
+    fn title(&self) -> &'static str {
+        "Share of demand that circuit schedulers serve"
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        let columns = [Column::text("scheduler")].into_iter();
+        let columns = columns.chain(KINDS.map(|kind| Column::number(kind, "%", 1)));
+        let mut table = Table::new("Share of the demand served", columns);
+        let note = "the demand's shape is ours (sparse: 4 large flows of 17.5 % and 12 small ones of \
+                    2.5 % per port; hot spot: a third of everybody's traffic to one port): the check \
+                    says only the kind";
+        let mut found = Vec::new();
+        for (at, name) in NAMES.iter().enumerate() {
+            let scheduler = schedulers::by_name(name)
+                .ok_or_else(|| ExperimentError(format!("no scheduler {name}")))?;
+            let shares: Vec<Ours> = (0..3).map(|kind| ours(scheduler, kind, context)).collect();
+            let cells = shares.iter().map(|share| Cell::Number(100.0 * share.mean));
+            table.row(std::iter::once(Cell::from(*name)).chain(cells).collect::<Vec<_>>());
+            for (kind, share) in shares.into_iter().enumerate() {
+                found.push((CLAIMS[kind * NAMES.len() + at].id, share));
+            }
+        }
+        let report = Report::new(self.title()).table(table).text(note);
+        let findings = Findings::new(report);
+        Ok(found
+            .into_iter()
+            .fold(findings, |findings, (id, share)| findings.found(id, share, note)))
+    }
+}

@@ -1,0 +1,365 @@
+//! Demand through schedulers: `ebb plan circuit`.
+
+use std::collections::BTreeMap;
+
+use ebb_des::Seed;
+use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
+use ebb_scenario::{Check, Document, Files, Invalid, Progress, ScenarioError};
+
+use crate::schedulers::{self, Detour, Scheduler};
+use crate::{Demand, DemandError, Schedule, Window};
+
+/// What goes wrong in planning and simulating circuits.
+#[derive(Debug, thiserror::Error)]
+pub enum CircuitError {
+    /// A file that the user wrote.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A demand that makes no sense.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
+    /// A field that makes no sense, from the command line.
+    #[error(transparent)]
+    Field(#[from] Invalid),
+    /// The solver gave up.
+    #[error("the bound could not be computed: {0}")]
+    Bound(String),
+}
+
+/// A problem: who wants to send how much, and what circuits cost.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// `csv:FILE` (a row for each input), `uniform:PORTS`, `sparse:PORTS` or `hotspot:PORTS`.
+    pub demand: String,
+    /// Length of a night.
+    #[serde(default = "one_percent")]
+    pub delta: f64,
+    /// Length of the window, in units of the demand.
+    #[serde(default = "one")]
+    pub window: f64,
+    /// `all`, or names with commas between.
+    #[serde(default = "all")]
+    pub scheduler: String,
+    /// Schedulers see the demand with an error of up to this share of each amount.
+    #[serde(default)]
+    pub error: f64,
+    /// Capacity of the hybrid's packet switch as a share of a circuit's.
+    #[serde(default = "tenth")]
+    pub packet_share: f64,
+    /// Whether to compute the bound, where the switch is small enough.
+    #[serde(default = "yes")]
+    pub bound: bool,
+}
+
+fn one_percent() -> f64 {
+    0.01
+}
+fn one() -> f64 {
+    1.0
+}
+fn tenth() -> f64 {
+    0.1
+}
+fn all() -> String {
+    "all".to_owned()
+}
+fn yes() -> bool {
+    true
+}
+
+/// Most ports of a demand that is generated.
+const PORTS_MAX: usize = crate::demand::PORTS_MAX;
+
+impl Problem {
+    /// A problem with everything but its demand as usual.
+    pub fn new(demand: &str) -> Problem {
+        Problem {
+            demand: demand.to_owned(),
+            delta: one_percent(),
+            window: one(),
+            scheduler: all(),
+            error: 0.0,
+            packet_share: tenth(),
+            bound: true,
+        }
+    }
+
+    fn schedulers(&self) -> Result<Vec<&'static dyn Scheduler>, Invalid> {
+        if self.scheduler == "all" {
+            return Ok(schedulers::ALL.to_vec());
+        }
+        let named = |name: &str| {
+            let names: Vec<&str> = schedulers::ALL.iter().map(|known| known.name()).collect();
+            let what = format!("no scheduler is called `{name}`");
+            schedulers::by_name(name).ok_or_else(|| {
+                Invalid::new("scheduler", what, format!("all, or of {}", names.join(", ")))
+            })
+        };
+        self.scheduler.split(',').map(|name| named(name.trim())).collect()
+    }
+
+    /// Name and number of a generated demand.
+    fn generated(&self) -> Option<(&str, usize)> {
+        let (kind, ports) = self.demand.split_once(':')?;
+        Some((kind, ports.parse().ok().filter(|ports| (2..=PORTS_MAX).contains(ports))?))
+    }
+
+    fn demand(&self, files: &dyn Files, seed: Seed) -> Result<Demand, CircuitError> {
+        if let Some(file) = self.demand.strip_prefix("csv:") {
+            let bytes = files.read(file).map_err(ScenarioError::from)?;
+            return Ok(Demand::from_csv(file, &bytes)?);
+        }
+        match self.generated() {
+            Some(("uniform", ports)) => Ok(Demand::uniform(ports)),
+            Some(("hotspot", ports)) => Ok(Demand::hot_spot(ports, 0, 1.0 / 3.0)),
+            Some(("sparse", ports)) => {
+                Ok(Demand::sparse(ports, 4, 12, 0.7, &mut seed.stream("demand")))
+            }
+            _ => Err(unknown(&self.demand).into()),
+        }
+    }
+
+    /// Solves it.
+    ///
+    /// # Errors
+    /// When it makes no sense, its file is malformed, or the solver gives up.
+    pub fn solve(
+        &self,
+        files: &dyn Files,
+        seed: u64,
+        progress: &dyn Progress,
+    ) -> Result<Plan, CircuitError> {
+        self.check()?;
+        let demand = self.demand(files, Seed(seed))?;
+        let window = Window { length: self.window, delta: self.delta };
+        let seen = match self.error {
+            0.0 => demand.clone(),
+            error => demand.estimated(error, &mut Seed(seed).stream("estimate")),
+        };
+        let hybrid = schedulers::Hybrid { packet_share: self.packet_share };
+        let chosen = self.schedulers()?;
+        let mut results = BTreeMap::new();
+        for (at, named) in chosen.iter().enumerate() {
+            progress.at(at as f64 / chosen.len() as f64, named.name());
+            let scheduler: &dyn Scheduler =
+                if named.name() == hybrid.name() { &hybrid } else { *named };
+            let schedule = scheduler.schedule(&seen, window);
+            results.insert(named.name(), Scheduled::new(scheduler, &demand, schedule, window));
+        }
+        let bound = if self.bound { bound(&demand, window)? } else { None };
+        Ok(Plan {
+            ports: demand.ports(),
+            delta: self.delta,
+            window: self.window,
+            demand_total: demand.total(),
+            busiest_port: demand.busiest(),
+            bound,
+            schedulers: results,
+        })
+    }
+}
+
+fn unknown(demand: &str) -> Invalid {
+    let remedy = format!("csv:FILE, or uniform:N, sparse:N, hotspot:N of 2 to {PORTS_MAX} ports");
+    Invalid::new("demand", format!("`{demand}` is no demand"), remedy)
+}
+
+impl Check for Problem {
+    fn check(&self) -> Result<(), Invalid> {
+        if !self.demand.starts_with("csv:") {
+            let known = |(kind, _)| ["uniform", "sparse", "hotspot"].contains(&kind);
+            self.generated().filter(|named| known(*named)).ok_or_else(|| unknown(&self.demand))?;
+        }
+        let window = self.window > 0.0 && self.window.is_finite();
+        Invalid::unless(window, "window", "is no length", "more than 0, such as 1")?;
+        let delta = self.delta >= 0.0 && self.delta.is_finite();
+        Invalid::unless(delta, "delta", "is no length", "0 or more, such as 0.01")?;
+        let error = (0.0..=1.0).contains(&self.error);
+        Invalid::unless(error, "error", "is not a share", "0 to 1, such as 0.1")?;
+        let share = (0.0..=1.0).contains(&self.packet_share);
+        Invalid::unless(share, "packet_share", "is not a share", "0 to 1, such as 0.1")?;
+        self.schedulers().map(drop)
+    }
+}
+
+#[cfg(feature = "solver")]
+fn bound(demand: &Demand, window: Window) -> Result<Option<f64>, CircuitError> {
+    let bound = crate::bound::bound(demand, window);
+    let bound = bound.map_err(|error| CircuitError::Bound(error.to_string()))?;
+    Ok(bound.map(|bound| bound.served))
+}
+
+#[cfg(not(feature = "solver"))]
+fn bound(_demand: &Demand, _window: Window) -> Result<Option<f64>, CircuitError> {
+    Ok(None)
+}
+
+/// What the schedulers made of a demand.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Plan {
+    /// Ports of the switch.
+    pub ports: usize,
+    /// Length of a night.
+    pub delta: f64,
+    /// Length of the window.
+    pub window: f64,
+    /// All demand together.
+    pub demand_total: f64,
+    /// Demand of the busiest input or output.
+    pub busiest_port: f64,
+    /// No schedule of circuits serves a greater share directly; absent for large switches and
+    /// builds without the solver.
+    pub bound: Option<f64>,
+    /// By name.
+    pub schedulers: BTreeMap<&'static str, Scheduled>,
+}
+
+/// A scheduler's answer.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Scheduled {
+    /// Share of the demand that is served, by whatever way the scheduler knows.
+    pub served: f64,
+    /// Share that direct circuits serve.
+    pub direct: f64,
+    /// Number of days.
+    pub days: usize,
+    /// Length of the longest.
+    pub longest_day: f64,
+    /// The days in order, each after a night of `delta`.
+    pub schedule: Vec<crate::Day>,
+    /// Traffic over a second port, for schedulers that have such.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub detours: Vec<Detour>,
+}
+
+impl Scheduled {
+    fn new(
+        scheduler: &dyn Scheduler,
+        demand: &Demand,
+        schedule: Schedule,
+        window: Window,
+    ) -> Scheduled {
+        let total = demand.total();
+        let share = |carried: f64| if total > 0.0 { carried / total } else { 1.0 };
+        let two_hop = scheduler.name() == "eclipse-2hop";
+        Scheduled {
+            served: share(scheduler.carried(demand, &schedule, window)),
+            direct: schedule.served(demand),
+            days: schedule.days.len(),
+            longest_day: schedule.longest(),
+            detours: if two_hop { schedulers::detours(demand, &schedule) } else { Vec::new() },
+            schedule: schedule.days,
+        }
+    }
+}
+
+impl Plan {
+    /// For people.
+    pub fn report(&self, title: &str) -> Report {
+        let columns = [
+            Column::text("scheduler"),
+            Column::number("served", "%", 1),
+            Column::number("by direct circuits", "%", 1),
+            Column::count("days"),
+            Column::number("longest day", "", 4),
+            Column::text("how").aside(),
+        ];
+        let mut table = Table::new("Share of the demand served", columns);
+        for known in schedulers::ALL {
+            let Some(found) = self.schedulers.get(known.name()) else { continue };
+            table.row([
+                Cell::from(known.name()),
+                (100.0 * found.served).into(),
+                (100.0 * found.direct).into(),
+                (found.days as u64).into(),
+                found.longest_day.into(),
+                known.about().into(),
+            ]);
+        }
+        let mut report = Report::new(title.to_owned())
+            .figure("ports", self.ports)
+            .figure("demand_total", self.demand_total)
+            .figure("bound", self.bound);
+        for (name, found) in &self.schedulers {
+            report = report.figure(format!("served.{name}"), found.served);
+        }
+        report = report.text(format!(
+            "{} ports; nights of {} in a window of {}. The busiest port is asked for {:.3} of what \
+             its link carries in a window.",
+            self.ports, self.delta, self.window, self.busiest_port
+        ));
+        report = report.table(table);
+        if let Some(bound) = self.bound {
+            report = report.text(format!(
+                "No schedule of circuits serves more than {:.1} % directly (linear program).",
+                100.0 * bound
+            ));
+        }
+        report.plot(self.plot())
+    }
+
+    /// How the days get shorter.
+    fn plot(&self) -> Plot {
+        let mut plot = Plot::new("Days in their order", Axis::new("time", "windows"))
+            .panel(Axis::new("length of the day", "windows").from_zero());
+        for (name, found) in &self.schedulers {
+            let mut at = 0.0;
+            let mut points = Vec::with_capacity(found.schedule.len());
+            for day in &found.schedule {
+                at += self.delta;
+                points.push((at, day.duration));
+                at += day.duration;
+            }
+            plot = plot.series(Series::step(*name, points));
+        }
+        plot
+    }
+}
+
+/// Plans what a problem file says.
+///
+/// # Errors
+/// As [`Problem::solve`].
+pub fn plan(
+    document: &Document,
+    files: &dyn Files,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<Report, CircuitError> {
+    let problem: Problem = document.read()?;
+    let plan = problem.solve(files, seed, progress)?;
+    Ok(plan.report(&format!("Circuits for {}", problem.demand)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_scenario::{MemoryFiles, Silent};
+
+    #[test]
+    fn a_problem_file_becomes_a_report() {
+        let files = MemoryFiles::new().with("d.csv", "0,0.6,0.2\n0.1,0,0.7\n0.5,0.2,0\n");
+        let document =
+            Document::parse("p.toml", "demand = \"csv:d.csv\"\nerror = 0.1\n").expect("TOML");
+        let report = plan(&document, &files, 1, &Silent).expect("a plan");
+        let served = report.figures["served.eclipse"].as_f64().expect("a share");
+        assert!(served > 0.9 && served <= 1.0, "{served}");
+        assert!(report.to_terminal(&ebb_report::Terminal::plain()).contains("solstice"));
+    }
+
+    #[test]
+    fn faults_name_the_field_and_the_remedy() {
+        let fault = |problem: Problem| {
+            problem.solve(&MemoryFiles::new(), 1, &Silent).unwrap_err().to_string()
+        };
+        assert!(fault(Problem::new("csv:no.csv")).contains("no.csv"));
+        assert!(fault(Problem::new("ring:4")).contains("field `demand`: `ring:4` is no demand"));
+        assert!(fault(Problem::new("uniform:1")).contains("2 to 1024"));
+        let problem = Problem::new("uniform:4");
+        assert!(fault(Problem { delta: f64::NAN, ..problem.clone() }).contains("`delta`"));
+        assert!(fault(Problem { window: 0.0, ..problem.clone() }).contains("`window`"));
+        let fast = Problem { scheduler: "fast".to_owned(), ..problem };
+        assert!(fault(fast).contains("round-robin, tms-arbitrary"));
+    }
+}
