@@ -219,7 +219,7 @@ impl Plane {
             if packet.flags & Packet::UNFINISHED != 0 {
                 ebb_wire::finish_checksums(packet.data_mut());
             }
-            if link % 2 == 0 {
+            if link.is_multiple_of(2) {
                 self.outside(link / 2, packet);
             } else {
                 self.inside(link / 2, packet, now);
