@@ -75,7 +75,7 @@ impl Catalogue {
 fn refuse_misspelt(table: &Table) -> Result<(), ScenarioError> {
     for name in table.header() {
         let known = NEEDED.iter().chain(&OPTIONAL).any(|known| known.eq_ignore_ascii_case(name));
-        if !known && let Some(meant) = nearest(name, OPTIONAL.into_iter()) {
+        if !known && let Some(meant) = nearest(name, OPTIONAL) {
             let message = format!("there is no column `{name}`");
             return Err(table.whole(&message, &format!("is `{meant}` meant?")));
         }
