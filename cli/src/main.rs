@@ -15,6 +15,7 @@ mod router;
 mod study;
 mod switch;
 mod tor;
+mod trace;
 mod traffic;
 
 use std::process::ExitCode;
@@ -59,6 +60,9 @@ enum Command {
     /// Forwarding tables of InfiniBand fabrics: check, compare, make, convert
     #[command(subcommand)]
     Fabric(fabric::Command),
+    /// Traces of memory references: record them from a program, convert them, look at them
+    #[command(subcommand)]
+    Trace(trace::Command),
     /// Run a compressed working day through the router under each policy and show what it cost
     Demo(demo::Demo),
     /// Simulate a system that a scenario file describes, or a sweep over its values
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
         Command::Ocs(command) => command.run(),
         Command::Traffic(command) => command.run(),
         Command::Fabric(command) => command.run(),
+        Command::Trace(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Plan(command) => command.run(),

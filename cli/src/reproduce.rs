@@ -67,6 +67,7 @@ fn registry() -> Vec<&'static dyn Experiment> {
     all.extend(ebb_system_coreswitch::experiments());
     all.extend(ebb_system_cluster::experiments());
     all.extend(ebb_system_circuit::experiments());
+    all.extend(ebb_system_gating::experiments());
     all
 }
 

@@ -7,6 +7,7 @@
 mod args;
 mod circuit;
 mod cluster;
+mod gating;
 mod noc;
 mod place;
 mod plan;

@@ -2,7 +2,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ebb_scenario::{FileError, Files};
+use ebb_scenario::{FileError, Files, Stream};
 use flate2::read::MultiGzDecoder;
 
 /// Files below a directory: those a scenario names, relative to itself.
@@ -58,7 +58,31 @@ impl Files for Directory {
         }
     }
 
+    /// Packed files stay packed: who streams knows more ways to unpack.
+    fn stream(&self, name: &str) -> Result<Box<dyn Stream>, FileError> {
+        let path = self.place(name);
+        let file = fs::File::open(&path).map_err(|error| FileError {
+            name: path.display().to_string(),
+            message: format!("cannot be read: {error}"),
+        })?;
+        Ok(Box::new(Opened(file)))
+    }
+
     fn has(&self, name: &str) -> bool {
         self.place(name).exists()
+    }
+}
+
+struct Opened(fs::File);
+
+impl Stream for Opened {
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
+        loop {
+            match self.0.read(buffer) {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
     }
 }

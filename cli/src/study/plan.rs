@@ -64,6 +64,13 @@ JSON: schedulers.NAME has served (share of the demand), direct (share by direct 
 longest_day and schedule, a list of { duration, matching } in order: matching[i] is the output of input
 i, and each day comes after a night of delta. bound is the most that any schedule serves directly.")]
     Circuit(Box<CircuitArgs>),
+    /// Power gating of cores that wait for memory: which controller pays from which leakage share,
+    /// wake-up time and number of cores on
+    #[command(after_help = "\
+Examples:
+  ebb plan gating examples/gating-plan.toml
+  ebb plan gating examples/gating-plan.toml --json")]
+    Gating(StudyArgs),
 }
 
 impl Plan {
@@ -80,6 +87,14 @@ impl Plan {
             Plan::Noc(args) => return args.run(),
             Plan::Cluster(args) => return args.run(),
             Plan::Circuit(args) => return args.run(),
+            Plan::Gating(args) => (
+                "gating",
+                |document, files, seed, progress| {
+                    ebb_system_gating::plan(document, files, seed, progress)
+                        .map_err(Unreadable::because)
+                },
+                args,
+            ),
             Plan::Fabric(args) => (
                 "fabric",
                 |document, files, seed, progress| {

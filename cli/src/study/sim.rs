@@ -5,6 +5,7 @@ use clap::Subcommand;
 use ebb_system_router::TwinError;
 
 use super::args::StudyArgs;
+use super::gating::GatingArgs;
 use super::run::run;
 use super::{Study, Subject, Unreadable};
 
@@ -49,6 +50,19 @@ Examples:
   ebb sim circuit examples/circuit-sim.toml --set tokens=naive,aging,pacing
   ebb sim circuit examples/circuit-sim.toml --set day_us=61,100,200,300")]
     Circuit(StudyArgs),
+    /// Cores that are power gated while they wait for memory: a trace of memory references through
+    /// caches and DRAM, under every controller
+    #[command(after_help = "\
+Examples:
+  ebb sim gating examples/gating-stream.toml
+  ebb sim gating examples/gating-profile.toml --set leakage_share=0.1..0.6:0.1 --out sweep
+  ebb sim gating --trace mcf.champsim.xz --core ev6 --controller all --json
+  ebb sim gating --trace 429.mcf.gz --filtered --core io --controller oracle,tap,counter
+
+Every core runs the trace from its beginning; controllers watch the same run, and each is charged
+with the time by which it woke a core late. Exit status 2: a trace is damaged; the error names the
+byte.")]
+    Gating(Box<GatingArgs>),
 }
 
 impl Sim {
@@ -70,6 +84,7 @@ impl Sim {
                 },
                 args,
             ),
+            Sim::Gating(args) => return args.run(),
             Sim::Fabric(args) => (
                 "fabric",
                 |document, files, seed, progress| {

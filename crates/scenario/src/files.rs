@@ -8,9 +8,43 @@ pub trait Files: Sync {
     /// When it cannot be read.
     fn read(&self, name: &str) -> Result<Vec<u8>, FileError>;
 
+    /// The bytes of the file `name` one after another, as they are stored, for files that may be
+    /// larger than memory.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    fn stream(&self, name: &str) -> Result<Box<dyn Stream>, FileError> {
+        Ok(Box::new(Kept { bytes: self.read(name)?, at: 0 }))
+    }
+
     /// Whether there is a file `name`, readable or not.
     fn has(&self, name: &str) -> bool {
         self.read(name).is_ok()
+    }
+}
+
+/// Bytes one after another.
+pub trait Stream: Send {
+    /// Fills the front of `buffer`; how much of it, 0 only at the end.
+    ///
+    /// # Errors
+    /// Why nothing more can be read.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, String>;
+}
+
+/// A file that is in memory anyway.
+struct Kept {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Stream for Kept {
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
+        let rest = &self.bytes[self.at..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.at += count;
+        Ok(count)
     }
 }
 

@@ -32,7 +32,7 @@ mod sweep;
 
 pub use document::Document;
 pub use error::{Check, Invalid, ScenarioError};
-pub use files::{FileError, Files, MemoryFiles};
+pub use files::{FileError, Files, MemoryFiles, Stream};
 pub use progress::{Progress, Silent};
 pub use setting::Setting;
 pub use spelling::nearest;

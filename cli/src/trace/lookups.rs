@@ -1,0 +1,137 @@
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use ebb_lpm::{Ipv4Lpm, Ipv4Writer};
+use ipnet::Ipv4Net;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// Written when what is to be recorded begins, and again when it ends.
+static MARK: AtomicU64 = AtomicU64::new(0);
+/// Addresses looked up at a time, as the router does.
+const BATCH_LEN: usize = 32;
+/// Flows of the locality `hot`.
+const HOT_FLOWS: usize = 16 * 1024;
+/// Routes of the table that is made up.
+const MADE_UP: usize = 2_000;
+
+/// Which destinations packets have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Locality {
+    /// Any address
+    Uniform,
+    /// Addresses of routes, each route alike
+    Routed,
+    /// 16,384 flows of those
+    Hot,
+}
+
+/// Look destinations up in the router's table, for `trace record --router`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ebb trace lookups --routes ipv4.txt.gz --locality routed --packets 100000")]
+pub struct Lookups {
+    /// Routes, lines of `1.0.0.0/24 13335`, plain or gz [default: 2,000 that are made up]
+    #[arg(long, value_name = "FILE")]
+    pub routes: Option<PathBuf>,
+    /// Which destinations packets have
+    #[arg(long, default_value = "routed")]
+    pub locality: Locality,
+    /// How many packets
+    #[arg(long, default_value_t = 200_000)]
+    pub packets: usize,
+}
+
+impl Lookups {
+    /// The same, as arguments.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let locality = self.locality.to_possible_value().expect("none is skipped");
+        let mut all =
+            ["trace", "lookups", "--locality", locality.get_name()].map(str::to_owned).to_vec();
+        all.extend(["--packets".to_owned(), self.packets.to_string()]);
+        if let Some(routes) = &self.routes {
+            all.extend(["--routes".to_owned(), routes.display().to_string()]);
+        }
+        all
+    }
+
+    /// Prints where the mark is, builds the table, and looks up between two writes of the mark.
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "mark {:#x}", &raw const MARK as usize)?;
+        out.flush()?;
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        let routes = self.table(&mut rng)?;
+        let (mut writer, table) = Ipv4Writer::new();
+        for (index, route) in routes.iter().enumerate() {
+            let value = 1 + index as u32 % 250;
+            writer.insert(route.network().into(), route.prefix_len(), value)?;
+        }
+        let addresses = self.addresses(&routes, &mut rng);
+        MARK.store(1, SeqCst);
+        let sum = look_up(&table, &addresses);
+        MARK.store(2, SeqCst);
+        black_box(sum);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn table(&self, rng: &mut impl RngCore) -> Result<Vec<Ipv4Net>> {
+        let Some(path) = &self.routes else {
+            let one = |_| Ipv4Net::new(rng.next_u32().into(), 16 + (rng.next_u32() % 9) as u8);
+            return Ok((0..MADE_UP).map(one).collect::<Result<_, _>>()?);
+        };
+        let file =
+            File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let lines: Box<dyn BufRead> = if path.extension().is_some_and(|end| end == "gz") {
+            Box::new(BufReader::new(flate2::read::MultiGzDecoder::new(file)))
+        } else {
+            Box::new(BufReader::new(file))
+        };
+        let mut routes = Vec::new();
+        for (index, line) in lines.lines().enumerate() {
+            let place = || format!("{}:{}", path.display(), index + 1);
+            let line = line.with_context(place)?;
+            let Some(prefix) = line.split_whitespace().next() else { continue };
+            routes.push(prefix.parse().with_context(place)?);
+        }
+        if routes.is_empty() {
+            bail!("{}: no routes", path.display());
+        }
+        Ok(routes)
+    }
+
+    fn addresses(&self, routes: &[Ipv4Net], rng: &mut impl RngCore) -> Vec<u32> {
+        let routed = |rng: &mut dyn RngCore| {
+            let route = routes[rng.next_u64() as usize % routes.len()];
+            u32::from(route.network()) | rng.next_u32() & u32::from(route.hostmask())
+        };
+        let hot: Vec<u32> = match self.locality {
+            Locality::Hot => (0..HOT_FLOWS).map(|_| routed(rng)).collect(),
+            _ => Vec::new(),
+        };
+        (0..self.packets.next_multiple_of(BATCH_LEN))
+            .map(|_| match self.locality {
+                Locality::Uniform => rng.next_u32(),
+                Locality::Routed => routed(rng),
+                Locality::Hot => hot[rng.next_u32() as usize % HOT_FLOWS],
+            })
+            .collect()
+    }
+}
+
+#[inline(never)]
+fn look_up(table: &Ipv4Lpm, addresses: &[u32]) -> u64 {
+    let mut values = [0; BATCH_LEN];
+    let mut sum = 0;
+    for batch in addresses.chunks_exact(BATCH_LEN) {
+        table.lookup_batch(batch, &mut values);
+        sum += values.iter().map(|value| u64::from(*value)).sum::<u64>();
+    }
+    sum
+}

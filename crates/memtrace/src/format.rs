@@ -1,0 +1,94 @@
+/// How a trace is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    /// Records of 64 bytes for each instruction (ChampSim, `inc/trace_instruction.h`).
+    ChampSim,
+    /// `I`, `L`, `S` and `M` with address and size (valgrind, `--tool=lackey --trace-mem=yes`).
+    Lackey,
+    /// Label and hexadecimal address (Dinero, `din`).
+    Dinero,
+    /// Bubbles, the address read and perhaps one written back (Ramulator, CPU traces).
+    Ramulator,
+    /// Ours.
+    Compact,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 5] =
+        [Format::ChampSim, Format::Lackey, Format::Dinero, Format::Ramulator, Format::Compact];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::ChampSim => "champsim",
+            Format::Lackey => "lackey",
+            Format::Dinero => "din",
+            Format::Ramulator => "ramulator",
+            Format::Compact => "compact",
+        }
+    }
+
+    /// The format called `name`.
+    pub fn named(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// What the first bytes of the unpacked trace, and the name of its file, speak for.
+    pub(crate) fn detect(file: &str, start: &[u8]) -> Format {
+        let stem = file.rsplit('/').next().unwrap_or(file);
+        let has = |part: &str| stem.split('.').any(|word| word == part);
+        if start.starts_with(crate::compact::MAGIC) {
+            return Format::Compact;
+        }
+        if has("champsim") || has("champsimtrace") {
+            return Format::ChampSim;
+        }
+        if !start.iter().all(|&byte| matches!(byte, b'\t' | b'\r' | b'\n' | b' '..=b'~')) {
+            return Format::ChampSim;
+        }
+        if has("din") {
+            return Format::Dinero;
+        }
+        textual(start)
+    }
+}
+
+/// Which of the formats that are text: of those that remain possible on every line the likeliest.
+fn textual(start: &[u8]) -> Format {
+    let whole = start.iter().rposition(|&byte| byte == b'\n').unwrap_or(start.len());
+    let (mut dinero, mut hexadecimal) = (true, false);
+    for line in start[..whole].split(|&byte| byte == b'\n').take(4096) {
+        let mut words =
+            line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+        let Some(first) = words.next().filter(|first| !first.starts_with(b"#")) else { continue };
+        if matches!(first, b"I" | b"L" | b"S" | b"M") || first.starts_with(b"==") {
+            return Format::Lackey;
+        }
+        dinero &= matches!(first, b"0" | b"1" | b"2" | b"r" | b"w" | b"i");
+        let letters = |word: &[u8]| word.iter().any(|byte| byte.is_ascii_alphabetic());
+        hexadecimal |= letters(first) || words.next().is_some_and(letters);
+    }
+    if dinero && hexadecimal { Format::Dinero } else { Format::Ramulator }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_lines_tell_formats_apart() {
+        for (name, text, format) in [
+            ("t", " L 1ffeffe7f8,8\n", Format::Lackey),
+            ("t", "==7== Lackey\nI  0401be50,3\n", Format::Lackey),
+            ("t", "2 0\n0 1fc0\n", Format::Dinero),
+            ("t.din", "2 10\n0 100\n", Format::Dinero),
+            ("t", "2 20734016\n0 20846400\n", Format::Ramulator),
+            ("t", "715 20734016\n", Format::Ramulator),
+            ("400.champsim.gz", "0 1\n", Format::ChampSim),
+            ("t", "\u{1}\u{0}", Format::ChampSim),
+        ] {
+            assert_eq!(Format::detect(name, text.as_bytes()), format, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+use std::io::Read;
+
+use crate::champsim::ChampSim;
+use crate::compact::Unpacked;
+use crate::source::Source;
+use crate::text::{Dinero, Lackey, Ramulator};
+use crate::{Access, Format, TraceError};
+
+/// The references of a trace, one after another.
+pub struct Reader<'a> {
+    source: Source<'a>,
+    how: How,
+    format: Format,
+    failed: bool,
+}
+
+enum How {
+    ChampSim(Box<ChampSim>),
+    Lackey(Lackey),
+    Dinero(Dinero),
+    Ramulator(Ramulator),
+    Compact(Box<Unpacked>),
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes`, packed or not, of the trace that people call `file`. Without a format, the name
+    /// and the first bytes decide.
+    ///
+    /// # Errors
+    /// When the first bytes cannot be read, or are not of that format.
+    pub fn new(
+        file: &str,
+        bytes: impl Read + Send + 'a,
+        format: Option<Format>,
+    ) -> Result<Reader<'a>, TraceError> {
+        let mut source = Source::new(file, bytes)?;
+        let detected = Format::detect(file, source.peek()?);
+        if source.peek()?.is_empty() {
+            return Err(source.fault_here("there is nothing in it"));
+        }
+        let format = format.unwrap_or(detected);
+        let how = match format {
+            Format::ChampSim => How::ChampSim(Box::default()),
+            Format::Lackey => How::Lackey(Lackey::default()),
+            Format::Dinero => How::Dinero(Dinero::default()),
+            Format::Ramulator => How::Ramulator(Ramulator::default()),
+            Format::Compact => How::Compact(Box::new(Unpacked::start(&mut source)?)),
+        };
+        Ok(Reader { source, how, format, failed: false })
+    }
+
+    /// The same of bytes that `fill` puts into the front of a buffer, 0 only at the end.
+    ///
+    /// # Errors
+    /// As [`Reader::new`].
+    pub fn of_chunks(
+        file: &str,
+        fill: impl FnMut(&mut [u8]) -> Result<usize, String> + Send + 'a,
+        format: Option<Format>,
+    ) -> Result<Reader<'a>, TraceError> {
+        Reader::new(file, Chunks(fill), format)
+    }
+
+    /// Its format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The next reference; `None` at the end.
+    ///
+    /// # Errors
+    /// When the trace is damaged; nothing comes after that.
+    #[inline]
+    pub fn access(&mut self) -> Result<Option<Access>, TraceError> {
+        if self.failed {
+            return Ok(None);
+        }
+        let source = &mut self.source;
+        let next = match &mut self.how {
+            How::ChampSim(how) => how.next(source),
+            How::Lackey(how) => how.next(source),
+            How::Dinero(how) => how.next(source),
+            How::Ramulator(how) => how.next(source),
+            How::Compact(how) => how.next(source),
+        };
+        self.failed = next.is_err();
+        next
+    }
+}
+
+struct Chunks<F>(F);
+
+impl<F: FnMut(&mut [u8]) -> Result<usize, String>> Read for Chunks<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.0(buffer).map_err(std::io::Error::other)
+    }
+}
+
+impl Iterator for Reader<'_> {
+    type Item = Result<Access, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.access().transpose()
+    }
+}

@@ -1,0 +1,274 @@
+use crate::source::Source;
+use crate::{Access, Kind, TraceError};
+
+/// Instruction fetches from the line that was fetched last are told as instructions alone: they hit
+/// any cache whose lines are not shorter than this.
+const LINE: u64 = 64;
+
+/// Instructions since the access before, and the line of the last fetch.
+#[derive(Default)]
+struct Fetches {
+    instructions: u32,
+    line: Option<u64>,
+}
+
+impl Fetches {
+    /// An instruction at `address`: an access if it leaves the line.
+    fn fetch(&mut self, address: u64, size: u16) -> Option<Access> {
+        self.instructions = self.instructions.saturating_add(1);
+        let last = address.saturating_add(u64::from(size.max(1)) - 1) / LINE;
+        if self.line == Some(address / LINE) && last == address / LINE {
+            return None;
+        }
+        self.line = Some(last);
+        Some(self.access(Kind::Fetch, address, size))
+    }
+
+    fn access(&mut self, kind: Kind, address: u64, size: u16) -> Access {
+        let instructions = core::mem::take(&mut self.instructions);
+        Access { address, instructions, size: size.max(1), after: 0, thread: 0, kind }
+    }
+}
+
+/// `I  04001000,3`, ` L 1ffefff8,8`, ` S ...`, ` M ...` (loads, then stores); lines of valgrind itself
+/// begin with `==`.
+#[derive(Default)]
+pub(crate) struct Lackey {
+    fetches: Fetches,
+    store: Option<Access>,
+}
+
+impl Lackey {
+    pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
+        if let Some(store) = self.store.take() {
+            return Ok(Some(store));
+        }
+        loop {
+            let Some(line) = source.line()? else { return Ok(None) };
+            let length = line.len();
+            if length == 0 || line.starts_with(b"==") || line.starts_with(b"--") {
+                continue;
+            }
+            let Some((kind, address, size)) = lackey(line) else {
+                let shown = shown(line);
+                let message = format!("`{shown}` is not as ` L 1ffeffe7f8,8`");
+                return Err(source.fault_in_line(length, message));
+            };
+            match kind {
+                b'I' => {
+                    if let Some(access) = self.fetches.fetch(address, size) {
+                        return Ok(Some(access));
+                    }
+                }
+                b'S' => return Ok(Some(self.fetches.access(Kind::Write, address, size))),
+                b'L' => return Ok(Some(self.fetches.access(Kind::Read, address, size))),
+                _ => {
+                    let load = self.fetches.access(Kind::Read, address, size);
+                    self.store = Some(Access { kind: Kind::Write, instructions: 0, ..load });
+                    return Ok(Some(load));
+                }
+            }
+        }
+    }
+}
+
+fn lackey(line: &[u8]) -> Option<(u8, u64, u16)> {
+    let (kind, rest) = match line {
+        [b'I', b' ', b' ', rest @ ..] => (b'I', rest),
+        [b' ', kind @ (b'L' | b'S' | b'M'), b' ', rest @ ..] => (*kind, rest),
+        _ => return None,
+    };
+    let comma = memchr::memchr(b',', rest)?;
+    let size = decimal(&rest[comma + 1..])?;
+    Some((kind, hexadecimal(&rest[..comma])?, u16::try_from(size).ok()?))
+}
+
+/// `0 address`, `1 address`, `2 address`: read, write, fetch; the address is hexadecimal.
+#[derive(Default)]
+pub(crate) struct Dinero {
+    fetches: Fetches,
+}
+
+impl Dinero {
+    pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
+        loop {
+            let Some(line) = source.line()? else { return Ok(None) };
+            let length = line.len();
+            if words(line).next().is_none() {
+                continue;
+            }
+            let Some((kind, address)) = dinero(line) else {
+                let message = format!(
+                    "`{}` is not a label (0 read, 1 write, 2 fetch) and a hexadecimal address of 64 bits",
+                    shown(line)
+                );
+                return Err(source.fault_in_line(length, message));
+            };
+            match kind {
+                2 => {
+                    if let Some(access) = self.fetches.fetch(address, 4) {
+                        return Ok(Some(access));
+                    }
+                }
+                0 => return Ok(Some(self.fetches.access(Kind::Read, address, 1))),
+                _ => return Ok(Some(self.fetches.access(Kind::Write, address, 1))),
+            }
+        }
+    }
+}
+
+fn dinero(line: &[u8]) -> Option<(u8, u64)> {
+    let mut words = words(line);
+    let kind = match words.next()? {
+        b"0" | b"r" => 0,
+        b"1" | b"w" => 1,
+        b"2" | b"i" => 2,
+        _ => return None,
+    };
+    let address = words.next()?;
+    Some((kind, hexadecimal(address.strip_prefix(b"0x").unwrap_or(address))?))
+}
+
+/// `bubbles read-address [write-address]`, decimal: so many instructions without a reference, then
+/// one that reads; the write is what the cache that filtered the trace wrote back.
+#[derive(Default)]
+pub(crate) struct Ramulator {
+    write: Option<Access>,
+}
+
+impl Ramulator {
+    pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
+        if let Some(write) = self.write.take() {
+            return Ok(Some(write));
+        }
+        loop {
+            let Some(line) = source.line()? else { return Ok(None) };
+            let length = line.len();
+            if words(line).next().is_none_or(|first| first.starts_with(b"#")) {
+                continue;
+            }
+            let Some((bubbles, read, write)) = ramulator(line) else {
+                let message = format!(
+                    "`{}` is not as `bubbles read-address [write-address]`, whole numbers of at most 32 and 64 bits",
+                    shown(line)
+                );
+                return Err(source.fault_in_line(length, message));
+            };
+            let access = |kind, address, instructions| Access {
+                address,
+                instructions,
+                size: 1,
+                after: 0,
+                thread: 0,
+                kind,
+            };
+            self.write = write.map(|address| access(Kind::Write, address, 0));
+            return Ok(Some(access(Kind::Read, read, bubbles.saturating_add(1))));
+        }
+    }
+}
+
+fn ramulator(line: &[u8]) -> Option<(u32, u64, Option<u64>)> {
+    let mut words = words(line);
+    let bubbles = u32::try_from(decimal(words.next()?)?).ok()?;
+    let read = address(words.next()?)?;
+    let write = words.next().map(address);
+    let end = words.next().is_none();
+    match write {
+        _ if !end => None,
+        Some(None) => None,
+        Some(write) => Some((bubbles, read, write)),
+        None => Some((bubbles, read, None)),
+    }
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
+}
+
+/// Decimal, or hexadecimal after `0x`.
+fn address(word: &[u8]) -> Option<u64> {
+    word.strip_prefix(b"0x").map_or_else(|| decimal(word), hexadecimal)
+}
+
+fn decimal(word: &[u8]) -> Option<u64> {
+    if word.is_empty() {
+        return None;
+    }
+    word.iter().try_fold(0_u64, |value, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10).then(|| value.checked_mul(10)?.checked_add(u64::from(digit))).flatten()
+    })
+}
+
+fn hexadecimal(word: &[u8]) -> Option<u64> {
+    if word.is_empty() {
+        return None;
+    }
+    word.iter().try_fold(0_u64, |value, &byte| {
+        let digit = char::from(byte).to_digit(16)?;
+        (value >> 60 == 0).then_some(value << 4 | u64::from(digit))
+    })
+}
+
+/// The beginning of a line that is at fault.
+fn shown(line: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned();
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Access, Format, Kind, Reader, TraceError};
+
+    fn all(format: Format, text: &str) -> Result<Vec<Access>, TraceError> {
+        Reader::new("t", text.as_bytes(), Some(format))?.collect()
+    }
+
+    fn access(kind: Kind, address: u64, instructions: u32, size: u16) -> Access {
+        Access { instructions, size, ..Access::new(kind, address) }
+    }
+
+    #[test]
+    fn lackey_counts_instructions_and_tells_fetches_by_lines() {
+        let text = "==1== x\nI  04001000,3\n L 1ff0,8\nI  04001003,5\nI  04001008,2\n M 2000,4\nI  0400103f,4\n";
+        let expected = vec![
+            access(Kind::Fetch, 0x0400_1000, 1, 3),
+            access(Kind::Read, 0x1ff0, 0, 8),
+            access(Kind::Read, 0x2000, 2, 4),
+            access(Kind::Write, 0x2000, 0, 4),
+            access(Kind::Fetch, 0x0400_103f, 1, 4),
+        ];
+        assert_eq!(all(Format::Lackey, text), Ok(expected));
+    }
+
+    #[test]
+    fn dinero_and_ramulator_are_read_as_their_programs_do() {
+        let din = all(Format::Dinero, "2 400\n0 1fc0\n1 0x20\n").expect("good");
+        let kinds = [(Kind::Fetch, 0x400), (Kind::Read, 0x1fc0), (Kind::Write, 0x20)];
+        assert_eq!(din.iter().map(|a| (a.kind, a.address)).collect::<Vec<_>>(), kinds);
+        let cpu = all(Format::Ramulator, "3 64 128\n0 0x100\n").expect("good");
+        let expected = vec![
+            access(Kind::Read, 64, 4, 1),
+            access(Kind::Write, 128, 0, 1),
+            access(Kind::Read, 256, 1, 1),
+        ];
+        assert_eq!(cpu, expected);
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_place() {
+        for (format, text, place) in [
+            (Format::Lackey, "I  0400,3\n L zz,8\n", "t: byte 10 (line 2): `"),
+            (Format::Lackey, " L 10000000000000000,8\n", "t: byte 0 (line 1): "),
+            (Format::Dinero, "0 10\n5 10\n", "t: byte 5 (line 2): "),
+            (Format::Ramulator, "1 2\n1 18446744073709551616\n", "t: byte 4 (line 2): "),
+            (Format::Ramulator, "1 2\nnoise\n", "t: byte 4 (line 2): `noise` is not as `bubbles"),
+            (Format::Ramulator, "1 2 3 4\n", "t: byte 0 (line 1): "),
+            (Format::Ramulator, "", "t: byte 0: there is nothing in it"),
+        ] {
+            let error = all(format, text).expect_err(text).to_string();
+            assert!(error.starts_with(place), "{error}");
+        }
+    }
+}

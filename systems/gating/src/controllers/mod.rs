@@ -1,0 +1,227 @@
+//! Who turns a core off and on while it waits: one file each, one line in the registry.
+//!
+//! A controller is a policy that hears events of one core in order of time and answers with an
+//! action. It decides within a fraction of a nanosecond, so time is in picoseconds here. None but the
+//! oracle knows more than hardware could.
+
+mod bandit;
+mod counter;
+mod cyclic;
+mod oracle;
+mod tap;
+mod together;
+mod units;
+
+use crate::machine::MachineSettings;
+use crate::memory::{Ps, ps};
+
+/// What a controller hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The core has nothing left to do.
+    Stalled,
+    /// A token of an upper cache: if the next one has the line, it answers at `bound`.
+    Hint {
+        /// Which miss.
+        id: u16,
+        /// The earliest answer.
+        bound: Ps,
+        /// Whether the core goes on with it.
+        blocking: bool,
+    },
+    /// A token of the last cache: a miss is on its way to memory, nobody knows for how long.
+    Missed {
+        /// Which.
+        id: u16,
+        /// Whether the core goes on with its answer.
+        blocking: bool,
+    },
+    /// A token of the memory controller.
+    Told {
+        /// Of which miss.
+        id: u16,
+        /// The earliest the answer can be.
+        bound: Ps,
+        /// Whether the core goes on with it.
+        blocking: bool,
+    },
+    /// An answer that the core does not go on with.
+    Answered {
+        /// Of which miss.
+        id: u16,
+    },
+    /// The time asked for.
+    Timer,
+}
+
+impl Event {
+    /// The order of what happens at the same time.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Event::Stalled => 0,
+            Event::Told { .. } => 1,
+            Event::Hint { .. } => 2,
+            Event::Missed { .. } => 3,
+            Event::Answered { .. } => 4,
+            Event::Timer => 5,
+        }
+    }
+}
+
+/// What a controller sees when it hears of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What happened.
+    pub event: Event,
+    /// Whether nothing more happens at the same time: who decides earlier has not seen all.
+    pub settled: bool,
+    /// Whether its switch is on, and not just turning on.
+    pub on: bool,
+    /// Whether it is off.
+    pub off: bool,
+    /// When the stall began, ps.
+    pub since: Ps,
+    /// When it ends; only for who foresees.
+    pub until: Option<Ps>,
+    /// A wake-up takes so long, ps.
+    pub wake: Ps,
+    /// Off for so long, a wake-up pays, ps.
+    pub break_even: Ps,
+}
+
+/// What a controller wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    Keep,
+    /// Off, if it is on; and on again by then, if that is known.
+    Off {
+        /// When the core is to work again.
+        up_by: Option<Ps>,
+    },
+    /// If it is off, on again by then.
+    UpBy(Ps),
+}
+
+/// Decides for one core.
+pub trait Controller: Send {
+    /// Decides on what it sees at `now`.
+    fn decide(&mut self, now: Ps, seen: &Seen) -> Action;
+
+    /// When to decide again even if nothing happens.
+    fn next_at(&self) -> Option<Ps> {
+        None
+    }
+
+    /// The stall ended at `until`, and the core was on again `late` after that.
+    fn resumed(&mut self, _until: Ps, _late: Ps) {}
+
+    /// Whether it is told when a stall ends. Hardware is not.
+    fn foresees(&self) -> bool {
+        false
+    }
+}
+
+/// What a controller may know of the machine it is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// From the core to an answer of the last cache, ps (22 ns in section 2.3.3 with the core's own
+    /// time): who waits longer waits for memory.
+    pub last_cache: Ps,
+    /// From the begin of a stall to the answer of memory if another row has to be closed, ps.
+    pub row_miss: Ps,
+    /// The least time from the token of the memory controller to the answer, ps.
+    pub warning: Ps,
+}
+
+impl Facts {
+    /// Of a machine.
+    pub fn of(machine: &MachineSettings) -> Facts {
+        Facts {
+            last_cache: ps(machine.path_ns() + 4.5),
+            row_miss: ps(machine.memory.row_conflict_ns()),
+            warning: ps(machine.memory.row_hit_ns()),
+        }
+    }
+}
+
+/// What a controller switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switches {
+    /// The core.
+    Core,
+    /// Its functional units.
+    Units,
+}
+
+/// A controller by name.
+pub struct Entry {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// What it switches.
+    pub switches: Switches,
+    /// Makes one for a core.
+    pub make: fn(&Facts) -> Box<dyn Controller>,
+}
+
+/// Every controller that gates. Those that scale the clock are in [`crate::dvfs`].
+pub const CONTROLLERS: [Entry; 7] = [
+    Entry {
+        name: "none",
+        about: "never gates",
+        switches: Switches::Core,
+        make: |_| Box::new(Never),
+    },
+    Entry {
+        name: "oracle",
+        about: "knows when every stall ends",
+        switches: Switches::Core,
+        make: |_| Box::new(oracle::Oracle),
+    },
+    Entry {
+        name: "counter",
+        about: "MAPG-Counter: counts the stall and expects what stalls took lately",
+        switches: Switches::Core,
+        make: |facts| Box::new(counter::Counter::new(facts)),
+    },
+    Entry {
+        name: "tap",
+        about: "TAP: tokens of the caches and of the memory controller",
+        switches: Switches::Core,
+        make: |facts| Box::new(tap::Tap::new(facts)),
+    },
+    Entry {
+        name: "fupg",
+        about: "functional units alone, after 5 ns, at most 2 % slower",
+        switches: Switches::Units,
+        make: |_| Box::new(units::Units::default()),
+    },
+    Entry {
+        name: "cyclic",
+        about: "off for a part of every period, which follows the share of stalls",
+        switches: Switches::Core,
+        make: |_| Box::new(cyclic::Cyclic::default()),
+    },
+    Entry {
+        name: "hybrid",
+        about: "ours: of TAP, the counter and both together the one that would have saved most lately",
+        switches: Switches::Core,
+        make: |facts| Box::new(bandit::Bandit::new(facts)),
+    },
+];
+
+/// The entry of a name.
+pub fn named(name: &str) -> Option<&'static Entry> {
+    CONTROLLERS.iter().find(|entry| entry.name == name)
+}
+
+/// Never gates.
+struct Never;
+
+impl Controller for Never {
+    fn decide(&mut self, _now: Ps, _seen: &Seen) -> Action {
+        Action::Keep
+    }
+}

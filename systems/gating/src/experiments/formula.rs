@@ -1,0 +1,81 @@
+use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, Report, Table};
+
+use super::suite::{LEAKAGE_IO, benchmarks, comparison, run};
+use crate::analytic::{Misses, saved};
+use crate::machine::CoreSettings;
+use crate::power::{Island, Power};
+
+const SOURCE: &str = "Strong 2013, section 2.3.5, equation 2.5";
+
+const CLAIMS: &[Claim] = &[
+    Claim::predicted(
+        "strong2013.formula.mean",
+        SOURCE,
+        "mean difference of the formula from the simulator, TAP, in order",
+        0.82,
+        "%",
+    )
+    .at_most(),
+    Claim::predicted("strong2013.formula.max", SOURCE, "largest difference", 9.75, "%").at_most(),
+];
+
+/// Equations 2.2 to 2.5 beside the simulator.
+pub(super) struct Formula;
+
+impl Experiment for Formula {
+    fn id(&self) -> &'static str {
+        "strong2013.formula"
+    }
+
+    fn title(&self) -> &'static str {
+        "TAP's savings by formula and by simulation, in-order core"
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        let Some(benchmarks) = benchmarks(context)? else {
+            let absent = Findings::new(Report::new(self.title()));
+            let not_run = |found: Findings, claim: &Claim| {
+                found.not_run(claim.id, "the data file gating/spec2006.csv is not at hand")
+            };
+            return Ok(CLAIMS.iter().fold(absent, not_run));
+        };
+        let core = CoreSettings::in_order();
+        let (power, island) = (Power::of(&core, LEAKAGE_IO, 0.0), Island::core(&core));
+        let comparison = comparison(core, 1, &["tap"]);
+        let columns = [
+            Column::text("benchmark"),
+            Column::number("simulated", "%", 2),
+            Column::number("formula", "%", 2),
+        ];
+        let mut table = Table::new("Energy saved by TAP", columns);
+        let mut differences = Vec::new();
+        for benchmark in &benchmarks {
+            let compared = run(&comparison, benchmark, context)?;
+            let counts = compared.outcome.cores[0];
+            // As in the paper: every read is a row miss.
+            let latency_ns =
+                comparison.machine.path_ns() + comparison.machine.memory.row_conflict_ns() + 0.5;
+            let per_second = counts.stalls as f64 / (counts.time as f64 * 1e-12);
+            let path = (per_second * comparison.machine.path_ns() * 1e-9).min(1.0);
+            let misses = Misses { per_second, latency_ns };
+            let formula = saved(&comparison.machine, &power, &island, &misses, path);
+            let simulated = compared.of("tap").map_or(0.0, |result| result.energy_saved);
+            table.row([
+                benchmark.name.as_str().into(),
+                (100.0 * simulated).into(),
+                (100.0 * formula).into(),
+            ]);
+            differences.push((100.0 * (formula - simulated)).abs());
+        }
+        let mean = differences.iter().sum::<f64>() / differences.len().max(1) as f64;
+        let most = differences.iter().copied().fold(0.0, f64::max);
+        let note = "differences of the savings in points of a percentage; the formula takes every read for a row miss, as the paper does";
+        Ok(Findings::new(Report::new(self.title()).table(table))
+            .found("strong2013.formula.mean", mean, note)
+            .found("strong2013.formula.max", most, note))
+    }
+}

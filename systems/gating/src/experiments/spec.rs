@@ -1,0 +1,177 @@
+use ebb_report::{
+    Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
+    Table,
+};
+
+use super::suite::{benchmarks, comparison, most_and_mean, run};
+use crate::compare::Compared;
+use crate::machine::CoreSettings;
+
+const SOURCE: &str = "Strong 2013, section 2.5.1, Figures 2.13 and 2.14";
+const TIME: &str = "Strong 2013, section 2.5.2, Figure 2.15";
+
+/// Core, controller, what: the largest and the mean that were printed, with tolerances.
+macro_rules! pair {
+    ($basis:ident, $id:literal, $source:expr, $what:literal, $most:literal, $mean:literal) => {
+        [
+            Claim::$basis(
+                concat!("strong2013.", $id, ".max"),
+                $source,
+                concat!($what, ", largest"),
+                $most,
+                "%",
+            )
+            .percent(25.0),
+            Claim::predicted(
+                concat!("strong2013.", $id, ".mean"),
+                $source,
+                concat!($what, ", mean"),
+                $mean,
+                "%",
+            )
+            .percent(25.0),
+        ]
+    };
+}
+
+const PAIRS: [[Claim; 2]; 18] = [
+    pair!(calibrated, "ev6.oracle.saved", SOURCE, "EV6, oracle: energy saved", 23.9, 3.6),
+    pair!(predicted, "ev6.tap.saved", SOURCE, "EV6, TAP: energy saved", 22.4, 3.1),
+    pair!(predicted, "ev6.counter.saved", SOURCE, "EV6, counter: energy saved", 12.0, 1.2),
+    pair!(predicted, "ev6.counter.slow", SOURCE, "EV6, counter: slowdown", 3.98, 0.56),
+    pair!(predicted, "ev6.fupg.saved", SOURCE, "EV6, functional units: energy saved", 17.6, 2.2),
+    pair!(predicted, "ev6.fupg.slow", SOURCE, "EV6, functional units: slowdown", 2.0, 1.5),
+    pair!(predicted, "ev6.dvfsoracle.saved", SOURCE, "EV6, DVFS oracle: energy saved", 24.6, 3.3),
+    pair!(predicted, "ev6.dvfsoracle.slow", SOURCE, "EV6, DVFS oracle: slowdown", 11.8, 2.4),
+    pair!(predicted, "ev6.dvfsmean.saved", SOURCE, "EV6, DVFS mu_mean: energy saved", 5.9, 0.6),
+    pair!(predicted, "ev6.dvfsmean.slow", SOURCE, "EV6, DVFS mu_mean: slowdown", 3.9, 1.0),
+    pair!(predicted, "ev6.tap.gated", TIME, "EV6, TAP: time gated", 48.34, 9.24),
+    pair!(predicted, "ev6.counter.gated", TIME, "EV6, counter: time gated", 32.55, 4.82),
+    pair!(calibrated, "io.oracle.saved", SOURCE, "in order, oracle: energy saved", 36.8, 8.1),
+    pair!(predicted, "io.tap.saved", SOURCE, "in order, TAP: energy saved", 20.3, 4.0),
+    pair!(predicted, "io.counter.saved", SOURCE, "in order, counter: energy saved", 19.6, 4.1),
+    pair!(predicted, "io.counter.slow", SOURCE, "in order, counter: slowdown", 2.6, 0.4),
+    pair!(
+        predicted,
+        "io.fupg.saved",
+        SOURCE,
+        "in order, functional units: energy saved",
+        13.7,
+        2.7
+    ),
+    pair!(
+        predicted,
+        "io.dvfsoracle.saved",
+        SOURCE,
+        "in order, DVFS oracle: energy saved",
+        19.6,
+        1.5
+    ),
+];
+
+const CLAIMS: &[Claim] = &{
+    let mut all =
+        [Claim::predicted("strong2013.ev6.tap.slow", SOURCE, "EV6, TAP: slowdown", 0.0, "%")
+            .within(0.01); 37];
+    let mut index = 0;
+    while index < PAIRS.len() {
+        all[2 * index + 1] = PAIRS[index][0];
+        all[2 * index + 2] = PAIRS[index][1];
+        index += 1;
+    }
+    all
+};
+
+const CONTROLLERS: [&str; 7] =
+    ["oracle", "tap", "counter", "fupg", "dvfs-oracle", "dvfs-mean", "hybrid"];
+
+/// Figures 2.13 to 2.15: energy saved by every controller on every benchmark.
+pub(super) struct Figures213;
+
+type Measure = fn(&Compared, &str) -> f64;
+
+fn measure(name: &str) -> Measure {
+    match name {
+        "saved" => |compared, name| compared.of(name).map_or(0.0, |result| result.energy_saved),
+        "slow" => |compared, name| compared.of(name).map_or(0.0, |result| result.slowdown),
+        _ => |compared, name| compared.of(name).map_or(0.0, |result| result.gated_share),
+    }
+}
+
+impl Experiment for Figures213 {
+    fn id(&self) -> &'static str {
+        "strong2013.spec"
+    }
+
+    fn title(&self) -> &'static str {
+        "Energy saved on SPEC 2006, as profiles"
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        let Some(benchmarks) = benchmarks(context)? else {
+            let absent = Findings::new(Report::new(self.title()));
+            let not_run = |found: Findings, claim: &Claim| {
+                found.not_run(claim.id, "the data file gating/spec2006.csv is not at hand")
+            };
+            return Ok(CLAIMS.iter().fold(absent, not_run));
+        };
+        let mut report = Report::new(self.title()).text(
+            "Profiles of the benchmarks behind the last cache; four numbers are fitted, for all of them together.",
+        );
+        let mut cores = Vec::new();
+        for core in [CoreSettings::ev6(), CoreSettings::in_order()] {
+            let (name, comparison) = (core.name.clone(), comparison(core, 2, &CONTROLLERS));
+            let mut all = Vec::new();
+            for benchmark in &benchmarks {
+                all.push((benchmark.name.clone(), run(&comparison, benchmark, context)?));
+            }
+            report = report.table(table(&name, &all)).plot(plot(&name, &all));
+            cores.push((name, all));
+        }
+        let why = "the profiles know how often and how near references come, not when: phases and dependences of the real programs are not in the data";
+        let found = CLAIMS.iter().fold(Findings::new(report), |found, claim| {
+            let parts: Vec<&str> = claim.id.split('.').collect();
+            let all = &cores.iter().find(|(name, _)| name == parts[1]).expect("a core").1;
+            let controller = match parts[2] {
+                "dvfsoracle" => "dvfs-oracle",
+                "dvfsmean" => "dvfs-mean",
+                other => other,
+            };
+            let of = measure(parts[3]);
+            let (most, mean) = most_and_mean(all, |compared| 100.0 * of(compared, controller));
+            found.found(claim.id, if parts.get(4) == Some(&"mean") { mean } else { most }, why)
+        });
+        Ok(found)
+    }
+}
+
+fn table(core: &str, all: &[(String, Compared)]) -> Table {
+    let mut columns = vec![Column::text("benchmark"), Column::number("stalled", "%", 1)];
+    columns.extend(CONTROLLERS.map(|name| Column::number(name, "%", 2)));
+    let mut table = Table::new(format!("Energy saved, {core}"), columns);
+    for (name, compared) in all {
+        let mut row = vec![name.as_str().into(), (100.0 * compared.stalled_share()).into()];
+        let saved = |name: &&str| (100.0 * measure("saved")(compared, name)).into();
+        row.extend(CONTROLLERS.iter().map(saved));
+        table.row(row);
+    }
+    table
+}
+
+fn plot(core: &str, all: &[(String, Compared)]) -> Plot {
+    let plot = Plot::new(
+        format!("Energy saved, {core}, benchmarks in the order of the table"),
+        Axis::new("benchmark", ""),
+    )
+    .panel(Axis::new("energy saved", "%"));
+    CONTROLLERS.iter().fold(plot, |plot, name| {
+        let point = |(index, (_, compared)): (usize, &(String, Compared))| {
+            (index as f64, 100.0 * measure("saved")(compared, name))
+        };
+        plot.series(Series::points(*name, all.iter().enumerate().map(point).collect()))
+    })
+}

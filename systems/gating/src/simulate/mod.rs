@@ -1,0 +1,119 @@
+//! `ebb sim gating`: a workload, a machine, and what every controller makes of it.
+
+mod report;
+mod scenario;
+#[cfg(test)]
+mod tests;
+
+use ebb_des::Seed;
+use ebb_memtrace::{Reader, TraceError};
+use ebb_report::Report;
+use ebb_scenario::{Document, FileError, Files, Invalid, Progress, ScenarioError};
+
+use crate::compare::Compared;
+use crate::feed::{Share, TraceFeed};
+use crate::machine::{Feed, MachineError};
+use crate::profile::ProfileFeed;
+use crate::stream::Stream;
+pub use scenario::Scenario;
+
+/// Why a scenario was not simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulateError {
+    /// The text.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A value, where there is no file to point at.
+    #[error(transparent)]
+    Value(#[from] Invalid),
+    /// A file it names cannot be opened.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A trace is damaged.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// It was told to end.
+    #[error("interrupted")]
+    Stopped,
+}
+
+impl From<MachineError> for SimulateError {
+    fn from(error: MachineError) -> SimulateError {
+        match error {
+            MachineError::Trace(error) => error.into(),
+            MachineError::Stopped => SimulateError::Stopped,
+        }
+    }
+}
+
+/// Simulates a scenario file.
+///
+/// # Errors
+/// When the file is wrong, or a trace it names is damaged or missing; the error names it.
+pub fn simulate(
+    document: &Document,
+    files: &dyn Files,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<Report, SimulateError> {
+    simulate_scenario(&document.read()?, files, seed, progress)
+}
+
+/// Simulates a scenario.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_scenario(
+    scenario: &Scenario,
+    files: &dyn Files,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<Report, SimulateError> {
+    let compared = run(scenario, files, seed, progress)?;
+    Ok(report::report(scenario, &compared))
+}
+
+/// Runs a scenario under its controllers.
+pub(crate) fn run(
+    scenario: &Scenario,
+    files: &dyn Files,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<Compared, SimulateError> {
+    let comparison = scenario.comparison()?;
+    let feeds = |core: usize| feed(scenario, files, Seed(seed), core);
+    let watch = |done: u64| {
+        let whole = scenario.references.saturating_mul(scenario.cores as u64).max(1);
+        let share = if scenario.references == 0 { 0.0 } else { done as f64 / whole as f64 };
+        progress.at(share.min(1.0), &format!("{} million references", done / 1_000_000));
+        !progress.stopped()
+    };
+    Ok(comparison.run(&feeds, &watch)?)
+}
+
+/// The references of one core.
+fn feed<'a>(
+    scenario: &Scenario,
+    files: &'a dyn Files,
+    seed: Seed,
+    core: usize,
+) -> Result<Box<dyn Feed + 'a>, MachineError> {
+    if let Some(stream) = scenario.stream {
+        return Ok(Box::new(Stream::new(stream, core)));
+    }
+    if let Some(profile) = &scenario.profile {
+        return Ok(Box::new(ProfileFeed::new(profile, seed, core)));
+    }
+    let names = scenario.trace.names();
+    let name = &names[core % names.len()];
+    let mut stream = files.stream(name).map_err(|error| {
+        let FileError { name: file, message } = error;
+        TraceError { file, offset: 0, line: None, message }
+    })?;
+    let format = scenario.format()?;
+    let reader = Reader::of_chunks(name, move |buffer| stream.fill(buffer), format)?;
+    let share = if scenario.split { Share::Threads { of: scenario.cores } } else { Share::Copy };
+    let most = if scenario.references == 0 { u64::MAX } else { scenario.references };
+    let most = most.saturating_add(scenario.warmup);
+    Ok(Box::new(TraceFeed::new(reader, core, share, most)))
+}
