@@ -26,7 +26,10 @@ def upgrade(context):
                 most, trials[ring] = capacity(context, lab, router)
                 try:
                     for _ in range(turns):
-                        seen = quiet.measured(context, lab, lambda: taking_over(lab, router, share * most, seconds))
+                        if not context.quick:
+                            quiet.wait([*lab.pids(), router.pid], context.say)
+                        # Every outcome counts: none is repeated for the sake of its losses.
+                        seen = taking_over(lab, router, share * most, seconds)
                         runs.append({"share": share, "ring": ring, **seen})
                         context.say(f"  {share:.0%}, ring {ring}: lost {seen['lost']} of {seen['sent']}, "
                                     f"silent for {seen['silence_us']} us")
@@ -64,6 +67,8 @@ def taking_over(lab, router, load, seconds):
     if "pid" not in outcome:
         raise Failure(f"no upgrade: {outcome.get('problem')}")
     router.pid = outcome["pid"]
+    # The new program, which the lab has not started, passes for somebody else.
+    del seen["others_cpu_share"]
     return {**seen, "silence_us": outcome["silence_us"], "took_s": outcome["took_s"]}
 
 
