@@ -36,14 +36,15 @@ def upgrade(context):
                 finally:
                     end(router)
     check_order(runs)
-    rows = [["load", "ring", "load, Mpps", "sent", "lost", "reordered", "no worker received, us", "took, s"]]
+    rows = [["load", "ring", "load, Mpps", "sent", "lost", "reordered", "no worker received, us", "took, s", "within the load"]]
     rows += [[f"{seen['share']:.0%}", str(seen["ring"]), seen["sent_mpps"], seen["sent"], seen["lost"],
-              seen["reordered"], seen["silence_us"], seen["took_s"]] for seen in runs]
+              seen["reordered"], seen["silence_us"], seen["took_s"], "yes" if seen["during_load"] else "no"] for seen in runs]
     summary = {"routes": installed["routes"], "turns": turns}
     for share, ring in {(seen["share"], seen["ring"]) for seen in runs}:
         same = [seen for seen in runs if (seen["share"], seen["ring"]) == (share, ring)]
         summary[f"{share:.0%} ring {ring}"] = {
-            key: sum(seen[key] for seen in same) for key in ("sent", "lost", "reordered", "duplicated")}
+            key: sum(seen[key] for seen in same)
+            for key in ("during_load", "sent", "lost", "reordered", "duplicated")}
     context.record.result("upgrade", rows, summary, {"runs": runs, "capacity": trials})
 
 
@@ -63,13 +64,14 @@ def taking_over(lab, router, load, seconds):
     asking = threading.Thread(target=ask)
     asking.start()
     seen = lab.load(seconds=seconds, rate=int(load))
+    during = not asking.is_alive()
     asking.join()
     if "pid" not in outcome:
         raise Failure(f"no upgrade: {outcome.get('problem')}")
     router.pid = outcome["pid"]
     # The new program, which the lab has not started, passes for somebody else.
     del seen["others_cpu_share"]
-    return {**seen, "silence_us": outcome["silence_us"], "took_s": outcome["took_s"]}
+    return {**seen, "during_load": during, "silence_us": outcome["silence_us"], "took_s": outcome["took_s"]}
 
 
 def end(router):
