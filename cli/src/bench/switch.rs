@@ -151,6 +151,7 @@ fn to_json(plan: &Plan, rows: &[Row], unmeasured: &[Unmeasured]) -> Value {
         "ratios": Value::Object(ratios.collect()),
         "cpus": [Some(plan.home), plan.there],
         "clock_ns": measure::clock_ns(),
+        "line_ns": measure::line_ns(plan).ok(),
         "user_wait": mechanism::has_user_wait(),
         "core_watts_modelled": core_watts(),
     })
@@ -158,8 +159,10 @@ fn to_json(plan: &Plan, rows: &[Row], unmeasured: &[Unmeasured]) -> Value {
 
 fn report(plan: &Plan, rows: &[Row], unmeasured: &[Unmeasured]) -> Report {
     let there = plan.there.map_or("none".to_owned(), |cpu| cpu.to_string());
+    let line = measure::line_ns(plan).map_or("an unknown time".to_owned(), |ns| format!("{ns} ns"));
     let text = format!(
-        "From CPU {} to CPU {there}; spans in ns, each with one reading of the clock ({:.0} ns) in it. Waiting: \
+        "From CPU {} to CPU {there}; spans in ns, each with one reading of the clock ({:.0} ns) in it. A cache line \
+         alone takes {line} from core to core at this moment, as no hand-over can beat. Waiting: \
          processor time that the target's thread burns per round trip, and what that draws (modelled: {:.1} W \
          for a core that is never idle). {}",
         plan.home,

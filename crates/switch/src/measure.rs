@@ -4,6 +4,7 @@
 //! Both cores read the same clock. One way is from before the source asks until the work runs at the
 //! target, a round trip until it runs at home again; each contains one reading of the clock.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ebb_host::{clock, process};
@@ -26,6 +27,9 @@ pub struct Plan {
     pub trips_asleep: u32,
     /// Work of the source between an announcement and the hand-over.
     pub overlap: Duration,
+    /// Longest time for one mechanism in one situation: a machine with much other work gives each core
+    /// away for milliseconds at a time.
+    pub longest: Duration,
 }
 
 impl Plan {
@@ -38,7 +42,8 @@ impl Plan {
         let home = *cpus.first().ok_or_else(|| std::io::Error::other("no CPU is allowed"))?;
         let trips_asleep = (trips / 20).clamp(20, 5_000);
         let overlap = Duration::from_micros(20);
-        Ok(Plan { home, there: cpus.get(1).copied(), trips, trips_asleep, overlap })
+        let longest = Duration::from_secs(10);
+        Ok(Plan { home, there: cpus.get(1).copied(), trips, trips_asleep, overlap, longest })
     }
 }
 
@@ -147,6 +152,65 @@ pub fn clock_ns() -> f64 {
     (clock::monotonic() - start).as_nanos() as f64 / f64::from(READINGS)
 }
 
+/// What a cache line takes from one core to the other and back, halved: the median, ns. The least that any
+/// hand-over can take; in a virtual machine it changes with where the host puts its processors.
+///
+/// # Errors
+/// When a CPU is refused.
+pub fn line_ns(plan: &Plan) -> Result<u64, Unmeasured> {
+    const TRIPS: u64 = 5_000;
+    const LONGEST: Duration = Duration::from_millis(200);
+    const OVER: u64 = u64::MAX;
+    let there = plan.there.ok_or(Unmeasured::OneCpu)?;
+    let pin = |cpu| process::pin_to(cpu).map_err(|source| SwitchError::Cpu { cpu, source });
+    let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
+    let after = |line: &Line, value| {
+        loop {
+            match line.0.load(Ordering::Acquire) {
+                seen if seen == value => std::hint::spin_loop(),
+                seen => return seen,
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let answer = || {
+            // Answers also where it was refused its CPU, so that nobody waits for ever.
+            let pinned = pin(there);
+            let mut seen = 0;
+            while seen != OVER {
+                seen = after(&lines[0], seen);
+                lines[1].0.store(seen, Ordering::Release);
+            }
+            pinned
+        };
+        let ask = || {
+            let pinned = pin(plan.home);
+            let mut spans = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("fits");
+            let until = clock::monotonic() + LONGEST;
+            for trip in 1..=TRIPS {
+                let asked = clock::monotonic();
+                lines[0].0.store(trip, Ordering::Release);
+                after(&lines[1], trip - 1);
+                let answered = clock::monotonic();
+                spans.saturating_record(span(asked, answered));
+                if answered >= until {
+                    break;
+                }
+            }
+            lines[0].0.store(OVER, Ordering::Release);
+            pinned.map(|()| spans.value_at_quantile(0.5) / 2)
+        };
+        let (answer, ask) = (scope.spawn(answer), scope.spawn(ask));
+        let [answered, asked] = [answer.join().map(|pinned| pinned.map(|()| 0)), ask.join()]
+            .map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        answered.and(asked).map_err(Unmeasured::from)
+    })
+}
+
+/// A number in a line of its own.
+#[repr(align(128))]
+struct Line(AtomicU64);
+
 /// A queue has its own core as its target where both are the same.
 fn places(mechanism: &dyn Mechanism, case: Case) -> (Place, Arrival) {
     let queue = mechanism.name() == "run-queue" && !case.cross;
@@ -158,7 +222,7 @@ fn body(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Body {
     let asleep = case.target == Target::Asleep;
     let early = asleep && mechanism.announces();
     let trips = if asleep { plan.trips_asleep } else { plan.trips };
-    let overlap = plan.overlap;
+    let (overlap, longest) = (plan.overlap, plan.longest);
     let settles = case.cross && mechanism.has_waiter();
     Box::new(move |travel| {
         // Up to a minute, in three digits; what takes longer counts as a minute.
@@ -167,6 +231,7 @@ fn body(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Body {
             Samples { one_way: histogram(), round_trip: histogram(), target_cpu: 0, spoilt: 0 };
         let warm = trips / 10;
         let mut cpu_at_start = 0;
+        let until = clock::monotonic() + longest;
         for trip in 0..warm + trips {
             let sleeps = !asleep || fall_asleep(travel, settles);
             if early {
@@ -176,9 +241,10 @@ fn body(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Body {
             let asked = clock::monotonic();
             let arrival = travel.to(place);
             let there = clock::monotonic();
+            let last = trip + 1 == warm + trips || there >= until;
             if trip == warm {
                 cpu_at_start = clock::thread_cpu().as_nanos();
-            } else if trip + 1 == warm + trips {
+            } else if last {
                 seen.target_cpu = clock::thread_cpu().as_nanos().saturating_sub(cpu_at_start);
             }
             let left = clock::monotonic();
@@ -189,6 +255,9 @@ fn body(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Body {
             } else if trip > warm {
                 seen.one_way.saturating_record(span(asked, there));
                 seen.round_trip.saturating_record(span(asked, there) + span(left, home));
+            }
+            if last {
+                break;
             }
         }
         seen

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebb_host::clock::monotonic;
 
-use crate::measure::{Plan, Unmeasured, measure};
+use crate::measure::{Plan, Unmeasured, line_ns, measure};
 use crate::mechanism::{Case, Target, all};
 use crate::{Arrival, Pair, Place, Refusal, Settings, SwitchError, Travel, Waiting, channel};
 
@@ -176,7 +176,14 @@ fn threads_hand_everything_over_once_and_in_order() {
 
 #[test]
 fn every_mechanism_is_measured_or_says_why_not() {
-    let plan = Plan { trips: 60, trips_asleep: 20, ..Plan::here(60).unwrap() };
+    let plan = Plan {
+        trips: 60,
+        trips_asleep: 20,
+        longest: Duration::from_millis(100),
+        ..Plan::here(60).unwrap()
+    };
+    assert!(plan.there.is_none() || line_ns(&plan).unwrap() > 0);
+    assert!(matches!(line_ns(&Plan { there: None, ..plan }), Err(Unmeasured::OneCpu)));
     for mechanism in all() {
         for &case in mechanism.cases() {
             match measure(mechanism, case, &plan) {
