@@ -193,3 +193,31 @@ fn circuits_are_kept_for_unmodified_hosts() {
     assert_eq!(killed["sources"], serde_json::json!(["controller", "rotation", "packets"]));
     assert!(number(&killed["frames_received"]) > 0.8 * number(&killed["frames_sent"]), "{killed}");
 }
+
+/// A short day before a cluster: nothing is lost by planned changes, nothing out of order, and whoever is
+/// killed is left.
+#[test]
+fn a_cluster_follows_its_load_and_survives_a_death() {
+    if !permitted() {
+        return;
+    }
+    let place = std::env::temp_dir().join(format!("ebb-cli-cluster-{}", std::process::id()));
+    let report = place.to_str().expect("text");
+    let day = ["demo", "cluster", "--seconds", "6", "--peak", "4000", "--report", report];
+    let ended = run(env!("CARGO_BIN_EXE_ebb"), &day);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success(), "{said}");
+    let text = std::fs::read_to_string(place.join("report.json")).expect("a report");
+    std::fs::remove_dir_all(&place).expect("removed");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    for (key, value) in [("lost_planned", 0), ("reordered", 0)] {
+        assert_eq!(json[key], value, "{key} of {}", json["balancer"]);
+    }
+    assert!(json["sent"].as_u64() > Some(5000), "{}", json["sent"]);
+    let (sent, received, lost) = (&json["sent"], &json["received"], &json["lost"]);
+    assert_eq!(sent.as_u64(), Some(received.as_u64().unwrap_or(0) + lost.as_u64().unwrap_or(0)));
+    assert!(json["failover_ms"].is_number(), "{}", json["killed"]);
+    assert!(json["joules"].as_f64() > Some(0.0) && json["joules_basis"] == "modelled");
+    assert!(json["back_ends_over_time"].as_array().is_some_and(|points| points.len() > 3));
+    assert!(json["etcd"].is_boolean());
+}

@@ -228,6 +228,7 @@ fn every_example_runs() {
         let Some(stem) = name.strip_suffix(".toml") else { continue };
         let (command, shorter): (&[&str], &[&str]) = match stem {
             _ if stem.starts_with("router-") => (&["sim", "router"], &["--set", "duration_s=0.05"]),
+            _ if stem.starts_with("cluster-") => (&["plan", "cluster"], &[]),
             "fabric-plan" => (&["plan", "fabric"], &[]),
             "circuit-plan" => (&["plan", "circuit"], &[]),
             _ if stem.starts_with("circuit-sim") => (&["sim", "circuit"], &[]),
@@ -246,4 +247,41 @@ fn every_example_runs() {
         seen += 1;
     }
     assert!(seen >= 10, "{seen} examples");
+}
+
+/// What scripts read of a plan, and how they learn what is wrong.
+#[test]
+fn a_cluster_is_planned_from_two_tables() {
+    let place = tempfile::tempdir().expect("a directory");
+    let catalogue = "group,capacity_mbps,power_full_w,power_idle_w,price,available\n\
+                     small,6500,75,75,250,\nlarge,10000,120,120,500,3\n";
+    std::fs::write(place.path().join("c.csv"), catalogue).expect("a file");
+    std::fs::write(place.path().join("d.csv"), "seconds,mbps\n0,19000\n3600,6000\n")
+        .expect("a file");
+    let plan = |more: &[&str]| {
+        let files = ["plan", "cluster", "--catalogue", "c.csv", "--demand", "d.csv", "--json"];
+        ebb(place.path(), &[&files[..], more].concat())
+    };
+    let good = plan(&["--budget", "1000"]);
+    assert!(good.status.success(), "{}", error_of(&good));
+    let json: Value = serde_json::from_slice(&good.stdout).expect("JSON");
+    for name in ["design-i", "design-ii", "design-iii", "design-iv", "design-v", "optimum"] {
+        let design = &json["designs"][name];
+        assert!(design["servers"].is_object() && design["gap"].as_f64() >= Some(0.0), "{design}");
+        assert!(design["cost"].is_number() && design["energy_kwh_per_day"].is_number(), "{design}");
+    }
+    assert_eq!(json["designs"]["design-v"]["servers"]["small"], 3);
+    assert_eq!(json["designs"]["optimum"]["gap"], 0.0);
+    let poor = plan(&["--budget", "749"]);
+    assert_eq!(poor.status.code(), Some(2));
+    assert!(
+        error_of(&poor).trim_end().ends_with("the least that does is 750"),
+        "{}",
+        error_of(&poor)
+    );
+    std::fs::write(place.path().join("c.csv"), catalogue.replace("120,500", "121,500"))
+        .expect("a file");
+    let wrong = plan(&[]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(error_of(&wrong).contains("c.csv:3: field `power_idle_w`"), "{}", error_of(&wrong));
 }

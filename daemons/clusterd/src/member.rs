@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_cluster::{Agent, Candidate, Order, Power, Snapshot, Write};
+use ebb_cluster::{Acknowledgement, Agent, Candidate, Order, Power, Snapshot, Write};
 use ebb_control::Policy;
 use ebb_control::cluster::{ClusterPolicy, ClusterSeen, Server, ServerState};
 use ebb_host::clock::monotonic;
@@ -299,6 +299,7 @@ pub struct BalancerMember {
     store: Box<dyn Store>,
     balancer: Arc<BalancerHandle>,
     registered: bool,
+    said: Option<Acknowledgement>,
     version: u64,
     counted: (Time, u64),
     load_pps: f64,
@@ -315,6 +316,7 @@ impl BalancerMember {
             store,
             balancer,
             registered: false,
+            said: None,
             version: 0,
             counted: (monotonic(), 0),
             load_pps: 0.0,
@@ -339,8 +341,11 @@ impl BalancerMember {
         let mut acknowledgement = status.acknowledgement;
         acknowledgement.load_pps = self.load_pps;
         // It registers before it first reads a book: from then on every drain waits for it.
-        let balancer = self.name.clone();
-        self.store.write(&Write::Acknowledge { balancer, acknowledgement })?;
+        if self.said.as_ref() != Some(&acknowledgement) {
+            let (balancer, said) = (self.name.clone(), acknowledgement.clone());
+            self.store.write(&Write::Acknowledge { balancer, acknowledgement })?;
+            self.said = Some(said);
+        }
         if !self.registered {
             self.registered = true;
             return Ok(());

@@ -50,6 +50,10 @@ pub struct ClusterDemo {
     #[arg(long, value_name = "DAY", default_value = "uk-backbone",
           value_parser = clap::builder::PossibleValuesParser::new(["uk-backbone", "eu-isp"]))]
     pub(super) profile: String,
+    /// Where the cluster's state is kept; etcd is started for the demonstration [default: etcd where it is
+    /// installed]
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(["etcd", "embedded"]))]
+    pub(super) store: Option<String>,
     /// Seed of everything that is drawn
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, ensure};
 use ebb_clusterd::balancer::{BalancerHandle, BalancerStatus, RunnerOptions};
 use ebb_clusterd::lab::{self, Lab};
 use ebb_clusterd::member::{BackEndMember, BalancerMember, Event, Member, Record, Servers, What};
-use ebb_clusterd::store::{Embedded, Store};
+use ebb_clusterd::store::{Embedded, Etcd, EtcdServer, Store};
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster as policies;
 use ebb_host::clock::monotonic;
-use ebb_host::journal::{DIRECTORY, Guard, Journal};
+use ebb_host::journal::{DIRECTORY, Guard, Journal, Undo};
 use ebb_host::process;
 use ebb_traffic::{
     DayProfile, Due, FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, Summary,
@@ -90,22 +90,35 @@ pub(super) struct Stage {
 /// Where members get their access to the store.
 enum Stores {
     Embedded(Embedded),
+    Etcd(EtcdServer),
 }
 
 impl Stores {
-    fn start() -> Stores {
-        Stores::Embedded(Embedded::new(LEASE))
+    fn start(wanted: Option<&str>, journal: &Journal) -> Result<Stores> {
+        if wanted == Some("embedded") || wanted.is_none() && !EtcdServer::installed() {
+            return Ok(Stores::Embedded(Embedded::new(LEASE)));
+        }
+        let path = std::env::temp_dir().join(format!("ebb-cluster-{}", std::process::id()));
+        journal.record(Undo::Directory { path: path.clone() })?;
+        std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        let server = EtcdServer::start(&path)?;
+        if let Ok(undo) = Undo::process(server.pid()) {
+            journal.record(undo)?;
+        }
+        Ok(Stores::Etcd(server))
     }
 
     fn access(&self) -> Result<Box<dyn Store>> {
         match self {
             Stores::Embedded(store) => Ok(Box::new(store.another())),
+            Stores::Etcd(server) => Ok(Box::new(Etcd::new(&server.options(), "demo", LEASE)?)),
         }
     }
 
     fn name(&self) -> String {
         match self {
             Stores::Embedded(_) => "embedded".to_owned(),
+            Stores::Etcd(server) => format!("etcd {}", server.version()),
         }
     }
 }
@@ -135,7 +148,7 @@ impl Stage {
             routes: (0..2).flat_map(|side| behind(side).map(|net| (net, side))).collect(),
         };
         let lab = Lab::build(plan, &journal)?;
-        let stores = Stores::start();
+        let stores = Stores::start(demo.store.as_deref(), &journal)?;
         let frames = FrameSource::new(2);
         Ok(Stage { lab, frames, back_ends, journal, guard: Some(guard), stores })
     }

@@ -377,3 +377,76 @@ impl Store for Etcd {
         Ok(done.succeeded)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::EtcdServer;
+    use ebb_cluster::{Acknowledgement, Book, MemberReport};
+
+    #[test]
+    fn what_is_wrong_names_its_field() {
+        let refused = |options: EtcdOptions| {
+            Etcd::new(&options, "test", PATIENCE).err().expect("refused").to_string()
+        };
+        let endpoints = vec!["http://127.0.0.1:1".to_owned()];
+        let good = EtcdOptions { endpoints, ..EtcdOptions::default() };
+        assert!(refused(EtcdOptions::default()).starts_with("field `etcd.endpoints`"));
+        let text = |text: &str| Some(text.to_owned());
+        let lone = EtcdOptions { certificate: text("/nowhere"), ..good.clone() };
+        assert!(refused(lone).starts_with("field `etcd.certificate`"));
+        let absent = EtcdOptions { ca: text("/nowhere"), ..good.clone() };
+        assert!(refused(absent).starts_with("field `etcd.ca`: /nowhere cannot be read"));
+        let mut nobody = Etcd::new(&good, "test", PATIENCE).expect("nothing is asked yet");
+        let said = nobody.snapshot().expect_err("nobody is there").to_string();
+        assert!(said.starts_with("field `etcd.endpoints`: http://127.0.0.1:1 cannot"), "{said}");
+    }
+
+    #[test]
+    fn one_head_and_only_it_writes_the_book() {
+        if !EtcdServer::installed() {
+            assert!(std::env::var_os("CI").is_none(), "CI must have etcd (Debian: etcd-server)");
+            eprintln!("skipped: etcd is not installed");
+            return;
+        }
+        let place = std::env::temp_dir().join(format!("ebb-etcd-{}", std::process::id()));
+        std::fs::create_dir_all(&place).expect("a directory");
+        let server = EtcdServer::start(&place).expect("etcd starts");
+        let length = Duration::from_secs(2);
+        let member = || Etcd::new(&server.options(), "test", length).expect("options");
+        let (mut one, mut two) = (member(), member());
+        let office = |owner: &str| Write::Head { owner: owner.to_owned() };
+        assert!(!one.renew().expect("answers") && one.renew().expect("answers"));
+        two.renew().expect("answers");
+        assert!(one.write(&office("one")).expect("answers"));
+        assert!(!two.write(&office("two")).expect("answers"));
+        let (owner, term) = two.snapshot().expect("answers").head.expect("a head");
+        assert_eq!(owner, "one");
+        let book = Book { version: 1, ..Book::default() };
+        let write = |term, after| Write::Book { book: book.clone(), term, after };
+        assert!(!two.write(&write(term + 1, 0)).expect("answers"), "no such term");
+        assert!(one.write(&write(term, 0)).expect("answers"));
+        assert!(!one.write(&write(term, 0)).expect("answers"), "somebody has written since");
+        let said = Acknowledgement { version: 1, load_pps: 2.5, ..Acknowledgement::default() };
+        let report = MemberReport { up: true, version: 1 };
+        let acknowledge =
+            Write::Acknowledge { balancer: "b".to_owned(), acknowledgement: said.clone() };
+        assert!(one.write(&acknowledge).expect("answers"));
+        assert!(one.write(&Write::Report { member: "r".to_owned(), report }).expect("answers"));
+        let seen = two.snapshot().expect("answers");
+        assert_eq!((&seen.balancers["b"], seen.members["r"]), (&said, report));
+        assert_eq!(seen.book.expect("a book").0, book);
+        // Nobody keeps the first lease alive: the office falls vacant.
+        for _ in 0..100 {
+            two.renew().expect("answers");
+            if two.write(&office("two")).expect("answers") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let (owner, next) = two.snapshot().expect("answers").head.expect("a head");
+        assert!(owner == "two" && next > term);
+        drop(server);
+        std::fs::remove_dir_all(&place).expect("removed");
+    }
+}

@@ -2,11 +2,13 @@
 
 mod embedded;
 mod etcd;
+mod server;
 
 use ebb_cluster::{Snapshot, Write};
 
 pub use embedded::Embedded;
 pub use etcd::{Etcd, EtcdOptions};
+pub use server::EtcdServer;
 
 /// Why the store does not answer.
 #[derive(Debug, thiserror::Error)]
