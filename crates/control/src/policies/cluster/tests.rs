@@ -4,6 +4,7 @@ use ebb_units::{Time, Watts};
 use proptest::prelude::*;
 
 use super::*;
+use crate::Policy;
 use crate::cluster::{ClusterSeen, ServerState};
 
 fn server(capacity: f64, full: f64) -> Server {
