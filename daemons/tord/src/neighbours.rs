@@ -35,8 +35,8 @@ impl Neighbours {
             return;
         }
         for address in sought {
-            if !self.asked.contains_key(&address) {
-                self.asked.insert(address, now_ns);
+            let since = *self.asked.entry(address).or_insert(now_ns);
+            if since == now_ns {
                 self.ask(address);
             }
         }
