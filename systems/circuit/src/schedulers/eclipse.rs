@@ -58,7 +58,7 @@ impl Search {
     fn new(ports: usize) -> Search {
         let tries = match ports {
             0..=32 => usize::MAX,
-            33..=128 => 3,
+            33..=128 => 2,
             _ => 2,
         };
         Search { ports, tries, clipped: vec![0.0; ports * ports] }

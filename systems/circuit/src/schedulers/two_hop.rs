@@ -58,23 +58,25 @@ pub fn detours(demand: &Demand, schedule: &Schedule) -> Vec<Detour> {
     }
     // Which input each output has, day by day.
     let into: Vec<Vec<usize>> = schedule.days.iter().map(|day| inverse(&day.matching)).collect();
+    // The days on which each input has each output.
+    let mut met: Vec<Vec<usize>> = vec![Vec::new(); ports * ports];
+    for (day, of) in schedule.days.iter().enumerate() {
+        of.matching.iter().enumerate().for_each(|(from, to)| met[from * ports + to].push(day));
+    }
     let mut found = Vec::new();
     for (at, left) in left.iter_mut().enumerate() {
         let (from, to) = (at / ports, at % ports);
         if *left <= NOTHING || from == to {
             continue;
         }
-        for first_day in 0..schedule.days.len() {
-            let via = schedule.days[first_day].matching[from];
-            if free[first_day][from] <= NOTHING || via == to || via == from {
+        for (second_day, into) in into.iter().enumerate() {
+            let via = into[to];
+            if via == from || via == to || free[second_day][via] <= NOTHING {
                 continue;
             }
-            for second_day in first_day + 1..schedule.days.len() {
-                if into[second_day][to] != via {
-                    continue;
-                }
+            for &first_day in &met[from * ports + via] {
                 let amount = left.min(free[first_day][from]).min(free[second_day][via]);
-                if amount > NOTHING {
+                if first_day < second_day && amount > NOTHING {
                     *left -= amount;
                     free[first_day][from] -= amount;
                     free[second_day][via] -= amount;
