@@ -1,6 +1,6 @@
 use ebb_des::Summary;
 
-use crate::Report;
+use crate::{Report, Section};
 
 /// What an experiment found: a report with its plots, and a number for each claim.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,6 +118,16 @@ impl Findings {
     #[must_use]
     pub fn not_run(self, claim: &str, reason: impl Into<Note>) -> Findings {
         self.push(claim, What::NotRun, reason.into())
+    }
+
+    /// Titles of plots that neither show what was published nor say that there is nothing.
+    pub fn plots_of_ours_alone(&self) -> Vec<&str> {
+        let plots = self.report.sections.iter().filter_map(|section| match section {
+            Section::Plot(plot) => Some(plot),
+            _ => None,
+        });
+        let alone = plots.filter(|plot| !plot.says_what_was_published());
+        alone.map(|plot| plot.title.as_str()).collect()
     }
 
     fn push(mut self, claim: &str, what: What, note: Note) -> Findings {

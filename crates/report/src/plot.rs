@@ -51,7 +51,13 @@ pub struct Series {
     /// finite where a point has none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub half_widths: Vec<f64>,
+    /// Whether others published it: drawn in the colour of text, so that it is told from ours.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub published: bool,
 }
+
+/// What the title of a plot ends with beside which nothing was published.
+const NOTHING_PUBLISHED: &str = " (no published values to draw)";
 
 /// From this ratio between the largest and the smallest value on, equal distances hide the small.
 pub const LOG_SPAN: f64 = 20.0;
@@ -91,6 +97,20 @@ impl Plot {
     pub fn series(mut self, series: Series) -> Plot {
         self.panels.last_mut().expect("a panel comes before its series").series.push(series);
         self
+    }
+
+    /// Says in the title that nothing was published that could be drawn beside ours: the source draws
+    /// its curves and prints no value of them, or words only.
+    #[must_use]
+    pub fn nothing_published(mut self) -> Plot {
+        self.title += NOTHING_PUBLISHED;
+        self
+    }
+
+    /// Whether it shows what was published, or says that there is nothing.
+    pub fn says_what_was_published(&self) -> bool {
+        let mut series = self.panels.iter().flat_map(|panel| &panel.series);
+        series.any(|series| series.published) || self.title.ends_with(NOTHING_PUBLISHED)
     }
 
     /// As an SVG picture that stands alone and follows the reader's light or dark preference.
@@ -148,7 +168,7 @@ impl Axis {
 
 impl Series {
     fn new(name: impl Into<String>, kind: SeriesKind, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), kind, points, half_widths: Vec::new() }
+        Series { name: name.into(), kind, points, half_widths: Vec::new(), published: false }
     }
 
     /// Gives each point an interval of `half_widths` above and below it.
@@ -160,6 +180,23 @@ impl Series {
         assert_eq!(half_widths.len(), self.points.len(), "an interval for each point");
         self.half_widths = half_widths;
         self
+    }
+
+    /// Marks it as what others published.
+    #[must_use]
+    pub fn published(mut self) -> Series {
+        self.published = true;
+        self
+    }
+
+    /// A published value that holds from one place to another: a level, a bound.
+    pub fn published_level(name: impl Into<String>, (from, to): (f64, f64), level: f64) -> Series {
+        Series::line(name, vec![(from, level), (to, level)]).published()
+    }
+
+    /// A published place, drawn from one value to another above it.
+    pub fn published_place(name: impl Into<String>, place: f64, (from, to): (f64, f64)) -> Series {
+        Series::line(name, vec![(place, from), (place, to)]).published()
     }
 
     /// Points joined by straight lines.

@@ -54,19 +54,25 @@ pub(crate) enum Role {
     Grid,
     Area,
     Series(usize),
+    /// What others published: ink, so that no series of ours looks like it.
+    Published(usize),
 }
+
+/// Published series that look different from each other.
+pub(crate) const PUBLISHED: usize = DASHES.len();
 
 impl Role {
     pub(crate) fn all() -> impl Iterator<Item = Role> {
         [Role::Ink, Role::Muted, Role::Grid, Role::Area]
             .into_iter()
             .chain((0..SERIES).map(Role::Series))
+            .chain((0..PUBLISHED).map(Role::Published))
     }
 
     /// The name of its variable and the end of its class.
     pub(crate) fn name(self) -> String {
         match self {
-            Role::Ink => "ink".to_owned(),
+            Role::Ink | Role::Published(_) => "ink".to_owned(),
             Role::Muted => "muted".to_owned(),
             Role::Grid => "grid".to_owned(),
             Role::Area => "area".to_owned(),
@@ -78,6 +84,7 @@ impl Role {
     pub(crate) fn dashes(self) -> &'static str {
         match self {
             Role::Series(index) => DASHES[(index + index / HUES) % DASHES.len()],
+            Role::Published(index) => DASHES[(index + 2) % DASHES.len()],
             _ => "",
         }
     }
@@ -90,7 +97,7 @@ impl Role {
 
     /// Those with a variable of their own.
     fn named() -> impl Iterator<Item = Role> {
-        Role::all().filter(|role| !matches!(role, Role::Series(HUES..)))
+        Role::all().filter(|role| !matches!(role, Role::Series(HUES..) | Role::Published(_)))
     }
 
     /// Its colour for programs that ignore style sheets.
@@ -100,7 +107,7 @@ impl Role {
 
     fn of(self, scheme: &Scheme) -> &'static str {
         match self {
-            Role::Ink => scheme.ink,
+            Role::Ink | Role::Published(_) => scheme.ink,
             Role::Muted => scheme.muted,
             Role::Grid => scheme.grid,
             Role::Area => scheme.area,

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::html::escape;
 use crate::scale::Scale;
-use crate::style::{Role, SERIES, picture_rules};
+use crate::style::{PUBLISHED, Role, SERIES, picture_rules};
 use crate::{Axis, Panel, Plot, Series, SeriesKind};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -171,9 +171,15 @@ const MARKED_MAX: usize = 40;
 /// The corners of a role's mark about its middle; none for a circle.
 fn corners(role: Role, half: i32) -> Vec<(i32, i32)> {
     let corners: &[(i32, i32)] = match role {
-        Role::Series(index) if index % 4 == 1 => &[(-1, -1), (1, -1), (1, 1), (-1, 1)],
-        Role::Series(index) if index % 4 == 2 => &[(0, -1), (1, 1), (-1, 1)],
-        Role::Series(index) if index % 4 == 3 => &[(0, -1), (1, 0), (0, 1), (-1, 0)],
+        Role::Series(index) | Role::Published(index) if index % 4 == 1 => {
+            &[(-1, -1), (1, -1), (1, 1), (-1, 1)]
+        }
+        Role::Series(index) | Role::Published(index) if index % 4 == 2 => {
+            &[(0, -1), (1, 1), (-1, 1)]
+        }
+        Role::Series(index) | Role::Published(index) if index % 4 == 3 => {
+            &[(0, -1), (1, 0), (0, 1), (-1, 0)]
+        }
         _ => &[],
     };
     corners.iter().map(|(x, y)| (x * half, y * half)).collect()
@@ -223,13 +229,16 @@ struct Legend {
 impl Legend {
     fn of(plot: &Plot) -> Legend {
         let mut names: Vec<(String, Role)> = Vec::new();
-        let mut lines = 0;
+        let (mut lines, mut published) = (0, 0);
         for series in plot.panels.iter().flat_map(|panel| &panel.series) {
             if names.iter().any(|(name, _)| *name == series.name) {
                 continue;
             }
             let role = if series.kind == SeriesKind::Area {
                 Role::Area
+            } else if series.published {
+                published += 1;
+                Role::Published((published - 1) % PUBLISHED)
             } else {
                 lines += 1;
                 Role::Series((lines - 1) % SERIES)
@@ -427,6 +436,23 @@ mod tests {
         assert!(of("s1").iter().all(|line| line.contains("dasharray")));
         let dashes = |class| of(class)[0].split("dasharray=").nth(1).map(str::to_owned);
         assert_ne!(dashes("s1"), dashes("s2"));
+    }
+
+    /// What was published is in the colour of text, which no series of ours has.
+    #[test]
+    fn published_values_are_told_from_ours() {
+        let plot = Plot::new("t", Axis::new("x", ""))
+            .panel(Axis::new("y", ""))
+            .series(Series::line("ours", vec![(0.0, 1.0), (1.0, 2.0)]))
+            .series(Series::points("published", vec![(0.5, 1.5)]).published())
+            .series(Series::published_level("published bound", (0.0, 1.0), 1.8));
+        assert!(plot.says_what_was_published());
+        let svg = plot.to_svg();
+        assert!(svg.contains("class=\"l-ink\"") && svg.contains("published bound"), "{svg}");
+        assert!(svg.contains("class=\"l-s0\"") && !svg.contains("class=\"l-s1\""), "{svg}");
+        let bare = Plot::new("t", Axis::new("x", "")).panel(Axis::new("y", ""));
+        assert!(!bare.says_what_was_published());
+        assert!(bare.nothing_published().says_what_was_published());
     }
 
     #[test]

@@ -25,7 +25,11 @@ fn every_experiment_runs() {
         let quick = std::env::var_os("EBB_FULL").is_none();
         let context = Context { seed: 1, jobs: 1, quick, data: Some(&Shared), progress: &Silent };
         let mut reproduction = Reproduction::quick(quick);
-        reproduction.run(experiment, &context);
+        let outcome = experiment.run(&context);
+        let alone =
+            outcome.as_ref().map_or_else(|_| Vec::new(), |found| found.plots_of_ours_alone());
+        assert!(alone.is_empty(), "{}: nothing published in {alone:?}", experiment.id());
+        reproduction.add(experiment, outcome);
         assert_eq!(reproduction.failed(), [], "{}", experiment.id());
         for row in reproduction.rows() {
             let ran = row.verdict != Verdict::NotRun;

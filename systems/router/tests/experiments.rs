@@ -14,7 +14,11 @@ fn context(quick: bool, data: Option<&dyn Files>) -> Context<'_> {
 fn every_experiment_runs_and_answers_its_claims() {
     for experiment in experiments() {
         let mut reproduction = Reproduction::new();
-        reproduction.run(experiment, &context(true, None));
+        let outcome = experiment.run(&context(true, None));
+        let alone =
+            outcome.as_ref().map_or_else(|_| Vec::new(), |found| found.plots_of_ours_alone());
+        assert!(alone.is_empty(), "{}: nothing published in {alone:?}", experiment.id());
+        reproduction.add(experiment, outcome);
         assert_eq!(reproduction.failed(), [], "{}", experiment.id());
         assert_eq!(reproduction.rows().count(), experiment.claims().len());
         for row in reproduction.rows() {

@@ -1,4 +1,6 @@
-use ebb_report::{Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report};
+use ebb_report::{
+    Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
+};
 
 use super::{drawn, plans, problem};
 use crate::{Normalise, Plan};
@@ -55,6 +57,9 @@ impl Experiment for Figure710 {
         }
         let plot = Plot::new(self.title(), Axis::new("load", ""))
             .panel(Axis::new("power of all routers", "W").from_zero());
+        let most = curves[0].1.iter().map(|point| point.1).fold(0.0, f64::max);
+        let place = "published: two planes need less from here on";
+        let plot = plot.series(Series::published_place(place, 0.65, (0.0, most)));
         let report = Report::new(self.title()).text(
             "A plane that may sleep follows the lower of one plane and two. The published tables of \
              P0 and P1 are curves in a picture; ours are interpolated between published points of \

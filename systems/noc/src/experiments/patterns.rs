@@ -1,6 +1,6 @@
 use ebb_report::{
     Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Ours, Plot, Report,
-    Table,
+    Series, Table,
 };
 
 use super::{drawn, least, mean, ours, plans, problem, routing};
@@ -78,7 +78,7 @@ impl Experiment for Figures6 {
         columns.push(Column::number("bound", "", 3));
         let mut table = Table::new("Power at load 1", columns);
         let mut at_full = Vec::new();
-        for pattern in Pattern::ALL {
+        for pattern in Pattern::OF_LI {
             let mut problem = problem(pattern.name(), 1.0, Normalise::Max, 1);
             problem.samples = if context.quick { 10 } else { 100 };
             let plans = plans(&problem, context, runs)?;
@@ -92,7 +92,8 @@ impl Experiment for Figures6 {
         }
         report = report.table(table);
         for pattern in [Pattern::Normal, Pattern::Transpose, Pattern::Hotspot] {
-            report = drawn(report, plot(pattern), &curves(pattern, context, runs.min(3))?);
+            let curves = curves(pattern, context, runs.min(3))?;
+            report = drawn(report, printed(plot(pattern), pattern, &curves), &curves);
         }
         Ok(found(Findings::new(report), &at_full))
     }
@@ -101,6 +102,26 @@ impl Experiment for Figures6 {
 fn plot(pattern: Pattern) -> Plot {
     Plot::new(format!("Power under {} traffic", pattern.name()), Axis::new("load", ""))
         .panel(Axis::new("power, relative to no DVFS at load 1", "").from_zero())
+}
+
+/// What section 6.5 prints of a pattern at load 1, each put below our curve of what it is compared
+/// with.
+fn printed(plot: Plot, pattern: Pattern, curves: &Curves) -> Plot {
+    // Whose, how many percent below whose.
+    let below: &[(&str, f64, &str)] = match pattern {
+        Pattern::Normal => &[("bound, almost", 40.0, "xy"), ("2p-es, at most", 20.0, "xy")],
+        Pattern::Transpose => &[("2p-es", 78.0, "xy"), ("4p-es, at least", 5.0, "2p-es")],
+        Pattern::Hotspot => &[("2p-es", 60.0, "xy"), ("adaptive", 6.0, "2p-es")],
+        _ => &[],
+    };
+    below.iter().fold(plot, |plot, (whose, percent, than)| {
+        let curve = curves.iter().find(|(name, _)| name == than);
+        let Some((at, of)) = curve.and_then(|(_, points)| points.last().copied()) else {
+            return plot;
+        };
+        let point = vec![(at, of * (1.0 - percent / 100.0))];
+        plot.series(Series::points(format!("published: {whose}, of our {than}"), point).published())
+    })
 }
 
 type Curves = Vec<(String, Vec<(f64, f64)>)>;
@@ -193,7 +214,7 @@ fn found(mut findings: Findings, at_full: &[(Pattern, Vec<Plan>)]) -> Findings {
         let (sampled, exact) = (plan.sampled.as_ref()?, plan.bound.as_ref()?);
         Some(100.0 * (sampled.alpha / exact.alpha - 1.0).abs())
     };
-    let farthest = Pattern::ALL.into_iter().filter_map(|pattern| ours(of(pattern), off));
+    let farthest = Pattern::OF_LI.into_iter().filter_map(|pattern| ours(of(pattern), off));
     let farthest = farthest.max_by(|a, b| a.mean.total_cmp(&b.mean));
     say("li2012.s7.4.q100", farthest, Q, Q);
     findings

@@ -31,7 +31,8 @@ fn fig07(_: &Context<'_>) -> Result<Findings, ExperimentError> {
     let line = (0..=200).map(|step| f64::from(step) / 200.0).map(|share| (share, chi.at(share)));
     let plot = Plot::new(FIG07.title, Axis::new("share of the throughput", ""))
         .panel(Axis::new("share of the power range", "").from_zero())
-        .series(Series::line("published coefficients", line.collect()));
+        .series(Series::line("published coefficients", line.collect()))
+        .series(Series::points("published: the ends", vec![(0.0, 0.0), (1.0, 1.0)]).published());
     let mut table = Table::new("Coefficients", [Column::text(""), Column::number("value", "", 6)]);
     for (index, coefficient) in chi.0.iter().enumerate() {
         table.row([format!("a{index}").into(), (*coefficient).into()]);

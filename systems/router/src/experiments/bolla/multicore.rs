@@ -44,7 +44,9 @@ fn gamma(_: &Context<'_>) -> Result<Findings, ExperimentError> {
     let plot = Plot::new("Gain of the server of Niccolini et al. 2012", Axis::new("cores", ""))
         .panel(Axis::new("gamma", "").from_zero())
         .series(line(server.frequency_min()))
-        .series(line(server.frequency_max()));
+        .series(line(server.frequency_max()))
+        .series(Series::points("published: Opteron", vec![(2.0, 1.5)]).published())
+        .series(Series::points("published: Xeon, \"near to\"", vec![(2.0, 2.0)]).published());
     let recovered = "recovered by the fit from samples with 1 % of noise that were made with it";
     let text = format!(
         "The fit finds the published gains again. The plot is another machine's: two of its cores at \

@@ -57,7 +57,10 @@ fn fig01(_: &Context<'_>) -> Result<Findings, ExperimentError> {
     let plot = Plot::new(FIG01.title, Axis::new("power", "W"))
         .panel(Axis::new("throughput", "Mpps").from_zero())
         .series(Series::points("one core, 14 frequencies", in_mpps(&clocks)))
-        .series(Series::points("1 to 12 cores at 3.3 GHz", in_mpps(&cores)));
+        .series(Series::points("1 to 12 cores at 3.3 GHz", in_mpps(&cores)))
+        .series(Series::published_place("published: servers, more than", 150.0, (0.0, 3.0)))
+        .series(Series::published_level("published: Athlon, about", (30.0, 150.0), 1.5))
+        .series(Series::published_level("published: Core 2, between", (30.0, 50.0), 0.0));
     let text = format!(
         "The seven machines' watts and rates are in a picture only. For comparison, the server model of \
          Niccolini et al. 2012, a later machine: power and rate correlate by {:.4} over frequencies and \
@@ -104,6 +107,7 @@ fn fig03(_: &Context<'_>) -> Result<Findings, ExperimentError> {
         });
         plot = plot.series(Series::line(clock.to_string(), line.collect()));
     }
+    plot = plot.nothing_published();
     let per_hertz = |low: usize, high: usize| {
         (rates[high] - rates[low]) / (server.p_states[high].0 - server.p_states[low].0) as f64
     };

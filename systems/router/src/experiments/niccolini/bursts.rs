@@ -118,6 +118,8 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     for (line, name) in first.iter().flat_map(|lines| &lines.watts).zip(POLICIES) {
         plot = plot.series(Series::line(name, line.clone()));
     }
+    // The text says "flat", "varies very little" and "benefits", and no number.
+    plot = plot.nothing_published();
     let text = "Bursts at each port's line rate, frames of 64, 594 and 1518 bytes (7:4:1): the \
                 paper does not say which.";
     let moves = "longer bursts fill queues for longer than the policy waits, and cores come and go";

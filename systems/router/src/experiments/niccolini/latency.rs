@@ -107,6 +107,9 @@ fn interval(
     twin(context, &text)
 }
 
+/// What a day's plot shows, h.
+const DAY_HOURS: (f64, f64) = (0.0, 24.0 * (1.0 - 1.0 / INTERVALS as f64));
+
 /// Independent days.
 const SEEDS: u64 = 4;
 const SMOOTH: &str = "arrivals = \"poisson\"";
@@ -170,7 +173,10 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .panel(Axis::new("latency", "µs").from_zero())
         .series(Series::line("99th percentile", day.p99))
         .series(Series::line("mean", day.mean))
-        .series(Series::line("least", day.least));
+        .series(Series::line("least", day.least))
+        .series(Series::published_level("published: highest 99th percentile", DAY_HOURS, 55.0))
+        .series(Series::points("published: mean", vec![(12.0, 17.5)]).within(vec![2.5]).published())
+        .series(Series::published_level("published: mean of polling", DAY_HOURS, 11.0));
     let polls = format!(
         "7.0 µs without queueing, fitted to section 3; bursts of 64 packets a port and unequal flows make \
          it {:.1} µs, so queueing does not explain the paper's further 4 µs: its generators or its trace \

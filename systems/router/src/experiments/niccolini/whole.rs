@@ -94,7 +94,8 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let plot = Plot::new(WHOLE.title, Axis::new("load", "%"))
         .panel(Axis::new("power of the original's", "%").from_zero())
         .series(Series::line("as published", published))
-        .series(Series::line("with holding times", ours));
+        .series(Series::line("with holding times", ours))
+        .series(Series::points("published", vec![(1.0, 50.0), (100.0, 100.0)]).published());
     let one = "at 1 % load; one core and the idle server are less than half of 262 W";
     let full = Note::verdict(
         "at 100 % load",
