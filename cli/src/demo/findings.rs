@@ -170,6 +170,10 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
         1 => "1 worker".to_owned(),
         count => format!("{count} workers"),
     };
+    let polling = |day: &Day| match day.workers {
+        1 => "1 core that polls throughout".to_owned(),
+        count => format!("{count} cores that poll throughout"),
+    };
     let compare = |day: &Day| {
         let share = |day: &Day| 100.0 * day.summary.lost as f64 / day.summary.sent.max(1) as f64;
         let p99 = |day: &Day| day.summary.latency_us.p99;
@@ -182,7 +186,7 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
             less(day.cpu_seconds, poll.cpu_seconds),
             less(day.joules, poll.joules),
             day.joules_basis,
-            on(poll),
+            polling(poll),
             if p99(day) > p99(poll) { " and paid with latency" } else { "" },
             p99(day),
             p99(poll),
@@ -191,8 +195,8 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
         );
         if day.summary.sent != poll.summary.sent {
             text += &format!(
-                " It was sent {} packets, poll {}: what the generator cannot send in time, beside a \
-                 router on the same machine, is left out of the day.",
+                " It was sent {} packets, poll {}: what the generator could not send even a while \
+                 after the day, beside a router on the same machine, is left out.",
                 day.summary.sent, poll.summary.sent
             );
         }
@@ -379,7 +383,8 @@ mod tests {
         let (poll, mut saving) = (day("poll", 10.0, 200.0), day("powersave", 4.0, 120.0));
         let same = verdicts(&[poll.clone(), saving.clone()]).remove(0);
         assert!(
-            same.contains("powersave (1 worker)") && same.contains("than poll (1 worker): 99 %")
+            same.contains("powersave (1 worker)")
+                && same.contains("than poll (1 core that polls throughout): 99 %")
         );
         assert!(!same.contains("It was sent"), "{same}");
         (saving.workers, saving.summary.sent, saving.summary.latency_us.p99) = (2, 990, 350.0);

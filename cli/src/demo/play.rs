@@ -17,9 +17,14 @@ use crate::generator::{Generator, Progress, Sender, TestLink};
 
 /// Distance of the samples.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(200);
+/// Packets that a generator which catches up may send at once per direction, and how much faster than
+/// the day's busiest moment it may then be.
+const CATCH_UP: (u32, f64) = (512, 1.25);
+/// How long a generator may go on catching up after the day, and its share of the day's length.
+const GRACE: (Duration, f64) = (Duration::from_secs(1), 0.1);
 /// How long stragglers are waited for after the day.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Packets that a late generator may catch up with per direction; older ones are not sent.
+/// Packets that a late generator may catch up with per direction on a ramp; older ones are not sent.
 const BACKLOG_MAX: u64 = 512;
 /// Frames are handed over this often, as by a network card with interrupt moderation: otherwise
 /// each packet would wake a sleeping worker by itself, which no network card does to its host.
@@ -101,7 +106,7 @@ impl Player<'_> {
         let mut end = top.0;
         for _ in 0..2 {
             let ramp = Schedule::ramp(PacketsPerSecond(end / 100.0), PacketsPerSecond(end), RAMP);
-            let day = self.day("poll", &ramp, &mut |_, _, _| {})?;
+            let day = self.day("poll", &ramp, None, &mut |_, _, _| {})?;
             best = best.max(carried(&day.moments));
             end = (1.5 * best).clamp(top.0 / 100.0, top.0);
         }
@@ -109,7 +114,8 @@ impl Player<'_> {
         Ok(PacketsPerSecond(best))
     }
 
-    /// A day of `span` under `mode`.
+    /// A day of `span` under `mode`. Every mode is sent the same packets: a generator that comes late,
+    /// as it does beside a router on the same processors, catches up.
     ///
     /// # Errors
     /// When the router or a link fails.
@@ -121,12 +127,20 @@ impl Player<'_> {
         span: Duration,
         watch: &mut Watch<'_>,
     ) -> Result<Day> {
-        self.day(mode, &Schedule::day(profile, peak, span), watch)
+        let day = Schedule::day(profile, peak, span);
+        self.day(mode, &day, Some(PacketsPerSecond(peak.0 * CATCH_UP.1)), watch)
     }
 
-    fn day(&mut self, mode: &str, schedule: &Schedule, watch: &mut Watch<'_>) -> Result<Day> {
+    /// `rate_max` is how fast what is late may follow; without it, it is left out.
+    fn day(
+        &mut self,
+        mode: &str,
+        schedule: &Schedule,
+        rate_max: Option<PacketsPerSecond>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Day> {
         let (mut subject, links) = self.stage.start(mode)?;
-        let result = self.observe(mode, schedule, subject.as_mut(), links, watch);
+        let result = self.observe(mode, (schedule, rate_max), subject.as_mut(), links, watch);
         let stopped = subject.stop();
         let day = result?;
         stopped?;
@@ -136,20 +150,22 @@ impl Player<'_> {
     fn observe(
         &self,
         mode: &str,
-        schedule: &Schedule,
+        (schedule, rate_max): (&Schedule, Option<PacketsPerSecond>),
         subject: &mut dyn Subject,
         links: Vec<Box<dyn TestLink>>,
         watch: &mut Watch<'_>,
     ) -> Result<Day> {
         let start = clock::monotonic() + Duration::from_millis(50);
-        let mut generator = self.generator(schedule, links, start);
+        let mut generator = self.generator(schedule, rate_max, links, start);
         let progress = generator.progress();
         let end = start + schedule.span();
+        let grace = GRACE.0.max(schedule.span().mul_f64(GRACE.1));
+        let last = if rate_max.is_some() { end + grace } else { end };
         let cpu = self.plan.generator_cpu;
         let run = move || -> io::Result<Generator> {
             // An unpinned generator is slower, not wrong.
             _ = process::pin_to(cpu);
-            generator.run(end, SETTLE)?;
+            generator.run(last, SETTLE)?;
             Ok(generator)
         };
         let (begin, looked) = ((subject.cpu_time()?, subject.status()?), clock::monotonic());
@@ -191,7 +207,7 @@ impl Player<'_> {
             cpu_seconds: (cpu - begin.0).as_secs_f64(),
             joules: status.energy.joules - begin.1.energy.joules,
             joules_basis: status.energy.basis.name(),
-            missed: (schedule.packets() as u64).saturating_sub(summary.sent),
+            missed: (2 * (schedule.packets() / 2.0) as u64).saturating_sub(summary.sent),
             summary,
             status,
             moments,
@@ -202,15 +218,20 @@ impl Player<'_> {
     fn generator(
         &self,
         schedule: &Schedule,
+        rate_max: Option<PacketsPerSecond>,
         links: Vec<Box<dyn TestLink>>,
         start: Time,
     ) -> Generator {
         let half = schedule.scaled(0.5);
-        let sender = |side| Sender {
-            link: side,
-            stream: self.plan.stream(side),
-            pace: Box::new(Pacer::new(half.clone(), start, BACKLOG_MAX)),
+        let pace = || match rate_max {
+            Some(rate) => {
+                let rate = PacketsPerSecond(rate.0 / 2.0);
+                Pacer::catching_up(half.clone(), start, rate, CATCH_UP.0)
+            }
+            None => Pacer::new(half.clone(), start, BACKLOG_MAX),
         };
+        let sender =
+            |side| Sender { link: side, stream: self.plan.stream(side), pace: Box::new(pace()) };
         Generator::new(links, vec![sender(0), sender(1)], 2 * FLOWS, Start::Zero)
             .with_moderation(MODERATION)
     }

@@ -107,7 +107,8 @@ impl Schedule {
 /// Releases the packets of a [`Schedule`].
 ///
 /// A sender that comes late gets the packets it missed, but no more than `backlog` of them: older
-/// ones are [`Pacer::missed`], so that a stalled sender does not follow up with a flood.
+/// ones are [`Pacer::missed`], so that a stalled sender does not follow up with a flood. One that has to
+/// send all of them gets them later, at a rate that is no flood: [`Pacer::catching_up`].
 #[derive(Clone, Debug)]
 pub struct Pacer {
     schedule: Schedule,
@@ -115,12 +116,48 @@ pub struct Pacer {
     released: u64,
     missed: u64,
     backlog_max: u64,
+    catch_up: Option<CatchUp>,
+}
+
+/// How fast late packets may follow: a bucket of as many packets as `burst_max` that fills at a rate.
+#[derive(Clone, Copy, Debug)]
+struct CatchUp {
+    rate_max: PacketsPerSecond,
+    burst_max: f64,
+    level: f64,
+    at: Time,
+}
+
+impl CatchUp {
+    /// Packets that may leave at `now`, out of `waiting`.
+    fn allow(&mut self, now: Time, waiting: u64) -> u64 {
+        if now > self.at {
+            let filled = self.rate_max.0 * (now - self.at).as_secs_f64();
+            self.level = (self.level + filled).min(self.burst_max);
+            self.at = now;
+        }
+        waiting.min(self.level as u64)
+    }
 }
 
 impl Pacer {
     /// Follows `schedule` from `start` on and remembers at most `backlog_max` late packets.
     pub fn new(schedule: Schedule, start: Time, backlog_max: u64) -> Pacer {
-        Pacer { schedule, start, released: 0, missed: 0, backlog_max }
+        Pacer { schedule, start, released: 0, missed: 0, backlog_max, catch_up: None }
+    }
+
+    /// Follows `schedule` from `start` on and leaves nothing out: who comes late gets what is due, up to
+    /// `burst_max` packets at once and at most `rate_max` on average, which should be above the schedule's
+    /// highest rate. It may then end later than the schedule.
+    pub fn catching_up(
+        schedule: Schedule,
+        start: Time,
+        rate_max: PacketsPerSecond,
+        burst_max: u32,
+    ) -> Pacer {
+        let burst_max = f64::from(burst_max);
+        let catch_up = Some(CatchUp { rate_max, burst_max, level: burst_max, at: start });
+        Pacer { catch_up, ..Pacer::new(schedule, start, u64::MAX) }
     }
 
     /// The schedule it follows.
@@ -158,7 +195,14 @@ impl Due for Pacer {
     fn due(&mut self, now: Time, max: u32) -> u32 {
         let waiting = self.waiting(now);
         self.missed += waiting.saturating_sub(self.backlog_max);
-        let count = waiting.min(self.backlog_max).min(u64::from(max));
+        let allowed = match &mut self.catch_up {
+            Some(catch_up) => catch_up.allow(now, waiting),
+            None => waiting.min(self.backlog_max),
+        };
+        let count = allowed.min(u64::from(max));
+        if let Some(catch_up) = &mut self.catch_up {
+            catch_up.level -= count as f64;
+        }
         self.released += count;
         count as u32
     }
@@ -227,6 +271,23 @@ mod tests {
         let mut pacer = Pacer::new(schedule, Time::ZERO, 100);
         assert_eq!(pacer.due(Time::from_secs_f64(0.5), u32::MAX), 100);
         assert_eq!(pacer.missed(), 499_900);
+    }
+
+    #[test]
+    fn who_catches_up_sends_everything_and_no_faster_than_it_may() {
+        let schedule = Schedule::constant(PacketsPerSecond(1000.0), SECOND);
+        let rate_max = PacketsPerSecond(2000.0);
+        let mut pacer = Pacer::catching_up(schedule, Time::ZERO, rate_max, 50);
+        assert_eq!(pacer.due(Time::from_secs_f64(0.5), u32::MAX), 50, "the bucket");
+        assert_eq!(pacer.due(Time::from_secs_f64(0.51), u32::MAX), 20);
+        let mut sent = 70;
+        for step in 52..200 {
+            let now = Time::from_secs_f64(f64::from(step) / 100.0);
+            let count = pacer.due(now, u32::MAX);
+            assert!(count <= 21, "{count} at {now:?}");
+            sent += u64::from(count);
+        }
+        assert_eq!((sent, pacer.missed(), pacer.next_at()), (1000, 0, None));
     }
 
     proptest! {
