@@ -326,7 +326,8 @@ fn latency(latency: &Latency) -> String {
     )
 }
 
-fn span(seconds: f64) -> String {
+/// Days, hours, minutes, seconds: the two that matter.
+pub fn span(seconds: f64) -> String {
     let whole = seconds as u64;
     let (days, hours) = (whole / 86_400, whole / 3600 % 24);
     let (minutes, rest) = (whole / 60 % 60, whole % 60);

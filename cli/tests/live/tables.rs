@@ -1,5 +1,10 @@
 //! What the router says of its tables and of what went through them.
 
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::live::lab::{Lab, Wiring, must, router_mac, run, skip};
@@ -52,6 +57,91 @@ fn routes_neighbours_and_next_hops_are_those_packets_meet() {
     let metrics = ebb_routerd::api::metrics_text(&status);
     let line = format!("ebb_port_received_bytes_total{{port=\"p0\"}} {bytes}");
     assert!(metrics.contains(&line), "{line} is not in {metrics}");
+    router.stop();
+}
+
+/// `ebb router top` on a terminal of its own.
+struct Top {
+    child: Child,
+    keys: ChildStdin,
+    output: PathBuf,
+}
+
+impl Top {
+    /// `script` (bsdutils) gives a program a terminal.
+    fn start(lab: &Lab, socket: &str) -> Top {
+        let output = lab.directory.join("top.out");
+        let command =
+            format!("stty cols 120 rows 40; exec {} router top --every 0.2 -s {socket}", binary());
+        let mut child = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .env("TERM", "xterm-256color")
+            .stdin(Stdio::piped())
+            .stdout(std::fs::File::create(&output).expect("a file"))
+            .spawn()
+            .expect("script runs");
+        let keys = child.stdin.take().expect("a pipe");
+        Top { child, keys, output }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("a terminal");
+        // One key at a time, as fingers do.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+
+    fn drawn(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.output).expect("output")).into_owned()
+    }
+}
+
+impl Drop for Top {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+#[test]
+fn top_shows_ports_and_reasons_and_obeys_its_keys() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    lab.ip("route add blackhole 10.102.0.0/16");
+    let mut router = Setup::of(&lab).start(&lab);
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(0, 2, 0)], 2000);
+    assert!(until(PATIENCE, || traffic.arrived() > 100), "{}", router.log());
+    let socket = router.socket.display().to_string();
+    let stream = ["router", "top", "--json", "--every", "0.3", "--count", "3", "-s", &socket];
+    let lines = must(&binary(), &stream);
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    for line in lines.lines() {
+        let look: Value = serde_json::from_str(line).expect("a line of JSON");
+        assert_eq!(look["mode"], "napi");
+        assert_eq!(
+            (&look["ports"][0]["port"], &look["ports"][0]["link"]),
+            (&json!("p0"), &json!("up"))
+        );
+        let rate = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("a rate in {look}"));
+        assert!(rate(&look["ports"][0]["received_pps"]) > 200.0, "{look}");
+        assert!(rate(&look["ports"][1]["transmitted_bps"]) > 1e5, "{look}");
+        assert!(rate(&look["dropped_for"]["blackhole"]) > 100.0, "{look}");
+    }
+    let mut top = Top::start(&lab, &socket);
+    assert!(until(PATIENCE, || top.drawn().contains("blackhole")), "{}", top.drawn());
+    assert!(top.drawn().contains("quit") && top.drawn().contains("p0"), "{}", top.drawn());
+    // To the ports, then the next policy.
+    ["p", "m", "\x1b[C", "\r"].into_iter().for_each(|key| top.press(key));
+    router.wait_for("another policy", |status| status.mode == "powersave");
+    assert!(until(PATIENCE, || top.drawn().contains("powersave")), "{}", top.drawn());
+    top.press("q");
+    let mut status = None;
+    let ended = until(PATIENCE, || {
+        status = top.child.try_wait().expect("a child");
+        status.is_some()
+    });
+    assert!(ended && status.is_some_and(|status| status.success()), "{status:?}");
+    assert!(top.drawn().contains("\x1b[?1049l"), "the first screen is back");
+    drop(traffic);
     router.stop();
 }
 
@@ -125,6 +215,17 @@ fn captures_are_filtered_and_see_what_leaves_and_what_is_dropped() {
     assert_eq!(frames.len(), 20);
     assert!(frames.iter().all(|frame| to(frame) == [10, 102, 0, 7]), "{frames:?}");
     let frames = captured(&lab, &router, &["p0", "--dropped=no_route"]);
+    // A port that there is not, a reason that there is not: declined, and what was there stays.
+    let (file, socket) = (lab.directory.join("declined.pcap"), router.socket.display().to_string());
+    let path = file.display().to_string();
+    for wrong in [&["p9"][..], &["p0", "--dropped=boredom"]] {
+        let fixed = ["router", "capture", "--socket", &socket, "-w", &path];
+        let declined = run(&binary(), &[&fixed[..], wrong].concat());
+        let said = String::from_utf8_lossy(&declined.stderr).into_owned();
+        assert_eq!(declined.status.code(), Some(1), "{wrong:?}: {said}");
+        assert!(said.contains("p9") || said.contains("boredom"), "{said}");
+        assert!(!file.exists(), "{wrong:?} left a file");
+    }
     // Protocol 1, quoting the packet behind its own header and eight bytes.
     assert!(frames.iter().all(|frame| frame[23] == 1 && frame[58..62] == [10, 103, 0, 7]));
     drop(traffic);
