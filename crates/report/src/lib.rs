@@ -20,12 +20,16 @@
 //! ```
 
 mod claim;
+mod details;
 mod experiment;
 mod findings;
 mod fit;
 mod html;
 mod json;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod plot;
+mod replications;
 mod report;
 mod reproduction;
 mod row;
@@ -38,10 +42,12 @@ mod terminal;
 mod write;
 
 pub use claim::{Bound, Claim, ClaimBasis, ClaimKind};
+pub use details::Details;
 pub use experiment::{Context, Experiment, ExperimentError};
 pub use findings::{Findings, Note, Ours};
 pub use json::nested;
 pub use plot::{Axis, LOG_SPAN, Panel, Plot, Series, SeriesKind};
+pub use replications::Replications;
 pub use report::{Report, Section};
 pub use reproduction::Reproduction;
 pub use row::{Row, Verdict};

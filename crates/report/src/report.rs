@@ -16,6 +16,8 @@ pub struct Report {
     /// Their names in the order they were added, each with its unit: what heads the columns of a
     /// sweep.
     pub columns: Vec<(String, String)>,
+    /// Tables for programs alone, which stand on no page: each becomes a file of its title's name.
+    pub attachments: Vec<Table>,
 }
 
 /// A part of a report.
@@ -72,6 +74,13 @@ impl Report {
     #[must_use]
     pub fn drawing(self, title: impl Into<String>, svg: impl Into<String>) -> Report {
         self.section(Section::Drawing { title: title.into(), svg: svg.into() })
+    }
+
+    /// Adds a table that is a file of its title's name and nothing else.
+    #[must_use]
+    pub fn attach(mut self, table: Table) -> Report {
+        self.attachments.push(table);
+        self
     }
 
     /// Adds any section.

@@ -131,7 +131,7 @@ impl Cell {
         }
     }
 
-    fn exact(&self) -> String {
+    pub(crate) fn exact(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
             Cell::Number(value) if value.is_finite() => value.to_string(),

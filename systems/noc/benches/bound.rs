@@ -18,7 +18,7 @@ fn main() {
     println!("size pattern    seconds  programs  gap       power/xy-nodvfs   alpha");
     for size in sizes {
         let mesh = Mesh::new(size, size).expect("a mesh");
-        for pattern in Pattern::ALL {
+        for pattern in Pattern::OF_LI {
             if !wanted.is_empty() && !wanted.contains(&pattern) {
                 continue;
             }

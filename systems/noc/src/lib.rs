@@ -12,6 +12,7 @@
 //! assert!((uniform.total() - 25.0).abs() < 1e-12);
 //! ```
 
+pub mod booksim;
 #[cfg(feature = "solver")]
 pub mod bound;
 mod drawing;
@@ -31,7 +32,10 @@ mod traffic;
 
 pub use drawing::mesh_drawing;
 pub use experiments::experiments;
-pub use plan::{BoundPlan, Plan, PlanesPlan, RoutingPlan, Sampled, ShadowPrice, Solved};
+pub use plan::{
+    BoundPlan, CertificatePlan, CertifiedRoute, Plan, PlanesPlan, RoutingPlan, Sampled,
+    ShadowPrice, Solved,
+};
 pub use problem::{NocError, Normalise, Problem, read_matrix};
 pub use report::plan;
 pub use router_power::{RouterPoint, RouterPowerError, RouterTable};

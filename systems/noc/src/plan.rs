@@ -81,6 +81,37 @@ pub struct BoundPlan {
     /// What a link's capacity more would save, where that is not nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shadow_prices: Vec<ShadowPrice>,
+    /// What others can verify both ends by, of one plane and if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificatePlan>,
+}
+
+/// Everything that proves a bound on one plane: `docs/verify_bound.py` verifies it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CertificatePlan {
+    /// The least share of a link's capacity that any voltage leaves: 1 / `alpha_max`.
+    pub floor: f64,
+    /// Directed links as pairs of tiles; others name them by their place in this list.
+    pub links: Vec<(usize, usize)>,
+    /// Source, destination and rate of every flow, in units of a link's capacity.
+    pub flows: Vec<(usize, usize, f64)>,
+    /// Sets of prices, a price for each link: the proof of `lower`.
+    pub prices: Vec<Vec<f64>>,
+    /// The proof of `upper`.
+    pub routes: Vec<CertifiedRoute>,
+}
+
+/// A path and what it carries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CertifiedRoute {
+    /// Where it begins.
+    pub source: usize,
+    /// Where it ends.
+    pub target: usize,
+    /// In units of a link's capacity.
+    pub rate: f64,
+    /// Links in their order.
+    pub links: Vec<usize>,
 }
 
 /// What more capacity on a link would save.
@@ -311,6 +342,7 @@ impl Problem {
             solved.loads.push(("bound".to_owned(), one.loads.clone()));
         }
         let one = one.map(|one| BoundPlan {
+            certificate: self.certificate.then(|| certificate(&solved.mesh, &solved.traffic, &one)),
             lower: one.lower,
             upper: one.upper,
             alpha: within(one.alpha),
@@ -338,6 +370,7 @@ impl Problem {
             alpha: within(found.alphas[0]),
             alphas: found.alphas.iter().copied().map(within).collect(),
             shadow_prices: Vec::new(),
+            certificate: None,
         });
         for (plane, loads) in found.loads.into_iter().enumerate() {
             solved.loads.push((format!("bound plane {}", plane + 1), loads));
@@ -348,6 +381,26 @@ impl Problem {
 
 fn tiles_of((graph, mapping): &(TaskGraph, Mapping)) -> BTreeMap<String, usize> {
     graph.tasks.iter().cloned().zip(mapping.tiles.iter().copied()).collect()
+}
+
+#[cfg(feature = "solver")]
+fn certificate(mesh: &Mesh, traffic: &Traffic, bound: &crate::bound::Bound) -> CertificatePlan {
+    let flows = traffic.flows().map(|flow| (flow.source, flow.destination, flow.rate));
+    let routes = bound.routes.iter().flat_map(|routed| {
+        routed.paths.iter().map(|share| CertifiedRoute {
+            source: routed.flow.source,
+            target: routed.flow.destination,
+            rate: routed.flow.rate * share.share,
+            links: share.path.clone(),
+        })
+    });
+    CertificatePlan {
+        floor: bound.certificate.floor(),
+        links: mesh.links().iter().map(|link| (link.from, link.to)).collect(),
+        flows: flows.collect(),
+        prices: bound.certificate.prices.clone(),
+        routes: routes.collect(),
+    }
 }
 
 #[cfg(feature = "solver")]

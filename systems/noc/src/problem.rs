@@ -63,6 +63,9 @@ pub struct Problem {
     /// Whether to compute the exact bound.
     #[serde(default = "yes")]
     pub bound: bool,
+    /// Whether the bound on one plane brings everything that proves it.
+    #[serde(default)]
+    pub certificate: bool,
     /// Points of the sampled method, computed beside the exact bound; 0 for none.
     #[serde(default)]
     pub samples: usize,
@@ -200,6 +203,7 @@ impl Problem {
             alpha_max: three(),
             planes: one_plane(),
             bound: true,
+            certificate: false,
             samples: 0,
             router: None,
             seed: None,
@@ -273,6 +277,13 @@ impl Problem {
                 Invalid::new("traffic", message, format!("{names}, csv:FILE or task:FILE"))
             };
             let pattern = Pattern::parse(&self.traffic).ok_or_else(unknown)?;
+            let message = format!(
+                "`{}` is defined by bits, but {} tiles are no power of two",
+                self.traffic,
+                mesh.nodes()
+            );
+            let fits = !pattern.of_bits() || mesh.nodes().is_power_of_two();
+            Invalid::unless(fits, "traffic", message, "a mesh such as 4x4 or 8x8")?;
             (pattern.traffic(mesh, &mut seed.stream("traffic")), None)
         };
         if traffic.total() <= 0.0 {

@@ -4,6 +4,7 @@
 //! router of each plane). Runs and planes are computed in parallel; the order of results is that of
 //! the runs, so the report depends on scenario and seed alone.
 
+mod details;
 mod prepare;
 mod report;
 mod scenario;
@@ -18,7 +19,7 @@ use ebb_scenario::{Document, Files, Invalid, Progress, ScenarioError};
 use rayon::prelude::*;
 
 use crate::NocError;
-use crate::flit::{DemandError, Outcome, Router, Simulation};
+use crate::flit::{DemandError, Notes, Outcome, Router, Simulation};
 use crate::routing::RoutingError;
 use prepare::{Prepared, prepare};
 pub use scenario::{Alpha, Energy, Packets, RouterKind, Scenario};
@@ -73,7 +74,8 @@ pub fn simulate(
         other => other,
     })?;
     let outcomes = run_all(&scenario, &prepared, seed, progress);
-    report::report(&scenario, &prepared, &outcomes)
+    let report = report::report(&scenario, &prepared, &outcomes)?;
+    Ok(details::add(report, scenario.output, &prepared, &outcomes))
 }
 
 /// Every plane's outcomes, in the order of the runs.
@@ -103,7 +105,9 @@ fn run_all(
         };
         let all = jobs.len() as f64;
         let note = format!("run {} of plane {}", run + 1, index + 1);
-        let outcome = simulation.run(seed.nth(run).nth(index as u64), &mut |part| {
+        let notes = scenario.output.of_packets();
+        let notes = notes.then(|| Notes::new(scenario.output.packets as usize));
+        let outcome = simulation.run_noting(notes, seed.nth(run).nth(index as u64), &mut |part| {
             let done = finished.load(Ordering::Relaxed) as f64 + part;
             progress.at((done / all).min(1.0), &note);
             !progress.stopped()

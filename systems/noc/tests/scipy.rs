@@ -121,3 +121,71 @@ fn scipy_agrees_on_random_matrices() {
         }
     }
 }
+
+/// Whether `docs/verify_bound.py` accepts a plan, and what it says.
+fn verified(plan: &serde_json::Value) -> (bool, String) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/verify_bound.py");
+    let child = Command::new(PYTHON)
+        .args([script, "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("python starts");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(plan.to_string().as_bytes()).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// The certificate convinces a program that shares nothing with the planner, and nothing else does.
+#[test]
+fn certificates_are_verified_by_others_and_forged_ones_are_not() {
+    if !std::path::Path::new(PYTHON).exists() {
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "install python3");
+        eprintln!("skipped: there is no {PYTHON}");
+        return;
+    }
+    for (mesh, traffic, planes) in
+        [("4x4", "normal", 1), ("5x5", "hotspot", 1), ("3x3", "transpose", 2)]
+    {
+        let mut problem = ebb_system_noc::Problem::new(mesh, traffic);
+        (problem.certificate, problem.planes) = (true, planes);
+        let solved = problem.solve(&ebb_scenario::MemoryFiles::new(), 1, &Silent).expect("solved");
+        let plan = serde_json::to_value(&solved.plan).expect("JSON");
+        let (good, said) = verified(&plan);
+        assert!(
+            good && said.contains("lower") && said.contains("upper"),
+            "{mesh} {traffic}: {said}"
+        );
+        let which = if planes == 1 { "bound" } else { "bound_one_plane" };
+        let forged = |change: &dyn Fn(&mut serde_json::Value)| {
+            let mut plan = plan.clone();
+            change(&mut plan[which]);
+            verified(&plan)
+        };
+        let scale = |value: &mut serde_json::Value, by: f64| {
+            *value = (value.as_f64().expect("a number") * by).into();
+        };
+        for (name, (good, said)) in [
+            ("a higher bound", forged(&|bound| scale(&mut bound["lower"], 1.001))),
+            ("a cheaper flow", forged(&|bound| scale(&mut bound["upper"], 0.999))),
+            (
+                "less carried",
+                forged(&|bound| scale(&mut bound["certificate"]["routes"][0]["rate"], 0.5)),
+            ),
+            (
+                "another way",
+                forged(&|bound| bound["certificate"]["routes"][0]["links"] = serde_json::json!([])),
+            ),
+            (
+                "a price below zero",
+                forged(&|bound| bound["certificate"]["prices"][0][0] = (-1.0).into()),
+            ),
+        ] {
+            assert!(!good, "{mesh} {traffic}: {name} was accepted: {said}");
+        }
+    }
+}

@@ -101,6 +101,10 @@ impl Network {
                     return;
                 }
                 self.meter.arrived(self.wheel.now(), record.born, record.entered);
+                let now = self.wheel.now();
+                if let (Some(notes), Some(_)) = (&mut self.notes, self.meter.started_ns) {
+                    notes.arrived(&record, now);
+                }
                 let mark = mark(record.source, end, record.sequence);
                 self.meter.received_mark = self.meter.received_mark.wrapping_add(mark);
                 let flow = (record.source * self.wiring.hosts + end) as usize;

@@ -20,6 +20,7 @@ mod link;
 mod manager;
 mod meter;
 mod network;
+mod notes;
 pub mod orders;
 mod packet;
 mod physics;
@@ -35,6 +36,7 @@ pub use audit::Audit;
 pub use manager::StageTime;
 pub use meter::{Bin, LANE_CLASSES, Meter};
 pub use network::{Network, Setup};
+pub use notes::{FlowNote, Notes, PacketNote};
 pub use physics::Physics;
 pub use traffic::{Pattern, Traffic};
 

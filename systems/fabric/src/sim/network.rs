@@ -5,6 +5,7 @@ use ebb_des::Seed;
 use super::link::Coming;
 use super::manager::Manager;
 use super::meter::Meter;
+use super::notes::Notes;
 use super::packet::{Kind, Packet, Pool, Queue};
 use super::physics::Physics;
 use super::routes::Routes;
@@ -15,7 +16,7 @@ use super::wiring::{NONE, Wiring};
 use super::{Pause, SimError};
 use crate::dependency::Place;
 use crate::tables::Tables;
-use crate::topology::{HostId, Link, SwitchId, Topology};
+use crate::topology::{HostId, Link, PortNumber, SwitchId, Topology};
 
 /// How often the wait-for graph is searched, ns.
 const SEARCH_NS: u64 = 20_000;
@@ -89,8 +90,11 @@ pub struct Network {
     pub(super) turn: Vec<u8>,
     /// Per port of a host: the last packet was a control packet.
     pub(super) after_control: Vec<bool>,
-    /// Bytes sent by each port since it was last asked.
+    /// Bytes sent by each port since it was last asked, and before.
     pub(super) port_bytes: Vec<u64>,
+    port_bytes_before: Vec<u64>,
+    /// Single flows and packets, if they are asked for.
+    pub(super) notes: Option<Box<Notes>>,
     pub(super) lanes_of_set: u32,
     pub(super) sources: Sources,
     pub(super) hosts: Vec<HostState>,
@@ -202,6 +206,8 @@ impl Network {
             turn: vec![0; ports],
             after_control: vec![false; ports],
             port_bytes: vec![0; ports],
+            port_bytes_before: vec![0; ports],
+            notes: None,
             lanes_of_set: of_set,
             sources: Sources::new(
                 traffic,
@@ -307,8 +313,34 @@ impl Network {
     pub fn take_link_bytes(&mut self, link: Link) -> [u64; 2] {
         [link.a, link.b].map(|(switch, port)| {
             let port = self.wiring.first[switch.index()] + u32::from(port);
-            std::mem::take(&mut self.port_bytes[port as usize])
+            let bytes = std::mem::take(&mut self.port_bytes[port as usize]);
+            self.port_bytes_before[port as usize] += bytes;
+            bytes
         })
+    }
+
+    /// Bytes that a port of a switch has sent in all.
+    pub fn port_bytes(&self, switch: SwitchId, port: PortNumber) -> u64 {
+        self.sent_by(self.wiring.first[switch.index()] + u32::from(port))
+    }
+
+    /// Bytes that a host has sent in all.
+    pub fn host_bytes(&self, host: HostId) -> u64 {
+        self.sent_by(self.wiring.end_port(host.0))
+    }
+
+    fn sent_by(&self, port: u32) -> u64 {
+        self.port_bytes[port as usize] + self.port_bytes_before[port as usize]
+    }
+
+    /// Notes single flows and packets from now on.
+    pub fn note(&mut self, notes: Notes) {
+        self.notes = Some(Box::new(notes));
+    }
+
+    /// What was noted.
+    pub fn take_notes(&mut self) -> Option<Notes> {
+        self.notes.take().map(|notes| *notes)
     }
 
     /// Lets time pass until `end` (ns), the end of a reconfiguration or a deadlock.

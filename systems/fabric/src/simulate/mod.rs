@@ -3,6 +3,7 @@
 //! Room: what users write ([`Scenario`]), one run of it ([`Run`]) and what they read. The network is
 //! [`crate::sim`]'s, the schemes are [`crate::schemes`]'.
 
+mod details;
 mod given;
 mod render;
 mod run;
@@ -10,7 +11,7 @@ mod scenario;
 
 pub use given::Moment;
 pub use render::{peak as latency_peak, plot as time_plot};
-pub use run::{Change, Changed, Outcome, Run};
+pub use run::{Change, Changed, LinkBytes, Outcome, Run};
 pub(crate) use scenario::fabric;
 pub use scenario::{ChangeText, Scenario, TrafficText};
 
@@ -58,7 +59,8 @@ pub fn simulate(
     };
     let run = scenario.run(document, (&topology, given), seed)?;
     let outcome = run.carry_out(progress)?;
-    Ok(render::report(&scenario, &run, &outcome))
+    let report = render::report(&scenario, &run, &outcome);
+    Ok(details::add(report, &run, &outcome))
 }
 
 #[cfg(test)]

@@ -96,7 +96,41 @@ pub fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {
     figures.insert("reconfiguration_us.max".into(), longest.map(us).into());
     let highest = done.filter_map(|it| Some(peak(outcome, it, outcome.ended_ns)?.0)).max();
     figures.insert("peak_latency_us".into(), highest.map(us).into());
-    figures.into_iter().fold(report, |report, (key, value)| report.figure(key, value))
+    let report = figures.into_iter().fold(report, |report, (key, value)| report.figure(key, value));
+    warm_up(report, run, outcome)
+}
+
+/// How much of the reported time still differs from the steady state, where the run has one: without
+/// changes, and with the same rate all the time.
+fn warm_up(report: Report, run: &Run<'_>, outcome: &Outcome) -> Report {
+    let profile = &run.traffic.profile;
+    let same = profile.iter().all(|(_, factor)| *factor == profile[0].1);
+    if !run.changes.is_empty() || run.regulator.is_some() || !same {
+        return report;
+    }
+    let meter = &outcome.meter;
+    let whole = (outcome.ended_ns / meter.bin_ns) as usize;
+    let first = meter.started_ns.map_or(whole, |start| start.div_ceil(meter.bin_ns) as usize);
+    let bins = meter.bins.iter().enumerate().take(whole).skip(first);
+    let course: Vec<(usize, f64)> =
+        bins.filter_map(|(at, bin)| Some((at, bin.mean_ns()?))).collect();
+    let means: Vec<f64> = course.iter().map(|(_, mean)| *mean).collect();
+    let cut = ebb_des::mser5(&means).and_then(|cut| course.get(cut));
+    let ns = cut.map(|(at, _)| (*at - first) as u64 * meter.bin_ns);
+    let report = report.figure("warmup_detected_us", ns.map(us));
+    match ns.filter(|ns| *ns > 0) {
+        None => report,
+        Some(ns) => {
+            let until = first as u64 * meter.bin_ns + ns;
+            let bins = meter.bins.iter().take((until / meter.bin_ns) as usize);
+            let packets: u64 = bins.map(|bin| bin.delivered).sum();
+            report.text(format!(
+                "The latency in the first {:.1} µs that are reported differs from that of the rest (MSER-5): \
+                 transient_packets = {packets} would leave them out.",
+                us(ns)
+            ))
+        }
+    }
 }
 
 fn totals(outcome: &Outcome) -> Table {

@@ -2,6 +2,7 @@
 
 use ebb_control::Policy;
 use ebb_des::Seed;
+use ebb_report::Details;
 use ebb_scenario::Progress;
 use ebb_units::Time;
 
@@ -10,9 +11,9 @@ use crate::regulator::power::{Account, Energy, LinkState, PortPower};
 use crate::regulator::threshold::{LinkUse, Switching, Threshold, Thresholds};
 use crate::routing::{self, Options, Routing};
 use crate::schemes::{Case, Promise, Proposal, Scheme, choose};
-use crate::sim::{Audit, Meter, Network, Pause, Physics, Setup, StageTime, Traffic};
+use crate::sim::{Audit, Meter, Network, Notes, Pause, Physics, Setup, StageTime, Traffic};
 use crate::tables::Tables;
-use crate::topology::{HostId, Link, Topology};
+use crate::topology::{HostId, Link, PortNumber, SwitchId, Topology};
 use crate::transition;
 
 use super::{Moment, SimulateError};
@@ -64,8 +65,21 @@ pub struct Run<'a> {
     pub transient: u64,
     /// Length of the spans reported, ns.
     pub bin_ns: u64,
+    /// Tables of single links, flows and packets.
+    pub details: Details,
     /// Decides all randomness.
     pub seed: Seed,
+}
+
+/// What one direction of a link carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkBytes {
+    /// Host, or switch and port.
+    pub from: String,
+    /// Host, or switch and port.
+    pub to: String,
+    /// Of all packets, those of the manager included.
+    pub bytes: u64,
 }
 
 /// What became of one change.
@@ -108,6 +122,10 @@ pub struct Outcome {
     pub ended_ns: u64,
     /// Links that are off at the end.
     pub off: usize,
+    /// What every direction of every link carried, if it was asked for.
+    pub links: Vec<LinkBytes>,
+    /// Single flows and packets, if they were asked for.
+    pub notes: Option<Notes>,
 }
 
 /// A change on its way.
@@ -162,7 +180,10 @@ impl Run<'_> {
         let links: Vec<Link> = self.topology.links().collect();
         let states = vec![LinkState::On; links.len()];
         let (hosts, switches) = (self.topology.hosts().len(), self.topology.switches().len());
-        let network = Network::new(&setup)?;
+        let mut network = Network::new(&setup)?;
+        if self.details.of_packets() {
+            network.note(Notes::new(self.details.packets as usize));
+        }
         let account = Account::new(&self.power, states, hosts, switches);
         let mut driver = Driver {
             run: self,
@@ -178,7 +199,10 @@ impl Run<'_> {
         };
         driver.drive(progress)?;
         let ended_ns = driver.network.now();
+        let links = if self.details.links { self.link_bytes(&driver.network) } else { Vec::new() };
         Ok(Outcome {
+            links,
+            notes: driver.network.take_notes(),
             audit: driver.network.audit(),
             meter: driver.network.meter().clone(),
             changes: driver.records,
@@ -187,6 +211,31 @@ impl Run<'_> {
             ended_ns,
             off: driver.off.len(),
         })
+    }
+
+    /// Links between switches, then those of hosts.
+    fn link_bytes(&self, network: &Network) -> Vec<LinkBytes> {
+        let topology = self.topology;
+        let place = |(switch, port): (SwitchId, PortNumber)| {
+            format!("{}:{port}", topology.switch(switch).name)
+        };
+        let between = topology.links().flat_map(|link| {
+            [(link.a, link.b), (link.b, link.a)].map(|(from, to)| LinkBytes {
+                from: place(from),
+                to: place(to),
+                bytes: network.port_bytes(from.0, from.1),
+            })
+        });
+        let of_hosts = topology.hosts().iter().enumerate().flat_map(|(index, host)| {
+            let (own, there) = (host.name.clone(), place((host.switch, host.port)));
+            let sent = network.host_bytes(HostId(index as u32));
+            let received = network.port_bytes(host.switch, host.port);
+            [
+                LinkBytes { from: own.clone(), to: there.clone(), bytes: sent },
+                LinkBytes { from: there, to: own, bytes: received },
+            ]
+        });
+        between.chain(of_hosts).collect()
     }
 
     /// Tables of changes that are known beforehand: they decide how many lanes there must be.

@@ -1,6 +1,7 @@
 //! What users write.
 
 use ebb_des::Seed;
+use ebb_report::Details;
 use ebb_scenario::{Check, Document, Files, Invalid};
 
 use super::SimulateError;
@@ -68,6 +69,9 @@ pub struct Scenario {
     /// Settings of the link regulator; without them links change only as `change` says.
     #[serde(default)]
     pub regulator: Option<Thresholds>,
+    /// Tables of single links, flows and packets.
+    #[serde(default)]
+    pub output: Details,
     /// The schemes that changes may use, best first.
     #[serde(default = "all_schemes")]
     pub schemes: Vec<String>,
@@ -154,6 +158,7 @@ impl Check for Scenario {
         self.network.check().map_err(|fault| fault.within("network"))?;
         self.traffic.traffic().check().map_err(|fault| fault.within("traffic"))?;
         self.power.check().map_err(|fault| fault.within("power"))?;
+        self.output.check().map_err(|fault| fault.within("output"))?;
         if let Some(regulator) = &self.regulator {
             regulator.check().map_err(|fault| fault.within("regulator"))?;
         }
@@ -346,6 +351,7 @@ impl Scenario {
             });
         }
         Ok(Run {
+            details: self.output,
             topology,
             physics: self.network.clone(),
             traffic: self.traffic.traffic(),

@@ -37,6 +37,44 @@ fn a_scenario_runs_and_repeats() {
     assert_eq!(report.to_json(), run(&[]).expect("again").to_json());
 }
 
+/// Every packet that the report counts is in the flows, and the flows of the first packets in the packets.
+#[test]
+fn details_agree_with_the_report() {
+    let report = run(&["output={ links = true, flows = true, packets = 50 }"]).expect("a report");
+    let table = |title: &str| {
+        let found = report.attachments.iter().find(|table| table.title == title);
+        found.unwrap_or_else(|| panic!("no {title}"))
+    };
+    let sum = |title: &str, column: usize| -> u64 {
+        let count = |row: &Vec<ebb_report::Cell>| match row[column] {
+            ebb_report::Cell::Count(count) => count,
+            _ => panic!("no count in {row:?}"),
+        };
+        table(title).rows.iter().map(count).sum()
+    };
+    let delivered = report.figures["packets"].as_u64().expect("a count");
+    // The first hundred come before results are collected.
+    assert!(delivered - 100 <= sum("flows", 4) && sum("flows", 4) <= delivered, "{delivered}");
+    assert_eq!(table("packets").rows.len(), 50);
+    let (switches, hosts) = (2 * 32, 2 * 16);
+    assert_eq!(table("links").rows.len(), switches + hosts);
+    assert!(sum("links", 2) > sum("flows", 5), "each byte crosses two links at least");
+    assert!(run(&[]).expect("a report").attachments.is_empty());
+    let error = run(&["output={ packets = 99000000 }"]).expect_err("too many").to_string();
+    assert!(error.contains("output.packets"), "{error}");
+}
+
+/// A steady run says how much of it is not steady yet; one with changes has no steady state.
+#[test]
+fn a_steady_run_knows_its_warm_up() {
+    let steady = run(&["change=[]", "duration_us=4000", "transient_packets=0"]).expect("a report");
+    let cut = steady.figures["warmup_detected_us"].as_f64().expect("long enough");
+    assert!(cut <= 2000.0, "{cut}");
+    assert!(!run(&[]).expect("a report").figures.contains_key("warmup_detected_us"));
+    let short = run(&["change=[]", "duration_us=500"]).expect("a report");
+    assert!(short.figures["warmup_detected_us"].is_null(), "too short to tell");
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     for (setting, words) in [

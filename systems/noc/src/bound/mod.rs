@@ -86,6 +86,11 @@ pub struct Certificate {
 }
 
 impl Certificate {
+    /// The least share of a link's capacity that any voltage leaves.
+    pub fn floor(&self) -> f64 {
+        self.range_floor
+    }
+
     /// The bound that the prices prove for `traffic`, from nothing but shortest paths.
     pub fn lower(&self, mesh: &Mesh, traffic: &Traffic) -> f64 {
         let flows: Vec<_> = traffic.flows().collect();

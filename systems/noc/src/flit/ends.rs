@@ -7,6 +7,7 @@
 use super::arrivals::{Arrivals, Generator, NEVER};
 use super::clock::Clock;
 use super::demand::Demand;
+use super::notes::{Notes, PacketNote};
 use super::outcome::Seen;
 use ebb_des::Seed;
 use std::cmp::Reverse;
@@ -17,6 +18,8 @@ pub(super) type Flit = u32;
 const HEAD: Flit = 2;
 const TAIL: Flit = 1;
 const NOBODY: u32 = u32::MAX;
+/// Processing elements' cycles of a span over which latencies are averaged.
+const COURSE_CYCLES: u64 = 100;
 
 #[inline]
 pub(super) fn is_head(flit: Flit) -> bool {
@@ -37,6 +40,7 @@ pub(super) fn packet_of(flit: Flit) -> usize {
 pub(super) struct Packet {
     created: u64,
     entered: u64,
+    source: u32,
     pub(super) target: u32,
     route: u32,
     flits: u16,
@@ -82,6 +86,10 @@ pub(super) struct Ends<'a> {
     sink_free: Vec<u64>,
     /// What arrived.
     pub(super) seen: Seen,
+    /// Single flows and packets, if they are asked for.
+    pub(super) notes: Option<Notes>,
+    /// Sum of the latencies and number of the packets made in each span of the window.
+    course: Vec<(u64, u64)>,
     measured_inside: u64,
     flits_made: u64,
     flits_delivered: u64,
@@ -112,6 +120,8 @@ impl<'a> Ends<'a> {
             free: Vec::new(),
             sink_free: vec![0; tiles],
             seen: Seen::new(),
+            notes: None,
+            course: Vec::new(),
             measured_inside: 0,
             flits_made: 0,
             flits_delivered: 0,
@@ -150,6 +160,7 @@ impl<'a> Ends<'a> {
         let packet = Packet {
             created: made.created,
             entered: now,
+            source: tile,
             target: made.choice.target,
             route: made.choice.route,
             flits: made.flits,
@@ -270,9 +281,37 @@ impl<'a> Ends<'a> {
                 self.measured_inside -= 1;
                 let entered = self.clock.pe_from_noc(packet.entered);
                 self.seen.packet(at - packet.created, at - entered, packet.flits, packet.routers);
+                if let Some(notes) = &mut self.notes {
+                    let Packet { source, target, flits, routers, created: made, .. } = *packet;
+                    let arrived = at;
+                    notes.packet(PacketNote {
+                        source,
+                        target,
+                        flits,
+                        routers,
+                        made,
+                        entered,
+                        arrived,
+                    });
+                }
+                let span = ((packet.created - self.window.0) / COURSE_CYCLES) as usize;
+                if span >= self.course.len() {
+                    self.course.resize(span + 1, (0, 0));
+                }
+                let (sum, count) = &mut self.course[span];
+                (*sum, *count) = (*sum + at - packet.created, *count + 1);
             }
             self.free.push(index as u32);
         }
+    }
+
+    /// Mean latency over the window: processing elements' cycles from its start to that of each span in
+    /// which packets were made, and their mean latency.
+    pub(super) fn course(&self) -> Vec<(u64, f64)> {
+        let spans = self.course.iter().enumerate().filter(|(_, (_, count))| *count > 0);
+        spans
+            .map(|(span, (sum, count))| (span as u64 * COURSE_CYCLES, *sum as f64 / *count as f64))
+            .collect()
     }
 
     /// Flits made and not delivered, those still at their source included.

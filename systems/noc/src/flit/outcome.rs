@@ -2,6 +2,8 @@
 
 use ebb_des::Histogram;
 
+use super::notes::Notes;
+
 /// How a run ended. Nothing else about a run means much unless it was stable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
@@ -75,6 +77,11 @@ pub struct Outcome {
     pub status: Status,
     /// The window's packets.
     pub seen: Seen,
+    /// Single flows and packets, if they were asked for.
+    pub notes: Option<Notes>,
+    /// Mean latency of the packets made in each hundred cycles of the window, with the cycles from its
+    /// start; spans without packets are left out.
+    pub course: Vec<(u64, f64)>,
     /// Flits per tile and processing element's cycle that were offered in the window.
     pub offered: f64,
     /// Flits per tile and processing element's cycle that were delivered in the window.

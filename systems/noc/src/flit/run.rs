@@ -6,6 +6,7 @@ use super::clock::Clock;
 use super::demand::Demand;
 use super::ends::Ends;
 use super::grid::Grid;
+use super::notes::Notes;
 use super::outcome::{Outcome, Status};
 use super::vc::{VcNetwork, VcRouter};
 use super::voq::{VoqNetwork, VoqRouter};
@@ -94,12 +95,24 @@ pub struct Simulation<'a> {
 impl Simulation<'_> {
     /// Runs it. `progress` is told the share done now and then, and stops the run by `false`.
     pub fn run(&self, seed: Seed, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
+        self.run_noting(None, seed, progress)
+    }
+
+    /// The same with single flows and packets noted.
+    pub fn run_noting(
+        &self,
+        notes: Option<Notes>,
+        seed: Seed,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) -> Outcome {
         match self.router {
             Router::Vc(how) => {
                 let network = VcNetwork::new(self.grid, how, self.demand.layers());
-                Run::new(self, network, seed).run(progress)
+                Run::new(self, network, notes, seed).run(progress)
             }
-            Router::Voq(how) => Run::new(self, VoqNetwork::new(self.grid, how), seed).run(progress),
+            Router::Voq(how) => {
+                Run::new(self, VoqNetwork::new(self.grid, how), notes, seed).run(progress)
+            }
         }
     }
 }
@@ -124,8 +137,9 @@ struct Run<'a, N> {
 }
 
 impl<'a, N: Network> Run<'a, N> {
-    fn new(how: &'a Simulation<'a>, network: N, seed: Seed) -> Run<'a, N> {
-        let ends = Ends::new(how.demand, how.arrivals, how.clock, how.phases.warmup, seed);
+    fn new(how: &'a Simulation<'a>, network: N, notes: Option<Notes>, seed: Seed) -> Run<'a, N> {
+        let mut ends = Ends::new(how.demand, how.arrivals, how.clock, how.phases.warmup, seed);
+        ends.notes = notes;
         Run { how, network, ends, now: 0, moved_at: 0, moved_sum: 0 }
     }
 
@@ -259,6 +273,8 @@ impl<'a, N: Network> Run<'a, N> {
             window_pe_cycles: measure,
             flit_hops: self.network.link_flits().iter().sum(),
             noc_cycles: self.now,
+            course: self.ends.course(),
+            notes: self.ends.notes,
             seen: self.ends.seen,
         }
     }

@@ -8,7 +8,7 @@ use super::scenario::{Alpha, RouterKind, Scenario};
 use crate::flit::{self, Arrivals, Clock, Demand, FlowPath, Grid, Order, TraceEntry};
 use crate::planes::Allocation;
 use crate::routing::{Given, Routing, registry, routing};
-use crate::{Direction, Mesh, Normalise, Routes, Traffic, VoltageRange};
+use crate::{Direction, Mesh, Normalise, Pattern, Routes, Traffic, VoltageRange};
 
 /// Largest grid whose routes between all tiles are stored.
 const STORED_TILES_MAX: usize = 1024;
@@ -90,7 +90,7 @@ fn rates(
     }
     let (matrix, _) = scenario.problem().matrix(mesh, files, seed)?;
     let factor = scenario.load / capacity(scale, mesh, &matrix, seed)?;
-    if scenario.booksim && scenario.traffic == "transpose" {
+    if scenario.booksim && Pattern::parse(&scenario.traffic).is_some_and(Pattern::is_permutation) {
         let silent = |tile: &usize| (0..mesh.nodes()).all(|to| matrix.rate(*tile, to) == 0.0);
         (0..mesh.nodes()).filter(silent).for_each(|tile| itself[tile] = factor);
     }

@@ -47,6 +47,9 @@ pub(super) fn report(
         report = report.table(circle_table(circle)).figure("deadlock", circle.clone());
     }
     report = figures(report, scenario, &planes, &seen);
+    if scenario.trace().is_none() {
+        report = warm_up(report, scenario, outcomes.iter().flatten());
+    }
     report = report.table(planes_table(scenario, &planes)).table(runs_table(outcomes));
     if seen.latency.count() > 0 {
         report = report.table(latency_table(&seen, scenario)).plot(latency_plot(&seen));
@@ -68,6 +71,30 @@ pub(super) fn report(
         }
     }
     Ok(report)
+}
+
+/// How much of the measured time still differs from the steady state, in the run where it is most.
+fn warm_up<'a>(
+    report: Report,
+    scenario: &Scenario,
+    outcomes: impl Iterator<Item = &'a Outcome>,
+) -> Report {
+    let of_run = |outcome: &Outcome| {
+        let means: Vec<f64> = outcome.course.iter().map(|(_, mean)| *mean).collect();
+        let cut = ebb_des::mser5(&means)?;
+        outcome.course.get(cut).map(|(cycles, _)| *cycles)
+    };
+    let most =
+        outcomes.map(of_run).collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
+    let report = report.figure("warmup_detected_cycles", most);
+    match most.filter(|cycles| *cycles > 0) {
+        None => report,
+        Some(cycles) => report.text(format!(
+            "The latency of packets made in the first {cycles} measured cycles differs from that of the \
+             rest (MSER-5): run.warmup = {} would leave them out.",
+            scenario.run.warmup + cycles
+        )),
+    }
 }
 
 fn digest<'a>(

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use ebb_report::Details;
 use ebb_scenario::{Check, Invalid};
 use serde::Deserialize;
 
@@ -81,6 +82,9 @@ pub struct Scenario {
     /// What energy costs.
     #[serde(default)]
     pub energy: Energy,
+    /// Tables of single links, flows and packets.
+    #[serde(default)]
+    pub output: Details,
 }
 
 /// An expansion factor: the planes' clock is the processing elements' divided by it.
@@ -225,6 +229,7 @@ impl Check for Scenario {
         rule(pj, "energy.flit_hop_pj", "is not above 0", "for example 1.2")?;
         check_router(&self.router).map_err(|fault| fault.within("router"))?;
         self.packets.check().map_err(|fault| fault.within("packets"))?;
+        self.output.check().map_err(|fault| fault.within("output"))?;
         self.run.check().map_err(|fault| fault.within("run"))
     }
 }

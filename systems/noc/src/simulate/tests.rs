@@ -34,6 +34,54 @@ fn a_light_load_is_stable_and_takes_the_distance() {
     assert!((power - 16.0 * 0.02 * hops).abs() < 0.1 * power, "{power}");
 }
 
+/// Every packet that the report counts is in the flows; links carry what the report says.
+#[test]
+fn details_agree_with_the_report() {
+    let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.1\n";
+    let of = |output: &str| {
+        let text = format!("{head}{QUICK}[output]\n{output}");
+        let document = Document::parse("s.toml", &text).expect("a document");
+        simulate(&document, &MemoryFiles::new(), 1, &Silent)
+    };
+    let report = of("links = true\nflows = true\npackets = 70\n").expect("a report");
+    let table = |title: &str| {
+        let found = report.attachments.iter().find(|table| table.title == title);
+        found.unwrap_or_else(|| panic!("no {title}"))
+    };
+    let sum = |title: &str, column: usize| -> u64 {
+        let count = |row: &Vec<ebb_report::Cell>| match row[column] {
+            ebb_report::Cell::Count(count) => count,
+            _ => panic!("no count in {row:?}"),
+        };
+        table(title).rows.iter().map(count).sum()
+    };
+    assert_eq!(sum("flows", 4), report.figures["packets"].as_u64().expect("a count"));
+    assert_eq!(table("packets").rows.len(), 2 * 70, "so many of each run");
+    assert_eq!(table("links").rows.len(), 48, "links of a 4 x 4 mesh");
+    let cycles = 2.0 * 4000.0;
+    let hops = report.figures["power_nodvfs"].as_f64().expect("flit-hops a cycle");
+    assert!((sum("links", 4) as f64 / cycles / hops - 1.0).abs() < 1e-9, "{hops}");
+    let error = of("packets = 99000000\n").expect_err("too many").to_string();
+    assert!(error.contains("output.packets"), "{error}");
+}
+
+/// What a run measures right from its empty beginning is not steady, and it says so.
+#[test]
+fn a_run_knows_its_warm_up() {
+    let of = |load: f64, warmup: u32| {
+        let text = format!(
+            "mesh = \"8x8\"\ntraffic = \"uniform\"\nload = {load}\nruns = 1\n\
+             [run]\nwarmup = {warmup}\nsample = 8000\nsamples_min = 1\nsamples_max = 1\n"
+        );
+        let document = Document::parse("s.toml", &text).expect("a document");
+        let report = simulate(&document, &MemoryFiles::new(), 1, &Silent).expect("a report");
+        report.figures["warmup_detected_cycles"].as_u64()
+    };
+    let (cold, warm) = (of(0.35, 0).expect("settles"), of(0.35, 4000).expect("settles"));
+    assert!(cold > 0 && warm <= 2000, "{cold} from empty, {warm} after 4000 cycles");
+    assert_eq!(of(0.95, 0), None, "what waits at the sources grows all the time");
+}
+
 #[test]
 fn booksim_conventions_are_off_unless_asked_for() {
     let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.02\n";

@@ -8,7 +8,7 @@ use crate::Mesh;
 
 /// A pattern by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Everyone sends the same to everyone else.
     Uniform,
@@ -20,11 +20,32 @@ pub enum Pattern {
     Tornado,
     /// 0.6 to the tile in the middle, 0.4 evenly to all others, the middle among them.
     Hotspot,
+    /// The tile whose number has every bit the other way round (Dally and Towles 2004, table 3.1).
+    BitComplement,
+    /// The tile whose number has the bits in reverse order.
+    BitReverse,
+    /// The tile whose number is twice as large, the highest bit becoming the lowest.
+    Shuffle,
+    /// The tile one further in each dimension, wrapping.
+    Neighbour,
 }
 
 impl Pattern {
     /// All, as they are listed.
-    pub const ALL: [Pattern; 5] =
+    pub const ALL: [Pattern; 9] = [
+        Pattern::Uniform,
+        Pattern::Normal,
+        Pattern::Transpose,
+        Pattern::Tornado,
+        Pattern::Hotspot,
+        Pattern::BitComplement,
+        Pattern::BitReverse,
+        Pattern::Shuffle,
+        Pattern::Neighbour,
+    ];
+
+    /// The five of Li 2012.
+    pub const OF_LI: [Pattern; 5] =
         [Pattern::Uniform, Pattern::Normal, Pattern::Transpose, Pattern::Tornado, Pattern::Hotspot];
 
     /// Its name.
@@ -35,6 +56,10 @@ impl Pattern {
             Pattern::Transpose => "transpose",
             Pattern::Tornado => "tornado",
             Pattern::Hotspot => "hotspot",
+            Pattern::BitComplement => "bit-complement",
+            Pattern::BitReverse => "bit-reverse",
+            Pattern::Shuffle => "shuffle",
+            Pattern::Neighbour => "neighbour",
         }
     }
 
@@ -43,7 +68,20 @@ impl Pattern {
         Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
 
+    /// Whether it is defined by the bits of tiles' numbers, hence only where their count is a power of two.
+    pub fn of_bits(self) -> bool {
+        matches!(self, Pattern::BitComplement | Pattern::BitReverse | Pattern::Shuffle)
+    }
+
+    /// Whether every tile sends to one other, or to itself.
+    pub fn is_permutation(self) -> bool {
+        self.of_bits() || matches!(self, Pattern::Transpose | Pattern::Neighbour)
+    }
+
     /// Its matrix; only [`Pattern::Normal`] draws from `random`.
+    ///
+    /// # Panics
+    /// When it is [`Pattern::of_bits`] and the number of tiles is no power of two.
     pub fn traffic(self, mesh: &Mesh, random: &mut impl rand::Rng) -> Traffic {
         match self {
             Pattern::Uniform => Traffic::uniform(mesh),
@@ -51,6 +89,17 @@ impl Pattern {
             Pattern::Transpose => Traffic::transpose(mesh),
             Pattern::Tornado => Traffic::tornado(mesh),
             Pattern::Hotspot => Traffic::hotspot(mesh, 0.6),
+            Pattern::BitComplement => {
+                Traffic::by_bits(mesh, |tile, bits| !tile & ((1 << bits) - 1))
+            }
+            Pattern::BitReverse => Traffic::by_bits(mesh, |tile, bits| {
+                if bits == 0 { tile } else { tile.reverse_bits() >> (usize::BITS - bits) }
+            }),
+            Pattern::Shuffle => Traffic::by_bits(mesh, |tile, bits| {
+                let high = tile >> bits.saturating_sub(1) & 1;
+                (tile << 1 | high) & ((1 << bits) - 1)
+            }),
+            Pattern::Neighbour => Traffic::neighbour(mesh),
         }
     }
 }
@@ -109,6 +158,29 @@ impl Traffic {
         traffic
     }
 
+    /// Everyone sends 1 to the tile that `to` makes of its number and of how many bits that has; nothing to
+    /// itself.
+    fn by_bits(mesh: &Mesh, to: impl Fn(usize, u32) -> usize) -> Traffic {
+        let nodes = mesh.nodes();
+        assert!(nodes.is_power_of_two(), "{nodes} tiles are no power of two");
+        let mut traffic = Traffic::silent(nodes);
+        for source in 0..nodes {
+            traffic.add(source, to(source, nodes.trailing_zeros()), 1.0);
+        }
+        traffic
+    }
+
+    /// Everyone sends 1 to the tile one row and one column further, wrapping.
+    pub fn neighbour(mesh: &Mesh) -> Traffic {
+        let mut traffic = Traffic::silent(mesh.nodes());
+        for source in 0..mesh.nodes() {
+            let (row, column) = mesh.place(source);
+            let to = mesh.node((row + 1) % mesh.rows(), (column + 1) % mesh.columns());
+            traffic.add(source, to, 1.0);
+        }
+        traffic
+    }
+
     /// Everyone sends `share` to the middle and the rest evenly to all others (the middle among
     /// them); the middle drops what it would send to itself.
     pub fn hotspot(mesh: &Mesh, share: f64) -> Traffic {
@@ -151,6 +223,26 @@ mod tests {
         assert_eq!(hotspot.rate(0, 1), 0.4 / 24.0);
         let wide = Mesh::new(2, 4).expect("a mesh");
         assert_eq!(Traffic::transpose(&wide).flows().count(), 2);
+    }
+
+    #[test]
+    fn permutations_by_bits_send_everywhere_once() {
+        let mesh = Mesh::new(4, 4).expect("a mesh");
+        let to = |pattern: Pattern, source: usize| {
+            let traffic = pattern.traffic(&mesh, &mut ebb_des::Seed(1).stream("traffic"));
+            (0..16).find(|target| traffic.rate(source, *target) > 0.0)
+        };
+        assert_eq!(to(Pattern::BitComplement, 0b0110), Some(0b1001));
+        assert_eq!(to(Pattern::BitReverse, 0b0010), Some(0b0100));
+        assert_eq!(to(Pattern::Shuffle, 0b1010), Some(0b0101));
+        assert_eq!(to(Pattern::Neighbour, 15), Some(0));
+        assert_eq!(to(Pattern::Shuffle, 15), None, "to itself is nothing");
+        for pattern in Pattern::ALL.into_iter().filter(|pattern| pattern.is_permutation()) {
+            let mut seen = [false; 16];
+            for target in (0..16).map(|source| to(pattern, source).unwrap_or(source)) {
+                assert!(!std::mem::replace(&mut seen[target], true), "{}", pattern.name());
+            }
+        }
     }
 
     #[test]
