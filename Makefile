@@ -8,11 +8,15 @@ REPORT ?= ebb-report
 # program in the place of a full one.
 LEAN = $(if $(wildcard target/solver/pkgconfig/highs.pc),,--no-default-features)
 
-.PHONY: demo build test lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
+.PHONY: demo demo-svg build test lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
 	@$(CARGO) build --release --quiet -p ebb-cli $(LEAN)
 	@target/release/ebb demo --seconds $(SECONDS) --report $(REPORT)
+
+demo-svg: ## The demonstration again, on a machine that has nothing else to do, and its picture into docs
+	@$(MAKE) --no-print-directory demo SECONDS=60
+	@cp $(REPORT)/summary.svg docs/demo.svg
 
 build: tools-solver ## The command with everything, exact bounds of planners included
 	@$(CARGO) build --release --quiet -p ebb-cli
@@ -55,7 +59,7 @@ tools-solver: tools-build # the demonstration does without: the solver takes min
 tools-test: tools-solver
 	@scripts/require --optional ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
 	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio bwrap=bubblewrap systemd-analyze=systemd \
-	    etcd=etcd-server iperf3=iperf3 curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
+	    etcd=etcd-server iperf3=iperf3 script=bsdutils curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \
 	    valgrind=valgrind xz=xz-utils \
 	    opensm=opensm ibsim=ibsim-utils ibnetdiscover=infiniband-diags \

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use ebb_traffic::{Flow, FrameTemplate, Protocol};
+use ebb_units::Time;
 use serde_json::Value;
 
 fn ebb(arguments: &[&str]) -> Output {
@@ -63,6 +65,11 @@ fn the_demonstration_runs_without_privileges() {
     let modes = report["modes"].as_array().expect("modes");
     let names: Vec<_> = modes.iter().map(|mode| mode["name"].as_str().expect("a name")).collect();
     assert_eq!(names, ["poll", "napi", "powersave"]);
+    // Every mode gets the same packets, unless this machine could not even send them late.
+    let due = |mode: &Value| [&mode["sent"], &mode["not_sent_in_time"]].map(Value::as_u64);
+    let due = |mode| due(mode).into_iter().map(|count| count.expect("a count")).sum::<u64>();
+    assert!(modes.iter().all(|mode| due(mode) == due(&modes[0])), "{modes:?}");
+    assert!(text.contains("polls throughout") || text.contains("poll throughout"), "{text}");
     for mode in modes {
         let count = |key: &str| mode[key].as_u64().unwrap_or_else(|| panic!("{key} in {mode}"));
         assert_eq!(count("sent"), count("received") + count("lost"), "{mode}");
@@ -83,6 +90,75 @@ fn the_demonstration_runs_without_privileges() {
     assert!(html.contains("Over links in memory"));
     let picture = std::fs::read_to_string(directory.path().join("summary.svg")).expect("a picture");
     assert!(picture.contains("<svg"));
+}
+
+/// Twenty packets to 10.0.1.2 for a station that is none of the ports.
+fn write_capture(path: &Path) {
+    let flow = Flow {
+        source: "10.0.0.2".parse().expect("an address"),
+        destination: "10.0.1.2".parse().expect("an address"),
+        protocol: Protocol::Udp,
+        source_port: 10_000,
+        destination_port: 9,
+    };
+    let template = FrameTemplate::new(&flow, 0, [2, 0, 0, 0, 9, 1], [2, 0, 0, 0, 9, 9]);
+    let mut file = Vec::new();
+    let mut writer = ebb_capture::Writer::new("memory", &mut file).expect("a capture");
+    for number in 0..20 {
+        let (mut frame, now) = ([0; 1514], Time::from_nanos(u64::from(number) * 1_000_000));
+        let len = template.write(100, number, now, &mut frame);
+        writer.write(now, &frame[..len]).expect("a packet");
+    }
+    writer.finish().expect("a capture");
+    std::fs::write(path, file).expect("a file");
+}
+
+/// A capture made on another machine: everything is for other stations, which is said, and mended by
+/// what is said.
+#[test]
+fn a_capture_from_elsewhere_is_forwarded_with_any_mac() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| place.path().join(name).display().to_string();
+    let config = "[[port]]\nname = \"a\"\nmac = \"02:00:00:00:00:00\"\n\
+                  address = [\"10.0.0.1/24\"]\n\
+                  [[port]]\nname = \"b\"\nmac = \"02:00:00:00:00:01\"\n\
+                  address = [\"10.0.1.1/24\"]\n\
+                  [[neighbour]]\naddress = \"10.0.1.2\"\nmac = \"02:00:00:00:01:01\"\n";
+    std::fs::write(path("router.toml"), config).expect("a file");
+    write_capture(&place.path().join("in.pcap"));
+    let (config, input) = (path("router.toml"), format!("a={}", path("in.pcap")));
+    let replay = ["router", "replay", "-c", &config, "--in", &input, "--json"];
+    let strict = ebb(&replay);
+    let counts: Value = serde_json::from_slice(&strict.stdout).expect("JSON");
+    assert_eq!((&counts["received"], &counts["forwarded"]), (&20.into(), &0.into()), "{counts}");
+    assert_eq!(counts["dropped"]["other_station"], 20, "{counts}");
+    let hint = String::from_utf8_lossy(&strict.stderr).into_owned();
+    assert!(hint.contains("20 of 20 packets are for other stations"), "{hint}");
+    assert!(hint.contains("--any-mac"), "{hint}");
+    let output = format!("b={}", path("out.pcap"));
+    let any = ebb(&[&replay[..], &["--any-mac", "--out", &output]].concat());
+    let said = String::from_utf8_lossy(&any.stderr).into_owned();
+    assert!(any.status.success() && !said.contains("--any-mac"), "{said}");
+    let counts: Value = serde_json::from_slice(&any.stdout).expect("JSON");
+    assert_eq!((&counts["forwarded"], &counts["dropped"]), (&20.into(), &serde_json::json!({})));
+    let bytes = std::fs::read(path("out.pcap")).expect("a capture");
+    let frames = ebb_capture::Reader::new("out", &bytes[..]).expect("a capture");
+    let frames: Vec<Vec<u8>> = frames.map(|frame| frame.expect("a frame").data).collect();
+    assert_eq!(frames.len(), 20);
+    assert!(frames.iter().all(|frame| frame[..6] == [2, 0, 0, 0, 1, 1]), "{frames:?}");
+}
+
+/// Without a router there is nothing to capture, and no file says otherwise.
+#[test]
+fn a_capture_that_fails_leaves_no_file() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("eth1.pcap").display().to_string();
+    let fixed = ["router", "capture", "eth1", "--socket", "/nonexistent/ebb.sock", "-w", &file];
+    assert_eq!(ebb(&fixed).status.code(), Some(1));
+    assert!(!Path::new(&file).exists(), "an empty capture stayed");
+    std::fs::write(&file, "mine").expect("a file");
+    assert_eq!(ebb(&fixed).status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "mine");
 }
 
 #[test]

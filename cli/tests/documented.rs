@@ -175,7 +175,8 @@ fn what_is_safe_does_what_it_says() {
     let skipped = |line: &str| NOT_RUN.iter().any(|(start, _)| line.starts_with(start));
     let safe = |line: &str| RUN.iter().any(|start| line.starts_with(start));
     let needs = |line: &str| {
-        words(line).iter().any(|word| word.ends_with(".toml") && !place.path().join(word).exists())
+        let file = |word: &&String| word.ends_with(".toml") || word.ends_with(".cfg");
+        words(line).iter().filter(file).any(|word| !place.path().join(word).exists())
     };
     let all = everything();
     let todo: BTreeSet<&str> = all

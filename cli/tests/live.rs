@@ -92,6 +92,77 @@ fn every_packet_sent_is_received_in_order() {
     }
 }
 
+fn sent(child: Child) -> (Option<i32>, Value, String) {
+    let output = child.wait_with_output().expect("ebb ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+}
+
+#[test]
+fn what_is_sent_is_counted_and_the_most_that_goes_through_is_found() {
+    if !permitted() {
+        return;
+    }
+    let pair = Pair::new("count");
+    let fixed = ["traffic", "send", "va", "--to", "02:00:00:00:00:01", "--json"];
+    let back = ["--receive-on", "vb", "--flows", "10"];
+    let count = ["--count", "2000", "--rate", "20k", "--strict"];
+    let (code, counts, said) = sent(pair.ebb(&[&fixed[..], &back, &count].concat()));
+    assert_eq!(code, Some(0), "{said}");
+    for (key, value) in [("sent", 2000), ("received", 2000), ("lost", 0), ("reordered", 0)] {
+        assert_eq!(counts[key], value, "{key} in {counts}");
+    }
+    // 100 bytes on the wire but for the check sequence.
+    let bits = ["--size", "100", "--rate", "8Mbit", "--seconds", "0.5"];
+    let (code, counts, said) = sent(pair.ebb(&[&fixed[..], &back, &bits].concat()));
+    let due = 0.5 * 8e6 / (8.0 * 120.0);
+    let packets = counts["sent"].as_f64().expect("a count");
+    // A machine that has much else to do sends less, and says so.
+    let (most, fell_short) = (1.05 * due, code == Some(4));
+    assert!(packets < most && (packets > 0.95 * due || fell_short), "{packets} of {due}: {said}");
+    // More than any machine sends through one veth: status 4, and a word.
+    let most = ["--rate", "500M", "--seconds", "0.3"];
+    let (code, counts, said) = sent(pair.ebb(&[&fixed[..], &most].concat()));
+    assert_eq!(code, Some(4), "{counts} {said}");
+    assert!(said.contains("that were due could be sent"), "{said}");
+    let find = ["--find-capacity", "--rate", "20k", "--seconds", "0.3", "--loss-max", "1"];
+    let (code, found, said) = sent(pair.ebb(&[&fixed[..], &back, &find].concat()));
+    assert_eq!(code, Some(0), "{said}");
+    let capacity = found["capacity_pps"].as_f64().expect("a capacity");
+    assert!(capacity > 1000.0 && capacity < 21_000.0, "{found}");
+    let trials = found["trials"].as_array().expect("trials");
+    assert!(!trials.is_empty() && trials[0]["rate_pps"] == 20_000.0, "{found}");
+}
+
+#[test]
+fn a_next_hop_is_asked_for_its_hardware_address() {
+    if !permitted() {
+        return;
+    }
+    let (pair, far) = (Pair::new("near"), Pair::new("far"));
+    let ip = |arguments: &[&str]| {
+        let output = run("ip", arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    ip(&["-n", &far.0, "link", "del", "vb"]);
+    ip(&["-n", &pair.0, "link", "set", "vb", "netns", &far.0]);
+    ip(&["-n", &pair.0, "address", "add", "10.9.0.1/24", "dev", "va"]);
+    ip(&["-n", &far.0, "address", "add", "10.9.0.2/24", "dev", "vb"]);
+    ip(&["-n", &far.0, "link", "set", "vb", "up"]);
+    // A packet socket leaves the question for the hardware address to the kernel.
+    let receive = ["traffic", "receive", "vb", "--expect", "100", "--seconds", "20", "--json"];
+    let receiver = far.ebb(&[&receive[..], &["--through", "packet"]].concat());
+    std::thread::sleep(Duration::from_millis(500));
+    let send = ["traffic", "send", "va", "--count", "100", "--rate", "1k", "--json", "--to"];
+    let counts = result(pair.ebb(&[&send[..], &["10.9.0.2"]].concat()));
+    assert_eq!(counts["sent"], 100, "{counts}");
+    let seen = result(receiver);
+    assert_eq!((&seen["received"], &seen["lost"]), (&100.into(), &0.into()), "{seen}");
+    let (code, _, said) = sent(pair.ebb(&[&send[..], &["10.9.0.77"]].concat()));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("10.9.0.77 does not answer on va"), "{said}");
+}
+
 /// What a demonstration of process `pid` has left on the machine.
 fn leftovers(pid: u32) -> Vec<String> {
     let name = format!("ebb-demo-{pid}");

@@ -22,21 +22,145 @@ fn files(place: &Path) -> Vec<PathBuf> {
     found
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Builds the package below `place`.
+fn package(place: &Path) -> String {
+    let built = run(Command::new(root().join("scripts/deb"))
+        .arg(place.join("out"))
+        .env("EBB_BINARY", env!("CARGO_BIN_EXE_ebb"))
+        .env("EBB_DEB_OPTIONS", "-Znone"));
+    String::from_utf8_lossy(&built.stdout).trim().to_owned()
+}
+
+/// Whether a program of Debian's is there; where it has to be, it is.
+fn there(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    assert!(found || std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{program} is needed");
+    if !found {
+        eprintln!("skipped: there is no {program}");
+    }
+    found
+}
+
+/// The instructions of a container recipe, without comments, one for each line.
+fn instructions(text: &str) -> Vec<(String, String)> {
+    let lines: String =
+        text.lines().filter(|line| !line.starts_with('#')).fold(String::new(), |all, line| {
+            match line.strip_suffix('\\') {
+                Some(begun) => all + begun + " ",
+                None => all + line + "\n",
+            }
+        });
+    let split = |line: &str| {
+        let (name, rest) = line.split_once(' ').expect("an instruction and its arguments");
+        (name.to_owned(), rest.trim().to_owned())
+    };
+    lines.lines().filter(|line| !line.trim().is_empty()).map(split).collect()
+}
+
+/// What the container's recipe takes for granted is in the package, and what it runs is a script.
 #[test]
-fn the_package_brings_everything_and_takes_it_away_again() {
-    let missing = Command::new("dpkg-deb").arg("--version").output().is_err();
-    if missing {
-        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "dpkg is needed");
-        eprintln!("skipped: there is no dpkg");
+fn the_container_recipe_fits_the_package() {
+    if !there("dpkg-deb") {
         return;
     }
     let place = tempfile::tempdir().expect("a directory");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let built = run(Command::new(root.join("scripts/deb"))
-        .arg(place.path().join("out"))
-        .env("EBB_BINARY", env!("CARGO_BIN_EXE_ebb"))
-        .env("EBB_DEB_OPTIONS", "-Znone"));
-    let package = String::from_utf8_lossy(&built.stdout).trim().to_owned();
+    let package = package(place.path());
+    let listed = run(Command::new("dpkg-deb").args(["--contents", &package]));
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let packed = |path: &str| listed.lines().any(|line| line.contains(&format!(" .{path}")));
+    let recipe = std::fs::read_to_string(root().join("dist/container/Containerfile")).expect("it");
+    let steps = instructions(&recipe);
+    let names: Vec<&str> = steps.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["FROM", "COPY", "RUN", "WORKDIR", "ENTRYPOINT", "CMD"]);
+    let of = |name: &str| &steps.iter().find(|(other, _)| other == name).expect("a step").1;
+    assert!(of("FROM").starts_with("debian:"), "the package is Debian's: {}", of("FROM"));
+    let (pattern, target) = of("COPY").split_once(' ').expect("from and to");
+    let (head, tail) = pattern.split_once('*').expect("any version");
+    let file = Path::new(&package).file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(file.starts_with(head) && file.ends_with(tail), "{pattern} is not {file}");
+    let script = of("RUN");
+    run(Command::new("sh").args(["-n", "-c", script]));
+    assert!(script.contains(&format!(" {target}{pattern} ")), "what was copied is installed");
+    assert!(script.contains("rm -rf /var/lib/apt/lists/*"), "nothing of apt's stays");
+    let ours = script.split_whitespace().filter(|word| word.starts_with("/usr/"));
+    let ours: Vec<&str> = ours.collect();
+    assert!(!ours.is_empty() && ours.iter().all(|path| packed(path)), "{ours:?}");
+    let program: Vec<String> = serde_json::from_str(of("ENTRYPOINT")).expect("a list");
+    assert!(packed(&format!("/usr/bin/{}", program[0])), "{program:?}");
+    // What the page says the router needs is what its unit allows.
+    let unit = std::fs::read_to_string(root().join("dist/ebb-router.service")).expect("the unit");
+    let allowed = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let mut allowed: Vec<String> = allowed
+        .expect("a set")
+        .split_whitespace()
+        .map(|name| name.trim_start_matches("CAP_").to_lowercase())
+        .collect();
+    let said = recipe.split("--cap-add ").nth(1).expect("capabilities");
+    let said = said.split_whitespace().next().expect("a list");
+    let mut said: Vec<String> = said.split(',').map(str::to_owned).collect();
+    allowed.sort();
+    said.sort();
+    assert_eq!(said, allowed);
+}
+
+/// The recipe itself, on a Debian of its own that is made from the distribution's packages, since a test
+/// downloads no images: `EBB_LONG=1 cargo test -p ebb-cli --test package`, as root, with buildah and
+/// debootstrap; a minute.
+#[test]
+fn the_container_is_built_and_runs() {
+    if std::env::var_os("EBB_LONG").is_none() {
+        eprintln!("skipped: EBB_LONG=1 runs it");
+        return;
+    }
+    if !(there("buildah") && there("debootstrap")) {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let out = place.path().join("out");
+    package(place.path());
+    let debian = place.path().join("debian");
+    run(Command::new("debootstrap").args(["--variant=minbase", "bookworm"]).arg(&debian));
+    let store = place.path().join("store");
+    let buildah = |arguments: &[&str]| {
+        let mut command = Command::new("buildah");
+        command.arg("--storage-driver").arg("vfs").arg("--root").arg(store.join("all"));
+        command.arg("--runroot").arg(store.join("run")).args(arguments);
+        String::from_utf8_lossy(&run(&mut command).stdout).trim().to_owned()
+    };
+    let base = buildah(&["from", "scratch"]);
+    buildah(&["copy", &base, debian.to_str().expect("text"), "/"]);
+    buildah(&["commit", &base, "localhost/debian:stable-slim"]);
+    buildah(&["rm", &base]);
+    let recipe = std::fs::read_to_string(root().join("dist/container/Containerfile")).expect("it");
+    let recipe = recipe.replace("FROM debian:", "FROM localhost/debian:");
+    let local = place.path().join("Containerfile");
+    std::fs::write(&local, recipe).expect("a file");
+    let local = local.to_str().expect("text");
+    let context = out.to_str().expect("text");
+    let chroot = ["--isolation", "chroot", "--pull-never"];
+    buildah(&[&["bud"], &chroot[..], &["-f", local, "-t", "ebb", context]].concat());
+    let made = buildah(&["from", "--pull-never", "localhost/ebb"]);
+    let inside = |arguments: &[&str]| {
+        buildah(&[&["run", "--isolation", "chroot", &made, "--"], arguments].concat())
+    };
+    assert!(inside(&["ebb", "--version"]).starts_with("ebb "));
+    let sim = ["ebb", "sim", "router", "examples/router-second.toml", "--json"];
+    let report: serde_json::Value = serde_json::from_str(&inside(&sim)).expect("JSON");
+    assert!(report["power_w"].is_number(), "{report}");
+    buildah(&["rm", &made]);
+}
+
+#[test]
+fn the_package_brings_everything_and_takes_it_away_again() {
+    if !there("dpkg-deb") {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let package = package(place.path());
     let target = place.path().join("root");
     let state = target.join("var/lib/dpkg");
     for directory in ["updates", "info"] {

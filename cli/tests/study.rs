@@ -181,6 +181,136 @@ fn published_numbers_stand_beside_ours() {
     assert!(error_of(&unknown).contains("--list"), "{}", error_of(&unknown));
 }
 
+/// Several seeds make means with intervals, the same however many processors there are, and go on
+/// where they stopped.
+#[test]
+fn seeds_make_means_with_intervals() {
+    let place = place("load = 0.3\nduration_s = 0.01\nwarmup_s = 0.002\npolicy.name = \"napi\"\n");
+    let sim = |more: &[&str]| {
+        let run = ebb(place.path(), &[&["sim", "router", "day.toml"], more].concat());
+        assert!(run.status.success(), "{}", error_of(&run));
+        run
+    };
+    sim(&["--seeds", "4", "--seed", "7", "--out", "a", "--jobs", "1"]);
+    let report: Value =
+        serde_json::from_str(&read(&place.path().join("a/report.json"))).expect("JSON");
+    let half = report["latency_us.half_width_95"].as_f64().expect("an interval");
+    assert!(half > 0.0 && report["seeds"] == 4, "{half}");
+    assert_eq!(report["latency_us"]["half_width_95"], half);
+    let seeds = &report["by_seed"];
+    assert_eq!(seeds["seed"], serde_json::json!([7, 8, 9, 10]));
+    let means = seeds["latency_us.mean"].as_array().expect("a list");
+    let mean = means.iter().filter_map(Value::as_f64).sum::<f64>() / 4.0;
+    assert!((report["latency_us.mean"].as_f64().expect("a mean") - mean).abs() < 1e-9);
+    let single = sim(&["--seed", "9", "--json"]);
+    let single: Value = serde_json::from_slice(&single.stdout).expect("JSON");
+    assert_eq!(means[2], single["latency_us.mean"], "each run is that of its seed");
+    assert!(read(&place.path().join("a/over-all-seeds.csv")).contains("latency_us.mean"));
+    sim(&["--seeds", "4", "--seed", "7", "--out", "b", "--jobs", "2"]);
+    assert_eq!(
+        read(&place.path().join("a/report.json")),
+        read(&place.path().join("b/report.json"))
+    );
+    let more = sim(&["--seeds", "6", "--seed", "7", "--out", "a"]);
+    assert!(error_of(&more).contains("4 runs are finished already"), "{}", error_of(&more));
+    // In a sweep: each point has its intervals, and no list of numbers is a column.
+    sim(&["--seeds", "3", "--set", "load=0.2,0.6", "--out", "s"]);
+    let table = read(&place.path().join("s/points.csv"));
+    let head = table.lines().next().expect("a head");
+    assert!(head.starts_with("load,status,seeds,"), "{head}");
+    assert!(head.contains("latency_us.mean (µs),latency_us.half_width_95 (µs),"), "{head}");
+    assert!(!head.contains("by_seed") && table.lines().count() == 3, "{table}");
+    let until = sim(&["--until", "latency_us.mean=0.2", "--out", "u", "--json"]);
+    let report: Value = serde_json::from_slice(&until.stdout).expect("JSON");
+    let share = report["latency_us.half_width_95"].as_f64().expect("an interval")
+        / report["latency_us.mean"].as_f64().expect("a mean");
+    assert!(share <= 0.2 && report["seeds"].as_u64() >= Some(5), "{share}");
+    let wrong =
+        ebb(place.path(), &["sim", "router", "day.toml", "--until", "nothing=0.1", "--json"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", error_of(&wrong));
+    assert!(error_of(&wrong).contains("no figure `nothing`"), "{}", error_of(&wrong));
+}
+
+/// The same table for programs that read no CSV, and for those that want single packets.
+#[test]
+fn tables_are_parquet_too_and_details_are_files() {
+    let place = tempfile::tempdir().expect("a directory");
+    let scenario = "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.1\nruns = 1\n\
+                    [run]\nwarmup = 500\nsample = 500\n[output]\nflows = true\npackets = 20\n";
+    std::fs::write(place.path().join("noc.toml"), scenario).expect("a file");
+    let run = ebb(place.path(), &["sim", "noc", "noc.toml", "--out", "one"]);
+    assert!(run.status.success(), "{}", error_of(&run));
+    let packets = read(&place.path().join("one/packets.csv"));
+    assert_eq!(packets.lines().count(), 21, "{packets}");
+    assert!(packets.starts_with("plane,run,source tile,target tile,flits,routers,made (cycle),"));
+    assert!(!read(&place.path().join("one/report.html")).contains("source tile"));
+    let sweep = ["sim", "noc", "noc.toml", "--set", "load=0.1,0.2", "--out", "s"];
+    assert!(ebb(place.path(), &sweep).status.success());
+    let bytes = std::fs::read(place.path().join("s/points.parquet"));
+    if cfg!(feature = "parquet") {
+        let bytes = bytes.expect("points.parquet");
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+        same_as_csv(bytes, &read(&place.path().join("s/points.csv")));
+    }
+}
+
+/// Reads a Parquet file back and compares it with the CSV beside it, cell by cell.
+#[cfg(feature = "parquet")]
+fn same_as_csv(bytes: Vec<u8>, csv: &str) {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+    let rows = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row"));
+    let rows: Vec<Vec<(String, Field)>> = rows.map(|row| row.into_columns()).collect();
+    let mut lines = csv.lines();
+    let names: Vec<&str> = rows[0].iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.join(","), lines.next().expect("a head"));
+    for (row, line) in rows.iter().zip(lines.by_ref()) {
+        for ((name, field), cell) in row.iter().zip(line.split(',')) {
+            let same = match field {
+                Field::Null => cell.is_empty(),
+                Field::Double(value) => cell.parse() == Ok(*value),
+                Field::Long(value) => cell.parse() == Ok(*value),
+                Field::Str(text) => text == cell,
+                other => panic!("{name}: {other:?}"),
+            };
+            assert!(same, "{name}: {field:?} and {cell}");
+        }
+    }
+    assert_eq!((rows.len(), lines.next()), (2, None));
+}
+
+#[cfg(not(feature = "parquet"))]
+fn same_as_csv(_: Vec<u8>, _: &str) {}
+
+/// A configuration of BookSim 2 runs as it is; what saturates it is found; both leave what repeats them.
+#[test]
+fn a_foreign_configuration_runs_and_its_saturation_is_found() {
+    let place = tempfile::tempdir().expect("a directory");
+    let config = "topology = mesh; k = 4;\nrouting_function = dor;\nnum_vcs = 2;\npacket_size = 1;\n\
+                  injection_rate_uses_flits = 1;\ninjection_rate = 0.1;\nsample_period = 1000;\n\
+                  traffic = bitcomp;\n";
+    std::fs::write(place.path().join("base.cfg"), config).expect("a file");
+    let run = ebb(place.path(), &["sim", "noc", "base.cfg", "--out", "one", "--json"]);
+    assert!(run.status.success(), "{}", error_of(&run));
+    let report: Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    assert_eq!((&report["status"], &report["seed"]), (&"stable".into(), &0.into()));
+    let kept = read(&place.path().join("one/scenario.toml"));
+    assert!(kept.contains("traffic = \"bit-complement\""), "{kept}");
+    let search = ["sim", "noc", "base.cfg", "--saturation", "load=0.1..1:0.05", "--json"];
+    let search = ebb(place.path(), &search);
+    assert!(search.status.success(), "{}", error_of(&search));
+    let found: Value = serde_json::from_slice(&search.stdout).expect("JSON");
+    // Two links cross the middle of each row for four tiles that send everything across.
+    let most = found["most_stable"].as_f64().expect("a load");
+    let next = found["least_not_stable"].as_f64().expect("a load");
+    assert!(most > 0.2 && most <= 0.55 && next > most && next - most <= 0.0501, "{most} {next}");
+    std::fs::write(place.path().join("base.cfg"), "topology = flatfly;\n").expect("a file");
+    let refused = ebb(place.path(), &["sim", "noc", "base.cfg"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(error_of(&refused).contains("base.cfg: `"), "{}", error_of(&refused));
+}
+
 /// Saturated points look valid nowhere: one table has them all, with their status before the figures.
 #[test]
 fn a_sweep_is_one_table_that_says_what_came_to_rest() {

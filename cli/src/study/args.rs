@@ -2,6 +2,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::repeat::Until;
+use super::saturation::Interval;
+
 /// Arguments of every simulator and planner
 #[derive(Debug, Args)]
 pub struct StudyArgs {
@@ -15,6 +18,18 @@ pub struct StudyArgs {
     /// Seed of everything that is drawn, instead of the scenario's `seed`; 1 if neither says
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Repeat each run with so many seeds, from --seed on: figures become means with 95 % intervals
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub seeds: Option<u32>,
+    /// Repeat each run with further seeds until the 95 % interval of its headline figures, or of FIGURE,
+    /// reaches no further than this share of the mean, to either side; --seeds is then the most [default: 100]
+    #[arg(long, value_name = "[FIGURE=]SHARE", value_parser = Until::parse)]
+    pub until: Option<Until>,
+    /// Look for the most of a setting at which the system is still stable, by halves of LOW..HIGH (to 1 % of
+    /// HIGH, or to STEP); of each point of a sweep
+    #[arg(long, value_name = "PATH=LOW..HIGH[:STEP]", value_parser = Interval::parse,
+          conflicts_with_all = ["seeds", "until"])]
+    pub saturation: Option<Interval>,
     /// Where report.html, report.json, the tables as CSV and the exact scenario go [default:
     /// ebb-runs/…, named after the scenario]
     #[arg(long, value_name = "DIR")]

@@ -48,6 +48,9 @@ pub struct NocArgs {
     /// Leave the exact bound out
     #[arg(long, requires = "mesh")]
     no_bound: bool,
+    /// Add everything that proves the bound on one plane to the JSON; docs/verify_bound.py verifies it
+    #[arg(long, requires = "mesh", requires = "json")]
+    certificate: bool,
     /// Replace a value of the problem file; a range LOW..HIGH:STEP or a list A,B,C makes a sweep
     #[arg(long, value_name = "PATH=VALUE", conflicts_with = "mesh")]
     set: Vec<String>,
@@ -101,7 +104,11 @@ impl NocArgs {
         };
         let scenario = self.scenario.unwrap_or_default();
         let NocArgs { set, seed, out, json, jobs, fresh, .. } = self;
-        run(subject, &StudyArgs { scenario, set, seed, out, json, jobs, fresh })
+        let (seeds, until, saturation) = (None, None, None);
+        run(
+            subject,
+            &StudyArgs { scenario, set, seed, seeds, until, saturation, out, json, jobs, fresh },
+        )
     }
 
     fn problem(&self, mesh: &str, traffic: &str) -> Problem {
@@ -118,6 +125,7 @@ impl NocArgs {
         problem.planes = self.planes;
         problem.samples = self.samples;
         problem.bound = !self.no_bound;
+        problem.certificate = self.certificate;
         problem
     }
 

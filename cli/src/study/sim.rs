@@ -18,15 +18,24 @@ Examples:
   ebb sim router examples/router-day.toml
   ebb sim router examples/router-day.toml --set policy.name=poll,napi,powersave
   ebb sim router examples/router-second.toml --set load=0.1..1.0:0.1 --jobs 2 --out sweep
+  ebb sim router examples/router-second.toml --seeds 10
+  ebb sim router examples/router-second.toml --set load=0.2,0.5 --until latency_us.p99=0.05
 
-A sweep that was interrupted goes on where it stopped when the same command runs again.")]
+What was interrupted, a sweep or the seeds of a run, goes on where it stopped when the same command
+runs again.")]
     Router(StudyArgs),
     /// A network on chip, flit by flit: virtual channels or slotted queues, planes with clocks of
     /// their own
     #[command(after_help = "\
 Examples:
   ebb sim noc examples/noc-sim-uniform.toml
-  ebb sim noc examples/noc-sim-uniform.toml --set load=0.05..0.45:0.05 --out curve")]
+  ebb sim noc examples/noc-sim-uniform.toml --set load=0.05..0.45:0.05 --out curve
+  ebb sim noc examples/noc-sim-uniform.toml --seeds 5 --set output.flows=true
+  ebb sim noc examples/noc-sim-uniform.toml --saturation load=0.1..0.9
+  ebb sim noc base.cfg --set load=0.2
+
+A file whose name ends in .cfg is a configuration of BookSim 2; the scenario it is run as is in the run's
+directory.")]
     Noc(StudyArgs),
     /// A lossless fabric: lanes, credits, links that go on and off under a regulator, changes of
     /// routing tables that cannot deadlock, or do

@@ -6,12 +6,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use anyhow::{Context, Result};
-use ebb_report::{Report, nested};
+use ebb_report::{Replications, Report, nested};
 use ebb_scenario::{Files, Progress, Setting, Sweep};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::args::StudyArgs;
+use super::repeat::Repeat;
 use super::run::Origin;
 use super::sweep_report::{Row, report};
 use super::{Subject, Watched};
@@ -23,12 +24,26 @@ pub(super) struct Points<'a> {
     pub(super) sweep: &'a Sweep,
     pub(super) files: &'a dyn Files,
     pub(super) watched: &'a Watched,
+    /// How often each point is computed, if not once.
+    pub(super) repeat: Option<Repeat>,
 }
 
-/// One finished point, a line of the sweep's file.
+impl Points<'_> {
+    /// Whether several runs make one point.
+    pub(super) fn repeated(&self) -> bool {
+        self.repeat.is_some()
+    }
+}
+
+/// A point in the words of the command line, and the seed of one of its runs.
+type Key = (String, u64);
+
+/// One finished run of a point, a line of the sweep's file.
 #[derive(Clone, Serialize, Deserialize)]
 struct Finished {
     point: String,
+    /// Absent in what older programs left: the seed of all.
+    seed: Option<u64>,
     /// The settings and the figures, for programs that read the file.
     #[serde(default)]
     set: Map<String, Value>,
@@ -41,16 +56,33 @@ type Columns = Vec<(String, String)>;
 /// What is finished so far.
 #[derive(Default)]
 struct Done {
-    points: BTreeMap<String, Finished>,
+    runs: BTreeMap<Key, Finished>,
     /// Each list of columns that some point has: a saturated network has no latency.
     shapes: Vec<Columns>,
 }
 
 impl Done {
+    /// The runs of a point with its first `count` seeds, as far as all before them are there.
+    fn of(
+        &self,
+        points: &Points<'_>,
+        point: &[Setting],
+        count: usize,
+    ) -> Vec<(u64, &Map<String, Value>)> {
+        let name = name(point);
+        let seeds = (0..count as u64).map(|index| points.origin.seed.wrapping_add(index));
+        let run = |seed| Some((seed, &self.runs.get(&(name.clone(), seed))?.figures));
+        seeds.map_while(run).collect()
+    }
+
     /// The columns of all points, in an order that does not depend on which was finished first.
     fn columns(&self, all: &[Vec<Setting>]) -> Columns {
         let mut columns = Columns::new();
-        for finished in all.iter().filter_map(|point| self.points.get(&name(point))) {
+        let seeds = |point: &Vec<Setting>| {
+            let name = name(point);
+            self.runs.range((name.clone(), 0)..=(name, u64::MAX)).map(|(_, run)| run)
+        };
+        for finished in all.iter().flat_map(seeds) {
             let has = |(key, _): &(String, String)| finished.figures.contains_key(key);
             let mut shapes = self.shapes.iter();
             let own = shapes.find(|own| own.len() == finished.figures.len() && own.iter().all(has));
@@ -64,80 +96,186 @@ impl Done {
     }
 }
 
+/// What the runs of each point come to.
+pub(super) struct Swept {
+    /// Every point with the figures that its runs make together; those that were interrupted are left
+    /// out.
+    pub(super) rows: Vec<(Vec<Setting>, Replications)>,
+    /// The figures of single runs.
+    pub(super) columns: Vec<(String, String)>,
+    /// Points in all.
+    pub(super) all: usize,
+    /// Points whose intervals stayed wider than asked.
+    pub(super) wide: usize,
+}
+
 /// Computes all points, those that an earlier run finished excepted.
 ///
-/// Every point uses the same seed, so that points differ by their settings and not by luck.
+/// Every point uses the same seeds, so that points differ by their settings and not by luck.
 pub(super) fn run(points: &Points<'_>, place: Option<&Path>, args: &StudyArgs) -> Result<Report> {
+    let swept = compute(points, place, args)?;
+    let merged: Vec<&Map<String, Value>> = swept.rows.iter().map(|(_, all)| &all.figures).collect();
+    let columns = match points.repeated() {
+        true => Replications::columns(&swept.columns, &merged),
+        false => swept.columns.clone(),
+    };
+    let rows = swept.rows.iter().map(|(point, all)| Row { point, figures: &all.figures });
+    let rows: Vec<Row<'_>> = rows.collect();
+    Ok(report(points, &swept, &rows, &columns))
+}
+
+/// Computes what is missing, and further seeds where intervals are too wide.
+pub(super) fn compute(
+    points: &Points<'_>,
+    place: Option<&Path>,
+    args: &StudyArgs,
+) -> Result<Swept> {
     let mut kept = place.map(|place| Kept::open(place, points, args.fresh)).transpose()?;
-    let known = kept.as_mut().map(|kept| std::mem::take(&mut kept.known)).unwrap_or_default();
+    let mut done = kept.as_mut().map(|kept| std::mem::take(&mut kept.known)).unwrap_or_default();
     let all: Vec<Vec<Setting>> = points.sweep.points().collect();
-    let reused = all.iter().filter(|point| known.points.contains_key(&name(point))).count();
-    if reused > 0 {
+    let first = points.repeat.as_ref().map_or(1, Repeat::first);
+    let mut counts = vec![first; all.len()];
+    say_reused(points, &all, &done, first);
+    let jobs = args.jobs.map_or_else(processors, usize::from);
+    loop {
+        let todo = missing(points, &all, &counts, &done);
+        (done, kept) = work_off(points, &todo, done, kept, jobs)?;
+        if points.watched.stopped() || !add(points, &all, &mut counts, &done)? {
+            break;
+        }
+    }
+    let columns = done.columns(&all);
+    let mut swept = Swept { rows: Vec::new(), columns, all: all.len(), wide: 0 };
+    for (point, count) in all.into_iter().zip(counts) {
+        let runs = done.of(points, &point, count);
+        let enough = match &points.repeat {
+            Some(repeat) => repeat.enough(&runs)?,
+            None => (!runs.is_empty()).then_some(1),
+        };
+        // A point whose runs were interrupted would differ from what it is to be.
+        if runs.len() < count {
+            continue;
+        }
+        swept.wide += usize::from(enough.is_none());
+        let used = enough.unwrap_or(runs.len());
+        let all = match points.repeat {
+            Some(_) => Replications::new(runs[..used].iter().copied()),
+            None => Replications { figures: runs[0].1.clone(), ..Replications::default() },
+        };
+        swept.rows.push((point, all));
+    }
+    Ok(swept)
+}
+
+fn say_reused(points: &Points<'_>, all: &[Vec<Setting>], done: &Done, first: usize) {
+    let complete = |point: &&Vec<Setting>| done.of(points, point, first).len() == first;
+    let reused = all.iter().filter(complete).count();
+    let runs: usize = all.iter().map(|point| done.of(points, point, usize::MAX).len()).sum();
+    if points.repeated() && runs > 0 {
+        eprintln!("ebb: {runs} runs are finished already (--fresh computes them again)");
+    } else if reused > 0 {
         eprintln!(
             "ebb: {reused} of {} points are finished already (--fresh computes them again)",
             all.len()
         );
     }
-    let jobs = args.jobs.map_or_else(processors, usize::from).min(all.len().max(1));
-    let done = compute(points, &all, known, kept, jobs)?;
-    let rows = all.iter().filter_map(|point| {
-        let finished = done.points.get(&name(point))?;
-        Some(Row { point, figures: &finished.figures })
-    });
-    Ok(report(points, all.len(), &rows.collect::<Vec<_>>(), &done.columns(&all)))
 }
 
-fn processors() -> usize {
+/// A run that is to be computed.
+struct Unit<'a> {
+    point: &'a [Setting],
+    seed: u64,
+}
+
+fn missing<'a>(
+    points: &Points<'_>,
+    all: &'a [Vec<Setting>],
+    counts: &[usize],
+    done: &Done,
+) -> Vec<Unit<'a>> {
+    let runs = all.iter().zip(counts).flat_map(|(point, count)| {
+        (0..*count as u64)
+            .map(move |index| Unit { point, seed: points.origin.seed.wrapping_add(index) })
+    });
+    runs.filter(|unit| !done.runs.contains_key(&(name(unit.point), unit.seed))).collect()
+}
+
+/// Asks for further runs where there are too few; false where all are there.
+fn add(
+    points: &Points<'_>,
+    all: &[Vec<Setting>],
+    counts: &mut [usize],
+    done: &Done,
+) -> Result<bool> {
+    let Some(repeat) = &points.repeat else { return Ok(false) };
+    let mut any = false;
+    for (point, count) in all.iter().zip(counts) {
+        let enough = repeat.enough(&done.of(points, point, *count))?;
+        if let (None, Some(more)) = (enough, repeat.more(*count)) {
+            (*count, any) = (more, true);
+        }
+    }
+    Ok(any)
+}
+
+pub(super) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Points in any order by `jobs` threads; what is finished is written at once.
-fn compute(
+/// Runs in any order by `jobs` threads; what is finished is written at once.
+fn work_off(
     points: &Points<'_>,
-    all: &[Vec<Setting>],
+    todo: &[Unit<'_>],
     known: Done,
     kept: Option<Kept>,
     jobs: usize,
-) -> Result<Done> {
-    let todo: Vec<&Vec<Setting>> =
-        all.iter().filter(|point| !known.points.contains_key(&name(point))).collect();
-    let before = all.len() - todo.len();
+) -> Result<(Done, Option<Kept>)> {
+    let before = known.runs.len();
+    let all = before + todo.len();
     let next = AtomicUsize::new(0);
     let shared = Mutex::new((known, kept, None::<anyhow::Error>));
     let work = || {
-        while let Some(point) = todo.get(next.fetch_add(1, Relaxed)) {
-            let outcome = one(points, point);
+        while let Some(unit) = todo.get(next.fetch_add(1, Relaxed)) {
+            let outcome = one(points, unit.point, unit.seed);
             let mut shared = shared.lock().expect("no thread panicked");
             let (done, kept, failed) = &mut *shared;
             if points.watched.stopped() || failed.is_some() {
                 return;
             }
-            if let Err(error) = outcome.and_then(|found| keep(done, kept.as_mut(), point, found)) {
-                *failed = Some(error.context(format!("at {}", name(point))));
+            if let Err(error) = outcome.and_then(|found| keep(done, kept.as_mut(), unit, found)) {
+                let at = name(unit.point);
+                *failed =
+                    Some(if at.is_empty() { error } else { error.context(format!("at {at}")) });
                 return;
             }
-            let finished = done.points.len();
-            let share = finished.max(before) as f64 / all.len() as f64;
-            points.watched.at(share, &format!("point {finished} of {}", all.len()));
+            let finished = done.runs.len();
+            let share = finished.max(before) as f64 / all as f64;
+            let thing = if points.repeated() { "run" } else { "point" };
+            points.watched.at(share, &format!("{thing} {finished} of {all}"));
         }
     };
     std::thread::scope(|scope| {
-        (0..jobs).for_each(|_| drop(scope.spawn(work)));
+        (0..jobs.min(todo.len())).for_each(|_| drop(scope.spawn(work)));
     });
-    let (done, _, failed) = shared.into_inner().expect("no thread panicked");
+    let (done, kept, failed) = shared.into_inner().expect("no thread panicked");
     match failed {
         Some(error) => Err(error),
-        None => Ok(done),
+        None => Ok((done, kept)),
     }
 }
 
-/// Writes a finished point before it counts as one.
-fn keep(done: &mut Done, kept: Option<&mut Kept>, point: &[Setting], found: Report) -> Result<()> {
+/// Writes a finished run before it counts as one.
+fn keep(done: &mut Done, kept: Option<&mut Kept>, unit: &Unit<'_>, found: Report) -> Result<()> {
     let known = done.shapes.contains(&found.columns);
     if !known {
         done.shapes.push(found.columns);
     }
-    let line = Finished { point: name(point), set: settings(point), figures: found.figures };
+    let line = Finished {
+        point: name(unit.point),
+        seed: Some(unit.seed),
+        set: settings(unit.point),
+        figures: found.figures,
+    };
     if let Some(kept) = kept {
         if !known {
             kept.write_origin(&done.shapes)?;
@@ -145,7 +283,7 @@ fn keep(done: &mut Done, kept: Option<&mut Kept>, point: &[Setting], found: Repo
         let text = serde_json::to_string(&line)? + "\n";
         kept.file.write_all(text.as_bytes()).context("cannot keep a finished point")?;
     }
-    done.points.insert(line.point.clone(), line);
+    done.runs.insert((line.point.clone(), unit.seed), line);
     Ok(())
 }
 
@@ -155,7 +293,8 @@ pub(super) fn settings(point: &[Setting]) -> Map<String, Value> {
     nested(&point.iter().map(|setting| (setting.path.clone(), value(setting))).collect())
 }
 
-fn one(points: &Points<'_>, point: &[Setting]) -> Result<Report> {
+/// One run.
+pub(super) fn one(points: &Points<'_>, point: &[Setting], seed: u64) -> Result<Report> {
     /// The whole sweep has the line; a point only tells whether it is to end.
     struct Inner<'a>(&'a Watched);
     impl Progress for Inner<'_> {
@@ -166,7 +305,7 @@ fn one(points: &Points<'_>, point: &[Setting]) -> Result<Report> {
     }
     let document = points.origin.document.with(point)?;
     let study = points.subject.study;
-    study(&document, points.files, points.origin.seed, &Inner(points.watched))
+    study(&document, points.files, seed, &Inner(points.watched))
 }
 
 /// A point in the words of the command line.
@@ -195,7 +334,7 @@ impl Kept {
         let (path, data) = (place.join("sweep.json"), place.join("points.jsonl"));
         let known = if fresh { None } else { known(&path, &data, &origin) }.unwrap_or_default();
         let mut content = String::new();
-        for line in known.points.values() {
+        for line in known.runs.values() {
             content += &(serde_json::to_string(line)? + "\n");
         }
         ebb_report::write_file(&data, content.as_bytes())?;
@@ -223,6 +362,8 @@ fn known(origin_path: &Path, data: &Path, origin: &Map<String, Value>) -> Option
         return None;
     }
     let text = fs::read_to_string(data).ok()?;
+    let seed = origin.get("seed")?.as_u64()?;
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Finished>(line).ok());
-    Some(Done { points: lines.map(|line| (line.point.clone(), line)).collect(), shapes })
+    let keyed = |line: Finished| ((line.point.clone(), line.seed.unwrap_or(seed)), line);
+    Some(Done { runs: lines.map(keyed).collect(), shapes })
 }

@@ -5,16 +5,16 @@ use ebb_scenario::Setting;
 use serde_json::{Map, Value};
 
 use super::Subject;
-use super::sweep::{Points, settings};
+use super::sweep::{Points, Swept, settings};
 
 /// Figures drawn at most; all are in the table.
 const PLOTS_MAX: usize = 12;
 
 /// What a point's `status` is where nothing went wrong.
-const STABLE: &str = "stable";
+pub(super) const STABLE: &str = "stable";
 
 /// Figures drawn first, by the end of their name without its unit.
-const HEADLINES: [&str; 8] = [
+pub(super) const HEADLINES: [&str; 8] = [
     "latency_us.mean",
     "latency_cycles.mean",
     "latency_us.p99",
@@ -78,16 +78,30 @@ fn scalar(value: &Value) -> &Value {
 
 pub(super) fn report(
     points: &Points<'_>,
-    all: usize,
+    swept: &Swept,
     rows: &[Row<'_>],
     columns: &[Figure],
 ) -> Report {
     let varied: Vec<&str> = points.sweep.varied().collect();
     let Subject { kind, system, .. } = points.subject;
     let title = format!("{kind} {system}: sweep over {}", varied.join(", "));
-    let seed = points.origin.seed;
+    let (seed, all) = (points.origin.seed, swept.all);
+    let seeds = match &points.repeat {
+        None => format!("with seed {seed}"),
+        Some(repeat) => format!(
+            "the mean of the runs that its `seeds` counts, with seeds from {seed} on{}. Intervals are 95 % \
+             of Student's over these runs, which are the same for all points",
+            repeat.words()
+        ),
+    };
     let mut report =
-        Report::new(title).text(format!("{} of {all} points, each with seed {seed}.", rows.len()));
+        Report::new(title).text(format!("{} of {all} points, each {seeds}.", rows.len()));
+    if swept.wide > 0 {
+        report = report.text(format!(
+            "At {} points the interval stayed wider than asked after the most seeds there may be.",
+            swept.wide
+        ));
+    }
     let bad = rows.iter().filter(|row| row.status().is_some_and(|status| status != STABLE)).count();
     if bad > 0 {
         report = report.text(format!(
@@ -115,7 +129,9 @@ pub(super) fn report(
 fn changes(name: &str, rows: &[Row<'_>]) -> bool {
     let mut values = rows.iter().map(|row| row.number(name));
     let first = values.next().flatten();
-    !name.ends_with("half_width_95") && values.any(|value| value != first && value.is_some())
+    !name.ends_with("half_width_95")
+        && name != "seeds"
+        && values.any(|value| value != first && value.is_some())
 }
 
 /// One row for each point: what varies, the status, then every figure in the order of a single
