@@ -104,7 +104,10 @@ fn what_is_sent_is_counted_and_the_most_that_goes_through_is_found() {
         return;
     }
     let pair = Pair::new("count");
-    let fixed = ["traffic", "send", "va", "--to", "02:00:00:00:00:01", "--json"];
+    // Frames for another station are none of the receiving interface's.
+    let mac = run("ip", &["netns", "exec", &pair.0, "cat", "/sys/class/net/vb/address"]);
+    let mac = String::from_utf8_lossy(&mac.stdout).trim().to_owned();
+    let fixed = ["traffic", "send", "va", "--to", &mac, "--json"];
     let back = ["--receive-on", "vb", "--flows", "10"];
     let count = ["--count", "2000", "--rate", "20k", "--strict"];
     let (code, counts, said) = sent(pair.ebb(&[&fixed[..], &back, &count].concat()));
