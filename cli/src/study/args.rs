@@ -6,7 +6,7 @@ use super::repeat::Until;
 use super::saturation::Interval;
 
 /// Arguments of every simulator and planner
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct StudyArgs {
     /// The scenario, in TOML
     #[arg(value_name = "FILE")]

@@ -84,7 +84,10 @@ impl CircuitArgs {
         };
         let scenario = self.scenario.unwrap_or_default();
         let CircuitArgs { set, seed, out, json, jobs, fresh, .. } = self;
-        run(subject, &StudyArgs { scenario, set, seed, out, json, jobs, fresh })
+        run(
+            subject,
+            &StudyArgs { scenario, set, seed, out, json, jobs, fresh, ..StudyArgs::default() },
+        )
     }
 
     fn solve(&self, demand: &str) -> Result<()> {

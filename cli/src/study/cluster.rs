@@ -79,7 +79,19 @@ impl ClusterArgs {
         };
         let scenario = self.scenario.unwrap_or_default();
         let ClusterArgs { set, out, json, jobs, fresh, .. } = self;
-        run(subject, &StudyArgs { scenario, set, seed: None, out, json, jobs, fresh })
+        run(
+            subject,
+            &StudyArgs {
+                scenario,
+                set,
+                seed: None,
+                out,
+                json,
+                jobs,
+                fresh,
+                ..StudyArgs::default()
+            },
+        )
     }
 
     fn problem(&self, catalogue: &str, demand: &str) -> Problem {

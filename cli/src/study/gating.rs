@@ -92,7 +92,10 @@ impl GatingArgs {
         };
         let scenario = self.scenario.unwrap_or_default();
         let GatingArgs { set, seed, out, json, jobs, fresh, .. } = self;
-        run(subject, &StudyArgs { scenario, set, seed, out, json, jobs, fresh })
+        run(
+            subject,
+            &StudyArgs { scenario, set, seed, out, json, jobs, fresh, ..StudyArgs::default() },
+        )
     }
 
     fn short(&self) -> Result<ExitCode> {
