@@ -45,7 +45,7 @@ impl Default for Settings {
     }
 }
 
-/// A target's thread and the rings to it and back.
+/// A target's thread and the rings to it and back. Dropping it waits for the work that the target runs.
 pub struct Pair {
     to: Sender<Continuation>,
     back: Receiver<Continuation>,
