@@ -9,11 +9,14 @@
 //! * The default route is not spread over the table but kept beside it: an entry of 0 leads there. A
 //!   change of the default route costs two stores instead of 16 million.
 
+#[cfg(target_arch = "x86_64")]
+mod vector;
 mod writer;
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize};
+use std::time::Instant;
 
 use crate::Value;
 use crate::generation::Generation;
@@ -41,13 +44,27 @@ pub struct Ipv4Lpm {
     wide: OnceLock<Pages<AtomicU32, FIRST_LEN>>,
     groups: Pages<AtomicU32, { GROUPS_MAX * GROUP_LEN }>,
     groups_used: AtomicUsize,
+    /// Entries are gathered by vector instructions, which the processor has.
+    vector: AtomicBool,
 }
 
 /// An entry of the first table: 0, a value, or the top bit and the number of a group.
-trait Entry {
+trait Entry: Sized {
     const GROUP: u32;
     fn load(&self) -> u32;
     fn store(&self, entry: u32);
+
+    /// Looks up as many addresses as fill whole vectors, and returns how many that were.
+    ///
+    /// # Safety
+    /// The processor has what the function is compiled for; `values` is as long as `addresses`.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn read_vectors(
+        first: &[Self; FIRST_LEN],
+        beyond: vector::Beyond<'_>,
+        addresses: &[u32],
+        values: &mut [Value],
+    ) -> usize;
 }
 
 impl Entry for AtomicU16 {
@@ -60,6 +77,18 @@ impl Entry for AtomicU16 {
 
     fn store(&self, entry: u32) {
         AtomicU16::store(self, entry as u16, Release);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn read_vectors(
+        first: &[Self; FIRST_LEN],
+        beyond: vector::Beyond<'_>,
+        addresses: &[u32],
+        values: &mut [Value],
+    ) -> usize {
+        // SAFETY: handed on to the caller.
+        unsafe { vector::read_narrow(first, beyond, addresses, values) }
     }
 }
 
@@ -74,18 +103,70 @@ impl Entry for AtomicU32 {
     fn store(&self, entry: u32) {
         AtomicU32::store(self, entry, Release);
     }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn read_vectors(
+        first: &[Self; FIRST_LEN],
+        beyond: vector::Beyond<'_>,
+        addresses: &[u32],
+        values: &mut [Value],
+    ) -> usize {
+        // SAFETY: handed on to the caller.
+        unsafe { vector::read_wide(first, beyond, addresses, values) }
+    }
 }
 
 impl Ipv4Lpm {
     fn new() -> Self {
-        Self {
+        let table = Self {
             generation: Generation::default(),
             default: AtomicU32::new(0),
             narrow: Pages::dense(),
             wide: OnceLock::new(),
             groups: Pages::sparse(),
             groups_used: AtomicUsize::new(0),
-        }
+            vector: AtomicBool::new(false),
+        };
+        table.use_vector(table.vectors_pay());
+        table
+    }
+
+    /// Whether vectors are at least as fast on this processor: they are gathered in very different ways,
+    /// and on some very slowly since an error of theirs was mended. Tried once, for about 20 us.
+    fn vectors_pay(&self) -> bool {
+        static PAY: OnceLock<bool> = OnceLock::new();
+        *PAY.get_or_init(|| {
+            let addresses: [u32; 256] =
+                std::array::from_fn(|at| (at as u32).wrapping_mul(0x9e37_79b9) >> 12);
+            let mut values = [0; 256];
+            let mut least = |vector| {
+                self.use_vector(vector);
+                let trial = |_| {
+                    let begun = Instant::now();
+                    self.lookup_batch(&addresses, &mut values);
+                    begun.elapsed()
+                };
+                (0..16).map(trial).min()
+            };
+            Self::has_vector() && least(true) <= least(false)
+        })
+    }
+
+    /// Whether this processor can read the table by vectors (AVX-512F).
+    pub fn has_vector() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return vector::available();
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Reads the table by vectors of 16 addresses from now on, or one by one; at the start in the way that
+    /// is faster here. Without such vectors it stays one by one; returns whether vectors are used.
+    pub fn use_vector(&self, wanted: bool) -> bool {
+        let used = wanted && Self::has_vector();
+        self.vector.store(used, Relaxed);
+        used
     }
 
     /// The value of the longest prefix that covers `address` (host byte order); 0 if none does.
@@ -119,6 +200,16 @@ impl Ipv4Lpm {
 
     #[inline(always)]
     fn read<E: Entry>(&self, first: &[E; FIRST_LEN], addresses: &[u32], values: &mut [Value]) {
+        #[cfg(target_arch = "x86_64")]
+        let (addresses, values) = if self.vector.load(Relaxed) {
+            let beyond =
+                vector::Beyond { default: self.default.load(Relaxed), groups: &self.groups };
+            // SAFETY: `use_vector` asked the processor; `lookup_batch` cut both to one length.
+            let read = unsafe { E::read_vectors(first, beyond, addresses, values) };
+            (&addresses[read..], &mut values[read..])
+        } else {
+            (addresses, values)
+        };
         for (value, &address) in values.iter_mut().zip(addresses) {
             *value = first[(address >> 8) as usize].load();
         }
@@ -164,5 +255,47 @@ impl Ipv4Lpm {
         size_of_val(&*self.narrow)
             + wide
             + self.groups_used.load(Relaxed) * GROUP_LEN * size_of::<AtomicU32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Entries, groups, holes and the default, narrow and wide, in batches of any length.
+        #[test]
+        fn vectors_find_what_single_reads_find(
+            routes in prop::collection::vec((any::<u32>(), 0..=32u8, 1..40_000u32), 1..40),
+            near in prop::collection::vec((any::<prop::sample::Index>(), any::<u16>()), 1..100),
+        ) {
+            let (mut writer, table) = Ipv4Writer::new();
+            let mask = |address: u32, len: u8| {
+                address & !u32::MAX.checked_shr(u32::from(len)).unwrap_or(0)
+            };
+            for &(address, len, value) in &routes {
+                writer.insert(mask(address, len), len, value).expect("a valid prefix");
+            }
+            let addresses: Vec<u32> =
+                near.iter().map(|(at, low)| at.get(&routes).0 ^ u32::from(*low)).collect();
+            let (mut singly, mut by_vectors) = (vec![0; 100], vec![0; 100]);
+            table.use_vector(false);
+            table.lookup_batch(&addresses, &mut singly);
+            if table.use_vector(true) {
+                table.lookup_batch(&addresses, &mut by_vectors);
+                prop_assert_eq!(singly, by_vectors);
+            }
+        }
+    }
+
+    #[test]
+    fn a_processor_without_vectors_stays_with_single_reads() {
+        let (_writer, table) = Ipv4Writer::new();
+        assert_eq!(table.use_vector(true), Ipv4Lpm::has_vector());
+        assert!(!table.use_vector(false));
     }
 }

@@ -55,7 +55,7 @@ struct Options {
     #[arg(
         long,
         allow_hyphen_values = true,
-        default_value = "--no-huge -m 2048 --no-pci --no-shconf -l 0 --no-telemetry"
+        default_value = "--no-huge -m 2048 --no-pci --no-shconf -l 0 --no-telemetry --force-max-simd-bitwidth=512"
     )]
     eal: String,
 }
@@ -64,10 +64,19 @@ struct Options {
 trait Table {
     fn lookup_batch(&self, addresses: &[Self::Address], values: &mut [Value]);
     type Address: Copy;
+
+    /// Reads by vectors from now on, or one by one; returns whether by vectors.
+    fn use_vector(&self, _wanted: bool) -> bool {
+        false
+    }
 }
 
 impl Table for Ipv4Lpm {
     type Address = u32;
+    fn use_vector(&self, wanted: bool) -> bool {
+        Ipv4Lpm::use_vector(self, wanted)
+    }
+
     fn lookup_batch(&self, addresses: &[u32], values: &mut [Value]) {
         Ipv4Lpm::lookup_batch(self, addresses, values);
     }
@@ -157,7 +166,62 @@ macro_rules! writing {
 writing!(write_ipv4, Ipv4Writer, Ipv4Lpm, u32);
 writing!(write_ipv6, Ipv6Writer, Ipv6Lpm, u128);
 
-/// Rates of one family in every locality, ours and theirs in turns.
+/// Lookups per second in one locality, a number for each turn.
+struct Rates {
+    ours: Vec<f64>,
+    /// Ours by vectors, where the processor has them.
+    vector: Vec<f64>,
+    /// Theirs by variant; empty where it cannot run.
+    theirs: Vec<Vec<f64>>,
+    /// Ours through the best scalar one of theirs.
+    ratio: Vec<f64>,
+    /// Both by vectors.
+    vector_ratio: Vec<f64>,
+}
+
+/// One locality, ours and theirs in turns.
+fn contest<F: Family, T: Table<Address = F>>(
+    table: &T,
+    addresses: &[F],
+    locality: Locality,
+    peer: &mut Option<Peer>,
+    options: &Options,
+) -> Result<Rates> {
+    let variants = dpdk::variants(F::NUMBER);
+    let theirs = vec![Vec::new(); variants.len()];
+    let (ours, vector, ratio, vector_ratio) = (vec![], vec![], vec![], vec![]);
+    let mut rates = Rates { ours, vector, theirs, ratio, vector_ratio };
+    table.use_vector(false);
+    rate(table, addresses, 1);
+    let plain = checksum(table, addresses);
+    for _ in 0..options.rounds {
+        let our_rate = rate(table, addresses, options.passes);
+        rates.ours.push(our_rate);
+        if table.use_vector(true) {
+            rates.vector.push(rate(table, addresses, options.passes));
+            ensure!(checksum(table, addresses) == plain, "vectors find other values");
+            table.use_vector(false);
+        }
+        let Some(peer) = peer else { continue };
+        let (mut scalar, mut vector) = (0f64, 0f64);
+        for (variant, rates) in variants.iter().zip(&mut rates.theirs) {
+            let question = dpdk::question(F::NUMBER, variant, locality, options.passes);
+            let Some(run) = peer.ask(&question)? else { continue };
+            let same = run.digest == plain;
+            ensure!(same, "DPDK finds other values in {locality:?} by {variant}");
+            rates.push(run.rate);
+            let best = if variant.contains("avx512") { &mut vector } else { &mut scalar };
+            *best = best.max(run.rate);
+        }
+        rates.ratio.push(our_rate / scalar);
+        if let Some(ours) = rates.vector.last().filter(|_| vector > 0.0) {
+            rates.vector_ratio.push(ours / vector);
+        }
+    }
+    Ok(rates)
+}
+
+/// Rates of one family in every locality.
 fn compare<F: Family, T: Table<Address = F>>(
     table: &T,
     inputs: &Inputs<F>,
@@ -168,54 +232,42 @@ fn compare<F: Family, T: Table<Address = F>>(
     if options.family.is_some_and(|family| family != F::NUMBER) {
         return Ok(rows);
     }
-    for locality in Locality::ALL {
-        if options.locality.is_some_and(|only| only != locality) {
-            continue;
-        }
-        let addresses = inputs.addresses(locality);
-        let variants = dpdk::variants(F::NUMBER);
-        let mut ours = Vec::new();
-        let mut theirs = vec![Vec::new(); variants.len()];
-        let mut best_ratios = Vec::new();
-        rate(table, addresses, 1);
-        for _ in 0..options.rounds {
-            let our_rate = rate(table, addresses, options.passes);
-            ours.push(our_rate);
-            let Some(peer) = peer else { continue };
-            let mut best_rate = 0f64;
-            for (variant, rates) in variants.iter().zip(&mut theirs) {
-                let question = dpdk::question(F::NUMBER, variant, locality, options.passes);
-                let Some(run) = peer.ask(&question)? else { continue };
-                let same = run.digest == checksum(table, addresses);
-                ensure!(same, "DPDK finds other values in {locality:?} by {variant}");
-                rates.push(run.rate);
-                if !variant.contains("avx512") {
-                    best_rate = best_rate.max(run.rate);
-                }
-            }
-            best_ratios.push(our_rate / best_rate);
-        }
-        let ours = median(ours);
-        let theirs: serde_json::Map<_, _> = variants
-            .iter()
-            .zip(theirs)
-            .filter(|(_, rates)| !rates.is_empty())
-            .map(|(name, rates)| ((*name).to_owned(), json!(median(rates) / 1e6)))
-            .collect();
-        let ratio = (!best_ratios.is_empty()).then(|| median(best_ratios));
-        println!("IPv{} {:8} {:7.1} M/s", F::NUMBER, locality.name(), ours / 1e6);
-        for (name, rate) in &theirs {
-            println!("{:22}{:7.1} M/s {name}", "", rate.as_f64().unwrap_or(f64::NAN));
-        }
-        if let Some(ratio) = ratio {
-            println!("{:22}{ratio:7.2} times the best scalar one of each turn", "");
-        }
-        rows.push(json!({
-            "family": F::NUMBER, "locality": locality.name(), "ours_mps": ours / 1e6,
-            "rte_fib_mps": theirs, "ratio": ratio,
-        }));
+    let wanted = |locality: &Locality| options.locality.is_none_or(|only| only == *locality);
+    for locality in Locality::ALL.into_iter().filter(wanted) {
+        let rates = contest(table, inputs.addresses(locality), locality, peer, options)?;
+        rows.push(row(F::NUMBER, locality, rates));
     }
     Ok(rows)
+}
+
+/// Prints the medians of one locality and returns them, in millions a second.
+fn row(family: u8, locality: Locality, rates: Rates) -> Json {
+    let median_of = |rates: Vec<f64>| (!rates.is_empty()).then(|| median(rates));
+    let millions = |rates| median_of(rates).map(|rate| rate / 1e6);
+    let theirs = dpdk::variants(family).iter().zip(rates.theirs);
+    let theirs: Vec<(_, f64)> =
+        theirs.filter_map(|(name, rates)| Some((*name, millions(rates)?))).collect();
+    let (ours, vector) = (millions(rates.ours), millions(rates.vector));
+    let (ratio, vector_ratio) = (median_of(rates.ratio), median_of(rates.vector_ratio));
+    println!("IPv{family} {:8} {:7.1} M/s", locality.name(), ours.unwrap_or(f64::NAN));
+    if let Some(vector) = vector {
+        println!("{:13}{vector:7.1} M/s by AVX-512", "");
+    }
+    for (name, rate) in &theirs {
+        println!("{:22}{rate:7.1} M/s {name}", "");
+    }
+    if let Some(ratio) = ratio {
+        println!("{:22}{ratio:7.2} times the best scalar one of each turn", "");
+    }
+    if let Some(ratio) = vector_ratio {
+        println!("{:22}{ratio:7.2} times theirs, both by AVX-512", "");
+    }
+    let theirs: serde_json::Map<_, _> =
+        theirs.into_iter().map(|(name, rate)| (name.to_owned(), json!(rate))).collect();
+    json!({
+        "family": family, "locality": locality.name(), "ours_mps": ours, "ours_avx512_mps": vector,
+        "rte_fib_mps": theirs, "ratio": ratio, "ratio_avx512": vector_ratio,
+    })
 }
 
 fn run(options: &Options) -> Result<Json> {
