@@ -227,3 +227,35 @@ fn what_a_flood_loses_is_counted() {
     assert_eq!(books.total.reordered, 0);
     router.stop();
 }
+
+/// Packet memory was measured for the queues that ports had at the start.
+#[test]
+fn a_port_that_returns_with_more_queues_is_opened_only_if_they_find_frames() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    let text = Setup::of(&lab).text(&lab, "router");
+    let text = text.replacen("[router]\n", "[router]\nframes = 8192\n", 1);
+    let mut router = Router::start(&lab, "router", &text, &[]);
+    // One that sends notices that its interface is another one.
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(1, 0, 0)], 3000);
+    wait_for_arrivals(&traffic, 1, 200, &router);
+    for (queues, serves) in [(4, false), (2, true)] {
+        lab.cut(1);
+        router.wait_for("p1 gone", |status| status.ports[1].gone);
+        lab.wire_with(1, queues);
+        route_again(&lab, 1);
+        if serves {
+            let status = router.wait_for("p1 back", |status| status.ports[1].up);
+            assert_eq!(u32::from(status.ports[1].queues), queues);
+            wait_for_arrivals(&traffic, 1, 200, &router);
+        } else {
+            router.wait_for("a refusal", |status| {
+                let said = |warning: &String| warning.contains("4 receive queues take 8192 frames");
+                status.warnings.iter().any(said)
+            });
+            assert!(!router.status().ports[1].up);
+        }
+    }
+    traffic.stop();
+    router.stop();
+}

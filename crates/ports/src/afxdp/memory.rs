@@ -41,7 +41,8 @@ impl Shared {
         check(unsafe { libc::ftruncate(file.as_raw_fd(), file_len(frames) as libc::off_t) })?;
         let shared = Shared::map(file, frames)?;
         let base = shared.region.base().as_ptr().cast();
-        for advice in [libc::MADV_HUGEPAGE, MADV_COLLAPSE] {
+        // Pages that are there can be gathered into huge ones; registration would fetch them anyway.
+        for advice in [libc::MADV_HUGEPAGE, libc::MADV_POPULATE_WRITE, MADV_COLLAPSE] {
             // SAFETY: the range was just mapped; the advice changes no content and may be refused.
             unsafe { libc::madvise(base, region_len(frames), advice) };
         }
