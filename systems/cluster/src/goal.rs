@@ -30,7 +30,7 @@ pub struct SearchLimits {
 
 impl Default for SearchLimits {
     fn default() -> SearchLimits {
-        SearchLimits { evaluations: 20_000 }
+        SearchLimits { evaluations: 1000 }
     }
 }
 

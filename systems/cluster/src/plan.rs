@@ -67,7 +67,7 @@ impl Check for Problem {
             let fine = seconds.is_finite() && seconds > 0.0;
             Invalid::unless(fine, "design_seconds", "is not above 0", "for example 3600")?;
         }
-        Invalid::unless(self.evaluations > 0, "evaluations", "is 0", "for example 20000")
+        Invalid::unless(self.evaluations > 0, "evaluations", "is 0", "for example 1000")
     }
 }
 
