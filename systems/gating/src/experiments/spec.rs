@@ -120,7 +120,7 @@ impl Experiment for Figures213 {
             return Ok(CLAIMS.iter().fold(absent, not_run));
         };
         let mut report = Report::new(self.title()).text(
-            "Profiles of the benchmarks behind the last cache; four numbers are fitted, for all of them together.",
+            "Profiles of the benchmarks behind the last cache; three numbers are fitted, to the oracle's largest savings, for all of them together.",
         );
         let mut cores = Vec::new();
         for core in [CoreSettings::ev6(), CoreSettings::in_order()] {
