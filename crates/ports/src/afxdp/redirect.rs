@@ -158,8 +158,11 @@ mod tests {
         }
     }
 
+    /// What the device holds, and how often it was written.
+    type Held = Arc<Mutex<(Vec<u32>, u32)>>;
+
     /// For two workers over a device with a table of `len` entries.
-    fn fake(len: usize, fails: u32) -> (RssTable, Arc<Mutex<(Vec<u32>, u32)>>) {
+    fn fake(len: usize, fails: u32) -> (RssTable, Held) {
         let state = Arc::new(Mutex::new((vec![0; len], 0)));
         let device = Fake { state: state.clone(), fails };
         (RssTable::new(Box::new(device), 2, Duration::ZERO), state)
