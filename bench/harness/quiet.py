@@ -113,6 +113,6 @@ def taken(seen):
     if (machine.get("canary_late_us") or 0) > LATE_MAX_US:
         return f"the machine stood still for {machine['canary_late_us'] / 1e3:.1f} ms"
     never = machine.get("never_sent") or 0
-    if never > NEVER_SENT_MAX * (seen["sent"] + never):
+    if never > NEVER_SENT_MAX * (seen.get("sent", 0) + never):
         return f"the generator stood still: {never} packets were never due"
     return ""

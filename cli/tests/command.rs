@@ -242,7 +242,7 @@ fn programs_end_under_the_switcher_as_they_do_without() {
         ),
         // A signal that is caught while calls are moved, and a read that blocks: it is left alone.
         (
-            "trap 'exit 9' TERM; (sleep 0.1; kill -TERM $$) & dd if=/dev/zero of=f bs=1M count=20 2>/dev/null; read x < /dev/zero & wait",
+            "trap 'exit 9' TERM; (sleep 0.1; kill -TERM $$) & dd if=/dev/zero of=f bs=1M count=20 2>/dev/null; (sleep 1 | read x) & wait",
             9,
         ),
         (

@@ -16,7 +16,7 @@ mod writer;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize};
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::Value;
 use crate::generation::Generation;
@@ -119,7 +119,7 @@ impl Entry for AtomicU32 {
 
 impl Ipv4Lpm {
     fn new() -> Self {
-        let table = Self {
+        Self {
             generation: Generation::default(),
             default: AtomicU32::new(0),
             narrow: Pages::dense(),
@@ -127,30 +127,27 @@ impl Ipv4Lpm {
             groups: Pages::sparse(),
             groups_used: AtomicUsize::new(0),
             vector: AtomicBool::new(false),
-        };
-        table.use_vector(table.vectors_pay());
-        table
+        }
     }
 
-    /// Whether vectors are at least as fast on this processor: they are gathered in very different ways,
-    /// and on some very slowly since an error of theirs was mended. Tried once, for about 20 us.
-    fn vectors_pay(&self) -> bool {
-        static PAY: OnceLock<bool> = OnceLock::new();
-        *PAY.get_or_init(|| {
-            let addresses: [u32; 256] =
-                std::array::from_fn(|at| (at as u32).wrapping_mul(0x9e37_79b9) >> 12);
-            let mut values = [0; 256];
-            let mut least = |vector| {
-                self.use_vector(vector);
-                let trial = |_| {
-                    let begun = Instant::now();
-                    self.lookup_batch(&addresses, &mut values);
-                    begun.elapsed()
-                };
-                (0..16).map(trial).min()
+    /// Takes vectors where they are at least as fast on this processor: they are gathered in very
+    /// different ways, and on some very slowly since an error of theirs was mended. Tries both, for about
+    /// 20 us by `clock`, which counts from whenever; returns whether vectors are used.
+    pub fn take_faster(&self, clock: impl Fn() -> Duration) -> bool {
+        let addresses: [u32; 256] =
+            std::array::from_fn(|at| (at as u32).wrapping_mul(0x9e37_79b9) >> 12);
+        let mut values = [0; 256];
+        let mut least = |vector| {
+            self.use_vector(vector);
+            let trial = |_| {
+                let begun = clock();
+                self.lookup_batch(&addresses, &mut values);
+                clock().saturating_sub(begun)
             };
-            Self::has_vector() && least(true) <= least(false)
-        })
+            (0..16).map(trial).min()
+        };
+        let pay = Self::has_vector() && least(true) <= least(false);
+        self.use_vector(pay)
     }
 
     /// Whether this processor can read the table by vectors (AVX-512F).
@@ -161,8 +158,8 @@ impl Ipv4Lpm {
         false
     }
 
-    /// Reads the table by vectors of 16 addresses from now on, or one by one; at the start in the way that
-    /// is faster here. Without such vectors it stays one by one; returns whether vectors are used.
+    /// Reads the table by vectors of 16 addresses from now on, or one by one (as at the start). Without
+    /// such vectors it stays one by one; returns whether vectors are used.
     pub fn use_vector(&self, wanted: bool) -> bool {
         let used = wanted && Self::has_vector();
         self.vector.store(used, Relaxed);
@@ -297,5 +294,7 @@ mod tests {
         let (_writer, table) = Ipv4Writer::new();
         assert_eq!(table.use_vector(true), Ipv4Lpm::has_vector());
         assert!(!table.use_vector(false));
+        // A clock that stands still: equally fast.
+        assert_eq!(table.take_faster(|| Duration::ZERO), Ipv4Lpm::has_vector());
     }
 }

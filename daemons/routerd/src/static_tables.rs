@@ -10,6 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use ebb_apps::route::{Fib, FibWriter, Interface, InterfaceId, Path, RouteLimits, Target};
 use ebb_graph::PortId;
+use ebb_host::clock;
+use ebb_units::Time;
 use ipnet::IpNet;
 
 use crate::config::{Config, Hop, StaticTarget};
@@ -36,6 +38,7 @@ pub fn port_mac(config: &Config, port: usize) -> [u8; 6] {
 /// When the routes file cannot be read or the tables are full; the message names file and line.
 pub fn build(config: &Config) -> Result<(FibWriter, Arc<Fib>)> {
     let (mut fib, shared) = FibWriter::new();
+    shared.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
     let mut devices = BTreeMap::new();
     for (index, port) in config.ports.iter().enumerate() {
         let untagged = (0u16, &port.address);

@@ -317,7 +317,7 @@ latency_thres = 2000.0;
             ),
             ("n = 2", "n = 3", "`n = 3`"),
             ("routing_function = dor", "routing_function = valiant", "valiant"),
-            ("sample_period", "priority_scheme", "line 10: the key `priority_scheme` is unknown"),
+            ("sample_period", "priority_scheme", "line 11: the key `priority_scheme` is unknown"),
             ("num_vcs     = 4", "num_vcs", "line 4: `num_vcs` is not `key = value;`"),
             ("internal_speedup  = 1.0", "internal_speedup = 2.0", "no speedup"),
             ("num_vcs     = 4", "traffic = tornado", "`traffic = tornado`"),

@@ -114,6 +114,8 @@ fn cpu_seconds() -> f64 {
 
 fn build(inputs: &Inputs) -> Result<(FibWriter, Router, Json)> {
     let (mut writer, fib) = FibWriter::new();
+    let begun = std::time::Instant::now();
+    fib.take_faster_lookup(|| begun.elapsed());
     for port in 0..2u8 {
         let interface = Interface {
             port: PortId(port),

@@ -1,6 +1,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ebb_lpm::{Ipv4Lpm, Ipv6Lpm};
@@ -33,6 +34,12 @@ impl Fib {
             epoch: AtomicU64::new(0),
             readers: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Looks prefixes up in the way that a short trial by `clock` finds faster on this processor
+    /// ([`Ipv4Lpm::take_faster`]).
+    pub fn take_faster_lookup(&self, clock: impl Fn() -> Duration) {
+        self.v4.take_faster(clock);
     }
 
     /// Memory held by the prefix tables and the next hops, in bytes.

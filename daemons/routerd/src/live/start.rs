@@ -10,8 +10,9 @@ use ebb_control::policies::{self, Points};
 use ebb_graph::{PortId, Reserve};
 use ebb_host::journal::Journal;
 use ebb_host::signals::{Signal, Signals};
-use ebb_host::{Doorbell, process};
+use ebb_host::{Doorbell, clock, process};
 use ebb_ports::afxdp::Umem;
+use ebb_units::Time;
 use tracing::{info, warn};
 
 use super::backend::LiveBackend;
@@ -58,6 +59,7 @@ impl Live {
         let bell = control.clone();
         let requests = Requests::new(1024, Arc::new(move || bell.ring()));
         let (writer, fib) = FibWriter::new();
+        fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
         let mut sync = Sync::start(&port_names(&config), writer, requests.clone())?;
         sync.ignore_policy(&config.kernel.ignore);
         sync.turn(&mut *interfaces.lock().expect("interfaces"))?;

@@ -53,7 +53,7 @@ const CLAIMS: &[Claim] = &[
         2.231,
         "Gb/s",
     )
-    .percent(15.0),
+    .percent(10.0),
     Claim::predicted(
         "strong2013.ocs_tcp_300",
         SOURCE,
@@ -61,7 +61,7 @@ const CLAIMS: &[Claim] = &[
         5.501,
         "Gb/s",
     )
-    .percent(15.0),
+    .percent(10.0),
     Claim::predicted(
         "strong2013.share_tcp",
         SOURCE,
@@ -69,7 +69,7 @@ const CLAIMS: &[Claim] = &[
         87.9,
         "%",
     )
-    .within(13.0),
+    .within(3.0),
     Claim::implied(
         "strong2013.first_packet",
         SOURCE,
