@@ -223,7 +223,9 @@ fn a_full_disk_stops_changes_and_not_the_journal() {
     let fill = directory.join("fill");
     let _ = fs::write(&fill, [0; 1 << 16]);
     let file = "sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
-    let path = imitation.root.join(file);
+    // Another file's: what was recorded first of a file is what it is put back to.
+    let path = imitation.root.join("other");
+    fs::write(&path, "0").unwrap();
     // The file's own page has room for some more lines.
     let refused = (0..100).find_map(|_| {
         journal.record(Undo::Write { path: path.clone(), value: "0".repeat(100) }).err()
