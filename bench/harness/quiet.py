@@ -7,8 +7,9 @@ import time
 
 # Processor time of others, in cores, up to which a machine counts as quiet.
 SHARE_MAX = 0.1
-# Time that a hypervisor gave to others, in per cent, up to which a measurement counts.
-STEAL_MAX = 0.1
+# Time that a hypervisor gave to others, in per cent, up to which a measurement counts. The kernel tells
+# it in ticks of 10 ms, of which a single one is 0.2 % of five seconds.
+STEAL_MAX = 0.5
 # How late a thread that goes before all others on the worker's CPU may be, in microseconds: then
 # the machine stood still.
 LATE_MAX_US = 3000
