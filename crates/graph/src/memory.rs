@@ -392,9 +392,10 @@ impl Pool {
     /// Takes every packet's frame back and leaves the batch empty.
     #[inline]
     pub fn put_batch(&mut self, batch: &mut crate::Batch) {
-        for packet in batch.drain(..) {
-            self.put(packet.into_frame());
+        if self.free.len() + batch.len() > Self::KEEP_MAX {
+            return batch.drain(..).for_each(|packet| self.put(packet.into_frame()));
         }
+        self.free.extend(batch.drain(..).map(Packet::into_frame));
     }
 
     #[cold]

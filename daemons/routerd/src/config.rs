@@ -18,6 +18,7 @@ mod read;
 mod statics;
 mod write;
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -294,8 +295,10 @@ impl Config {
     /// # Errors
     /// When it cannot be read, or with all its problems.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => ConfigError::Missing(path.to_owned()),
+            _ => ConfigError::Read { path: path.to_owned(), source },
+        })?;
         let mut config = Config::from_str(&path.display().to_string(), &text)?;
         if let (Some(file), Some(folder)) = (&mut config.router.routes_file, path.parent()) {
             *file = folder.join(&*file);

@@ -104,13 +104,14 @@ impl RouteCounters {
 
     #[inline]
     pub(super) fn count_next_hop(&self, number: u32, id: InterfaceId, bytes: usize) {
-        self.next_hops.count(number, bytes);
-        self.interfaces[1].count(u32::from(id.0), bytes);
+        self.next_hops.count(number, 1, bytes as u64);
+        self.interfaces[1].count(u32::from(id.0), 1, bytes as u64);
     }
 
+    /// Packets that arrived on one interface, and their bytes.
     #[inline]
-    pub(super) fn count_interface(&self, id: u16, bytes: usize) {
-        self.interfaces[0].count(u32::from(id), bytes);
+    pub(super) fn count_interface(&self, id: u16, volume: Volume) {
+        self.interfaces[0].count(u32::from(id), volume.packets, volume.bytes);
     }
 
     pub(super) fn count_in_place(&self, reason: DropReason) {

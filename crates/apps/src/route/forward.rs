@@ -94,6 +94,14 @@ impl Forward {
         self.keys_v4.clear();
         self.keys_v6.clear();
         self.keys_source.clear();
+        if batch.iter().all(|packet| packet.kind == V4 && !source::asked(packet)) {
+            self.keys_v4.extend(batch.iter().map(|packet| packet.key));
+            self.hops_v4.resize(self.keys_v4.len(), 0);
+            self.reader.fib.v4.lookup_batch(&self.keys_v4, &mut self.hops_v4);
+            self.hops_v6.clear();
+            self.hops_source.clear();
+            return;
+        }
         for packet in batch.iter() {
             if packet.kind == V4 {
                 self.keys_v4.push(packet.key);

@@ -63,6 +63,12 @@ impl Interfaces {
         Some(map.tagged[position])
     }
 
+    /// The interface of a port that takes untagged frames.
+    #[inline(always)]
+    pub(super) fn plain(&self, port: u8) -> Option<&Attached> {
+        self.ports.get(usize::from(port))?.untagged.as_ref()
+    }
+
     /// The interface's address to speak from to `peer`: one whose subnet holds the peer, else the
     /// first of the peer's family that is not link-local.
     pub(super) fn source_for(&self, id: InterfaceId, peer: IpAddr) -> Option<IpAddr> {

@@ -1,11 +1,9 @@
 //! Packets and bytes by number, of next hops and of interfaces.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Numbers have 16 bits, of which few are in use: counters come a chunk at a time.
-const CHUNKS: usize = 256;
-const CHUNK_LEN: usize = 256;
+/// Numbers have 16 bits.
+const NUMBERS: usize = 1 << 16;
 
 /// What went one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,40 +30,27 @@ impl Volume {
     }
 }
 
-#[derive(Debug, Default)]
-struct Tally {
-    packets: AtomicU64,
-    bytes: AtomicU64,
-}
-
-type Chunk = Box<[Tally; CHUNK_LEN]>;
-
-/// Counters with a single writer.
+/// Counters with a single writer, all in one piece: memory comes with the pages that are in use.
 #[derive(Debug)]
-pub(super) struct Tallies(Box<[OnceLock<Chunk>]>);
+pub(super) struct Tallies(Box<[[AtomicU64; 2]]>);
 
 impl Default for Tallies {
     fn default() -> Tallies {
-        Tallies((0..CHUNKS).map(|_| OnceLock::new()).collect())
+        Tallies(bytemuck::zeroed_slice_box(NUMBERS))
     }
 }
 
 impl Tallies {
-    /// Counts one packet; only the owning worker calls this.
+    /// Counts packets of `bytes` together; only the owning worker calls this.
     #[inline]
-    pub(super) fn count(&self, number: u32, bytes: usize) {
-        let chunk = &self.0[number as usize / CHUNK_LEN % CHUNKS];
-        let chunk = chunk.get_or_init(|| Box::new(core::array::from_fn(|_| Tally::default())));
-        let tally = &chunk[number as usize % CHUNK_LEN];
-        tally.packets.store(tally.packets.load(Relaxed) + 1, Relaxed);
-        tally.bytes.store(tally.bytes.load(Relaxed) + bytes as u64, Relaxed);
+    pub(super) fn count(&self, number: u32, packets: u64, bytes: u64) {
+        let [all_packets, all_bytes] = &self.0[number as usize % NUMBERS];
+        all_packets.store(all_packets.load(Relaxed) + packets, Relaxed);
+        all_bytes.store(all_bytes.load(Relaxed) + bytes, Relaxed);
     }
 
     pub(super) fn get(&self, number: u32) -> Volume {
-        let chunk = self.0[number as usize / CHUNK_LEN % CHUNKS].get();
-        chunk.map_or(Volume::default(), |chunk| {
-            let tally = &chunk[number as usize % CHUNK_LEN];
-            Volume { packets: tally.packets.load(Relaxed), bytes: tally.bytes.load(Relaxed) }
-        })
+        let [packets, bytes] = &self.0[number as usize % NUMBERS];
+        Volume { packets: packets.load(Relaxed), bytes: bytes.load(Relaxed) }
     }
 }

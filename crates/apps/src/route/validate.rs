@@ -6,7 +6,7 @@
 use std::net::Ipv6Addr;
 
 use ebb_graph::DropReason;
-use ebb_wire::{Ipv4, Ipv6, protocol};
+use ebb_wire::{Ipv4, Ipv6, checksum, protocol};
 
 /// What becomes of a packet before routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,21 @@ pub(super) enum Verdict {
 #[inline]
 pub(super) fn ipv4(bytes: &[u8]) -> Verdict {
     let Some(header) = Ipv4::new(bytes) else { return Verdict::Drop(DropReason::Truncated) };
-    let (total_len, header_len) = (header.total_len(), header.header_len());
-    let whole = total_len <= bytes.len() && total_len >= header_len;
-    if bytes[0] == 0x45 && whole && header.checksum_ok() && plain(bytes[12]) && plain(bytes[16]) {
-        return Verdict::Route;
-    }
-    ipv4_odd(bytes, header)
+    let fixed = bytes.first_chunk().expect("as long as a header");
+    if plain_ipv4(fixed, bytes.len()) { Verdict::Route } else { ipv4_odd(bytes, header) }
+}
+
+/// Whether a packet of which `len` bytes are there has a whole header without options and nothing
+/// odd about its addresses: most have.
+#[inline(always)]
+pub(super) fn plain_ipv4(header: &[u8; 20], len: usize) -> bool {
+    let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    (header[0] == 0x45)
+        & (total_len <= len)
+        & (total_len >= header.len())
+        & checksum::header_ok(header)
+        & plain(header[12])
+        & plain(header[16])
 }
 
 /// Whether an address that starts with this byte is neither on network 0 or 127 nor of class D

@@ -27,6 +27,9 @@ pub(super) struct Beyond<'a> {
     pub groups: &'a [AtomicU32; GROUPS_MAX * GROUP_LEN],
 }
 
+/// Addresses whose entries are under way at once: what a processor can have outstanding.
+const AHEAD: usize = 4 * LANES;
+
 /// The values of whole vectors of `addresses`; returns how many addresses that were.
 ///
 /// # Safety
@@ -38,23 +41,16 @@ pub(super) unsafe fn read_narrow(
     addresses: &[u32],
     values: &mut [Value],
 ) -> usize {
-    debug_assert_eq!(addresses.len(), values.len());
-    let whole = addresses.len() / LANES * LANES;
-    for at in (0..whole).step_by(LANES) {
-        // SAFETY: `at + LANES` is at most both lengths. A pair of entries is aligned and inside: 9 bits
-        // less than 32 leave an index below half the table's length.
-        unsafe {
-            let address = _mm512_loadu_si512(addresses.as_ptr().add(at).cast());
-            let pairs = gather(first.as_ptr().cast(), _mm512_srli_epi32::<9>(address), !0);
-            // The upper entry of a pair is that of an odd /24.
-            let shift = _mm512_and_si512(_mm512_srli_epi32::<4>(address), _mm512_set1_epi32(16));
-            let entry =
-                _mm512_and_si512(_mm512_srlv_epi32(pairs, shift), _mm512_set1_epi32(0xffff));
-            let value = follow::<{ 1 << 15 }>(entry, address, beyond);
-            _mm512_storeu_si512(values.as_mut_ptr().add(at).cast(), value);
-        }
-    }
-    whole
+    let entries = |address| {
+        // SAFETY: a pair of entries is aligned and inside: 9 bits less than 32 leave an index below
+        // half the table's length.
+        let pairs = unsafe { gather(first.as_ptr().cast(), _mm512_srli_epi32::<9>(address), !0) };
+        // The upper entry of a pair is that of an odd /24.
+        let shift = _mm512_and_si512(_mm512_srli_epi32::<4>(address), _mm512_set1_epi32(16));
+        _mm512_and_si512(_mm512_srlv_epi32(pairs, shift), _mm512_set1_epi32(0xffff))
+    };
+    // SAFETY: handed on to the caller.
+    unsafe { read::<{ 1 << 15 }>(entries, beyond, addresses, values) }
 }
 
 /// As [`read_narrow`], of entries of 32 bits.
@@ -68,15 +64,45 @@ pub(super) unsafe fn read_wide(
     addresses: &[u32],
     values: &mut [Value],
 ) -> usize {
+    let entries = |address| {
+        // SAFETY: an index of 24 bits is inside the table.
+        unsafe { gather(first.as_ptr().cast(), _mm512_srli_epi32::<8>(address), !0) }
+    };
+    // SAFETY: handed on to the caller.
+    unsafe { read::<{ 1 << 31 }>(entries, beyond, addresses, values) }
+}
+
+/// All entries of a stretch first, since what follows branches on them and waits for memory.
+///
+/// # Safety
+/// As [`read_narrow`].
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn read<const FLAG: u32>(
+    entries: impl Fn(__m512i) -> __m512i,
+    beyond: Beyond<'_>,
+    addresses: &[u32],
+    values: &mut [Value],
+) -> usize {
     debug_assert_eq!(addresses.len(), values.len());
     let whole = addresses.len() / LANES * LANES;
-    for at in (0..whole).step_by(LANES) {
-        // SAFETY: `at + LANES` is at most both lengths; an index of 24 bits is inside the table.
-        unsafe {
-            let address = _mm512_loadu_si512(addresses.as_ptr().add(at).cast());
-            let entry = gather(first.as_ptr().cast(), _mm512_srli_epi32::<8>(address), !0);
-            let value = follow::<{ 1 << 31 }>(entry, address, beyond);
-            _mm512_storeu_si512(values.as_mut_ptr().add(at).cast(), value);
+    for begin in (0..whole).step_by(AHEAD) {
+        let end = whole.min(begin + AHEAD);
+        for at in (begin..end).step_by(LANES) {
+            // SAFETY: `at + LANES` is at most both lengths.
+            unsafe {
+                let address = _mm512_loadu_si512(addresses.as_ptr().add(at).cast());
+                _mm512_storeu_si512(values.as_mut_ptr().add(at).cast(), entries(address));
+            }
+        }
+        for at in (begin..end).step_by(LANES) {
+            // SAFETY: as above; `values` holds entries.
+            unsafe {
+                let address = _mm512_loadu_si512(addresses.as_ptr().add(at).cast());
+                let entry = _mm512_loadu_si512(values.as_ptr().add(at).cast());
+                let value = follow::<FLAG>(entry, address, beyond);
+                _mm512_storeu_si512(values.as_mut_ptr().add(at).cast(), value);
+            }
         }
     }
     whole

@@ -5,8 +5,14 @@ use std::path::PathBuf;
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// There is no such file. Nobody who has just installed the router has a configuration.
+    #[error(
+        "{}: there is no such file; `ebb router check --example` prints one to start from",
+        .0.display()
+    )]
+    Missing(PathBuf),
     /// The file cannot be read.
-    #[error("{}: {}", path.display(), unread(source))]
+    #[error("{}: cannot be read: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -16,17 +22,6 @@ pub enum ConfigError {
     /// What is wrong with its content, in the file's order; never empty.
     #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
     Invalid(Vec<Problem>),
-}
-
-/// Nobody who has just installed the router has a configuration.
-fn unread(source: &io::Error) -> String {
-    match source.kind() {
-        io::ErrorKind::NotFound => {
-            "there is no such file; `ebb router check --example` prints one to start from"
-                .to_owned()
-        }
-        _ => format!("cannot be read: {source}"),
-    }
 }
 
 /// One thing that is wrong with a configuration.
