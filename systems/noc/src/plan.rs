@@ -190,7 +190,8 @@ impl Problem {
         let mesh = self.topology()?;
         let range = VoltageRange::new(self.alpha_max)?;
         let (matrix, mapping) = self.matrix(&mesh, files, seed)?;
-        let table = self.router.as_deref().map(RouterTable::of).transpose()?;
+        let named = |name: &str| RouterTable::named(name, files);
+        let table = self.router.as_deref().map(named).transpose()?;
         let routed = self.route_all(&mesh, &matrix, seed)?;
         let scale = self.load * self.unit(&mesh, &matrix, &routed)?;
         let traffic = matrix.scaled(scale);

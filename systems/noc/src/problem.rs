@@ -69,7 +69,7 @@ pub struct Problem {
     /// Points of the sampled method, computed beside the exact bound; 0 for none.
     #[serde(default)]
     pub samples: usize,
-    /// A router power table, `polaris80` or `scc48`, whose watts are reported too.
+    /// A router power table, `polaris80`, `scc48` or `csv:FILE`, whose watts are reported too.
     #[serde(default)]
     pub router: Option<String>,
     /// Decides all that is drawn.

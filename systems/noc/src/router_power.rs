@@ -1,7 +1,7 @@
 //! What routers draw, from tables of measured chips: P(l, f) = P0(f) + l (P1(f) - P0(f)) (Li
 //! 2012, eq. 7.14), with the least voltage for each frequency.
 
-use ebb_scenario::{ScenarioError, csv::Table};
+use ebb_scenario::{Files, ScenarioError, csv::Table};
 
 use crate::{Mesh, Traffic};
 
@@ -32,8 +32,20 @@ pub struct RouterTable {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RouterPowerError {
     /// A chip without a table.
-    #[error("no router power table for `{0}`; there are polaris80 and scc48")]
+    #[error(
+        "no router power table for `{0}`; there are polaris80 and scc48, and csv:FILE reads your own"
+    )]
     Chip(String),
+    /// A file of the user's that is not a table of one router.
+    #[error("{file}: {fault}; write {remedy}")]
+    Table {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        fault: String,
+        /// What would be right.
+        remedy: &'static str,
+    },
     /// A frequency outside the table.
     #[error(
         "{frequency_ghz} GHz lies outside the table of {chip}, which reaches from {low_ghz} to {high_ghz} GHz"
@@ -65,6 +77,45 @@ impl RouterTable {
         RouterTable::parse(chip, "noc_router_power.csv", POINTS.as_bytes())
     }
 
+    /// The table that users name: a chip of [`RouterTable::of`], or `csv:FILE` with the columns `f_ghz`,
+    /// `v`, `p0_w`, `p1_w`: clock, least voltage for it, watts without load and with a flit per port and
+    /// cycle.
+    ///
+    /// # Errors
+    /// When there is no such chip or file, or the file does not hold one router's powers at two or more
+    /// frequencies, the loaded power never below the idle one.
+    pub fn named(name: &str, files: &dyn Files) -> Result<RouterTable, RouterPowerError> {
+        match name.strip_prefix("csv:") {
+            None => RouterTable::of(name),
+            Some(file) => RouterTable::own(file, &files.read(file).map_err(ScenarioError::from)?),
+        }
+    }
+
+    fn own(file: &str, bytes: &[u8]) -> Result<RouterTable, RouterPowerError> {
+        let table = Table::parse(file, bytes)?;
+        let points = points(&table, |_| true)?;
+        let wrong = |fault: String, remedy| RouterPowerError::Table {
+            file: file.to_owned(),
+            fault,
+            remedy,
+        };
+        if points.len() < 2 {
+            let fault =
+                format!("{} line(s) say nothing about the frequencies between", points.len());
+            return Err(wrong(fault, "two frequencies or more"));
+        }
+        let same = points.windows(2).find(|pair| pair[0].frequency_ghz == pair[1].frequency_ghz);
+        if let Some(pair) = same {
+            let fault = format!("{} GHz stands there twice", pair[0].frequency_ghz);
+            return Err(wrong(fault, "a line for each frequency, of one router"));
+        }
+        if let Some(point) = points.iter().find(|point| point.full_w < point.idle_w) {
+            let fault = format!("at {} GHz p1_w is below p0_w", point.frequency_ghz);
+            return Err(wrong(fault, "the loaded power as p1_w, at least the idle one"));
+        }
+        Ok(RouterTable { chip: file.to_owned(), points })
+    }
+
     /// The lines of `chip` in a file with the columns `chip`, `f_ghz`, `v`, `p0_w`, `p1_w`.
     ///
     /// # Errors
@@ -72,21 +123,7 @@ impl RouterTable {
     pub fn parse(chip: &str, file: &str, bytes: &[u8]) -> Result<RouterTable, RouterPowerError> {
         let table = Table::parse(file, bytes)?;
         let name = table.column(&["chip"])?;
-        let columns: Vec<usize> = ["f_ghz", "v", "p0_w", "p1_w"]
-            .iter()
-            .map(|name| table.column(&[name]))
-            .collect::<Result<_, _>>()?;
-        let mut points = Vec::new();
-        for row in (0..table.len()).filter(|&row| table.text(row, name) == chip) {
-            let value = |at: usize| table.non_negative(row, columns[at]);
-            points.push(RouterPoint {
-                frequency_ghz: value(0)?,
-                voltage_v: value(1)?,
-                idle_w: value(2)?,
-                full_w: value(3)?,
-            });
-        }
-        points.sort_by(|a, b| a.frequency_ghz.total_cmp(&b.frequency_ghz));
+        let points = points(&table, |row| table.text(row, name) == chip)?;
         if points.len() < 2 {
             return Err(RouterPowerError::Chip(chip.to_owned()));
         }
@@ -173,9 +210,30 @@ impl RouterTable {
     }
 }
 
+/// The lines of a table that are `of` the router in question, by rising frequency.
+fn points(table: &Table, of: impl Fn(usize) -> bool) -> Result<Vec<RouterPoint>, RouterPowerError> {
+    let columns: Vec<usize> = ["f_ghz", "v", "p0_w", "p1_w"]
+        .iter()
+        .map(|name| table.column(&[name]))
+        .collect::<Result<_, _>>()?;
+    let mut points = Vec::new();
+    for row in (0..table.len()).filter(|&row| of(row)) {
+        let value = |at: usize| table.non_negative(row, columns[at]);
+        points.push(RouterPoint {
+            frequency_ghz: value(0)?,
+            voltage_v: value(1)?,
+            idle_w: value(2)?,
+            full_w: value(3)?,
+        });
+    }
+    points.sort_by(|a, b| a.frequency_ghz.total_cmp(&b.frequency_ghz));
+    Ok(points)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_scenario::MemoryFiles;
 
     #[test]
     fn points_are_met_between_them_is_the_line_and_outside_is_an_error() {
@@ -204,5 +262,28 @@ mod tests {
         let watts = table.plane_watts(&mesh, &[0.0; 8], &Traffic::silent(4)).expect("inside");
         assert!((watts - 4.0 * 0.0318).abs() < 1e-12);
         assert!(table.plane_watts(&mesh, &[1.2; 8], &Traffic::silent(4)).is_err());
+    }
+
+    #[test]
+    fn a_table_of_one_s_own_is_read_and_its_faults_named() {
+        let read = |text: &str| {
+            let files = MemoryFiles::new().with("mine.csv", text.to_owned());
+            RouterTable::named("csv:mine.csv", &files)
+        };
+        let table = read("f_ghz,v,p0_w,p1_w\n2,1.1,0.4,1.0\n1,0.8,0.1,0.2\n").expect("a table");
+        assert_eq!((table.low_ghz(), table.high_ghz()), (1.0, 2.0));
+        let watts = table.watts(0.5, 1.5).expect("inside");
+        assert!((watts - (0.25 + 0.5 * 0.35)).abs() < 1e-12, "{watts}");
+        for (text, words) in [
+            ("f_ghz,v,p0_w,p1_w\n1,0.8,0.1,0.2\n", "mine.csv: 1 line(s)"),
+            ("f_ghz,v,p0_w,p1_w\n1,0.8,0.1,0.2\n1,0.8,0.1,0.2\n", "twice"),
+            ("f_ghz,v,p0_w,p1_w\n1,0.8,0.3,0.2\n2,1,0.3,0.4\n", "below p0_w"),
+            ("f_ghz,v,p0_w\n1,0.8,0.3\n", "p1_w"),
+        ] {
+            let error = read(text).expect_err(words).to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(RouterTable::named("csv:absent.csv", &MemoryFiles::new()).is_err());
+        assert!(RouterTable::named("scc48", &MemoryFiles::new()).is_ok());
     }
 }

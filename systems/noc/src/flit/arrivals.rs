@@ -78,8 +78,45 @@ pub struct TraceEntry {
 pub enum Arrivals {
     /// In each cycle a packet with the probability that makes up the tile's rate.
     Bernoulli(Lengths),
+    /// In bursts: a tile is on or off, and on it makes a packet with the same probability in every
+    /// cycle. Times on and off are geometric; those off are as long as the tile's rate wants.
+    Bursts {
+        /// The packets' lengths.
+        lengths: Lengths,
+        /// Mean cycles of a burst, at least 1.
+        on_cycles: f64,
+        /// Flits per cycle in a burst, above 0 and at most the mean length.
+        peak: f64,
+    },
     /// As recorded.
     Trace(Vec<TraceEntry>),
+}
+
+impl Arrivals {
+    /// The lengths that are drawn; `None` for a trace.
+    pub fn lengths(&self) -> Option<&Lengths> {
+        match self {
+            Arrivals::Bernoulli(lengths) | Arrivals::Bursts { lengths, .. } => Some(lengths),
+            Arrivals::Trace(_) => None,
+        }
+    }
+
+    /// Flits of a burst, on average; a packet's where there are none.
+    pub(super) fn burst_flits(&self) -> f64 {
+        let packet = self.lengths().map_or(0.0, Lengths::mean);
+        match self {
+            Arrivals::Bursts { on_cycles, peak, .. } => packet + on_cycles * peak,
+            Arrivals::Bernoulli(_) | Arrivals::Trace(_) => packet,
+        }
+    }
+
+    /// The highest rate of a tile: with bursts, a cycle off between any two of them.
+    pub fn rate_max(&self) -> f64 {
+        match self {
+            Arrivals::Bursts { on_cycles, peak, .. } => peak * on_cycles / (on_cycles + 1.0),
+            Arrivals::Bernoulli(_) | Arrivals::Trace(_) => 1.0,
+        }
+    }
 }
 
 /// A packet as it is made.
@@ -95,6 +132,8 @@ pub(super) const NEVER: u64 = u64::MAX;
 
 /// Longest run of cycles without a packet that one draw decides.
 const RUN: usize = 64;
+/// The chances that 0, 1, ... cycles in a row bring nothing.
+type Silences = Arc<[f64; RUN + 1]>;
 
 /// A tile's packets, in order.
 #[derive(Debug, Clone)]
@@ -107,8 +146,21 @@ pub(super) struct Generator {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Bernoulli { silent: Arc<[f64; RUN + 1]> },
-    Trace { entries: Arc<Vec<TraceEntry>>, at: usize },
+    Bernoulli {
+        silent: Silences,
+    },
+    /// Tables for the cycles to a packet in a burst, to its end and to the next one; what is left of
+    /// this burst.
+    Bursts {
+        silent: Silences,
+        on: Silences,
+        off: Silences,
+        left: u64,
+    },
+    Trace {
+        entries: Arc<Vec<TraceEntry>>,
+        at: usize,
+    },
 }
 
 impl Generator {
@@ -121,7 +173,7 @@ impl Generator {
         if let Arrivals::Trace(entries) = arrivals {
             entries.iter().for_each(|entry| per_tile[entry.source as usize].push(*entry));
         }
-        let mut tables: Vec<(u64, Arc<[f64; RUN + 1]>)> = Vec::new();
+        let mut tables: Vec<(u64, Silences)> = Vec::new();
         let make = |(tile, mut entries): (usize, Vec<TraceEntry>)| {
             let rng = seed.nth(tile as u64).stream("arrivals");
             let tile = tile as u32;
@@ -135,15 +187,31 @@ impl Generator {
                 Arrivals::Bernoulli(lengths) => {
                     let chance = demand.rate(tile) / lengths.mean();
                     let kind = Kind::Bernoulli { silent: silences(&mut tables, chance) };
-                    let mut generator = Generator { rng, next: NEVER, tile, kind };
-                    if chance > 0.0 {
-                        generator.next = generator.gap() - 1;
-                    }
-                    generator
+                    Generator::started(rng, tile, kind, chance > 0.0)
+                }
+                Arrivals::Bursts { lengths, on_cycles, peak } => {
+                    let share = demand.rate(tile) / peak;
+                    let mut table = |chance| silences(&mut tables, chance);
+                    let kind = Kind::Bursts {
+                        silent: table(peak / lengths.mean()),
+                        on: table(1.0 / on_cycles),
+                        off: table((share / (1.0 - share) / on_cycles).min(1.0)),
+                        left: 0,
+                    };
+                    Generator::started(rng, tile, kind, share > 0.0)
                 }
             }
         };
         per_tile.into_iter().enumerate().map(make).collect()
+    }
+
+    /// A generator whose first packet is drawn, if it makes any.
+    fn started(rng: Rng, tile: u32, kind: Kind, any: bool) -> Generator {
+        let mut generator = Generator { rng, next: NEVER, tile, kind };
+        if any {
+            generator.next = generator.gap() - 1;
+        }
+        generator
     }
 
     /// The cycle in which the next packet is made.
@@ -165,13 +233,13 @@ impl Generator {
                     .expect("the trace was checked against the demand");
                 Made { created, flits: entry.flits, choice }
             }
-            (Kind::Bernoulli { .. }, Arrivals::Bernoulli(lengths)) => {
+            (_, Arrivals::Bernoulli(lengths) | Arrivals::Bursts { lengths, .. }) => {
                 let flits = lengths.draw(&mut self.rng);
                 let choice = demand.draw(self.tile, &mut self.rng);
                 self.next = created + self.gap();
                 Made { created, flits, choice }
             }
-            (Kind::Bernoulli { .. }, Arrivals::Trace(_)) => unreachable!("made for these arrivals"),
+            (_, Arrivals::Trace(_)) => unreachable!("made for these arrivals"),
         }
     }
 
@@ -188,23 +256,42 @@ impl Generator {
         flits
     }
 
-    /// Cycles to the next packet, at least 1: geometric, drawn by looking up how many cycles stay
-    /// silent, with multiplications only so that every machine gets the same.
+    /// Cycles to the next packet, at least 1.
     fn gap(&mut self) -> u64 {
-        let Kind::Bernoulli { silent } = &self.kind else { return NEVER };
-        let mut cycles = 0;
-        loop {
-            let draw = self.rng.random::<f64>();
-            if silent[RUN] <= draw {
-                return cycles + silent.partition_point(|&chance| chance > draw) as u64;
+        let rng = &mut self.rng;
+        match &mut self.kind {
+            Kind::Trace { .. } => NEVER,
+            Kind::Bernoulli { silent } => geometric(rng, silent),
+            Kind::Bursts { silent, on, off, left } => {
+                let mut cycles = 0;
+                let mut ahead = geometric(rng, silent);
+                while ahead > *left {
+                    ahead -= *left;
+                    cycles += *left + geometric(rng, off);
+                    *left = geometric(rng, on);
+                }
+                *left -= ahead;
+                cycles + ahead
             }
-            cycles += RUN as u64;
         }
     }
 }
 
+/// Cycles until something comes, at least 1: drawn by looking up how many stay silent, with
+/// multiplications only so that every machine gets the same.
+fn geometric(rng: &mut Rng, silent: &[f64; RUN + 1]) -> u64 {
+    let mut cycles = 0;
+    loop {
+        let draw = rng.random::<f64>();
+        if silent[RUN] <= draw {
+            return cycles + silent.partition_point(|&chance| chance > draw) as u64;
+        }
+        cycles += RUN as u64;
+    }
+}
+
 /// The chances that 0, 1, ... cycles in a row make no packet.
-fn silences(tables: &mut Vec<(u64, Arc<[f64; RUN + 1]>)>, chance: f64) -> Arc<[f64; RUN + 1]> {
+fn silences(tables: &mut Vec<(u64, Silences)>, chance: f64) -> Silences {
     if let Some((_, table)) = tables.iter().rev().find(|(bits, _)| *bits == chance.to_bits()) {
         return Arc::clone(table);
     }
@@ -221,8 +308,8 @@ fn silences(tables: &mut Vec<(u64, Arc<[f64; RUN + 1]>)>, chance: f64) -> Arc<[f
 
 #[cfg(test)]
 mod tests {
-    use super::super::demand::Order;
     use super::super::grid::Grid;
+    use super::super::order::Order;
     use super::*;
 
     #[test]
@@ -236,6 +323,36 @@ mod tests {
             let rate = flits as f64 / (16.0 * 20_000.0);
             assert!((rate - 0.3).abs() < 0.01, "{rate}");
         }
+    }
+
+    /// Bursts keep the rate, and packets spread as an on/off source's must: with the share p of time
+    /// on, q packets in a cycle on, and the state's memory m = 1 - 1/on - 1/off of one cycle, the
+    /// variance of counts over long spans is pq (1 - pq) + 2 p (1 - p) q^2 m / (1 - m) a cycle.
+    #[test]
+    fn bursts_keep_their_rate_and_spread() {
+        let demand = Demand::uniform(&Grid::mesh(8, 8), 0.2, false, Order::Xy).unwrap();
+        let (on_cycles, peak, span) = (40.0, 0.8, 4_000);
+        let arrivals = Arrivals::Bursts { lengths: Lengths::between(1, 1), on_cycles, peak };
+        let mut counts = Vec::new();
+        for generator in &mut Generator::of_tiles(&arrivals, &demand, Seed(3)) {
+            let mut spans = [0u32; 25];
+            while generator.next_created() < 25 * span {
+                let made = generator.make(&arrivals, &demand);
+                spans[(made.created / span) as usize] += 1;
+            }
+            counts.extend(spans.map(f64::from));
+        }
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        assert!((mean / span as f64 - 0.2).abs() < 0.006, "{mean}");
+        let square = |count: &f64| (count - mean) * (count - mean);
+        let seen = counts.iter().map(square).sum::<f64>() / counts.len() as f64 / span as f64;
+        let p: f64 = 0.2 / peak;
+        let memory = 1.0 - 1.0 / on_cycles - p / (1.0 - p) / on_cycles;
+        let whole = p * peak;
+        let variance =
+            whole * (1.0 - whole) + 2.0 * p * (1.0 - p) * peak * peak * memory / (1.0 - memory);
+        assert!((seen / variance - 1.0).abs() < 0.15, "{seen} for {variance}");
+        assert!((arrivals.rate_max() - 0.8 * 40.0 / 41.0).abs() < 1e-12);
     }
 
     #[test]

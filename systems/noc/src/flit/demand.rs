@@ -6,19 +6,12 @@
 //! virtual channels, or are refused (see [`super::deadlock`]).
 
 use super::deadlock::{self, Walk};
-use super::grid::{EAST, Grid, LOCAL, NORTH, SOUTH, WEST};
+use super::grid::{Grid, LOCAL};
+use super::order::{Order, dimension_order, dimension_order_path};
+use super::replies::Replies;
 use ebb_des::Rng;
 use rand::Rng as _;
 use std::ops::Range;
-
-/// Dimension-order routing computed hop by hop; needs no table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Along the row first.
-    Xy,
-    /// Along the column first.
-    Yx,
-}
 
 /// One way of a flow through the grid.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +54,9 @@ pub enum DemandError {
         /// Its rate.
         rate: f64,
     },
+    /// Routes that only a mesh permits, on a torus.
+    #[error("O1TURN and adaptive routing need a mesh: the rings of a torus would close cycles")]
+    Torus,
     /// A path takes a missing link, turns back or ends elsewhere.
     #[error("a path from tile {source_tile} to tile {target} {what}")]
     Path {
@@ -73,8 +69,10 @@ pub enum DemandError {
     },
 }
 
-/// Marks a route that routers compute.
+/// Marks a route that routers compute, along the row first.
 const COMPUTED: u32 = u32::MAX;
+/// The same along the column first.
+const COMPUTED_YX: u32 = u32::MAX - 1;
 
 /// What a draw yields: where to and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,11 +98,12 @@ pub struct Demand {
     hops: Vec<u8>,
     layers: usize,
     unproven: bool,
+    replies: Option<Replies>,
 }
 
 impl Demand {
     /// Every tile sends `rate` flits per cycle to all others alike, or to all tiles including
-    /// itself, by dimension order on a mesh. Needs memory for neither pairs nor paths.
+    /// itself, by `order` on a mesh. Needs memory for neither pairs nor paths.
     pub fn uniform(
         grid: &Grid,
         rate: f64,
@@ -127,6 +126,9 @@ impl Demand {
         layers_max: usize,
         trust: bool,
     ) -> Result<Demand, DemandError> {
+        if grid.wraps() && order.needs_mesh() {
+            return Err(DemandError::Torus);
+        }
         let mut demand = Demand::empty(grid, order);
         let mut sorted: Vec<&Flow> = flows.iter().filter(|flow| flow.rate > 0.0).collect();
         sorted.sort_by_key(|flow| (flow.source, flow.target));
@@ -135,6 +137,9 @@ impl Demand {
             sorted.into_iter().map(|flow| (flow, paths_of(grid, flow, order, stored))).collect();
         for (flow, paths) in &expanded {
             paths.iter().try_for_each(|path| check_path(grid, flow, path))?;
+        }
+        if stored {
+            demand.layers = 1;
         }
         let layer_of = if stored && !trust {
             demand.deal_layers(grid, &expanded, layers_max)?
@@ -162,8 +167,9 @@ impl Demand {
             cumulative: Vec::new(),
             choices: Vec::new(),
             hops: Vec::new(),
-            layers: 1,
+            layers: order.layers(),
             unproven: false,
+            replies: None,
         }
     }
 
@@ -241,9 +247,46 @@ impl Demand {
         self.rates.len()
     }
 
-    /// Layers of virtual channels that the routes need.
+    /// Layers of virtual channels that the routes need, in every message class.
     pub fn layers(&self) -> usize {
         self.layers
+    }
+
+    /// Message classes with virtual channels of their own: 1, or 2 where replies have some.
+    pub fn classes(&self) -> usize {
+        1 + usize::from(self.replies.is_some_and(|replies| replies.classes))
+    }
+
+    /// Whether routers choose between the nearer neighbours by their credits.
+    pub fn is_adaptive(&self) -> bool {
+        self.order == Order::Adaptive && self.layers == 2
+    }
+
+    /// The same, whose packets are requests that are answered.
+    #[must_use]
+    pub fn answered(self, replies: Replies) -> Demand {
+        Demand { replies: Some(replies), ..self }
+    }
+
+    /// How packets are answered, if they are.
+    pub fn replies(&self) -> Option<Replies> {
+        self.replies
+    }
+
+    /// The virtual channels of each layer of each class, as sets: classes and layers get as equal
+    /// parts as can be, the first ones larger; adaptive routes escape on one channel of a class.
+    pub(super) fn channels(&self, vcs: usize) -> Vec<u64> {
+        let block = |first: usize, count: usize| ((1u64 << count) - 1) << first;
+        let mut masks = Vec::new();
+        for (first, count) in parts(0, vcs, self.classes()) {
+            if self.is_adaptive() {
+                let escape = count.min(1);
+                masks.extend([block(first, escape), block(first + escape, count - escape)]);
+            } else {
+                masks.extend(parts(first, count, self.layers).map(|(at, few)| block(at, few)));
+            }
+        }
+        masks
     }
 
     /// Whether nobody has proven that the routes cannot deadlock.
@@ -261,22 +304,51 @@ impl Demand {
                 let other = rng.random_range(0..tiles - 1);
                 other + u32::from(other >= tile)
             };
-            return Choice { target, route: COMPUTED, layer: 0 };
+            return self.computed(target, rng);
         }
         let row = self.start[tile as usize] as usize..self.start[tile as usize + 1] as usize;
-        self.pick(row, 0.0, rng)
+        let choice = self.pick(row, 0.0, rng);
+        if choice.route == COMPUTED { self.computed(choice.target, rng) } else { choice }
+    }
+
+    /// A route that routers compute, from anywhere to `target`.
+    fn computed(&self, target: u32, rng: &mut Rng) -> Choice {
+        let (route, layer) = match self.order {
+            Order::Xy => (COMPUTED, 0),
+            Order::Yx => (COMPUTED_YX, 0),
+            Order::O1Turn if rng.random::<bool>() => (COMPUTED_YX, 1),
+            Order::O1Turn => (COMPUTED, 0),
+            // On the channels that it may choose among; what escapes goes along XY.
+            Order::Adaptive => (COMPUTED, 1),
+        };
+        Choice { target, route, layer }
+    }
+
+    /// The route of a reply to `target`, in the class of replies.
+    ///
+    /// # Panics
+    /// When the demand's routes are not computed: nobody said then how to go back.
+    pub(super) fn back(&self, target: u32, rng: &mut Rng) -> Choice {
+        assert!(self.hops.is_empty(), "stored routes have no way back");
+        let choice = self.computed(target, rng);
+        let class = self.layers * (self.classes() - 1);
+        Choice { layer: choice.layer + class as u8, ..choice }
     }
 
     /// Draws a route from `tile` to `target`; `None` when the demand has none between the two.
     pub fn towards(&self, tile: u32, target: u32, rng: &mut Rng) -> Option<Choice> {
         if self.start.is_empty() {
-            return Some(Choice { target, route: COMPUTED, layer: 0 });
+            return Some(self.computed(target, rng));
         }
         let row = self.start[tile as usize] as usize..self.start[tile as usize + 1] as usize;
         let first = row.start + self.choices[row.clone()].partition_point(|c| c.target < target);
         let last = row.start + self.choices[row.clone()].partition_point(|c| c.target <= target);
         let before = if first > row.start { self.cumulative[first - 1] } else { 0.0 };
-        (first < last).then(|| self.pick(first..last, before, rng))
+        if first == last {
+            return None;
+        }
+        let choice = self.pick(first..last, before, rng);
+        Some(if choice.route == COMPUTED { self.computed(target, rng) } else { choice })
     }
 
     fn pick(&self, range: Range<usize>, before: f64, rng: &mut Rng) -> Choice {
@@ -290,46 +362,31 @@ impl Demand {
     /// The port by which a packet leaves `tile`; `route` moves on to the next tile's.
     #[inline]
     pub fn next_port(&self, tile: u32, target: u32, route: &mut u32) -> u8 {
-        if *route != COMPUTED {
+        if *route < COMPUTED_YX {
             let port = self.hops[*route as usize];
             *route += 1;
             return port;
         }
-        dimension_order(self.order, self.place[tile as usize], self.place[target as usize])
+        let (at, to) = (self.place[tile as usize], self.place[target as usize]);
+        dimension_order(*route == COMPUTED, at, to)
+    }
+
+    /// The other port that leads nearer to `target`, where there are two; else that of
+    /// [`Demand::next_port`].
+    #[inline]
+    pub(super) fn other_port(&self, tile: u32, target: u32) -> u8 {
+        dimension_order(false, self.place[tile as usize], self.place[target as usize])
     }
 }
 
-#[inline]
-fn dimension_order(order: Order, at: (u16, u16), to: (u16, u16)) -> u8 {
-    let along_row = if to.1 > at.1 { EAST } else { WEST };
-    let along_col = if to.0 > at.0 { SOUTH } else { NORTH };
-    match (at.1 != to.1, at.0 != to.0, order) {
-        (false, false, _) => LOCAL,
-        (true, false, _) | (true, true, Order::Xy) => along_row,
-        (false, true, _) | (true, true, Order::Yx) => along_col,
-    }
-}
-
-/// The ports of a dimension-order path, the shorter way round where the grid wraps.
-pub fn dimension_order_path(grid: &Grid, source: u32, target: u32, order: Order) -> Vec<u8> {
-    let ((r0, c0), (r1, c1)) = (grid.place(source), grid.place(target));
-    let row = steps(c0, c1, grid.cols(), grid.wraps(), EAST, WEST);
-    let col = steps(r0, r1, grid.rows(), grid.wraps(), SOUTH, NORTH);
-    match order {
-        Order::Xy => [row, col].concat(),
-        Order::Yx => [col, row].concat(),
-    }
-}
-
-fn steps(from: usize, to: usize, len: usize, wraps: bool, up: u8, down: u8) -> Vec<u8> {
-    let forward = (to + len - from) % len;
-    let go_up = if wraps && len > 2 { forward * 2 <= len } else { to >= from };
-    let count = match (wraps && len > 2, go_up) {
-        (true, true) => forward,
-        (true, false) => len - forward,
-        (false, _) => to.abs_diff(from),
-    };
-    vec![if go_up { up } else { down }; count]
+/// `count` things from `first` on in `into` parts: the first and the number of each.
+fn parts(first: usize, count: usize, into: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut next = first;
+    (0..into).map(move |part| {
+        let few = count / into + usize::from(part < count % into);
+        next += few;
+        (next - few, few)
+    })
 }
 
 fn paths_of(grid: &Grid, flow: &Flow, order: Order, stored: bool) -> Vec<FlowPath> {
@@ -414,10 +471,18 @@ mod tests {
     }
 
     #[test]
-    fn the_shorter_way_round_a_torus() {
-        let grid = Grid::torus(1, 5);
-        assert_eq!(dimension_order_path(&grid, 0, 4, Order::Xy), vec![WEST]);
-        assert_eq!(dimension_order_path(&grid, 0, 2, Order::Xy), vec![EAST, EAST]);
-        assert_eq!(dimension_order_path(&Grid::mesh(2, 2), 0, 3, Order::Yx), vec![SOUTH, EAST]);
+    fn classes_and_layers_share_the_channels() {
+        let grid = Grid::mesh(2, 2);
+        let of = |order| Demand::uniform(&grid, 0.1, false, order).unwrap();
+        assert_eq!(of(Order::Xy).channels(4), [0b1111]);
+        assert_eq!(of(Order::O1Turn).channels(5), [0b00111, 0b11000]);
+        assert_eq!(of(Order::Adaptive).channels(4), [0b0001, 0b1110]);
+        let replies = Replies { classes: true, ..Replies::default() };
+        let both = of(Order::Adaptive).answered(replies);
+        assert_eq!(both.channels(6), [0b000001, 0b000110, 0b001000, 0b110000]);
+        let together = of(Order::Xy).answered(Replies { classes: false, ..replies });
+        assert_eq!(together.channels(3), [0b111]);
+        let stored: Vec<_> = parts(0, 8, 3).collect();
+        assert_eq!(stored, [(0, 3), (3, 3), (6, 2)]);
     }
 }

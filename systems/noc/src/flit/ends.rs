@@ -9,7 +9,8 @@ use super::clock::Clock;
 use super::demand::Demand;
 use super::notes::{Notes, PacketNote};
 use super::outcome::Seen;
-use ebb_des::Seed;
+use super::replies::{Answers, Owed};
+use ebb_des::{Rng, Seed};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -40,6 +41,8 @@ pub(super) fn packet_of(flit: Flit) -> usize {
 pub(super) struct Packet {
     created: u64,
     entered: u64,
+    /// Of a reply, the cycle in which its request was made; else [`NEVER`].
+    asked: u64,
     source: u32,
     pub(super) target: u32,
     route: u32,
@@ -94,6 +97,9 @@ pub(super) struct Ends<'a> {
     flits_made: u64,
     flits_delivered: u64,
     sent: Vec<u64>,
+    /// What is owed, where packets are answered.
+    answers: Option<Answers>,
+    reply_rng: Rng,
 }
 
 impl<'a> Ends<'a> {
@@ -126,6 +132,8 @@ impl<'a> Ends<'a> {
             flits_made: 0,
             flits_delivered: 0,
             sent: vec![0; tiles],
+            answers: demand.replies().map(|how| Answers::new(how, tiles)),
+            reply_rng: seed.stream("replies"),
         };
         for tile in 0..tiles as u32 {
             ends.await_next(tile, 0, 0);
@@ -135,12 +143,25 @@ impl<'a> Ends<'a> {
 
     /// Puts a tile among the idle until its next packet, not before the network's cycle `now`.
     fn await_next(&mut self, tile: u32, pe_free: u64, now: u64) {
-        let created = self.generators[tile as usize].next_created();
         self.sending[tile as usize].ready = pe_free;
-        if created != NEVER {
-            let cycle = self.clock.noc_from_pe(created.max(pe_free)).max(now);
-            self.idle.push(Reverse((cycle, tile)));
+        self.await_request(tile, now);
+        if let Some(owed) = self.answers.as_ref().and_then(|answers| answers.next(tile)) {
+            self.await_packet(tile, owed.due, now);
         }
+    }
+
+    fn await_request(&mut self, tile: u32, now: u64) {
+        let created = self.generators[tile as usize].next_created();
+        let may = self.answers.as_ref().is_none_or(|answers| answers.may_ask(tile));
+        if created != NEVER && may {
+            self.await_packet(tile, created, now);
+        }
+    }
+
+    fn await_packet(&mut self, tile: u32, created: u64, now: u64) {
+        let pe_free = self.sending[tile as usize].ready;
+        let cycle = self.clock.noc_from_pe(created.max(pe_free)).max(now);
+        self.idle.push(Reverse((cycle, tile)));
     }
 
     /// Lets tiles whose packet is due begin to send.
@@ -150,16 +171,41 @@ impl<'a> Ends<'a> {
                 break;
             }
             self.idle.pop();
-            self.begin(tile, now);
+            match self.answers {
+                None => self.begin_request(tile, now),
+                Some(_) => self.begin_either(tile, now),
+            }
         }
     }
 
-    fn begin(&mut self, tile: u32, now: u64) {
+    /// Begins what is due where packets are answered: a reply first. A tile may have been called for
+    /// something that it sent meanwhile, or cannot send yet; it is called again for what is left.
+    fn begin_either(&mut self, tile: u32, now: u64) {
+        let free = self.busy[tile as usize / 64] & (1 << (tile % 64)) == 0;
+        let pe_free = self.sending[tile as usize].ready;
+        let due = |at: u64| self.clock.noc_from_pe(at.max(pe_free)) <= now;
+        let Some(answers) = self.answers.as_mut().filter(|_| free) else { return };
+        if let Some(owed) = answers.next(tile).filter(|owed| due(owed.due)) {
+            answers.pay(tile);
+            self.begin_reply(tile, owed, now);
+            return;
+        }
+        let created = self.generators[tile as usize].next_created();
+        if created != NEVER && due(created) && answers.may_ask(tile) {
+            answers.asks(tile);
+            self.begin_request(tile, now);
+        }
+    }
+
+    fn begin_request(&mut self, tile: u32, now: u64) {
         let made = self.generators[tile as usize].make(self.arrivals, self.demand);
         let measured = (self.window.0..self.window.1).contains(&made.created);
-        let packet = Packet {
+        self.measured_inside += u64::from(measured);
+        self.flits_made += u64::from(made.flits);
+        self.begin(Packet {
             created: made.created,
             entered: now,
+            asked: NEVER,
             source: tile,
             target: made.choice.target,
             route: made.choice.route,
@@ -168,9 +214,29 @@ impl<'a> Ends<'a> {
             routers: 0,
             layer: made.choice.layer,
             measured,
-        };
-        self.measured_inside += u64::from(measured);
-        self.flits_made += u64::from(made.flits);
+        });
+    }
+
+    fn begin_reply(&mut self, tile: u32, owed: Owed, now: u64) {
+        let choice = self.demand.back(owed.target, &mut self.reply_rng);
+        let flits = self.answers.as_ref().map_or(0, |answers| answers.how.flits);
+        self.begin(Packet {
+            created: owed.due,
+            entered: now,
+            asked: owed.asked,
+            source: tile,
+            target: owed.target,
+            route: choice.route,
+            flits,
+            arrived: 0,
+            routers: 0,
+            layer: choice.layer,
+            measured: owed.measured,
+        });
+    }
+
+    fn begin(&mut self, packet: Packet) {
+        let tile = packet.source;
         let index = match self.free.pop() {
             Some(index) => {
                 self.packets[index as usize] = packet;
@@ -183,11 +249,33 @@ impl<'a> Ends<'a> {
         };
         let sending = &mut self.sending[tile as usize];
         sending.packet = index;
-        sending.flits = made.flits;
+        sending.flits = packet.flits;
         sending.sent = 0;
-        sending.layer = made.choice.layer;
-        sending.ready = sending.ready.max(made.created);
+        sending.layer = packet.layer;
+        sending.ready = sending.ready.max(packet.created);
         self.busy[tile as usize / 64] |= 1 << (tile % 64);
+    }
+
+    /// A packet has arrived where packets are answered: a reply frees its tile to ask again, a request
+    /// is owed a reply.
+    fn answer(&mut self, packet: Packet, at: u64, now: u64) {
+        let Some(answers) = &mut self.answers else { return };
+        let tile = packet.target;
+        if packet.asked != NEVER {
+            let could = answers.may_ask(tile);
+            answers.answered(tile);
+            if packet.measured {
+                self.seen.round_trip.record(at - packet.asked);
+            }
+            if !could {
+                self.await_request(tile, now + 1);
+            }
+            return;
+        }
+        let due = answers.owe(tile, packet.source, at, packet.created, packet.measured);
+        self.flits_made += u64::from(answers.how.flits);
+        self.measured_inside += u64::from(packet.measured);
+        self.await_packet(tile, due, now + 1);
     }
 
     /// A word of the set of tiles that have something to send.
@@ -246,6 +334,12 @@ impl<'a> Ends<'a> {
         self.demand.next_port(tile, packet.target, &mut packet.route)
     }
 
+    /// The other port by which a packet gets nearer from `tile`, where there are two.
+    #[inline]
+    pub(super) fn other_port(&self, packet: usize, tile: u32) -> u8 {
+        self.demand.other_port(tile, self.packets[packet].target)
+    }
+
     /// The port by which a packet would leave `tile`, its route left where it is.
     #[inline]
     pub(super) fn route_ahead(&self, packet: usize, tile: u32) -> u8 {
@@ -301,7 +395,9 @@ impl<'a> Ends<'a> {
                 let (sum, count) = &mut self.course[span];
                 (*sum, *count) = (*sum + at - packet.created, *count + 1);
             }
+            let packet = *packet;
             self.free.push(index as u32);
+            self.answer(packet, at, now);
         }
     }
 

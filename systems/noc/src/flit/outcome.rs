@@ -37,6 +37,8 @@ pub struct Seen {
     pub latency: Histogram,
     /// From a packet's entering the network to its last flit's arrival.
     pub network_latency: Histogram,
+    /// Where packets are answered: from a request's making to its reply's last flit.
+    pub round_trip: Histogram,
     /// Flits of all packets.
     pub flits: u64,
     /// Routers that packets went through.
@@ -45,7 +47,13 @@ pub struct Seen {
 
 impl Seen {
     pub(super) fn new() -> Seen {
-        Seen { latency: Histogram::new(), network_latency: Histogram::new(), flits: 0, routers: 0 }
+        Seen {
+            latency: Histogram::new(),
+            network_latency: Histogram::new(),
+            round_trip: Histogram::new(),
+            flits: 0,
+            routers: 0,
+        }
     }
 
     pub(super) fn packet(&mut self, latency: u64, network: u64, flits: u16, routers: u16) {
@@ -65,6 +73,7 @@ impl Seen {
     pub fn merge(&mut self, other: &Seen) {
         self.latency.merge(&other.latency);
         self.network_latency.merge(&other.network_latency);
+        self.round_trip.merge(&other.round_trip);
         self.flits += other.flits;
         self.routers += other.routers;
     }

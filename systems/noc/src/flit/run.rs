@@ -72,7 +72,7 @@ const SETTLED: f64 = 0.05;
 const SETTLED_SAMPLES: u64 = 3;
 /// A run is saturated when what is underway grows by more than this share of what is offered.
 const GROWTH_MAX: f64 = 0.01;
-/// ... and by more packets per tile than come and go by chance.
+/// ... and by more packets or bursts per tile than come and go by chance.
 const GROWTH_PACKETS_MAX: f64 = 2.0;
 
 /// A network to run.
@@ -107,7 +107,7 @@ impl Simulation<'_> {
     ) -> Outcome {
         match self.router {
             Router::Vc(how) => {
-                let network = VcNetwork::new(self.grid, how, self.demand.layers());
+                let network = VcNetwork::new(self.grid, how, self.demand);
                 Run::new(self, network, notes, seed).run(progress)
             }
             Router::Voq(how) => {
@@ -250,11 +250,11 @@ impl<'a, N: Network> Run<'a, N> {
 
     fn grew(&self, start: &Mark, end: &Mark) -> bool {
         let underway = |mark: &Mark| mark.offered as f64 - mark.delivered as f64;
-        let packet = match self.how.arrivals {
-            Arrivals::Bernoulli(lengths) => lengths.mean(),
-            Arrivals::Trace(_) => return false,
-        };
-        let negligible = GROWTH_PACKETS_MAX * packet * self.how.demand.tiles() as f64;
+        if matches!(self.how.arrivals, Arrivals::Trace(_)) {
+            return false;
+        }
+        let burst = self.how.arrivals.burst_flits();
+        let negligible = GROWTH_PACKETS_MAX * burst * self.how.demand.tiles() as f64;
         let share = GROWTH_MAX * (end.offered - start.offered) as f64;
         underway(end) - underway(start) > share.max(negligible)
     }

@@ -187,6 +187,106 @@ fn the_seed_decides_everything() {
     assert_ne!(links(1), links(2));
 }
 
+fn phases_of_trace() -> Phases {
+    Phases::fixed(0, 2_000, 100_000)
+}
+
+/// A request and its reply take what two lone packets take, and the time between.
+#[test]
+fn a_lone_request_is_answered_in_the_time_that_the_hand_calculates() {
+    let grid = Grid::mesh(4, 4);
+    for order in [Order::Xy, Order::O1Turn, Order::Adaptive] {
+        let replies = Replies { flits: 7, delay: 30, ..Replies::default() };
+        let demand = Demand::uniform(&grid, 0.1, false, order).unwrap().answered(replies);
+        let arrivals = trace(&[(17, 1, 14, 3)]);
+        let how = VcRouter::default();
+        let router = Router::Vc(how);
+        let seen = run(&grid, &demand, &arrivals, router, Clock::SAME, phases_of_trace()).seen;
+        assert_eq!((seen.latency.count(), seen.flits), (2, 10));
+        let one_way = |flits| how.zero_load_latency(4, flits);
+        assert_eq!(seen.round_trip.min(), Some(one_way(3) + 30 + one_way(7)), "{order:?}");
+    }
+}
+
+/// With one request under way at a time, a hundred of them take a hundred round trips.
+#[test]
+fn a_tile_waits_for_the_answer_before_it_asks_again() {
+    let grid = Grid::mesh(1, 2);
+    let requests: Vec<_> = (0..100).map(|_| (0, 0, 1, 2)).collect();
+    let most = |outstanding| {
+        let replies = Replies { flits: 3, delay: 10, outstanding, classes: true };
+        let demand = Demand::uniform(&grid, 0.1, false, Order::Xy).unwrap().answered(replies);
+        let router = Router::Vc(VcRouter::default());
+        let outcome =
+            run(&grid, &demand, &trace(&requests), router, Clock::SAME, phases_of_trace());
+        assert_eq!((outcome.status, outcome.seen.round_trip.count()), (Status::Stable, 100));
+        outcome.seen.round_trip.max().unwrap()
+    };
+    let how = VcRouter::default();
+    let alone = how.zero_load_latency(1, 2) + 10 + how.zero_load_latency(1, 3);
+    let serial = most(1);
+    assert!((100 * alone..=101 * alone + 100).contains(&serial), "{serial} for {alone} each");
+    // Without a limit the replies' channel is the bottleneck: 3 flits each.
+    let free = most(0);
+    assert!((300..300 + 2 * alone).contains(&free), "{free}");
+}
+
+/// O1TURN loads links with the mean of what XY and YX load them with.
+#[test]
+fn o1turn_takes_either_way_by_even_chance() {
+    let grid = Grid::mesh(4, 4);
+    let transposed: Vec<Flow> = (0..16)
+        .map(|tile| Flow {
+            source: tile,
+            target: tile % 4 * 4 + tile / 4,
+            rate: 0.2,
+            paths: vec![],
+        })
+        .filter(|flow| flow.source != flow.target)
+        .collect();
+    let links = |order| {
+        let demand = Demand::of_flows(&grid, &transposed, order, 1, false).unwrap();
+        let arrivals = Arrivals::Bernoulli(Lengths::between(1, 1));
+        let router = Router::Vc(VcRouter::default());
+        let phases = Phases::fixed(500, 40_000, 5_000);
+        let outcome = run(&grid, &demand, &arrivals, router, Clock::SAME, phases);
+        assert_eq!(outcome.status, Status::Stable);
+        outcome.link_flits.iter().map(|&flits| flits as f64 / 40_000.0).collect::<Vec<_>>()
+    };
+    let (xy, yx, o1) = (links(Order::Xy), links(Order::Yx), links(Order::O1Turn));
+    for ((xy, yx), o1) in xy.iter().zip(&yx).zip(&o1) {
+        assert!((o1 - (xy + yx) / 2.0).abs() < 0.02, "{o1} of {xy} and {yx}");
+    }
+}
+
+/// Under transposed traffic XY fills the links of the diagonal's corners; who looks at credits goes
+/// round them.
+#[test]
+fn adaptive_routing_carries_what_xy_cannot() {
+    let grid = Grid::mesh(6, 6);
+    let transposed: Vec<Flow> = (0..36)
+        .map(|tile| Flow {
+            source: tile,
+            target: tile % 6 * 6 + tile / 6,
+            rate: 0.3,
+            paths: vec![],
+        })
+        .filter(|flow| flow.source != flow.target)
+        .collect();
+    let of = |order| {
+        let demand = Demand::of_flows(&grid, &transposed, order, 1, false).unwrap();
+        let arrivals = Arrivals::Bernoulli(Lengths::between(1, 4));
+        let router = Router::Vc(VcRouter { vcs: 4, ..VcRouter::default() });
+        let phases = Phases::fixed(2_000, 6_000, 10_000);
+        run(&grid, &demand, &arrivals, router, Clock::SAME, phases)
+    };
+    let (xy, adaptive) = (of(Order::Xy), of(Order::Adaptive));
+    assert_eq!((xy.status, adaptive.status), (Status::Saturated, Status::Stable));
+    assert!(xy.accepted < 0.9 * xy.offered, "{} of {}", xy.accepted, xy.offered);
+    let refused = Demand::of_flows(&Grid::torus(4, 4), &[], Order::Adaptive, 1, false);
+    assert_eq!(refused.unwrap_err(), DemandError::Torus);
+}
+
 fn packets(tiles: u32) -> impl Strategy<Value = Vec<(u64, u32, u32, u16)>> {
     prop::collection::vec((0u64..400, 0..tiles, 0..tiles, 1u16..12), 1..150)
 }
@@ -206,23 +306,37 @@ proptest! {
         rounds in 1u8..3,
         input_first in any::<bool>(),
         ratio in 1u64..4,
-        voq in any::<bool>(),
+        kind in 0u8..5,
+        answered in any::<bool>(),
     ) {
         let grid = Grid::mesh(3, 4);
-        let demand = any_pair(&grid);
+        let voq = kind == 0;
+        let order = [Order::Xy, Order::Xy, Order::Yx, Order::O1Turn, Order::Adaptive][kind as usize];
+        let mut demand = Demand::uniform(&grid, 0.1, true, order).unwrap();
+        let mut vcs = vcs;
+        if answered && !voq {
+            let replies = Replies { flits: depth, delay: u64::from(routing), outstanding: u32::from(rounds), classes: input_first };
+            demand = demand.answered(replies);
+        }
+        if !voq {
+            vcs = vcs.max((demand.layers() * demand.classes()) as u8);
+        }
         let allocator = if input_first { Allocator::SeparableInputFirst } else { Allocator::Islip };
         let vc = VcRouter { vcs, depth, routing, vc_alloc: delay, sw_alloc: delay, traversal: delay, link: routing, credit: routing, allocator, rounds };
         let router = if voq { Router::Voq(VoqRouter { depth, ejection: vcs.min(5) }) } else { Router::Vc(vc) };
         let outcome = run(&grid, &demand, &trace(&entries), router, Clock::of_frequencies(2, ratio), Phases::fixed(0, 500, 1_000_000));
         prop_assert_eq!(&outcome.status, &Status::Stable);
-        prop_assert_eq!(outcome.seen.latency.count(), entries.len() as u64);
-        let flits: u64 = entries.iter().map(|entry| u64::from(entry.3)).sum();
+        let replies = u64::from(demand.replies().is_some());
+        let reply = replies * u64::from(depth);
+        prop_assert_eq!(outcome.seen.latency.count(), (1 + replies) * entries.len() as u64);
+        let flits: u64 = entries.iter().map(|entry| u64::from(entry.3) + reply).sum();
         prop_assert_eq!(outcome.seen.flits, flits);
         let distance = |a: u32, b: u32| {
             let ((r0, c0), (r1, c1)) = (grid.place(a), grid.place(b));
             (r0.abs_diff(r1) + c0.abs_diff(c1)) as u64
         };
-        let hops: u64 = entries.iter().map(|e| u64::from(e.3) * distance(e.1, e.2)).sum();
+        let hops: u64 =
+            entries.iter().map(|e| (u64::from(e.3) + reply) * distance(e.1, e.2)).sum();
         prop_assert_eq!(outcome.flit_hops, hops);
     }
 }

@@ -5,6 +5,7 @@ use ebb_scenario::{Files, Invalid, csv::Table};
 
 use super::SimulateError;
 use super::scenario::{Alpha, RouterKind, Scenario};
+use crate::RouterTable;
 use crate::flit::{self, Arrivals, Clock, Demand, FlowPath, Grid, Order, TraceEntry};
 use crate::planes::Allocation;
 use crate::routing::{Given, Routing, registry, routing};
@@ -31,6 +32,8 @@ pub(super) struct Prepared {
     pub(super) grid: Grid,
     pub(super) planes: Vec<Plane>,
     pub(super) arrivals: Arrivals,
+    /// What routers draw, if it is known.
+    pub(super) routers: Option<RouterTable>,
 }
 
 pub(super) fn prepare(
@@ -42,8 +45,10 @@ pub(super) fn prepare(
     let grid = grid_of(&mesh);
     let arrivals = match scenario.trace() {
         Some(file) => Arrivals::Trace(read_trace(file, files, mesh.nodes())?),
-        None => Arrivals::Bernoulli(scenario.packets.lengths()),
+        None => scenario.arrivals(),
     };
+    let named = |name: &str| RouterTable::named(name, files).map_err(crate::NocError::from);
+    let routers = scenario.energy.router.as_deref().map(named).transpose()?;
     let (traffic, itself) = rates(scenario, &mesh, files, &arrivals, seed)?;
     let planes = match computed(scenario, &mesh, &grid, traffic.as_ref(), &itself)? {
         Some(demand) => vec![plane_of(scenario, demand, None)?],
@@ -52,7 +57,36 @@ pub(super) fn prepare(
             routed_planes(scenario, &mesh, &grid, &traffic, &itself, seed)?
         }
     };
-    Ok(Prepared { mesh, grid, planes, arrivals })
+    for plane in &planes {
+        fits(scenario, &arrivals, &plane.demand)?;
+    }
+    Ok(Prepared { mesh, grid, planes, arrivals, routers })
+}
+
+/// Whether bursts leave room for every tile's rate, and the routers have the channels.
+fn fits(scenario: &Scenario, arrivals: &Arrivals, demand: &Demand) -> Result<(), Invalid> {
+    let most = arrivals.rate_max();
+    let rates = (0..demand.tiles() as u32).map(|tile| demand.rate(tile)).enumerate();
+    if let Some((tile, rate)) = rates.into_iter().find(|(_, rate)| *rate > most * (1.0 + 1e-9)) {
+        let message = format!(
+            "tile {tile} is to send {rate:.4} flits per cycle, and such bursts leave it {most:.4}"
+        );
+        let remedy = "a higher peak, longer bursts or a lower load";
+        return Err(Invalid::new("bursts.peak", message, remedy));
+    }
+    let needed = demand.layers() * demand.classes();
+    let remedy = format!("{needed} or more, or replies.classes = false, or routing = \"xy\"");
+    match scenario.router {
+        RouterKind::Voq(_) if needed > 1 => {
+            let message = "has no virtual channels, which this routing or its replies need";
+            Err(Invalid::new("router.kind", message, "kind = \"vc\""))
+        }
+        RouterKind::Vc(vc) if usize::from(vc.vcs) < needed => {
+            let message = format!("{} do not suffice for the routing and its replies", vc.vcs);
+            Err(Invalid::new("router.vcs", message, remedy))
+        }
+        RouterKind::Voq(_) | RouterKind::Vc(_) => Ok(()),
+    }
 }
 
 /// The matrix in flits per cycle, `None` for uniform traffic that is not normalised; and what each
@@ -117,8 +151,8 @@ fn capacity(
     }
 }
 
-/// Demand whose routes are computed hop by hop, where that is possible: dimension order on a whole
-/// mesh and one plane whose speed does not depend on link loads.
+/// Demand whose routes are computed hop by hop, where that is possible: on a whole mesh and one plane
+/// whose speed does not depend on link loads.
 fn computed(
     scenario: &Scenario,
     mesh: &Mesh,
@@ -126,21 +160,24 @@ fn computed(
     traffic: Option<&Traffic>,
     itself: &[f64],
 ) -> Result<Option<Demand>, SimulateError> {
-    let order = match scenario.routing.as_str() {
-        "xy" => Order::Xy,
-        "yx" => Order::Yx,
-        _ => return Ok(None),
-    };
-    if mesh.is_torus()
-        || !mesh.is_whole()
-        || scenario.planes > 1
-        || scenario.alpha != Alpha::Fixed(scenario.fixed_alpha())
-    {
+    let Some(order) = scenario.order() else { return Ok(None) };
+    let fixed = scenario.alpha == Alpha::Fixed(scenario.fixed_alpha());
+    if mesh.is_torus() || !mesh.is_whole() || scenario.planes > 1 || !fixed {
+        let only = order.layers() > 1 || scenario.replies.is_some();
+        let what = if order.layers() > 1 { "computes routes" } else { "with replies" };
+        let message = format!("`{}` {what} for one plane of a whole mesh", scenario.routing);
+        let remedy = "no torus, removed_links, planes or alpha = \"auto\"; or another routing";
+        Invalid::unless(!only, "routing", message, remedy)?;
         return Ok(None);
     }
+    let answered = |demand: Demand| match scenario.replies {
+        None => demand,
+        Some(replies) => demand.answered(replies),
+    };
     let uniform = scenario.traffic == "uniform" && scenario.normalisation() == Normalise::None;
     if uniform {
-        return Ok(Some(Demand::uniform(grid, scenario.load, scenario.booksim, order)?));
+        let demand = Demand::uniform(grid, scenario.load, scenario.booksim, order)?;
+        return Ok(Some(answered(demand)));
     }
     let Some(traffic) = traffic else { return Ok(None) };
     let flows: Vec<flit::Flow> = traffic
@@ -148,7 +185,7 @@ fn computed(
         .map(|flow| bare(flow.source, flow.destination, flow.rate))
         .chain(itself.iter().enumerate().map(|(tile, &rate)| bare(tile, tile, rate)))
         .collect();
-    Ok(Some(Demand::of_flows(grid, &flows, order, 1, false)?))
+    Ok(Some(answered(Demand::of_flows(grid, &flows, order, 1, false)?)))
 }
 
 fn bare(source: usize, target: usize, rate: f64) -> flit::Flow {
@@ -217,7 +254,7 @@ fn routes_of(
     }
     let unknown = || {
         let names: Vec<&str> = registry().into_iter().map(Routing::name).collect();
-        let remedy = format!("{}, given", names.join(", "));
+        let remedy = format!("{}, o1turn, adaptive-credits, given", names.join(", "));
         Invalid::new("routing", format!("`{}` is unknown", scenario.routing), remedy)
     };
     let rule = routing(&scenario.routing).ok_or_else(unknown)?;

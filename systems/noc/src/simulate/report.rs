@@ -7,7 +7,7 @@ use super::SimulateError;
 use super::prepare::{Plane, Prepared};
 use super::scenario::Scenario;
 use crate::flit::{Grid, Outcome, Seen, Status, port_name};
-use crate::{NocError, RouterTable, mesh_drawing};
+use crate::{NocError, mesh_drawing};
 
 /// What all runs of one plane come to.
 struct Digest<'a> {
@@ -35,7 +35,7 @@ pub(super) fn report(
         .planes
         .iter()
         .zip(outcomes)
-        .map(|(plane, outcomes)| digest(scenario, prepared, plane, outcomes))
+        .map(|(plane, outcomes)| digest(prepared, plane, outcomes))
         .collect::<Result<Vec<Digest<'_>>, SimulateError>>()?;
     let mut seen = planes[0].seen.clone();
     planes[1..].iter().for_each(|plane| seen.merge(&plane.seen));
@@ -98,7 +98,6 @@ fn warm_up<'a>(
 }
 
 fn digest<'a>(
-    scenario: &Scenario,
     prepared: &Prepared,
     plane: &'a Plane,
     outcomes: &'a [Outcome],
@@ -127,7 +126,7 @@ fn digest<'a>(
     let injected = (0..prepared.grid.tiles())
         .map(|at| total(|o| &o.tile_flits, at) / noc_cycles)
         .collect::<Vec<f64>>();
-    let router_w = router_watts(scenario, &prepared.grid, plane.alpha, &link_loads, &injected)?;
+    let router_w = router_watts(prepared, plane.alpha, &link_loads, &injected)?;
     Ok(Digest {
         plane,
         seen,
@@ -145,14 +144,13 @@ fn digest<'a>(
 /// Watts of all routers by their table (eq. 7.14), at the frequency that `alpha` leaves, but not
 /// below the table's lowest.
 fn router_watts(
-    scenario: &Scenario,
-    grid: &Grid,
+    prepared: &Prepared,
     alpha: f64,
     link_loads: &[f64],
     injected: &[f64],
 ) -> Result<Option<f64>, SimulateError> {
-    let Some(chip) = &scenario.energy.router else { return Ok(None) };
-    let table = RouterTable::of(chip).map_err(NocError::from)?;
+    let Some(table) = &prepared.routers else { return Ok(None) };
+    let grid = &prepared.grid;
     let frequency = (table.high_ghz() / alpha).max(table.low_ghz());
     let mut arriving = injected.to_vec();
     for (link, load) in link_loads.iter().enumerate().filter(|(_, load)| **load > 0.0) {
@@ -212,7 +210,8 @@ fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen:
     let fullest = planes.iter().flat_map(|p| &p.link_loads).copied().fold(0.0, f64::max);
     report = report.figure("alpha", alphas);
     report = report.figure_in("flits/cycle", "link_utilisation_max", fullest);
-    report = report.figure("vc_layers", planes.iter().map(|p| p.plane.demand.layers()).max());
+    let layers = |plane: &Digest<'_>| plane.plane.demand.layers() * plane.plane.demand.classes();
+    report = report.figure("vc_layers", planes.iter().map(layers).max());
     let Some(mean) = seen.latency.mean() else { return report };
     report = report
         .figure("latency_cycles.mean", mean)
@@ -222,6 +221,13 @@ fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen:
     }
     for (name, share) in QUANTILES {
         report = report.figure(format!("latency_cycles.{name}"), seen.latency.quantile(share));
+    }
+    if seen.round_trip.count() > 0 {
+        report = report.figure("round_trip_cycles.mean", seen.round_trip.mean());
+        for (name, share) in QUANTILES {
+            let time = seen.round_trip.quantile(share);
+            report = report.figure(format!("round_trip_cycles.{name}"), time);
+        }
     }
     let hops = seen.hops_mean().map(|hops| hops + f64::from(u8::from(scenario.booksim)));
     report
@@ -330,6 +336,9 @@ fn latency_table(seen: &Seen, scenario: &Scenario) -> Table {
     };
     row("making the packet", &seen.latency);
     row("entering the network", &seen.network_latency);
+    if seen.round_trip.count() > 0 {
+        row("making the request, to its reply's", &seen.round_trip);
+    }
     table
 }
 

@@ -7,7 +7,7 @@ use ebb_report::Details;
 use ebb_scenario::{Check, Invalid};
 use serde::Deserialize;
 
-use crate::flit::{Lengths, Phases, VcRouter, VoqRouter};
+use crate::flit::{Arrivals, Lengths, Order, Phases, Replies, VcRouter, VoqRouter};
 use crate::routing::GivenPath;
 use crate::{Node, Normalise, Problem};
 
@@ -36,7 +36,8 @@ pub struct Scenario {
     /// How the load is meant; if absent `xy` for a task graph and `none` for everything else.
     #[serde(default)]
     pub normalise: Option<Normalise>,
-    /// One routing's name, or `given`.
+    /// One routing's name, `given`, or one that routers compute packet by packet: `o1turn` or
+    /// `adaptive-credits`.
     #[serde(default = "xy")]
     pub routing: String,
     /// Paths of the routing `given`; flows that have none go by XY.
@@ -66,6 +67,12 @@ pub struct Scenario {
     /// The packets' lengths.
     #[serde(default)]
     pub packets: Packets,
+    /// Bursts that packets come in; without them every cycle is like every other.
+    #[serde(default)]
+    pub bursts: Option<Bursts>,
+    /// How packets are answered; without them they are not.
+    #[serde(default)]
+    pub replies: Option<Replies>,
     /// The clock of the processing elements.
     #[serde(default = "gigahertz")]
     pub pe_mhz: f64,
@@ -148,13 +155,29 @@ impl Packets {
     }
 }
 
+/// Tiles that are on and off by turns.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bursts {
+    /// Mean cycles of a burst.
+    pub on_cycles: f64,
+    /// Flits per cycle in a burst.
+    pub peak: f64,
+}
+
+impl Default for Bursts {
+    fn default() -> Bursts {
+        Bursts { on_cycles: 100.0, peak: 1.0 }
+    }
+}
+
 /// What energy costs beyond counting flit-hops.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Energy {
     /// Energy of a flit over one hop at full voltage.
     pub flit_hop_pj: Option<f64>,
-    /// A router power table, `polaris80` or `scc48`; full speed is its highest frequency.
+    /// A router power table, `polaris80`, `scc48` or `csv:FILE`; full speed is its highest frequency.
     pub router: Option<String>,
 }
 
@@ -196,6 +219,26 @@ impl Scenario {
         self.traffic.strip_prefix("trace:")
     }
 
+    /// How packets come, where no trace says it.
+    pub(super) fn arrivals(&self) -> Arrivals {
+        let lengths = self.packets.lengths();
+        match self.bursts {
+            None => Arrivals::Bernoulli(lengths),
+            Some(Bursts { on_cycles, peak }) => Arrivals::Bursts { lengths, on_cycles, peak },
+        }
+    }
+
+    /// The routing that routers compute, if it is one.
+    pub(super) fn order(&self) -> Option<Order> {
+        match self.routing.as_str() {
+            "xy" => Some(Order::Xy),
+            "yx" => Some(Order::Yx),
+            "o1turn" => Some(Order::O1Turn),
+            "adaptive-credits" => Some(Order::Adaptive),
+            _ => None,
+        }
+    }
+
     /// How the load is meant.
     pub(super) fn normalisation(&self) -> Normalise {
         let task = self.traffic.starts_with("task:");
@@ -229,8 +272,38 @@ impl Check for Scenario {
         rule(pj, "energy.flit_hop_pj", "is not above 0", "for example 1.2")?;
         check_router(&self.router).map_err(|fault| fault.within("router"))?;
         self.packets.check().map_err(|fault| fault.within("packets"))?;
+        self.check_bursts().map_err(|fault| fault.within("bursts"))?;
+        self.check_replies().map_err(|fault| fault.within("replies"))?;
         self.output.check().map_err(|fault| fault.within("output"))?;
         self.run.check().map_err(|fault| fault.within("run"))
+    }
+}
+
+impl Scenario {
+    fn check_bursts(&self) -> Result<(), Invalid> {
+        let Some(bursts) = self.bursts else { return Ok(()) };
+        let rule = Invalid::unless;
+        let remedy = "leave the table out, for the trace says when packets come";
+        rule(self.trace().is_none(), "on_cycles", "does not go with a trace", remedy)?;
+        let long = bursts.on_cycles.is_finite() && bursts.on_cycles >= 1.0;
+        rule(long, "on_cycles", "is not at least 1", "mean cycles of a burst, such as 100")?;
+        let most = self.packets.lengths().mean();
+        let message = format!("is not above 0 and at most a packet ({most} flits) a cycle");
+        let peak = bursts.peak > 0.0 && bursts.peak <= most;
+        Invalid::unless(peak, "peak", message, "flits per cycle in a burst, such as 1")
+    }
+
+    fn check_replies(&self) -> Result<(), Invalid> {
+        let Some(replies) = self.replies else { return Ok(()) };
+        let rule = Invalid::unless;
+        rule(replies.flits > 0, "flits", "is 0", "the length of a reply, such as 5")?;
+        let delay = replies.delay <= 1_000_000_000;
+        rule(delay, "delay", "is not at most 1e9", "cycles until a reply is made, such as 20")?;
+        let known = self.order().is_some();
+        let message = format!("routes of `{}` say nothing about the way back", self.routing);
+        let how = "routing = \"xy\", yx, o1turn or adaptive-credits";
+        Invalid::unless(known, "flits", message, how)?;
+        rule(self.planes == 1, "flits", "are not distributed over planes", "planes = 1")
     }
 }
 

@@ -195,11 +195,58 @@ fn the_same_scenario_and_seed_give_the_same_bytes() {
 #[test]
 fn the_examples_are_read() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
-    for name in ["uniform", "booksim", "dvfs", "planes"] {
+    for name in ["uniform", "booksim", "dvfs", "planes", "requests"] {
         let text =
             std::fs::read_to_string(format!("{examples}/noc-sim-{name}.toml")).expect("an example");
         let document = Document::parse(name, &text).unwrap();
         let scenario = document.read::<super::Scenario>();
         scenario.unwrap_or_else(|error| panic!("{error}"));
     }
+}
+
+/// What routers compute and elements answer runs from a scenario; what does not fit is named.
+#[test]
+fn requests_bursts_and_adaptive_routes_run_from_a_scenario() {
+    let head = |routing: &str| {
+        format!("mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.1\nrouting = \"{routing}\"\n")
+    };
+    let both = "[replies]\nflits = 5\n[bursts]\non_cycles = 50\npeak = 0.8\n";
+    for routing in ["xy", "o1turn", "adaptive-credits"] {
+        let found = quick(&head(routing), both).expect(routing);
+        assert_eq!(found["status"], "stable", "{routing}");
+        let (there, back) = (&found["latency_cycles.mean"], &found["round_trip_cycles.mean"]);
+        let (there, back) = (there.as_f64().expect("a mean"), back.as_f64().expect("a mean"));
+        assert!(back > 1.5 * there + 20.0, "{there} one way, {back} there and back");
+        let steady = quick(&head(routing), "[replies]\nflits = 5\n").expect(routing);
+        let waits = |found: &serde_json::Value| found["latency_cycles.p99"].as_f64();
+        assert!(waits(&found) > waits(&steady), "bursts queue");
+    }
+    for (routing, tables, words) in [
+        ("adaptive-credits", "[router]\nkind = \"vc\"\nvcs = 1\n", "`router.vcs`"),
+        ("o1turn", "[replies]\n[router]\nkind = \"vc\"\nvcs = 3\n", "4 or more"),
+        ("o1turn", "[router]\nkind = \"voq\"\n", "`router.kind`"),
+        ("2p-es", "[replies]\n", "`replies.flits`"),
+        ("xy", "[replies]\nflits = 0\n", "`replies.flits`"),
+        ("xy", "[bursts]\non_cycles = 0.5\n", "`bursts.on_cycles`"),
+        ("xy", "[bursts]\npeak = 20\n", "`bursts.peak`"),
+        ("xy", "[bursts]\npeak = 0.1\n", "`bursts.peak`: tile 0"),
+    ] {
+        let error = quick(&head(routing), tables).expect_err(words);
+        assert!(error.contains(words), "{error}");
+    }
+    let torus = quick(&format!("{}torus = true\n", head("o1turn")), "").expect_err("a torus");
+    assert!(torus.contains("`routing`") && torus.contains("whole mesh"), "{torus}");
+}
+
+#[test]
+fn a_router_table_of_one_s_own_gives_watts() {
+    let files =
+        MemoryFiles::new().with("mine.csv", "f_ghz,v,p0_w,p1_w\n1,1,0.5,0.5\n0.5,1,0.25,0.25\n");
+    let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.1\n";
+    let of = |tables: &str| report(head, tables, &files);
+    let found = of("[energy]\nrouter = \"csv:mine.csv\"\n").expect("a report");
+    let watts = found["router_w"].as_f64().expect("watts");
+    assert!((watts - 16.0 * 0.5).abs() < 1e-9, "{watts}");
+    let error = of("[energy]\nrouter = \"csv:yours.csv\"\n").expect_err("absent");
+    assert!(error.contains("yours.csv"), "{error}");
 }

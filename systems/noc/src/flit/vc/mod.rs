@@ -14,6 +14,7 @@ mod waits;
 
 use super::Network;
 use super::allocator::{Allocator, Requests};
+use super::demand::Demand;
 use super::ends::{Ends, Flit, is_head, packet_of};
 use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite};
 use super::wheel::Wheel;
@@ -92,8 +93,10 @@ pub(super) struct InputVc {
     front: u16,
     len: u16,
     stage: Stage,
-    /// Port by which the front packet leaves.
+    /// Port by which the front packet leaves, or may at least.
     port: u8,
+    /// The other port by which it may, under adaptive routing.
+    other: u8,
     /// Layer of the front packet.
     layer: u8,
     /// Output virtual channel, of the tile's.
@@ -116,6 +119,8 @@ pub(super) struct VcNetwork<'g> {
     vcs: usize,
     depth: usize,
     layer_masks: Vec<u64>,
+    /// Whether layers come in pairs, the first to escape on and the second to choose on.
+    adaptive: bool,
     inputs: Vec<InputVc>,
     buffers: Vec<Flit>,
     credits: Vec<u16>,
@@ -136,11 +141,12 @@ pub(super) struct VcNetwork<'g> {
 }
 
 impl<'g> VcNetwork<'g> {
-    /// Empty routers. `layers` divides the virtual channels of every port among as many layers.
-    pub(super) fn new(grid: &'g Grid, how: VcRouter, layers: usize) -> VcNetwork<'g> {
+    /// Empty routers. `demand` divides the virtual channels of every port among classes and layers.
+    pub(super) fn new(grid: &'g Grid, how: VcRouter, demand: &Demand) -> VcNetwork<'g> {
         let (tiles, vcs, depth) = (grid.tiles(), how.vcs as usize, how.depth as usize);
         let channels = tiles * PORTS * vcs;
-        let empty = InputVc { front: 0, len: 0, stage: Stage::Empty, port: 0, layer: 0, out: 0 };
+        let stage = Stage::Empty;
+        let empty = InputVc { front: 0, len: 0, stage, port: 0, other: 0, layer: 0, out: 0 };
         let across = (0..tiles as u32).flat_map(|tile| {
             (0..PORTS as u8).map(move |port| match port {
                 LOCAL => u32::MAX,
@@ -158,7 +164,8 @@ impl<'g> VcNetwork<'g> {
             how,
             vcs,
             depth,
-            layer_masks: layer_masks(vcs, layers),
+            layer_masks: demand.channels(vcs),
+            adaptive: demand.is_adaptive(),
             inputs: vec![empty; channels],
             buffers: vec![0; channels * depth],
             credits: vec![how.depth; channels],
@@ -247,9 +254,16 @@ impl<'g> VcNetwork<'g> {
     fn ask(&mut self, channel: usize, tile: usize, head: Flit, from: u64, ends: &mut Ends<'_>) {
         let packet = packet_of(head);
         let port = ends.route(packet, tile as u32);
+        let mut layer = ends.layer(packet);
+        let mut other = port;
+        if self.adaptive {
+            other = ends.other_port(packet, tile as u32);
+            // What has escaped stays on the escape channels, which close no cycle by themselves.
+            let chooses = self.layer_masks[layer as usize] >> (channel % self.vcs) & 1 == 1;
+            layer -= u8::from(!chooses);
+        }
         let input = &mut self.inputs[channel];
-        input.port = port;
-        input.layer = ends.layer(packet);
+        (input.port, input.other, input.layer) = (port, other, layer);
         input.stage = Stage::Asking;
         let when = from + u64::from(self.how.routing) + u64::from(self.how.vc_alloc) - 1;
         self.cores[tile].ask_at(when, channel - tile * PORTS * self.vcs);
@@ -317,30 +331,5 @@ impl Network for VcNetwork<'_> {
 
     fn circle(&self, _ends: &Ends<'_>) -> Option<Vec<String>> {
         self.wait_circle()
-    }
-}
-
-/// The virtual channels of each layer: as equal parts as can be, the first ones larger.
-fn layer_masks(vcs: usize, layers: usize) -> Vec<u64> {
-    let mut first = 0;
-    (0..layers)
-        .map(|layer| {
-            let count = vcs / layers + usize::from(layer < vcs % layers);
-            let mask = ((1u64 << count) - 1) << first;
-            first += count;
-            mask
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::layer_masks;
-
-    #[test]
-    fn layers_share_the_channels() {
-        assert_eq!(layer_masks(4, 1), [0b1111]);
-        assert_eq!(layer_masks(5, 2), [0b00111, 0b11000]);
-        assert_eq!(layer_masks(8, 3), [0b0000_0111, 0b0011_1000, 0b1100_0000]);
     }
 }

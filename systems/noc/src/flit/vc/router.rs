@@ -4,7 +4,7 @@
 use super::super::allocator::{Members, Pointers, SIZE_MAX};
 use super::super::ends::{Ends, is_tail};
 use super::super::grid::{LOCAL, PORTS};
-use super::{Arrival, Stage, TO_ELEMENT, VcNetwork};
+use super::{Arrival, InputVc, Stage, TO_ELEMENT, VcNetwork};
 
 /// Cycles that a channel can be put off, at most, less one; a power of two less one.
 const LATER: usize = 15;
@@ -75,6 +75,57 @@ impl Core {
     }
 }
 
+/// The output virtual channels of a tile that may be asked for.
+struct Choice<'a> {
+    /// Those that no packet owns.
+    free: u64,
+    credits: &'a [u16],
+    masks: &'a [u64],
+    vcs: usize,
+    depth: u16,
+}
+
+impl Choice<'_> {
+    #[inline]
+    fn of_layer(&self, input: &InputVc) -> u64 {
+        self.free & self.at(input.layer, input.port)
+    }
+
+    /// The channels of a layer at a port.
+    #[inline]
+    fn at(&self, layer: u8, port: u8) -> u64 {
+        self.masks[layer as usize] << (port as usize * self.vcs)
+    }
+
+    /// What a head under adaptive routing asks for: empty channels of the nearer neighbour with more
+    /// credits, else of the other, else the escape. Only a channel whose buffer is empty is taken, so that
+    /// every head gets to the front of its buffer and can escape: a packet behind another's tail could wait
+    /// in a circle of such tails, none of them at a front.
+    fn adaptive(&self, input: &InputVc) -> u64 {
+        let escape = input.layer & !1;
+        if input.layer == escape || input.port == LOCAL {
+            let chosen = if input.port == LOCAL { self.at(escape | 1, LOCAL) } else { 0 };
+            return self.free & (self.at(escape, input.port) | chosen);
+        }
+        let room = |port: u8| -> u32 {
+            Members(self.at(input.layer, port))
+                .map(|out| u32::from(self.credits[out as usize]))
+                .sum()
+        };
+        let swap = input.other != input.port && room(input.other) > room(input.port);
+        let order = if swap { [input.other, input.port] } else { [input.port, input.other] };
+        for port in order {
+            let empty = |out: &u8| self.credits[*out as usize] == self.depth;
+            let free = Members(self.free & self.at(input.layer, port));
+            let set = free.filter(empty).fold(0, |set, out| set | 1 << out);
+            if set != 0 {
+                return set;
+            }
+        }
+        self.free & self.at(escape, input.port)
+    }
+}
+
 impl VcNetwork<'_> {
     /// Lets every router with something to decide decide.
     pub(super) fn decide(&mut self, now: u64, ends: &mut Ends<'_>) {
@@ -100,17 +151,29 @@ impl VcNetwork<'_> {
         let size = PORTS * self.vcs;
         let core = &mut self.cores[tile];
         let inputs = &mut self.inputs[tile * size..(tile + 1) * size];
+        let choice = Choice {
+            free: core.free,
+            credits: &self.credits[tile * size..(tile + 1) * size],
+            masks: &self.layer_masks,
+            vcs: self.vcs,
+            depth: self.how.depth,
+        };
         for channel in Members(core.asking) {
             let input = &inputs[channel as usize];
-            let may = self.layer_masks[input.layer as usize] << (input.port as usize * self.vcs);
-            self.vc_requests.ask(channel, core.free & may);
+            let set = match self.adaptive {
+                false => choice.of_layer(input),
+                true => choice.adaptive(input),
+            };
+            self.vc_requests.ask(channel, set);
         }
+        let port_of = &self.port_of;
         let when = now + u64::from(self.how.sw_alloc);
         let Core { asking, free, crossing_at, later_until, vc_pointers, .. } = core;
         let (kind, rounds) = (self.how.allocator, self.how.rounds);
         self.vc_requests.allocate(kind, rounds, size as u8, vc_pointers, |channel, out| {
             let input = &mut inputs[channel as usize];
             input.out = out;
+            input.port = port_of[out as usize];
             input.stage = Stage::Flowing;
             *asking &= !(1 << channel);
             *free &= !(1 << out);

@@ -75,8 +75,9 @@ impl VcNetwork<'_> {
         match input.stage {
             Stage::Empty => Wait::Nothing,
             Stage::Asking => {
-                let may =
-                    self.layer_masks[input.layer as usize] << (input.port as usize * self.vcs);
+                // Under adaptive routing every head may escape, whatever else it may do.
+                let layer = if self.adaptive { input.layer & !1 } else { input.layer };
+                let may = self.layer_masks[layer as usize] << (input.port as usize * self.vcs);
                 match self.cores[tile].free() & may {
                     0 => {
                         Wait::AnyOf(Members(may).filter_map(|out| self.owner(tile, out)).collect())
