@@ -165,6 +165,12 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
         );
     }
     out += &format!("latency    {}\n", latency(&status.latency));
+    if status.interruption.count > 0 {
+        out += &format!(
+            "hand-overs {}\n",
+            latency(&status.interruption).replace("samples", "workers held")
+        );
+    }
     out += &format!(
         "tables     {}, {}, {}; {}, {}\n",
         counted(status.tables.routes, "route"),

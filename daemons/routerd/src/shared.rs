@@ -126,6 +126,8 @@ pub struct WorkerShared {
     pub mailbox: Mailbox,
     /// Forwarding latency of sampled packets in nanoseconds, by input port.
     pub latency: Vec<Mutex<Histogram<u64>>>,
+    /// How long it received nothing for each hand-over that brought it flows, nanoseconds.
+    pub interruption: Mutex<Histogram<u64>>,
     /// Its share of every port.
     pub ports: Vec<PortTally>,
     /// Ports to take over (`Some`) or give up (`None`) at the next round.
@@ -280,6 +282,7 @@ impl WorkerShared {
             route,
             mailbox: Mailbox::new(order)?,
             latency: (0..PORTS_MAX).map(|_| histogram()).collect(),
+            interruption: histogram(),
             ports: (0..PORTS_MAX).map(|_| PortTally::default()).collect(),
             inbox: Mutex::new(Vec::new()),
             inbox_full: AtomicBool::new(false),

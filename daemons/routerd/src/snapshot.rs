@@ -63,6 +63,7 @@ pub fn of_router(router: &Router) -> Status {
         },
         workers,
         latency: latency_of(&merged(router, None)),
+        interruption: latency_of(&interruptions(router)),
         energy: Energy {
             joules: reading.joules.0,
             watts: reading.watts.0,
@@ -117,6 +118,15 @@ pub fn merged(router: &Router, port: Option<usize>) -> Histogram<u64> {
         for histogram in ports {
             sum.add(&*histogram.lock().expect("latency")).expect("equal bounds");
         }
+    }
+    sum
+}
+
+/// How long workers that were given flows received nothing, per hand-over, over all workers.
+pub fn interruptions(router: &Router) -> Histogram<u64> {
+    let mut sum = Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("valid bounds");
+    for worker in &router.shared().workers {
+        sum.add(&*worker.interruption.lock().expect("interruption")).expect("equal bounds");
     }
     sum
 }

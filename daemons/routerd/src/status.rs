@@ -31,6 +31,10 @@ pub struct Status {
     pub interfaces: Vec<Interface>,
     /// Delay of sampled packets over all ports.
     pub latency: Latency,
+    /// How long workers that were given flows received nothing, per hand-over: what comes for them
+    /// meanwhile waits in their rings.
+    #[serde(default)]
+    pub interruption: Latency,
     /// Energy drawn.
     pub energy: Energy,
     /// What packets are forwarded by.
@@ -227,10 +231,11 @@ pub struct Interface {
     pub forwarded_bytes: u64,
 }
 
-/// Delay of sampled packets from their reception to their transmission, in microseconds.
+/// Delays in microseconds: of sampled packets from their reception to their transmission, or of
+/// hand-overs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Packets sampled; the other fields are 0 when there are none.
+    /// How many; the other fields are 0 when there are none.
     pub count: u64,
     /// Shortest.
     pub min_us: f64,

@@ -46,6 +46,8 @@ pub struct Worker {
     order_seen: u64,
     /// Serial number of the [`Order::Drain`] that is not answered yet.
     drain: Option<u64>,
+    /// Since when it receives nothing because it was told so.
+    held_since: Option<Time>,
     /// What the ports counted that were closed, by slot.
     closed: Vec<PortCounters>,
     broken: u64,
@@ -109,6 +111,7 @@ impl Worker {
             samples: Vec::with_capacity(Batch::RECEIVE_MAX),
             order_seen: u64::MAX,
             drain: None,
+            held_since: None,
             closed: vec![PortCounters::default(); PORTS_MAX],
             broken: 0,
             used,
@@ -156,6 +159,7 @@ impl Worker {
 
     fn begin(&mut self, order: Order, serial: u64, mine: &WorkerShared) {
         self.drain = None;
+        self.note_interruption(order, serial, mine);
         match order {
             Order::Drain => {
                 self.ports.iter_mut().flatten().for_each(|port| port.mark());
@@ -163,6 +167,21 @@ impl Worker {
             }
             Order::Run | Order::Park | Order::Hold => mine.mailbox.answer(serial),
             Order::Stop => {}
+        }
+    }
+
+    /// Records how long it received nothing, once it is told to go on. A worker that begins by holding
+    /// waits for another process, not for a hand-over.
+    fn note_interruption(&mut self, order: Order, serial: u64, mine: &WorkerShared) {
+        let now = clock::monotonic();
+        match (order, self.held_since) {
+            (Order::Hold, None) if serial > 0 => self.held_since = Some(now),
+            (Order::Run | Order::Drain | Order::Park, Some(since)) => {
+                self.held_since = None;
+                let nanos = now.since(since).as_nanos() as u64;
+                mine.interruption.lock().expect("interruption").saturating_record(nanos);
+            }
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{FLOWS, Hosts, MemoryRouter, Scripted};
+use ebb_routerd::snapshot::interruptions;
 
 /// Forced changes of the number of active cores while 64 flows with sequence numbers pass.
 #[test]
@@ -40,5 +41,58 @@ fn a_thousand_table_changes_reorder_and_lose_nothing() {
         result.sent
     );
     assert!(router.entries_moved() >= changes as u64 * 32, "the table hardly moved");
+    assert!(interruptions(router.router()).len() > 0, "no hand-over was timed");
     router.stop_and_check();
+}
+
+/// How long a hand-over keeps the worker that is given the flows from receiving, without load and
+/// under it. Run on an idle machine:
+/// `cargo test --release -p ebb-routerd --test order -- --ignored --nocapture interruption`
+#[test]
+#[ignore = "measures; see its command"]
+fn interruption_of_forwarding_by_a_hand_over() {
+    for load in [0, 32] {
+        let script = Scripted::new(2);
+        let router = MemoryRouter::start(2, Box::new(script.policy()));
+        let done = AtomicBool::new(false);
+        let mut hosts = Hosts::new(router.far_ends());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for change in 0..2000 {
+                    let cores = 2 - change % 2;
+                    script.want(cores);
+                    // The policy is asked when packets come.
+                    while router.cores() != cores {
+                        std::thread::yield_now();
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+            while !done.load(Ordering::SeqCst) {
+                hosts.exchange(load.max(1));
+                if load == 0 {
+                    std::thread::sleep(std::time::Duration::from_micros(200));
+                }
+            }
+        });
+        hosts.settle();
+        let result = hosts.result();
+        let held = interruptions(router.router());
+        let at = |quantile| held.value_at_quantile(quantile) as f64 / 1e3;
+        println!(
+            "{} of {load} packets at once: {} hand-overs, us: p10 {:.1} p50 {:.1} p90 {:.1} p99 {:.1} max {:.1}; {} lost, {} reordered of {}",
+            if load == 0 { "a packet each 200 us instead" } else { "bursts" },
+            held.len(),
+            at(0.1),
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            held.max() as f64 / 1e3,
+            result.lost,
+            result.reordered,
+            result.sent,
+        );
+        router.stop_and_check();
+    }
 }

@@ -258,5 +258,17 @@ fn latency(status: &Status, out: &mut Writer<'_>) -> fmt::Result {
     let means = sampled.clone().map(|port| (port_label(port), port.latency.mean_us / 1e6));
     out.gauge("latency_mean", "Mean delay of sampled packets", unit, means)?;
     let counts = sampled.map(|port| (port_label(port), port.latency.count));
-    out.counter("latency_samples", "Packets sampled", None, counts)
+    out.counter("latency_samples", "Packets sampled", None, counts)?;
+    interruption(&status.interruption, out)
+}
+
+fn interruption(of: &Latency, out: &mut Writer<'_>) -> fmt::Result {
+    if of.count == 0 {
+        return Ok(());
+    }
+    let micros = [("0", of.min_us), ("0.5", of.p50_us), ("0.99", of.p99_us), ("1", of.max_us)];
+    let values = micros.map(|(q, us)| (vec![("quantile", q.to_owned())], us / 1e6));
+    let help = "Time in which a worker that was given flows received nothing";
+    out.gauge("handover_interruption", help, Some(&Unit::Seconds), values)?;
+    out.counter("handovers", "Times a worker was given flows", None, one(of.count))
 }
