@@ -26,6 +26,48 @@ pub trait Node: Send {
     fn held(&self) -> usize {
         0
     }
+
+    /// Gives up the packets it holds back that `leaves`, and their timers with them.
+    fn give_up(&mut self, _leaves: &mut dyn FnMut(&Packet) -> bool) -> Vec<Held> {
+        Vec::new()
+    }
+
+    /// Goes on holding back what the same node of another graph gave up, or sends it on.
+    fn take_over(&mut self, _now: Time, held: Held, out: &mut Outputs<'_>) {
+        // Reached only by a node that gives packets up and takes none.
+        held.packets.into_iter().for_each(|packet| out.kernel(packet));
+    }
+}
+
+/// Packets that a node held back, on their way to the same node of another worker's graph.
+#[derive(Debug)]
+pub struct Held {
+    /// Since when they wait: what ends their wait by time goes on from there.
+    pub since: Time,
+    /// In order of arrival.
+    pub packets: Vec<Packet>,
+}
+
+/// What all nodes of a graph gave up.
+#[derive(Debug, Default)]
+pub struct Goods(Vec<(usize, Held)>);
+
+impl Goods {
+    /// Packets.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|(_, held)| held.packets.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// These, then `later`.
+    pub fn and(mut self, mut later: Goods) -> Goods {
+        self.0.append(&mut later.0);
+        self
+    }
 }
 
 /// A node of one graph.
@@ -200,6 +242,24 @@ impl Graph {
     /// Packets held back by all nodes.
     pub fn held(&self) -> usize {
         self.slots.iter().map(|slot| slot.node.held()).sum()
+    }
+
+    /// Takes the held packets that `leaves` out of all nodes.
+    pub fn give_up(&mut self, leaves: &mut dyn FnMut(&Packet) -> bool) -> Goods {
+        let slots = self.slots.iter_mut().enumerate();
+        let given = slots.flat_map(|(index, slot)| {
+            slot.node.give_up(leaves).into_iter().map(move |held| (index, held))
+        });
+        Goods(given.collect())
+    }
+
+    /// Has the nodes go on with what the nodes of a graph of the same shape gave up.
+    pub fn take_over(&mut self, now: Time, goods: Goods, exits: &mut Exits) {
+        for (index, held) in goods.0 {
+            let Slot { node, edges } = &mut self.slots[index];
+            node.take_over(now, held, &mut Outputs { edges, pending: &mut self.pending, exits });
+        }
+        self.settle(now, 0, exits);
     }
 
     fn settle(&mut self, now: Time, first: usize, exits: &mut Exits) {

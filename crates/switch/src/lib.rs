@@ -49,4 +49,4 @@ pub use error::SwitchError;
 pub use pair::{Pair, Settings};
 pub use protocol::{Receiver, Refusal, Refused, Sender, channel};
 pub use travel::{Arrival, Place, Travel};
-pub use waiting::Waiting;
+pub use waiting::{Waiter, Waiting};

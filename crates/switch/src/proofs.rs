@@ -122,6 +122,27 @@ fn work_is_taken_or_withdrawn_and_never_both() {
 }
 
 #[test]
+fn work_for_a_late_target_is_joined_and_arrives_once_in_order() {
+    loom::model(|| {
+        let (mut sender, mut receiver) = channel::<Vec<u32>>(1);
+        let target = loom::thread::spawn(move || {
+            let mut seen = Vec::new();
+            while seen.len() < 2 {
+                match receiver.take() {
+                    Some(work) => seen.extend(work),
+                    None => receiver.sleep(None),
+                }
+            }
+            seen
+        });
+        let join = |older: Vec<u32>, newer: Vec<u32>| [older, newer].concat();
+        sender.offer_joined(vec![1], join).unwrap();
+        sender.offer_joined(vec![2], join).unwrap();
+        assert_eq!(target.join().unwrap(), [1, 2]);
+    });
+}
+
+#[test]
 fn a_target_that_closes_leaves_nothing_behind() {
     loom::model(|| {
         let (mut sender, mut receiver) = ends(1);

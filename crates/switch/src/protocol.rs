@@ -176,6 +176,38 @@ impl<T> Sender<T> {
         Ok(())
     }
 
+    /// Gives work to the target as [`Sender::offer`] does; joined to what it has not taken yet, oldest
+    /// first, where every slot is full. For work that must not be refused because the target is late.
+    ///
+    /// # Errors
+    /// The work itself, with what it was joined to, when the target takes nothing more.
+    pub fn offer_joined(
+        &mut self,
+        mut work: T,
+        join: impl Fn(T, T) -> T,
+    ) -> Result<(), Refused<T>> {
+        loop {
+            match self.offer(work) {
+                Err(Refused { work: back, why: Refusal::Full }) => {
+                    work = match self.withdraw() {
+                        Some(older) => join(older, back),
+                        None => {
+                            // The target is taking this very slot: it is empty in a moment.
+                            self.pause();
+                            back
+                        }
+                    };
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn pause(&self) {
+        let slot = self.slot(0);
+        slot.park.watch(&slot.word, false);
+    }
+
     /// Takes the youngest unit back, unless the target has it.
     pub fn withdraw(&mut self) -> Option<T> {
         if self.next == 0 {

@@ -30,15 +30,16 @@ pub enum Waiting {
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 64;
 
-/// A way of waiting with what it has learnt.
+/// A way of waiting for a [`Receiver`]'s work, with what it has learnt.
 #[derive(Debug)]
-pub(crate) struct Waiter {
+pub struct Waiter {
     waiting: Waiting,
     window: Duration,
 }
 
 impl Waiter {
-    pub(crate) fn new(waiting: Waiting) -> Waiter {
+    /// A way of waiting that has learnt nothing yet.
+    pub fn new(waiting: Waiting) -> Waiter {
         let window = match waiting {
             Waiting::SpinThenSleep(window) => window,
             Waiting::Adaptive { most, .. } => most,
@@ -48,7 +49,7 @@ impl Waiter {
     }
 
     /// The next unit; `None` when none came within about `patience`.
-    pub(crate) fn next<T>(&mut self, units: &mut Receiver<T>, patience: Duration) -> Option<T> {
+    pub fn next<T>(&mut self, units: &mut Receiver<T>, patience: Duration) -> Option<T> {
         if let Some(unit) = units.take() {
             self.learn(true);
             return Some(unit);

@@ -6,15 +6,17 @@
 //! [`RedirectTable::write`]); the workers that lose entries receive and send all that waits; then
 //! the gainers go on. Gainers lose nothing meanwhile, their packets wait in their rings.
 //!
-//! Packets that a node holds for an unresolved neighbour are outside this promise: they wait for
-//! the network, not for a worker.
+//! Packets that a node holds for an unresolved neighbour go with their flows, and so do the timers that
+//! end their wait: a loser gives them up with its answer and the gainer has them before it receives.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_control::redirect::{ENTRIES, Table, Workers, gainers, losers, rebalance};
 use ebb_ports::{Fence, RedirectTable};
 
+use crate::mailbox::{Message, Owners};
 use crate::shared::{Order, PORTS_MAX, Shared};
 
 /// How long a worker may take to answer when all are to stop for another process. Its rings fill
@@ -30,6 +32,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct Handover {
     /// Entries that changed their worker.
     pub entries_moved: usize,
+    /// Held packets that went with them.
+    pub packets_moved: usize,
     /// Ports whose table could not be written, and waits that were refused, with the reason.
     pub refused: Vec<String>,
     /// Workers that did not answer in time; order is then not guaranteed for this change.
@@ -74,6 +78,12 @@ impl Redirects {
     /// What each port holds, by number; none where it has no table.
     pub fn present(&self) -> Vec<Option<Table>> {
         self.ports.iter().map(|port| port.as_ref().map(|port| port.present)).collect()
+    }
+
+    /// Who receives what, as each port has it.
+    fn owners(&self) -> Owners {
+        let held = |port: &PortTable| (port.present, port.redirect.form() != "rss");
+        Owners::new(self.ports.iter().map(|port| port.as_ref().map(held)).collect())
     }
 
     /// Takes for granted that the ports hold these tables, and all others `table`: another process
@@ -166,18 +176,39 @@ pub fn hand_over(shared: &Shared, redirects: &mut Redirects, active: u16) -> Han
     redirects.table = changes[0].new;
     result.entries_moved =
         changes[0].old.iter().zip(&changes[0].new).filter(|(old, new)| old != new).count();
+    let mut given = vec![false; workers];
     for change in changes {
         order_all(shared, &among(gainers(&change.old, &change.new)), Order::Hold, &mut result);
         redirects.write(&change, &mut result.refused);
-        order_all(shared, &among(losers(&change.old, &change.new)), Order::Drain, &mut result);
+        let losing = among(losers(&change.old, &change.new));
+        let owners = Arc::new(redirects.owners());
+        for worker in &losing {
+            let owners = Some(owners.clone());
+            shared.workers[*worker].mailbox.send(Message { owners, ..Message::default() });
+        }
+        order_all(shared, &losing, Order::Drain, &mut result);
+        result.packets_moved += pass_on(shared, &losing, &mut given);
     }
     for (worker, state) in shared.workers.iter().enumerate() {
         let order = if worker < usize::from(active) { Order::Run } else { Order::Park };
-        if state.mailbox.order().0 != order {
+        if state.mailbox.order().0 != order || given[worker] {
             state.mailbox.give(order);
         }
     }
     result
+}
+
+/// Lays what workers gave up before those who are to have it, who take it with their next order.
+fn pass_on(shared: &Shared, from: &[usize], given: &mut [bool]) -> usize {
+    let mut count = 0;
+    for worker in from {
+        for (to, goods) in shared.workers[*worker].mailbox.parcels() {
+            count += goods.len();
+            given[to] = true;
+            shared.workers[to].mailbox.send(Message { goods, ..Message::default() });
+        }
+    }
+    count
 }
 
 /// Workers that receive nothing, so that another process can.

@@ -12,6 +12,7 @@ pub mod governor;
 pub mod handover;
 pub mod knobs;
 pub mod live;
+pub mod mailbox;
 pub mod memory_run;
 pub mod policy;
 pub mod power;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ebb_apps::route::RouteCounters;
 use ebb_control::{OperatingPoint, RouterPolicy};
@@ -14,101 +14,11 @@ use hdrhistogram::Histogram;
 
 use crate::counters::{PortTally, WorkerCounters};
 use crate::handover::Redirects;
+pub use crate::mailbox::{Mailbox, Order};
 use crate::tap::Tap;
 
 /// Ports a router can have.
 pub const PORTS_MAX: usize = 32;
-
-/// What the governor tells a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Order {
-    /// Receive, forward, decide.
-    Run = 0,
-    /// Receive nothing until told otherwise; answer when that is so.
-    Hold = 1,
-    /// Go on as in `Run`, but answer when all that waits now has been received and sent.
-    Drain = 2,
-    /// Sleep until a packet comes; take no part in decisions.
-    Park = 3,
-    /// Close all ports and end.
-    Stop = 4,
-}
-
-impl Order {
-    fn from_bits(bits: u64) -> Order {
-        match bits & 0xff {
-            0 => Order::Run,
-            1 => Order::Hold,
-            2 => Order::Drain,
-            3 => Order::Park,
-            _ => Order::Stop,
-        }
-    }
-}
-
-/// Orders to one worker and its answers.
-#[derive(Debug)]
-pub struct Mailbox {
-    /// Serial number of the order in the upper bits, the order in the lowest eight.
-    order: AtomicU64,
-    /// Serial number of the last order answered.
-    answered: AtomicU64,
-    bell: Doorbell,
-}
-
-impl Mailbox {
-    fn new(order: Order) -> std::io::Result<Mailbox> {
-        Ok(Mailbox {
-            order: AtomicU64::new(order as u64),
-            answered: AtomicU64::new(0),
-            bell: Doorbell::new()?,
-        })
-    }
-
-    /// Gives an order and wakes the worker; returns its serial number.
-    pub fn give(&self, order: Order) -> u64 {
-        let serial = (self.order.load(Ordering::SeqCst) >> 8) + 1;
-        self.order.store(serial << 8 | order as u64, Ordering::SeqCst);
-        self.bell.ring();
-        serial
-    }
-
-    /// The present order and its serial number.
-    #[inline]
-    pub fn order(&self) -> (Order, u64) {
-        let bits = self.order.load(Ordering::Acquire);
-        (Order::from_bits(bits), bits >> 8)
-    }
-
-    /// Says that order number `serial` has been carried out.
-    pub fn answer(&self, serial: u64) {
-        self.answered.store(serial, Ordering::SeqCst);
-    }
-
-    /// Waits until order number `serial` is answered; false after `patience`.
-    pub fn wait(&self, serial: u64, patience: Duration) -> bool {
-        let start = Instant::now();
-        let mut rounds = 0u32;
-        while self.answered.load(Ordering::SeqCst) < serial {
-            if start.elapsed() > patience {
-                return false;
-            }
-            rounds += 1;
-            if rounds < 64 {
-                std::thread::yield_now()
-            } else {
-                std::thread::sleep(Duration::from_micros(20))
-            }
-        }
-        true
-    }
-
-    /// Descriptor that becomes readable with every order.
-    pub fn bell(&self) -> &Doorbell {
-        &self.bell
-    }
-}
 
 /// A port to take over, or to give up.
 pub type PortChange = (PortId, Option<Box<dyn Port>>);

@@ -17,11 +17,9 @@ use ebb_host::wait::{Readiness, WaitSet};
 use ebb_ports::{Port, PortCounters};
 use ebb_units::Time;
 
+use crate::mailbox::Owners;
 use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
 use crate::tap::Place;
-
-/// How long a draining worker waits for its transmit rings to empty.
-const FLUSH_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How often a busy worker publishes what its ports count.
 const TALLY_EVERY: Duration = Duration::from_millis(100);
@@ -46,6 +44,8 @@ pub struct Worker {
     order_seen: u64,
     /// Serial number of the [`Order::Drain`] that is not answered yet.
     drain: Option<u64>,
+    /// Who owns which flows, as the last [`Order::Drain`] said.
+    owners: Arc<Owners>,
     /// Since when it receives nothing because it was told so.
     held_since: Option<Time>,
     /// What the ports counted that were closed, by slot.
@@ -111,6 +111,7 @@ impl Worker {
             samples: Vec::with_capacity(Batch::RECEIVE_MAX),
             order_seen: u64::MAX,
             drain: None,
+            owners: Arc::default(),
             held_since: None,
             closed: vec![PortCounters::default(); PORTS_MAX],
             broken: 0,
@@ -155,34 +156,6 @@ impl Worker {
         }
         self.close(mine);
         mine.mailbox.answer(self.order_seen);
-    }
-
-    fn begin(&mut self, order: Order, serial: u64, mine: &WorkerShared) {
-        self.drain = None;
-        self.note_interruption(order, serial, mine);
-        match order {
-            Order::Drain => {
-                self.ports.iter_mut().flatten().for_each(|port| port.mark());
-                self.drain = Some(serial);
-            }
-            Order::Run | Order::Park | Order::Hold => mine.mailbox.answer(serial),
-            Order::Stop => {}
-        }
-    }
-
-    /// Records how long it received nothing, once it is told to go on. A worker that begins by holding
-    /// waits for another process, not for a hand-over.
-    fn note_interruption(&mut self, order: Order, serial: u64, mine: &WorkerShared) {
-        let now = clock::monotonic();
-        match (order, self.held_since) {
-            (Order::Hold, None) if serial > 0 => self.held_since = Some(now),
-            (Order::Run | Order::Drain | Order::Park, Some(since)) => {
-                self.held_since = None;
-                let nanos = now.since(since).as_nanos() as u64;
-                mine.interruption.lock().expect("interruption").saturating_record(nanos);
-            }
-            _ => {}
-        }
     }
 
     fn active_round(&mut self, mine: &WorkerShared) {
@@ -239,10 +212,6 @@ impl Worker {
             let deadline = self.graph.poll_at();
             self.sleep(mine, deadline, true);
         }
-    }
-
-    fn hold(&mut self, mine: &WorkerShared) {
-        self.sleep(mine, None, false);
     }
 
     /// Receives from every port once, runs the graph, and transmits what came out.
@@ -387,27 +356,6 @@ impl Worker {
             }
             self.pool.put(packet.into_frame());
         }
-    }
-
-    /// Answers a drain order once everything that waited when it came has been sent.
-    fn finish_drain(&mut self, mine: &WorkerShared) {
-        let Some(serial) = self.drain else { return };
-        if self.ports.iter().flatten().any(|port| port.marked() > 0) {
-            return;
-        }
-        let begun = clock::monotonic();
-        while self.ports.iter().flatten().any(|port| port.transmit_pending() > 0) {
-            self.ports.iter_mut().flatten().for_each(|port| _ = port.flush());
-            let waited = clock::monotonic().since(begun);
-            if waited > FLUSH_PATIENCE {
-                break;
-            }
-            if waited > Duration::from_micros(50) {
-                std::thread::yield_now();
-            }
-        }
-        self.drain = None;
-        mine.mailbox.answer(serial);
     }
 
     /// What to do after a round. The policy is consulted by the worker with the longest queue,
@@ -582,5 +530,6 @@ fn with_reason(mut packet: Packet, reason: DropReason) -> Packet {
     packet
 }
 
+mod orders;
 #[cfg(test)]
 mod tests;

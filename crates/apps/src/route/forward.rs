@@ -46,6 +46,8 @@ pub(super) struct Forward {
     requests: Arc<Requests>,
     counters: Arc<RouteCounters>,
     hold: Hold,
+    /// Since when the packets at hand wait, where another worker held them until now.
+    since: Option<Time>,
     /// Neighbours found resolved while packets wait for them.
     ready: Vec<Awaited>,
     /// When waiting neighbours were last looked at, and the table's generation then.
@@ -74,6 +76,7 @@ impl Forward {
             requests,
             hold: Hold::new(counters.clone()),
             counters,
+            since: None,
             ready: Vec::new(),
             looked: (Time::ZERO, 0),
             look_at: None,
@@ -215,7 +218,7 @@ impl Forward {
     }
 
     fn keep(&mut self, now: Time, awaited: Awaited, packet: Packet, out: &mut Outputs<'_>) {
-        match self.hold.push(now, awaited, packet) {
+        match self.hold.push(now, self.since, awaited, packet) {
             Held::Waits => {}
             Held::First => {
                 self.requests.push(awaited.0, awaited.1);
@@ -298,6 +301,28 @@ impl Node for Forward {
 
     fn held(&self) -> usize {
         self.hold.len()
+    }
+
+    fn give_up(&mut self, leaves: &mut dyn FnMut(&Packet) -> bool) -> Vec<ebb_graph::Held> {
+        let given = self.hold.give_up(leaves).into_iter();
+        let given = given.map(|(since, packets)| ebb_graph::Held { since, packets }).collect();
+        if self.hold.len() == 0 {
+            self.look_at = None;
+        }
+        self.count();
+        given
+    }
+
+    fn take_over(&mut self, now: Time, held: ebb_graph::Held, out: &mut Outputs<'_>) {
+        self.since = Some(held.since);
+        let mut batch = Batch::new();
+        batch.extend(held.packets);
+        self.route(now, &mut batch, out);
+        if !self.ready.is_empty() {
+            self.release(now, out);
+        }
+        self.since = None;
+        self.count();
     }
 }
 

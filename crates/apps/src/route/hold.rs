@@ -65,11 +65,19 @@ impl Hold {
         self.originated
     }
 
-    /// Lets a packet wait.
-    pub(super) fn push(&mut self, now: Time, awaited: Awaited, packet: Packet) -> Held {
+    /// Lets a packet wait. `since` is when it began to, elsewhere: such a packet is not refused, since it was
+    /// accepted there.
+    pub(super) fn push(
+        &mut self,
+        now: Time,
+        since: Option<Time>,
+        awaited: Awaited,
+        packet: Packet,
+    ) -> Held {
         let waiting = self.queues.get(&awaited).map_or(0, |queue| queue.packets.len());
         let limits = self.bounds.limits();
-        if self.total >= limits.hold_total_max || waiting >= limits.hold_per_neighbour_max {
+        let full = self.total >= limits.hold_total_max || waiting >= limits.hold_per_neighbour_max;
+        if full && since.is_none() {
             return Held::Full(packet);
         }
         self.total += 1;
@@ -81,6 +89,7 @@ impl Hold {
             since: now,
             asked: now,
         });
+        queue.since = queue.since.min(since.unwrap_or(now));
         queue.packets.push(packet);
         if waiting == 0 { Held::First } else { Held::Waits }
     }
@@ -107,6 +116,33 @@ impl Hold {
             self.filter = [0; 16];
         }
         packets
+    }
+
+    /// Ends the wait of the packets that `leaves`: by neighbour, in order of arrival, with the time since
+    /// when they wait.
+    pub(super) fn give_up(
+        &mut self,
+        leaves: &mut dyn FnMut(&Packet) -> bool,
+    ) -> Vec<(Time, Vec<Packet>)> {
+        let mut given = Vec::new();
+        let (total, originated) = (&mut self.total, &mut self.originated);
+        self.queues.retain(|_, queue| {
+            let packets = std::mem::take(&mut queue.packets);
+            let (gone, stay): (Vec<_>, Vec<_>) =
+                packets.into_iter().partition(|packet| leaves(packet));
+            *total -= gone.len();
+            *originated -=
+                gone.iter().filter(|packet| packet.flags & Packet::ORIGINATED != 0).count();
+            if !gone.is_empty() {
+                given.push((queue.since, gone));
+            }
+            queue.packets = stay;
+            !queue.packets.is_empty()
+        });
+        if self.queues.is_empty() {
+            self.filter = [0; 16];
+        }
+        given
     }
 
     /// The neighbours that were waited for too long.

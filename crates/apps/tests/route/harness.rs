@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ebb_apps::route::{
     FibWriter, Interface, InterfaceId, Requests, RouteCounters, RouteLimits, Target, graph,
 };
-use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
+use ebb_graph::{Batch, DropReason, Exits, Goods, Graph, NodeId, Packet, Pool, PortId};
 use ebb_units::Time;
 use ebb_wire::{Ipv4, Ipv6, Template, ethertype, link, protocol};
 
@@ -140,6 +140,23 @@ impl Router {
     pub fn wait(&mut self, nanos: u64) -> Vec<Left> {
         self.now = Time::from_nanos(self.now.as_nanos() + nanos);
         self.graph.poll(self.now, &mut self.exits);
+        self.collect()
+    }
+
+    /// Gives up what waits, as when flows move to another worker.
+    pub fn give_up(&mut self, mut leaves: impl FnMut(&Packet) -> bool) -> Goods {
+        let goods = self.graph.give_up(&mut leaves);
+        self.received -= goods.len() as u64;
+        self.frames -= goods.len();
+        self.check();
+        goods
+    }
+
+    /// Goes on with what another router gave up.
+    pub fn take_over(&mut self, goods: Goods) -> Vec<Left> {
+        self.received += goods.len() as u64;
+        self.frames += goods.len();
+        self.graph.take_over(self.now, goods, &mut self.exits);
         self.collect()
     }
 

@@ -75,6 +75,46 @@ fn the_silent_neighbours_packets_come_back_as_errors() {
 }
 
 #[test]
+fn waiting_goes_on_in_another_workers_graph() {
+    let limits = RouteLimits { hold_per_neighbour_max: 4, ..RouteLimits::default() };
+    let (mut router, mut other) = (Router::with(&limits), Router::with(&limits));
+    other.now = router.now;
+    assert!(other.send(&numbered("198.51.100.77", 100..104)).is_empty());
+    assert!(other.wait(500_000_000).is_empty());
+    assert!(router.send(&numbered("198.51.100.77", 0..4)).is_empty());
+    assert!(router.wait(1_100_000_000).is_empty());
+    let goods = router.give_up(|packet| packet.data().last().unwrap() % 2 == 1);
+    assert_eq!((goods.len(), router.counters.held()), (2, 2));
+    assert!(router.give_up(|_| false).is_empty());
+    // Accepted once, they are not refused where others wait already.
+    other.now = router.now;
+    assert!(other.take_over(goods).is_empty());
+    assert_eq!(other.counters.held(), 6);
+    // What ends the wait by time counts from where it began.
+    let left = other.wait(2_000_000_000);
+    assert_eq!(left.len(), 6, "{left:?}");
+    assert!(left.iter().all(|left| outcome(left).contains("type 3 code 1")), "{left:?}");
+    // The last one gone, there is nothing to look at.
+    let rest = router.give_up(|_| true);
+    assert_eq!(rest.len(), 2);
+    assert_eq!((router.counters.held(), router.graph.poll_at()), (0, None));
+    assert!(other.take_over(rest).is_empty());
+}
+
+#[test]
+fn what_was_held_elsewhere_leaves_before_what_comes_here() {
+    let (mut router, mut other) = (Router::new(), Router::new());
+    assert!(router.send(&numbered("198.51.100.77", 0..3)).is_empty());
+    let goods = router.give_up(|_| true);
+    assert!(other.take_over(goods).is_empty());
+    assert_eq!(other.requests.pop(), Some((OUT, ip("198.51.100.77"))));
+    other.writer.set_neighbour(OUT, ip("198.51.100.77"), MAC);
+    other.writer.publish();
+    let left = other.send(&numbered("198.51.100.77", 3..5));
+    assert_eq!(numbers(&left), [0, 1, 2, 3, 4]);
+}
+
+#[test]
 fn waiting_is_bounded() {
     let limits =
         RouteLimits { hold_per_neighbour_max: 4, hold_total_max: 6, ..RouteLimits::default() };

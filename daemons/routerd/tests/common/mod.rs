@@ -36,6 +36,11 @@ pub fn host_mac(port: u8) -> [u8; 6] {
     [2, 0, 0, 0, 1, port]
 }
 
+/// The host's address on a port, the next hop of what lies behind it.
+fn host(port: u8) -> IpAddr {
+    format!("192.168.{port}.2").parse().expect("an address")
+}
+
 /// A policy that does as it is told.
 pub struct Scripted(Arc<AtomicU16>);
 
@@ -75,7 +80,7 @@ pub struct MemoryRouter {
     router: Router,
     reserve: Arc<Reserve>,
     far: std::sync::Mutex<Vec<FarEnd>>,
-    _fib: FibWriter,
+    fib: FibWriter,
 }
 
 impl MemoryRouter {
@@ -95,7 +100,7 @@ impl MemoryRouter {
                 redirect: Some(Box::new(link.redirect)),
             });
             let id = InterfaceId(u16::from(port));
-            let host: IpAddr = format!("192.168.{port}.2").parse().expect("an address");
+            let host = host(port);
             let net = format!("192.168.{port}.1/24").parse().expect("a prefix");
             fib.set_interface(
                 id,
@@ -146,12 +151,29 @@ impl MemoryRouter {
             assert!(begun.elapsed() < Duration::from_secs(10), "the workers do not start");
             std::thread::yield_now();
         }
-        MemoryRouter { router, reserve, far: std::sync::Mutex::new(far), _fib: fib }
+        MemoryRouter { router, reserve, far: std::sync::Mutex::new(far), fib }
     }
 
     /// The hosts' ends of the links, once.
     pub fn far_ends(&self) -> Vec<FarEnd> {
         std::mem::take(&mut *self.far.lock().expect("far ends"))
+    }
+
+    /// Forgets the hosts' MAC addresses, or learns them again.
+    pub fn know_hosts(&mut self, known: bool) {
+        for port in 0..2u8 {
+            let id = InterfaceId(u16::from(port));
+            match known {
+                true => self.fib.set_neighbour(id, host(port), host_mac(port)),
+                false => self.fib.remove_neighbour(id, host(port)),
+            }
+        }
+        self.fib.publish();
+    }
+
+    /// Packets that each worker holds for want of a MAC address.
+    pub fn held(&self) -> Vec<u64> {
+        self.router.shared().workers.iter().map(|worker| worker.route.held()).collect()
     }
 
     /// The router itself.
@@ -253,6 +275,11 @@ impl Hosts {
             });
         }
         count
+    }
+
+    /// Packets sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Receives until everything sent has come or nothing came for a second.
