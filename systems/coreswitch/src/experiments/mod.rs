@@ -12,7 +12,7 @@ mod stream_rows;
 mod web_rows;
 mod x86;
 
-use ebb_report::Experiment;
+use ebb_report::{Claim, Experiment};
 
 /// Every experiment of this system.
 #[must_use]
@@ -30,6 +30,93 @@ macro_rules! rows {
     };
 }
 use rows;
+
+/// Printed tables of programs, a configuration a line, as [`rows`]: columns are `unmodified`, `bound` (interrupts on the
+/// system's core) and `v1` to `v5`.
+macro_rules! tables {
+    ($unit:literal, $($prefix:literal, $name:literal, $tail:literal, $source:literal,
+        ($program:literal, $cache:ident, $threads:literal) {
+            $($slug:literal $cores:literal $($kind:ident $($fitted:ident)? $value:literal),*;)*
+        })*) => {
+        pub(super) const CLAIMS: &[Claim] = &[$($($({
+            let fitted: &[&str] = &[$(stringify!($fitted))?];
+            super::claim(
+                concat!($prefix, $slug, ".", stringify!($kind)),
+                concat!($name, $cores, ", ", super::words!($kind), $tail),
+                ($value, $unit, $source),
+                !fitted.is_empty(),
+            )
+        }),*),*),*];
+        pub(super) const ROWS: &[Row] =
+            &[$($($(($program, $cores, super::way!($kind), $cache, $threads)),*),*),*];
+    };
+}
+use tables;
+
+/// A printed number; `fitted` where the model was made to give it.
+const fn claim(
+    id: &'static str,
+    what: &'static str,
+    (value, unit, source): (f64, &'static str, &'static str),
+    fitted: bool,
+) -> Claim {
+    match fitted {
+        true => Claim::calibrated(id, source, what, value, unit).percent(3.0),
+        false => Claim::predicted(id, source, what, value, unit).percent(10.0),
+    }
+}
+
+/// A column, as the simulator knows it.
+macro_rules! way {
+    (unmodified) => {
+        crate::Way::Unmodified
+    };
+    (bound) => {
+        crate::Way::Bound
+    };
+    (v1) => {
+        crate::Way::Switched(crate::Mechanism::V1)
+    };
+    (v2) => {
+        crate::Way::Switched(crate::Mechanism::V2)
+    };
+    (v3) => {
+        crate::Way::Switched(crate::Mechanism::V3)
+    };
+    (v4) => {
+        crate::Way::Switched(crate::Mechanism::V4)
+    };
+    (v5) => {
+        crate::Way::Switched(crate::Mechanism::V5)
+    };
+}
+use way;
+
+/// A column, in words.
+macro_rules! words {
+    (unmodified) => {
+        "unmodified"
+    };
+    (bound) => {
+        "interrupts bound"
+    };
+    (v1) => {
+        "V1"
+    };
+    (v2) => {
+        "V2"
+    };
+    (v3) => {
+        "V3"
+    };
+    (v4) => {
+        "V4"
+    };
+    (v5) => {
+        "V5"
+    };
+}
+use words;
 
 #[cfg(test)]
 mod tests {
