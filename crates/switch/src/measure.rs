@@ -11,7 +11,7 @@ use ebb_host::{clock, process};
 use ebb_units::Time;
 use hdrhistogram::Histogram;
 
-use crate::mechanism::{Body, Case, Mechanism, Target, Way};
+use crate::mechanism::{Body, Case, Mechanism, Target, Way, all};
 use crate::{Arrival, Place, SwitchError, Travel};
 
 /// What to measure.
@@ -60,6 +60,16 @@ pub struct Samples {
     pub spoilt: u64,
 }
 
+impl Samples {
+    /// These and `more` together.
+    fn add(&mut self, more: &Samples) {
+        self.one_way.add(&more.one_way).expect("equal bounds");
+        self.round_trip.add(&more.round_trip).expect("equal bounds");
+        self.target_cpu += more.target_cpu;
+        self.spoilt += more.spoilt;
+    }
+}
+
 /// Percentiles of a span, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percentiles {
@@ -72,14 +82,14 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(histogram: &Histogram<u64>) -> Percentiles {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Percentiles {
         let at = |quantile| histogram.value_at_quantile(quantile);
         Percentiles { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
     }
 }
 
 /// A mechanism in one situation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Measured {
     /// One way.
     pub one_way: Percentiles,
@@ -91,6 +101,71 @@ pub struct Measured {
     pub trips: u64,
     /// Round trips that do not: see [`Samples::spoilt`].
     pub spoilt: u64,
+    /// Median of one way in each turn, ns.
+    pub by_turn: Vec<u64>,
+}
+
+impl Measured {
+    fn of(samples: &Samples, waits: bool, by_turn: Vec<u64>) -> Measured {
+        let trips = samples.round_trip.len();
+        Measured {
+            one_way: Percentiles::of(&samples.one_way),
+            round_trip: Percentiles::of(&samples.round_trip),
+            cpu_ns_waiting: if waits { samples.target_cpu / trips } else { 0 },
+            trips,
+            spoilt: samples.spoilt,
+            by_turn,
+        }
+    }
+}
+
+/// A mechanism in a situation, and what came of measuring it.
+pub type Row = (&'static dyn Mechanism, Case, Result<Measured, Unmeasured>);
+
+/// Measures every mechanism in all its situations in turns, each with its part of the trips: what else the
+/// machine does for a while then falls on all of them.
+pub fn measure_all(plan: &Plan, turns: u32) -> Vec<Row> {
+    let turns = turns.max(1);
+    let part = Plan {
+        trips: (plan.trips / turns).max(20),
+        trips_asleep: (plan.trips_asleep / turns).max(20),
+        longest: plan.longest / turns,
+        ..*plan
+    };
+    let cases = all()
+        .into_iter()
+        .flat_map(|mechanism| mechanism.cases().iter().map(move |case| (mechanism, *case)));
+    let cases: Vec<(&'static dyn Mechanism, Case)> = cases.collect();
+    let mut sums: Vec<Option<(Samples, Vec<u64>)>> = vec![None; cases.len()];
+    let mut errors: Vec<Option<Unmeasured>> = cases.iter().map(|_| None).collect();
+    for _ in 0..turns {
+        for (place, (mechanism, case)) in cases.iter().enumerate() {
+            match sample(*mechanism, *case, &part) {
+                Ok(samples) => {
+                    let median = samples.one_way.value_at_quantile(0.5);
+                    match &mut sums[place] {
+                        Some((sum, by_turn)) => {
+                            sum.add(&samples);
+                            by_turn.push(median);
+                        }
+                        none => *none = Some((samples, vec![median])),
+                    }
+                }
+                Err(error) => errors[place] = Some(error),
+            }
+        }
+    }
+    let sums = sums.into_iter().zip(errors);
+    let rows = cases.into_iter().zip(sums).map(|((mechanism, case), (sum, error))| {
+        let waits = case.cross && mechanism.has_waiter();
+        let measured = match (sum, error) {
+            // A turn that failed leaves fewer of them.
+            (Some((sum, by_turn)), _) => Ok(Measured::of(&sum, waits, by_turn)),
+            (None, error) => Err(error.unwrap_or(Unmeasured::NeverThere(case.target))),
+        };
+        (mechanism, case, measured)
+    });
+    rows.collect()
 }
 
 /// Measures one mechanism in one situation, on threads of its own.
@@ -98,6 +173,13 @@ pub struct Measured {
 /// # Errors
 /// When a CPU is refused, or the target was lost; where the machine cannot show the situation, why.
 pub fn measure(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Result<Measured, Unmeasured> {
+    let samples = sample(mechanism, case, plan)?;
+    let waits = case.cross && mechanism.has_waiter();
+    let by_turn = vec![samples.one_way.value_at_quantile(0.5)];
+    Ok(Measured::of(&samples, waits, by_turn))
+}
+
+fn sample(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Result<Samples, Unmeasured> {
     let there = match (case.cross, plan.there) {
         (false, _) => plan.home,
         (true, Some(there)) => there,
@@ -114,18 +196,10 @@ pub fn measure(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Result<Mea
     };
     let samples = std::thread::scope(|scope| scope.spawn(run).join());
     let samples = samples.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let trips = samples.round_trip.len();
-    if trips == 0 {
+    if samples.round_trip.is_empty() {
         return Err(Unmeasured::NeverThere(case.target));
     }
-    let waits = case.cross && mechanism.has_waiter();
-    Ok(Measured {
-        one_way: Percentiles::of(&samples.one_way),
-        round_trip: Percentiles::of(&samples.round_trip),
-        cpu_ns_waiting: if waits { samples.target_cpu / trips } else { 0 },
-        trips,
-        spoilt: samples.spoilt,
-    })
+    Ok(samples)
 }
 
 /// Why there is no measurement.

@@ -65,7 +65,20 @@ pub(super) fn program(bytes_min: u32) -> Vec<libc::sock_filter> {
     code
 }
 
-/// Puts the calling process under the filter for good; the listener. For use between fork and exec.
+/// A filter that stops one call, whatever its arguments, and no other.
+pub(super) fn program_for(number: u32) -> Vec<libc::sock_filter> {
+    let one = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+    vec![
+        one(LOAD, 4, 0, 0),
+        one(EQUAL, ARCHITECTURE, 0, 2),
+        one(LOAD, 0, 0, 0),
+        one(EQUAL, number, 1, 0),
+        one(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
+        one(RETURN, libc::SECCOMP_RET_USER_NOTIF, 0, 0),
+    ]
+}
+
+/// Puts the calling thread, and what it starts, under the filter for good; the listener. For use between fork and exec.
 pub(super) fn install(code: &[libc::sock_filter]) -> io::Result<i32> {
     let filter = libc::sock_fprog { len: code.len() as u16, filter: code.as_ptr().cast_mut() };
     let flags =
@@ -164,5 +177,10 @@ mod tests {
             assert_eq!(other, libc::SECCOMP_RET_ALLOW);
         }
         assert_eq!(of(libc::SYS_execve, [u64::MAX; 6]), libc::SECCOMP_RET_ALLOW);
+        let code = program_for(libc::SYS_getppid as u32);
+        let of = |architecture, number| verdict(&code, architecture, number, [0; 6]);
+        assert_eq!(of(ARCHITECTURE, libc::SYS_getppid), libc::SECCOMP_RET_USER_NOTIF);
+        assert_eq!(of(ARCHITECTURE, libc::SYS_getpid), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(of(ARCHITECTURE + 1, libc::SYS_getppid), libc::SECCOMP_RET_ALLOW);
     }
 }

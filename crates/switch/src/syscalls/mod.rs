@@ -11,7 +11,9 @@
 //! call below the threshold of bytes, stays where it is.
 
 mod calls;
+mod cost;
 mod filter;
+mod keeper;
 mod remote;
 mod serve;
 
@@ -29,6 +31,7 @@ use ebb_host::signals::{self, Signal, Signals};
 use ebb_host::wait::WaitSet;
 
 pub use calls::Moved;
+pub use cost::{CallCost, cost};
 
 use crate::SwitchError;
 
@@ -149,8 +152,7 @@ pub fn run(
     let status = wait(&mut child, signals)?;
     let elapsed = ebb_host::clock::monotonic() - begun;
     let calls = match serving? {
-        // Its servers end when the last process under the filter has.
-        Some(serving) => serving.join(),
+        Some(serving) => serving.end(),
         None => BTreeMap::new(),
     };
     Ok(Report { status, elapsed, calls })

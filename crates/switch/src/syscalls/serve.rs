@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use ebb_host::{clock::monotonic, process};
+use ebb_host::{Doorbell, clock::monotonic, process};
 
 use super::RunError;
 use super::calls::{Answer, Moved, Request};
 use super::filter::CALLS;
+use super::keeper;
 use super::remote;
 use crate::SwitchError;
 
@@ -23,6 +24,7 @@ const KEPT: usize = 256;
 /// The servers of one program and its descendants.
 pub(super) struct Serving {
     threads: Vec<JoinHandle<Counts>>,
+    shared: Arc<Shared>,
 }
 
 /// What the servers share: one of them waits for the kernel, the others make calls or wait for their turn.
@@ -30,6 +32,8 @@ struct Shared {
     listener: Arc<OwnedFd>,
     turn: Mutex<()>,
     over: AtomicBool,
+    /// Rung when the servers are to end before the last process under the filter has.
+    end: Doorbell,
 }
 
 impl Serving {
@@ -38,8 +42,8 @@ impl Serving {
         os_core: usize,
         servers: usize,
     ) -> Result<Serving, RunError> {
-        let shared =
-            Arc::new(Shared { listener, turn: Mutex::new(()), over: AtomicBool::new(false) });
+        let (turn, over, end) = (Mutex::new(()), AtomicBool::new(false), Doorbell::new()?);
+        let shared = Arc::new(Shared { listener, turn, over, end });
         let (ready, started) = mpsc::channel();
         let mut threads = Vec::new();
         for _ in 0..servers {
@@ -56,11 +60,18 @@ impl Serving {
             let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("a server ended")));
             pinned.map_err(|source| SwitchError::Cpu { cpu: os_core, source })?;
         }
-        Ok(Serving { threads })
+        Ok(Serving { threads, shared })
     }
 
-    /// Waits for the last process under the filter, and what they did.
-    pub(super) fn join(self) -> Counts {
+    /// Ends the servers, and what they did. The program has ended; descendants that it left make their calls
+    /// where they are from now on: a process that stays behind for them answers so. Where there can be none, this
+    /// waits for the last of them.
+    pub(super) fn end(self) -> Counts {
+        // Calls that come meanwhile wait for an answer.
+        let left_behind = !self.shared.is_over() && keeper::leave(&self.shared.listener).is_ok();
+        if left_behind {
+            self.shared.end.ring();
+        }
         let mut all = Counts::new();
         for thread in self.threads {
             let counts = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -77,6 +88,15 @@ impl Serving {
 }
 
 impl Shared {
+    /// Whether nobody is left under the filter.
+    fn is_over(&self) -> bool {
+        let mut poll =
+            libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, this frame's.
+        unsafe { libc::poll(&mut poll, 1, 0) };
+        poll.revents & (libc::POLLHUP | libc::POLLIN) == libc::POLLHUP
+    }
+
     fn serve(&self) -> Counts {
         let (mut counts, mut processes, mut buffer) = (Counts::new(), HashMap::new(), Vec::new());
         while let Some(notified) = self.next() {
@@ -102,24 +122,23 @@ impl Shared {
         counts
     }
 
-    /// The next call that the kernel stopped; none when nobody is left under the filter.
+    /// The next call that the kernel stopped; none when nobody is left under the filter, or the servers are to
+    /// end.
     fn next(&self) -> Option<libc::seccomp_notif> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.over.load(Ordering::Relaxed) {
-            let mut poll =
-                libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one entry, this frame's.
-            unsafe { libc::poll(&mut poll, 1, -1) };
-            if poll.revents & libc::POLLIN != 0 {
-                // SAFETY: zeroes are what the kernel asks for, and it fills the structure.
-                let mut notified: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-                let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
-                // SAFETY: the structure is this frame's and of the kernel's layout.
-                if unsafe { libc::ioctl(poll.fd, request, &raw mut notified) } == 0 {
+            let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            let mut polls = [entry(self.listener.as_raw_fd()), entry(self.end.fd())];
+            // SAFETY: two entries, this frame's.
+            unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
+            if polls[1].revents != 0 {
+                self.over.store(true, Ordering::Relaxed);
+            } else if polls[0].revents & libc::POLLIN != 0 {
+                // Killed before we came: the next.
+                if let Some(notified) = receive(polls[0].fd) {
                     return Some(notified);
                 }
-                // Killed before we came: the next.
-            } else if poll.revents != 0 {
+            } else if polls[0].revents != 0 {
                 self.over.store(true, Ordering::Relaxed);
             }
         }
@@ -168,14 +187,23 @@ impl Shared {
             Answer::Done(Err(error)) => (0, -error, 0),
             Answer::Yourself => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
         };
-        let mut response = libc::seccomp_notif_resp { id, val, error, flags };
-        // SAFETY: the structure is this frame's. A program that was killed meanwhile hears nothing.
-        unsafe {
-            libc::ioctl(
-                self.listener.as_raw_fd(),
-                libc::SECCOMP_IOCTL_NOTIF_SEND,
-                &raw mut response,
-            )
-        };
+        let response = libc::seccomp_notif_resp { id, val, error, flags };
+        respond(self.listener.as_raw_fd(), response);
     }
+}
+
+/// The call that waits at the listener; none where the program was killed meanwhile.
+pub(super) fn receive(listener: i32) -> Option<libc::seccomp_notif> {
+    // SAFETY: zeroes are what the kernel asks for, and it fills the structure.
+    let mut notified: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
+    // SAFETY: the structure is this frame's and of the kernel's layout.
+    let received = unsafe { libc::ioctl(listener, request, &raw mut notified) } == 0;
+    received.then_some(notified)
+}
+
+/// Answers a call. A program that was killed meanwhile hears nothing.
+pub(super) fn respond(listener: i32, mut response: libc::seccomp_notif_resp) {
+    // SAFETY: the structure is this frame's.
+    unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) };
 }
