@@ -42,6 +42,10 @@ pub struct NocArgs {
     /// Planes, each with a voltage of its own
     #[arg(long, default_value_t = 1, requires = "mesh")]
     planes: usize,
+    /// Expansion factors of the planes, with commas: adds the best allocation of whole flows at just these
+    /// voltages
+    #[arg(long, value_name = "ALPHA,ALPHA", value_delimiter = ',', requires = "mesh")]
+    alphas: Vec<f64>,
     /// Compute the sampled method at this many expansion factors beside the exact bound
     #[arg(long, default_value_t = 0, requires = "mesh")]
     samples: usize,
@@ -123,6 +127,7 @@ impl NocArgs {
         });
         problem.alpha_max = self.alpha_max;
         problem.planes = self.planes;
+        problem.alphas.clone_from(&self.alphas);
         problem.samples = self.samples;
         problem.bound = !self.no_bound;
         problem.certificate = self.certificate;

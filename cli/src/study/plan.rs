@@ -27,6 +27,7 @@ Examples:
   ebb plan noc --mesh 5x5 --traffic hotspot
   ebb plan noc --mesh 8x8 --traffic transpose --planes 2 --json
   ebb plan noc --mesh 4x4 --traffic task:mpeg4.csv --normalise xy
+  ebb plan noc --mesh 5x5 --traffic uniform --normalise xy --planes 2 --alphas 1.5,3
   ebb plan noc --mesh 5x5 --traffic normal --certificate --json | docs/verify_bound.py -
   ebb plan noc examples/noc-hotspot.toml --set load=0.2..1.0:0.2")]
     Noc(Box<NocArgs>),

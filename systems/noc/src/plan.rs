@@ -35,6 +35,10 @@ pub struct Plan {
     /// With several planes, the least power on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_one_plane: Option<BoundPlan>,
+    /// With several planes, the least power when the flows keep the paths of the routing that is
+    /// allocated, and may be shared out between the planes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_routing: Option<RoutingBound>,
     /// The sampled method of the thesis on one plane, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
@@ -84,6 +88,19 @@ pub struct BoundPlan {
     /// What others can verify both ends by, of one plane and if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<CertificatePlan>,
+}
+
+/// The least power of a routing's own paths on several planes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoutingBound {
+    /// Whose paths.
+    pub routing: String,
+    /// No allocation of them needs less.
+    pub lower: f64,
+    /// What sharing them out needs.
+    pub upper: f64,
+    /// The planes' expansion factors then.
+    pub alphas: Vec<f64>,
 }
 
 /// Everything that proves a bound on one plane: `docs/verify_bound.py` verifies it.
@@ -156,6 +173,9 @@ pub struct PlanesPlan {
     /// `true` where it was proven that no allocation of the same paths needs less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proven: Option<bool>,
+    /// At given voltages: nothing needs less there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lower: Option<f64>,
 }
 
 /// A plan with what a report draws.
@@ -221,6 +241,7 @@ impl Problem {
             bound: None,
             bound_missing: None,
             bound_one_plane: None,
+            bound_routing: None,
             sampled: None,
             planes: BTreeMap::new(),
             scale,
@@ -232,6 +253,8 @@ impl Problem {
             progress.at(0.3, "allocating flows to planes");
             let several = Several { problem: self, routed: &routed, range, seed };
             several.fill(&mut solved, &mut plan, table.as_ref());
+            #[cfg(feature = "solver")]
+            several.solve(&solved.mesh, &mut plan, progress)?;
         }
         #[cfg(feature = "solver")]
         self.bounds(&mut solved, &mut plan, range, progress)?;
@@ -310,6 +333,10 @@ impl Problem {
         if self.samples > 0 {
             let fault = "this program was built without the solver, which the sampled method needs";
             return Err(Invalid::new("samples", fault, REMEDY).into());
+        }
+        if !self.alphas.is_empty() {
+            let fault = "this program was built without the solver, which whole flows at given voltages need";
+            return Err(Invalid::new("alphas", fault, REMEDY).into());
         }
         if self.bound {
             let fault = "this program was built without the solver, which the bound needs";
@@ -460,6 +487,7 @@ impl PlanesPlan {
             router_w,
             routing: None,
             proven: None,
+            lower: None,
         }
     }
 }

@@ -60,6 +60,10 @@ pub struct Problem {
     /// How many planes.
     #[serde(default = "one_plane")]
     pub planes: usize,
+    /// Expansion factors of the planes, the master's first: adds the best allocation of whole flows at
+    /// just these voltages.
+    #[serde(default)]
+    pub alphas: Vec<f64>,
     /// Whether to compute the exact bound.
     #[serde(default = "yes")]
     pub bound: bool,
@@ -183,6 +187,20 @@ impl Check for Problem {
             format!("{} planes", self.planes),
             "1 to 8",
         )?;
+        let given = &self.alphas;
+        Invalid::unless(
+            given.is_empty() || (given.len() == self.planes && self.planes > 1),
+            "alphas",
+            format!("{} for {} plane(s)", given.len(), self.planes),
+            "one for each of two planes or more, such as planes = 2, alphas = [1.5, 3.0]",
+        )?;
+        let inside = |alpha: &f64| (1.0..=self.alpha_max).contains(alpha);
+        Invalid::unless(
+            given.iter().all(inside),
+            "alphas",
+            format!("{given:?} are not all 1 to alpha_max ({})", self.alpha_max),
+            "factors such as [1.5, 3.0]",
+        )?;
         self.routing_names().map(drop)
     }
 }
@@ -202,6 +220,7 @@ impl Problem {
             paths: Vec::new(),
             alpha_max: three(),
             planes: one_plane(),
+            alphas: Vec::new(),
             bound: true,
             certificate: false,
             samples: 0,

@@ -164,12 +164,25 @@ impl Solved {
         };
         for (name, planes) in &self.plan.planes {
             let number = |value: Option<f64>| value.map_or(Cell::from(""), Cell::from);
+            let gap = planes.lower.zip(planes.power).map(|(lower, power)| 1.0 - lower / power);
+            let said = gap.map_or(name.clone(), |gap| format!("{name} (proven to {gap:.1e})"));
             table.row([
-                name.clone().into(),
+                said.into(),
                 number(planes.power),
                 number(planes.power.map(|power| plain / power)),
                 list(&planes.alphas).into(),
                 list(&planes.max_link_loads).into(),
+            ]);
+        }
+        if let Some(bound) = &self.plan.bound_routing {
+            let name = &bound.routing;
+            let gap = 1.0 - bound.lower / bound.upper;
+            table.row([
+                format!("least with the paths of {name} (proven to {gap:.1e})").into(),
+                bound.upper.into(),
+                (plain / bound.upper).into(),
+                list(&bound.alphas).into(),
+                "".into(),
             ]);
         }
         if let Some(bound) = &self.plan.bound {

@@ -80,3 +80,68 @@ fn a_program_with_the_solver_leaves_nothing_out() {
     let report = plan(&document, &MemoryFiles::new(), 1, &Silent).expect("a plan");
     assert!(!report.to_json().contains("bound_missing"));
 }
+
+#[cfg(feature = "solver")]
+fn two_planes(mesh: &str, traffic: &str, alphas: &[f64]) -> Problem {
+    let mut problem = Problem::new(mesh, traffic);
+    (problem.planes, problem.normalise) = (2, Some(ebb_system_noc::Normalise::Xy));
+    (problem.routing, problem.alphas) = ("xy".to_owned(), alphas.to_vec());
+    problem
+}
+
+/// At given voltages the best allocation of whole flows is that of trying them all.
+#[cfg(feature = "solver")]
+#[test]
+fn whole_flows_at_given_voltages_go_where_they_are_cheapest() {
+    let matrix = "0,0.2,0.5,0\n0.3,0,0,0.4\n0,0.1,0,0.6\n0.3,0,0.2,0\n";
+    let files = MemoryFiles::new().with("m.csv", matrix);
+    let alphas = [1.25, 2.5];
+    let mut problem = two_planes("2x2", "csv:m.csv", &alphas);
+    problem.normalise = None;
+    let solved = problem.solve(&files, 1, &Silent).expect("a plan");
+    let xy = ebb_system_noc::routing::routing("xy").expect("registered");
+    let routes = xy.route(&solved.mesh, &solved.traffic, ebb_des::Seed(1)).expect("routed");
+    let count = routes.flows.len();
+    let mut best = f64::INFINITY;
+    for which in 0..1_u32 << count {
+        let on: Vec<usize> = (0..count).map(|at| (which >> at & 1) as usize).collect();
+        let parts = routes.parts(&on, 2);
+        let cost = parts.iter().zip(alphas).map(|(part, alpha)| {
+            let fits = part.loads(&solved.mesh).iter().all(|load| *load <= 1.0 / alpha + 1e-9);
+            if fits { part.hop_rate() / (alpha * alpha) } else { f64::INFINITY }
+        });
+        best = best.min(cost.sum());
+    }
+    let fixed = &solved.plan.planes["fixed"];
+    let power = fixed.power.expect("it fits");
+    assert!(best.is_finite() && (power / best - 1.0).abs() < 1e-9, "{power}, not {best}");
+    assert_eq!(fixed.proven, Some(true));
+    problem.alphas = vec![3.0, 3.0];
+    let error = problem.solve(&files, 1, &Silent).expect_err("does not fit").to_string();
+    assert!(error.contains("`alphas`") && error.contains("smaller factors"), "{error}");
+    for (alphas, words) in [(vec![1.0], "one for each"), (vec![1.0, 9.0], "alpha_max")] {
+        problem.alphas = alphas;
+        let error = problem.solve(&files, 1, &Silent).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+/// 600 flows on two planes: proven at given voltages, and no allocation of XY's paths at any voltages
+/// is below the bound of that routing, which itself is not below that of all routings.
+#[cfg(feature = "solver")]
+#[test]
+fn six_hundred_flows_are_allocated_as_well_as_can_be() {
+    let problem = two_planes("5x5", "normal", &[1.8, 2.2]);
+    let plan = problem.solve(&MemoryFiles::new(), 1, &Silent).expect("a plan").plan;
+    let fixed = &plan.planes["fixed"];
+    let (power, lower) = (fixed.power.expect("it fits"), fixed.lower.expect("a bound"));
+    assert!(lower <= power && power <= lower * 1.001, "{lower} to {power}");
+    let of_xy = plan.bound_routing.expect("a bound of the routing");
+    assert!(of_xy.upper - of_xy.lower <= 1e-8 * of_xy.upper, "{} {}", of_xy.lower, of_xy.upper);
+    for (name, planes) in &plan.planes {
+        let power = planes.power.expect("fits");
+        assert!(power >= of_xy.lower * (1.0 - 1e-9), "{name}: {power} below {}", of_xy.lower);
+    }
+    let any = plan.bound.expect("a bound").lower;
+    assert!(any <= of_xy.upper * (1.0 + 1e-9), "{any} over {}", of_xy.upper);
+}

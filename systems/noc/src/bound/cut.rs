@@ -8,8 +8,8 @@
 //! V_k being the sum of the prices v_k. The first sum is a minimum of linear functions of c, and
 //! -c^1.5 is concave, so B is concave in c: over a box it is least at a corner.
 
-use super::pricing::for_each_source;
-use crate::{Flow, Mesh};
+use super::pricing::Ways;
+use crate::Flow;
 
 /// A proven lower bound as a function of the planes' voltages.
 #[derive(Clone, Debug)]
@@ -22,15 +22,14 @@ pub(super) struct Cut {
 
 impl Cut {
     /// What prices `prices` (relative to the cost of a hop of their plane) prove.
-    pub(super) fn new(mesh: &Mesh, flows: &[Flow], prices: &[Vec<f64>]) -> Cut {
+    pub(super) fn new(ways: Ways<'_>, flows: &[Flow], prices: &[Vec<f64>]) -> Cut {
         let lengths: Vec<Vec<f64>> = prices
             .iter()
             .map(|plane| plane.iter().map(|price| 1.0 + price.max(0.0)).collect())
             .collect();
         let mut weighted = Vec::with_capacity(flows.len() * prices.len());
-        for_each_source(mesh, flows, &lengths, |flow, shortest| {
-            weighted
-                .extend(shortest.iter().map(|plane| flow.rate * plane.distance(flow.destination)));
+        ways.for_each(flows, &lengths, |flow, distances, _| {
+            weighted.extend(distances.iter().map(|distance| flow.rate * distance));
         });
         let worth =
             prices.iter().map(|plane| plane.iter().map(|price| price.max(0.0)).sum()).collect();
@@ -52,7 +51,7 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Pattern, Traffic};
+    use crate::{Mesh, Pattern, Traffic};
     use proptest::prelude::*;
 
     fn flows(mesh: &Mesh) -> Vec<Flow> {
@@ -71,7 +70,7 @@ mod tests {
             let mesh = Mesh::new(3, 3).expect("mesh");
             let flows = flows(&mesh);
             let planes = [prices[..24].to_vec(), prices[24..].to_vec()];
-            let cut = Cut::new(&mesh, &flows, &planes);
+            let cut = Cut::new(Ways::Any(&mesh), &flows, &planes);
             let low = [box_[0].min(box_[1]), box_[2].min(box_[3])];
             let high = [box_[0].max(box_[1]), box_[2].max(box_[3])];
             let u: Vec<f64> = (0..2).map(|k| low[k] + inside[k] * (high[k] - low[k])).collect();

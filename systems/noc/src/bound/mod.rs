@@ -13,11 +13,12 @@ mod single;
 mod two;
 
 pub use sampled::sampled;
-pub use several::{PlanesBound, least_power_planes};
+pub use several::{PlanesBound, least_power_of_routes, least_power_planes};
 pub use single::least_power;
 
 use crate::{Mesh, Routed, TopologyError, Traffic};
 use envelope::Line;
+use pricing::Ways;
 
 /// Why there is no bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -97,7 +98,7 @@ impl Certificate {
         let proof = |prices: &Vec<f64>| {
             let prices: Vec<f64> = prices.iter().map(|price| price.max(0.0)).collect();
             let lengths: Vec<f64> = prices.iter().map(|price| 1.0 + price).collect();
-            let at_zero = pricing::distance_rate(mesh, &flows, &[lengths]);
+            let at_zero = pricing::distance_rate(Ways::Any(mesh), &flows, &[lengths]);
             let line = Line { at_zero, slope: prices.iter().sum() };
             (line, single::least_capacity(mesh, &flows, &prices))
         };

@@ -18,38 +18,75 @@ pub(super) struct Offer {
 /// chooses among equally short paths those that do not fill other links.
 const TIE: f64 = 1e-5;
 
-/// Sum of rate x shortest distance over the planes under the links' `lengths` of each, by
-/// Dijkstra's algorithm: exact but for rounding, whatever the lengths are.
-pub(super) fn distance_rate(mesh: &Mesh, flows: &[Flow], lengths: &[Vec<f64>]) -> f64 {
-    let mut sum = 0.0;
-    for_each_source(mesh, flows, lengths, |flow, shortest| {
-        let nearest = shortest.iter().map(|plane| plane.distance(flow.destination));
-        sum += flow.rate * nearest.fold(f64::INFINITY, f64::min);
-    });
-    sum
+/// Which paths a flow may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ways<'a> {
+    /// Any that there are.
+    Any(&'a Mesh),
+    /// Only its own, on whichever plane; in the order of the flows.
+    Given(&'a Mesh, &'a [Path]),
 }
 
-/// Calls `visit` for each flow with the shortest paths from its source on each plane. Flows must
-/// be in order of their source.
-pub(super) fn for_each_source(
-    mesh: &Mesh,
-    flows: &[Flow],
-    lengths: &[Vec<f64>],
-    mut visit: impl FnMut(&Flow, &[Shortest]),
-) {
-    let mut shortest = vec![Shortest::new(mesh); lengths.len()];
-    for same in flows.chunk_by(|a, b| a.source == b.source) {
-        for (plane, lengths) in shortest.iter_mut().zip(lengths) {
-            plane.run(mesh, same[0].source, lengths);
+impl<'a> Ways<'a> {
+    /// The mesh.
+    pub(super) fn mesh(self) -> &'a Mesh {
+        match self {
+            Ways::Any(mesh) | Ways::Given(mesh, _) => mesh,
         }
-        same.iter().for_each(|flow| visit(flow, &shortest));
     }
+
+    /// Calls `visit` for each flow with how far its target is on each plane under the links' `lengths`
+    /// there, and with what finds the path. Flows must be in order of their source.
+    pub(super) fn for_each(
+        self,
+        flows: &[Flow],
+        lengths: &[Vec<f64>],
+        mut visit: impl FnMut(&Flow, &[f64], &dyn Fn(usize) -> Path),
+    ) {
+        match self {
+            Ways::Any(mesh) => {
+                let mut shortest = vec![Shortest::new(mesh); lengths.len()];
+                let mut distances = Vec::with_capacity(lengths.len());
+                for same in flows.chunk_by(|a, b| a.source == b.source) {
+                    for (plane, lengths) in shortest.iter_mut().zip(lengths) {
+                        plane.run(mesh, same[0].source, lengths);
+                    }
+                    for flow in same {
+                        let to = flow.destination;
+                        distances.clear();
+                        distances.extend(shortest.iter().map(|plane| plane.distance(to)));
+                        visit(flow, &distances, &|plane| shortest[plane].path(mesh, to));
+                    }
+                }
+            }
+            Ways::Given(_, paths) => {
+                let length = |path: &Path, lengths: &Vec<f64>| -> f64 {
+                    path.iter().map(|&link| lengths[link]).sum()
+                };
+                for (flow, path) in flows.iter().zip(paths) {
+                    let distances: Vec<f64> =
+                        lengths.iter().map(|lengths| length(path, lengths)).collect();
+                    visit(flow, &distances, &|_| path.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Sum of rate x shortest distance over the planes under the links' `lengths` of each: exact but for
+/// rounding, whatever the lengths are.
+pub(super) fn distance_rate(ways: Ways<'_>, flows: &[Flow], lengths: &[Vec<f64>]) -> f64 {
+    let mut sum = 0.0;
+    ways.for_each(flows, lengths, |flow, distances, _| {
+        sum += flow.rate * distances.iter().copied().fold(f64::INFINITY, f64::min);
+    });
+    sum
 }
 
 /// The paths that are cheaper under `lengths` than all their commodities have, best first; among
 /// equally cheap ones those over links with little of `loads`.
 pub(super) fn offers(
-    mesh: &Mesh,
+    ways: Ways<'_>,
     master: &Master<'_>,
     flows: &[Flow],
     lengths: &[Vec<f64>],
@@ -62,8 +99,8 @@ pub(super) fn offers(
         let leaning: Vec<f64> =
             exact.iter().zip(&loads[plane]).map(|(length, load)| length + scale * load).collect();
         let mut commodity = 0;
-        for_each_source(mesh, flows, &[leaning], |flow, shortest| {
-            let path = shortest[0].path(mesh, flow.destination);
+        ways.for_each(flows, &[leaning], |flow, _, path| {
+            let path = path(0);
             let length: f64 = path.iter().map(|&link| exact[link]).sum();
             let have = master.cheapest(commodity, lengths);
             let saving = have - length;

@@ -3,7 +3,7 @@
 
 use super::BoundError;
 use super::master::{Master, Plane};
-use super::pricing::offers;
+use super::pricing::{Ways, offers};
 use super::single::{first_paths, scaled_flows};
 use crate::{Mesh, Traffic, VoltageRange};
 
@@ -37,7 +37,7 @@ pub fn sampled(
                 }
             }
             let lengths = vec![point.prices[0].iter().map(|price| 1.0 + price).collect()];
-            for offer in offers(mesh, &master, &flows, &lengths, &point.loads) {
+            for offer in offers(Ways::Any(mesh), &master, &flows, &lengths, &point.loads) {
                 master.add_way(offer.commodity, offer.plane, offer.path);
             }
             if master.size() == before {

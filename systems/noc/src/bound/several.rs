@@ -15,10 +15,10 @@ use ebb_scenario::Progress;
 use super::BoundError;
 use super::cut::Cut;
 use super::master::{Master, Plane};
-use super::pricing::offers;
+use super::pricing::{Ways, offers};
 use super::single::{first_paths, scaled_flows};
 use super::two;
-use crate::{Flow, Mesh, Routed, Traffic, VoltageRange};
+use crate::{Flow, Mesh, Path, Routed, Routes, Traffic, VoltageRange};
 
 /// How near flow and bound should come on three planes or more, relative to the power.
 const GAP: f64 = 5e-10;
@@ -115,6 +115,16 @@ impl Cell {
         self.seen = cuts.len();
     }
 
+    /// Leaves of the box what u_0 >= u_1 >= ... permits; `false` where that is nothing.
+    fn order(&mut self) -> bool {
+        for plane in 1..self.low.len() {
+            self.high[plane] = self.high[plane].min(self.high[plane - 1]);
+            let below = self.low.len() - plane;
+            self.low[below - 1] = self.low[below - 1].max(self.low[below]);
+        }
+        self.low.iter().zip(&self.high).all(|(low, high)| low <= high)
+    }
+
     fn corners(&self) -> Vec<Vec<f64>> {
         let corner = |which: u32| {
             let sides = self.low.iter().zip(&self.high).enumerate();
@@ -166,7 +176,7 @@ pub(super) struct Best {
 
 /// What is known of a problem.
 pub(super) struct Search<'a> {
-    pub(super) mesh: &'a Mesh,
+    pub(super) ways: Ways<'a>,
     pub(super) flows: Vec<Flow>,
     master: Master<'a>,
     pub(super) scale: f64,
@@ -191,13 +201,58 @@ pub fn least_power_planes(
     progress: &dyn Progress,
 ) -> Result<PlanesBound, BoundError> {
     let (flows, scale) = scaled_flows(mesh, traffic)?;
+    let keys = first_paths(mesh, &flows);
+    closed(Ways::Any(mesh), (keys, scale), range, planes, starts, progress)
+}
+
+/// The least power on `planes` planes when every part of a flow keeps its path of `routes`, on whichever
+/// planes it is, over all ways to share the parts out and all voltages. No allocation of these routes to
+/// planes needs less.
+///
+/// # Errors
+/// When nothing is sent, or the routes do not fit the planes.
+pub fn least_power_of_routes(
+    mesh: &Mesh,
+    routes: &Routes,
+    range: VoltageRange,
+    planes: usize,
+    starts: &[Vec<f64>],
+    progress: &dyn Progress,
+) -> Result<PlanesBound, BoundError> {
+    let parts = routes.flows.iter().flat_map(|routed| {
+        let flow = routed.flow;
+        let some = routed.paths.iter().filter(|way| way.share > 0.0);
+        some.map(move |way| (Flow { rate: flow.rate * way.share, ..flow }, way.path.clone()))
+    });
+    let mut keys: Vec<(Flow, Path)> = parts.collect();
+    let total: f64 = keys.iter().map(|(flow, _)| flow.rate).sum();
+    if keys.is_empty() {
+        return Err(BoundError::Empty);
+    }
+    let scale = keys.len() as f64 / total;
+    keys.iter_mut().for_each(|(flow, _)| flow.rate *= scale);
+    let paths: Vec<Path> = keys.iter().map(|(_, path)| path.clone()).collect();
+    closed(Ways::Given(mesh, &paths), (keys, scale), range, planes, starts, progress)
+}
+
+/// Searches from the paths `keys` of the flows, whose rates are multiplied by `scale`.
+fn closed(
+    ways: Ways<'_>,
+    (keys, scale): (Vec<(Flow, Path)>, f64),
+    range: VoltageRange,
+    planes: usize,
+    starts: &[Vec<f64>],
+    progress: &dyn Progress,
+) -> Result<PlanesBound, BoundError> {
+    let mesh = ways.mesh();
+    let flows: Vec<Flow> = keys.iter().map(|(flow, _)| *flow).collect();
     let plane = Plane { hop_cost: 1.0, low: scale, price: 0.0 };
-    let master = Master::new(mesh, first_paths(mesh, &flows), &vec![plane; planes]);
+    let master = Master::new(mesh, keys, &vec![plane; planes]);
     let low = scale * range.floor();
     let none = vec![vec![0.0; mesh.links().len()]; planes];
-    let cuts = vec![Cut::new(mesh, &flows, &none)];
+    let cuts = vec![Cut::new(ways, &flows, &none)];
     let (best, solves) = (None, 0);
-    let mut search = Search { mesh, flows, master, scale, low, cuts, best, solves };
+    let mut search = Search { ways, flows, master, scale, low, cuts, best, solves };
     for start in starts {
         let mut u: Vec<f64> = start.iter().map(|load| (load * scale).max(low)).collect();
         u.sort_by(|a, b| b.total_cmp(a));
@@ -269,14 +324,14 @@ impl Search<'_> {
             prices.iter().map(|price| price / cost).collect::<Vec<_>>()
         };
         let prices: Vec<Vec<f64>> = prices.iter().zip(&costs).map(relative).collect();
-        self.cuts.push(Cut::new(self.mesh, &self.flows, &prices));
+        self.cuts.push(Cut::new(self.ways, &self.flows, &prices));
         Ok(())
     }
 
     /// Solves the program at capacities `u` and a hop's `costs` on each plane, and keeps its flow if
     /// it is the best; the links' prices.
     pub(super) fn probe(&mut self, costs: &[f64], u: &[f64]) -> Result<Vec<Vec<f64>>, BoundError> {
-        let hops = self.flows.len() as f64 * self.mesh.nodes() as f64;
+        let hops = self.flows.len() as f64 * self.ways.mesh().nodes() as f64;
         for (plane, &cost) in costs.iter().enumerate() {
             let price = 1e2 * hops / u[plane].max(0.01 * self.scale);
             self.master.set_plane(plane, Plane { hop_cost: cost, low: u[plane], price });
@@ -298,7 +353,7 @@ impl Search<'_> {
                 .zip(costs)
                 .map(|(prices, cost)| prices.iter().map(|price| cost + price).collect())
                 .collect();
-            for offer in offers(self.mesh, &self.master, &self.flows, &lengths, &point.loads) {
+            for offer in offers(self.ways, &self.master, &self.flows, &lengths, &point.loads) {
                 self.master.add_way(offer.commodity, offer.plane, offer.path);
             }
             if self.master.size() == before {
@@ -347,8 +402,7 @@ fn halve(cell: &Cell, cuts: &[Cut], known: f64, heap: &mut BinaryHeap<Cell>) {
         let mut half = cell.clone();
         let side = if upper { &mut half.low } else { &mut half.high };
         side[widest] = middle[widest];
-        let ordered = (1..middle.len()).all(|plane| half.high[plane - 1] >= half.low[plane]);
-        if ordered {
+        if half.order() {
             half.see(cuts, known);
             heap.push(half);
         }

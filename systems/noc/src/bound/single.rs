@@ -9,7 +9,7 @@ use ebb_scenario::Progress;
 
 use super::envelope::{Line, Lowest, lowest};
 use super::master::{Master, Plane, Point};
-use super::pricing::{distance_rate, offers};
+use super::pricing::{Ways, distance_rate, offers};
 use super::shortest::Shortest;
 use super::{Bound, BoundError, Certificate};
 use crate::routes::CAPACITY_SLACK;
@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
     /// The line of these prices.
     fn learn(&mut self, prices: &[f64]) {
         let lengths: Vec<f64> = prices.iter().map(|price| 1.0 + price).collect();
-        let at_zero = distance_rate(self.mesh, &self.flows, &[lengths]);
+        let at_zero = distance_rate(Ways::Any(self.mesh), &self.flows, &[lengths]);
         self.lines.push(Line { at_zero, slope: prices.iter().sum() });
         self.least.push(least_capacity(self.mesh, &self.flows, prices));
         self.prices.push(prices.to_vec());
@@ -228,7 +228,8 @@ impl<'a> Walk<'a> {
             }
         }
         let lengths = vec![point.prices[0].iter().map(|price| 1.0 + price).collect()];
-        let mut offers = offers(self.mesh, &self.master, &self.flows, &lengths, &point.loads);
+        let ways = Ways::Any(self.mesh);
+        let mut offers = offers(ways, &self.master, &self.flows, &lengths, &point.loads);
         offers.truncate((self.master.commodities() / 8).max(200));
         for offer in offers {
             self.master.add_way(offer.commodity, offer.plane, offer.path);
@@ -281,7 +282,11 @@ const NEAR: f64 = 1e-12;
 /// over what a unit of capacity is worth.
 pub(super) fn least_capacity(mesh: &Mesh, flows: &[Flow], prices: &[f64]) -> f64 {
     let worth: f64 = prices.iter().sum();
-    if worth > 0.0 { distance_rate(mesh, flows, &[prices.to_vec()]) / worth } else { 0.0 }
+    if worth > 0.0 {
+        distance_rate(Ways::Any(mesh), flows, &[prices.to_vec()]) / worth
+    } else {
+        0.0
+    }
 }
 
 /// The bound of lines and least capacities together.

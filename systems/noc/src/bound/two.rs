@@ -90,8 +90,8 @@ impl Fan<'_, '_> {
     /// The mean load of the links of both planes when all flows take shortest paths: the fuller
     /// plane cannot do with less.
     fn mean_load(&self) -> f64 {
-        let links = self.search.mesh.links().len();
-        let hop_rate = distance_rate(self.search.mesh, &self.search.flows, &[vec![1.0; links]]);
+        let links = self.search.ways.mesh().links().len();
+        let hop_rate = distance_rate(self.search.ways, &self.search.flows, &[vec![1.0; links]]);
         hop_rate / (2.0 * links as f64) * (1.0 - 1e-12)
     }
 
@@ -197,9 +197,9 @@ impl Fan<'_, '_> {
         let at = self.rays.partition_point(|ray| ray.ratio < place.ratio);
         self.rays.insert(at, Ray { ratio: place.ratio, lines: Vec::new() });
         let search = &self.search;
-        let (links, squared) = (search.mesh.links().len(), place.ratio * place.ratio);
+        let (links, squared) = (search.ways.mesh().links().len(), place.ratio * place.ratio);
         let lengths = [vec![1.0; links], vec![squared; links]];
-        let flows = distance_rate(search.mesh, &search.flows, &lengths);
+        let flows = distance_rate(search.ways, &search.flows, &lengths);
         self.rays[at].lines.push(Line { flows, worth: [0.0; 2] });
         self.learn(place.ratio, place)
     }
@@ -228,7 +228,7 @@ impl Fan<'_, '_> {
             .zip(costs)
             .map(|(prices, cost)| prices.iter().map(|price| cost + factor * price).collect())
             .collect();
-        let flows = distance_rate(self.search.mesh, &self.search.flows, &lengths);
+        let flows = distance_rate(self.search.ways, &self.search.flows, &lengths);
         let worth = |plane: usize| factor * prices[plane].iter().sum::<f64>();
         Line { flows, worth: [worth(0), worth(1)] }
     }

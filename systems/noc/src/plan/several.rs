@@ -3,9 +3,19 @@
 
 use ebb_des::Seed;
 
+#[cfg(feature = "solver")]
+use super::RoutingBound;
 use super::{Compared, Plan, PlanesPlan, Solved};
+#[cfg(feature = "solver")]
+use crate::NocError;
+#[cfg(feature = "solver")]
+use crate::bound::{BoundError, least_power_of_routes};
+#[cfg(feature = "solver")]
+use crate::planes::at_voltages;
 use crate::planes::{Allocated, Allocation};
 use crate::{Mesh, Problem, RouterTable, Routes, VoltageRange};
+#[cfg(feature = "solver")]
+use ebb_scenario::{Invalid, Progress};
 
 /// What the allocations start from.
 pub(super) struct Several<'a> {
@@ -24,8 +34,7 @@ impl Several<'_> {
         if able.is_empty() {
             return;
         }
-        let chosen = able.iter().position(|(name, _)| *name == "xy").unwrap_or(0);
-        let (name, routes) = able.swap_remove(chosen);
+        let (name, routes) = able.swap_remove(chosen(&able));
         for allocation in Allocation::ALL {
             if !allocation.serves(self.problem.planes) {
                 continue;
@@ -49,6 +58,56 @@ impl Several<'_> {
         if let Some(least) = table.and_then(|table| self.sleeping(&solved.mesh, plan, table)) {
             plan.planes.insert("sleeping".to_owned(), least);
         }
+    }
+
+    /// What needs the solver: the least that any allocation of the chosen routing's paths needs, and the
+    /// best one at given voltages.
+    #[cfg(feature = "solver")]
+    pub(super) fn solve(
+        &self,
+        mesh: &Mesh,
+        plan: &mut Plan,
+        progress: &dyn Progress,
+    ) -> Result<(), NocError> {
+        let mut able = self.able(plan.scale);
+        if able.is_empty() {
+            return Ok(());
+        }
+        let (name, routes) = able.swap_remove(chosen(&able));
+        let (planes, alphas) = (self.problem.planes, &self.problem.alphas);
+        if !alphas.is_empty() {
+            let found = at_voltages(mesh, &routes, alphas, NODES_MAX)
+                .map_err(|error| NocError::from(BoundError::Solver(error)))?;
+            let fault = format!("{alphas:?}: no allocation of {name}'s flows was found that fits");
+            let none = || Invalid::new("alphas", fault, "smaller factors, or a lower load");
+            let found = found.ok_or_else(none)?;
+            let power: f64 = found.powers.iter().sum();
+            let fullest = |loads: &Vec<f64>| loads.iter().copied().fold(0.0, f64::max);
+            let fixed = PlanesPlan {
+                power: Some(power),
+                alphas: alphas.clone(),
+                max_link_loads: found.loads.iter().map(fullest).collect(),
+                powers: found.powers,
+                router_w: None,
+                routing: (name != "xy").then(|| name.to_owned()),
+                proven: (found.lower >= power * (1.0 - PROVEN)).then_some(true),
+                lower: Some(found.lower.min(power)),
+            };
+            plan.planes.insert("fixed".to_owned(), fixed);
+        }
+        if self.problem.bound {
+            let some = plan.planes.values().filter(|plan| plan.power.is_some());
+            let starts: Vec<Vec<f64>> = some.map(|plan| plan.max_link_loads.clone()).collect();
+            let found = least_power_of_routes(mesh, &routes, self.range, planes, &starts, progress);
+            // Where the paths do not fit, the allocations say so.
+            plan.bound_routing = found.ok().map(|found| RoutingBound {
+                routing: name.to_owned(),
+                lower: found.lower,
+                upper: found.upper,
+                alphas: found.alphas.iter().map(|at| at.min(self.range.alpha_max())).collect(),
+            });
+        }
+        Ok(())
     }
 
     /// The routings that have routes, at the problem's scale.
@@ -76,6 +135,7 @@ impl Several<'_> {
                 router_w: alone.router_w,
                 routing: (name != "xy").then(|| name.to_owned()),
                 proven: None,
+                lower: None,
             });
             for awake in 2..=self.problem.planes {
                 // `best` is exhaustive and stands in the plan already where it was worth it.
@@ -99,6 +159,18 @@ impl Several<'_> {
             all.into_iter().filter_map(|plan| Some((plan.power.and(plan.router_w)?, plan)));
         feasible.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, plan)| plan)
     }
+}
+
+/// Nodes of the search for the best allocation at given voltages.
+#[cfg(feature = "solver")]
+const NODES_MAX: u32 = 2_000;
+/// An allocation this near to the bound, relatively, is called proven.
+#[cfg(feature = "solver")]
+const PROVEN: f64 = 2e-6;
+
+/// XY if it was asked for, else the first.
+fn chosen(able: &[(&str, Routes)]) -> usize {
+    able.iter().position(|(name, _)| *name == "xy").unwrap_or(0)
 }
 
 /// The watts of all routers of all planes; `None` where a plane is overloaded.

@@ -2,6 +2,8 @@
 
 mod balance;
 mod exact;
+#[cfg(feature = "solver")]
+mod fixed;
 mod four_phase;
 mod loads;
 mod local;
@@ -87,6 +89,53 @@ impl Allocation {
         }
         Allocated { proven, ..Allocated::of(&state) }
     }
+}
+
+/// The best allocation at given voltages, and what nothing needs less than.
+#[cfg(feature = "solver")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct AtVoltages {
+    /// The plane of each path of each flow, in the order of the routes.
+    pub plane: Vec<usize>,
+    /// The load of each link of each plane.
+    pub loads: Vec<Vec<f64>>,
+    /// Power of each plane at its voltage.
+    pub powers: Vec<f64>,
+    /// No allocation of whole paths at these voltages needs less.
+    pub lower: f64,
+}
+
+/// Distributes the flows of `routes`, every path whole, over planes with the expansion factors `alphas`
+/// so that the power is least: an integer program, searched up to `nodes_max` nodes. `None` where none is
+/// found that fits.
+///
+/// # Errors
+/// When the solver gives up.
+#[cfg(feature = "solver")]
+pub fn at_voltages(
+    mesh: &Mesh,
+    routes: &Routes,
+    alphas: &[f64],
+    nodes_max: u32,
+) -> Result<Option<AtVoltages>, ebb_lp::LpError> {
+    let range = VoltageRange::new(1.0).expect("1 is a range");
+    let mut state = State::new(mesh, routes, range, alphas.len());
+    let capacities: Vec<f64> = alphas.iter().map(|alpha| 1.0 / alpha).collect();
+    let links = mesh.links().len();
+    let Some(found) = fixed::fixed(&state.items, links, &capacities, nodes_max)? else {
+        return Ok(None);
+    };
+    for (item, &plane) in found.plane.iter().enumerate() {
+        if plane != 0 {
+            state.shift(item, plane);
+        }
+    }
+    let mut powers = vec![0.0; alphas.len()];
+    for (item, &plane) in state.items.iter().zip(&found.plane) {
+        powers[plane] += item.weight() * capacities[plane] * capacities[plane];
+    }
+    let loads = (0..alphas.len()).map(|plane| state.link_loads(plane)).collect();
+    Ok(Some(AtVoltages { plane: found.plane, loads, powers, lower: found.lower }))
 }
 
 /// Flows on planes.
