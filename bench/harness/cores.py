@@ -59,7 +59,7 @@ def place(router, quotas):
 def capacity(context, lab, router):
     """The highest rate at which less than one packet in 1,000 is lost, and what was seen there."""
     seconds = 0.4 if context.quick else 1.5
-    trial = lambda **load: quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load))
+    trial = lambda **load: quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load), paced=False)
     if context.quick:
         return trial(rate=5000 * router.workers)
     low, high, best = 0.0, 0.6e6 * router.workers * SHARE / 0.2, None

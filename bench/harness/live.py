@@ -133,7 +133,7 @@ def capacity(context, lab, router):
     if context.quick:
         return 20e3, []
     seconds = 1.5
-    trial = lambda **load: quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load))
+    trial = lambda **load: quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load), paced=False)
     most = trial()["received_mpps"] * 1e6
     low, high, trials = 0.0, 1.3 * most, [("unlimited", most, None)]
     for _ in range(7):
