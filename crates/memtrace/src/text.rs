@@ -31,12 +31,23 @@ impl Fetches {
 }
 
 /// `I  04001000,3`, ` L 1ffefff8,8`, ` S ...`, ` M ...` (loads, then stores); lines of valgrind itself
-/// begin with `==`.
-#[derive(Default)]
+/// begin with `==` or `--`. With `--trace-sched=yes` some of the latter say which thread runs from
+/// then on: `--77--   SCHED[2]:  acquired lock (...)`.
 pub(crate) struct Lackey {
-    fetches: Fetches,
+    /// Of each thread.
+    fetches: Vec<Fetches>,
+    thread: u16,
     store: Option<Access>,
 }
+
+impl Default for Lackey {
+    fn default() -> Lackey {
+        Lackey { fetches: vec![Fetches::default()], thread: 0, store: None }
+    }
+}
+
+/// The most threads of a program under valgrind, whose own limit is 500 unless it is raised.
+const THREADS: usize = 1 << 12;
 
 impl Lackey {
     pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
@@ -46,7 +57,16 @@ impl Lackey {
         loop {
             let Some(line) = source.line()? else { return Ok(None) };
             let length = line.len();
-            if length == 0 || line.starts_with(b"==") || line.starts_with(b"--") {
+            if length == 0 || line.starts_with(b"==") {
+                continue;
+            }
+            if line.starts_with(b"--") {
+                if let Some(thread) = scheduled(line) {
+                    self.thread = thread;
+                    if self.fetches.len() <= usize::from(thread) {
+                        self.fetches.resize_with(usize::from(thread) + 1, Fetches::default);
+                    }
+                }
                 continue;
             }
             let Some((kind, address, size)) = lackey(line) else {
@@ -54,22 +74,33 @@ impl Lackey {
                 let message = format!("`{shown}` is not as ` L 1ffeffe7f8,8`");
                 return Err(source.fault_in_line(length, message));
             };
-            match kind {
-                b'I' => {
-                    if let Some(access) = self.fetches.fetch(address, size) {
-                        return Ok(Some(access));
-                    }
-                }
-                b'S' => return Ok(Some(self.fetches.access(Kind::Write, address, size))),
-                b'L' => return Ok(Some(self.fetches.access(Kind::Read, address, size))),
+            let (thread, fetches) = (self.thread, &mut self.fetches[usize::from(self.thread)]);
+            let access = match kind {
+                b'I' => match fetches.fetch(address, size) {
+                    Some(access) => access,
+                    None => continue,
+                },
+                b'S' => fetches.access(Kind::Write, address, size),
+                b'L' => fetches.access(Kind::Read, address, size),
                 _ => {
-                    let load = self.fetches.access(Kind::Read, address, size);
-                    self.store = Some(Access { kind: Kind::Write, instructions: 0, ..load });
-                    return Ok(Some(load));
+                    let load = fetches.access(Kind::Read, address, size);
+                    let store = Access { kind: Kind::Write, instructions: 0, thread, ..load };
+                    self.store = Some(store);
+                    load
                 }
-            }
+            };
+            return Ok(Some(Access { thread, ..access }));
         }
     }
+}
+
+/// The thread that runs from this line of valgrind's scheduler on.
+fn scheduled(line: &[u8]) -> Option<u16> {
+    let start = memchr::memmem::find(line, b"SCHED[")? + b"SCHED[".len();
+    let end = start + memchr::memchr(b']', &line[start..])?;
+    memchr::memmem::find(&line[end..], b"acquired lock")?;
+    let number = decimal(&line[start..end])?.checked_sub(1)?;
+    (number < THREADS as u64).then_some(number as u16)
 }
 
 fn lackey(line: &[u8]) -> Option<(u8, u64, u16)> {
@@ -240,6 +271,16 @@ mod tests {
             access(Kind::Fetch, 0x0400_103f, 1, 4),
         ];
         assert_eq!(all(Format::Lackey, text), Ok(expected));
+    }
+
+    #[test]
+    fn valgrinds_scheduler_says_which_thread_runs() {
+        let text = "I  1000,3\n--7--   SCHED[2]:  acquired lock (thread_wrapper)\nI  2000,3\n L 30,8\n\
+            --7--   SCHED[2]: releasing lock (x) -> VgTs_WaitSys\n--7--   SCHED[1]:  acquired lock (x)\n\
+            I  1003,2\n S 40,8\n--7--   SCHED[0]:  acquired lock\n--7--   SCHED[9x]:  acquired lock\n";
+        let found = all(Format::Lackey, text).expect("good");
+        let told: Vec<_> = found.iter().map(|a| (a.thread, a.address, a.instructions)).collect();
+        assert_eq!(told, [(0, 0x1000, 1), (1, 0x2000, 1), (1, 0x30, 0), (0, 0x40, 1)]);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub const TABLE: [Coefficients; 4] = [
 const STAGGERED_ALPHA: f64 = 0.1743;
 /// The stagger it is fitted for, ns.
 pub const STAGGER_NS: f64 = 0.9;
+/// Times are whole picoseconds elsewhere, ns.
+const ROUNDING_NS: f64 = 0.002;
 
 /// How wake-ups of a chip are kept apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -42,7 +44,10 @@ pub enum Keeping {
     None,
     /// Every wake-up takes what is safe if all cores that sleep wake at once.
     Worst,
-    /// The worst case of wake-ups that an ideal controller keeps 0.9 ns apart.
+    /// A controller in the middle of the chip, 5 ns away, that looks up the fastest mode which is safe
+    /// beside the wake-ups it knows of (section 2.3.1).
+    Central,
+    /// An ideal controller lets no two begin within 0.9 ns; each takes the worst case of that.
     Staggered,
     /// Recurring slots of its own for every core: adjacent cores never begin together (section
     /// 2.3.2).
@@ -148,6 +153,56 @@ impl Chip {
             least = least.min(time(weights.iter().take(waking).sum()));
         }
         (worst, least)
+    }
+
+    /// Whether all cores that are on stand wake-ups that overlap: core, begin and time to charge, ns.
+    ///
+    /// Equation 2.1 is for equal times: all count with the shortest. Where that asks too much, their
+    /// noise is added. Wake-ups count as staggered for a core when its adjacent ones are: those
+    /// farther away matter little (section 2.3.2), but in the sum.
+    pub fn stands(&self, waking: &[(usize, f64, f64)]) -> bool {
+        let on = (0..self.cores()).filter(|core| waking.iter().all(|(other, ..)| other != core));
+        on.into_iter().all(|active| self.stands_at(active, waking))
+    }
+
+    /// The shortest time in which a core may be charged while no other is, ns.
+    pub fn alone_ns(&self, waking: usize) -> f64 {
+        let others = (0..self.cores()).filter(|core| *core != waking);
+        let time = |active: usize| {
+            let edge = if self.at_edge(active) { self.coefficients.delta } else { 0.0 };
+            let sum = self.weight(active, waking) + edge;
+            let alpha = if sum > 1.0 { STAGGERED_ALPHA } else { self.coefficients.alpha };
+            self.coefficients.t0 * sum.powf(alpha)
+        };
+        others.map(time).fold(0.0, f64::max)
+    }
+
+    fn stands_at(&self, active: usize, waking: &[(usize, f64, f64)]) -> bool {
+        let mut sum: f64 = waking.iter().map(|(core, ..)| self.weight(active, *core)).sum();
+        if self.at_edge(active) {
+            sum += self.coefficients.delta;
+        }
+        let shortest = waking.iter().map(|(.., charge)| *charge).fold(f64::INFINITY, f64::min);
+        let near = |(core, ..): &&(usize, f64, f64)| self.adjacent(active, *core);
+        let mut begins: Vec<f64> = waking.iter().filter(near).map(|(_, at, _)| *at).collect();
+        begins.sort_by(f64::total_cmp);
+        let apart = begins.windows(2).all(|pair| pair[1] - pair[0] >= STAGGER_NS - ROUNDING_NS);
+        let alpha = if apart && sum > 1.0 { STAGGERED_ALPHA } else { self.coefficients.alpha };
+        if shortest + ROUNDING_NS >= self.coefficients.t0 * sum.powf(alpha) {
+            return true;
+        }
+        let times: Vec<_> = waking.iter().map(|(core, _, charge)| (*core, *charge)).collect();
+        noise(self, active, &times) <= 1.0 + 1e-3
+    }
+
+    /// Whether no core has two adjacent ones in the same of `slots`.
+    pub fn slots_part_neighbours(&self, slots: usize) -> bool {
+        (0..self.cores()).all(|core| {
+            let near = (0..self.cores()).filter(|other| self.adjacent(core, *other));
+            let mut taken: Vec<usize> = near.map(|other| self.slot(other, slots)).collect();
+            taken.sort_unstable();
+            taken.windows(2).all(|pair| pair[0] != pair[1])
+        })
     }
 
     /// The slot of a core among `slots`: adjacent cores have different ones, and with five slots so

@@ -3,19 +3,18 @@
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::circuit::{Chip, Keeping, STAGGER_NS};
-use crate::controllers::{self, Facts, Switches};
+use crate::circuit::{Chip, Keeping};
+use crate::controllers::{self, Controller, Facts, Switches};
 use crate::dvfs;
-use crate::gate::{Bench, Gate};
+use crate::gate::{Bench, Gate, Row};
+use crate::keeper::{Keeper, Slots};
 use crate::machine::{CoreSettings, Epoch, Feed, Machine, MachineError, MachineSettings, Outcome};
-use crate::memory::{Ps, ps};
+use crate::memory::Ps;
 use crate::power::{Energy, Island, Power, Spent};
 
 /// Instructions of an interval in which the clock does not change: 10 µs at one instruction a
 /// nanosecond.
 const EPOCH: u64 = 10_000;
-/// Slots of wake-ups: five of 0.9 ns save most (section 2.3.2).
-const SLOTS: usize = 5;
 
 /// What is compared.
 #[derive(Clone, Debug)]
@@ -34,6 +33,8 @@ pub struct Comparison {
     pub warmup: u64,
     /// How wake-ups of neighbours are kept apart; they take what is safe then.
     pub keeping: Keeping,
+    /// The slots, where that is how.
+    pub slots: Slots,
 }
 
 /// What came of one controller.
@@ -49,6 +50,46 @@ pub struct Result {
     pub wakeups: u64,
     /// Energy, J.
     pub energy_j: Energy,
+    /// Where the time goes, shares of the run without gating.
+    pub time_share: Times,
+    /// Wake-ups that made more noise than a neighbour stands by equation 2.1: none unless nobody keeps
+    /// them apart. Those of functional units are not looked at.
+    pub unsafe_wakeups: u64,
+    /// Whose result the oracle takes because it saves more than gating does: a controller of clocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Where time goes (Figure 2.15), as shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// At work.
+    pub active: f64,
+    /// Waiting, switched on.
+    pub stalled: f64,
+    /// Waiting, switched off.
+    pub gated: f64,
+    /// Being charged.
+    pub charging: f64,
+    /// Being restored: registers and pipeline.
+    pub restoring: f64,
+    /// By how much all of that is longer than without gating: part of the shares above.
+    pub late: f64,
+}
+
+impl Times {
+    fn of(spent: &Spent, refill: Ps, late: Ps, time: Ps) -> Times {
+        let share = |part: Ps| part as f64 / time.max(1) as f64;
+        let restoring = (spent.wakeups * refill).min(spent.waking);
+        Times {
+            active: share(spent.active),
+            stalled: share(spent.stalled),
+            gated: share(spent.gated),
+            charging: share(spent.waking - restoring),
+            restoring: share(restoring),
+            late: share(late),
+        }
+    }
 }
 
 /// What came of all.
@@ -62,12 +103,26 @@ pub struct Compared {
     pub outcome: Outcome,
     /// Stalls by whole nanoseconds.
     pub lengths: Vec<u64>,
+    /// The oracle of gating alone, never late, if the oracle was asked for.
+    pub gating: Option<Result>,
+}
+
+/// A run that the controllers watched: what it costs depends on the leakage share, and on nothing
+/// that would have to be run again.
+pub struct Watched {
+    outcomes: Vec<Outcome>,
+    bench: Bench,
 }
 
 impl Compared {
     /// The result of the controller called `name`.
     pub fn of(&self, name: &str) -> Option<&Result> {
         self.results.iter().find(|(own, _)| own == name).map(|(_, result)| result)
+    }
+
+    /// The most that gating alone can save: the oracle where it gates.
+    pub fn gating(&self) -> Option<&Result> {
+        self.gating.as_ref()
     }
 
     /// Time of all cores together, ps.
@@ -97,6 +152,7 @@ impl Comparison {
             wake_ns: None,
             warmup: 0,
             keeping: Keeping::None,
+            slots: Slots::default(),
         }
     }
 
@@ -104,11 +160,8 @@ impl Comparison {
     pub fn core(&self) -> CoreSettings {
         let mut core = self.machine.core.clone();
         let chip = Chip::new(self.machine.cores);
-        core.wake_ns = self.wake_ns.unwrap_or(match self.keeping {
-            Keeping::None => core.wake_ns,
-            Keeping::Worst => chip.range_ns(0).0,
-            Keeping::Staggered | Keeping::Slots => chip.staggered().range_ns(0).0,
-        });
+        let safe = Keeper::charge_ns(&chip, self.keeping, self.slots);
+        core.wake_ns = self.wake_ns.or(safe).unwrap_or(core.wake_ns);
         core
     }
 
@@ -121,6 +174,18 @@ impl Comparison {
         feeds: Feeds<'_>,
         watch: &(dyn Fn(u64) -> bool + Sync),
     ) -> std::result::Result<Compared, MachineError> {
+        Ok(self.conclude(&self.watch(feeds, watch)?))
+    }
+
+    /// Runs: at every clock, if one of the controllers scales it.
+    ///
+    /// # Errors
+    /// As [`Comparison::run`].
+    pub fn watch(
+        &self,
+        feeds: Feeds<'_>,
+        watch: &(dyn Fn(u64) -> bool + Sync),
+    ) -> std::result::Result<Watched, MachineError> {
         let scaled = self.controllers.iter().any(|name| name.starts_with("dvfs"));
         let clocks: &[f64] = if scaled { &dvfs::POINTS } else { &dvfs::POINTS[..1] };
         let runs: Vec<_> = clocks.par_iter().map(|clock| self.at(*clock, feeds, watch)).collect();
@@ -132,7 +197,7 @@ impl Comparison {
             outcomes.push(outcome);
         }
         let bench = bench.expect("the highest clock was run");
-        Ok(self.conclude(&outcomes, bench))
+        Ok(Watched { outcomes, bench })
     }
 
     fn at(
@@ -147,36 +212,65 @@ impl Comparison {
         let feeds = (0..cores).map(feeds).collect::<std::result::Result<Vec<_>, _>>()?;
         let mut machine = Machine::new(&settings, feeds, EPOCH);
         machine.warm(self.warmup)?;
-        let gates = if clock < 1.0 { Vec::new() } else { self.gates() };
-        let mut bench = Bench::new(gates, None);
+        let rows = if clock < 1.0 { Vec::new() } else { self.rows() };
+        let mut bench = Bench::new(rows, None);
         let outcome = machine.run(&mut bench, &mut |done| watch(done))?;
         Ok((outcome, bench))
     }
 
-    /// A gate for each controller that gates, and each core; nothing for the others.
-    fn gates(&self) -> Vec<Vec<Gate>> {
-        let (core, facts) = (self.core(), Facts::of(&self.machine));
-        let gates = |name: &String| -> Vec<Gate> {
-            let Some(entry) = controllers::named(name) else { return Vec::new() };
-            let island = match entry.switches {
-                Switches::Core => Island::core(&core),
-                Switches::Units => Island::units(&core),
-            };
-            let chip = Chip::new(self.machine.cores);
-            let gate = |index: usize| {
-                let mut gate = Gate::new((entry.make)(&facts), island);
-                if self.keeping == Keeping::Slots {
-                    let offset = chip.slot(index, SLOTS) as f64 * STAGGER_NS;
-                    gate.switch.in_slots(ps(SLOTS as f64 * STAGGER_NS), ps(offset));
+    /// A row for each controller: gates for each core of those that gate, none for the others.
+    fn rows(&self) -> Vec<Row> {
+        let core = self.core();
+        let kept = 1.0 + self.retention;
+        let islands = [Island::core(&core), Island::units(&core)]
+            .map(|island| Island { saved_w: island.saved_w * kept, ..island });
+        let facts = Facts { islands, ..Facts::of(&self.machine) };
+        let keeper = Keeper::new(self.machine.cores, self.keeping, self.slots, core.wake_ns);
+        let keeper = if self.wake_ns.is_some() { keeper.charging(core.wake_ns) } else { keeper };
+        let row = |name: &String| match controllers::named(name) {
+            None => Row::new(Vec::new(), Keeper::lone(0)),
+            Some(entry) if name == "oracle" => self.oracle(entry, &core, facts, &keeper),
+            Some(entry) => {
+                let make = |_| (entry.make)(&facts);
+                match entry.switches {
+                    Switches::Core => {
+                        Row::new(self.gates(Island::core(&core), &make), keeper.clone())
+                    }
+                    Switches::Units => {
+                        let island = Island::units(&core);
+                        Row::new(self.gates(island, &make), Keeper::lone(island.wake))
+                    }
                 }
-                gate
-            };
-            (0..self.machine.cores).map(gate).collect()
+            }
         };
-        self.controllers.iter().map(gates).collect()
+        self.controllers.iter().map(row).collect()
     }
 
-    fn conclude(&self, outcomes: &[Outcome], bench: Bench) -> Compared {
+    /// A bound is held to no slot and waits for nobody.
+    fn oracle(
+        &self,
+        entry: &controllers::Entry,
+        core: &CoreSettings,
+        facts: Facts,
+        keeper: &Keeper,
+    ) -> Row {
+        let (mut whole, units) = (Island::core(core), Island::units(core));
+        whole.wake = keeper.fastest() + whole.refill;
+        let mut facts = facts;
+        facts.islands[0].wake = whole.wake;
+        let gates = self.gates(whole, &|_| (entry.make)(&facts));
+        let beside = self.gates(units, &|_| controllers::oracle_of_units(&facts));
+        Row::new(gates, Keeper::lone(keeper.fastest())).beside(beside)
+    }
+
+    fn gates(&self, island: Island, make: &dyn Fn(usize) -> Box<dyn Controller>) -> Vec<Gate> {
+        (0..self.machine.cores).map(|core| Gate::new(core, make(core), island)).collect()
+    }
+
+    /// What a run means at the leakage share of this comparison, which may differ in that from the one
+    /// that ran.
+    pub fn conclude(&self, watched: &Watched) -> Compared {
+        let Watched { outcomes, bench } = watched;
         let core = self.core();
         let power = Power::of(&core, self.leakage_share, self.retention);
         let outcome = &outcomes[0];
@@ -184,32 +278,73 @@ impl Comparison {
         let stalled: Ps = outcome.cores.iter().map(|core| core.stalled).sum();
         let idle = Spent { active: time - stalled, stalled, ..Spent::default() };
         let base = power.energy(&idle, &Island::core(&core));
-        let result = |energy: Energy, late: Ps, spent: Spent| Result {
+        let result = |energy: Energy, late: Ps, spent: Spent, unsafe_wakeups: u64| Result {
             energy_saved: saved(&base, &energy),
             slowdown: late as f64 / time.max(1) as f64,
             gated_share: spent.gated as f64 / time.max(1) as f64,
             wakeups: spent.wakeups,
             energy_j: energy,
+            time_share: Times::default(),
+            unsafe_wakeups,
+            by: None,
         };
         let each = |(index, name): (usize, &String)| {
             let chooser = dvfs::CHOOSERS.iter().find(|(own, ..)| own == name);
             let found = if let Some((_, chooser, _)) = chooser {
-                let (energy, slow) = scaled(*chooser, &power, outcomes);
-                result(energy, slow.saturating_sub(time), Spent::default())
+                let (energy, slow, stalled) = scaled(*chooser, &power, outcomes);
+                let spent = Spent { active: slow - stalled, stalled, ..Spent::default() };
+                let late = slow.saturating_sub(time);
+                let time_share = Times::of(&spent, 0, late, time);
+                Result { time_share, ..result(energy, late, Spent::default(), 0) }
             } else {
-                let gates = &bench.gates[index];
-                let island = gates.first().map_or(Island::core(&core), |gate| *gate.island());
-                let spent = gates.iter().zip(&outcome.cores);
-                let spent = spent.map(|(gate, counts)| gate.spent(counts.time, counts.stalled));
-                let spent = spent.fold(Spent::default(), Spent::and);
-                let late = gates.iter().map(Gate::late).sum();
-                result(power.energy(&spent, &island), late, spent)
+                let row = &bench.rows[index];
+                let (energy, spent) = energy(&power, row, outcome);
+                let refill = row.gates.first().map_or(0, |gate| gate.island().refill);
+                let time_share = Times::of(&spent, refill, row.late(), time);
+                Result { time_share, ..result(energy, row.late(), spent, row.keeper.checked().1) }
             };
             (name.clone(), found)
         };
-        let results = self.controllers.iter().enumerate().map(each).collect();
-        Compared { results, base, outcome: outcome.clone(), lengths: bench.lengths }
+        let mut results: Vec<_> = self.controllers.iter().enumerate().map(each).collect();
+        let gating = bound(&mut results);
+        Compared { results, base, outcome: outcome.clone(), lengths: bench.lengths.clone(), gating }
     }
+}
+
+/// The oracle takes the best of what controllers can do: it gates every stall as well as can be, unless
+/// one of those compared that scale clocks saves more in the end. What it saves by gating alone.
+fn bound(results: &mut [(String, Result)]) -> Option<Result> {
+    let oracle = results.iter().position(|(name, _)| name == "oracle")?;
+    let gating = results[oracle].1.clone();
+    let scaled = results.iter().filter(|(name, _)| name.starts_with("dvfs"));
+    let best = scaled.max_by(|one, other| one.1.energy_saved.total_cmp(&other.1.energy_saved));
+    if let Some((name, best)) = best.filter(|(_, best)| best.energy_saved > gating.energy_saved) {
+        results[oracle].1 = Result { by: Some(name.clone()), ..best.clone() };
+    }
+    Some(gating)
+}
+
+/// Energy and time of the gates of a row, of all cores together.
+fn energy(power: &Power, row: &Row, outcome: &Outcome) -> (Energy, Spent) {
+    let sum = |gates: &[Gate]| {
+        let spent = gates.iter().zip(&outcome.cores);
+        let spent = spent.map(|(gate, counts)| gate.spent(counts.time, counts.stalled));
+        let spent = spent.fold(Spent::default(), Spent::and);
+        gates.first().map(|gate| (power.energy(&spent, gate.island()), spent))
+    };
+    let Some((mut energy, mut spent)) = sum(&row.gates) else { return Default::default() };
+    if let Some((other, also)) = sum(&row.beside) {
+        // Both were never late and never off together: what one has gated the other counts as stalled.
+        let without = Spent { stalled: also.gated + also.waking, ..Spent::default() };
+        energy.stalled -= power.energy(&without, row.beside[0].island()).stalled;
+        energy.gated += other.gated;
+        energy.waking += other.waking;
+        spent.stalled -= also.gated + also.waking;
+        spent.gated += also.gated;
+        spent.waking += also.waking;
+        spent.wakeups += also.wakeups;
+    }
+    (energy, spent)
 }
 
 fn saved(base: &Energy, energy: &Energy) -> f64 {
@@ -219,8 +354,9 @@ fn saved(base: &Energy, energy: &Energy) -> f64 {
     if saved.abs() < 1e-12 { 0.0 } else { saved }
 }
 
-fn scaled(chooser: dvfs::Chooser, power: &Power, outcomes: &[Outcome]) -> (Energy, Ps) {
-    let mut sum = (Energy::default(), 0);
+/// Energy, time and the stalled part of it, of all cores together.
+fn scaled(chooser: dvfs::Chooser, power: &Power, outcomes: &[Outcome]) -> (Energy, Ps, Ps) {
+    let mut sum = (Energy::default(), 0, 0);
     let cores = outcomes[0].cores.len();
     for core in 0..cores {
         let mut whole: Vec<Vec<Epoch>> =
@@ -231,10 +367,11 @@ fn scaled(chooser: dvfs::Chooser, power: &Power, outcomes: &[Outcome]) -> (Energ
             whole.iter_mut().for_each(|epochs| *epochs = vec![Epoch::all(epochs)]);
         }
         let runs: Vec<&[Epoch]> = whole.iter().map(Vec::as_slice).collect();
-        let (energy, time) = dvfs::choose(chooser, power, &runs);
+        let (energy, Epoch { time, stalled }) = dvfs::choose(chooser, power, &runs);
         sum.0.active += energy.active;
         sum.0.stalled += energy.stalled;
         sum.1 += time;
+        sum.2 += stalled;
     }
     sum
 }

@@ -4,7 +4,6 @@
 //! the runs, as if a change took no time. A lower clock makes what is not memory slower.
 
 use crate::machine::Epoch;
-use crate::memory::Ps;
 use crate::power::{Energy, Power};
 
 /// Clocks as parts of the highest.
@@ -48,10 +47,10 @@ fn energy(power: &Power, point: usize, epoch: &Epoch) -> Energy {
     }
 }
 
-/// Energy and time, ps, of one core that `chooser` controls. `runs` are the intervals at each of
+/// Energy of one core, and its time as one interval, that `chooser` controls. `runs` are the intervals at each of
 /// [`POINTS`].
-pub fn choose(chooser: Chooser, power: &Power, runs: &[&[Epoch]]) -> (Energy, Ps) {
-    let (mut sum, mut time, mut point) = (Energy::default(), 0, 0);
+pub fn choose(chooser: Chooser, power: &Power, runs: &[&[Epoch]]) -> (Energy, Epoch) {
+    let (mut sum, mut whole, mut point) = (Energy::default(), Epoch::default(), 0);
     for index in 0..runs[0].len() {
         let at = |point: usize| runs[point].get(index).copied().unwrap_or_default();
         if chooser == Chooser::Oracle {
@@ -65,12 +64,13 @@ pub fn choose(chooser: Chooser, power: &Power, runs: &[&[Epoch]]) -> (Energy, Ps
         let (spent, epoch) = (energy(power, point, &at(point)), at(point));
         sum.active += spent.active;
         sum.stalled += spent.stalled;
-        time += epoch.time;
+        whole.time += epoch.time;
+        whole.stalled += epoch.stalled;
         if chooser == Chooser::Mean {
             point = next(point, &epoch);
         }
     }
-    (sum, time)
+    (sum, whole)
 }
 
 /// The slowest clock at which an interval like `epoch`, seen at `point`, is at most 5 % slower than at
@@ -85,6 +85,7 @@ fn next(point: usize, epoch: &Epoch) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Ps;
 
     #[test]
     fn work_keeps_its_clock_and_waiting_loses_it() {
@@ -96,7 +97,8 @@ mod tests {
         let chosen = |active, stalled, chooser| {
             let runs = runs(active, stalled);
             let slices: Vec<&[Epoch]> = runs.iter().map(Vec::as_slice).collect();
-            choose(chooser, &power, &slices)
+            let (energy, whole) = choose(chooser, &power, &slices);
+            (energy, whole.time)
         };
         let (_, time) = chosen(1e9, 0, Chooser::Oracle);
         assert_eq!(time, 3_000_000_000);

@@ -2,6 +2,7 @@
 //! when it turns on again, and how late that is.
 
 use crate::controllers::{Action, Controller, Event, Seen};
+use crate::keeper::{Asked, Keeper, Wake};
 use crate::machine::Stalls;
 use crate::memory::Ps;
 use crate::power::{Island, Spent};
@@ -72,51 +73,30 @@ impl Stall<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     On,
-    Off { since: Ps, wake: Option<Ps> },
+    Off { since: Ps, wake: Option<Wake> },
     Waking { until: Ps },
 }
 
 /// A switch, and what became of the time since it was made.
 #[derive(Clone, Debug)]
 pub struct Switch {
-    wake: Ps,
+    core: usize,
+    /// From a charged core to one that works, ps.
+    refill: Ps,
     state: State,
     gated: Ps,
     waking: Ps,
     wakeups: u64,
     late: Ps,
-    /// Wake-ups begin at whole multiples of the first after the second only, ps.
-    slots: Option<(Ps, Ps)>,
     /// Every wake-up, if someone looks: begin and end.
     pub wakes: Option<Vec<(Ps, Ps)>>,
 }
 
 impl Switch {
-    /// A switch that is on, and takes `wake` from off to on.
-    pub fn new(wake: Ps) -> Switch {
+    /// The switch of a core, which is on, and works `refill` after it is charged.
+    pub fn new(core: usize, refill: Ps) -> Switch {
         let (gated, waking, wakeups, late) = (0, 0, 0, 0);
-        Switch { wake, state: State::On, gated, waking, wakeups, late, slots: None, wakes: None }
-    }
-
-    /// Lets wake-ups begin every `period` after `offset` only, ps.
-    pub fn in_slots(&mut self, period: Ps, offset: Ps) {
-        self.slots = Some((period, offset));
-    }
-
-    /// The longest time from the wish to be on until it is, ps.
-    pub fn longest(&self) -> Ps {
-        self.wake + self.slots.map_or(0, |(period, _)| period)
-    }
-
-    /// The last slot up to `at`, but not before `now`; the next one where there is none.
-    fn slot(&self, at: Ps, now: Ps) -> Ps {
-        let Some((period, offset)) = self.slots else { return at };
-        let down = (at.max(offset) - offset) / period * period + offset;
-        if down >= now {
-            down
-        } else {
-            (now.max(offset) - offset).div_ceil(period) * period + offset
-        }
+        Switch { core, refill, state: State::On, gated, waking, wakeups, late, wakes: None }
     }
 
     /// Time off, ps, wake-ups and lateness, ps, since this was last asked.
@@ -132,49 +112,58 @@ impl Switch {
     }
 
     /// What it does by itself up to `now`.
-    pub fn pass(&mut self, now: Ps) {
+    pub fn pass(&mut self, now: Ps, keeper: &mut Keeper) {
         if let State::Off { since, wake: Some(wake) } = self.state
-            && wake <= now
+            && wake.at <= now
         {
-            self.begin(since, wake);
+            self.begin(since, wake, keeper);
         }
         if matches!(self.state, State::Waking { until } if until <= now) {
             self.state = State::On;
         }
     }
 
-    fn begin(&mut self, since: Ps, at: Ps) {
-        let until = at + self.wake;
-        self.gated += at - since;
-        self.waking += self.wake;
+    fn begin(&mut self, since: Ps, wake: Wake, keeper: &mut Keeper) {
+        let takes = wake.charge + self.refill;
+        let until = wake.at + takes;
+        self.gated += wake.at - since;
+        self.waking += takes;
         self.wakeups += 1;
+        keeper.begins(self.core, wake);
         if let Some(wakes) = &mut self.wakes {
-            wakes.push((at, until));
+            wakes.push((wake.at, until));
         }
         self.state = State::Waking { until };
     }
 
     /// Carries out what a controller wants at `now`.
-    pub fn act(&mut self, now: Ps, action: Action) {
-        let begin = |up: Ps| self.slot(up.saturating_sub(self.wake).max(now), now);
+    pub fn act(&mut self, now: Ps, action: Action, keeper: &mut Keeper) {
         match (self.state, action) {
             (State::On, Action::Off { up_by }) => {
-                self.state = State::Off { since: now, wake: up_by.map(begin) };
+                let wake = up_by.map(|up| self.plan(up, now, now, keeper));
+                self.state = State::Off { since: now, wake };
             }
             (State::Off { since, .. }, Action::Off { up_by: Some(up) } | Action::UpBy(up)) => {
-                self.state = State::Off { since, wake: Some(begin(up)) };
-                self.pass(now);
+                let wake = Some(self.plan(up, since, now, keeper));
+                self.state = State::Off { since, wake };
+                self.pass(now, keeper);
             }
             _ => {}
         }
     }
 
+    fn plan(&self, up: Ps, since: Ps, now: Ps, keeper: &Keeper) -> Wake {
+        let charged_by = up.saturating_sub(self.refill);
+        keeper.plan(Asked { core: self.core, charged_by, since, now })
+    }
+
     /// The answer is there at `until`: what is off begins to wake then at the latest. How much later
     /// the core goes on.
-    pub fn end(&mut self, until: Ps) -> Ps {
+    pub fn end(&mut self, until: Ps, keeper: &mut Keeper) -> Ps {
         if let State::Off { since, wake } = self.state {
-            let at = wake.filter(|wake| *wake <= until);
-            self.begin(since, at.unwrap_or_else(|| self.slot(until, until)));
+            let planned = wake.filter(|wake| wake.at <= until);
+            let wake = planned.unwrap_or_else(|| self.plan(until, since, until, keeper));
+            self.begin(since, wake, keeper);
         }
         let late = match self.state {
             State::Waking { until: up } => up.saturating_sub(until),
@@ -195,9 +184,9 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A switch of `island`.
-    pub fn new(controller: Box<dyn Controller>, island: Island) -> Gate {
-        Gate { controller, island, switch: Switch::new(island.wake) }
+    /// A switch of `island` of a core.
+    pub fn new(core: usize, controller: Box<dyn Controller>, island: Island) -> Gate {
+        Gate { controller, island, switch: Switch::new(core, island.refill) }
     }
 
     /// How much later than without gating the core went on, in all, ps.
@@ -218,7 +207,10 @@ impl Gate {
     }
 
     /// Goes through a stall; how much later than its end the core goes on.
-    pub fn stall(&mut self, stall: &Stall<'_>, events: &[(Ps, Event)]) -> Ps {
+    pub fn stall(&mut self, stall: &Stall<'_>, events: &[(Ps, Event)], keeper: &mut Keeper) -> Ps {
+        let wake = keeper.expected() + self.island.refill;
+        let break_even = (self.island.break_even_ns() * 1000.0) as Ps;
+        let until = self.controller.foresees().then_some(stall.until);
         let mut next = 0;
         loop {
             let timer = self.controller.next_at().filter(|at| *at < stall.until);
@@ -229,32 +221,55 @@ impl Gate {
                 (None, None) => break,
             };
             next += usize::from(event != Event::Timer);
-            self.switch.pass(at);
+            self.switch.pass(at, keeper);
             let (on, off) = self.switch.is();
-            let seen = Seen {
-                event,
-                settled: events.get(next).is_none_or(|(then, _)| *then > at),
-                on,
-                off,
-                since: stall.from,
-                until: self.controller.foresees().then_some(stall.until),
-                wake: self.switch.longest(),
-                break_even: (self.island.break_even_ns() * 1000.0) as Ps,
-            };
+            let settled = events.get(next).is_none_or(|(then, _)| *then > at);
+            let seen = Seen { event, settled, on, off, since: stall.from, until, wake, break_even };
             let action = self.controller.decide(at, &seen);
-            self.switch.act(at, action);
+            self.switch.act(at, action, keeper);
         }
-        let late = self.switch.end(stall.until);
+        let late = self.switch.end(stall.until, keeper);
         self.controller.resumed(stall.until, late);
         late
     }
 }
 
-/// The controllers that are compared, each with a switch for every core. They all watch the same run;
-/// the core waits for the one that leads, if there is one.
+/// A controller with a switch for every core.
+pub struct Row {
+    /// By core; none where the clock is scaled instead.
+    pub gates: Vec<Gate>,
+    /// Who keeps their wake-ups apart.
+    pub keeper: Keeper,
+    /// What the oracle switches beside: functional units, which nobody keeps apart.
+    pub beside: Vec<Gate>,
+    alone: Keeper,
+}
+
+impl Row {
+    /// Gates of all cores.
+    pub fn new(gates: Vec<Gate>, keeper: Keeper) -> Row {
+        Row { gates, keeper, beside: Vec::new(), alone: Keeper::lone(0) }
+    }
+
+    /// With others beside, of which only one is off at a time.
+    #[must_use]
+    pub fn beside(mut self, gates: Vec<Gate>) -> Row {
+        self.alone = Keeper::lone(gates.first().map_or(0, |gate| gate.island.wake));
+        self.beside = gates;
+        self
+    }
+
+    /// How much later than without gating all cores went on, ps.
+    pub fn late(&self) -> Ps {
+        self.gates.iter().map(Gate::late).sum()
+    }
+}
+
+/// The controllers that are compared. They all watch the same run; the core waits for the one that
+/// leads, if there is one.
 pub struct Bench {
-    /// By controller, then by core.
-    pub gates: Vec<Vec<Gate>>,
+    /// By controller.
+    pub rows: Vec<Row>,
     /// Whose lateness holds the cores up.
     pub lead: Option<usize>,
     events: Vec<(Ps, Event)>,
@@ -266,9 +281,9 @@ pub struct Bench {
 const LENGTHS: usize = 4096;
 
 impl Bench {
-    /// Of gates by controller and core.
-    pub fn new(gates: Vec<Vec<Gate>>, lead: Option<usize>) -> Bench {
-        Bench { gates, lead, events: Vec::new(), lengths: vec![0; LENGTHS] }
+    /// Of rows by controller.
+    pub fn new(rows: Vec<Row>, lead: Option<usize>) -> Bench {
+        Bench { rows, lead, events: Vec::new(), lengths: vec![0; LENGTHS] }
     }
 }
 
@@ -276,12 +291,18 @@ impl Stalls for Bench {
     fn stalled(&mut self, core: usize, stall: &Stall<'_>) -> Ps {
         let length = ((stall.until - stall.from) / 1000) as usize;
         self.lengths[length.min(LENGTHS - 1)] += 1;
+        if self.rows.is_empty() {
+            return 0;
+        }
         stall.events(&mut self.events);
         let mut late = 0;
-        for (index, gates) in self.gates.iter_mut().enumerate() {
+        for (index, row) in self.rows.iter_mut().enumerate() {
             // Controllers that scale the clock have no switch.
-            let Some(gate) = gates.get_mut(core) else { continue };
-            let own = gate.stall(stall, &self.events);
+            let Some(gate) = row.gates.get_mut(core) else { continue };
+            let own = gate.stall(stall, &self.events, &mut row.keeper);
+            if let Some(gate) = row.beside.get_mut(core) {
+                gate.stall(stall, &self.events, &mut row.alone);
+            }
             if self.lead == Some(index) {
                 late = own;
             }

@@ -2,7 +2,7 @@
 //! "Low-latency techniques for improving system energy efficiency" (dissertation, UC San Diego, 2013).
 //!
 //! Room: a machine that runs traces of memory references ([`machine`], [`memory`]), what gating costs
-//! and saves ([`power`], [`circuit`]), who decides ([`controllers`], [`dvfs`]), the comparison of all
+//! and saves ([`power`], [`circuit`], [`keeper`]), who decides ([`controllers`], [`dvfs`]), the comparison of all
 //! on one workload ([`compare`]), the paper's own formula ([`analytic`]), and its numbers beside ours
 //! ([`experiments`]). It opens no file and reads no clock. Times are in picoseconds.
 //!
@@ -26,6 +26,7 @@ pub mod dvfs;
 mod experiments;
 mod feed;
 pub mod gate;
+pub mod keeper;
 pub mod machine;
 pub mod memory;
 mod plan;
@@ -37,6 +38,7 @@ pub mod stream;
 pub use compare::{Compared, Comparison};
 pub use experiments::experiments;
 pub use feed::Given;
+pub use keeper::{Keeper, Slots};
 pub use machine::{CoreSettings, MachineSettings};
 pub use plan::plan;
 pub use power::Island;

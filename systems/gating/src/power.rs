@@ -14,15 +14,18 @@ pub struct Island {
     pub wake_j: f64,
     /// Time from the switch to work: charging, restoring, refilling; ps.
     pub wake: Ps,
+    /// The part of that after charging, ps.
+    pub refill: Ps,
 }
 
 impl Island {
     /// The whole core, with the wake-up time of the settings.
     pub fn core(core: &CoreSettings) -> Island {
         Island {
-            saved_w: core.leakage_w * core.gating_saves,
+            saved_w: core.leakage_w * core.saved_share(),
             wake_j: core.wake_nj * 1e-9,
-            wake: ps(core.wake_ns + core.refill_ns),
+            wake: ps(core.wake_ns) + ps(core.refill_ns),
+            refill: ps(core.refill_ns),
         }
     }
 
@@ -32,6 +35,7 @@ impl Island {
             saved_w: core.leakage_w * core.gating_saves * core.units_share,
             wake_j: core.units_wake_nj * 1e-9,
             wake: ps(core.units_wake_ns),
+            refill: 0,
         }
     }
 

@@ -3,6 +3,7 @@ use super::tap::Tap;
 use super::together::{LATE_MAX, Together};
 use super::{Action, Controller, Event, Facts, Seen};
 use crate::gate::Switch;
+use crate::keeper::Keeper;
 use crate::memory::Ps;
 
 /// Weight of the last stall in what is expected of the next.
@@ -14,13 +15,14 @@ const LATE_COST: f64 = 2.0;
 struct Arm {
     controller: Box<dyn Controller>,
     shadow: Switch,
+    keeper: Keeper,
     /// What it saved a stall lately, in ps of time off beyond the break-even.
     gain: f64,
 }
 
 impl Arm {
     fn new(controller: Box<dyn Controller>) -> Arm {
-        Arm { controller, shadow: Switch::new(0), gain: 0.0 }
+        Arm { controller, shadow: Switch::new(0, 0), keeper: Keeper::lone(0), gain: 0.0 }
     }
 }
 
@@ -63,7 +65,7 @@ impl Controller for Bandit {
     fn decide(&mut self, now: Ps, seen: &Seen) -> Action {
         if seen.event == Event::Stalled {
             if !self.started {
-                self.arms.iter_mut().for_each(|arm| arm.shadow = Switch::new(seen.wake));
+                self.arms.iter_mut().for_each(|arm| arm.keeper = Keeper::lone(seen.wake));
                 (self.started, self.break_even) = (true, seen.break_even);
             }
             self.choose(now);
@@ -73,10 +75,10 @@ impl Controller for Bandit {
             if seen.event == Event::Timer && arm.controller.next_at().is_none_or(|at| at > now) {
                 continue;
             }
-            arm.shadow.pass(now);
+            arm.shadow.pass(now, &mut arm.keeper);
             let (on, off) = arm.shadow.is();
             let action = arm.controller.decide(now, &Seen { on, off, ..*seen });
-            arm.shadow.act(now, action);
+            arm.shadow.act(now, action, &mut arm.keeper);
             if index == self.chosen {
                 wanted = action;
             }
@@ -91,7 +93,7 @@ impl Controller for Bandit {
     fn resumed(&mut self, until: Ps, late: Ps) {
         self.lost += late;
         for arm in &mut self.arms {
-            let late = arm.shadow.end(until);
+            let late = arm.shadow.end(until, &mut arm.keeper);
             arm.controller.resumed(until, late);
             let (gated, wakeups, late) = arm.shadow.take();
             let paid = wakeups as f64 * self.break_even as f64;

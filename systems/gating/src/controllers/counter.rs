@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn early_answers_count_at_once_and_late_ones_by_a_quarter() {
-        let facts = Facts { last_cache: 22_000, row_miss: 45_000, warning: 18_000 };
+        let machine = crate::MachineSettings::default();
+        let facts = Facts { last_cache: 22_000, row_miss: 45_000, ..Facts::of(&machine) };
         let mut counter = Counter::new(&facts);
         counter.learn(85_000);
         assert_eq!(counter.expected(), 55_000);

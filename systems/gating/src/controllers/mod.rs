@@ -14,6 +14,7 @@ mod units;
 
 use crate::machine::MachineSettings;
 use crate::memory::{Ps, ps};
+use crate::power::Island;
 
 /// What a controller hears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +124,7 @@ pub trait Controller: Send {
 }
 
 /// What a controller may know of the machine it is built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Facts {
     /// From the core to an answer of the last cache, ps (22 ns in section 2.3.3 with the core's own
     /// time): who waits longer waits for memory.
@@ -132,6 +133,8 @@ pub struct Facts {
     pub row_miss: Ps,
     /// The least time from the token of the memory controller to the answer, ps.
     pub warning: Ps,
+    /// What can be switched: the core, and its functional units.
+    pub islands: [Island; 2],
 }
 
 impl Facts {
@@ -141,6 +144,7 @@ impl Facts {
             last_cache: ps(machine.path_ns() + 4.5),
             row_miss: ps(machine.memory.row_conflict_ns()),
             warning: ps(machine.memory.row_hit_ns()),
+            islands: [Island::core(&machine.core), Island::units(&machine.core)],
         }
     }
 }
@@ -176,9 +180,9 @@ pub const CONTROLLERS: [Entry; 7] = [
     },
     Entry {
         name: "oracle",
-        about: "knows when every stall ends",
+        about: "knows when every stall ends, and what pays in it",
         switches: Switches::Core,
-        make: |_| Box::new(oracle::Oracle),
+        make: |facts| Box::new(oracle::Oracle::core(facts)),
     },
     Entry {
         name: "counter",
@@ -211,6 +215,11 @@ pub const CONTROLLERS: [Entry; 7] = [
         make: |facts| Box::new(bandit::Bandit::new(facts)),
     },
 ];
+
+/// The oracle's other hand, which gates functional units where that saves more than the core.
+pub fn oracle_of_units(facts: &Facts) -> Box<dyn Controller> {
+    Box::new(oracle::Oracle::units(facts))
+}
 
 /// The entry of a name.
 pub fn named(name: &str) -> Option<&'static Entry> {

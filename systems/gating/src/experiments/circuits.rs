@@ -10,6 +10,33 @@ const TEXT_24: &str = "Strong 2013, section 2.2.4";
 const TEXT_55: &str = "Strong 2013, section 2.5.5";
 const TEXT_3: &str = "Strong 2013, section 2.3";
 
+/// A column of Table 2.1: one of its rows that follows from others.
+macro_rules! charge {
+    ($id:literal, $column:literal, $ns:literal) => {
+        Claim::implied(
+            concat!("strong2013.charge.", $id),
+            TABLE_1,
+            concat!("T_min-charge = Q / I_limit, ", $column),
+            $ns,
+            "ns",
+        )
+        .within(0.02)
+    };
+}
+
+macro_rules! reduction {
+    ($id:literal, $column:literal, $percent:literal) => {
+        Claim::implied(
+            concat!("strong2013.reduction.", $id),
+            TABLE_1,
+            concat!("leakage saved by gating, ", $column),
+            $percent,
+            "%",
+        )
+        .within(0.02)
+    };
+}
+
 const CLAIMS: &[Claim] = &[
     Claim::implied("strong2013.breakeven.ev6", TABLE_3, "break-even, EV6", 17.17, "ns")
         .within(0.005),
@@ -27,36 +54,16 @@ const CLAIMS: &[Claim] = &[
     .within(0.005),
     Claim::implied("strong2013.refill.io", TABLE_3, "four stages at 2 GHz", 2.0, "ns")
         .within(0.005),
-    Claim::implied(
-        "strong2013.charge.32hp",
-        TABLE_1,
-        "T_min-charge = Q / I_limit, 32 nm HP",
-        5.08,
-        "ns",
-    )
-    .within(0.02),
-    Claim::implied("strong2013.charge.32lop", TABLE_1, "the same, 32 nm LOP", 7.36, "ns")
-        .within(0.02),
-    Claim::implied("strong2013.charge.22hp", TABLE_1, "the same, 22 nm HP", 6.40, "ns")
-        .within(0.02),
-    Claim::implied("strong2013.charge.22lop", TABLE_1, "the same, 22 nm LOP", 6.55, "ns")
-        .within(0.02),
+    charge!("32hp", "32 nm HP", 5.08),
+    charge!("32lop", "32 nm LOP", 7.36),
+    charge!("22hp", "22 nm HP", 6.40),
+    charge!("22lop", "22 nm LOP", 6.55),
     Claim::implied("strong2013.total.22hp", TABLE_1, "total charge = C V, 22 nm HP", 4.26, "nC")
         .within(0.01),
-    Claim::implied(
-        "strong2013.reduction.32hp",
-        TABLE_1,
-        "leakage saved by gating, 32 nm HP",
-        97.74,
-        "%",
-    )
-    .within(0.02),
-    Claim::implied("strong2013.reduction.32lop", TABLE_1, "the same, 32 nm LOP", 98.29, "%")
-        .within(0.02),
-    Claim::implied("strong2013.reduction.22hp", TABLE_1, "the same, 22 nm HP", 97.71, "%")
-        .within(0.02),
-    Claim::implied("strong2013.reduction.22lop", TABLE_1, "the same, 22 nm LOP", 98.12, "%")
-        .within(0.02),
+    reduction!("32hp", "32 nm HP", 97.74),
+    reduction!("32lop", "32 nm LOP", 98.29),
+    reduction!("22hp", "22 nm HP", 97.71),
+    reduction!("22lop", "22 nm LOP", 98.12),
     Claim::predicted(
         "strong2013.worst",
         TEXT_55,

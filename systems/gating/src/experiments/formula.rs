@@ -1,6 +1,6 @@
 use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, Report, Table};
 
-use super::suite::{LEAKAGE_IO, benchmarks, comparison, run};
+use super::suite::{FITTED, absent, benchmarks, comparison, run};
 use crate::analytic::{Misses, saved};
 use crate::machine::CoreSettings;
 use crate::power::{Island, Power};
@@ -37,14 +37,10 @@ impl Experiment for Formula {
 
     fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let Some(benchmarks) = benchmarks(context)? else {
-            let absent = Findings::new(Report::new(self.title()));
-            let not_run = |found: Findings, claim: &Claim| {
-                found.not_run(claim.id, "the data file gating/spec2006.csv is not at hand")
-            };
-            return Ok(CLAIMS.iter().fold(absent, not_run));
+            return Ok(absent(self.title(), CLAIMS));
         };
         let core = CoreSettings::in_order();
-        let (power, island) = (Power::of(&core, LEAKAGE_IO, 0.0), Island::core(&core));
+        let (power, island) = (Power::of(&core, FITTED.leakage_io, 0.0), Island::core(&core));
         let comparison = comparison(core, 1, &["tap"]);
         let columns = [
             Column::text("benchmark"),

@@ -24,13 +24,13 @@ pub fn experiments() -> Vec<&'static dyn Experiment> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use ebb_report::{Context, Reproduction, Verdict};
     use ebb_scenario::{FileError, Files, Silent};
 
     use super::experiments;
 
-    struct Shared;
+    pub(super) struct Shared;
 
     impl Files for Shared {
         fn read(&self, name: &str) -> Result<Vec<u8>, FileError> {

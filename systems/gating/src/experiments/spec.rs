@@ -3,7 +3,7 @@ use ebb_report::{
     Table,
 };
 
-use super::suite::{benchmarks, comparison, most_and_mean, run};
+use super::suite::{absent, benchmarks, comparison, most_and_mean, of, run};
 use crate::compare::Compared;
 use crate::machine::CoreSettings;
 
@@ -92,9 +92,9 @@ type Measure = fn(&Compared, &str) -> f64;
 
 fn measure(name: &str) -> Measure {
     match name {
-        "saved" => |compared, name| compared.of(name).map_or(0.0, |result| result.energy_saved),
-        "slow" => |compared, name| compared.of(name).map_or(0.0, |result| result.slowdown),
-        _ => |compared, name| compared.of(name).map_or(0.0, |result| result.gated_share),
+        "saved" => |compared, name| of(compared, name).map_or(0.0, |result| result.energy_saved),
+        "slow" => |compared, name| of(compared, name).map_or(0.0, |result| result.slowdown),
+        _ => |compared, name| of(compared, name).map_or(0.0, |result| result.gated_share),
     }
 }
 
@@ -113,11 +113,7 @@ impl Experiment for Figures213 {
 
     fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let Some(benchmarks) = benchmarks(context)? else {
-            let absent = Findings::new(Report::new(self.title()));
-            let not_run = |found: Findings, claim: &Claim| {
-                found.not_run(claim.id, "the data file gating/spec2006.csv is not at hand")
-            };
-            return Ok(CLAIMS.iter().fold(absent, not_run));
+            return Ok(absent(self.title(), CLAIMS));
         };
         let mut report = Report::new(self.title()).text(
             "Profiles of the benchmarks behind the last cache; three numbers are fitted, to the oracle's largest savings, for all of them together.",
@@ -141,8 +137,8 @@ impl Experiment for Figures213 {
                 "dvfsmean" => "dvfs-mean",
                 other => other,
             };
-            let of = measure(parts[3]);
-            let (most, mean) = most_and_mean(all, |compared| 100.0 * of(compared, controller));
+            let value = measure(parts[3]);
+            let (most, mean) = most_and_mean(all, |compared| 100.0 * value(compared, controller));
             found.found(claim.id, if parts.get(4) == Some(&"mean") { mean } else { most }, why)
         });
         Ok(found)

@@ -1,6 +1,6 @@
 use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, Report, Table};
 
-use super::suite::{Benchmark, benchmarks, comparison, run};
+use super::suite::{Benchmark, absent, benchmarks, comparison, run};
 use crate::circuit::Keeping;
 use crate::machine::CoreSettings;
 
@@ -46,8 +46,11 @@ const CLAIMS: &[Claim] = &[
     Claim::predicted("strong2013.slots.mean", SOURCE, "the same, mean", 0.93, "%").percent(50.0),
 ];
 
-/// Programs on each of 16 cores that are simulated; memory of one channel bounds what more would do.
+/// Programs on each of 16 cores.
 const CORES: usize = 16;
+/// Assumed: as many channels for each core as the two cores of the other runs have; mcf saves as much on
+/// 16 cores as it does on two (22.06 and 22.4 %).
+const CHANNELS: usize = 8;
 
 /// Figures 2.18 to 2.20: wake-ups kept apart.
 pub(super) struct Figures218;
@@ -67,11 +70,7 @@ impl Experiment for Figures218 {
 
     fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let Some(mut benchmarks) = benchmarks(context)? else {
-            let absent = Findings::new(Report::new(self.title()));
-            let not_run = |found: Findings, claim: &Claim| {
-                found.not_run(claim.id, "the data file gating/spec2006.csv is not at hand")
-            };
-            return Ok(CLAIMS.iter().fold(absent, not_run));
+            return Ok(absent(self.title(), CLAIMS));
         };
         for benchmark in &mut benchmarks {
             benchmark.profile.instructions /= 10;
@@ -88,7 +87,7 @@ impl Experiment for Figures218 {
         for benchmark in &benchmarks {
             let at = |keeping| tap(benchmark, keeping, context);
             let [(worst, _), (apart, gated), (_, slots)] =
-                [at(Keeping::Worst)?, at(Keeping::Staggered)?, at(Keeping::Slots)?];
+                [at(Keeping::Central)?, at(Keeping::Staggered)?, at(Keeping::Slots)?];
             table.row([
                 benchmark.name.as_str().into(),
                 worst.into(),
@@ -106,7 +105,7 @@ impl Experiment for Figures218 {
         let mean = |of: fn(&(&str, f64, f64, f64)) -> f64| rows.iter().map(of).sum::<f64>() / count;
         let least = rows.iter().map(|row| row.2 - row.1).fold(f64::INFINITY, f64::min);
         let most = rows.iter().map(|row| row.3).fold(f64::NEG_INFINITY, f64::max);
-        let note = "one channel of memory under 16 copies: the paper's channels and placement of idle cores are not printed";
+        let note = "eight channels of memory under 16 copies; the paper's are not printed. Without stagger the controller in the middle looks modes up; it knows no phases in which all cores wait";
         Ok(Findings::new(Report::new(self.title()).table(table))
             .found("strong2013.stagger.mcf0", mcf.0, note)
             .found("strong2013.stagger.mcf9", mcf.1, note)
@@ -126,6 +125,7 @@ fn tap(
 ) -> Result<(f64, f64), ExperimentError> {
     let mut comparison = comparison(CoreSettings::ev6(), CORES, &["tap"]);
     comparison.keeping = keeping;
+    comparison.machine.memory.channels = CHANNELS;
     let compared = run(&comparison, benchmark, context)?;
     let tap = compared.of("tap").expect("asked for");
     Ok((100.0 * tap.energy_saved, 100.0 * tap.gated_share))

@@ -3,7 +3,7 @@ use ebb_report::{
     Table,
 };
 
-use super::suite::LEAKAGE_EV6;
+use super::suite::FITTED;
 use crate::compare::Comparison;
 use crate::machine::{CoreSettings, Feed, MachineSettings};
 use crate::stream::{Stream, StreamSettings};
@@ -67,7 +67,7 @@ impl Experiment for Figure217 {
             };
             let comparison = Comparison {
                 controllers: vec!["tap".to_owned(), "counter".to_owned()],
-                leakage_share: LEAKAGE_EV6,
+                leakage_share: FITTED.leakage_ev6,
                 ..Comparison::new(machine)
             };
             let settings =

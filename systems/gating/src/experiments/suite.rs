@@ -5,27 +5,50 @@
 //! tr_read_mpki_F of a filtered trace, else rbmpki_C of an 8 MB cache over the part of reads that miss
 //! the row, else the same of rbmpki_A over [`SMALLER`], as that cache is a quarter as large), the part
 //! of reads in the same row (tr_rowhit_reads_F, else 0.5), reads that come together
-//! (tr_cluster128_F, else 2). Three numbers are fitted, for all benchmarks together: [`SCALE`] and the two
-//! leakage shares, to the largest saving of the oracle on each core (23.9 and 36.8 %). [`CHAINED`] and
-//! [`SMALLER`] are assumptions.
+//! (tr_cluster128_F, else 2).
+//!
+//! What is fitted is in [`Fit`]: five numbers to six that were printed of the oracle and of TAP on the
+//! out-of-order core, and one to the oracle's largest saving in order. They hold for all benchmarks
+//! together; no benchmark has a number of its own, as hardly any was printed. Everything printed of
+//! other controllers, of the in-order core, of other wake-up times and of 16 cores is predicted.
 
 use ebb_des::Seed;
-use ebb_report::{Context, ExperimentError};
+use ebb_report::{Claim, Context, ExperimentError, Findings, Report};
 
-use crate::compare::{Compared, Comparison};
+use crate::compare::{Compared, Comparison, Result as Found};
 use crate::machine::{CoreSettings, Feed, MachineSettings};
 use crate::profile::{Profile, ProfileFeed};
 
-/// Assumed: the part of reads whose address another read tells.
-pub(super) const CHAINED: f64 = 0.3;
 /// Assumed: how many more misses the smaller caches of the other studies have.
 const SMALLER: f64 = 3.0;
-/// Fitted: reads of memory in the paper's runs over those of the other studies, for all benchmarks.
-const SCALE: f64 = 0.15;
-/// Fitted: leakage share of the out-of-order core.
-pub(super) const LEAKAGE_EV6: f64 = 0.165;
-/// Fitted: leakage share of the in-order core.
-pub(super) const LEAKAGE_IO: f64 = 0.67;
+
+/// The numbers that are fitted, for all benchmarks together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Fit {
+    /// Reads of memory in a thousand instructions where the other studies have one.
+    pub(super) scale: f64,
+    /// How they grow with those of the other studies.
+    pub(super) power: f64,
+    /// The part of reads whose address the read before tells.
+    pub(super) chained: f64,
+    /// The part of the reads that come together in the other studies which do so here.
+    pub(super) together: f64,
+    /// Leakage share of the out-of-order core.
+    pub(super) leakage_ev6: f64,
+    /// Leakage share of the in-order core.
+    pub(super) leakage_io: f64,
+}
+
+/// As `fits_again` finds them (`cargo test --release -p ebb-system-gating --lib fits_again -- --ignored
+/// --nocapture`).
+pub(super) const FITTED: Fit = Fit {
+    scale: 0.15,
+    power: 1.0,
+    chained: 0.3,
+    together: 1.0,
+    leakage_ev6: 0.165,
+    leakage_io: 0.67,
+};
 
 /// A benchmark.
 pub(super) struct Benchmark {
@@ -35,6 +58,10 @@ pub(super) struct Benchmark {
 
 /// The benchmarks of the data file, if it is at hand.
 pub(super) fn benchmarks(context: &Context<'_>) -> Result<Option<Vec<Benchmark>>, ExperimentError> {
+    fitted(context, &FITTED)
+}
+
+fn fitted(context: &Context<'_>, fit: &Fit) -> Result<Option<Vec<Benchmark>>, ExperimentError> {
     let Some(files) = context.data else { return Ok(None) };
     let Ok(bytes) = files.read("gating/spec2006.csv") else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -54,12 +81,15 @@ pub(super) fn benchmarks(context: &Context<'_>) -> Result<Option<Vec<Benchmark>>
             .or_else(|| number("rbmpki_A").map(|rate| rate / misses / SMALLER));
         let Some(read_mpki) = read_mpki else { continue };
         let writes = number("tr_wb_pki_F").unwrap_or(read_mpki * 0.3);
+        // Writes keep their part of all.
+        let here = (fit.scale * read_mpki.powf(fit.power)).clamp(0.01, 200.0);
+        let cluster = number("tr_cluster128_F").unwrap_or(2.0).max(1.0);
         let profile = Profile {
-            read_mpki: (SCALE * read_mpki).clamp(0.01, 200.0),
-            write_mpki: SCALE * writes.min(read_mpki).min(100.0),
+            read_mpki: here,
+            write_mpki: here * (writes / read_mpki).min(1.0),
             sequential,
-            chained: CHAINED,
-            cluster: number("tr_cluster128_F").unwrap_or(2.0).max(1.0),
+            chained: fit.chained,
+            cluster: 1.0 + fit.together * (cluster - 1.0),
             footprint_mib: 256,
             instructions: if context.quick { 300_000 } else { 3_000_000 },
         };
@@ -68,9 +98,17 @@ pub(super) fn benchmarks(context: &Context<'_>) -> Result<Option<Vec<Benchmark>>
     Ok(Some(all))
 }
 
+/// Nothing of what needs the benchmarks was run.
+pub(super) fn absent(title: &str, claims: &[Claim]) -> Findings {
+    let not_run = |found: Findings, claim: &Claim| {
+        found.not_run(claim.id, "the data file gating/spec2006.csv is not at hand")
+    };
+    claims.iter().fold(Findings::new(Report::new(title)), not_run)
+}
+
 /// A comparison for a core, with its fitted leakage share.
 pub(super) fn comparison(core: CoreSettings, cores: usize, controllers: &[&str]) -> Comparison {
-    let share = if core.name == "io" { LEAKAGE_IO } else { LEAKAGE_EV6 };
+    let share = if core.name == "io" { FITTED.leakage_io } else { FITTED.leakage_ev6 };
     let machine = MachineSettings { core, cores, filtered: true, ..MachineSettings::default() };
     Comparison {
         controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
@@ -101,4 +139,86 @@ pub(super) fn most_and_mean(
     let values: Vec<f64> = all.iter().map(|(_, compared)| of(compared)).collect();
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     (most, values.iter().sum::<f64>() / values.len().max(1) as f64)
+}
+
+/// The result of a controller; of the oracle, what it saves by gating, as in the paper.
+pub(super) fn of<'a>(compared: &'a Compared, name: &str) -> Option<&'a Found> {
+    if name == "oracle" { compared.gating() } else { compared.of(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_report::Context;
+    use ebb_scenario::Silent;
+    use rand::Rng as _;
+    use rayon::prelude::*;
+
+    use super::super::tests::Shared;
+    use super::*;
+
+    /// Energy saved by the oracle and by TAP and time gated by TAP, largest and mean of each, %.
+    const PRINTED: [f64; 6] = [23.9, 3.6, 22.4, 3.1, 48.34, 9.24];
+    const PRINTED_IO: f64 = 36.8;
+
+    fn found(context: &Context<'_>, fit: &Fit, core: CoreSettings) -> [f64; 6] {
+        let share = if core.name == "io" { fit.leakage_io } else { fit.leakage_ev6 };
+        let comparison =
+            Comparison { leakage_share: share, ..comparison(core, 2, &["oracle", "tap"]) };
+        let benchmarks = fitted(context, fit).expect("readable").expect("there");
+        let one = |benchmark: &Benchmark| {
+            (benchmark.name.clone(), run(&comparison, benchmark, context).expect("runs"))
+        };
+        let all: Vec<_> = benchmarks.par_iter().map(one).collect();
+        let saved = |name: &'static str| {
+            most_and_mean(&all, move |one| 100.0 * of(one, name).expect("asked").energy_saved)
+        };
+        let ((oracle, oracles), (tap, taps)) = (saved("oracle"), saved("tap"));
+        let (gated, gateds) =
+            most_and_mean(&all, |one| 100.0 * of(one, "tap").expect("asked").gated_share);
+        [oracle, oracles, tap, taps, gated, gateds]
+    }
+
+    fn off(found: &[f64], printed: &[f64]) -> f64 {
+        let each = found.iter().zip(printed);
+        each.map(|(ours, theirs)| (ours.max(1e-3) / theirs).ln().powi(2)).sum()
+    }
+
+    /// Finds the fitted numbers by a random search from where they are.
+    #[test]
+    #[ignore = "a minute or two; prints the numbers for FITTED"]
+    fn fits_again() {
+        let context =
+            Context { seed: 1, jobs: 1, quick: true, data: Some(&Shared), progress: &Silent };
+        let mut rng = Seed(1).stream("fit");
+        let (mut best, mut least) = (FITTED, f64::INFINITY);
+        let mut draw = |value: f64, step: f64, low: f64, high: f64| {
+            (value * (step * (2.0 * rng.random::<f64>() - 1.0)).exp()).clamp(low, high)
+        };
+        for turn in 0..400 {
+            let step = 0.6 * 0.993_f64.powi(turn);
+            let tried = Fit {
+                scale: draw(best.scale, step, 0.005, 3.0),
+                power: draw(best.power, step / 2.0, 0.5, 2.0),
+                chained: draw(best.chained, step, 0.05, 1.0),
+                together: draw(best.together, step, 0.01, 1.0),
+                leakage_ev6: draw(best.leakage_ev6, step, 0.05, 0.8),
+                leakage_io: best.leakage_io,
+            };
+            let tried = if turn == 0 { best } else { tried };
+            let ours = found(&context, &tried, CoreSettings::ev6());
+            let error = off(&ours, &PRINTED);
+            if error < least {
+                (best, least) = (tried, error);
+                println!("{turn}: {error:.4} {best:?} {ours:.2?}");
+            }
+        }
+        let shares = (10..90).map(|percent| f64::from(percent) / 100.0);
+        let io = |share: f64| {
+            let fit = Fit { leakage_io: share, ..best };
+            found(&context, &fit, CoreSettings::in_order())
+        };
+        let error = |share: &f64| off(&io(*share)[..1], &[PRINTED_IO]);
+        let best = shares.min_by(|one, other| error(one).total_cmp(&error(other)));
+        println!("leakage_io {best:?}");
+    }
 }

@@ -2,7 +2,7 @@ use ebb_report::{
     Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
 };
 
-use super::suite::{benchmarks, comparison, most_and_mean, run};
+use super::suite::{absent, benchmarks, comparison, most_and_mean, run};
 use crate::machine::CoreSettings;
 
 const SOURCE: &str = "Strong 2013, section 2.5.3, Figure 2.16";
@@ -57,11 +57,7 @@ impl Experiment for Figure216 {
 
     fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let Some(benchmarks) = benchmarks(context)? else {
-            let absent = Findings::new(Report::new(self.title()));
-            let not_run = |found: Findings, claim: &Claim| {
-                found.not_run(claim.id, "the data file gating/spec2006.csv is not at hand")
-            };
-            return Ok(CLAIMS.iter().fold(absent, not_run));
+            return Ok(absent(self.title(), CLAIMS));
         };
         let mut comparison = comparison(CoreSettings::ev6(), 2, &["tap", "counter"]);
         let mut curves = [Vec::new(), Vec::new()];

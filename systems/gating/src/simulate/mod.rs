@@ -10,7 +10,7 @@ use ebb_memtrace::{Reader, TraceError};
 use ebb_report::Report;
 use ebb_scenario::{Document, FileError, Files, Invalid, Progress, ScenarioError};
 
-use crate::compare::Compared;
+use crate::compare::{Compared, Comparison, Watched};
 use crate::feed::{Share, TraceFeed};
 use crate::machine::{Feed, MachineError};
 use crate::profile::ProfileFeed;
@@ -80,6 +80,17 @@ pub(crate) fn run(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Compared, SimulateError> {
+    let (comparison, watched) = watch(scenario, files, seed, progress)?;
+    Ok(comparison.conclude(&watched))
+}
+
+/// Runs a scenario and leaves open what it means.
+pub(crate) fn watch(
+    scenario: &Scenario,
+    files: &dyn Files,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<(Comparison, Watched), SimulateError> {
     let comparison = scenario.comparison()?;
     let feeds = |core: usize| feed(scenario, files, Seed(seed), core);
     let watch = |done: u64| {
@@ -88,7 +99,8 @@ pub(crate) fn run(
         progress.at(share.min(1.0), &format!("{} million references", done / 1_000_000));
         !progress.stopped()
     };
-    Ok(comparison.run(&feeds, &watch)?)
+    let watched = comparison.watch(&feeds, &watch)?;
+    Ok((comparison, watched))
 }
 
 /// The references of one core.

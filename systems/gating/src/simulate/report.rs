@@ -19,14 +19,15 @@ pub(super) fn report(scenario: &Scenario, compared: &Compared) -> Report {
     let stalls = sum(|core| core.stalls);
     let stall_ns = sum(|core| core.stalled) as f64 / stalls.max(1) as f64 / 1000.0;
     let seconds = outcome.cores.iter().map(|core| core.time).max().unwrap_or(0) as f64 * 1e-12;
-    let core = {
-        let mut core = scenario.core.clone();
-        core.wake_ns = scenario.wake_ns.unwrap_or(core.wake_ns);
-        core
-    };
+    let core = scenario.charged_core();
     let island = crate::Island::core(&core);
     let controllers: Map<String, Value> =
         compared.results.iter().map(|(name, result)| (name.clone(), json!(result))).collect();
+    let caches = outcome.caches;
+    let answered = ["l1", "l2", "l3", "memory"].into_iter().zip(caches.answered);
+    let mut counted: Map<String, Value> =
+        answered.map(|(name, count)| (name.to_owned(), json!(count))).collect();
+    counted.insert("written_back".to_owned(), json!(caches.written_back));
     let mut report = Report::new(format!("Power gating while memory answers: {}", subject(scenario)))
         .text(format!(
             "{} core{} `{}` at {} GHz; energies are modelled: leakage {} W a core, {:.0} % of its power at work. Savings depend on that share: sweep leakage_share.",
@@ -39,8 +40,15 @@ pub(super) fn report(scenario: &Scenario, compared: &Compared) -> Report {
         ))
         .table(table(compared))
         .table(machine(compared))
-        .plot(energies(compared));
+        .plot(energies(compared))
+        .text(safety(scenario, compared));
     report.figures.insert("controllers".to_owned(), Value::Object(controllers));
+    report.figures.insert("caches".to_owned(), Value::Object(counted));
+    if let Some(gating) = compared.gating() {
+        let gap = compared.of("hybrid").map(|ours| gating.energy_saved - ours.energy_saved);
+        report.figures.insert("oracle_by_gating".to_owned(), json!(gating));
+        report.figures.insert("hybrid_below_oracle".to_owned(), json!(gap));
+    }
     report = report
         .figure("instructions", instructions)
         .figure("references", sum(|core| core.references))
@@ -60,6 +68,30 @@ pub(super) fn report(scenario: &Scenario, compared: &Compared) -> Report {
         report = report.figure_in("", format!("energy_saved.{name}"), result.energy_saved);
     }
     report
+}
+
+/// Whether neighbours stood all wake-ups, and what the oracle is.
+fn safety(scenario: &Scenario, compared: &Compared) -> String {
+    let broken = |(name, result): &(String, Result)| {
+        (result.unsafe_wakeups > 0).then(|| format!("{} of `{name}`", result.unsafe_wakeups))
+    };
+    let broken: Vec<String> = compared.results.iter().filter_map(broken).collect();
+    let safe = if scenario.cores == 1 {
+        "One core has no neighbours to disturb.".to_owned()
+    } else if broken.is_empty() {
+        "Every wake-up was safe for its neighbours by equation 2.1.".to_owned()
+    } else {
+        format!(
+            "Not safe for their neighbours by equation 2.1 were the wake-ups {}: `keeping` keeps them apart.",
+            broken.join(", ")
+        )
+    };
+    match compared.of("oracle").and_then(|oracle| oracle.by.as_ref()) {
+        Some(by) => format!(
+            "{safe} The oracle takes what `{by}` does, which saves more than any gating could, and is as slow."
+        ),
+        None => safe,
+    }
 }
 
 fn subject(scenario: &Scenario) -> String {
@@ -86,7 +118,7 @@ fn table(compared: &Compared) -> Table {
     ];
     let mut table = Table::new("Controllers", columns);
     for (name, result) in &compared.results {
-        let Result { energy_saved, slowdown, gated_share, wakeups, energy_j } = result;
+        let Result { energy_saved, slowdown, gated_share, wakeups, energy_j, .. } = result;
         table.row([
             name.as_str().into(),
             (energy_saved * 100.0).into(),

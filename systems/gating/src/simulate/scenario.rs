@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::circuit::Keeping;
 use crate::compare::{Comparison, names};
+use crate::keeper::Slots;
 use crate::machine::{CacheSettings, CoreSettings, MachineSettings};
 use crate::memory::MemorySettings;
 use crate::profile::Profile;
@@ -41,9 +42,13 @@ pub struct Scenario {
     pub retention: f64,
     /// Time to charge a core, ns, instead of the core's own.
     pub wake_ns: Option<f64>,
-    /// How wake-ups of neighbours are kept apart: `none`, `worst`, `staggered` or `slots`. Beside
-    /// `wake_ns` only the slots count.
+    /// How wake-ups of neighbours are kept apart: `none`, `worst`, `central`, `staggered` or `slots`.
+    /// Wake-ups take what is safe then, unless `wake_ns` says otherwise.
     pub keeping: Keeping,
+    /// Slots that come again and again, eta, where they keep wake-ups apart.
+    pub slots: usize,
+    /// From slot to slot, psi, ns.
+    pub slot_ns: f64,
     /// The cores.
     pub core: CoreSettings,
     /// Their caches.
@@ -69,6 +74,8 @@ impl Default for Scenario {
             retention: 0.002,
             wake_ns: None,
             keeping: Keeping::None,
+            slots: Slots::default().count,
+            slot_ns: Slots::default().apart_ns,
             core: CoreSettings::ev6(),
             caches: CacheSettings::default(),
             memory: MemorySettings::default(),
@@ -141,21 +148,30 @@ impl Scenario {
         }
     }
 
+    /// The core with the time that its wake-ups take, or at most take.
+    pub fn charged_core(&self) -> CoreSettings {
+        self.compared().core()
+    }
+
+    fn compared(&self) -> Comparison {
+        Comparison {
+            leakage_share: self.leakage_share,
+            retention: self.retention,
+            wake_ns: self.wake_ns,
+            warmup: self.warmup,
+            keeping: self.keeping,
+            slots: Slots { count: self.slots, apart_ns: self.slot_ns },
+            ..Comparison::new(self.machine())
+        }
+    }
+
     /// What is compared.
     ///
     /// # Errors
     /// The first value at fault.
     pub fn comparison(&self) -> Result<Comparison, Invalid> {
         self.check()?;
-        Ok(Comparison {
-            controllers: self.controllers()?,
-            leakage_share: self.leakage_share,
-            retention: self.retention,
-            wake_ns: self.wake_ns,
-            warmup: self.warmup,
-            keeping: self.keeping,
-            ..Comparison::new(self.machine())
-        })
+        Ok(Comparison { controllers: self.controllers()?, ..self.compared() })
     }
 }
 
@@ -181,6 +197,10 @@ impl Check for Scenario {
         Invalid::unless(retention, "retention", "is no share", "0 to 1, such as 0.002")?;
         let wake = self.wake_ns.is_none_or(|wake| wake > 0.0 && wake <= 1e6);
         Invalid::unless(wake, "wake_ns", "is no time", "ns above 0, such as 10.2")?;
+        let slots = (1..=64).contains(&self.slots);
+        Invalid::unless(slots, "slots", "is out of range", "1 to 64, such as 5")?;
+        let psi = self.slot_ns > 0.0 && self.slot_ns <= 1e3;
+        Invalid::unless(psi, "slot_ns", "is no time", "ns above 0, such as 0.9")?;
         if let Some(profile) = &self.profile {
             let rate = profile.read_mpki > 0.0 && profile.read_mpki <= 500.0;
             Invalid::unless(rate, "profile.read_mpki", "is out of range", "above 0, at most 500")?;
