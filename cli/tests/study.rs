@@ -361,6 +361,7 @@ fn every_example_runs() {
             // The reader's own traces and minutes of simulation: tests in gating.rs.
             _ if stem.starts_with("gating-") => continue,
             _ if stem.starts_with("coreswitch-") => (&["sim", "coreswitch"], &[]),
+            "cluster-sim" => (&["sim", "cluster"], &["--set", "flows=500"]),
             _ if stem.starts_with("cluster-") => (&["plan", "cluster"], &[]),
             "fabric-plan" => (&["plan", "fabric"], &[]),
             "circuit-plan" => (&["plan", "circuit"], &[]),

@@ -72,6 +72,14 @@ Every core runs the trace from its beginning; controllers watch the same run, an
 with the time by which it woke a core late. Exit status 2: a trace is damaged; the error names the
 byte.")]
     Gating(Box<GatingArgs>),
+    /// A cluster of servers behind balancers through its days: the live policies, flows, wake-ups,
+    /// drains, failures and elections
+    #[command(after_help = "\
+Examples:
+  ebb sim cluster examples/cluster-sim.toml
+  ebb sim cluster examples/cluster-sim.toml --set policy=all,differential,optimum,predictive
+  ebb sim cluster examples/cluster-sim.toml --set settings.headroom=0.05..0.4:0.05 --until lost_share=0.1")]
+    Cluster(StudyArgs),
 }
 
 impl Sim {
@@ -114,6 +122,14 @@ impl Sim {
                 "circuit",
                 |document, files, seed, progress| {
                     ebb_system_circuit::simulate(document, files, seed, progress)
+                        .map_err(Unreadable::because)
+                },
+                args,
+            ),
+            Sim::Cluster(args) => (
+                "cluster",
+                |document, files, seed, progress| {
+                    ebb_system_cluster::sim::simulate(document, files, seed, progress)
                         .map_err(Unreadable::because)
                 },
                 args,

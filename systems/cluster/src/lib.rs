@@ -25,6 +25,7 @@ mod plan;
 #[cfg(feature = "solver")]
 mod program;
 mod report;
+pub mod sim;
 #[cfg(test)]
 mod tests;
 

@@ -77,15 +77,24 @@ impl Row {
     }
 
     /// Orders what is to be on. Those that failed are left on: they may come back, and whoever is off
-    /// cannot.
+    /// cannot. And nobody who forwards goes before all that are to take over have come up.
     pub(super) fn order(&mut self, now: Time, on: &[bool], seen: &ClusterSeen) -> Vec<bool> {
         for (server, on) in on.iter().enumerate() {
             if *on && !self.on[server] {
                 self.since[server] = now;
             }
         }
-        let failed = seen.servers.iter().map(|state| *state == ServerState::Failed);
-        self.on = on.iter().zip(failed).map(|(on, failed)| *on || failed).collect();
+        let pairs = || on.iter().copied().zip(seen.servers.iter().copied());
+        let ready = |(on, state): (bool, ServerState)| {
+            !on || matches!(state, ServerState::On | ServerState::Failed)
+        };
+        let all_ready = pairs().all(ready);
+        let order = |(on, state): (bool, ServerState)| match state {
+            ServerState::Failed => true,
+            ServerState::On => on || !all_ready,
+            ServerState::Off | ServerState::Waking | ServerState::Draining => on,
+        };
+        self.on = pairs().map(order).collect();
         self.on.clone()
     }
 }

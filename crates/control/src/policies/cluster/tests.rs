@@ -78,11 +78,26 @@ fn the_optimum_picks_another_set_and_differential_does_not() {
     // 10 for 100 W, 4 for 30 W each.
     let servers = [server(10.0, 100.0), server(4.0, 30.0), server(4.0, 30.0)];
     let settings = ClusterSettings { on_min_s: 0.0, patience_s: 0.0, ..settings() };
-    let loads = [9.0, 7.0, 3.0];
+    let loads = [9.0, 7.0, 7.0, 3.0];
     let mut optimum = Optimum::new(&servers, settings);
     let chosen = orders(&mut optimum, 3, &loads);
-    assert_eq!(chosen[1], [false, true, true]);
-    assert_eq!(counts(&chosen), [1, 2, 1]);
+    assert_eq!(chosen[2], [false, true, true]);
+    assert_eq!(counts(&chosen), [1, 3, 2, 1], "the first goes once the others have come up");
+}
+
+#[test]
+fn nobody_goes_before_those_that_take_over_have_come_up() {
+    let servers = [server(10.0, 100.0), server(4.0, 30.0), server(4.0, 30.0)];
+    let settings = ClusterSettings { on_min_s: 0.0, patience_s: 0.0, ..settings() };
+    let mut optimum = Optimum::new(&servers, settings);
+    let (off, waking, on) = (ServerState::Off, ServerState::Waking, ServerState::On);
+    let mut decide = |at, load, servers: [ServerState; 3]| {
+        optimum.decide(seconds(at), &ClusterSeen { load, servers: servers.to_vec() })
+    };
+    assert_eq!(decide(0, 9.0, [off, off, off]), [true, false, false]);
+    assert_eq!(decide(10, 7.0, [on, off, off]), [true, true, true]);
+    assert_eq!(decide(20, 7.0, [on, waking, on]), [true, true, true]);
+    assert_eq!(decide(30, 7.0, [on, on, on]), [false, true, true]);
 }
 
 #[test]

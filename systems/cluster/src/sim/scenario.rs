@@ -1,0 +1,245 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_control::cluster::{ClusterSettings, Server};
+use ebb_control::policies::cluster::NAMES;
+use ebb_scenario::{Check, Files, Invalid};
+use ebb_units::Watts;
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{Catalogue, Group};
+use crate::demand::{Demand, Sample};
+use crate::error::ClusterError;
+
+/// A cluster, what is asked of it, and what goes wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Groups of servers, a CSV file as for the planner; `wake_seconds` and `wake_joules` count here.
+    pub catalogue: String,
+    /// The traffic over time, a CSV file.
+    pub demand: String,
+    /// How many of each group there are.
+    pub servers: BTreeMap<String, u32>,
+    /// Who decides which are on: a policy of the live cluster.
+    #[serde(default = "differential")]
+    pub policy: String,
+    /// What the policy heeds.
+    #[serde(default)]
+    pub settings: ClusterSettings,
+    /// How often the demand is played.
+    #[serde(default = "one")]
+    pub days: u32,
+    /// How often of these it is played before anything counts, for policies that learn.
+    #[serde(default)]
+    pub days_before: u32,
+    /// The load moves in steps of so many seconds, straight between the middles of the samples; 0: it is
+    /// as constant as the samples say.
+    #[serde(default = "minute")]
+    pub step_s: f64,
+    /// Flows at a time.
+    #[serde(default = "flows")]
+    pub flows: u32,
+    /// Shape of the Pareto distribution of the flows' rates, above 1; the smaller the more uneven.
+    #[serde(default = "tail")]
+    pub tail: f64,
+    /// Slots of the balancers' table.
+    #[serde(default = "slots")]
+    pub slots: usize,
+    /// From the order to go off until the last packet has left, in seconds.
+    #[serde(default = "drain")]
+    pub drain_s: f64,
+    /// What goes wrong.
+    #[serde(default)]
+    pub failures: Failures,
+}
+
+/// Servers that fail of their own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Failures {
+    /// Mean hours between two failures of a server that is on; 0: never.
+    pub mtbf_hours: f64,
+    /// Until a failed server may be switched on again, in seconds.
+    pub repair_s: f64,
+    /// Until the balancers go round a failed server, in seconds.
+    pub detect_s: f64,
+    /// Until another leads when the head fails, in seconds: nothing is decided meanwhile.
+    pub election_s: f64,
+}
+
+impl Default for Failures {
+    fn default() -> Failures {
+        Failures { mtbf_hours: 0.0, repair_s: 600.0, detect_s: 0.05, election_s: 2.0 }
+    }
+}
+
+fn differential() -> String {
+    "differential".to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn minute() -> f64 {
+    60.0
+}
+
+fn flows() -> u32 {
+    20_000
+}
+
+fn tail() -> f64 {
+    1.5
+}
+
+fn slots() -> usize {
+    ebb_cluster::SLOTS
+}
+
+fn drain() -> f64 {
+    0.2
+}
+
+impl Check for Scenario {
+    fn check(&self) -> Result<(), Invalid> {
+        let span = |value: f64| value.is_finite() && value >= 0.0;
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        let known = names.contains(&self.policy.as_str());
+        let remedy = format!("one of {}", names.join(", "));
+        Invalid::unless(known, "policy", "is no policy of clusters", remedy)?;
+        if let Err(error) = self.settings.check() {
+            let field = format!("settings.{}", error.field);
+            return Err(Invalid::new(field, error.message, error.remedy));
+        }
+        Invalid::unless(self.days > 0, "days", "is 0", "for example 1")?;
+        let fewer = self.days_before < self.days;
+        Invalid::unless(fewer, "days_before", "leaves no day that counts", "fewer than `days`")?;
+        Invalid::unless(span(self.step_s), "step_s", "is not 0 or more", "for example 60")?;
+        Invalid::unless(self.flows > 0, "flows", "is 0", "for example 20000")?;
+        let tail = self.tail.is_finite() && self.tail > 1.0;
+        Invalid::unless(tail, "tail", "is not above 1", "for example 1.5")?;
+        let slots = (1..=1 << 20).contains(&self.slots);
+        Invalid::unless(slots, "slots", "is not in 1 to 1048576", "for example 16384")?;
+        Invalid::unless(span(self.drain_s), "drain_s", "is not 0 or more", "for example 0.2")?;
+        let Failures { mtbf_hours, repair_s, detect_s, election_s } = self.failures;
+        for (field, value) in [
+            ("failures.mtbf_hours", mtbf_hours),
+            ("failures.repair_s", repair_s),
+            ("failures.detect_s", detect_s),
+            ("failures.election_s", election_s),
+        ] {
+            Invalid::unless(span(value), field, "is not 0 or more", "0 or a span")?;
+        }
+        Ok(())
+    }
+}
+
+/// A scenario with its files read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The servers' groups, and which group each server is of.
+    pub groups: Vec<Group>,
+    /// Each server's group, in the catalogue's order.
+    pub servers: Vec<usize>,
+    /// The demand, in the steps in which the load moves.
+    pub demand: Demand,
+}
+
+impl Scenario {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// When a file is wrong, or a group is not in the catalogue or has too few servers.
+    pub fn prepare(self, files: &dyn Files) -> Result<Prepared, ClusterError> {
+        self.check()?;
+        let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
+        let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
+        self.with(catalogue, demand)
+    }
+
+    /// The same for a catalogue and a demand at hand.
+    ///
+    /// # Errors
+    /// When a group is not in the catalogue or has too few servers.
+    pub fn with(self, catalogue: Catalogue, demand: Demand) -> Result<Prepared, ClusterError> {
+        for (name, count) in &self.servers {
+            let field = format!("servers.{name}");
+            let group = catalogue.groups.iter().find(|group| group.name == *name);
+            let group = group.ok_or_else(|| {
+                let remedy = format!("a group of {}", catalogue.file);
+                Invalid::new(&field, "is no group of the catalogue", remedy)
+            })?;
+            let most = group.available.unwrap_or(u32::MAX);
+            let remedy = format!("at most {most}, as the catalogue says");
+            Invalid::unless(*count <= most, field, "is more than there are", remedy)?;
+        }
+        let mut servers = Vec::new();
+        for (at, group) in catalogue.groups.iter().enumerate() {
+            let count = self.servers.get(&group.name).copied().unwrap_or(0);
+            servers.extend(std::iter::repeat_n(at, count as usize));
+        }
+        let fits = (1..=self.slots.min(4096)).contains(&servers.len());
+        let remedy = "one server at least, and no more than slots or 4096";
+        Invalid::unless(fits, "servers", format!("are {} servers", servers.len()), remedy)?;
+        let demand = stepped(&demand, self.step_s);
+        Ok(Prepared { scenario: self, groups: catalogue.groups, servers, demand })
+    }
+}
+
+impl Prepared {
+    /// The servers as policies know them.
+    pub(super) fn known(&self) -> Vec<Server> {
+        let known = |at: &usize| {
+            let group = &self.groups[*at];
+            Server {
+                capacity: group.capacity_mbps,
+                full: Watts(group.full_w),
+                idle: Watts(group.idle_w),
+                wake: Duration::from_secs_f64(group.wake_s),
+            }
+        };
+        self.servers.iter().map(known).collect()
+    }
+
+    /// How many servers each group has.
+    pub(super) fn counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.groups.len()];
+        self.servers.iter().for_each(|at| counts[*at] += 1);
+        counts
+    }
+}
+
+/// The demand in steps of `step` seconds, on straight lines between the middles of its samples, whose
+/// ends are joined: days follow each other.
+fn stepped(demand: &Demand, step: f64) -> Demand {
+    if step == 0.0 {
+        return demand.clone();
+    }
+    let length = demand.seconds();
+    let mut middles = Vec::with_capacity(demand.samples.len());
+    let mut begin = 0.0;
+    for sample in &demand.samples {
+        middles.push((begin + sample.seconds / 2.0, sample.mbps));
+        begin += sample.seconds;
+    }
+    let (first, last) = (middles[0], middles[middles.len() - 1]);
+    middles.insert(0, (last.0 - length, last.1));
+    middles.push((first.0 + length, first.1));
+    let steps = (length / step).ceil().max(1.0) as usize;
+    let mut after = 1;
+    let samples = (0..steps).map(|index| {
+        let begin = index as f64 * step;
+        let seconds = step.min(length - begin);
+        let at = begin + seconds / 2.0;
+        while middles[after].0 < at {
+            after += 1;
+        }
+        let ((t0, l0), (t1, l1)) = (middles[after - 1], middles[after]);
+        Sample { seconds, mbps: l0 + (l1 - l0) * ((at - t0) / (t1 - t0)) }
+    });
+    Demand { samples: samples.collect() }
+}

@@ -1,0 +1,169 @@
+use ebb_scenario::Silent;
+use proptest::prelude::*;
+
+use super::*;
+use crate::catalogue::Catalogue;
+use crate::demand::Demand;
+
+const CATALOGUE: &str = "group,capacity_mbps,power_full_w,power_idle_w,price,available,wake_seconds,wake_joules\n\
+                         small,1000,100,40,1,,30,900\nlarge,4000,300,150,1,3,60,\n";
+
+fn scenario(policy: &str, servers: &[(&str, u32)]) -> Scenario {
+    let servers: std::collections::BTreeMap<String, u32> =
+        servers.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+    let text = serde_json::json!({
+        "catalogue": "c.csv", "demand": "d.csv", "policy": policy, "servers": servers,
+        "flows": 2000, "slots": 1024,
+    });
+    serde_json::from_value(text).expect("a scenario")
+}
+
+fn prepared(scenario: Scenario, demand: &str) -> Prepared {
+    let catalogue = Catalogue::parse("c.csv", CATALOGUE.as_bytes()).expect("a catalogue");
+    let demand = Demand::parse("d.csv", demand.as_bytes()).expect("a demand");
+    scenario.with(catalogue, demand).expect("a cluster")
+}
+
+fn day(policy: &str, failures: f64) -> Outcome {
+    let mut scenario = scenario(policy, &[("small", 6), ("large", 2)]);
+    scenario.failures.mtbf_hours = failures;
+    let demand = "seconds,mbps\n0,1500\n21600,6000\n43200,9000\n64800,4000\n";
+    run(&prepared(scenario, demand), 7, &Silent).expect("a day")
+}
+
+/// All that is asked for is carried or lost for one of the reasons.
+fn conserved(out: &Outcome) {
+    let lost = out.lost_overload_mb + out.lost_failed_mb + out.lost_nobody_mb;
+    let parts = out.carried_mb + lost;
+    assert!(
+        (parts - out.offered_mb).abs() <= 1e-9 * out.offered_mb,
+        "{parts} of {}",
+        out.offered_mb
+    );
+}
+
+#[test]
+fn a_server_alone_draws_what_its_line_says() {
+    let mut scenario = scenario("all", &[("large", 1)]);
+    scenario.step_s = 0.0;
+    let out =
+        run(&prepared(scenario, "seconds,mbps\n0,1000\n3600,3000\n"), 1, &Silent).expect("run");
+    // (150 + 150 x 1/4) and (150 + 150 x 3/4) watts for an hour each.
+    assert!((out.joules - 3600.0 * (187.5 + 262.5)).abs() < 1e-6, "{}", out.joules);
+    assert!((out.carried_mb - 3600.0 * 4000.0).abs() < 1e-6);
+    assert_eq!((out.wakes, out.sleeps, out.failures), (0, 0, 0));
+    conserved(&out);
+}
+
+#[test]
+fn what_exceeds_a_server_is_lost_and_no_more() {
+    let mut scenario = scenario("all", &[("small", 1)]);
+    scenario.step_s = 0.0;
+    let out = run(&prepared(scenario, "seconds,mbps\n100,1500\n"), 1, &Silent).expect("run");
+    assert!((out.lost_overload_mb - 100.0 * 500.0).abs() < 1e-6);
+    assert!((out.joules - 100.0 * 100.0).abs() < 1e-6);
+    assert!((out.most_utilised - 1.5).abs() < 1e-12);
+}
+
+#[test]
+fn policies_save_in_the_order_of_their_means() {
+    let [all, differential, optimum] =
+        ["all", "differential", "optimum"].map(|name| day(name, 0.0));
+    for out in [&all, &differential, &optimum] {
+        conserved(out);
+        // Nobody goes before whoever takes over has come up.
+        assert_eq!((out.lost_nobody_mb, out.lost_failed_mb), (0.0, 0.0));
+    }
+    assert!(differential.joules < 0.85 * all.joules, "{} {}", differential.joules, all.joules);
+    assert!(optimum.joules <= 1.02 * differential.joules);
+    assert!(differential.wakes > 0 && differential.sleeps > 0 && all.wakes == 0);
+}
+
+/// A table that is perfectly even and no headroom: the policy of the least power is the planner's
+/// optimum where the load stands still.
+#[test]
+fn at_rest_the_optimum_is_the_planners() {
+    let mut scenario = scenario("optimum", &[("small", 4), ("large", 2)]);
+    scenario.settings.headroom = 0.0;
+    (scenario.days, scenario.days_before, scenario.step_s) = (2, 1, 0.0);
+    // One large server in full: nothing is shared, so that uneven flows lose nothing.
+    let prepared = prepared(scenario, "seconds,mbps\n7200,4000\n");
+    let out = run(&prepared, 3, &Silent).expect("a run");
+    let fleet = crate::Fleet { groups: prepared.groups.clone(), spare: false };
+    let least = fleet.joules(&prepared.counts(), &crate::Levels::of(&prepared.demand));
+    assert!((out.joules - least).abs() < 1e-6 * least, "{} {least}", out.joules);
+}
+
+#[test]
+fn failures_cost_what_passes_before_they_are_noticed() {
+    let mut scenario = scenario("all", &[("large", 3)]);
+    scenario.failures.mtbf_hours = 1.0;
+    scenario.step_s = 0.0;
+    let prepared = prepared(scenario, "seconds,mbps\n360000,1000\n");
+    let out = run(&prepared, 5, &Silent).expect("a run");
+    conserved(&out);
+    // Three servers, each a third of the load while all are on; of two, half; of one, all.
+    assert!(out.failures > 150, "{}", out.failures);
+    assert!(out.elections > 0 && out.elections < out.failures);
+    let per_failure = out.lost_failed_mb / out.failures as f64;
+    assert!((0.05 * 1000.0 / 3.2..0.05 * 1000.0).contains(&per_failure), "{per_failure}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_days() {
+    assert_eq!(day("differential", 20.0), day("differential", 20.0));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_field() {
+    let refused = |scenario: Scenario| {
+        let catalogue = Catalogue::parse("c.csv", CATALOGUE.as_bytes()).expect("a catalogue");
+        let demand = Demand::parse("d.csv", b"seconds,mbps\n0,1\n60,2\n").expect("a demand");
+        let checked = ebb_scenario::Check::check(&scenario).map_err(crate::ClusterError::from);
+        let outcome = checked.and_then(|()| scenario.with(catalogue, demand));
+        outcome.expect_err("refused").to_string()
+    };
+    let good = || scenario("all", &[("small", 1)]);
+    for (scenario, field) in [
+        (scenario("nobody", &[("small", 1)]), "policy"),
+        (scenario("all", &[("medium", 1)]), "servers.medium"),
+        (scenario("all", &[("large", 4)]), "servers.large"),
+        (scenario("all", &[]), "servers"),
+        (Scenario { tail: 1.0, ..good() }, "tail"),
+        (Scenario { days_before: 1, ..good() }, "days_before"),
+        (Scenario { drain_s: f64::NAN, ..good() }, "drain_s"),
+    ] {
+        let told = refused(scenario);
+        assert!(told.contains(&format!("`{field}`")), "{field}: {told}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is asked and fails: nothing appears or vanishes, nobody draws less than the least or
+    /// more than all in full.
+    #[test]
+    fn traffic_is_conserved_and_power_within_bounds(
+        policy in prop::sample::select(vec!["all", "differential", "optimum", "predictive"]),
+        loads in prop::collection::vec(0.0..14_000.0f64, 2..8),
+        mtbf in prop::sample::select(vec![0.0, 0.5, 50.0]),
+        seed in 0..1000u64,
+    ) {
+        prop_assume!(loads.iter().any(|load| *load > 0.0));
+        let mut scenario = scenario(policy, &[("small", 4), ("large", 2)]);
+        scenario.failures.mtbf_hours = mtbf;
+        scenario.days = 2;
+        let mut demand = "seconds,mbps\n".to_owned();
+        for (at, load) in loads.iter().enumerate() {
+            demand += &format!("{},{load}\n", 900 * at);
+        }
+        let prepared = prepared(scenario, &demand);
+        let out = run(&prepared, seed, &Silent).expect("days");
+        conserved(&out);
+        let most = (4.0 * 100.0 + 2.0 * 300.0) * out.seconds + 900.0 * out.wakes as f64;
+        prop_assert!(out.joules <= most * (1.0 + 1e-9), "{}", out.joules);
+        prop_assert!((out.seconds - 2.0 * prepared.demand.seconds()).abs() < 1e-6);
+        prop_assert!(out.points.iter().all(|point| point.on <= 6));
+    }
+}
