@@ -221,53 +221,6 @@ fn neither_interruption_nor_kill_leaves_a_trace() {
     }
 }
 
-/// Racks of unmodified hosts behind circuits, whose controller is killed at the end. Losses depend
-/// on how busy the machine is; that circuits are kept, and what follows them, does not.
-#[test]
-fn circuits_are_kept_for_unmodified_hosts() {
-    if !permitted() {
-        return;
-    }
-    let directory = tempfile::tempdir().expect("a directory");
-    let demo = Command::new(env!("CARGO_BIN_EXE_ebb"))
-        .args([
-            "demo",
-            "circuit",
-            "--seconds",
-            "7",
-            "--racks",
-            "3",
-            "--link-mbps",
-            "100",
-            "--report",
-        ])
-        .arg(directory.path())
-        .output()
-        .expect("ebb runs");
-    let said = String::from_utf8_lossy(&demo.stderr);
-    assert!(demo.status.success(), "{said}\n{}", String::from_utf8_lossy(&demo.stdout));
-    assert!(
-        directory.path().join("day.svg").exists() && directory.path().join("report.html").exists()
-    );
-    let report = std::fs::read(directory.path().join("report.json")).expect("a report");
-    let report: Value = serde_json::from_slice(&report).expect("JSON");
-    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} in {report}"));
-    assert_eq!(number(&report["day_us"]), 300.0);
-    let (frames, outside) = (number(&report["frames"]), number(&report["outside_their_day"]));
-    assert!(frames > 1_000.0 && outside < 0.05 * frames, "{outside} of {frames} outside their day");
-    assert_eq!(number(&report["reordered"]), 0.0);
-    assert!(number(&report["lost"]) < 0.2 * frames, "{report}");
-    for share in ["udp_share_of_eps", "tcp_share_of_eps"] {
-        assert!((0.3..1.5).contains(&number(&report[share])), "{share} {}", report[share]);
-    }
-    for tokens in ["naive", "aging", "pacing"] {
-        assert!(number(&report["tokens"][tokens]["lost"]) >= 0.0);
-    }
-    let killed = &report["controller_killed"];
-    assert_eq!(killed["sources"], serde_json::json!(["controller", "rotation", "packets"]));
-    assert!(number(&killed["frames_received"]) > 0.8 * number(&killed["frames_sent"]), "{killed}");
-}
-
 /// A short day before a cluster: nothing is lost by planned changes, nothing out of order, and whoever is
 /// killed is left.
 #[test]

@@ -1,4 +1,4 @@
-"""The guest as a host: TCP with the offloads of its card passes a router on this side."""
+"""The guest as a host: TCP with the offloads of its card passes a router on this side, then circuits."""
 
 import hashlib
 import json
@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 
+import circuit
 from cards import host
 from image import program
 from machine import Failure
@@ -80,6 +81,10 @@ def streams_pass(guest, binary, say):
                 raise Failure(f"{failure}\n{circumstances(guest, binary, folder)}") from None
             seconds = time.monotonic() - begun
             expect_work(before, status(binary, folder), seconds, say)
+            router = processes.pop()
+            router.terminate()
+            router.wait()
+            circuit.streams_pass(guest, binary, folder, transfer, say)
         finally:
             for process in reversed(processes):
                 process.terminate()

@@ -150,6 +150,14 @@ pub fn start_time(pid: u32) -> io::Result<u64> {
     start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
 }
 
+/// How long the calling thread could have run while others did; zero where the kernel does not say
+/// (`CONFIG_SCHEDSTATS`).
+pub fn waited() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
 /// Binds the calling thread to one CPU.
 ///
 /// # Errors

@@ -222,6 +222,33 @@ mod tests {
         }
     }
 
+    /// Nothing, one row, everything at once: days go on without a gap, and each fits its frame.
+    #[test]
+    fn days_go_on_whatever_queues_are_reported() {
+        let reports: [[u64; 4]; 3] = [[0; 4], [0, 1_000_000, 2_000_000, 3_000_000], [u64::MAX; 4]];
+        for scheduler in schedulers::ALL.iter().map(|known| known.name()) {
+            for (kind, report) in reports.iter().enumerate() {
+                let mut planner = planner(scheduler);
+                // Of one rack, or, where all queues are endless, of all.
+                for rack in 0..if kind == 2 { 4 } else { 1 } {
+                    let of = |to: usize| report.get(to).copied().filter(|_| to != usize::from(rack));
+                    planner.report(rack, &std::array::from_fn(|to| of(to).unwrap_or(0)));
+                }
+                let mut plan = Plan::new(Clock::Shared, 0);
+                let mut buffer = [0; 1024];
+                for step in 0..30u64 {
+                    let now = 1_000_000_000 + step * 1_000_000;
+                    let len = sync::write(&planner.announce(now), MAC, &mut buffer);
+                    plan.hear(now, &sync::read(&buffer[..len]).expect("sound"));
+                    plan.turn(now);
+                    let known = step < 6 || plan.at(now) != Phase::Unknown;
+                    assert!(known, "{scheduler}, report {kind}, step {step}");
+                }
+                assert_eq!(plan.counters().contradicting, 0, "{scheduler}, report {kind}");
+            }
+        }
+    }
+
     #[test]
     fn a_long_queue_gets_its_circuit() {
         let mut planner = planner("eclipse");

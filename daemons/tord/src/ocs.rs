@@ -20,14 +20,14 @@ use ebb_host::wait::WaitSet;
 use ebb_ports::afxdp::{Interface, Umem};
 use ebb_ports::{PacketSocket, Port};
 use ebb_system_circuit::sim::Nic;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::api::{self, Shared};
 use crate::clock::now_ns;
 use crate::config::{Mode, OcsConfig};
 use crate::plan::{Phase, Plan};
 use crate::rack::{rack_mac, time_ns};
-use crate::status::{OcsStatus, PARTS, class_of};
+use crate::status::{CLASSES, OcsStatus, PARTS, class_of};
 use crate::sync::RACKS_MAX;
 use crate::tor::{RING, hear, open_interface};
 use crate::voq::wire_len;
@@ -57,9 +57,13 @@ pub fn run(path: &Path) -> Result<()> {
             ocs.status_at_ns = now + STATUS_EVERY_NS;
             shared.show(ocs.status());
             while let Some(signal) = signals.take()? {
-                if signal != Signal::SIGHUP {
-                    shared.stop();
+                match signal {
+                    Signal::SIGHUP => shared.ask_reload(),
+                    _ => shared.stop(),
                 }
+            }
+            if shared.take_reload() {
+                ocs.reload(path);
             }
         }
         ocs.round(now);
@@ -163,7 +167,7 @@ impl Emulator {
             wait: WaitSet::new(),
             interfaces,
             counters: OcsStatus {
-                outside: vec![0; 13],
+                outside: vec![0; CLASSES],
                 day_picture: vec![0; PARTS],
                 ..OcsStatus::default()
             },
@@ -296,6 +300,19 @@ impl Emulator {
             cpu_seconds: ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9,
             dropped_receive: lost.sum(),
             ..self.counters.clone()
+        }
+    }
+
+    /// Takes over what can change while frames pass: circuits or packets, the packet switch's rate.
+    fn reload(&mut self, path: &Path) {
+        match OcsConfig::load(path) {
+            Ok(config) => {
+                self.mode = config.ocs.mode;
+                self.packet_bps = (config.ocs.packet_mbps * 1e6) as u64;
+                self.counters.reloads += 1;
+                info!("configuration taken over; ports, light and cards need a restart");
+            }
+            Err(error) => warn!("the old configuration stays: {error:#}"),
         }
     }
 

@@ -171,12 +171,12 @@ impl Plan {
     /// Whether to believe the sender: the controller that is followed, the first one, or another
     /// that goes on while the old one is silent.
     fn follows(&mut self, now_ns: u64, epoch: u32, sent_ns: u64) -> bool {
-        let offset = now_ns as i64 - sent_ns as i64;
+        let offset = difference(now_ns, sent_ns);
         let known = self.offsets.iter().min();
         let steady = match self.clock {
             Clock::Shared => offset.unsigned_abs() < HORIZON_NS,
             Clock::Sync => {
-                known.is_none_or(|known| (offset - known).unsigned_abs() < HORIZON_NS / 8)
+                known.is_none_or(|known| offset.abs_diff(*known) < HORIZON_NS / 8)
             }
         };
         if self.epoch == Some(epoch) && steady {
@@ -205,7 +205,7 @@ impl Plan {
         if self.clock == Clock::Shared {
             return 0;
         }
-        self.offsets.push_back(now_ns as i64 - sent_ns as i64);
+        self.offsets.push_back(difference(now_ns, sent_ns));
         if self.offsets.len() > DELAYS {
             self.offsets.pop_front();
         }
@@ -301,6 +301,11 @@ impl Plan {
     pub fn racks(&self) -> u8 {
         self.racks
     }
+}
+
+/// How far our clock is ahead of another; another's may show anything.
+fn difference(now_ns: u64, sent_ns: u64) -> i64 {
+    now_ns.wrapping_sub(sent_ns) as i64
 }
 
 /// The day of the rotation after `before`: as long as the last that was announced, every rack to
@@ -438,7 +443,64 @@ mod tests {
         assert!(matches!(plan.at(begin(1)), Phase::Day(day) if day.number == 51));
     }
 
+    /// A day's number, length and distance from the one before, and where it leads.
+    fn any_days() -> impl Strategy<Value = Vec<(u32, u32, u8)>> {
+        let day = (1_000u32..1_000_000, 0u32..1_000_000, any::<u8>());
+        proptest::collection::vec(day, 1..24)
+    }
+
+    /// A time as a sender in its right mind would name it, or any.
+    fn any_time() -> impl Strategy<Value = u64> {
+        prop_oneof![3 => START - 1_000_000..START + 50_000_000, 1 => 0..u64::MAX / 4 - 1]
+    }
+
     proptest! {
+        /// Frames that are well-formed and say anything at all, from clocks that show anything: days
+        /// that are kept never overlap, what holds now does hold now, and nothing takes long.
+        #[test]
+        fn whatever_is_announced_days_stay_in_order(
+            clock in prop_oneof![Just(Clock::Shared), Just(Clock::Sync)],
+            frames in proptest::collection::vec(
+                (0u32..3, prop_oneof![3 => Just(None), 1 => any::<u64>().prop_map(Some)],
+                 2u8..=16, any::<u32>(), any_time(), any_days(), 0u64..30_000_000),
+                1..20,
+            ),
+        ) {
+            let mut plan = Plan::new(clock, 1_000_000);
+            let mut now = START;
+            for (epoch, sent, racks, first, begin, days, step) in frames {
+                now += step;
+                let mut begin_ns = begin;
+                let days = days.into_iter().enumerate().map(|(index, (duration_ns, gap, shift))| {
+                    let day = Announced {
+                        number: first.wrapping_add(index as u32),
+                        duration_ns,
+                        begin_ns,
+                        outputs: std::array::from_fn(|input| match input as u8 {
+                            input if input < racks => (input + shift % racks) % racks,
+                            _ => Announced::DARK,
+                        }),
+                    };
+                    begin_ns += u64::from(duration_ns) + u64::from(gap);
+                    day
+                });
+                let sent_ns = sent.unwrap_or(now);
+                let frame = Frame::Sync { epoch, sent_ns, circuits: Circuits::Up, racks, days: days.collect() };
+                let mut buffer = [0; 1024];
+                let len = crate::sync::write(&frame, [2, 0, 0, 0, 0, 1], &mut buffer);
+                plan.hear(now, &crate::sync::read(&buffer[..len]).expect("well-formed"));
+                plan.turn(now);
+                for pair in plan.days.iter().zip(plan.days.iter().skip(1)) {
+                    prop_assert!(pair.0.end_ns <= pair.1.begin_ns, "{:?}", plan);
+                }
+                match plan.at(now) {
+                    Phase::Day(day) => prop_assert!(day.begin_ns <= now && now < day.end_ns),
+                    Phase::Night(day) => prop_assert!(now < day.begin_ns),
+                    Phase::Unknown => {}
+                }
+            }
+        }
+
         /// Whatever comes in whatever order: days never overlap, and each is a matching.
         #[test]
         fn days_never_overlap(events in proptest::collection::vec((0u32..3, 0u32..40, 1u32..8, 0u64..20_000_000), 1..60)) {

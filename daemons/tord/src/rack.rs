@@ -11,7 +11,7 @@ use ebb_wire::{Ipv4, Ipv6, ethertype, finish_checksums};
 use ipnet::IpNet;
 
 use crate::plan::{Day, Phase};
-use crate::status::{RackStatus, class_of};
+use crate::status::{CLASSES, RackStatus, class_of};
 use crate::voq::{Voqs, wire_len};
 
 /// Frames handed over at a time: few, so that none is still on its way when the day has ended.
@@ -82,6 +82,8 @@ pub struct Rack {
     wanted: bool,
     /// When the link has carried all that was handed over.
     link_free_ns: u64,
+    /// Until when it does not matter whether anybody looks at this rack.
+    calm_until_ns: u64,
     turn: usize,
     batch: Batch,
     out: Batch,
@@ -102,7 +104,7 @@ impl Rack {
         // The longest prefix first.
         remotes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.prefix_len()));
         let counters =
-            RackStatus { rack: number, first_after: vec![0; 13], ..RackStatus::default() };
+            RackStatus { rack: number, first_after: vec![0; CLASSES], ..RackStatus::default() };
         Rack {
             number,
             uplink,
@@ -112,6 +114,7 @@ impl Rack {
             today: None,
             wanted: false,
             link_free_ns: 0,
+            calm_until_ns: 0,
             turn: 0,
             batch: Batch::new(),
             out: Batch::new(),
@@ -159,18 +162,20 @@ impl Rack {
         self.hosts.iter_mut().fold(uplink, |calm, host| host.port.prepare_wait() && calm)
     }
 
-    /// Takes frames from hosts into queues and returns how many there were.
-    pub fn take_in(&mut self, pool: &mut Pool) -> usize {
+    /// Takes up to `most` frames from each interface to hosts into queues and returns how many there
+    /// were.
+    pub fn take_in(&mut self, pool: &mut Pool, most: usize) -> usize {
         let mut batch = std::mem::take(&mut self.batch);
         let mut count = 0;
         for at in 0..self.hosts.len() {
-            count += self.hosts[at].port.receive(pool, &mut batch, Batch::RECEIVE_MAX);
+            count += self.hosts[at].port.receive(pool, &mut batch, most);
             for packet in batch.drain(..) {
                 self.counters.from_hosts += 1;
                 self.classify(at, packet, pool);
             }
         }
         self.batch = batch;
+        self.flush_hosts(pool);
         count
     }
 
@@ -210,10 +215,10 @@ impl Rack {
         }
     }
 
-    /// Takes frames from the optical switch to hosts and returns how many there were.
-    pub fn deliver(&mut self, pool: &mut Pool) -> usize {
+    /// Takes up to `most` frames from the optical switch to hosts and returns how many there were.
+    pub fn deliver(&mut self, pool: &mut Pool, most: usize) -> usize {
         let mut batch = std::mem::take(&mut self.batch);
-        let count = self.uplink.receive(pool, &mut batch, Batch::RECEIVE_MAX);
+        let count = self.uplink.receive(pool, &mut batch, most);
         for packet in batch.drain(..) {
             self.counters.received += 1;
             match addresses(packet.data()) {
@@ -273,7 +278,7 @@ impl Rack {
     }
 
     /// Sends what is staged for hosts.
-    pub fn flush_hosts(&mut self, pool: &mut Pool) {
+    fn flush_hosts(&mut self, pool: &mut Pool) {
         for host in &mut self.hosts {
             if host.staged.is_empty() {
                 continue;
@@ -295,17 +300,31 @@ impl Rack {
         rules: &Rules,
         pool: &mut Pool,
     ) -> Option<u64> {
-        match phase {
+        let next = match phase {
             _ if rules.packets_only => {
                 self.send_packets(now_ns, rules.rate_bps, false, rules, pool)
             }
-            Phase::Day(day) => self.send_by_day(now_ns, day, rules, pool),
+            Phase::Day(day) => return self.send_by_day(now_ns, day, rules, pool),
             Phase::Night(day) => Some(day.begin_ns),
             Phase::Unknown if rules.packet_bps > 0 => {
                 self.send_packets(now_ns, rules.packet_bps, true, rules, pool)
             }
             Phase::Unknown => None,
-        }
+        };
+        self.calm_until_ns = next.unwrap_or(u64::MAX);
+        next
+    }
+
+    /// Until when the link has enough to carry, as [`Rack::send`] left it: looking at this rack
+    /// again only then wastes nothing of its day.
+    pub fn calm_until(&self) -> u64 {
+        self.calm_until_ns
+    }
+
+    /// Whether something waits for the circuit of this day.
+    pub fn wants(&self, day: &Day) -> bool {
+        let to = usize::from(day.outputs[usize::from(self.number)]);
+        to < crate::sync::RACKS_MAX && self.voqs.first(to).is_some()
     }
 
     fn send_by_day(
@@ -316,12 +335,15 @@ impl Rack {
         pool: &mut Pool,
     ) -> Option<u64> {
         let to = usize::from(day.outputs[usize::from(self.number)]);
+        self.calm_until_ns = day.end_ns;
         if to >= crate::sync::RACKS_MAX || to == usize::from(self.number) {
             return Some(day.end_ns);
         }
-        self.begin(day, to, rules);
+        // Every rack's link is to begin before any has its second frame.
+        let dawn = self.begin(day, to, rules);
+        let burst = if dawn { 1 } else { BURST };
         let into_ns = now_ns.saturating_sub(day.begin_ns);
-        while self.out.len() < BURST {
+        while self.out.len() < burst {
             let Some(len) = self.voqs.first(to) else { break };
             if !self.may(now_ns, into_ns, len, day, rules) {
                 break;
@@ -336,35 +358,50 @@ impl Rack {
             self.counters.first_after[class_of(into_ns)] += 1;
         }
         self.hand_to_uplink(to, false, rules, pool);
+        let Some(len) = self.voqs.first(to) else { return Some(day.end_ns) };
+        if self.is_over(now_ns, into_ns, len, day, rules) {
+            return Some(day.end_ns);
+        }
+        self.calm_until_ns = self.link_free_ns.clamp(now_ns, day.end_ns);
         // When the link has carried half of what it is ahead, there is room again.
         let pause = time_ns(rules.ahead, rules.rate_bps) / 2;
         let again = self.link_free_ns.saturating_sub(pause).max(now_ns);
-        let next = if self.voqs.first(to).is_some() { again } else { day.end_ns };
-        Some(next.min(day.end_ns))
+        Some(if dawn { now_ns } else { again.min(day.end_ns) })
     }
 
-    /// Opens the day's purse at its first look.
-    fn begin(&mut self, day: Day, to: usize, rules: &Rules) {
-        if self.today.as_ref().is_some_and(|(today, _)| today.begin_ns == day.begin_ns) {
-            return;
+    /// Opens the day's purse at its first look, and says whether this was it.
+    fn begin(&mut self, day: Day, to: usize, rules: &Rules) -> bool {
+        if let Some((today, _)) = &self.today {
+            if today.begin_ns == day.begin_ns {
+                return false;
+            }
+            let before = usize::from(today.outputs[usize::from(self.number)]);
+            self.counters.days_left += u64::from(self.voqs.first(before).is_some());
         }
         let purse =
             Purse::new(rules.tokens, day.end_ns - day.begin_ns, rules.rate_bps, rules.ahead);
         self.today = Some((day, purse));
         self.wanted = self.voqs.first(to).is_some();
+        self.counters.days += 1;
         self.counters.days_wanted += u64::from(self.wanted);
+        true
     }
 
-    /// Whether a frame may go: the circuit stands for long enough, and there are tokens.
-    fn may(&mut self, now_ns: u64, into_ns: u64, len: u64, day: Day, rules: &Rules) -> bool {
+    /// Whether a frame of this length cannot go any more today.
+    fn is_over(&mut self, now_ns: u64, into_ns: u64, len: u64, day: Day, rules: &Rules) -> bool {
         let last_ns = day.end_ns.saturating_sub(rules.guard_ns);
-        let (_, purse) = self.today.as_mut().expect("the day has begun");
-        if now_ns >= last_ns || purse.left(into_ns) < len {
-            return false;
+        if rules.tokens == Tokens::Naive {
+            let (_, purse) = self.today.as_mut().expect("the day has begun");
+            return now_ns >= last_ns || purse.left(into_ns) < len;
         }
-        // Naive tokens do not know what the card still holds.
-        let done_ns = self.link_free_ns.max(now_ns) + time_ns(len, rules.rate_bps);
-        rules.tokens == Tokens::Naive || done_ns <= last_ns
+        self.link_free_ns.max(now_ns) + time_ns(len, rules.rate_bps) > last_ns
+    }
+
+    /// Whether a frame may go now: the circuit stands for long enough, and there are tokens. Naive
+    /// tokens do not know what the card still holds.
+    fn may(&mut self, now_ns: u64, into_ns: u64, len: u64, day: Day, rules: &Rules) -> bool {
+        let (_, purse) = self.today.as_mut().expect("the day has begun");
+        purse.left(into_ns) >= len && !self.is_over(now_ns, into_ns, len, day, rules)
     }
 
     /// Sends to everybody in turn, no faster than the path takes.

@@ -1,6 +1,8 @@
 //! What the live programs say of themselves: data for `ebb tor top`, metrics and the demonstration.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::plan::{Source, SyncCounters};
 
@@ -19,9 +21,20 @@ pub struct TorStatus {
     pub rounds: u64,
     /// Processor time of its thread, s.
     pub cpu_seconds: f64,
+    /// Time in which its thread could have run and others did, s.
+    pub waited_seconds: f64,
+    /// How long between two looks at the clock, sleep left out: counts by [`EDGES_NS`].
+    pub looks: Vec<u64>,
+    /// How much later than asked for sleep ended: counts by [`EDGES_NS`].
+    pub woken_late: Vec<u64>,
+    /// Whose days it kept, the latest last and no more than [`SOURCES_MAX`].
+    pub sources: Vec<Source>,
     /// Configurations taken over since it started.
     pub reloads: u64,
 }
+
+/// Most changes that [`TorStatus::sources`] remembers.
+pub const SOURCES_MAX: usize = 32;
 
 /// A rack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,8 +65,12 @@ pub struct RackStatus {
     pub dropped_transmit: u64,
     /// Bytes that wait, by destination.
     pub waiting_bytes: Vec<u64>,
+    /// Days with a circuit to another rack.
+    pub days: u64,
     /// Days on which something waited when they began.
     pub days_wanted: u64,
+    /// Days that left something waiting for the next one.
+    pub days_left: u64,
     /// How long after such a day's begin its first frame was handed over: counts by
     /// [`EDGES_NS`].
     pub first_after: Vec<u64>,
@@ -67,6 +84,9 @@ pub const EDGES_NS: [u64; 12] =
 pub fn class_of(ns: u64) -> usize {
     EDGES_NS.partition_point(|edge| *edge <= ns)
 }
+
+/// Classes of small times.
+pub const CLASSES: usize = EDGES_NS.len() + 1;
 
 /// Parts into which a picture cuts a night and its day.
 pub const PARTS: usize = 120;
@@ -106,6 +126,8 @@ pub struct OcsStatus {
     pub day_picture: Vec<u64>,
     /// Processor time of its thread, s.
     pub cpu_seconds: f64,
+    /// Configurations taken over since it started.
+    pub reloads: u64,
 }
 
 impl OcsStatus {
@@ -130,4 +152,75 @@ pub struct ControlStatus {
     pub malformed: u64,
     /// Time that the last schedule took, us.
     pub schedule_us: f64,
+}
+
+/// What is not counted up: levels and names.
+const LEVELS: [&str; 3] = ["rack", "waiting_bytes", "sources"];
+
+/// What was counted between two looks at a status: every number less what it was, levels as they
+/// are. A program that started anew meanwhile has counted from nothing.
+///
+/// # Panics
+/// Never for the types of this module, which are what they are read from.
+#[must_use]
+pub fn between<T: Serialize + DeserializeOwned>(before: &T, now: &T) -> T {
+    let value = |status: &T| serde_json::to_value(status).expect("data");
+    let mut counted = value(now);
+    take_off(&mut counted, &value(before));
+    serde_json::from_value(counted).expect("the same shape")
+}
+
+fn take_off(now: &mut Value, before: &Value) {
+    match now {
+        Value::Number(number) => {
+            if let (Some(new), Some(old)) = (number.as_u64(), before.as_u64()) {
+                *now = new.saturating_sub(old).into();
+            } else if let (Some(new), Some(old)) = (number.as_f64(), before.as_f64()) {
+                *now = (new - old).max(0.0).into();
+            }
+        }
+        Value::Array(values) => {
+            for (index, value) in values.iter_mut().enumerate() {
+                take_off(value, &before[index]);
+            }
+        }
+        Value::Object(fields) => {
+            let counted = fields.iter_mut().filter(|(name, _)| !LEVELS.contains(&name.as_str()));
+            counted.for_each(|(name, value)| take_off(value, &before[name.as_str()]));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_told_apart_and_levels_stay() {
+        let rack = |sent, waiting| RackStatus {
+            rack: 3,
+            sent,
+            waiting_bytes: vec![waiting],
+            first_after: vec![sent, 1],
+            ..RackStatus::default()
+        };
+        let status = |seconds, sent, waiting| TorStatus {
+            uptime_seconds: seconds,
+            source: Some(Source::Controller),
+            racks: vec![rack(sent, waiting)],
+            sources: vec![Source::Controller],
+            ..TorStatus::default()
+        };
+        let span = between(&status(1.5, 10, 70), &status(4.0, 25, 20));
+        assert_eq!(
+            span,
+            TorStatus {
+                racks: vec![RackStatus { first_after: vec![15, 0], ..rack(15, 20) }],
+                ..status(2.5, 0, 0)
+            }
+        );
+        // A program that began anew.
+        assert_eq!(between(&status(9.0, 50, 0), &status(1.0, 5, 0)).racks[0].sent, 0);
+    }
 }

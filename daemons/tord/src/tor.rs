@@ -18,9 +18,9 @@ use crate::api::{self, Shared};
 use crate::clock::now_ns;
 use crate::config::{Mode, RackConfig, TorConfig};
 use crate::neighbours::Neighbours;
-use crate::plan::Plan;
+use crate::plan::{Phase, Plan, Source};
 use crate::rack::{HostPort, Rack, Rules, rack_mac};
-use crate::status::TorStatus;
+use crate::status::{CLASSES, SOURCES_MAX, TorStatus, class_of};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
 
 /// Places in each ring.
@@ -41,6 +41,18 @@ const REPORT_EVERY_NS: u64 = 5_000_000;
 /// it for as long at once (`sched_rt_runtime_us`). Ours leaves 7 %, in pieces.
 const REST_PERCENT: u64 = 7;
 const REST_NS: u64 = 40_000;
+/// A sleep may take this much longer than asked for.
+const OVERSLEPT_NS: u64 = 25_000;
+/// So much rest may be owed until it is taken whatever is to be sent meanwhile.
+const OWED_MAX_NS: u64 = 8 * REST_NS;
+/// This long before a day begins nothing else is begun.
+const CALM_NS: u64 = 12_000;
+/// Frames taken from an interface at a time: few, because days begin meanwhile.
+const INTAKE: usize = 8;
+/// What is looked at now and then waits for a calm moment, but no longer than this.
+const PATIENCE_NS: u64 = 2_000_000;
+/// What it takes.
+const CHORES_NS: u64 = 30_000;
 
 /// Runs until told to stop.
 ///
@@ -57,21 +69,21 @@ pub fn run(path: &Path) -> Result<()> {
     process::name_thread("ebb-tor");
     place(config.tor.cpu, config.tor.realtime);
     while !shared.stopped() {
-        let now = now_ns();
-        if now >= tor.status_at_ns {
-            tor.status_at_ns = now + STATUS_EVERY_NS;
-            shared.show(tor.status());
-            while let Some(signal) = signals.take()? {
-                match signal {
-                    Signal::SIGHUP => shared.ask_reload(),
-                    _ => shared.stop(),
-                }
-            }
-            if shared.take_reload() {
-                tor.reload(path);
+        let now = tor.round();
+        if now < tor.status_at_ns || !tor.is_calm(now, tor.status_at_ns) {
+            continue;
+        }
+        tor.status_at_ns = now + STATUS_EVERY_NS;
+        shared.show(tor.status());
+        while let Some(signal) = signals.take()? {
+            match signal {
+                Signal::SIGHUP => shared.ask_reload(),
+                _ => shared.stop(),
             }
         }
-        tor.round(now);
+        if shared.take_reload() {
+            tor.reload(path);
+        }
     }
     tor.close();
     Ok(())
@@ -128,6 +140,14 @@ struct Switch {
     seek_at_ns: u64,
     window_ns: u64,
     slept_ns: u64,
+    /// When a rack has something to do next.
+    due_ns: u64,
+    /// Until when no rack's link needs anybody to look.
+    calm_until_ns: u64,
+    looked_ns: u64,
+    looks: Vec<u64>,
+    woken_late: Vec<u64>,
+    sources: Vec<Source>,
     rounds: u64,
     reloads: u64,
 }
@@ -167,51 +187,111 @@ impl Switch {
             seek_at_ns: now,
             window_ns: now,
             slept_ns: 0,
+            due_ns: now,
+            calm_until_ns: now,
+            looked_ns: now,
+            looks: vec![0; CLASSES],
+            woken_late: vec![0; CLASSES],
+            sources: Vec::new(),
             rounds: 0,
             reloads: 0,
         })
     }
 
-    fn round(&mut self, now: u64) {
+    /// Looks once at everything and returns when that was.
+    fn round(&mut self) -> u64 {
         self.rounds += 1;
-        if now >= self.control_at_ns {
-            self.control_at_ns = now + CONTROL_EVERY_NS;
-            hear(&mut self.control, &mut self.plan, now);
-            self.plan.turn(now);
-            if now >= self.report_at_ns {
-                self.report_at_ns = now + REPORT_EVERY_NS;
-                self.report();
+        self.await_dawn();
+        self.send();
+        let now = self.look();
+        if now >= self.control_at_ns && self.is_calm(now, self.control_at_ns) {
+            self.chores(now);
+        }
+        let mut work = 0;
+        for at in 0..self.racks.len() {
+            let rack = &mut self.racks[at];
+            work += rack.deliver(&mut self.pool, INTAKE) + rack.take_in(&mut self.pool, INTAKE);
+            self.send();
+        }
+        if work == 0 {
+            self.idle();
+        }
+        if self.realtime {
+            self.rest();
+        }
+        now
+    }
+
+    /// Looks at the clock and notes how long it has been.
+    fn look(&mut self) -> u64 {
+        let now = now_ns();
+        self.looks[class_of(now - self.looked_ns)] += 1;
+        self.looked_ns = now;
+        now
+    }
+
+    /// Begins nothing else shortly before a day on which something is to be sent.
+    fn await_dawn(&mut self) {
+        let now = self.look();
+        let Phase::Night(day) = self.plan.at(now) else { return };
+        if day.begin_ns - now < CALM_NS && self.racks.iter().any(|rack| rack.wants(&day)) {
+            while self.look() < day.begin_ns {
+                std::hint::spin_loop();
             }
+        }
+    }
+
+    /// Sends what may be sent, a rack after the other, another one first on each day.
+    fn send(&mut self) {
+        let count = self.racks.len();
+        let now = self.look();
+        let first = match self.plan.at(now) {
+            Phase::Day(day) => day.number as usize % count,
+            _ => 0,
+        };
+        (self.due_ns, self.calm_until_ns) = (u64::MAX, u64::MAX);
+        for step in 0..count {
+            // The clock is read before each rack: the one before took its time.
+            let now = self.look();
+            let phase = self.plan.at(now);
+            let rack = &mut self.racks[(first + step) % count];
+            if let Some(at) = rack.send(now, phase, &self.rules, &mut self.pool) {
+                self.due_ns = self.due_ns.min(at);
+            }
+            self.calm_until_ns = self.calm_until_ns.min(rack.calm_until());
+        }
+    }
+
+    /// Whether there is time now for what has been due since `due_ns` and is not urgent.
+    fn is_calm(&self, now: u64, due_ns: u64) -> bool {
+        self.calm_until_ns > now + CHORES_NS || now > due_ns + PATIENCE_NS
+    }
+
+    fn chores(&mut self, now: u64) {
+        self.control_at_ns = now + CONTROL_EVERY_NS;
+        hear(&mut self.control, &mut self.plan, now);
+        self.plan.turn(now);
+        let source = self.plan.source(now);
+        if self.sources.last() != Some(&source) {
+            if self.sources.len() == SOURCES_MAX {
+                self.sources.remove(0);
+            }
+            self.sources.push(source);
+        }
+        if now >= self.report_at_ns {
+            self.report_at_ns = now + REPORT_EVERY_NS;
+            self.report();
         }
         if now >= self.seek_at_ns {
             self.seek_at_ns = now + SEEK_EVERY_NS;
             self.neighbours.seek(now, &mut self.racks, &mut self.pool);
         }
-        let mut work = 0;
-        for rack in &mut self.racks {
-            work += rack.deliver(&mut self.pool) + rack.take_in(&mut self.pool);
-        }
-        let mut next = self.control_at_ns;
-        for rack in &mut self.racks {
-            // The clock is read before each rack: the one before took its time.
-            let now = now_ns();
-            let phase = self.plan.at(now);
-            if let Some(at) = rack.send(now, phase, &self.rules, &mut self.pool) {
-                next = next.min(at);
-            }
-            rack.flush_hosts(&mut self.pool);
-        }
-        if work == 0 {
-            self.idle(next);
-        }
-        if self.realtime {
-            self.rest();
-        }
     }
 
-    /// Sleeps until shortly before `next`, unless a frame comes first.
-    fn idle(&mut self, next: u64) {
+    /// Sleeps until shortly before something is due, unless a frame comes first.
+    fn idle(&mut self) {
         let before = now_ns();
+        let next = self.due_ns.min(self.control_at_ns);
         let Some(span) = next.checked_sub(before + SPIN_NS).filter(|span| *span > 20_000) else {
             return;
         };
@@ -221,16 +301,29 @@ impl Switch {
             self.racks.iter_mut().filter_map(|r| (!r.prepare_wait()).then_some(())).count() == 0;
         if calm {
             self.wait.wait(Some(Duration::from_nanos(span)));
-            self.slept_ns += now_ns() - before;
+            self.woken(before, span);
         }
     }
 
+    /// Notes a sleep that was to take `span` ns.
+    fn woken(&mut self, before: u64, span: u64) {
+        let now = now_ns();
+        self.slept_ns += now - before;
+        self.looked_ns = now;
+        // A frame may have ended it before.
+        if let Some(late) = now.checked_sub(before + span) {
+            self.woken_late[class_of(late)] += 1;
+        }
+    }
+
+    /// Leaves the processor to others for a little while the links have enough to carry.
     fn rest(&mut self) {
         let now = now_ns();
         let owed = (now - self.window_ns) * REST_PERCENT / 100;
-        if owed > self.slept_ns + REST_NS {
+        let calm = self.calm_until_ns > now + REST_NS + OVERSLEPT_NS;
+        if owed > self.slept_ns + REST_NS && (calm || owed > self.slept_ns + OWED_MAX_NS) {
             std::thread::sleep(Duration::from_nanos(REST_NS));
-            self.slept_ns += now_ns() - now;
+            self.woken(now, REST_NS);
         }
         if now - self.window_ns > 20_000_000 {
             // What was slept too much does not count for later.
@@ -262,6 +355,10 @@ impl Switch {
             racks: self.racks.iter().map(Rack::status).collect(),
             rounds: self.rounds,
             cpu_seconds: ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9,
+            waited_seconds: ebb_host::process::waited().as_secs_f64(),
+            looks: self.looks.clone(),
+            woken_late: self.woken_late.clone(),
+            sources: self.sources.clone(),
             reloads: self.reloads,
         }
     }

@@ -1,13 +1,48 @@
-//! How long a schedule takes, on one core: `cargo bench -p ebb-system-circuit [-- PORTS...]`.
+//! How long a schedule takes, and a second of racks in the simulator, on one core:
+//! `cargo bench -p ebb-system-circuit [-- PORTS... | -- sim]`.
 
 use std::time::Instant;
 
 use ebb_des::Seed;
-use ebb_system_circuit::{Demand, Window, schedulers};
+use ebb_scenario::{Document, Silent};
+use ebb_system_circuit::{Demand, Window, schedulers, sim};
 
 fn main() {
-    let asked: Vec<usize> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
-    let ports = if asked.is_empty() { vec![8, 23, 64, 256] } else { asked };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let asked: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let simulated = words.iter().any(|word| word == "sim");
+    if !simulated || !asked.is_empty() {
+        schedule(if asked.is_empty() { vec![8, 23, 64, 256] } else { asked });
+    }
+    if simulated || words.iter().all(|word| word.starts_with("--")) {
+        simulate();
+    }
+}
+
+/// 64 racks at 10 Gb/s for a second, frames of 1,500 octets: every source, rotation and Eclipse.
+fn simulate() {
+    println!("{:<6} {:<12} {:>6} {:>12} {:>8}", "source", "scheduler", "s", "frames", "Gb/s");
+    for source in ["udp", "reno", "cubic"] {
+        for scheduler in ["round-robin", "eclipse"] {
+            let text = format!(
+                "racks = 64\nduration_ms = 1000\nframe_bytes = 1500\nhost_gbps = 10.0\n\
+                 packet_gbps = 1.0\nsource = \"{source}\"\nscheduler = \"{scheduler}\"\n"
+            );
+            let document = Document::parse("bench.toml", &text).expect("TOML");
+            let scenario: sim::Scenario = document.read().expect("a scenario");
+            let start = Instant::now();
+            let out = sim::run(&scenario, 1, &Silent);
+            println!(
+                "{source:<6} {scheduler:<12} {:>6.2} {:>12} {:>8.3}",
+                start.elapsed().as_secs_f64(),
+                out.delivered + out.by_packets,
+                out.goodput_gbps(&scenario)
+            );
+        }
+    }
+}
+
+fn schedule(ports: Vec<usize>) {
     let window = Window { length: 1.0, delta: 0.01 };
     println!(
         "{:>5} {:<15} {:<8} {:>10} {:>6} {:>7}",

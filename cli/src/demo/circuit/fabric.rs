@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use ebb_host::journal::{EntryId, Undo};
 use ebb_host::signals::{self, Signal};
 use ebb_system_circuit::tokens::Tokens;
@@ -17,7 +18,10 @@ use ebb_tord::status::{OcsStatus, TorStatus};
 
 use super::lab::{Lab, SYNC, gateway};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Programs that do not do as they are told after this long never will.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long racks keep a rotation when nobody announces days.
+const ROTATION_MS: u32 = 500;
 
 /// How a fabric is set up.
 #[derive(Clone, Copy)]
@@ -27,8 +31,8 @@ pub(super) struct Setting {
     pub(super) day_us: f64,
     pub(super) night_us: f64,
     pub(super) packets: bool,
+    pub(super) guard_us: f64,
     pub(super) tokens: Tokens,
-    pub(super) rotation_ms: f64,
     /// The top-of-rack switch's processor.
     pub(super) cpu: Option<usize>,
 }
@@ -41,13 +45,13 @@ impl Setting {
     fn tor(&self, socket: &str) -> String {
         let mut text = format!(
             "[tor]\nmode = \"{}\"\nlink_mbps = {}\npacket_mbps = {}\ntokens = \"{}\"\ncontrol = \"{}\"\n\
-             rotation_ms = {}\nrealtime = true\nsocket = \"{socket}\"\n",
+             guard_us = {}\nrotation_ms = {ROTATION_MS}\nrealtime = true\nsocket = \"{socket}\"\n",
             self.mode(),
             self.link_mbps,
             self.link_mbps / 5.0,
             self.tokens.name(),
             SYNC[0],
-            self.rotation_ms,
+            self.guard_us,
         );
         if let Some(cpu) = self.cpu {
             _ = writeln!(text, "cpu = {cpu}");
@@ -67,13 +71,12 @@ impl Setting {
     fn ocs(&self, socket: &str, control: &str) -> String {
         let batch_bytes = (64.0 * self.link_mbps / 8.0) as u64;
         let mut text = format!(
-            "[ocs]\nmode = \"{}\"\nlink_mbps = {}\npacket_mbps = {}\ncontrol = \"{}\"\nrotation_ms = {}\n\
+            "[ocs]\nmode = \"{}\"\nlink_mbps = {}\npacket_mbps = {}\ncontrol = \"{}\"\nrotation_ms = {ROTATION_MS}\n\
              socket = \"{socket}\"\ncard = {{ delay_us = 0.0, batch_over_bytes = {batch_bytes} }}\n",
             self.mode(),
             self.link_mbps,
             self.link_mbps / 5.0,
             SYNC[1],
-            self.rotation_ms,
         );
         for rack in 0..self.racks {
             _ = write!(text, "[[port]]\nrack = {rack}\nname = \"light{rack}\"\n");
@@ -110,37 +113,75 @@ impl Program {
 
 impl<'a> Fabric<'a> {
     /// Starts all three and waits until days are kept.
-    pub(super) fn start(lab: &'a Lab, setting: &Setting) -> Result<Fabric<'a>> {
+    pub(super) fn start(lab: &'a Lab, setting: &Setting, stop: &AtomicBool) -> Result<Fabric<'a>> {
         let at = |name: &str| lab.directory.join(name);
-        let text = |path: PathBuf| path.display().to_string();
-        let (tor, ocs, control) = (at("tor.sock"), at("ocs.sock"), at("control.sock"));
-        fs::write(at("tor.toml"), setting.tor(&text(tor.clone())))?;
-        fs::write(at("ocs.toml"), setting.ocs(&text(ocs.clone()), &text(control)))?;
-        let mut fabric = Fabric { lab, tor_socket: tor, ocs_socket: ocs, programs: Vec::new() };
-        fabric.spawn("control", &["ocs", "control", "-c", &text(at("ocs.toml"))])?;
-        fabric.spawn("ocs", &["ocs", "run", "-c", &text(at("ocs.toml"))])?;
-        fabric.spawn("tor", &["tor", "run", "-c", &text(at("tor.toml"))])?;
-        let begun = Instant::now();
-        loop {
-            fabric.check_alive()?;
-            let ready = |source: Option<Source>| source == Some(Source::Controller);
-            let both = fabric.tor().is_ok_and(|tor| ready(tor.source))
-                && fabric.ocs().is_ok_and(|ocs| ready(ocs.source));
-            if both {
-                return Ok(fabric);
-            }
-            if begun.elapsed() > PATIENCE {
-                let words: String = fabric.programs.iter().map(Program::last_words).collect();
-                bail!("the switches were not ready after {} s{words}", PATIENCE.as_secs());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let (tor_socket, ocs_socket) = (at("tor.sock"), at("ocs.sock"));
+        let mut fabric = Fabric { lab, tor_socket, ocs_socket, programs: Vec::new() };
+        fabric.configure(setting)?;
+        fabric.spawn("control", &["ocs", "control", "-c"], "ocs.toml")?;
+        fabric.spawn("ocs", &["ocs", "run", "-c"], "ocs.toml")?;
+        fabric.spawn("tor", &["tor", "run", "-c"], "tor.toml")?;
+        let ready = Some(Source::Controller);
+        fabric.wait("the switches were not ready", stop, |fabric| {
+            fabric.tor().is_ok_and(|tor| tor.source == ready)
+                && fabric.ocs().is_ok_and(|ocs| ocs.source == ready)
+        })?;
+        Ok(fabric)
     }
 
-    fn spawn(&mut self, name: &'static str, arguments: &[&str]) -> Result<()> {
+    fn configure(&self, setting: &Setting) -> Result<()> {
+        let text = |path: &PathBuf| path.display().to_string();
+        let control = text(&self.lab.directory.join("control.sock"));
+        fs::write(self.lab.directory.join("tor.toml"), setting.tor(&text(&self.tor_socket)))?;
+        let ocs = setting.ocs(&text(&self.ocs_socket), &control);
+        Ok(fs::write(self.lab.directory.join("ocs.toml"), ocs)?)
+    }
+
+    /// Changes the running switches' rules and waits until both have taken them over.
+    pub(super) fn set(&mut self, setting: &Setting, stop: &AtomicBool) -> Result<()> {
+        self.configure(setting)?;
+        let (tor, ocs) = (self.tor()?.reloads, self.ocs()?.reloads);
+        for socket in [&self.ocs_socket, &self.tor_socket] {
+            api::ask(socket, "reload")?;
+        }
+        self.wait("the switches did not take over their new rules", stop, |fabric| {
+            fabric.tor().is_ok_and(|now| now.reloads > tor)
+                && fabric.ocs().is_ok_and(|now| now.reloads > ocs)
+        })
+    }
+
+    /// Kills the optical switch, starts another and waits until it knows the days.
+    pub(super) fn restart_ocs(&mut self, stop: &AtomicBool) -> Result<()> {
+        self.kill("ocs")?;
+        self.spawn("ocs", &["ocs", "run", "-c"], "ocs.toml")?;
+        self.wait("the optical switch did not come back", stop, |fabric| {
+            fabric.ocs().is_ok_and(|ocs| ocs.source == Some(Source::Controller))
+        })
+    }
+
+    fn wait(
+        &mut self,
+        otherwise: &str,
+        stop: &AtomicBool,
+        holds: impl Fn(&Self) -> bool,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        while !holds(self) {
+            self.check_alive()?;
+            ensure!(!stop.load(Relaxed), "interrupted");
+            if begun.elapsed() > PATIENCE {
+                let words: String = self.programs.iter().map(Program::last_words).collect();
+                bail!("{otherwise} after {} s{words}", PATIENCE.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: &'static str, arguments: &[&str], file: &str) -> Result<()> {
         let log = self.lab.directory.join(format!("{name}.log"));
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(arguments);
+        command.args(arguments).arg(self.lab.directory.join(file));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
         // Ctrl-C is for us to pass on.
         command.process_group(0);
@@ -168,10 +209,35 @@ impl<'a> Fabric<'a> {
         api::status(&self.ocs_socket)
     }
 
+    /// The top-of-rack switch's state as it is now: it shows one 20 times a second.
+    pub(super) fn fresh_tor(&self) -> Result<TorStatus> {
+        let (begun, before) = (Instant::now(), self.tor()?.uptime_seconds);
+        loop {
+            let now = self.tor()?;
+            if now.uptime_seconds != before {
+                return Ok(now);
+            }
+            ensure!(begun.elapsed() < PATIENCE, "the top-of-rack switch stands still");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether all queues of the racks are empty.
+    pub(super) fn nothing_waits(&self) -> bool {
+        let empty = |tor: TorStatus| {
+            tor.racks.iter().all(|rack| rack.waiting_bytes.iter().all(|bytes| *bytes == 0))
+        };
+        self.fresh_tor().is_ok_and(empty)
+    }
+
     /// Ends the controller without a word.
     pub(super) fn kill_controller(&mut self) -> Result<()> {
-        let at = self.programs.iter().position(|program| program.name == "control");
-        let mut program = self.programs.remove(at.context("there is a controller")?);
+        self.kill("control")
+    }
+
+    fn kill(&mut self, name: &str) -> Result<()> {
+        let at = self.programs.iter().position(|program| program.name == name);
+        let mut program = self.programs.remove(at.context("a program that runs")?);
         program.child.kill()?;
         program.child.wait()?;
         if let Some(entry) = program.entry.take() {

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use ebb_host::process;
 
 use super::lab::{Lab, host_address};
@@ -15,17 +15,24 @@ use super::lab::{Lab, host_address};
 /// switch (8.83 of 10 Gb/s).
 pub(super) const UDP_SHARE: f64 = 0.883;
 
+/// What they send of it in bursts: little enough that queues run empty between them.
+pub(super) const BURSTS_SHARE: f64 = 0.45;
+
 /// Payload of a full frame, and what such a frame takes of the link.
 const PAYLOAD: usize = 1472;
-const ON_WIRE: f64 = 1538.0;
+pub(super) const ON_WIRE: f64 = 1538.0;
+
+/// A connection is given up after this long.
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// Part of the time before measuring begins.
 const WARM: f64 = 0.25;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// Each host that many Mb/s on the link, spread evenly over the others.
-    Udp { mbps: f64 },
+    /// Each host that many Mb/s on the link, so many frames at once to one of the others after the
+    /// other.
+    Udp { mbps: f64, burst: usize },
     /// A connection between each two hosts, each way.
     Tcp,
 }
@@ -55,13 +62,20 @@ struct Counters {
     over: AtomicBool,
 }
 
-/// Lets all hosts send to all others for `span`.
+/// What waits in queues when hosts have ended may still arrive, for so long at most.
+const SETTLE_MAX: Duration = Duration::from_millis(1500);
+/// What passes switches and stacks arrives within this time on a machine that is busy.
+const PASSAGE: Duration = Duration::from_millis(60);
+
+/// Lets all hosts send to all others for `span`, or until told to stop; then waits for what is
+/// under way, which `settled` says.
 pub(super) fn run(
     lab: &Lab,
     racks: u8,
     kind: Kind,
     span: Duration,
     stop: &AtomicBool,
+    settled: &dyn Fn() -> bool,
 ) -> Result<Carried> {
     let counters = Counters::default();
     std::thread::scope(|scope| -> Result<Carried> {
@@ -87,16 +101,20 @@ pub(super) fn run(
                 let others = others.map(|other| SocketAddr::from((host_address(other), 7)));
                 let host = &lab.hosts[usize::from(rack)];
                 match kind {
-                    Kind::Udp { mbps } => {
+                    Kind::Udp { mbps, burst } => {
                         let socket = host.run(|| UdpSocket::bind((host_address(rack), 8)))??;
                         let others: Vec<SocketAddr> = others.collect();
-                        scope.spawn(move || send(&socket, rack, &others, mbps, counters));
+                        scope.spawn(move || {
+                            send(&socket, rack, &others, (mbps, burst.max(1)), counters);
+                        });
                     }
                     Kind::Tcp => {
                         for other in others {
-                            let patience = Duration::from_secs(5);
-                            let stream =
-                                host.run(|| TcpStream::connect_timeout(&other, patience))??;
+                            ensure!(!stop.load(Relaxed), "interrupted");
+                            let open = || TcpStream::connect_timeout(&other, CONNECT);
+                            let stream = host.run(open)?.with_context(|| {
+                                format!("TCP from rack {rack} to {other} over the switches")
+                            })?;
                             scope.spawn(move || pour(stream, counters));
                         }
                     }
@@ -106,8 +124,11 @@ pub(super) fn run(
         };
         let carried = begin().map(|()| measure(counters, racks, span, stop));
         counters.quiet.store(true, Relaxed);
-        // What waits in queues may still arrive.
-        std::thread::sleep(Duration::from_millis(150));
+        let begun = Instant::now();
+        while !settled() && begun.elapsed() < SETTLE_MAX {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(PASSAGE);
         counters.over.store(true, Relaxed);
         let mut carried = carried?;
         carried.sent = counters.sent.load(Relaxed);
@@ -132,31 +153,42 @@ fn measure(counters: &Counters, racks: u8, span: Duration, stop: &AtomicBool) ->
     Carried { goodput_mbps, ..Carried::default() }
 }
 
-fn nap(span: Duration, stop: &AtomicBool) {
+/// Sleeps for `span`, or until told to stop.
+pub(super) fn nap(span: Duration, stop: &AtomicBool) {
     let begun = Instant::now();
     while begun.elapsed() < span && !stop.load(Relaxed) {
         std::thread::sleep(Duration::from_millis(10).min(span));
     }
 }
 
-/// Sends numbered frames to all others in turn, a few every millisecond.
-fn send(socket: &UdpSocket, rack: u8, others: &[SocketAddr], mbps: f64, counters: &Counters) {
+/// Sends numbered frames to all others in turn, `burst` to each, a few every millisecond.
+fn send(
+    socket: &UdpSocket,
+    rack: u8,
+    others: &[SocketAddr],
+    (mbps, burst): (f64, usize),
+    counters: &Counters,
+) {
     process::precise_timers();
     let mut payload = [0u8; PAYLOAD];
     payload[0] = rack;
     let mut numbers = vec![0u64; others.len()];
-    let per_second = mbps * 1e6 / 8.0 / ON_WIRE;
-    let (begun, mut sent) = (Instant::now(), 0u64);
+    let bursts_per_second = mbps * 1e6 / 8.0 / ON_WIRE / burst as f64;
+    // Racks do not begin together.
+    let shift = f64::from(rack) / 7.0;
+    let (begun, mut sent) = (Instant::now(), 0);
     while !counters.quiet.load(Relaxed) {
-        let due = (begun.elapsed().as_secs_f64() * per_second) as u64;
+        let due = (begun.elapsed().as_secs_f64() * bursts_per_second + shift) as usize;
         // After a long pause not everything is made up for: hosts have small buffers.
-        sent = sent.max(due.saturating_sub(64));
+        sent = sent.max(due.saturating_sub(64 / burst));
         while sent < due {
-            let to = sent as usize % others.len();
-            payload[1..9].copy_from_slice(&numbers[to].to_be_bytes());
-            if socket.send_to(&payload, others[to]).is_ok() {
-                numbers[to] += 1;
-                counters.sent.fetch_add(1, Relaxed);
+            let to = sent % others.len();
+            for _ in 0..burst {
+                payload[1..9].copy_from_slice(&numbers[to].to_be_bytes());
+                if socket.send_to(&payload, others[to]).is_ok() {
+                    numbers[to] += 1;
+                    counters.sent.fetch_add(1, Relaxed);
+                }
             }
             sent += 1;
         }

@@ -1,23 +1,28 @@
 //! `ebb demo circuit`: racks of unmodified hosts behind an emulated optical switch, over circuits
 //! and, for comparison, the same programs as a packet switch.
 
+mod diagnosis;
 mod fabric;
+mod faults;
 mod findings;
 mod lab;
 mod load;
 
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use ebb_host::process;
 use ebb_system_circuit::tokens::Tokens;
+use ebb_tord::status::between;
 
 use crate::generator::{interrupt_signals, on_interrupt};
+use diagnosis::Processors;
 use fabric::{Fabric, Setting};
 use findings::{Phase, Played};
 use lab::Lab;
@@ -25,8 +30,20 @@ use load::Kind;
 
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
-/// Parts of the demonstration, the last of which kills the controller.
-const PHASES: f64 = 7.0;
+/// What each part takes beside its load: changing the switches' rules, letting queues run empty.
+const BETWEEN: Duration = Duration::from_millis(350);
+/// What ending everything and writing the report takes.
+const AFTERWARDS: Duration = Duration::from_millis(700);
+/// However little time is left, a part is played for this long.
+const PART_MIN: Duration = Duration::from_millis(300);
+
+/// Frames per second that all racks together send over a light whose rate is not given: what two
+/// processors of a virtual machine carry through the hosts' stacks and both switches.
+const FRAMES_PER_SECOND: f64 = 64_000.0;
+/// A day of which so much passes before the last of the racks has begun to send, us.
+const DAWN_US: f64 = 15.0;
+/// The end of each day in which nothing may be on the light, us.
+const GUARD_US: f64 = 5.0;
 
 /// Keep 300 us circuits between racks of unmodified hosts and show what was lost
 #[derive(Debug, Args)]
@@ -38,8 +55,8 @@ Examples:
 
 The report's directory gets report.json, report.html and day.svg, the picture of the day.")]
 pub struct Circuit {
-    /// Length of all parts together; starting them takes a few seconds more
-    #[arg(long, default_value_t = 30.0)]
+    /// Time for everything; the parts share what starting leaves of it (8 are needed at least)
+    #[arg(long, default_value_t = 40.0)]
     seconds: f64,
     /// Where the report goes
     #[arg(long, value_name = "DIR", default_value = "ebb-report")]
@@ -47,9 +64,10 @@ pub struct Circuit {
     /// Racks, one host each
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(3..=8))]
     racks: u8,
-    /// Rate of the light, Mb/s; on a virtual machine all of it passes two processors
-    #[arg(long, default_value_t = 250.0)]
-    link_mbps: f64,
+    /// Rate of the light, Mb/s [default: days hold a whole number of full frames, 64,000 of which two
+    /// processors carry in a second]
+    #[arg(long)]
+    link_mbps: Option<f64>,
     /// How long circuits stand
     #[arg(long, default_value_t = 300.0)]
     day_us: f64,
@@ -58,16 +76,47 @@ pub struct Circuit {
     night_us: f64,
 }
 
+/// A part of the demonstration.
+struct Part {
+    name: &'static str,
+    kind: Kind,
+    packets: bool,
+    tokens: Tokens,
+    /// Its share of the time.
+    weight: f64,
+}
+
+/// Share of the time for faults.
+const FAULTS: f64 = 1.0;
+
+/// Shares what is left of the time among the parts that are left.
+struct Budget {
+    end: Instant,
+    parts: u32,
+    weight: f64,
+}
+
+impl Budget {
+    /// How long the next part may take.
+    fn next(&mut self, now: Instant, weight: f64) -> Duration {
+        let left = self.end.saturating_duration_since(now);
+        let left = left.saturating_sub(BETWEEN * self.parts + AFTERWARDS);
+        let span = left.mul_f64(weight / self.weight.max(weight));
+        self.parts -= 1;
+        self.weight -= weight;
+        span.max(PART_MIN)
+    }
+}
+
 impl Circuit {
     /// Plays all parts and writes the report.
     pub fn run(self) -> Result<ExitCode> {
+        let begun = Instant::now();
         ensure!(self.seconds >= 2.0 && self.seconds <= 600.0, "--seconds must be 2 to 600");
-        ensure!(
-            self.link_mbps >= 20.0 && self.link_mbps <= 1e5,
-            "--link-mbps must be 20 to 100000"
-        );
         ensure!((20.0..=1e5).contains(&self.day_us), "--day-us must be 20 to 100000");
         ensure!((1.0..=1e4).contains(&self.night_us), "--night-us must be 1 to 10000");
+        let rate = (20.0..=1e5).contains(&self.link_mbps());
+        ensure!(rate, "--link-mbps must be 20 to 100000");
         let cpus = process::allowed_cpus()?;
         let signals = interrupt_signals()?;
         let lab = Lab::build(self.racks)?;
@@ -80,110 +129,179 @@ impl Circuit {
             process::pin_to(cpus[0])?;
         }
         super::say(&format!(
-            "{} racks behind an emulated optical switch: days of {} us, nights of {} us, light of {} \
-             Mb/s. Undilated: others run milliseconds or dilate time twenty times.\n",
-            self.racks, self.day_us, self.night_us, self.link_mbps
+            "{} racks behind an emulated optical switch: days of {} us, nights of {} us, light of \
+             {:.0} Mb/s. Undilated: others run milliseconds or dilate time twenty times.\n",
+            self.racks,
+            self.day_us,
+            self.night_us,
+            self.link_mbps()
         ))?;
-        let mut played = Played { cpus: cpus.len(), ..Played::default() };
-        for (name, kind, setting) in self.phases(own) {
-            if stop.load(Relaxed) {
-                return Ok(ExitCode::from(INTERRUPTED));
-            }
-            let phase = self.play(&lab, name, kind, &setting, &stop)?;
-            super::say(&phase.line())?;
-            played.phases.push(phase);
-        }
+        let played = match self.play(&lab, own, begun, &stop) {
+            Ok(played) => played,
+            // What was interrupted fails in many ways.
+            Err(_) if stop.load(Relaxed) => return Ok(ExitCode::from(INTERRUPTED)),
+            Err(error) => return Err(error),
+        };
         if stop.load(Relaxed) {
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        played.killed = Some(self.kill_controller(&lab, own, &stop)?);
-        findings::conclude(&self, &played)?;
+        findings::conclude(&self, &Played { cpus: cpus.len(), ..played })?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn span(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds / PHASES)
+    /// Rate of the light, Mb/s.
+    fn link_mbps(&self) -> f64 {
+        self.link_mbps.unwrap_or_else(|| fitting(self.day_us, self.night_us, self.racks))
+    }
+
+    /// Full frames that a day holds.
+    fn frames_per_day(&self) -> f64 {
+        ((self.day_us - GUARD_US) * self.link_mbps() / 8.0 / load::ON_WIRE).floor()
     }
 
     fn setting(&self, cpu: Option<usize>) -> Setting {
         Setting {
             racks: self.racks,
-            link_mbps: self.link_mbps,
+            link_mbps: self.link_mbps(),
             day_us: self.day_us,
             night_us: self.night_us,
+            guard_us: GUARD_US,
             packets: false,
             tokens: Tokens::Pacing,
-            rotation_ms: 1000.0,
             cpu,
         }
     }
 
-    fn phases(&self, cpu: Option<usize>) -> Vec<(&'static str, Kind, Setting)> {
-        let circuits = self.setting(cpu);
-        let packets = Setting { packets: true, ..circuits };
-        let tokens = |tokens| Setting { tokens, ..circuits };
-        let udp = Kind::Udp { mbps: self.link_mbps * load::UDP_SHARE };
+    fn parts(&self) -> Vec<Part> {
+        let udp = Kind::Udp { mbps: self.link_mbps() * load::UDP_SHARE, burst: 1 };
+        // Three days' worth at once, for one of the others: what comes in the evening cannot leave
+        // before night, and what comes in the morning is more than a card takes well.
+        let burst = 3 * (self.frames_per_day() as usize).max(1);
+        let bursts = Kind::Udp { mbps: self.link_mbps() * load::BURSTS_SHARE, burst };
+        let part =
+            |name, kind, packets, tokens, weight| Part { name, kind, packets, tokens, weight };
         vec![
-            ("packet switch, UDP", udp, packets),
-            ("circuits, UDP", udp, circuits),
-            ("circuits, UDP, naive tokens", udp, tokens(Tokens::Naive)),
-            ("circuits, UDP, aging tokens", udp, tokens(Tokens::Aging)),
-            ("packet switch, TCP", Kind::Tcp, packets),
-            ("circuits, TCP", Kind::Tcp, circuits),
+            part("packet switch, UDP", udp, true, Tokens::Pacing, 1.0),
+            part("circuits, UDP", udp, false, Tokens::Pacing, 1.2),
+            part("bursts, naive tokens", bursts, false, Tokens::Naive, 0.6),
+            part("bursts, aging tokens", bursts, false, Tokens::Aging, 0.6),
+            part("bursts, aging and pacing", bursts, false, Tokens::Pacing, 0.6),
+            part("packet switch, TCP", Kind::Tcp, true, Tokens::Pacing, 1.2),
+            part("circuits, TCP", Kind::Tcp, false, Tokens::Pacing, 1.2),
         ]
     }
 
+    /// Plays all parts over one fabric, whose rules change in between.
     fn play(
         &self,
         lab: &Lab,
-        name: &'static str,
-        kind: Kind,
-        setting: &Setting,
+        cpu: Option<usize>,
+        begun: Instant,
         stop: &AtomicBool,
-    ) -> Result<Phase> {
-        let fabric = Fabric::start(lab, setting)?;
-        let before = fabric.tor()?;
-        let carried = load::run(lab, self.racks, kind, self.span(), stop)?;
-        // Status is shown 20 times a second.
-        std::thread::sleep(Duration::from_millis(150));
-        let (tor, ocs) = (fabric.tor()?, fabric.ocs()?);
+    ) -> Result<Played> {
+        let setting = self.setting(cpu);
+        let mut fabric = Fabric::start(lab, &setting, stop)?;
+        let parts = self.parts();
+        let mut budget = Budget {
+            end: begun + Duration::from_secs_f64(self.seconds),
+            parts: parts.len() as u32 + 1,
+            weight: parts.iter().map(|part| part.weight).sum::<f64>() + FAULTS,
+        };
+        let mut played = Played::default();
+        let count = parts.len() + 1;
+        for (at, part) in parts.iter().enumerate() {
+            let span = budget.next(Instant::now(), part.weight);
+            announce(at + 1, count, part.name, span)?;
+            let setting = Setting { packets: part.packets, tokens: part.tokens, ..setting };
+            fabric.set(&setting, stop)?;
+            let phase = self.part(lab, &fabric, part, span, stop)?;
+            super::say(&format!("[{}/{count}] {}", at + 1, phase.line()))?;
+            played.phases.push(phase);
+        }
+        let span = budget.next(Instant::now(), FAULTS);
+        announce(count, count, "faults", span)?;
+        fabric.set(&setting, stop)?;
+        let load = Kind::Udp { mbps: self.link_mbps() * 0.1, burst: 1 };
+        let faults = faults::play(lab, self.racks, &mut fabric, load, span, stop)?;
+        super::say(&format!("[{count}/{count}] {}", faults.line()))?;
+        played.faults = Some(faults);
         fabric.end()?;
-        let cpu = (tor.cpu_seconds - before.cpu_seconds)
-            / (tor.uptime_seconds - before.uptime_seconds).max(1e-3);
-        Ok(Phase { name, carried, tor, ocs, tor_busy: cpu })
+        Ok(played)
     }
 
-    /// What becomes of the racks when nobody announces days any more.
-    fn kill_controller(
+    fn part(
         &self,
         lab: &Lab,
-        cpu: Option<usize>,
+        fabric: &Fabric<'_>,
+        part: &Part,
+        span: Duration,
         stop: &AtomicBool,
-    ) -> Result<findings::Killed> {
-        let rotation = self.span().mul_f64(0.3);
-        let rotation_ms = rotation.as_secs_f64() * 1e3;
-        let setting = Setting { rotation_ms, ..self.setting(cpu) };
-        let mut fabric = Fabric::start(lab, &setting)?;
-        let kind = Kind::Udp { mbps: self.link_mbps * 0.1 };
-        let killed = std::thread::scope(|scope| -> Result<findings::Killed> {
-            let load = scope.spawn(|| load::run(lab, self.racks, kind, self.span(), stop));
-            std::thread::sleep(self.span().mul_f64(0.3));
-            fabric.kill_controller()?;
-            let mut sources = Vec::new();
-            while !load.is_finished() {
-                let source = fabric.tor()?.source;
-                if sources.last() != Some(&source) {
-                    sources.push(source);
-                }
-                std::thread::sleep(Duration::from_millis(25));
-            }
-            let carried = load.join().expect("the load does not panic")?;
-            let names =
-                sources.into_iter().flatten().map(|source| format!("{source:?}").to_lowercase());
-            Ok(findings::Killed { sources: names.collect(), carried, tor: fabric.tor()? })
-        })?;
-        fabric.end()?;
-        super::say(&killed.line())?;
-        Ok(killed)
+    ) -> Result<Phase> {
+        let processors = Processors::now();
+        let (tor, ocs) = (fabric.fresh_tor()?, fabric.ocs()?);
+        let carried =
+            load::run(lab, self.racks, part.kind, span, stop, &|| fabric.nothing_waits())?;
+        let (tor, ocs) = (between(&tor, &fabric.fresh_tor()?), between(&ocs, &fabric.ocs()?));
+        ensure!(!stop.load(Relaxed), "interrupted");
+        let stolen = Processors::now().stolen_since(&processors);
+        Ok(Phase { name: part.name, carried, tor, ocs, stolen })
+    }
+}
+
+/// The rate at which a day holds a whole number of full frames, all racks together send
+/// [`FRAMES_PER_SECOND`] and the last rack may begin [`DAWN_US`] late.
+fn fitting(day_us: f64, night_us: f64, racks: u8) -> f64 {
+    let frames = FRAMES_PER_SECOND * 1e-6 * (day_us + night_us) / f64::from(racks);
+    let usable_us = (day_us - GUARD_US - DAWN_US).max(day_us / 2.0);
+    (frames.round().clamp(2.0, 24.0) * load::ON_WIRE * 8.0 / usable_us).ceil()
+}
+
+/// Says what is being played, for those who watch.
+fn announce(at: usize, count: usize, name: &str, span: Duration) -> Result<()> {
+    let mut out = std::io::stderr().lock();
+    if out.is_terminal() {
+        write!(out, "\r\x1b[K[{at}/{count}] {name}: {:.1} s\r", span.as_secs_f64())?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_share_what_is_left_and_nothing_takes_the_time_of_others() {
+        let begun = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut budget = Budget { end: begun + 20 * second, parts: 3, weight: 3.0 };
+        // 20 s less three times 0.35 and 0.7.
+        let first = budget.next(begun, 1.0);
+        assert!((first.as_secs_f64() - 18.25 / 3.0).abs() < 1e-6, "{first:?}");
+        // The first took twice as long as it should.
+        let now = begun + 2 * first;
+        let rest = budget.next(now, 1.0) + budget.next(now, 1.0);
+        assert!(now + rest < begun + 20 * second);
+        let mut late = Budget { end: begun, parts: 1, weight: 1.0 };
+        assert_eq!(late.next(begun + second, 1.0), PART_MIN);
+    }
+
+    #[test]
+    fn the_light_fits_the_days() {
+        let demo = |day_us, racks| Circuit {
+            seconds: 40.0,
+            report: PathBuf::new(),
+            racks,
+            link_mbps: None,
+            day_us,
+            night_us: 11.5,
+        };
+        for (day_us, racks, frames) in [(300.0, 4, 5.0), (100.0, 3, 2.0), (1000.0, 8, 8.0)] {
+            let demo = demo(day_us, racks);
+            assert_eq!(demo.frames_per_day(), frames, "{day_us} us");
+            // Begun late, a day still holds as many.
+            let late = (day_us - GUARD_US - DAWN_US) * demo.link_mbps() / 8.0 / load::ON_WIRE;
+            assert!(late >= frames && late < frames + 0.3, "{day_us} us: {late}");
+        }
     }
 }

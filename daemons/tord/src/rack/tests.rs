@@ -33,8 +33,8 @@ fn bench(queue_bytes: u64, uplink_len: usize) -> Bench {
     let rack = Rack::new(0, Box::new(up.ports.remove(0)), vec![host], remotes, queue_bytes);
     let mut bench = Bench { rack, pool: Pool::standalone(4096), host: down.far, light: up.far };
     // The ports post their free frames.
-    bench.rack.take_in(&mut bench.pool);
-    bench.rack.deliver(&mut bench.pool);
+    bench.rack.take_in(&mut bench.pool, 64);
+    bench.rack.deliver(&mut bench.pool, 64);
     bench
 }
 
@@ -59,7 +59,7 @@ impl Bench {
         for number in 0..count {
             let frame = frame(to, number, len);
             self.host.send([frame.as_slice()]);
-            self.rack.take_in(&mut self.pool);
+            self.rack.take_in(&mut self.pool, 64);
         }
     }
 
@@ -80,7 +80,7 @@ impl Bench {
                 left.push((now, u32::from_be_bytes(frame[42..46].try_into().expect("four"))));
             });
             // Frames that the far end has read come back.
-            self.rack.deliver(&mut self.pool);
+            self.rack.deliver(&mut self.pool, 64);
         }
         left
     }
@@ -115,7 +115,7 @@ fn naive_tokens_hand_over_more_than_the_evening_holds_and_aging_does_not() {
         for now in (day.begin_ns + 100_000..day.end_ns).step_by(500) {
             bench.rack.send(now, Phase::Day(day), &rules, &mut bench.pool);
             bench.light.receive(|_| count += 1);
-            bench.rack.deliver(&mut bench.pool);
+            bench.rack.deliver(&mut bench.pool, 64);
         }
         assert!(count <= most + 6 && count >= most - 1, "{tokens:?} sent {count}");
     }
@@ -147,15 +147,15 @@ fn frames_from_the_light_reach_hosts_that_have_spoken() {
     let mut inward = frame("10.77.0.5", 1, 100);
     inward[..6].copy_from_slice(&rack_mac(0));
     bench.light.send([inward.as_slice()]);
-    bench.rack.deliver(&mut bench.pool);
+    bench.rack.deliver(&mut bench.pool, 64);
     let sought: Vec<IpAddr> = bench.rack.sought().collect();
     assert_eq!(sought, ["10.77.0.5".parse::<IpAddr>().expect("an address")], "has not spoken yet");
     bench.rack.give_up(&mut bench.pool);
     assert_eq!(bench.rack.status().dropped_unroutable, 1);
     bench.light.send([inward.as_slice()]);
-    bench.rack.deliver(&mut bench.pool);
+    bench.rack.deliver(&mut bench.pool, 64);
     bench.rack.learn(sought[0], [2, 0, 0, 0, 0, 1], &mut bench.pool);
-    bench.rack.deliver(&mut bench.pool);
+    bench.rack.deliver(&mut bench.pool, 64);
     let mut seen = 0;
     bench.host.receive(|frame| {
         assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 9]);
@@ -175,7 +175,7 @@ fn without_circuits_frames_take_the_packet_path_slowly() {
             assert_eq!(frame[6..12], source_mac(0, true));
             count += 1;
         });
-        bench.rack.deliver(&mut bench.pool);
+        bench.rack.deliver(&mut bench.pool, 64);
     }
     // 100 Mb/s carry 11.7 such frames in a millisecond.
     assert!((11..=16).contains(&count), "{count}");

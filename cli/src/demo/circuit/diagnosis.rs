@@ -1,0 +1,221 @@
+//! Why a part missed what it was to reach, from what the switches counted meanwhile.
+
+use std::fs;
+
+use ebb_tord::status::{CLASSES, EDGES_NS, RackStatus, TorStatus};
+
+use super::findings::Phase;
+
+/// What processors were taken away for, from `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Processors {
+    stolen: u64,
+    all: u64,
+}
+
+impl Processors {
+    /// Since boot.
+    pub(super) fn now() -> Processors {
+        Processors::read(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    fn read(text: &str) -> Processors {
+        let line = text.lines().next().unwrap_or_default();
+        let ticks = line.split_whitespace().skip(1).take(8).map(|field| field.parse().unwrap_or(0));
+        let ticks: Vec<u64> = ticks.collect();
+        Processors { stolen: ticks.get(7).copied().unwrap_or(0), all: ticks.iter().sum() }
+    }
+
+    /// Share of the time that the hypervisor gave to others.
+    pub(super) fn stolen_since(&self, before: &Processors) -> f64 {
+        let all = self.all.saturating_sub(before.all).max(1);
+        self.stolen.saturating_sub(before.stolen) as f64 / all as f64
+    }
+}
+
+/// A switch that does not look for so long is late, ns.
+const LATE_NS: u64 = 20_000;
+/// Hypervisors that take more than this share of the time are to blame first.
+const STOLEN: f64 = 0.005;
+
+/// Counts in the classes from `from_ns` on.
+fn from(classes: &[u64], from_ns: u64) -> u64 {
+    let first = EDGES_NS.iter().position(|edge| *edge >= from_ns).map_or(CLASSES, |at| at + 1);
+    classes.iter().skip(first).sum()
+}
+
+/// A sum over all racks.
+fn racks(tor: &TorStatus, count: impl Fn(&RackStatus) -> u64) -> u64 {
+    tor.racks.iter().map(count).sum()
+}
+
+/// Days whose first frame was handed over later than `from_ns` after their begin.
+fn late_days(tor: &TorStatus, from_ns: u64) -> u64 {
+    racks(tor, |rack| from(&rack.first_after, from_ns))
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// Why frames were outside their day.
+pub(super) fn outside(phase: &Phase) -> String {
+    let (ocs, tor) = (&phase.ocs, &phase.tor);
+    let (all, far) = (ocs.outside_their_day(), from(&ocs.outside, LATE_NS));
+    let (stood, days) = (from(&tor.looks, LATE_NS), racks(tor, |rack| rack.days));
+    let overslept = from(&tor.woken_late, 50_000);
+    let near = all.saturating_sub(far + ocs.unknown);
+    let cause = if 2 * ocs.unknown > all {
+        "the optical switch knew of no day when they came: it heard no sync frames in time"
+            .to_owned()
+    } else if 2 * near >= all {
+        format!(
+            "most were less than {} us outside: from the switch's look at the clock until the kernel had \
+             handed them over took longer than the guard",
+            LATE_NS / 1000
+        )
+    } else if phase.stolen > STOLEN {
+        "the hypervisor ran somebody else between the switch's look at the clock and the frames' way out"
+            .to_owned()
+    } else if tor.waited_seconds > 0.001 {
+        "other threads had the switch's processor between its look at the clock and the frames' way out"
+            .to_owned()
+    } else {
+        "the kernel stopped the switch (interrupts, soft interrupts) between its look at the clock and \
+         the frames' way out"
+            .to_owned()
+    };
+    format!(
+        "Why outside: {cause}. Of {all} such frames {far} were {} us or more outside ({} at night, {} on a wrong \
+         circuit, {} while no day was known); in {days} days the switch stood still for so long {stood} \
+         times and slept 50 us too long {overslept} times; it waited {:.1} ms for its processor; {:.2} % \
+         of the processors' time was stolen.",
+        LATE_NS / 1000,
+        ocs.at_night,
+        ocs.wrong_circuit,
+        ocs.unknown,
+        1e3 * tor.waited_seconds,
+        100.0 * phase.stolen,
+    )
+}
+
+/// Why less arrived than over the packet switch, where a day holds `fit` full frames.
+pub(super) fn slow(phase: &Phase, fit: f64) -> String {
+    let tor = &phase.tor;
+    let days = racks(tor, |rack| rack.days);
+    let left = racks(tor, |rack| rack.days_left);
+    let wanted = racks(tor, |rack| rack.days_wanted);
+    let late = late_days(tor, 20_000);
+    let full = racks(tor, |rack| rack.dropped_full);
+    let kernel = racks(tor, |rack| rack.dropped_receive) + phase.ocs.dropped_receive;
+    let sent = racks(tor, |rack| rack.sent_bytes) as f64 / super::load::ON_WIRE;
+    let lost = phase.ocs.outside_their_day();
+    let cause = if percent(left, days) >= 50.0 {
+        if percent(late, wanted) >= 5.0 {
+            format!(
+                "the circuits were the limit, and {:.0} % of the days on which something waited began 20 us \
+                 late or later",
+                percent(late, wanted)
+            )
+        } else {
+            "the circuits were the limit: a day holds no part of a frame".to_owned()
+        }
+    } else if lost > 0 && percent(lost, phase.ocs.frames) > 1.0 {
+        "senders slowed down after losses".to_owned()
+    } else if phase.stolen > 5.0 * STOLEN {
+        "hosts had no more to send: the hypervisor took their processor".to_owned()
+    } else {
+        "hosts had no more to send, as busy as the processors were".to_owned()
+    };
+    format!(
+        "Why {} is slower: {cause}. A day carried {:.2} full frames of the {fit:.0} that fit; {:.0} % of the \
+         days left something waiting; {late} of {wanted} that were waited for began 20 us late or later; \
+         {full} frames found their queue full, the kernel lost {kernel} on their way.",
+        phase.name,
+        sent / days.max(1) as f64,
+        percent(left, days),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Carried;
+    use super::*;
+    use ebb_tord::status::{OcsStatus, class_of};
+
+    fn counts(times: &[(u64, u64)]) -> Vec<u64> {
+        let mut classes = vec![0; CLASSES];
+        times.iter().for_each(|(ns, count)| classes[class_of(*ns)] += count);
+        classes
+    }
+
+    fn phase() -> Phase {
+        let rack = RackStatus {
+            days: 1000,
+            days_wanted: 1000,
+            days_left: 900,
+            sent_bytes: 4_500 * 1538,
+            first_after: counts(&[(900, 980), (30_000, 20)]),
+            ..RackStatus::default()
+        };
+        Phase {
+            name: "circuits, UDP",
+            carried: Carried::default(),
+            tor: TorStatus {
+                looks: counts(&[(300, 90_000), (30_000, 7), (900_000, 2)]),
+                woken_late: counts(&[(2_000, 50), (60_000, 3)]),
+                racks: vec![rack],
+                ..TorStatus::default()
+            },
+            ocs: OcsStatus {
+                frames: 4500,
+                at_night: 10,
+                outside: counts(&[(3_000, 2), (700_000, 8)]),
+                ..OcsStatus::default()
+            },
+            stolen: 0.0,
+        }
+    }
+
+    #[test]
+    fn the_counts_decide_what_is_blamed() {
+        let mut phase = phase();
+        let said = outside(&phase);
+        assert!(said.contains("the kernel stopped the switch"), "{said}");
+        assert!(said.contains("Of 10 such frames 8 were 20 us or more"), "{said}");
+        assert!(
+            said.contains("stood still for so long 9 times and slept 50 us too long 3 times"),
+            "{said}"
+        );
+        phase.tor.waited_seconds = 0.5;
+        assert!(outside(&phase).contains("other threads had the switch's processor"));
+        phase.stolen = 0.02;
+        assert!(outside(&phase).contains("the hypervisor ran somebody else"));
+        phase.ocs.outside = counts(&[(3_000, 10)]);
+        assert!(outside(&phase).contains("took longer than the guard"));
+        (phase.ocs.unknown, phase.ocs.at_night) = (30, 10);
+        assert!(outside(&phase).contains("heard no sync frames"));
+    }
+
+    #[test]
+    fn slowness_comes_from_circuits_losses_or_hosts() {
+        let mut phase = phase();
+        let said = slow(&phase, 5.0);
+        assert!(said.contains("a day holds no part of a frame"), "{said}");
+        assert!(said.contains("4.50 full frames of the 5 that fit; 90 % of the days"), "{said}");
+        phase.tor.racks[0].first_after = counts(&[(900, 900), (30_000, 100)]);
+        assert!(slow(&phase, 5.0).contains("10 % of the days on which something waited began"));
+        phase.tor.racks[0].days_left = 100;
+        assert!(slow(&phase, 5.0).contains("as busy as the processors were"));
+        phase.ocs.at_night = 100;
+        assert!(slow(&phase, 5.0).contains("after losses"));
+    }
+
+    #[test]
+    fn stolen_time_is_the_eighth_of_the_first_line() {
+        let before = Processors::read("cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1 2 3\n");
+        let now = Processors::read("cpu  60 0 10 100 0 0 0 30 0 0\n");
+        assert!((now.stolen_since(&before) - 0.2).abs() < 1e-12);
+        assert_eq!(Processors::read("").stolen_since(&before), 0.0);
+    }
+}

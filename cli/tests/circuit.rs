@@ -1,0 +1,555 @@
+//! The live top-of-rack switch, its controller and the emulated optical switch, in network
+//! namespaces: what hosts, operators and faults make of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ebb_system_circuit::sim::{Congestion, Flow};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const EBB: &str = env!("CARGO_BIN_EXE_ebb");
+/// Whatever has not happened after this long never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn run(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program).args(arguments).output().expect("a program runs")
+}
+
+fn good(program: &str, arguments: &[&str]) -> String {
+    let output = run(program, arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{program} {arguments:?}: {said}{shown}");
+    shown
+}
+
+fn until(mut holds: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while !holds() {
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    true
+}
+
+fn skip(reason: &str) {
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "with CI=true: {reason}");
+    eprintln!("skipped: {reason}");
+}
+
+fn permitted() -> bool {
+    let probe = format!("ebb-circuit-probe-{}", std::process::id());
+    let made = run("ip", &["netns", "add", &probe]).status.success();
+    run("ip", &["netns", "del", &probe]);
+    if !made {
+        skip("network namespaces are not permitted");
+    }
+    made
+}
+
+fn iperf3_is_here() -> bool {
+    let here = Command::new("iperf3").arg("--version").output().is_ok();
+    if !here {
+        skip("iperf3 is not installed (Debian package iperf3)");
+    }
+    here
+}
+
+/// A program that runs in a namespace and dies with the test.
+struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    fn start(namespace: &str, log: PathBuf, line: &[&str]) -> Running {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "ip", "netns", "exec", namespace]).args(line);
+        let file = fs::File::create(&log).expect("a log");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        Running { child: command.spawn().expect("setpriv (util-linux) runs"), log }
+    }
+
+    fn signal(&self, signal: &str) {
+        good("kill", &[signal, &self.child.id().to_string()]);
+    }
+
+    fn words(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Ended already: nothing to do.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// Two racks of one unmodified host each, and namespaces for them and for the switches.
+struct Racks {
+    name: String,
+    directory: TempDir,
+}
+
+/// How switches are configured: circuits unless `packets`.
+struct Settings {
+    packets: bool,
+    link_mbps: u32,
+    queue_kb: u32,
+}
+
+impl Racks {
+    fn build(test: &str) -> Racks {
+        let racks = Racks {
+            name: format!("ebb-{test}-{}", std::process::id()),
+            directory: tempfile::tempdir().expect("a directory"),
+        };
+        for role in ["sw", "h0", "h1"] {
+            good("ip", &["netns", "add", &racks.space(role)]);
+        }
+        let mut script =
+            String::from("link set lo up\nlink add sync type bridge\nlink set sync up\n");
+        for name in ["sync0", "sync1", "sync2"] {
+            script += &format!(
+                "link add {name} type veth peer name b-{name}\nlink set b-{name} master sync\n\
+                 link set b-{name} up\nlink set {name} up\n"
+            );
+        }
+        for rack in 0..2 {
+            let host = racks.space(&format!("h{rack}"));
+            script += &format!(
+                "link add up{rack} type veth peer name light{rack}\nlink set up{rack} up\n\
+                 link set light{rack} up\nlink add host{rack} type veth peer name eth0 netns {host}\n\
+                 link set host{rack} up\naddress add 10.77.{rack}.1/24 dev host{rack}\n"
+            );
+        }
+        racks.ip("sw", &script);
+        for rack in 0..2 {
+            let script = format!(
+                "link set eth0 up\naddress add 10.77.{rack}.5/24 dev eth0\n\
+                 route add default via 10.77.{rack}.1\n"
+            );
+            racks.ip(&format!("h{rack}"), &script);
+        }
+        racks
+    }
+
+    fn space(&self, role: &str) -> String {
+        format!("{}-{role}", self.name)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    fn ip(&self, role: &str, script: &str) {
+        let file = self.at("script");
+        fs::write(&file, script).expect("a script");
+        good("ip", &["-n", &self.space(role), "-batch", &file]);
+    }
+
+    /// Writes what the three programs read.
+    fn configure(&self, settings: &Settings) {
+        let Settings { packets, link_mbps, queue_kb } = settings;
+        let mode = if *packets { "packets" } else { "circuits" };
+        let mut tor = format!(
+            "[tor]\nmode = \"{mode}\"\nlink_mbps = {link_mbps}\npacket_mbps = 20\nqueue_kb = {queue_kb}\n\
+             control = \"sync0\"\nrotation_ms = 500\nmetrics = \"127.0.0.1:9465\"\nsocket = \"{}\"\n",
+            self.at("tor.sock")
+        );
+        let mut ocs = format!(
+            "[ocs]\nmode = \"{mode}\"\nlink_mbps = {link_mbps}\npacket_mbps = 20\ncontrol = \"sync1\"\n\
+             rotation_ms = 500\nsocket = \"{}\"\n",
+            self.at("ocs.sock")
+        );
+        for rack in 0..2 {
+            tor += &format!(
+                "[[rack]]\nnumber = {rack}\nuplink = \"up{rack}\"\n[[rack.host]]\nname = \"host{rack}\"\n\
+                 prefixes = [\"10.77.{rack}.0/24\"]\nown = [\"10.77.{rack}.1\"]\n"
+            );
+            ocs += &format!("[[port]]\nrack = {rack}\nname = \"light{rack}\"\n");
+        }
+        // Long days: what is tried here is not how exactly they are kept.
+        ocs += &format!(
+            "[controller]\nracks = 2\nday_us = 2000.0\nnight_us = 50.0\nlead_ms = 20.0\ncontrol = \"sync2\"\n\
+             socket = \"{}\"\n",
+            self.at("control.sock")
+        );
+        fs::write(self.at("tor.toml"), tor).expect("a configuration");
+        fs::write(self.at("ocs.toml"), ocs).expect("a configuration");
+    }
+
+    fn start(&self, name: &str, words: &[&str]) -> Running {
+        let file = self.at(if words[0] == "tor" { "tor.toml" } else { "ocs.toml" });
+        let line = [&[EBB], words, &["-c", &file]].concat();
+        Running::start(&self.space("sw"), self.directory.path().join(name), &line)
+    }
+
+    fn control(&self) -> Running {
+        self.start("control", &["ocs", "control"])
+    }
+
+    fn ocs(&self) -> Running {
+        self.start("ocs", &["ocs", "run"])
+    }
+
+    fn tor(&self) -> Running {
+        self.start("tor", &["tor", "run"])
+    }
+
+    /// What a program shows of itself; nothing while it does not answer.
+    fn status(&self, name: &str) -> Value {
+        let socket = self.at(&format!("{name}.sock"));
+        let output = run(EBB, &["ocs", "show", "--socket", &socket]);
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    fn follow(&self, source: &str, programs: &[&Running]) {
+        let both = |name: &str| self.status(name)["source"] == source;
+        let words = || programs.iter().map(|program| program.words()).collect::<String>();
+        assert!(until(|| both("tor") && both("ocs")), "not by {source}: {}", words());
+    }
+
+    /// A stream from one rack's host to the other's; what the sender says of it.
+    fn stream(&self, arguments: &[&str]) -> Value {
+        let log = self.directory.path().join("iperf3");
+        let server = ["iperf3", "-s", "-1", "-B", "10.77.1.5"];
+        let _server = Running::start(&self.space("h1"), log, &server);
+        let host = self.space("h0");
+        let client = ["netns", "exec", &host, "timeout", "60", "iperf3", "-J", "-c", "10.77.1.5"];
+        let mut report = Value::Null;
+        let passed = until(|| {
+            let output = run("ip", &[&client[..], arguments].concat());
+            report = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            // Refused while the server is not up yet.
+            report["error"].is_null() && !report["end"].is_null()
+        });
+        assert!(passed, "{arguments:?}: {report:#}");
+        report
+    }
+}
+
+impl Drop for Racks {
+    fn drop(&mut self) {
+        for role in ["sw", "h0", "h1"] {
+            run("ip", &["netns", "del", &self.space(role)]);
+        }
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Racks of unmodified hosts behind circuits, whose optical switch and controller are killed at the
+/// end. Losses depend on how busy the machine is; that circuits are kept, and what follows them,
+/// does not.
+#[test]
+fn circuits_are_kept_for_unmodified_hosts() {
+    if !permitted() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let demo = Command::new(EBB)
+        .args(["demo", "circuit", "--seconds", "8", "--racks", "3", "--link-mbps", "100"])
+        .arg("--report")
+        .arg(directory.path())
+        .output()
+        .expect("ebb runs");
+    let said = String::from_utf8_lossy(&demo.stderr);
+    assert!(demo.status.success(), "{said}\n{}", String::from_utf8_lossy(&demo.stdout));
+    for name in ["day.svg", "report.html"] {
+        assert!(directory.path().join(name).exists(), "{name}");
+    }
+    let report = fs::read(directory.path().join("report.json")).expect("a report");
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    assert_eq!(number(&report["day_us"]), 300.0);
+    let (frames, outside) = (number(&report["frames"]), number(&report["outside_their_day"]));
+    assert!(frames > 300.0 && outside < 0.5 * frames, "{outside} of {frames} outside their day");
+    assert_eq!(number(&report["reordered"]), 0.0);
+    assert!(number(&report["lost"]) < frames, "{report}");
+    for share in ["udp_share_of_eps", "tcp_share_of_eps"] {
+        assert!(number(&report[share]) > 0.0, "{share} {}", report[share]);
+    }
+    for tokens in ["naive", "aging", "pacing"] {
+        assert!(number(&report["tokens"][tokens]["frames"]) > 0.0, "{tokens} in {report}");
+        assert!(number(&report["tokens"][tokens]["lost"]) >= 0.0);
+    }
+    let killed = &report["controller_killed"];
+    assert_eq!(killed["sources"], serde_json::json!(["controller", "rotation", "packets"]));
+    assert!(number(&killed["frames_received"]) > 0.0, "{killed}");
+    assert!(number(&killed["by_packets"]) > 0.0, "{killed}");
+}
+
+/// What a demonstration of process `pid` has left on the machine.
+fn leftovers(pid: u32) -> Vec<String> {
+    let name = format!("ebb-circuit-{pid}");
+    let mut found = Vec::new();
+    for directory in ["/run/netns", "/tmp", "/run/ebb"] {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let journal = format!("knobs-{pid}.journal");
+        found.extend(names.filter(|entry| entry.starts_with(&name) || *entry == journal));
+    }
+    for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+        let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        if line.contains(&name) {
+            found.push(line.replace('\0', " "));
+        }
+    }
+    found
+}
+
+#[test]
+fn neither_interruption_nor_kill_leaves_circuits_behind() {
+    if !permitted() {
+        return;
+    }
+    for signal in ["-INT", "-KILL"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut demo = Command::new(EBB)
+            .args(["demo", "circuit", "--seconds", "60", "--racks", "3", "--report"])
+            .arg(directory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("ebb runs");
+        let pid = demo.id();
+        let socket = format!("/tmp/ebb-circuit-{pid}/tor.sock");
+        let up = until(|| Path::new(&socket).exists());
+        good("kill", &[signal, &pid.to_string()]);
+        let mut status = None;
+        let ended = until(|| {
+            status = demo.try_wait().expect("a child");
+            status.is_some()
+        });
+        assert!(up && ended, "{signal}: up {up}, ended {ended}");
+        if signal == "-INT" {
+            assert_eq!(status.and_then(|status| status.code()), Some(130));
+        }
+        assert!(until(|| leftovers(pid).is_empty()), "{signal} left {:?}", leftovers(pid));
+    }
+}
+
+/// A request of HTTP inside the switches' namespace.
+fn fetch(racks: &Racks) -> String {
+    let script = "exec 3<>/dev/tcp/127.0.0.1/9465 && \
+                  printf 'GET /metrics HTTP/1.0\\r\\nHost: ebb\\r\\n\\r\\n' >&3 && cat <&3";
+    let space = racks.space("sw");
+    let words = ["netns", "exec", &space, "timeout", "20", "bash", "-c", script];
+    String::from_utf8_lossy(&run("ip", &words).stdout).into_owned()
+}
+
+/// A frame of the right EtherType that makes no sense, on the control network.
+fn say_nonsense(racks: &Racks) {
+    let script = "import socket\n\
+                  s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+                  s.bind(('sync2', 0))\n\
+                  s.send(bytes.fromhex('03ebb0801500' '02eb02000000' '8015') + b'EbbC' + bytes(80))\n";
+    good("ip", &["netns", "exec", &racks.space("sw"), "python3", "-c", script]);
+}
+
+#[test]
+fn tcp_passes_circuits_while_operators_watch_and_change_them() {
+    if !permitted() || !iperf3_is_here() {
+        return;
+    }
+    let racks = Racks::build("operate");
+    let mut settings = Settings { packets: false, link_mbps: 100, queue_kb: 400 };
+    racks.configure(&settings);
+    let (control, ocs, mut tor) = (racks.control(), racks.ocs(), racks.tor());
+    racks.follow("controller", &[&control, &ocs, &tor]);
+    let report = racks.stream(&["-t", "1"]);
+    let bytes = number(&report["end"]["sum_received"]["bytes"]);
+    assert!(bytes > 1e5, "{bytes} bytes of TCP over circuits: {}", racks.status("tor"));
+    let socket = racks.at("tor.sock");
+    let top = ["tor", "top", "--every", "0.1", "--count", "1", "--socket", &socket];
+    let panel = good(EBB, &top);
+    assert!(panel.contains("the controller's days") && panel.contains("rack"), "{panel}");
+    let line = good(EBB, &[&top[..], &["--json"]].concat());
+    let state: Value = serde_json::from_str(&line).expect("a line of JSON");
+    // Each rack's host sent the other data or acknowledgements.
+    for rack in 0..2 {
+        assert!(number(&state["racks"][rack]["sent"]) > 10.0, "{state}");
+        assert!(number(&state["racks"][rack]["days"]) > 10.0, "{state}");
+    }
+    let metrics = fetch(&racks);
+    assert!(metrics.contains("ebb_circuit_rack_sent{rack=\"0\"}"), "{metrics}");
+
+    say_nonsense(&racks);
+    for name in ["tor", "ocs"] {
+        let counted = until(|| racks.status(name)["sync"]["malformed"].as_f64() > Some(0.0));
+        assert!(counted, "{name} {}", racks.status(name));
+    }
+    assert_eq!(racks.status("tor")["source"], "controller");
+
+    settings.packets = true;
+    racks.configure(&settings);
+    good(EBB, &["tor", "reload", "--socket", &socket]);
+    ocs.signal("-HUP");
+    let taken = |name: &str| racks.status(name)["reloads"] == 1;
+    assert!(until(|| taken("tor") && taken("ocs")), "{}{}", tor.words(), ocs.words());
+    let frames = number(&racks.status("ocs")["frames"]);
+    racks.stream(&["-t", "0.5"]);
+    let status = racks.status("ocs");
+    assert_eq!(number(&status["frames"]), frames, "circuits carry nothing any more: {status}");
+    assert!(number(&status["by_packets"]) > 10.0, "{status}");
+    fs::write(racks.at("tor.toml"), "[tor]\nlink_mbps = -1\n").expect("a configuration");
+    good(EBB, &["tor", "reload", "--socket", &socket]);
+    assert!(until(|| tor.words().contains("the old configuration stays")), "{}", tor.words());
+    assert_eq!(racks.status("tor")["reloads"], 1);
+
+    tor.signal("-TERM");
+    let mut status = None;
+    assert!(until(|| {
+        status = tor.child.try_wait().expect("a child");
+        status.is_some()
+    }));
+    assert!(status.is_some_and(|status| status.success()), "{}", tor.words());
+    assert!(!Path::new(&socket).exists(), "the socket is gone");
+}
+
+#[test]
+fn racks_survive_the_deaths_of_the_optical_switch_and_of_the_controller() {
+    if !permitted() || !iperf3_is_here() {
+        return;
+    }
+    let racks = Racks::build("faults");
+    racks.configure(&Settings { packets: false, link_mbps: 100, queue_kb: 400 });
+    let (control, ocs, tor) = (racks.control(), racks.ocs(), racks.tor());
+    racks.follow("controller", &[&control, &ocs, &tor]);
+    drop(ocs);
+    let ocs = racks.ocs();
+    racks.follow("controller", &[&control, &ocs, &tor]);
+    let report = racks.stream(&["-t", "0.5"]);
+    assert!(number(&report["end"]["sum_received"]["bytes"]) > 5e4, "{}", racks.status("ocs"));
+    assert!(number(&racks.status("ocs")["passed"]) > 10.0);
+
+    drop(control);
+    racks.follow("packets", &[&ocs, &tor]);
+    let sources = racks.status("tor")["sources"].clone();
+    let last: Vec<&Value> = sources.as_array().expect("a list").iter().rev().take(3).collect();
+    assert_eq!(last, ["packets", "rotation", "controller"], "{sources}");
+    let before = number(&racks.status("ocs")["by_packets"]);
+    racks.stream(&["-t", "0.5"]);
+    assert!(number(&racks.status("ocs")["by_packets"]) > before + 10.0);
+
+    let control = racks.control();
+    racks.follow("controller", &[&control, &ocs, &tor]);
+    let passed = number(&racks.status("ocs")["passed"]);
+    racks.stream(&["-t", "0.5"]);
+    assert!(number(&racks.status("ocs")["passed"]) > passed + 10.0, "{}", racks.status("ocs"));
+}
+
+/// A connection as the kernel tells of it: at the end of each interval the time, the round trip
+/// (both s) and the window (segments), and whether something was lost in it.
+struct Sample {
+    at_s: f64,
+    round_trip_s: f64,
+    window: f64,
+    lost: bool,
+}
+
+fn samples(report: &Value) -> Vec<Sample> {
+    let mss = number(&report["start"]["tcp_mss_default"]);
+    let intervals = report["intervals"].as_array().expect("intervals").iter();
+    let sample = |interval: &Value| {
+        let stream = &interval["streams"][0];
+        Sample {
+            at_s: number(&stream["end"]),
+            round_trip_s: (number(&stream["rtt"]) * 1e-6).max(1e-3),
+            window: number(&stream["snd_cwnd"]) / mss,
+            lost: number(&stream["retransmits"]) > 0.0,
+        }
+    };
+    intervals.map(sample).collect()
+}
+
+/// What a stretch without losses, after one with, says about the model.
+#[derive(Debug)]
+struct Stretch {
+    /// The window at its begin as a share of that before the loss.
+    decrease: f64,
+    /// The model's window at its end, and the kernel's.
+    model: f64,
+    kernel: f64,
+}
+
+fn stretches(congestion: Congestion, samples: &[Sample]) -> Vec<Stretch> {
+    let (mut found, mut flow) = (Vec::new(), Flow::new(congestion, f64::INFINITY));
+    let mut at = 0;
+    while let Some(loss) = (at..samples.len()).find(|at| samples[*at].lost) {
+        let begin = (loss..samples.len()).find(|at| !samples[*at].lost).unwrap_or(samples.len());
+        let end = (begin..samples.len()).find(|at| samples[*at].lost).unwrap_or(samples.len());
+        at = end.max(loss + 1);
+        let (Some(before), Some(first)) = (loss.checked_sub(1), samples.get(begin)) else {
+            continue;
+        };
+        let before = samples[before].window;
+        flow.go_on_from(before);
+        flow.lost(1, before as u64, first.at_s);
+        flow.go_on_from(first.window);
+        if end < begin + 5 {
+            continue;
+        }
+        let mut now = first.at_s;
+        for sample in &samples[begin + 1..end] {
+            while now < sample.at_s {
+                now += sample.round_trip_s;
+                let segments = flow.window() as u64;
+                flow.sent(segments);
+                flow.acknowledged(segments, sample.round_trip_s, now);
+            }
+        }
+        let kernel = samples[end - 1].window;
+        let decrease = first.window / before;
+        found.push(Stretch { decrease, model: flow.window(), kernel });
+    }
+    found
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The simulator's congestion control beside the kernel's own, over a link of 20 Mb/s whose queue
+/// overflows: a packet switch of ours. The kernel's round trips drive the model, so that it does
+/// not matter how busy the machine is. `EBB_LONG=1` takes a minute for each, with queues so long that
+/// CUBIC's own curve counts and not that of Reno beside it, and prints the figures of docs/circuit.md.
+#[test]
+fn windows_of_the_simulator_are_those_of_the_kernel() {
+    if !permitted() || !iperf3_is_here() {
+        return;
+    }
+    let long = std::env::var_os("EBB_LONG").is_some();
+    let (seconds, queue_kb) = if long { ("60", 400) } else { ("6", 60) };
+    let racks = Racks::build("tcp");
+    racks.configure(&Settings { packets: true, link_mbps: 20, queue_kb });
+    let (control, ocs, tor) = (racks.control(), racks.ocs(), racks.tor());
+    racks.follow("controller", &[&control, &ocs, &tor]);
+    for (name, congestion, beta) in
+        [("reno", Congestion::Reno, 0.5), ("cubic", Congestion::Cubic, 0.7)]
+    {
+        let report = racks.stream(&["-C", name, "-t", seconds, "-i", "0.1"]);
+        let found = stretches(congestion, &samples(&report));
+        assert!(!found.is_empty(), "{name}: nothing was lost: {}", racks.status("tor"));
+        let decrease = median(found.iter().map(|stretch| stretch.decrease).collect());
+        let error = |stretch: &Stretch| (stretch.model / stretch.kernel - 1.0).abs();
+        let error = median(found.iter().map(error).collect());
+        println!(
+            "{name}: {} stretches, window after a loss {decrease:.3} of that before (model {beta}), \
+             model's window {:.1} % off the kernel's at their ends (median)",
+            found.len(),
+            100.0 * error
+        );
+        assert!((decrease - beta).abs() < 0.15, "{name}: {decrease} after a loss: {found:?}");
+        assert!(error < 0.15, "{name}: {error} off: {found:?}");
+    }
+}
