@@ -282,6 +282,8 @@ fn circuits_are_kept_for_unmodified_hosts() {
         assert!(number(&report["tokens"][tokens]["frames"]) > 0.0, "{tokens} in {report}");
         assert!(number(&report["tokens"][tokens]["lost"]) >= 0.0);
     }
+    let light = &report["light"];
+    assert!(number(&light["sleeping_j"]) < number(&light["lit_j"]), "{light}");
     let killed = &report["controller_killed"];
     assert_eq!(killed["sources"], serde_json::json!(["controller", "rotation", "packets"]));
     assert!(number(&killed["frames_received"]) > 0.0, "{killed}");
@@ -321,8 +323,8 @@ fn neither_interruption_nor_kill_leaves_circuits_behind() {
             .spawn()
             .expect("ebb runs");
         let pid = demo.id();
-        let socket = format!("/tmp/ebb-circuit-{pid}/tor.sock");
-        let up = until(|| Path::new(&socket).exists());
+        let socket = std::env::temp_dir().join(format!("ebb-circuit-{pid}")).join("tor.sock");
+        let up = until(|| socket.exists());
         good("kill", &[signal, &pid.to_string()]);
         let mut status = None;
         let ended = until(|| {
@@ -396,7 +398,7 @@ fn tcp_passes_circuits_while_operators_watch_and_change_them() {
     let taken = |name: &str| racks.status(name)["reloads"] == 1;
     assert!(until(|| taken("tor") && taken("ocs")), "{}{}", tor.words(), ocs.words());
     let frames = number(&racks.status("ocs")["frames"]);
-    racks.stream(&["-t", "0.5"]);
+    racks.stream(&["-t", "1"]);
     let status = racks.status("ocs");
     assert_eq!(number(&status["frames"]), frames, "circuits carry nothing any more: {status}");
     assert!(number(&status["by_packets"]) > 10.0, "{status}");
@@ -427,7 +429,7 @@ fn racks_survive_the_deaths_of_the_optical_switch_and_of_the_controller() {
     drop(ocs);
     let ocs = racks.ocs();
     racks.follow("controller", &[&control, &ocs, &tor]);
-    let report = racks.stream(&["-t", "0.5"]);
+    let report = racks.stream(&["-t", "1"]);
     assert!(number(&report["end"]["sum_received"]["bytes"]) > 5e4, "{}", racks.status("ocs"));
     assert!(number(&racks.status("ocs")["passed"]) > 10.0);
 
@@ -437,13 +439,13 @@ fn racks_survive_the_deaths_of_the_optical_switch_and_of_the_controller() {
     let last: Vec<&Value> = sources.as_array().expect("a list").iter().rev().take(3).collect();
     assert_eq!(last, ["packets", "rotation", "controller"], "{sources}");
     let before = number(&racks.status("ocs")["by_packets"]);
-    racks.stream(&["-t", "0.5"]);
+    racks.stream(&["-t", "1"]);
     assert!(number(&racks.status("ocs")["by_packets"]) > before + 10.0);
 
     let control = racks.control();
     racks.follow("controller", &[&control, &ocs, &tor]);
     let passed = number(&racks.status("ocs")["passed"]);
-    racks.stream(&["-t", "0.5"]);
+    racks.stream(&["-t", "1"]);
     assert!(number(&racks.status("ocs")["passed"]) > passed + 10.0, "{}", racks.status("ocs"));
 }
 
@@ -529,7 +531,7 @@ fn windows_of_the_simulator_are_those_of_the_kernel() {
         return;
     }
     let long = std::env::var_os("EBB_LONG").is_some();
-    let (seconds, queue_kb) = if long { ("60", 400) } else { ("6", 60) };
+    let (seconds, queue_kb) = if long { ("60", 400) } else { ("4", 100) };
     let racks = Racks::build("tcp");
     racks.configure(&Settings { packets: true, link_mbps: 20, queue_kb });
     let (control, ocs, tor) = (racks.control(), racks.ocs(), racks.tor());
@@ -549,7 +551,7 @@ fn windows_of_the_simulator_are_those_of_the_kernel() {
             found.len(),
             100.0 * error
         );
-        assert!((decrease - beta).abs() < 0.15, "{name}: {decrease} after a loss: {found:?}");
+        assert!((decrease - beta).abs() < 0.18, "{name}: {decrease} after a loss: {found:?}");
         assert!(error < 0.15, "{name}: {error} off: {found:?}");
     }
 }

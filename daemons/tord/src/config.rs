@@ -161,6 +161,9 @@ pub struct Ocs {
     /// Processor for the switch's thread.
     #[serde(default)]
     pub cpu: Option<usize>,
+    /// Whether that thread goes before all others (SCHED_FIFO).
+    #[serde(default)]
+    pub realtime: bool,
     /// Status socket.
     #[serde(default = "ocs_socket")]
     pub socket: PathBuf,

@@ -231,7 +231,8 @@ mod tests {
                 let mut planner = planner(scheduler);
                 // Of one rack, or, where all queues are endless, of all.
                 for rack in 0..if kind == 2 { 4 } else { 1 } {
-                    let of = |to: usize| report.get(to).copied().filter(|_| to != usize::from(rack));
+                    let of =
+                        |to: usize| report.get(to).copied().filter(|_| to != usize::from(rack));
                     planner.report(rack, &std::array::from_fn(|to| of(to).unwrap_or(0)));
                 }
                 let mut plan = Plan::new(Clock::Shared, 0);

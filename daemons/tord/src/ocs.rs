@@ -50,7 +50,7 @@ pub fn run(path: &Path) -> Result<()> {
     let mut ocs = Emulator::open(&config)?;
     info!(ports = config.port.len(), "light passes");
     process::name_thread("ebb-ocs");
-    crate::tor::place(config.ocs.cpu, false);
+    crate::tor::place(config.ocs.cpu, config.ocs.realtime);
     while !shared.stopped() {
         let now = now_ns();
         if now >= ocs.status_at_ns {

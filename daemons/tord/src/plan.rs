@@ -175,9 +175,7 @@ impl Plan {
         let known = self.offsets.iter().min();
         let steady = match self.clock {
             Clock::Shared => offset.unsigned_abs() < HORIZON_NS,
-            Clock::Sync => {
-                known.is_none_or(|known| offset.abs_diff(*known) < HORIZON_NS / 8)
-            }
+            Clock::Sync => known.is_none_or(|known| offset.abs_diff(*known) < HORIZON_NS / 8),
         };
         if self.epoch == Some(epoch) && steady {
             self.strangers = 0;

@@ -110,7 +110,12 @@ pub(super) fn slow(phase: &Phase, fit: f64) -> String {
     let kernel = racks(tor, |rack| rack.dropped_receive) + phase.ocs.dropped_receive;
     let sent = racks(tor, |rack| rack.sent_bytes) as f64 / super::load::ON_WIRE;
     let lost = phase.ocs.outside_their_day();
-    let cause = if percent(left, days) >= 50.0 {
+    let came = racks(tor, |rack| rack.from_hosts) + racks(tor, |rack| rack.received);
+    let cause = if percent(kernel, came) > 1.0 {
+        "the kernel lost frames before a switch could look at them: the switches' processors were busy \
+         with something else"
+            .to_owned()
+    } else if percent(left, days) >= 50.0 {
         if percent(late, wanted) >= 5.0 {
             format!(
                 "the circuits were the limit, and {:.0} % of the days on which something waited began 20 us \
@@ -209,6 +214,8 @@ mod tests {
         assert!(slow(&phase, 5.0).contains("as busy as the processors were"));
         phase.ocs.at_night = 100;
         assert!(slow(&phase, 5.0).contains("after losses"));
+        (phase.ocs.dropped_receive, phase.tor.racks[0].from_hosts) = (100, 4_500);
+        assert!(slow(&phase, 5.0).contains("the kernel lost frames before"));
     }
 
     #[test]

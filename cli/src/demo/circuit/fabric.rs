@@ -72,7 +72,7 @@ impl Setting {
         let batch_bytes = (64.0 * self.link_mbps / 8.0) as u64;
         let mut text = format!(
             "[ocs]\nmode = \"{}\"\nlink_mbps = {}\npacket_mbps = {}\ncontrol = \"{}\"\nrotation_ms = {ROTATION_MS}\n\
-             socket = \"{socket}\"\ncard = {{ delay_us = 0.0, batch_over_bytes = {batch_bytes} }}\n",
+             realtime = true\nsocket = \"{socket}\"\ncard = {{ delay_us = 0.0, batch_over_bytes = {batch_bytes} }}\n",
             self.mode(),
             self.link_mbps,
             self.link_mbps / 5.0,

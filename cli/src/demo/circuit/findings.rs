@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, Terminal, write_file};
+use ebb_system_circuit::energy::Light;
 use ebb_tord::status::{EDGES_NS, OcsStatus, PARTS, TorStatus};
 use serde_json::json;
 
@@ -123,6 +124,14 @@ fn report(demo: &Circuit, played: &Played) -> Result<Report> {
         });
         report = report.figure("controller_killed", killed).text(faults.line());
     }
+    let (lit_j, sleeping_j) = joules(played.phase(PACING)?, demo);
+    report = report
+        .figure("light", json!({ "lit_j": lit_j, "sleeping_j": sleeping_j, "how": "modelled" }))
+        .text(format!(
+            "While hosts sent in bursts the racks' ends of circuits would have drawn {lit_j:.2} J lit \
+             throughout, and {sleeping_j:.2} J asleep on days at whose begin nothing waited (modelled: \
+             table 4.1; the sleeping draw is our assumption)."
+        ));
     for verdict in verdicts(demo, played)? {
         report = report.text(verdict);
     }
@@ -139,6 +148,17 @@ fn report(demo: &Circuit, played: &Played) -> Result<Report> {
          batches of the published one. Etalon dilates time twenty times and OpenOptics cuts time into \
          milliseconds; here days pass undilated.",
     ))
+}
+
+/// What the racks' ends of circuits draw in a part, lit throughout and asleep where they can be, J.
+fn joules(phase: &Phase, demo: &Circuit) -> (f64, f64) {
+    let (light, total_s) = (Light::default(), phase.tor.uptime_seconds);
+    let racks = phase.tor.racks.iter();
+    let asleep = racks.map(|rack| {
+        let days = rack.days_wanted as f64;
+        light.joules(total_s, days * demo.day_us * 1e-6, days)
+    });
+    (phase.tor.racks.len() as f64 * total_s * light.awake_w, asleep.sum())
 }
 
 /// Goodput over circuits as a share of that through the packet switch.
