@@ -54,6 +54,20 @@ pub enum Keeping {
     Slots,
 }
 
+impl Keeping {
+    /// By name.
+    pub fn named(name: &str) -> Option<Keeping> {
+        match name {
+            "none" => Some(Keeping::None),
+            "worst" => Some(Keeping::Worst),
+            "central" => Some(Keeping::Central),
+            "staggered" => Some(Keeping::Staggered),
+            "slots" => Some(Keeping::Slots),
+            _ => None,
+        }
+    }
+}
+
 /// Cores on a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chip {

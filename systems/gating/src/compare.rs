@@ -10,7 +10,7 @@ use crate::gate::{Bench, Gate, Row};
 use crate::keeper::{Keeper, Slots};
 use crate::machine::{CoreSettings, Epoch, Feed, Machine, MachineError, MachineSettings, Outcome};
 use crate::memory::Ps;
-use crate::power::{Energy, Island, Power, Spent};
+use crate::power::{Energy, Idle, Island, Power, Spent};
 
 /// Instructions of an interval in which the clock does not change: 10 µs at one instruction a
 /// nanosecond.
@@ -35,6 +35,10 @@ pub struct Comparison {
     pub keeping: Keeping,
     /// The slots, where that is how.
     pub slots: Slots,
+    /// The part of the time in which there is something to do, in (0, 1].
+    pub load: f64,
+    /// What cores do in the rest of it.
+    pub idle: Idle,
 }
 
 /// What came of one controller.
@@ -153,6 +157,8 @@ impl Comparison {
             warmup: 0,
             keeping: Keeping::None,
             slots: Slots::default(),
+            load: 1.0,
+            idle: Idle::default(),
         }
     }
 
@@ -276,14 +282,18 @@ impl Comparison {
         let outcome = &outcomes[0];
         let time: Ps = outcome.cores.iter().map(|core| core.time).sum();
         let stalled: Ps = outcome.cores.iter().map(|core| core.stalled).sum();
-        let idle = Spent { active: time - stalled, stalled, ..Spent::default() };
-        let base = power.energy(&idle, &Island::core(&core));
+        let without = Spent { active: time - stalled, stalled, ..Spent::default() };
+        let whole = (time as f64 / self.load) as Ps;
+        let island = Island::core(&core);
+        // Nobody gates what nobody waits for.
+        let idle = power.energy(&self.idle.spent(whole - time), &island);
+        let base = power.energy(&without, &island).and(idle);
         let result = |energy: Energy, late: Ps, spent: Spent, unsafe_wakeups: u64| Result {
-            energy_saved: saved(&base, &energy),
-            slowdown: late as f64 / time.max(1) as f64,
-            gated_share: spent.gated as f64 / time.max(1) as f64,
+            energy_saved: saved(&base, &energy.and(idle)),
+            slowdown: late as f64 / whole.max(1) as f64,
+            gated_share: spent.gated as f64 / whole.max(1) as f64,
             wakeups: spent.wakeups,
-            energy_j: energy,
+            energy_j: energy.and(idle),
             time_share: Times::default(),
             unsafe_wakeups,
             by: None,
@@ -294,13 +304,13 @@ impl Comparison {
                 let (energy, slow, stalled) = scaled(*chooser, &power, outcomes);
                 let spent = Spent { active: slow - stalled, stalled, ..Spent::default() };
                 let late = slow.saturating_sub(time);
-                let time_share = Times::of(&spent, 0, late, time);
+                let time_share = Times::of(&spent, 0, late, whole);
                 Result { time_share, ..result(energy, late, Spent::default(), 0) }
             } else {
                 let row = &bench.rows[index];
                 let (energy, spent) = energy(&power, row, outcome);
                 let refill = row.gates.first().map_or(0, |gate| gate.island().refill);
-                let time_share = Times::of(&spent, refill, row.late(), time);
+                let time_share = Times::of(&spent, refill, row.late(), whole);
                 Result { time_share, ..result(energy, row.late(), spent, row.keeper.checked().1) }
             };
             (name.clone(), found)

@@ -35,11 +35,12 @@ pub mod profile;
 mod simulate;
 pub mod stream;
 
+pub use circuit::Keeping;
 pub use compare::{Compared, Comparison};
 pub use experiments::experiments;
 pub use feed::Given;
 pub use keeper::{Keeper, Slots};
 pub use machine::{CoreSettings, MachineSettings};
 pub use plan::plan;
-pub use power::Island;
+pub use power::{Idle, Island};
 pub use simulate::{Scenario, SimulateError, simulate, simulate_scenario};

@@ -1,6 +1,6 @@
 //! What a core draws: at work, waiting, gated, waking up; and when gating pays.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::CoreSettings;
 use crate::memory::{Ps, ps};
@@ -49,6 +49,40 @@ impl Island {
     /// ```
     pub fn break_even_ns(&self) -> f64 {
         self.wake_j / self.saved_w * 1e9
+    }
+}
+
+/// What a core does while there is nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// It asks again and again, at work.
+    #[default]
+    Poll,
+    /// Its clock stands: it leaks.
+    Halt,
+    /// It sleeps, gated by its owner, not by a controller: it leaks what a gated core does.
+    Sleep,
+}
+
+impl Idle {
+    /// By name.
+    pub fn named(name: &str) -> Option<Idle> {
+        match name {
+            "poll" => Some(Idle::Poll),
+            "halt" => Some(Idle::Halt),
+            "sleep" => Some(Idle::Sleep),
+            _ => None,
+        }
+    }
+
+    /// How the time of nothing to do counts.
+    pub fn spent(self, time: Ps) -> Spent {
+        match self {
+            Idle::Poll => Spent { active: time, ..Spent::default() },
+            Idle::Halt => Spent { stalled: time, ..Spent::default() },
+            Idle::Sleep => Spent { gated: time, ..Spent::default() },
+        }
     }
 }
 
@@ -133,6 +167,17 @@ pub struct Energy {
 }
 
 impl Energy {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Energy) -> Energy {
+        Energy {
+            active: self.active + other.active,
+            stalled: self.stalled + other.stalled,
+            gated: self.gated + other.gated,
+            waking: self.waking + other.waking,
+        }
+    }
+
     /// All of it.
     pub fn total(&self) -> f64 {
         self.active + self.stalled + self.gated + self.waking

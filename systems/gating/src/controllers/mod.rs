@@ -142,8 +142,8 @@ impl Facts {
     pub fn of(machine: &MachineSettings) -> Facts {
         Facts {
             last_cache: ps(machine.path_ns() + 4.5),
-            row_miss: ps(machine.memory.row_conflict_ns()),
-            warning: ps(machine.memory.row_hit_ns()),
+            row_miss: ps(machine.memory.row_conflict_ns() + machine.memory.return_ns),
+            warning: ps(machine.memory.row_hit_ns() + machine.memory.return_ns),
             islands: [Island::core(&machine.core), Island::units(&machine.core)],
         }
     }

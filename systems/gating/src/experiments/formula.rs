@@ -53,8 +53,9 @@ impl Experiment for Formula {
             let compared = run(&comparison, benchmark, context)?;
             let counts = compared.outcome.cores[0];
             // As in the paper: every read is a row miss.
+            let memory = &comparison.machine.memory;
             let latency_ns =
-                comparison.machine.path_ns() + comparison.machine.memory.row_conflict_ns() + 0.5;
+                comparison.machine.path_ns() + memory.row_conflict_ns() + memory.return_ns + 0.5;
             let per_second = counts.stalls as f64 / (counts.time as f64 * 1e-12);
             let path = (per_second * comparison.machine.path_ns() * 1e-9).min(1.0);
             let misses = Misses { per_second, latency_ns };

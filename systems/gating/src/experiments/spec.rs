@@ -10,9 +10,9 @@ use crate::machine::CoreSettings;
 const SOURCE: &str = "Strong 2013, section 2.5.1, Figures 2.13 and 2.14";
 const TIME: &str = "Strong 2013, section 2.5.2, Figure 2.15";
 
-/// Core, controller, what: the largest and the mean that were printed, with tolerances.
+/// Bases, core, controller, what: the largest and the mean that were printed, with tolerances.
 macro_rules! pair {
-    ($basis:ident, $id:literal, $source:expr, $what:literal, $most:literal, $mean:literal) => {
+    ($basis:ident $of_mean:ident, $id:literal, $source:expr, $what:literal, $most:literal, $mean:literal) => {
         [
             Claim::$basis(
                 concat!("strong2013.", $id, ".max"),
@@ -22,7 +22,7 @@ macro_rules! pair {
                 "%",
             )
             .percent(25.0),
-            Claim::predicted(
+            Claim::$of_mean(
                 concat!("strong2013.", $id, ".mean"),
                 $source,
                 concat!($what, ", mean"),
@@ -35,24 +35,24 @@ macro_rules! pair {
 }
 
 const PAIRS: [[Claim; 2]; 18] = [
-    pair!(calibrated, "ev6.oracle.saved", SOURCE, "EV6, oracle: energy saved", 23.9, 3.6),
-    pair!(predicted, "ev6.tap.saved", SOURCE, "EV6, TAP: energy saved", 22.4, 3.1),
-    pair!(predicted, "ev6.counter.saved", SOURCE, "EV6, counter: energy saved", 12.0, 1.2),
-    pair!(predicted, "ev6.counter.slow", SOURCE, "EV6, counter: slowdown", 3.98, 0.56),
-    pair!(predicted, "ev6.fupg.saved", SOURCE, "EV6, functional units: energy saved", 17.6, 2.2),
-    pair!(predicted, "ev6.fupg.slow", SOURCE, "EV6, functional units: slowdown", 2.0, 1.5),
-    pair!(predicted, "ev6.dvfsoracle.saved", SOURCE, "EV6, DVFS oracle: energy saved", 24.6, 3.3),
-    pair!(predicted, "ev6.dvfsoracle.slow", SOURCE, "EV6, DVFS oracle: slowdown", 11.8, 2.4),
-    pair!(predicted, "ev6.dvfsmean.saved", SOURCE, "EV6, DVFS mu_mean: energy saved", 5.9, 0.6),
-    pair!(predicted, "ev6.dvfsmean.slow", SOURCE, "EV6, DVFS mu_mean: slowdown", 3.9, 1.0),
-    pair!(predicted, "ev6.tap.gated", TIME, "EV6, TAP: time gated", 48.34, 9.24),
-    pair!(predicted, "ev6.counter.gated", TIME, "EV6, counter: time gated", 32.55, 4.82),
-    pair!(calibrated, "io.oracle.saved", SOURCE, "in order, oracle: energy saved", 36.8, 8.1),
-    pair!(predicted, "io.tap.saved", SOURCE, "in order, TAP: energy saved", 20.3, 4.0),
-    pair!(predicted, "io.counter.saved", SOURCE, "in order, counter: energy saved", 19.6, 4.1),
-    pair!(predicted, "io.counter.slow", SOURCE, "in order, counter: slowdown", 2.6, 0.4),
+    pair!(calibrated calibrated, "ev6.oracle.saved", SOURCE, "EV6, oracle: energy saved", 23.9, 3.6),
+    pair!(calibrated calibrated, "ev6.tap.saved", SOURCE, "EV6, TAP: energy saved", 22.4, 3.1),
+    pair!(predicted predicted, "ev6.counter.saved", SOURCE, "EV6, counter: energy saved", 12.0, 1.2),
+    pair!(predicted predicted, "ev6.counter.slow", SOURCE, "EV6, counter: slowdown", 3.98, 0.56),
+    pair!(predicted predicted, "ev6.fupg.saved", SOURCE, "EV6, functional units: energy saved", 17.6, 2.2),
+    pair!(predicted predicted, "ev6.fupg.slow", SOURCE, "EV6, functional units: slowdown", 2.0, 1.5),
+    pair!(predicted predicted, "ev6.dvfsoracle.saved", SOURCE, "EV6, DVFS oracle: energy saved", 24.6, 3.3),
+    pair!(predicted predicted, "ev6.dvfsoracle.slow", SOURCE, "EV6, DVFS oracle: slowdown", 11.8, 2.4),
+    pair!(predicted predicted, "ev6.dvfsmean.saved", SOURCE, "EV6, DVFS mu_mean: energy saved", 5.9, 0.6),
+    pair!(predicted predicted, "ev6.dvfsmean.slow", SOURCE, "EV6, DVFS mu_mean: slowdown", 3.9, 1.0),
+    pair!(calibrated calibrated, "ev6.tap.gated", TIME, "EV6, TAP: time gated", 48.34, 9.24),
+    pair!(predicted predicted, "ev6.counter.gated", TIME, "EV6, counter: time gated", 32.55, 4.82),
+    pair!(calibrated predicted, "io.oracle.saved", SOURCE, "in order, oracle: energy saved", 36.8, 8.1),
+    pair!(predicted predicted, "io.tap.saved", SOURCE, "in order, TAP: energy saved", 20.3, 4.0),
+    pair!(predicted predicted, "io.counter.saved", SOURCE, "in order, counter: energy saved", 19.6, 4.1),
+    pair!(predicted predicted, "io.counter.slow", SOURCE, "in order, counter: slowdown", 2.6, 0.4),
     pair!(
-        predicted,
+        predicted predicted,
         "io.fupg.saved",
         SOURCE,
         "in order, functional units: energy saved",
@@ -60,7 +60,7 @@ const PAIRS: [[Claim; 2]; 18] = [
         2.7
     ),
     pair!(
-        predicted,
+        predicted predicted,
         "io.dvfsoracle.saved",
         SOURCE,
         "in order, DVFS oracle: energy saved",
@@ -116,7 +116,7 @@ impl Experiment for Figures213 {
             return Ok(absent(self.title(), CLAIMS));
         };
         let mut report = Report::new(self.title()).text(
-            "Profiles of the benchmarks behind the last cache; three numbers are fitted, to the oracle's largest savings, for all of them together.",
+            "Profiles of the benchmarks behind the last cache. Six numbers are fitted, for all of them together, to seven that were printed of the oracle and of TAP on the out-of-order core, and a leakage share to the oracle's largest saving in order; none is fitted to one benchmark. The rest is predicted.",
         );
         let mut cores = Vec::new();
         for core in [CoreSettings::ev6(), CoreSettings::in_order()] {

@@ -6,28 +6,33 @@ use ebb_report::{
 use super::suite::FITTED;
 use crate::compare::Comparison;
 use crate::machine::{CoreSettings, Feed, MachineSettings};
+use crate::memory::MemorySettings;
 use crate::stream::{Stream, StreamSettings};
 
 const SOURCE: &str = "Strong 2013, section 2.5.4, Figure 2.17";
 const THREADS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
 macro_rules! claims {
-    ($(($threads:literal, $stall:literal, $tap:literal, $counter:literal)),*) => {
+    ($(($basis:ident $threads:literal, $stall:literal, $tap:literal, $counter:literal)),*) => {
         &[$(
-            Claim::predicted(concat!("strong2013.stream.stall", $threads), SOURCE, concat!("mean stall, threads: ", $threads), $stall, "ns").percent(25.0),
+            Claim::$basis(concat!("strong2013.stream.stall", $threads), SOURCE, concat!("mean stall, threads: ", $threads), $stall, "ns").percent(25.0),
             Claim::predicted(concat!("strong2013.stream.tap", $threads), SOURCE, concat!("TAP, time gated, threads: ", $threads), $tap, "%").percent(25.0),
             Claim::predicted(concat!("strong2013.stream.counter", $threads), SOURCE, concat!("counter, time gated, threads: ", $threads), $counter, "%").percent(25.0),
         )*]
     };
 }
 
+/// Fitted, to the stall of 32 threads: the paper's channels are not printed. Of the powers of two that
+/// can be built four come nearest.
+pub(super) const CHANNELS: usize = 4;
+
 const CLAIMS: &[Claim] = claims![
-    (1, 36.77, 9.08, 6.03),
-    (2, 29.31, 6.61, 6.19),
-    (4, 38.29, 6.21, 7.49),
-    (8, 59.191, 15.81, 8.11),
-    (16, 109.22, 19.55, 9.38),
-    (32, 287.63, 33.50, 12.18)
+    (predicted 1, 36.77, 9.08, 6.03),
+    (predicted 2, 29.31, 6.61, 6.19),
+    (predicted 4, 38.29, 6.21, 7.49),
+    (predicted 8, 59.191, 15.81, 8.11),
+    (predicted 16, 109.22, 19.55, 9.38),
+    (calibrated 32, 287.63, 33.50, 12.18)
 ];
 
 /// Figure 2.17: STREAM on 1 to 32 cores.
@@ -60,9 +65,15 @@ impl Experiment for Figure217 {
             if context.quick && threads > 4 {
                 continue;
             }
+            let memory = MemorySettings {
+                channels: CHANNELS,
+                return_ns: FITTED.return_ns,
+                ..MemorySettings::ddr3()
+            };
             let machine = MachineSettings {
                 core: CoreSettings::ev6(),
                 cores: threads,
+                memory,
                 ..MachineSettings::default()
             };
             let comparison = Comparison {
@@ -75,11 +86,7 @@ impl Experiment for Figure217 {
             let feeds = |core: usize| Ok(Box::new(Stream::new(settings, core)) as Box<dyn Feed>);
             let compared = comparison.run(&feeds, &|_| !context.progress.stopped());
             let compared = compared.map_err(ExperimentError::from_error)?;
-            let counts = &compared.outcome.cores;
-            let (time, count) = counts
-                .iter()
-                .fold((0, 0), |(time, count), core| (time + core.stalled, count + core.stalls));
-            let stall = time as f64 / count.max(1) as f64 / 1000.0;
+            let stall = mean_stall_ns(&compared.lengths);
             let gated =
                 |name: &str| 100.0 * compared.of(name).map_or(0.0, |result| result.gated_share);
             table.row([
@@ -98,7 +105,7 @@ impl Experiment for Figure217 {
             .panel(Axis::new("time gated", "%").from_zero())
             .series(Series::line("tap", taps));
         let mut findings = Findings::new(Report::new(self.title()).table(table).plot(plot));
-        let why = "nothing is fitted: array sizes, compiler and channels of the paper's runs are not printed; ours are 60,000 doubles, ten references an element, one channel of DDR3-1600";
+        let why = "array sizes and compiler of the paper's runs are not printed; ours are 60,000 doubles and ten references an element. The way to memory is that fitted to SPEC, four channels of DDR3-1600 are fitted to the stall of 32 threads; stalls below 5 ns are left out of the mean";
         for threads in THREADS {
             let ids = ["stall", "tap", "counter"]
                 .map(|what| format!("strong2013.stream.{what}{threads}"));
@@ -115,4 +122,12 @@ impl Experiment for Figure217 {
         }
         Ok(findings)
     }
+}
+
+/// The mean of stalls of at least 5 ns: nobody acts on shorter ones.
+fn mean_stall_ns(lengths: &[u64]) -> f64 {
+    let (sum, count) = lengths.iter().enumerate().fold((0.0, 0), |(sum, all), (ns, count)| {
+        (sum + (ns as f64 + 0.5) * *count as f64, all + count)
+    });
+    sum / count.max(1) as f64
 }

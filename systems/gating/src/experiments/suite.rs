@@ -7,7 +7,7 @@
 //! of reads in the same row (tr_rowhit_reads_F, else 0.5), reads that come together
 //! (tr_cluster128_F, else 2).
 //!
-//! What is fitted is in [`Fit`]: five numbers to six that were printed of the oracle and of TAP on the
+//! What is fitted is in [`Fit`]: six numbers to seven that were printed of the oracle and of TAP on the
 //! out-of-order core, and one to the oracle's largest saving in order. They hold for all benchmarks
 //! together; no benchmark has a number of its own, as hardly any was printed. Everything printed of
 //! other controllers, of the in-order core, of other wake-up times and of 16 cores is predicted.
@@ -17,6 +17,7 @@ use ebb_report::{Claim, Context, ExperimentError, Findings, Report};
 
 use crate::compare::{Compared, Comparison, Result as Found};
 use crate::machine::{CoreSettings, Feed, MachineSettings};
+use crate::memory::MemorySettings;
 use crate::profile::{Profile, ProfileFeed};
 
 /// Assumed: how many more misses the smaller caches of the other studies have.
@@ -33,6 +34,9 @@ pub(super) struct Fit {
     pub(super) chained: f64,
     /// The part of the reads that come together in the other studies which do so here.
     pub(super) together: f64,
+    /// What the paper's way to memory takes beyond Table 2.3, ns: TAP's mean time off for a wake-up is
+    /// 97 ns there (9.24 % of time gated, 0.97 % charging for 10.2 ns), longer than any row miss.
+    pub(super) return_ns: f64,
     /// Leakage share of the out-of-order core.
     pub(super) leakage_ev6: f64,
     /// Leakage share of the in-order core.
@@ -42,12 +46,13 @@ pub(super) struct Fit {
 /// As `fits_again` finds them (`cargo test --release -p ebb-system-gating --lib fits_again -- --ignored
 /// --nocapture`).
 pub(super) const FITTED: Fit = Fit {
-    scale: 0.15,
-    power: 1.0,
-    chained: 0.3,
-    together: 1.0,
-    leakage_ev6: 0.165,
-    leakage_io: 0.67,
+    scale: 0.00486,
+    power: 1.464,
+    chained: 0.139,
+    together: 0.268,
+    return_ns: 52.5,
+    leakage_ev6: 0.263,
+    leakage_io: 0.95,
 };
 
 /// A benchmark.
@@ -109,7 +114,9 @@ pub(super) fn absent(title: &str, claims: &[Claim]) -> Findings {
 /// A comparison for a core, with its fitted leakage share.
 pub(super) fn comparison(core: CoreSettings, cores: usize, controllers: &[&str]) -> Comparison {
     let share = if core.name == "io" { FITTED.leakage_io } else { FITTED.leakage_ev6 };
-    let machine = MachineSettings { core, cores, filtered: true, ..MachineSettings::default() };
+    let memory = MemorySettings { return_ns: FITTED.return_ns, ..MemorySettings::ddr3() };
+    let machine =
+        MachineSettings { core, cores, memory, filtered: true, ..MachineSettings::default() };
     Comparison {
         controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
         leakage_share: share,
@@ -156,14 +163,16 @@ mod tests {
     use super::super::tests::Shared;
     use super::*;
 
-    /// Energy saved by the oracle and by TAP and time gated by TAP, largest and mean of each, %.
-    const PRINTED: [f64; 6] = [23.9, 3.6, 22.4, 3.1, 48.34, 9.24];
+    /// Energy saved by the oracle and by TAP and time gated by TAP, largest and mean of each, and TAP's
+    /// mean time charging, %.
+    const PRINTED: [f64; 7] = [23.9, 3.6, 22.4, 3.1, 48.34, 9.24, 0.97];
     const PRINTED_IO: f64 = 36.8;
 
-    fn found(context: &Context<'_>, fit: &Fit, core: CoreSettings) -> [f64; 6] {
+    fn found(context: &Context<'_>, fit: &Fit, core: CoreSettings) -> [f64; 7] {
         let share = if core.name == "io" { fit.leakage_io } else { fit.leakage_ev6 };
-        let comparison =
+        let mut comparison =
             Comparison { leakage_share: share, ..comparison(core, 2, &["oracle", "tap"]) };
+        comparison.machine.memory.return_ns = fit.return_ns;
         let benchmarks = fitted(context, fit).expect("readable").expect("there");
         let one = |benchmark: &Benchmark| {
             (benchmark.name.clone(), run(&comparison, benchmark, context).expect("runs"))
@@ -175,7 +184,9 @@ mod tests {
         let ((oracle, oracles), (tap, taps)) = (saved("oracle"), saved("tap"));
         let (gated, gateds) =
             most_and_mean(&all, |one| 100.0 * of(one, "tap").expect("asked").gated_share);
-        [oracle, oracles, tap, taps, gated, gateds]
+        let (_, charging) =
+            most_and_mean(&all, |one| 100.0 * of(one, "tap").expect("asked").time_share.charging);
+        [oracle, oracles, tap, taps, gated, gateds, charging]
     }
 
     fn off(found: &[f64], printed: &[f64]) -> f64 {
@@ -188,19 +199,20 @@ mod tests {
     #[ignore = "a minute or two; prints the numbers for FITTED"]
     fn fits_again() {
         let context =
-            Context { seed: 1, jobs: 1, quick: true, data: Some(&Shared), progress: &Silent };
+            Context { seed: 1, jobs: 1, quick: false, data: Some(&Shared), progress: &Silent };
         let mut rng = Seed(1).stream("fit");
         let (mut best, mut least) = (FITTED, f64::INFINITY);
         let mut draw = |value: f64, step: f64, low: f64, high: f64| {
             (value * (step * (2.0 * rng.random::<f64>() - 1.0)).exp()).clamp(low, high)
         };
-        for turn in 0..400 {
-            let step = 0.6 * 0.993_f64.powi(turn);
+        for turn in 0..150 {
+            let step = 0.25 * 0.985_f64.powi(turn);
             let tried = Fit {
-                scale: draw(best.scale, step, 0.005, 3.0),
+                scale: draw(best.scale, step, 0.0005, 3.0),
                 power: draw(best.power, step / 2.0, 0.5, 2.0),
                 chained: draw(best.chained, step, 0.05, 1.0),
                 together: draw(best.together, step, 0.01, 1.0),
+                return_ns: draw(best.return_ns.max(5.0), step, 0.0, 150.0),
                 leakage_ev6: draw(best.leakage_ev6, step, 0.05, 0.8),
                 leakage_io: best.leakage_io,
             };
@@ -212,7 +224,7 @@ mod tests {
                 println!("{turn}: {error:.4} {best:?} {ours:.2?}");
             }
         }
-        let shares = (10..90).map(|percent| f64::from(percent) / 100.0);
+        let shares = (5..=19).map(|percent| 5 * percent).map(|percent| f64::from(percent) / 100.0);
         let io = |share: f64| {
             let fit = Fit { leakage_io: share, ..best };
             found(&context, &fit, CoreSettings::in_order())

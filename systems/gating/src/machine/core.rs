@@ -13,6 +13,9 @@ use crate::memory::{Answer, Ps, ps};
 /// Reads remembered for those that depend on them.
 const REMEMBERED: usize = 256;
 
+/// Intervals of a core told apart, at most.
+const EPOCHS_MAX: usize = 1 << 16;
+
 /// A miss of the first level that is under way, or whose turn to be forgotten has not come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Miss {
@@ -159,6 +162,12 @@ impl Core {
         let (time, stalled) = self.epoch_start;
         let epoch = Epoch { time: self.now - time, stalled: self.counts.stalled - stalled };
         self.epochs.push(epoch);
+        // However long a trace is, its intervals take no more memory: they become longer instead. They
+        // are counted in instructions, so they do so alike at every clock.
+        if self.epochs.len() == EPOCHS_MAX {
+            self.epochs = self.epochs.chunks(2).map(Epoch::all).collect();
+            self.epoch *= 2;
+        }
         self.epoch_start = (self.now, self.counts.stalled);
         self.epoch_end = self.index + self.epoch;
     }
@@ -271,20 +280,20 @@ impl Core {
         miss.number
     }
 
-    /// Memory decided on a miss. Misses whose address it tells can start: they are handed to `start`
+    /// Memory decided on a miss; tokens take the first of the two times back, data the second. Misses whose address it tells can start: they are handed to `start`
     /// with their time, those that caches answer are answered.
     pub(super) fn answered(
         &mut self,
         answer: &Answer,
-        back: Ps,
+        (back, data): (Ps, Ps),
         mut start: impl FnMut(u64, u64, Ps),
     ) {
         let number = answer.id & ((1 << 48) - 1);
         let all = self.window.iter_mut().chain(&mut self.stores);
         let Some(miss) = all.into_iter().find(|miss| miss.number == number) else { return };
-        let done = answer.done + back;
+        let done = answer.done + data;
         miss.done = Some(done);
-        miss.told = Some((answer.decided + back, answer.bound + back));
+        miss.told = Some((answer.decided + back, answer.bound + data));
         self.counts.memory_reads += 1;
         let began = miss.missed.unwrap_or(answer.at) - miss.latency;
         self.counts.memory_latency += done - began;

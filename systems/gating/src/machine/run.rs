@@ -69,7 +69,8 @@ const SHORT: Ps = 5_000;
 pub struct Machine<'a> {
     filtered: bool,
     latencies: [Ps; 3],
-    back: Ps,
+    /// From the memory controller to the core: tokens, data.
+    back: (Ps, Ps),
     cores: Vec<Core>,
     state: Vec<State>,
     feeds: Vec<Box<dyn Feed + 'a>>,
@@ -106,7 +107,7 @@ impl<'a> Machine<'a> {
         Machine {
             filtered: settings.filtered,
             latencies: latencies(&settings.caches),
-            back: ps(BACK_NS),
+            back: (ps(BACK_NS), ps(BACK_NS + settings.memory.return_ns)),
             cores: (0..cores).map(|_| Core::new(&settings.core, epoch)).collect(),
             state: (0..cores).map(|_| State::default()).collect(),
             feeds,

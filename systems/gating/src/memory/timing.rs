@@ -48,6 +48,9 @@ pub struct MemorySettings {
     pub rfc: f64,
     /// From refresh to refresh.
     pub refi: f64,
+    /// From the end of the data to the core beyond the way of a token: buses and clock domains that the
+    /// standards do not know.
+    pub return_ns: f64,
     /// Independent channels.
     pub channels: usize,
     /// Ranks a channel.
@@ -94,6 +97,7 @@ struct Given {
     rtrs: Option<f64>,
     rfc: Option<f64>,
     refi: Option<f64>,
+    return_ns: Option<f64>,
     channels: Option<usize>,
     ranks: Option<usize>,
     banks: Option<usize>,
@@ -125,6 +129,7 @@ impl From<Given> for MemorySettings {
             ($($field:ident)*) => { $(if let Some(value) = given.$field { made.$field = value; })* };
         }
         replace!(ck cl cwl rcd rp ras burst ccd ccd_l rrd rrd_l faw wr wtr wtr_l rtp rtrs rfc refi);
+        replace!(return_ns);
         replace!(channels ranks banks groups row_bytes open_page reads writes drain_from drain_to);
         made
     }
@@ -160,6 +165,7 @@ impl MemorySettings {
             rtrs: 2.5,
             rfc: 160.0,
             refi: 7800.0,
+            return_ns: 0.0,
             channels: 1,
             ranks: 1,
             banks: 8,
@@ -245,6 +251,8 @@ impl MemorySettings {
         let refresh = self.refi > 4.0 * self.rfc && self.refi <= 1e9;
         let remedy = "more than four times memory.rfc, such as 7800";
         Invalid::unless(refresh, "memory.refi", "leaves no time between refreshes", remedy)?;
+        let back = (0.0..=1e5).contains(&self.return_ns);
+        Invalid::unless(back, "memory.return_ns", "is no time", "ns from 0, at most 100000")?;
         let shape = [
             ("channels", self.channels, 16),
             ("ranks", self.ranks, 8),

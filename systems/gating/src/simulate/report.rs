@@ -61,6 +61,7 @@ pub(super) fn report(scenario: &Scenario, compared: &Compared) -> Report {
         .figure("row_hits", row_hits(&outcome.channels))
         .figure("energy_j", compared.base.total())
         .figure("leakage_share", scenario.leakage_share)
+        .figure("load", scenario.load)
         .figure("break_even_ns", island.break_even_ns())
         .figure("wake_ns", core.wake_ns)
         .figure("cores", scenario.cores);

@@ -9,6 +9,7 @@ use crate::compare::{Comparison, names};
 use crate::keeper::Slots;
 use crate::machine::{CacheSettings, CoreSettings, MachineSettings};
 use crate::memory::MemorySettings;
+use crate::power::Idle;
 use crate::profile::Profile;
 use crate::stream::StreamSettings;
 
@@ -49,6 +50,11 @@ pub struct Scenario {
     pub slots: usize,
     /// From slot to slot, psi, ns.
     pub slot_ns: f64,
+    /// The part of the time in which there is something to do, in (0, 1]: the trace is that part.
+    pub load: f64,
+    /// What cores do in the rest of it: `poll` (at work), `halt` (they leak) or `sleep` (they leak what
+    /// a gated core does).
+    pub idle: Idle,
     /// The cores.
     pub core: CoreSettings,
     /// Their caches.
@@ -76,6 +82,8 @@ impl Default for Scenario {
             keeping: Keeping::None,
             slots: Slots::default().count,
             slot_ns: Slots::default().apart_ns,
+            load: 1.0,
+            idle: Idle::default(),
             core: CoreSettings::ev6(),
             caches: CacheSettings::default(),
             memory: MemorySettings::default(),
@@ -161,6 +169,8 @@ impl Scenario {
             warmup: self.warmup,
             keeping: self.keeping,
             slots: Slots { count: self.slots, apart_ns: self.slot_ns },
+            load: self.load,
+            idle: self.idle,
             ..Comparison::new(self.machine())
         }
     }
@@ -197,6 +207,8 @@ impl Check for Scenario {
         Invalid::unless(retention, "retention", "is no share", "0 to 1, such as 0.002")?;
         let wake = self.wake_ns.is_none_or(|wake| wake > 0.0 && wake <= 1e6);
         Invalid::unless(wake, "wake_ns", "is no time", "ns above 0, such as 10.2")?;
+        let load = self.load > 0.0 && self.load <= 1.0;
+        Invalid::unless(load, "load", "is no share", "above 0, at most 1, such as 0.1")?;
         let slots = (1..=64).contains(&self.slots);
         Invalid::unless(slots, "slots", "is out of range", "1 to 64, such as 5")?;
         let psi = self.slot_ns > 0.0 && self.slot_ns <= 1e3;

@@ -51,3 +51,33 @@ fn faults_name_file_and_place() {
         assert!(error.starts_with(start), "{error}");
     }
 }
+
+/// What cores do while there is nothing to do dilutes what gating saves, and polling most of all.
+#[test]
+fn a_load_below_one_adds_time_that_nobody_gates() {
+    let lines: String = (0..2000_u64).map(|index| format!("60 {}\n", index << 20)).collect();
+    let files = MemoryFiles::new().with("far.trace", lines);
+    let at = |more: &str| {
+        let text = format!("trace = \"far.trace\"\nfiltered = true\n{more}[core]\nname = \"io\"\n");
+        let report = run(&text, &files).expect("good");
+        let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+        let tap = &report.figures["controllers"]["tap"];
+        let parts = ["active", "stalled", "gated", "waking"];
+        let sum: f64 = parts.iter().map(|part| number(&tap["energy_j"][*part])).sum();
+        let base = number(&report.figures["energy_j"]);
+        assert!((1.0 - sum / base - number(&tap["energy_saved"])).abs() < 1e-9);
+        (number(&tap["energy_saved"]), base, base - sum)
+    };
+    let full = at("");
+    let polls = at("load = 0.5\n");
+    let halts = at("load = 0.5\nidle = \"halt\"\n");
+    let sleeps = at("load = 0.5\nidle = \"sleep\"\n");
+    assert!(full.0 > sleeps.0 && sleeps.0 > halts.0 && halts.0 > polls.0 && polls.0 > 0.0);
+    // Joules saved are the same; the same time again at work or waiting is added.
+    for other in [polls, halts, sleeps] {
+        assert!((other.2 / full.2 - 1.0).abs() < 1e-6, "{other:?} {full:?}");
+    }
+    assert!(polls.1 > 2.0 * full.1 && sleeps.1 < 1.1 * full.1);
+    let error = run("trace = \"far.trace\"\nload = 0.0\n", &files).expect_err("no load");
+    assert!(error.to_string().starts_with("s.toml:2: field `load`"), "{error}");
+}
