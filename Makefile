@@ -8,7 +8,7 @@ REPORT ?= ebb-report
 # program in the place of a full one.
 LEAN = $(if $(wildcard target/solver/pkgconfig/highs.pc),,--no-default-features)
 
-.PHONY: demo demo-svg build test lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
+.PHONY: demo demo-svg build test tsan lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
 	@$(CARGO) build --release --quiet -p ebb-cli $(LEAN)
@@ -23,6 +23,10 @@ build: tools-solver ## The command with everything, exact bounds of planners inc
 
 test: tools-test ## Every test, fast ones first
 	@scripts/test
+
+tsan: ## The hand-over between threads under ThreadSanitizer (a nightly toolchain with rust-src)
+	@EBB_LONG=1 RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/tsan $(CARGO) +nightly test -Zbuild-std \
+	    --target $$(rustc -vV | sed -n 's/^host: //p') -p ebb-switch --lib threads_hand_everything_over
 
 lint: tools-solver ## Formatting, clippy and rustdoc without a warning
 	@$(CARGO) fmt --all --check

@@ -10,7 +10,7 @@ use ebb_des::{Calendar, Seed};
 use ebb_units::Time;
 use rand::Rng as _;
 
-use crate::cores::{Code, Core, Machine};
+use crate::cores::{Code, Core, Kind, Machine};
 use crate::costs::{self, Mechanism};
 use crate::workload::{Interrupts, Workload};
 
@@ -199,9 +199,8 @@ impl State<'_> {
         let core = self.servers[self.threads[thread].home].core;
         let own = &mut self.threads[thread];
         (own.step, own.began, own.spans) = (Step::Program, self.now, spans);
-        let span =
-            spans.0 * core.slowdown(Code::User) + workload.kernel_us * core.slowdown(Code::Kernel);
-        let (home, span) = (own.home, ns(span));
+        let home = own.home;
+        let span = ns(spans.0 * core.slowdown(Code::User) + workload.kernel_us * self.slow(home));
         self.enqueue(home, Job { thread: Some(thread), span, switching: 0 });
     }
 
@@ -235,8 +234,11 @@ impl State<'_> {
         }
     }
 
+    /// How much longer the workload's system code takes on `server`.
     fn slow(&self, server: usize) -> f64 {
-        self.servers[server].core.slowdown(Code::Kernel)
+        let core = &self.servers[server].core;
+        let own = if core.kind == Kind::Simple { self.run.workload.simple_system } else { 1.0 };
+        core.slowdown(Code::Kernel) * own
     }
 
     /// Half of what a switch costs on `server`, ns: its source's or its target's part.

@@ -60,7 +60,7 @@ const CLAIMS: &[Claim] = &[
 
 const PROGRAMS: [(&str, &str, Cache); 4] = [
     ("web", "web", Cache::Small),
-    ("ex_tpcb", "ex_tpcb", Cache::Double),
+    ("ex_tpcb", "ex_tpcb", Cache::Small),
     ("maerts", "tcpmaerts", Cache::Small),
     ("stream", "tcpstream", Cache::Small),
 ];
@@ -115,12 +115,33 @@ impl Experiment for Table317 {
         let mean = gains.iter().sum::<f64>() / gains.len() as f64;
         numbers.push(("strong2013.s3.6.4.most".to_owned(), most));
         numbers.push(("strong2013.s3.6.4.mean".to_owned(), mean));
-        let note = Note::verdict(
-            "busy time of each core times what such a core draws; sleeping cores draw nothing",
-            "one power for a busy core of each size, whatever it runs; McPAT's, of which only this table is \
-             printed, follows the instructions",
-        );
+        let met =
+            "busy time of each core times what such a core draws; sleeping cores draw nothing";
         let findings = Findings::new(Report::new(self.title()).table(table));
-        Ok(numbers.iter().fold(findings, |all, (id, ours)| all.found(id, *ours, note.clone())))
+        Ok(numbers
+            .iter()
+            .fold(findings, |all, (id, ours)| all.found(id, *ours, Note::verdict(met, missed(id)))))
+    }
+}
+
+/// Why a claim is missed, where it is.
+fn missed(id: &str) -> &'static str {
+    match id {
+        id if id.contains("maerts.cs.v5") => {
+            "the print is what remains when the program itself takes next to no time, of which Table 3.3 says that it is a \
+             quarter and more of the busy time; both cannot hold"
+        }
+        "strong2013.s3.6.4.most" | "strong2013.s3.6.4.mean" => {
+            "as TCPmaerts under V5, CS over CC, which is the most of the four and weighs most in their mean"
+        }
+        id if id.contains("ex_tpcb.ss") => {
+            "a simple core that runs the database draws half as much again, by this table, as one that runs the web \
+             server, to which its power was fitted; McPAT's power, of which only this table is printed, follows the \
+             instructions"
+        }
+        _ => {
+            "one power for a busy core of each size, whatever it runs; McPAT's, of which only this table is printed, \
+             follows the instructions"
+        }
     }
 }

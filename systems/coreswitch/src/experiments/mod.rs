@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(reproduction.rows().count(), claims);
         for row in reproduction.rows() {
             assert!(row.ours.is_some(), "{}", row.id);
+            assert!(row.verdict == Verdict::Met || !row.note.is_empty(), "{}", row.id);
             let fitted = row.basis == ClaimBasis::Calibrated;
             assert!(!fitted || row.verdict == Verdict::Met, "{}: {:?}", row.id, row.ours);
         }

@@ -26,10 +26,10 @@ super::tables! { "KB",
         "cls" "Cs" bound 20939.0, v5 6990.0;
     }
     "strong2013.table3.15.10g.", "TCPmaerts on sim_", ", 10 Gbit/s", "Strong 2013, Table 3.15", ("tcpmaerts", Small, 1) {
-        "c" "C" unmodified fitted 20417.0;
-        "cc" "CC" bound 18966.0, v1 18688.0, v2 18826.0, v3 18827.0, v4 18827.0, v5 18827.0;
+        "c" "C" unmodified 20417.0;
+        "cc" "CC" bound fitted 18966.0, v1 18688.0, v2 18826.0, v3 18827.0, v4 18827.0, v5 18827.0;
         "ss" "SS" bound 19018.0, v1 17164.0, v2 17840.0, v3 17852.0, v4 17913.0, v5 17913.0;
         "cs" "CS" bound 18966.0, v1 17751.0, v2 17960.0, v3 17960.0, v4 18023.0, v5 18023.0;
-        "cls" "Cs" bound 13847.0, v1 11631.0, v2 11829.0, v3 11902.0, v4 11902.0, v5 11902.0;
+        "cls" "Cs" bound 13847.0, v1 11631.0, v2 11829.0, v3 11902.0, v4 11902.0, v5 fitted 11902.0;
     }
 }
