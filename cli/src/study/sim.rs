@@ -42,6 +42,7 @@ directory.")]
     #[command(after_help = "\
 Examples:
   ebb sim fabric examples/fabric-torus.toml
+  ebb sim fabric examples/fabric-collective.toml --set traffic.multipath=first,flow,packet,adaptive
   ebb sim fabric examples/fabric-deadlock.toml")]
     Fabric(StudyArgs),
     /// Programs whose system calls run on another core: cores of different size and clock, five ways of

@@ -22,6 +22,7 @@ pub mod routing;
 pub mod schemes;
 pub mod sim;
 pub mod simulate;
+pub mod spread;
 pub mod tables;
 pub mod topology;
 pub mod transition;

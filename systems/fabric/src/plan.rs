@@ -83,6 +83,12 @@ impl Check for Problem {
         let known = names.contains(&self.routing.as_str());
         let what = format!("no routing function is called `{}`", self.routing);
         Invalid::unless(known, "routing", what, names.join(", "))?;
+        let rest = |pattern: &Pattern| {
+            matches!(pattern, Pattern::Flows { .. } | Pattern::AllReduce(_) | Pattern::AllToAll(_))
+        };
+        let what = "offers no load that is the same all the time and everywhere";
+        let remedy = "uniform, hotspot or shift";
+        Invalid::unless(!rest(&self.pattern), "pattern", what, remedy)?;
         let steady = !matches!(self.pattern, Pattern::Permutation {});
         let remedy = "uniform, hotspot or shift";
         Invalid::unless(steady, "pattern", "is drawn anew by every run", remedy)?;
@@ -98,12 +104,11 @@ impl Problem {
         }
         let even = 1.0 / f64::from(hosts - 1);
         let share = match self.pattern {
-            Pattern::Uniform {} | Pattern::Permutation {} => even,
+            Pattern::Shift { by } => f64::from(u8::from((from + by) % hosts == to)),
             Pattern::Hotspot { host, share } if host != from => {
                 (1.0 - share) * even + if host == to { share } else { 0.0 }
             }
-            Pattern::Hotspot { .. } => even,
-            Pattern::Shift { by } => f64::from(u8::from((from + by) % hosts == to)),
+            _ => even,
         };
         self.load * share
     }

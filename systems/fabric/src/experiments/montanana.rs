@@ -201,7 +201,7 @@ fn setup<'a>(topology: &'a Topology, load: f64, context: &Context<'_>) -> Option
         details: Details::default(),
         topology,
         physics: Physics::default(),
-        traffic: Traffic { load, profile, pattern: Pattern::Uniform {} },
+        traffic: Traffic { profile, ..Traffic::constant(load, Pattern::Uniform {}) },
         routing: routing::by_name("up-down").ok()?,
         options: Options::default(),
         tables: None,

@@ -6,7 +6,7 @@
 
 use super::network::{CROSSED, HEAD, Hold, Network};
 use super::packet::Kind;
-use super::routes::NOWHERE;
+use super::routes::{ADAPTIVE, NOWHERE};
 use super::wiring::NONE;
 
 /// Where the first packet of an input goes.
@@ -88,6 +88,7 @@ impl Network {
         let switch = self.wiring.switch[port as usize];
         let record = self.pool.get(packet);
         let (target, level, epoch) = (record.target, record.level, record.epoch);
+        let path = record.path;
         if self.purging[switch as usize] && epoch != self.epoch {
             return Way::Purged;
         }
@@ -96,7 +97,11 @@ impl Network {
         if version == 1 && !self.present[switch as usize] {
             return Way::NoTables;
         }
-        let number = self.routes.port(version, switch, target);
+        let number = match path {
+            0 => self.routes.port(version, switch, target),
+            ADAPTIVE => self.emptiest(port, switch, (target, level)),
+            _ => self.routes.port_on(switch, target, path),
+        };
         let output = self.wiring.first[switch as usize] + u32::from(number);
         let there = number != NOWHERE
             && number != 0
@@ -117,6 +122,29 @@ impl Network {
             return Way::Held(channel);
         }
         Way::Output(channel)
+    }
+
+    /// Of the ports that a switch's table has for a target's addresses, the one whose buffers are emptiest
+    /// on both sides of the link, all data lanes together; the first of those that are alike.
+    fn emptiest(&self, from: u32, switch: u32, (target, level): (u32, u8)) -> u8 {
+        let filled = |number: u8| {
+            let output = self.wiring.first[switch as usize] + u32::from(number);
+            let ports = (self.wiring.number[from as usize], number);
+            let lane = u32::from(self.routes.lane(0, switch, ports, level));
+            if number == NOWHERE || lane >= self.lanes_of_set {
+                return u64::MAX;
+            }
+            let filled = |lane: u32| {
+                let channel = self.wiring.channel(output, lane);
+                let state = &self.outputs[channel as usize];
+                let room = state.credits.saturating_add(self.coming.outstanding(channel));
+                u64::from(state.used) + u64::from(self.capacity - room.min(self.capacity))
+            };
+            (0..self.wiring.data_lanes()).map(filled).sum()
+        };
+        let ports =
+            (0..self.routes.paths(target)).map(|path| self.routes.port_on(switch, target, path));
+        ports.min_by_key(|number| filled(*number)).unwrap_or(NOWHERE)
     }
 
     pub(super) fn request(&mut self, input: u32, output: u32, units: u32) {
@@ -157,14 +185,17 @@ impl Network {
         record.hops = record.hops.saturating_add(1);
         let looped = u32::from(record.hops) == self.wiring.switches + 1;
         self.meter.looped += u64::from(looped);
-        let (units, wire) = (record.units, u64::from(record.bytes) * self.physics.byte_ns);
+        let port = self.wiring.port_of(output);
+        let pace = u64::from(self.wiring.byte_ps[port as usize]);
+        let coming = record.tail.saturating_sub(self.wheel.now());
+        let wire = (u64::from(record.bytes) * pace / 1000).max(coming);
+        let units = record.units;
         let state = &mut self.inputs[input as usize];
         (state.waits, state.busy, state.transfer) = (NONE, true, units);
         let target = &mut self.outputs[output as usize];
         target.busy = true;
         target.used += u32::from(units);
         target.queue.push(&mut self.pool, packet);
-        let port = self.wiring.port_of(output);
         self.filled[port as usize] |= 1 << (output - port * self.wiring.lanes);
         self.after(wire, CROSSED, input, output);
         if !self.sending[port as usize] {

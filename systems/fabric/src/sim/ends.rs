@@ -3,6 +3,8 @@
 use super::meter::mark;
 use super::network::{Network, SOURCE};
 use super::packet::Kind;
+use super::routes::ADAPTIVE;
+use super::traffic::Multipath;
 
 impl Network {
     /// Notes when a host's next packet is made.
@@ -27,9 +29,9 @@ impl Network {
         if state.halted || (state.version == 1 && !state.present) {
             return false;
         }
-        let (born, target) = {
+        let (born, target, bytes) = {
             let source = &self.sources.all[host as usize];
-            (source.next, source.target)
+            (source.next, source.target, source.bytes)
         };
         if born > now {
             self.arm_source(host);
@@ -44,7 +46,12 @@ impl Network {
             self.arm_source(host);
             return false;
         }
-        let Some(level) = self.routes.level(version, host, target) else {
+        let path = self.path_of(host, target);
+        let level = match path {
+            0 | ADAPTIVE => self.routes.level(version, host, target),
+            _ => self.routes.level_on(host, target, path),
+        };
+        let Some(level) = level else {
             self.sources.draw(host);
             self.meter.clock(now);
             self.meter.injected += 1;
@@ -56,7 +63,6 @@ impl Network {
         let lane = u32::from(level) % self.lanes_of_set + set * self.lanes_of_set;
         let port = self.wiring.end_port(host);
         let channel = self.wiring.channel(port, lane);
-        let bytes = self.physics.packet_bytes;
         // What is queued for the lane goes first: a token parts old packets from new ones.
         let behind = !self.outputs[channel as usize].queue.is_empty();
         if behind || !self.has_credits(channel, self.physics.units(bytes)) {
@@ -70,6 +76,7 @@ impl Network {
         packet.sequence = self.sequences[flow];
         packet.born = born;
         packet.level = level;
+        packet.path = path;
         packet.epoch = state.epoch;
         self.meter.clock(now);
         self.meter.injected += 1;
@@ -81,6 +88,21 @@ impl Network {
         self.sources.draw(host);
         self.transmit(port, channel, index);
         true
+    }
+
+    /// Which of its target's addresses a host's next packet carries.
+    fn path_of(&self, host: u32, target: u32) -> u8 {
+        let paths = u32::from(self.routes.paths(target));
+        match self.multipath {
+            Multipath::First => 0,
+            Multipath::Adaptive => ADAPTIVE,
+            _ if paths == 1 => 0,
+            Multipath::Flow => ((host ^ target.rotate_left(3)) % paths) as u8,
+            Multipath::Packet => {
+                let flow = (host * self.wiring.hosts + target) as usize;
+                (self.sequences[flow] % paths) as u8
+            }
+        }
     }
 
     /// A packet's last byte has arrived at a host or an agent.
@@ -115,6 +137,9 @@ impl Network {
                     *last = record.sequence;
                 }
                 self.hosts[end as usize].received[usize::from(record.epoch & 1)] += 1;
+                if self.sources.received(end, now) {
+                    self.arm_source(end);
+                }
             }
         }
     }

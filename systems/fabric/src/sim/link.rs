@@ -174,8 +174,13 @@ impl Network {
         let flight = u64::from(self.wiring.flight[place]);
         let peer = self.wiring.peer[place];
         let record = self.pool.get_mut(packet);
-        let wire = u64::from(record.bytes) * self.physics.byte_ns;
         let (bytes, units, kind) = (u64::from(record.bytes), record.units, record.kind);
+        // What less than a nanosecond leaves is kept, so that every link carries what it should.
+        let picos = bytes * u64::from(self.wiring.byte_ps[place]) + u64::from(self.rest_ps[place]);
+        self.rest_ps[place] = (picos % 1000) as u16;
+        // A link that is faster than the one before waits for the last byte.
+        let wire = (picos / 1000).max(record.tail.saturating_sub(now));
+        record.tail = now + flight + wire;
         record.ready = now + flight + self.physics.routing_ns;
         self.outputs[channel as usize].credits -= u32::from(units);
         self.sending[place] = true;

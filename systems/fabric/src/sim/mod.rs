@@ -13,6 +13,7 @@
 //! packet's last byte has left the buffer.
 
 mod audit;
+mod collective;
 mod crossbar;
 mod deadlock;
 mod ends;
@@ -33,12 +34,13 @@ mod wheel;
 mod wiring;
 
 pub use audit::Audit;
+pub use collective::Collective;
 pub use manager::StageTime;
 pub use meter::{Bin, LANE_CLASSES, Meter};
 pub use network::{Network, Setup};
 pub use notes::{FlowNote, Notes, PacketNote};
-pub use physics::Physics;
-pub use traffic::{Pattern, Traffic};
+pub use physics::{Physics, Speed};
+pub use traffic::{ListedFlow, Multipath, Pattern, Traffic};
 
 use crate::dependency::Place;
 
@@ -66,6 +68,11 @@ pub enum SimError {
         /// Lanes that the tables use.
         of_set: u32,
     },
+    /// A link with a speed of its own that there is not.
+    #[error(
+        "network.speeds: no link ends at `{0}`; write a switch's port such as S3:1, or a host such as H5"
+    )]
+    NoSuchEnd(String),
     /// The manager cannot reach every switch.
     #[error("the links that are on do not join all switches: the manager cannot reach them")]
     Unmanageable,

@@ -10,7 +10,7 @@ use super::packet::{Kind, Packet, Pool, Queue};
 use super::physics::Physics;
 use super::routes::Routes;
 use super::tokens::Tokens;
-use super::traffic::{Sources, Traffic};
+use super::traffic::{Multipath, Sources, Traffic};
 use super::wheel::{Event, Wheel};
 use super::wiring::{NONE, Wiring};
 use super::{Pause, SimError};
@@ -90,6 +90,9 @@ pub struct Network {
     pub(super) turn: Vec<u8>,
     /// Per port of a host: the last packet was a control packet.
     pub(super) after_control: Vec<bool>,
+    /// Of each port, what less than a nanosecond the last packet left, ps.
+    pub(super) rest_ps: Vec<u16>,
+    pub(super) multipath: Multipath,
     /// Bytes sent by each port since it was last asked, and before.
     pub(super) port_bytes: Vec<u64>,
     port_bytes_before: Vec<u64>,
@@ -164,7 +167,8 @@ impl Network {
     /// When the tables need more lanes than there are or the fabric cannot be managed.
     pub fn new(setup: &Setup<'_>) -> Result<Network, SimError> {
         let Setup { topology, physics, traffic, .. } = *setup;
-        let routes = Routes::new(topology, setup.tables, physics.block_entries);
+        let mut routes = Routes::new(topology, setup.tables, physics.block_entries);
+        routes.spread = traffic.multipath != Multipath::First;
         let probe = Wiring::new(topology, 1, physics.flight_ns);
         let mut of_set = highest_lane(&routes, &probe);
         for tables in setup.later {
@@ -175,10 +179,15 @@ impl Network {
         if lanes > 16 {
             return Err(SimError::Lanes { sets: physics.lane_sets, of_set });
         }
-        let wiring = Wiring::new(topology, lanes, physics.flight_ns);
+        let mut wiring = Wiring::new(topology, lanes, physics.flight_ns);
+        wiring.pace(topology, physics).map_err(SimError::NoSuchEnd)?;
         let (ports, channels) = (wiring.ports() as usize, wiring.channels());
         let longest = physics.packet_bytes.max(physics.control_bytes).max(physics.token_bytes);
-        let reach = physics.wire_ns(longest) + physics.flight_ns + physics.routing_ns;
+        let pace = |of: fn(u32, u32) -> u32| {
+            u64::from(wiring.byte_ps.iter().copied().reduce(of).unwrap_or(0))
+        };
+        let wire = |bytes: u16, pace: u64| u64::from(bytes) * pace / 1000;
+        let reach = wire(longest, pace(u32::max)) + physics.flight_ns + physics.routing_ns;
         let hosts = topology.hosts().len();
         let input = |channel: u32| Input {
             queue: Queue::EMPTY,
@@ -190,6 +199,9 @@ impl Network {
             rule: set_of(channel, lanes, of_set) << 1,
         };
         let shortest = physics.packet_bytes.min(physics.control_bytes).min(physics.token_bytes);
+        let shortest = wire(shortest, pace(u32::min));
+        let of_hosts = wiring.end_port(0) as usize..wiring.end_port(0) as usize + hosts;
+        let host_ps = &wiring.byte_ps[of_hosts];
         let mut network = Network {
             topology: topology.clone(),
             physics: physics.clone(),
@@ -197,7 +209,7 @@ impl Network {
             pool: Pool::default(),
             inputs: (0..channels as u32).map(input).collect(),
             outputs: Vec::new(),
-            coming: Coming::new(channels, physics.flight_ns, physics.wire_ns(shortest)),
+            coming: Coming::new(channels, physics.flight_ns, shortest),
             capacity: physics.buffer_units(),
             filled: vec![0; ports],
             sending: vec![false; ports],
@@ -209,12 +221,9 @@ impl Network {
             port_bytes_before: vec![0; ports],
             notes: None,
             lanes_of_set: of_set,
-            sources: Sources::new(
-                traffic,
-                hosts as u32,
-                physics.wire_ns(physics.packet_bytes),
-                setup.seed,
-            ),
+            sources: Sources::new(traffic, physics, host_ps, setup.seed),
+            rest_ps: vec![0; ports],
+            multipath: traffic.multipath,
             hosts: vec![HostState::new(physics.lane_sets); hosts],
             held: vec![Vec::new(); hosts],
             sequences: vec![0; hosts * hosts],
@@ -333,6 +342,22 @@ impl Network {
         self.port_bytes[port as usize] + self.port_bytes_before[port as usize]
     }
 
+    /// When every host had finished its collective operation, if it has.
+    pub fn collective_done_ns(&self) -> Option<u64> {
+        self.sources.script.as_ref()?.done_ns
+    }
+
+    /// What a port's link carries in a span, in bytes.
+    pub fn port_bytes_in(&self, switch: SwitchId, port: PortNumber, span_ns: f64) -> f64 {
+        let port = self.wiring.first[switch.index()] + u32::from(port);
+        span_ns * 1000.0 / f64::from(self.wiring.byte_ps[port as usize])
+    }
+
+    /// The same of a host's link.
+    pub fn host_bytes_in(&self, host: HostId, span_ns: f64) -> f64 {
+        span_ns * 1000.0 / f64::from(self.wiring.byte_ps[self.wiring.end_port(host.0) as usize])
+    }
+
     /// Notes single flows and packets from now on.
     pub fn note(&mut self, notes: Notes) {
         self.notes = Some(Box::new(notes));
@@ -430,10 +455,12 @@ impl Network {
             born: self.now(),
             entered: self.now(),
             ready: 0,
+            tail: 0,
             bytes,
             units: self.physics.units(bytes) as u16,
             hops: 0,
             level: 0,
+            path: 0,
             epoch: 0,
             kind,
         }

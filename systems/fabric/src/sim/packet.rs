@@ -20,10 +20,14 @@ pub(super) struct Packet {
     pub(super) born: u64,
     pub(super) entered: u64,
     pub(super) ready: u64,
+    /// When the last byte is where the first one is now.
+    pub(super) tail: u64,
     pub(super) bytes: u16,
     pub(super) units: u16,
     pub(super) hops: u16,
     pub(super) level: u8,
+    /// Which of its target's addresses it carries.
+    pub(super) path: u8,
     pub(super) epoch: u8,
     pub(super) kind: Kind,
 }

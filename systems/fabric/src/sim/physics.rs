@@ -2,12 +2,44 @@
 
 use ebb_scenario::{Check, Invalid};
 
+/// Links of a speed of their own.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speed {
+    /// The links, by an end: a switch's port such as `S3:1`, or a host such as `H5`.
+    pub ends: Vec<String>,
+    /// What they carry after coding, Gb/s.
+    pub gbit_per_s: f64,
+}
+
+/// Time of a byte, ps, at a data rate.
+fn byte_ps_at(gbit_per_s: f64) -> u64 {
+    ((8_000.0 / gbit_per_s).round() as u64).max(1)
+}
+
+impl Speed {
+    /// Time of a byte, ps.
+    #[must_use]
+    pub fn byte_ps(&self) -> u64 {
+        byte_ps_at(self.gbit_per_s)
+    }
+}
+
+/// Whether a data rate is one.
+fn is_rate(gbit_per_s: f64) -> bool {
+    (0.01..=8_000.0).contains(&gbit_per_s)
+}
+
 /// The physical network. The defaults are those of Montañana et al. 2010, section 4.1.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Physics {
     /// Time of a byte on a link, ns: 4 at 2.5 Gb/s with 8b/10b coding.
     pub byte_ns: u64,
+    /// What links carry after coding, Gb/s, instead of `byte_ns`: 200 for HDR x4, 400 for NDR x4.
+    pub gbit_per_s: Option<f64>,
+    /// Links that carry something else.
+    pub speeds: Vec<Speed>,
     /// Time of flight of a cable, ns: 20 m at 5 ns/m.
     pub flight_ns: u64,
     /// From a packet's first byte at a switch until it may leave, ns: table, arbiter and crossbar.
@@ -38,6 +70,8 @@ impl Default for Physics {
     fn default() -> Physics {
         Physics {
             byte_ns: 4,
+            gbit_per_s: None,
+            speeds: Vec::new(),
             flight_ns: 100,
             routing_ns: 100,
             buffer_bytes: 10_240,
@@ -70,7 +104,13 @@ impl Physics {
     /// Time of some bytes on a link, ns.
     #[must_use]
     pub fn wire_ns(&self, bytes: u16) -> u64 {
-        u64::from(bytes) * self.byte_ns
+        u64::from(bytes) * self.byte_ps() / 1000
+    }
+
+    /// Time of a byte on a link that has no speed of its own, ps.
+    #[must_use]
+    pub fn byte_ps(&self) -> u64 {
+        self.gbit_per_s.map_or(self.byte_ns * 1000, byte_ps_at)
     }
 
     /// Latency of a data packet through an empty network, from its first byte at the source to its
@@ -86,6 +126,13 @@ impl Physics {
 impl Check for Physics {
     fn check(&self) -> Result<(), Invalid> {
         Invalid::unless(self.byte_ns > 0, "byte_ns", "is 0", "4 for 2.5 Gb/s with 8b/10b")?;
+        let rate = self.gbit_per_s.is_none_or(is_rate);
+        let remedy = "Gb/s after coding, 0.01 to 8000, such as 200 for HDR x4";
+        Invalid::unless(rate, "gbit_per_s", "is no data rate", remedy)?;
+        for (index, speed) in self.speeds.iter().enumerate() {
+            let field = format!("speeds[{index}].gbit_per_s");
+            Invalid::unless(is_rate(speed.gbit_per_s), field, "is no data rate", remedy)?;
+        }
         let credit = self.credit_bytes;
         Invalid::unless(credit > 0, "credit_bytes", "is 0", "64 in InfiniBand")?;
         let mtu = (256..=4096).contains(&self.mtu);

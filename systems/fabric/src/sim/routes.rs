@@ -6,6 +6,8 @@ use crate::topology::{HostId, Lid, SwitchId, Topology};
 
 /// No entry.
 pub(super) const NOWHERE: u8 = 255;
+/// In a packet, instead of one of its target's addresses: any of them, switch by switch.
+pub(super) const ADAPTIVE: u8 = 255;
 
 /// Two versions of all tables: 0 is what is in use, 1 what comes.
 #[derive(Clone, Debug)]
@@ -18,6 +20,14 @@ pub(super) struct Routes {
     lanes: [Option<Vec<u8>>; 2],
     rows: Vec<u32>,
     widths: Vec<u32>,
+    /// The first address of each host among all, and one more that ends the last.
+    first: Vec<u32>,
+    /// By switch and address, of the tables at the start.
+    address_ports: Vec<u8>,
+    /// By source and address, where levels differ.
+    address_levels: Option<Vec<u8>>,
+    /// Whether walks follow all addresses.
+    pub(super) spread: bool,
 }
 
 impl Routes {
@@ -39,10 +49,58 @@ impl Routes {
             lanes: [None, None],
             rows,
             widths,
+            first: vec![0],
+            address_ports: Vec::new(),
+            address_levels: None,
+            spread: false,
         };
+        routes.load_addresses(topology, tables);
         routes.load(0, topology, tables);
         routes.load(1, topology, tables);
         routes
+    }
+
+    fn load_addresses(&mut self, topology: &Topology, tables: &Tables) {
+        let lids: Vec<Lid> = topology.hosts().iter().flat_map(|host| host.lids()).collect();
+        let mut next = 0;
+        self.first.extend(topology.hosts().iter().map(|host| {
+            next += 1u32 << host.lmc;
+            next
+        }));
+        let port = |switch, lid: &Lid| tables.forwarding.get(switch, *lid).unwrap_or(NOWHERE);
+        let switches = topology.switch_ids();
+        let ports = switches.flat_map(|switch| lids.iter().map(move |lid| port(switch, lid)));
+        self.address_ports = ports.collect();
+        let level = |source, lid: &Lid| tables.levels.level(source, *lid).unwrap_or(NOWHERE);
+        self.address_levels = (!tables.levels.is_uniform()).then(|| {
+            let sources = topology.host_ids();
+            sources.flat_map(|source| lids.iter().map(move |lid| level(source, lid))).collect()
+        });
+    }
+
+    fn addresses(&self) -> u32 {
+        self.first[self.hosts as usize]
+    }
+
+    /// How many addresses a host has.
+    #[inline]
+    pub(super) fn paths(&self, host: u32) -> u8 {
+        (self.first[host as usize + 1] - self.first[host as usize]) as u8
+    }
+
+    /// The port for one of a host's addresses, by the tables at the start.
+    #[inline]
+    pub(super) fn port_on(&self, switch: u32, host: u32, path: u8) -> u8 {
+        let address = self.first[host as usize] + u32::from(path);
+        self.address_ports[(switch * self.addresses() + address) as usize]
+    }
+
+    /// The service level towards one of a host's addresses.
+    pub(super) fn level_on(&self, source: u32, host: u32, path: u8) -> Option<u8> {
+        let Some(levels) = &self.address_levels else { return Some(0) };
+        let address = self.first[host as usize] + u32::from(path);
+        let level = levels[(source * self.addresses() + address) as usize];
+        (level != NOWHERE).then_some(level)
     }
 
     /// Replaces one version.
@@ -155,13 +213,24 @@ impl Routes {
     ) {
         let there = |host: &u32| !gone[*host as usize];
         for source in (0..self.hosts).filter(there) {
-            for target in (0..self.hosts).filter(there).filter(|target| *target != source) {
-                let Some(level) = self.level(version, source, target) else { continue };
+            let others = (0..self.hosts).filter(there).filter(|target| *target != source);
+            let all = |target: u32| if self.spread { self.paths(target) } else { 1 };
+            for (target, path) in
+                others.flat_map(|target| (0..all(target)).map(move |path| (target, path)))
+            {
+                let level = match path {
+                    0 => self.level(version, source, target),
+                    _ => self.level_on(source, target, path),
+                };
+                let Some(level) = level else { continue };
                 let mut input = wiring.peer[wiring.end_port(source) as usize];
                 let mut lane = (u32::from(level) % lanes_of_set) as u8;
                 for _ in 0..=wiring.switches {
                     let switch = wiring.switch[input as usize];
-                    let number = self.port(version, switch, target);
+                    let number = match path {
+                        0 => self.port(version, switch, target),
+                        _ => self.port_on(switch, target, path),
+                    };
                     if number == NOWHERE || number == 0 {
                         break;
                     }

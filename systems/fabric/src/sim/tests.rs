@@ -140,9 +140,8 @@ fn a_saturated_link_carries_what_coding_and_headers_leave() {
         let case = Case {
             physics: Physics { packet_bytes, mtu, ..Physics::default() },
             traffic: Traffic {
-                load: 1.0,
                 profile: vec![(0, 2.0)],
-                pattern: Pattern::Shift { by: 1 },
+                ..Traffic::constant(1.0, Pattern::Shift { by: 1 })
             },
             seed: Seed(2),
             topology: topology.clone(),
@@ -296,4 +295,161 @@ fn tokens_that_wait_for_every_input_never_go() {
         next(here) == there.switch || next(there) == here.switch
     });
     assert!(joined, "{cycle:?}");
+}
+
+/// A switch and its hosts.
+fn star(hosts: u8) -> Topology {
+    let mut builder = crate::topology::Builder::new();
+    let switch = builder.plain_switch(hosts);
+    for port in 1..=hosts {
+        builder.plain_host(switch, port).expect("a free port");
+    }
+    builder.finish().expect("a star")
+}
+
+fn case(topology: &Topology, physics: Physics, traffic: Traffic) -> Case {
+    Case { physics, traffic, seed: Seed(2), topology: topology.clone() }
+}
+
+/// In a star every host's data has the links to itself: an all-reduce takes 2 (N - 1) times as long as a
+/// part takes alone, an all-to-all as long as everything that a host sends, and once through the switch.
+#[test]
+fn collectives_take_what_the_hand_calculates() {
+    let topology = star(5);
+    let physics = Physics::default();
+    // A fifth of 1600 bytes is ten packets of 32 bytes of payload.
+    let (parts, wire) = (10, physics.wire_ns(58));
+    let alone = physics.zero_load_ns(1);
+    for rounds in [1, 3] {
+        let what = Collective { bytes: 1600, rounds };
+        let finished = |pattern: Pattern| {
+            let case = case(&topology, physics.clone(), Traffic::constant(1.0, pattern));
+            let mut network = case.network(&updown(&topology), &[]);
+            network.run_until(10_000_000);
+            let sent = network.meter().delivered;
+            (network.collective_done_ns().expect("finished"), sent)
+        };
+        let rounds = u64::from(rounds);
+        let (reduced, sent) = finished(Pattern::AllReduce(what));
+        assert_eq!(sent, rounds * 5 * 8 * parts);
+        assert_eq!(reduced, rounds * 8 * ((parts - 1) * wire + alone));
+        let (exchanged, sent) = finished(Pattern::AllToAll(what));
+        assert_eq!(sent, rounds * 5 * 4 * parts);
+        assert_eq!(exchanged, rounds * ((4 * parts - 1) * wire + alone));
+    }
+}
+
+/// Links of 200 Gb/s carry packets of less than three nanoseconds at their rate; where one link on the
+/// way is slower, it sets the rate.
+#[test]
+fn every_link_has_its_own_speed() {
+    let topology = grid::mesh(&[2], 1).expect("a mesh");
+    for (middle, slowest) in [(200.0, 200.0), (25.0, 25.0), (400.0, 200.0)] {
+        let speeds = vec![Speed { ends: vec!["S0:1".to_owned()], gbit_per_s: middle }];
+        let physics = Physics { gbit_per_s: Some(200.0), speeds, ..Physics::default() };
+        let traffic = Traffic {
+            profile: vec![(0, 20.0)],
+            ..Traffic::constant(
+                1.0,
+                Pattern::Flows {
+                    flows: vec![ListedFlow { from: 0, to: 1, load: 1.0, bytes: None }],
+                },
+            )
+        };
+        let case = case(&topology, physics, traffic);
+        let mut network = case.network(&updown(&topology), &[]);
+        let end = 200_000;
+        network.run_until(end);
+        let got = network.meter().delivered as f64 * 58.0 * 8.0 / end as f64;
+        assert!(got <= slowest && got > 0.98 * slowest, "{got} of {slowest} Gb/s");
+        assert!(network.audit().balanced());
+    }
+    let speeds = vec![Speed { ends: vec!["S9:1".to_owned()], gbit_per_s: 25.0 }];
+    let mut wiring = super::wiring::Wiring::new(&topology, 1, 100);
+    let physics = Physics { speeds, ..Physics::default() };
+    assert_eq!(wiring.pace(&topology, &physics), Err("S9:1".to_owned()));
+}
+
+/// A packet alone over a slow link between fast ones follows it bit by bit: it is as late as the slow link
+/// makes it, less what the last switch routes meanwhile.
+#[test]
+fn a_fast_link_waits_for_a_slow_one() {
+    let topology = grid::mesh(&[2], 1).expect("a mesh");
+    let slow = Speed { ends: vec!["S0:1".to_owned()], gbit_per_s: 0.8 };
+    let physics = Physics { speeds: vec![slow], ..Physics::default() };
+    let flows = vec![ListedFlow { from: 0, to: 1, load: 0.001, bytes: None }];
+    let case = case(&topology, physics, Traffic::constant(1.0, Pattern::Flows { flows }));
+    let mut network = case.network(&updown(&topology), &[]);
+    network.run_until(50_000_000);
+    let (wire, least) = (58 * 10, network.meter().latency.min().expect("a packet"));
+    assert_eq!(least, 3 * 100 + 100 + wire);
+}
+
+/// Which of the two ways up the packets of one flow through a fat tree take.
+#[test]
+fn several_addresses_spread_a_flow() {
+    let topology = crate::topology::tree::Pods::of_radix(4).build().expect("a tree");
+    let topology = topology.with_lmc(1).expect("addresses");
+    let up_down = crate::routing::by_name("up-down").expect("known");
+    let (tables, _) =
+        crate::routing::route(up_down, &topology, &crate::routing::Options::default())
+            .expect("sound");
+    let first = &topology.hosts()[0];
+    let ports = |host: &crate::topology::Host| -> std::collections::BTreeSet<_> {
+        host.lids().map(|lid| tables.forwarding.get(first.switch, lid)).collect()
+    };
+    // Two hosts elsewhere whose first addresses lead up the same link, and whose others do not.
+    let up = |host: &crate::topology::Host| tables.forwarding.get(first.switch, host.lid);
+    let both = |host: &&crate::topology::Host| ports(host).len() == 2;
+    let spread: Vec<_> = topology.hosts().iter().filter(both).collect();
+    let far = spread[spread.len() - 1];
+    let other = spread.iter().find(|host| host.switch != far.switch && up(host) == up(far));
+    let number = |host: &crate::topology::Host| {
+        topology.hosts().iter().position(|it| it == host).expect("a host") as u32
+    };
+    let targets = [number(far), number(other.expect("another host"))];
+    let ups: Vec<u8> = topology.neighbours(first.switch).map(|(port, ..)| port).collect();
+    let of = |multipath: Multipath, count: u32| {
+        let flow = |from: u32| {
+            let to = targets[from as usize];
+            ListedFlow { from, to, load: 0.9, bytes: Some(282) }
+        };
+        let pattern = Pattern::Flows { flows: (0..count).map(flow).collect() };
+        let traffic = Traffic { multipath, ..Traffic::constant(1.0, pattern) };
+        let case = case(&topology, Physics::default(), traffic);
+        let mut network = case.network(&tables, &[]);
+        network.run_until(1_000_000);
+        assert!(network.audit().balanced() && network.meter().lost == 0, "{multipath:?}");
+        let bytes = |port: &u8| network.port_bytes(first.switch, *port);
+        let mut bytes: Vec<u64> = ups.iter().map(bytes).collect();
+        bytes.sort_unstable();
+        (bytes, network.meter().reordered)
+    };
+    for one in [Multipath::First, Multipath::Flow] {
+        let (bytes, reordered) = of(one, 1);
+        assert!(bytes[0] == 0 && bytes[1] > 100_000 && reordered == 0, "{one:?}: {bytes:?}");
+    }
+    let (bytes, _) = of(Multipath::Packet, 1);
+    assert!(bytes[1] - bytes[0] <= 282, "packet by packet: {bytes:?}");
+    let (crowded, _) = of(Multipath::First, 2);
+    let (chosen, _) = of(Multipath::Adaptive, 2);
+    let sums = [&crowded, &chosen].map(|bytes| bytes.iter().sum::<u64>());
+    assert!(crowded[0] == 0 && sums[1] * 2 > sums[0] * 3, "{crowded:?}, adaptive {chosen:?}");
+}
+
+/// Lengths are drawn by their weights and keep the load.
+#[test]
+fn packets_of_several_lengths_keep_the_load() {
+    let topology = star(3);
+    let sizes = vec![(58, 1.0), (282, 1.0)];
+    let traffic = Traffic { sizes, ..Traffic::constant(0.4, Pattern::Uniform {}) };
+    let case = case(&topology, Physics::default(), traffic);
+    let mut network = case.network(&updown(&topology), &[]);
+    let end = 10_000_000;
+    network.run_until(end);
+    let bytes: u64 = (0..3).map(|host| network.host_bytes(HostId(host))).sum();
+    let load = bytes as f64 * 4.0 / (3 * end) as f64;
+    assert!((load - 0.4).abs() < 0.02, "{load}");
+    let mean = bytes as f64 / network.meter().injected as f64;
+    assert!((mean - 170.0).abs() < 4.0, "{mean}");
 }

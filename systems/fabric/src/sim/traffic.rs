@@ -8,6 +8,9 @@ use ebb_des::{Rng, Seed};
 use ebb_scenario::{Check, Invalid};
 use rand::Rng as _;
 
+use super::collective::{Collective, Script};
+use super::physics::Physics;
+
 /// To whom.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, tag = "kind")]
@@ -28,6 +31,45 @@ pub enum Pattern {
         /// How many.
         by: u32,
     },
+    /// The flows that are listed.
+    Flows {
+        /// Who sends what to whom.
+        flows: Vec<ListedFlow>,
+    },
+    /// All hosts reduce a vector in a ring; the load does not matter.
+    AllReduce(Collective),
+    /// All hosts exchange parts of a vector; the load does not matter.
+    AllToAll(Collective),
+}
+
+/// What one host sends to another.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListedFlow {
+    /// The sender, counted from 0.
+    pub from: u32,
+    /// The receiver.
+    pub to: u32,
+    /// Share of the sender's link, multiplied by the traffic's load.
+    pub load: f64,
+    /// Length of its packets on the wire, bytes; that of `network.packet_bytes` if absent.
+    #[serde(default)]
+    pub bytes: Option<u16>,
+}
+
+/// Which of its target's addresses (LMC) a packet carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Multipath {
+    /// The first.
+    #[default]
+    First,
+    /// One for each pair of hosts.
+    Flow,
+    /// One after another.
+    Packet,
+    /// None: every switch takes the emptiest of the ports that its table has for them.
+    Adaptive,
 }
 
 /// How much and to whom.
@@ -40,13 +82,19 @@ pub struct Traffic {
     pub profile: Vec<(u64, f64)>,
     /// To whom.
     pub pattern: Pattern,
+    /// Lengths on the wire in bytes with weights, drawn packet by packet; `network.packet_bytes` if
+    /// empty.
+    pub sizes: Vec<(u16, f64)>,
+    /// By which address.
+    pub multipath: Multipath,
 }
 
 impl Traffic {
     /// The same all the time.
     #[must_use]
     pub fn constant(load: f64, pattern: Pattern) -> Traffic {
-        Traffic { load, profile: vec![(0, 1.0)], pattern }
+        let profile = vec![(0, 1.0)];
+        Traffic { load, profile, pattern, sizes: Vec::new(), multipath: Multipath::First }
     }
 
     /// The factor at a time.
@@ -70,6 +118,33 @@ impl Check for Traffic {
         let good = rising && factors && !self.profile.is_empty();
         let remedy = "[[0, 1.0], [1000, 0.1]]: times in µs that rise, factors from 0";
         Invalid::unless(good, "profile", "is no profile", remedy)?;
+        let sound =
+            |&(bytes, weight): &(u16, f64)| bytes > 0 && weight.is_finite() && weight >= 0.0;
+        let some = self.sizes.is_empty() || self.sizes.iter().any(|(_, weight)| *weight > 0.0);
+        let sizes = some && self.sizes.iter().all(sound);
+        let remedy = "pairs of bytes and weight, such as [[58, 0.5], [282, 0.5]]";
+        Invalid::unless(sizes, "sizes", "has a length or weight that makes no sense", remedy)?;
+        if let Pattern::Flows { flows } = &self.pattern {
+            let good =
+                |flow: &ListedFlow| flow.load.is_finite() && (0.0..=1.0).contains(&flow.load);
+            let what = "has a flow to its own host, or a load that is no share";
+            let good =
+                !flows.is_empty() && flows.iter().all(|flow| good(flow) && flow.from != flow.to);
+            let remedy = "[{ from = 0, to = 5, load = 0.3, bytes = 282 }]";
+            Invalid::unless(good, "pattern.flows", what, remedy)?;
+        }
+        if let Pattern::AllReduce(what) | Pattern::AllToAll(what) = self.pattern {
+            let good = what.bytes > 0 && (1..=1_000_000).contains(&what.rounds);
+            let remedy = "bytes of each host's vector, and rounds from 1 on";
+            Invalid::unless(good, "pattern.bytes", "is 0, or rounds is", remedy)?;
+            let remedy = "leave it out: network.packet_bytes cuts the vector";
+            Invalid::unless(
+                self.sizes.is_empty(),
+                "sizes",
+                "does not go with a collective",
+                remedy,
+            )?;
+        }
         if let Pattern::Hotspot { share, .. } = self.pattern {
             let good = (0.0..=1.0).contains(&share);
             Invalid::unless(good, "pattern.share", "is not a share", "0 to 1, such as 0.1")?;
@@ -86,8 +161,14 @@ pub(super) struct Source {
     pub(super) next: u64,
     /// To which host.
     pub(super) target: u32,
+    /// How long it is.
+    pub(super) bytes: u16,
     exact: f64,
     fixed: u32,
+    /// Packets per ns at factor 1.
+    rate: f64,
+    /// The flows listed, with the sum of their packets' rates up to each.
+    flows: Vec<(f64, u32, u16)>,
 }
 
 /// The sources of all hosts and what they have in common.
@@ -95,58 +176,128 @@ pub(super) struct Source {
 pub(super) struct Sources {
     pub(super) all: Vec<Source>,
     points: Vec<(f64, f64)>,
-    rate: f64,
     pattern: Pattern,
+    /// Lengths, with the sum of the weights up to each.
+    sizes: Vec<(f64, u16)>,
+    /// What hosts wait for, where they do.
+    pub(super) script: Option<Script>,
 }
 
 const ANYONE: u32 = u32::MAX;
 
 impl Sources {
-    /// `packet_ns` is the time of a packet on the wire.
-    pub(super) fn new(traffic: &Traffic, hosts: u32, packet_ns: u64, seed: Seed) -> Sources {
+    /// `byte_ps` is the time of a byte on each host's link.
+    pub(super) fn new(
+        traffic: &Traffic,
+        physics: &Physics,
+        byte_ps: &[u32],
+        seed: Seed,
+    ) -> Sources {
+        let hosts = byte_ps.len() as u32;
         let mut partners: Vec<u32> = (0..hosts).collect();
         let mut rng = seed.stream("permutation");
         for index in (1..partners.len()).rev() {
             partners.swap(index, rng.random_range(0..=index));
         }
         let fixed = |host: u32| match traffic.pattern {
-            Pattern::Uniform {} => ANYONE,
-            Pattern::Hotspot { .. } => ANYONE,
             Pattern::Permutation {} => partners[host as usize],
             Pattern::Shift { by } => (host + by) % hosts.max(1),
+            _ => ANYONE,
         };
-        let source = |host: u32| Source {
-            rng: seed.stream(&format!("source {host}")),
-            next: 0,
-            target: 0,
-            exact: 0.0,
-            fixed: fixed(host),
+        let mut sizes = vec![(1.0, physics.packet_bytes)];
+        if !traffic.sizes.is_empty() {
+            let mut sum = 0.0;
+            let up_to = |&(bytes, weight): &(u16, f64)| {
+                sum += weight;
+                (sum, bytes)
+            };
+            sizes = traffic.sizes.iter().map(up_to).collect();
+        }
+        let mean = mean_bytes(&sizes);
+        let source = |host: u32| {
+            let per_ns = |bytes: f64| 1000.0 / (bytes * f64::from(byte_ps[host as usize]));
+            let mut rate = traffic.load * per_ns(mean);
+            let mut flows = Vec::new();
+            if let Pattern::Flows { flows: listed } = &traffic.pattern {
+                rate = 0.0;
+                for flow in listed.iter().filter(|flow| flow.from == host) {
+                    let bytes = flow.bytes.unwrap_or(physics.packet_bytes);
+                    rate += traffic.load * flow.load * per_ns(f64::from(bytes));
+                    flows.push((rate, flow.to, bytes));
+                }
+            }
+            let rng = seed.stream(&format!("source {host}"));
+            let (next, target, bytes, exact, fixed) = (0, 0, 0, 0.0, fixed(host));
+            Source { rng, next, target, bytes, exact, fixed, rate, flows }
         };
+        let script = |what, ring| Some(Script::new(what, ring, hosts, physics));
         let mut sources = Sources {
             all: (0..hosts).map(source).collect(),
             points: traffic.profile.iter().map(|&(at, factor)| (at as f64, factor)).collect(),
-            rate: traffic.load / packet_ns as f64,
             pattern: traffic.pattern.clone(),
+            sizes,
+            script: match traffic.pattern {
+                Pattern::AllReduce(what) => script(what, true),
+                Pattern::AllToAll(what) => script(what, false),
+                _ => None,
+            },
         };
         for host in 0..hosts {
-            sources.draw(host);
+            sources.prepare(host);
         }
         sources
     }
 
-    /// Draws the next packet of a host.
+    /// Draws the packet after the one that a host has sent or given up.
     pub(super) fn draw(&mut self, host: u32) {
+        if let Some(script) = &mut self.script {
+            script.sent(host);
+        }
+        self.prepare(host);
+    }
+
+    /// A packet has arrived at a host; whether the host may go on now.
+    pub(super) fn received(&mut self, host: u32, now: u64) -> bool {
+        let Some(script) = &mut self.script else { return false };
+        let goes_on = script.received(host, now);
+        if goes_on {
+            self.prepare(host);
+        }
+        goes_on
+    }
+
+    fn prepare(&mut self, host: u32) {
         let hosts = self.all.len() as u32;
         let source = &mut self.all[host as usize];
-        let silent = hosts < 2 || source.fixed == host || self.rate <= 0.0;
+        if let Some(script) = &self.script {
+            source.next = u64::MAX;
+            if let Some(next) = script.next(host) {
+                (source.next, source.target, source.bytes) = (next.since, next.target, next.bytes);
+            }
+            return;
+        }
+        let silent = hosts < 2 || source.fixed == host || source.rate <= 0.0;
         if silent {
             source.next = u64::MAX;
             return;
         }
         let draw = 1.0 - source.rng.random::<f64>();
-        let amount = -libm::log(draw) / self.rate;
+        let amount = -libm::log(draw) / source.rate;
         source.exact = later(&self.points, source.exact, amount);
         source.next = if source.exact < 1e18 { source.exact as u64 } else { u64::MAX };
+        if let [.., (most, ..)] = source.flows[..] {
+            let point = source.rng.random::<f64>() * most;
+            let at = source.flows.partition_point(|(sum, ..)| *sum <= point);
+            let (_, target, bytes) = source.flows[at.min(source.flows.len() - 1)];
+            (source.target, source.bytes) = (target, bytes);
+            return;
+        }
+        source.bytes = self.sizes[0].1;
+        if let [_, .., (most, _)] = self.sizes[..] {
+            let point = source.rng.random::<f64>() * most;
+            let at = self.sizes.partition_point(|(sum, _)| *sum <= point);
+            source.bytes = self.sizes[at.min(self.sizes.len() - 1)].1;
+        }
         source.target = if source.fixed != ANYONE {
             source.fixed
         } else {
@@ -162,6 +313,17 @@ impl Sources {
             })
         };
     }
+}
+
+/// The mean of lengths with the sums of their weights.
+fn mean_bytes(sizes: &[(f64, u16)]) -> f64 {
+    let mut before = 0.0;
+    let mut sum = 0.0;
+    for &(up_to, bytes) in sizes {
+        sum += (up_to - before) * f64::from(bytes);
+        before = up_to;
+    }
+    sum / before
 }
 
 /// When, after `from`, the factor has added up to `amount` (factor times ns).
@@ -212,7 +374,8 @@ mod tests {
     #[test]
     fn a_host_offers_its_load_to_all_others() {
         let traffic = Traffic::constant(0.25, Pattern::Uniform {});
-        let mut sources = Sources::new(&traffic, 5, 200, Seed(3));
+        let physics = Physics { packet_bytes: 50, ..Physics::default() };
+        let mut sources = Sources::new(&traffic, &physics, &[4000; 5], Seed(3));
         let mut seen = [0u32; 5];
         for _ in 0..20_000 {
             seen[sources.all[2].target as usize] += 1;

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::physics::Physics;
 use crate::topology::{HostId, Peer, SwitchId, Topology};
 
 pub(super) const NONE: u32 = u32::MAX;
@@ -28,6 +29,8 @@ pub(super) struct Wiring {
     pub(super) end: Vec<u32>,
     /// Time of flight from this port to its peer, ns: none between a switch and its agent.
     pub(super) flight: Vec<u32>,
+    /// Time of a byte on the link, ps.
+    pub(super) byte_ps: Vec<u32>,
     /// Whether the link carries packets.
     pub(super) on: Vec<bool>,
 }
@@ -52,6 +55,7 @@ impl Wiring {
             number: vec![0; ports],
             end: vec![NONE; ports],
             flight: vec![flight_ns as u32; ports],
+            byte_ps: vec![0; ports],
             on: vec![true; ports],
         };
         for end in 0..hosts + switches {
@@ -85,6 +89,40 @@ impl Wiring {
             self.peer[port as usize] = peer;
             self.peer[peer as usize] = port;
         }
+    }
+
+    /// Gives the links their speeds: all of `physics`, those it names their own.
+    ///
+    /// # Errors
+    /// The first name that ends no link.
+    pub(super) fn pace(&mut self, topology: &Topology, physics: &Physics) -> Result<(), String> {
+        self.byte_ps.fill(physics.byte_ps() as u32);
+        for speed in &physics.speeds {
+            for name in &speed.ends {
+                let port = self.port_named(topology, name).ok_or_else(|| name.clone())?;
+                let peer = self.peer[port as usize];
+                for end in [port, peer] {
+                    self.byte_ps[end as usize] = speed.byte_ps() as u32;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The port with a cable that users call `SWITCH:PORT`, or the host's.
+    fn port_named(&self, topology: &Topology, name: &str) -> Option<u32> {
+        let host = topology.hosts().iter().position(|host| host.name == name);
+        let port = match host {
+            Some(host) => self.end_port(host as u32),
+            None => {
+                let (switch, port) = name.rsplit_once(':')?;
+                let port: u8 = port.parse().ok().filter(|port| *port > 0)?;
+                let index = topology.switches().iter().position(|it| it.name == switch)?;
+                let fits = port <= topology.switches()[index].ports;
+                fits.then(|| self.first[index] + u32::from(port))?
+            }
+        };
+        (self.peer[port as usize] != NONE).then_some(port)
     }
 
     pub(super) fn ports(&self) -> u32 {

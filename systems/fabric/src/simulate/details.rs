@@ -8,7 +8,7 @@ use super::run::{LinkBytes, Outcome, Run};
 /// Adds what was asked for.
 pub(super) fn add(mut report: Report, run: &Run<'_>, outcome: &Outcome) -> Report {
     if run.details.links {
-        report = report.attach(links(run, outcome));
+        report = report.attach(links(outcome));
     }
     if run.details.flows {
         report = report.attach(flows(run, outcome));
@@ -19,7 +19,7 @@ pub(super) fn add(mut report: Report, run: &Run<'_>, outcome: &Outcome) -> Repor
     report
 }
 
-fn links(run: &Run<'_>, outcome: &Outcome) -> Table {
+fn links(outcome: &Outcome) -> Table {
     let columns = [
         Column::text("from"),
         Column::text("to"),
@@ -27,8 +27,8 @@ fn links(run: &Run<'_>, outcome: &Outcome) -> Table {
         Column::number("utilisation", "%", 4),
     ];
     let mut table = Table::new("links", columns);
-    for LinkBytes { from, to, bytes } in &outcome.links {
-        let busy = (bytes * run.physics.byte_ns) as f64 / outcome.ended_ns.max(1) as f64;
+    for LinkBytes { from, to, bytes, bytes_max } in &outcome.links {
+        let busy = *bytes as f64 / bytes_max.max(1.0);
         table.row([
             from.as_str().into(),
             to.as_str().into(),

@@ -36,6 +36,9 @@ pub enum SimulateError {
     /// Tables do not belong together.
     #[error(transparent)]
     Mismatch(#[from] crate::transition::Mismatch),
+    /// Switches must not choose among the ports for several addresses.
+    #[error("traffic.multipath = \"adaptive\": {0}; write flow or packet")]
+    Spread(#[from] crate::spread::SpreadError),
     /// The bound could not be computed.
     #[error("{0}")]
     Bound(String),

@@ -4,7 +4,7 @@ use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
 
 use super::run::{Changed, Outcome, Run};
 use super::scenario::Scenario;
-use crate::sim::{Bin, LANE_CLASSES};
+use crate::sim::{Bin, LANE_CLASSES, Pattern};
 
 /// Names of the lane classes, as in the paper's figures.
 const CLASSES: [&str; LANE_CLASSES] = ["control lane", "data lane set 0", "data lane set 1"];
@@ -82,6 +82,12 @@ pub fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {
     figures.insert("latency_us.p50".into(), quantile(0.5).into());
     figures.insert("latency_us.p99".into(), quantile(0.99).into());
     figures.insert("latency_us.max".into(), meter.latency.max().map(us).into());
+    if let Pattern::AllReduce(what) | Pattern::AllToAll(what) = run.traffic.pattern {
+        figures.insert("collective_us".into(), outcome.collective_ns.map(us).into());
+        let bits = 8.0 * what.bytes as f64 * f64::from(what.rounds);
+        let rate = outcome.collective_ns.map(|ns| bits / ns as f64);
+        figures.insert("collective_gbit_per_s".into(), rate.into());
+    }
     figures.insert("energy_j".into(), outcome.energy.total.0.into());
     figures.insert("energy_links_j".into(), outcome.energy.links.0.into());
     figures.insert("energy_saved_j".into(), outcome.energy.saved.0.into());
@@ -150,6 +156,9 @@ fn totals(outcome: &Outcome) -> Table {
     row("latency, median", format!("{:.2} µs", latency(0.5)));
     row("latency, 99 %", format!("{:.2} µs", latency(0.99)));
     row("latency, most", format!("{:.2} µs", meter.latency.max().map_or(f64::NAN, us)));
+    if let Some(ns) = outcome.collective_ns {
+        row("collective operation, all hosts done", format!("{:.2} µs", us(ns)));
+    }
     row("control packets", meter.control.to_string());
     row("energy", format!("{:.4} J", outcome.energy.total.0));
     row("energy of links between switches", format!("{:.4} J", outcome.energy.links.0));
@@ -204,7 +213,8 @@ fn changes(outcome: &Outcome) -> Table {
 pub fn plot(run: &Run<'_>, outcome: &Outcome) -> Plot {
     let meter = &outcome.meter;
     let time = |index: usize| us(index as u64 * meter.bin_ns);
-    let links = 2 * run.topology.links().count() as u64 * meter.bin_ns / run.physics.byte_ns;
+    let byte_ps = run.physics.byte_ps();
+    let links = 2 * run.topology.links().count() as u64 * meter.bin_ns * 1000 / byte_ps;
     let mut plot = Plot::new("Traffic by lane and packet latency", Axis::new("time", "µs"))
         .panel(Axis::new("load of links between switches", "%").from_zero());
     for (class, name) in CLASSES.iter().enumerate() {

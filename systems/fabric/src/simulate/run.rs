@@ -11,7 +11,9 @@ use crate::regulator::power::{Account, Energy, LinkState, PortPower};
 use crate::regulator::threshold::{LinkUse, Switching, Threshold, Thresholds};
 use crate::routing::{self, Options, Routing};
 use crate::schemes::{Case, Promise, Proposal, Scheme, choose};
-use crate::sim::{Audit, Meter, Network, Notes, Pause, Physics, Setup, StageTime, Traffic};
+use crate::sim::{
+    Audit, Meter, Multipath, Network, Notes, Pause, Physics, Setup, StageTime, Traffic,
+};
 use crate::tables::Tables;
 use crate::topology::{HostId, Link, PortNumber, SwitchId, Topology};
 use crate::transition;
@@ -72,7 +74,7 @@ pub struct Run<'a> {
 }
 
 /// What one direction of a link carried.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkBytes {
     /// Host, or switch and port.
     pub from: String,
@@ -80,6 +82,8 @@ pub struct LinkBytes {
     pub to: String,
     /// Of all packets, those of the manager included.
     pub bytes: u64,
+    /// What the link could carry in the same time.
+    pub bytes_max: f64,
 }
 
 /// What became of one change.
@@ -120,6 +124,8 @@ pub struct Outcome {
     pub audit: Audit,
     /// When it ended, ns.
     pub ended_ns: u64,
+    /// When every host had finished its collective operation, ns, if it has.
+    pub collective_ns: Option<u64>,
     /// Links that are off at the end.
     pub off: usize,
     /// What every direction of every link carried, if it was asked for.
@@ -162,6 +168,9 @@ impl Run<'_> {
             Some(tables) => tables.clone(),
             None => routing::route(self.routing, self.topology, &self.options)?.0,
         };
+        if self.traffic.multipath == Multipath::Adaptive {
+            crate::spread::prove(self.topology, &tables)?;
+        }
         let later = self.later_tables();
         let later: Vec<&Tables> = later.iter().collect();
         let setup = Setup {
@@ -208,6 +217,7 @@ impl Run<'_> {
             changes: driver.records,
             deadlock: driver.deadlock,
             energy: driver.account.close(ended_ns),
+            collective_ns: driver.network.collective_done_ns(),
             ended_ns,
             off: driver.off.len(),
         })
@@ -216,6 +226,7 @@ impl Run<'_> {
     /// Links between switches, then those of hosts.
     fn link_bytes(&self, network: &Network) -> Vec<LinkBytes> {
         let topology = self.topology;
+        let span = network.now() as f64;
         let place = |(switch, port): (SwitchId, PortNumber)| {
             format!("{}:{port}", topology.switch(switch).name)
         };
@@ -224,15 +235,17 @@ impl Run<'_> {
                 from: place(from),
                 to: place(to),
                 bytes: network.port_bytes(from.0, from.1),
+                bytes_max: network.port_bytes_in(from.0, from.1, span),
             })
         });
         let of_hosts = topology.hosts().iter().enumerate().flat_map(|(index, host)| {
             let (own, there) = (host.name.clone(), place((host.switch, host.port)));
             let sent = network.host_bytes(HostId(index as u32));
             let received = network.port_bytes(host.switch, host.port);
+            let bytes_max = network.host_bytes_in(HostId(index as u32), span);
             [
-                LinkBytes { from: own.clone(), to: there.clone(), bytes: sent },
-                LinkBytes { from: there, to: own, bytes: received },
+                LinkBytes { from: own.clone(), to: there.clone(), bytes: sent, bytes_max },
+                LinkBytes { from: there, to: own, bytes: received, bytes_max },
             ]
         });
         between.chain(of_hosts).collect()
@@ -307,10 +320,12 @@ impl Driver<'_> {
 
     fn regulate(&mut self, policy: &mut Threshold, now: u64) -> Result<(), SimulateError> {
         let Some((settings, schemes)) = &self.run.regulator else { return Ok(()) };
-        let span = settings.period_us * 1e3 / self.run.physics.byte_ns as f64;
+        let period_ns = settings.period_us * 1e3;
         let used = (0..self.links.len()).map(|link| {
+            let (switch, port) = self.links[link].a;
+            let most = self.network.port_bytes_in(switch, port, period_ns);
             let bytes = self.network.take_link_bytes(self.links[link]);
-            bytes[0].max(bytes[1]) as f64 / span
+            bytes[0].max(bytes[1]) as f64 / most
         });
         let used = used.collect();
         let on = self.links.iter().map(|link| !self.off.contains(link)).collect();

@@ -14,7 +14,7 @@ use crate::regulator::threshold::Thresholds;
 use crate::routing::given::Given;
 use crate::routing::{self, Options};
 use crate::schemes::{self, Scheme};
-use crate::sim::{Pattern, Physics, Traffic};
+use crate::sim::{Multipath, Pattern, Physics, Traffic};
 use crate::topology::{HostId, Link, Peer, SwitchId, Topology, named};
 
 /// A scenario file.
@@ -31,6 +31,9 @@ pub struct Scenario {
     /// Hosts on each switch of a GraphML file.
     #[serde(default = "one")]
     pub hosts_per_switch: u32,
+    /// Every host gets 2^lmc addresses, 0 to 7; folders of tables say it themselves.
+    #[serde(default)]
+    pub lmc: u8,
     /// Name of the routing function.
     #[serde(default = "up_down")]
     pub routing: String,
@@ -82,6 +85,7 @@ pub struct Scenario {
 #[serde(deny_unknown_fields)]
 pub struct TrafficText {
     /// Share of a link that each host offers at factor 1.
+    #[serde(default = "whole")]
     pub load: f64,
     /// To whom.
     #[serde(default = "uniform")]
@@ -89,6 +93,12 @@ pub struct TrafficText {
     /// Times in µs and factors; 1 all the time without.
     #[serde(default)]
     pub profile: Vec<(f64, f64)>,
+    /// Lengths on the wire in bytes with weights; `network.packet_bytes` without.
+    #[serde(default)]
+    pub sizes: Vec<(u16, f64)>,
+    /// Which of its target's addresses a packet carries.
+    #[serde(default)]
+    pub multipath: Multipath,
 }
 
 /// A change, as users write it.
@@ -117,6 +127,9 @@ pub struct ChangeText {
 
 fn one() -> u32 {
     1
+}
+fn whole() -> f64 {
+    1.0
 }
 fn seven() -> u8 {
     7
@@ -149,7 +162,13 @@ impl TrafficText {
         if profile.is_empty() {
             profile.push((0, 1.0));
         }
-        Traffic { load: self.load, profile, pattern: self.pattern.clone() }
+        Traffic {
+            load: self.load,
+            profile,
+            pattern: self.pattern.clone(),
+            sizes: self.sizes.clone(),
+            multipath: self.multipath,
+        }
     }
 }
 
@@ -157,6 +176,8 @@ impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
         self.network.check().map_err(|fault| fault.within("network"))?;
         self.traffic.traffic().check().map_err(|fault| fault.within("traffic"))?;
+        self.check_sizes()?;
+        self.check_paths()?;
         self.power.check().map_err(|fault| fault.within("power"))?;
         self.output.check().map_err(|fault| fault.within("output"))?;
         if let Some(regulator) = &self.regulator {
@@ -189,6 +210,41 @@ impl Check for Scenario {
             let field = format!("change[{}].at_us", index + 1);
             Err(Invalid::new(field, "is before the change above", "changes in order of time"))
         })
+    }
+}
+
+impl Scenario {
+    /// Whether every packet fits headers, MTU and buffers.
+    fn check_sizes(&self) -> Result<(), Invalid> {
+        let network = &self.network;
+        let longest = u32::from(network.mtu) + u32::from(network.header_bytes);
+        let buffer = network.buffer_bytes / network.credit_bytes * network.credit_bytes;
+        let fits = |bytes: u16| {
+            let bytes = u32::from(bytes);
+            bytes > u32::from(network.header_bytes) && bytes <= longest.min(buffer)
+        };
+        let remedy =
+            format!("{} to {} bytes on the wire", network.header_bytes + 1, longest.min(buffer));
+        let what = "has a packet that fits neither headers and MTU nor buffers";
+        let mix = self.traffic.sizes.iter().all(|(bytes, _)| fits(*bytes));
+        Invalid::unless(mix, "traffic.sizes", what, remedy.as_str())?;
+        if let Pattern::Flows { flows } = &self.traffic.pattern {
+            let good = flows.iter().filter_map(|flow| flow.bytes).all(fits);
+            Invalid::unless(good, "traffic.pattern.flows", what, remedy.as_str())?;
+        }
+        Ok(())
+    }
+
+    /// Whether several addresses go with the rest.
+    fn check_paths(&self) -> Result<(), Invalid> {
+        let lmc = self.lmc <= 7 && (self.lmc == 0 || self.tables.is_none());
+        let what = "is not 0 to 7, or the folder of tables says it already";
+        Invalid::unless(lmc, "lmc", what, "2 for four addresses of every host")?;
+        let first = self.traffic.multipath == Multipath::First;
+        let steady = self.changes.is_empty() && self.regulator.is_none();
+        let what = "is proved and simulated for tables that do not change";
+        let remedy = "first, or leave out change and regulator";
+        Invalid::unless(first || steady, "traffic.multipath", what, remedy)
     }
 }
 
@@ -292,7 +348,14 @@ impl Scenario {
         files: &dyn Files,
         seed: u64,
     ) -> Result<Topology, SimulateError> {
-        fabric(document, files, (&self.topology, self.hosts_per_switch), seed)
+        let made = fabric(document, files, (&self.topology, self.hosts_per_switch), seed)?;
+        if self.lmc == 0 {
+            return Ok(made);
+        }
+        made.with_lmc(self.lmc).map_err(|error| {
+            let remedy = "fewer hosts or a smaller lmc";
+            document.fault(Invalid::new("lmc", error.to_string(), remedy)).into()
+        })
     }
 
     /// The run.
@@ -323,6 +386,14 @@ impl Scenario {
             let (what, remedy) = (format!("there is no host {host}"), format!("below {hosts}"));
             Invalid::unless(host < hosts, "traffic.pattern.host", what, remedy).map_err(fault)?;
         }
+        if let Pattern::Flows { flows } = &self.traffic.pattern {
+            let known = flows.iter().all(|flow| flow.from < hosts && flow.to < hosts);
+            let remedy = format!("from and to below {hosts}");
+            let what = "names a host that there is not";
+            Invalid::unless(known, "traffic.pattern.flows", what, remedy).map_err(fault)?;
+        }
+        let collective =
+            matches!(self.traffic.pattern, Pattern::AllReduce(_) | Pattern::AllToAll(_));
         let all = self.named_schemes().map_err(fault)?;
         let mut changes = Vec::new();
         for (index, change) in self.changes.iter().enumerate() {
@@ -364,7 +435,8 @@ impl Scenario {
             regulator: self.regulator.clone().map(|settings| (settings, all)),
             power: self.power.clone(),
             end_ns: (self.duration_us * 1e3) as u64,
-            transient: self.transient_packets,
+            // Of a collective operation every packet counts.
+            transient: if collective { 0 } else { self.transient_packets },
             bin_ns: (self.bin_us * 1e3) as u64,
             seed: Seed(seed),
         })

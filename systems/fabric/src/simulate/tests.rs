@@ -209,3 +209,78 @@ batch = {}
     }
     assert!(short_of_lanes > 0, "never short of lanes: the test looks at nothing");
 }
+
+/// Speeds, lengths, addresses and collectives of a scenario; what does not fit is named.
+#[test]
+fn fast_links_and_collectives_run_from_a_scenario() {
+    let text = r#"
+topology = "pods:4"
+lmc = 1
+duration_us = 400
+[network]
+gbit_per_s = 200
+packet_bytes = 282
+[[network.speeds]]
+ends = ["H0", "H1"]
+gbit_per_s = 100
+[traffic]
+pattern = { kind = "all_reduce", bytes = 65536 }
+multipath = "adaptive"
+"#;
+    let report = |settings: &[&str]| {
+        let document = Document::parse("s.toml", text).expect("TOML");
+        let settings: Vec<Setting> =
+            settings.iter().map(|text| Setting::parse(text).expect("a setting")).collect();
+        simulate(&document.with(&settings).expect("applies"), &MemoryFiles::new(), 1, &Silent)
+    };
+    let adaptive = report(&[]).expect("a report");
+    let whole = adaptive.figures["collective_us"].as_f64().expect("finished");
+    // Two parts of every host's 4096 bytes cross the slow link in every step: 30 steps, 16 packets each.
+    let least = 30.0 * 16.0 * 282.0 * 8.0 / 100e3;
+    assert!(whole > least && whole < 4.0 * least + 30.0 * 2.0, "{whole} µs, least {least}");
+    assert_eq!(adaptive.figures["conserved"], true);
+    assert_eq!(adaptive.figures["packets"], 16 * 30 * 16);
+    let listed = "traffic.pattern={kind=\"flows\", flows=[{from=0, to=5, load=0.5, bytes=282}]}";
+    let flows = report(&[listed, "transient_packets=0"]).expect("a report");
+    assert!(flows.figures["packets"].as_u64() > Some(1000), "{:?}", flows.figures);
+    for (settings, words) in [
+        (vec!["network.gbit_per_s=0"], "network.gbit_per_s"),
+        (vec!["network.speeds=[{ends=[\"H99\"], gbit_per_s=1}]"], "`H99`"),
+        (vec!["lmc=9"], "`lmc`"),
+        (
+            vec!["traffic.sizes=[[9000, 1.0]]", "traffic.pattern={kind=\"uniform\"}"],
+            "traffic.sizes",
+        ),
+        (vec!["traffic.sizes=[[100, 1.0]]"], "traffic.sizes"),
+        (
+            vec!["traffic.pattern={kind=\"flows\", flows=[{from=0, to=99, load=0.5}]}"],
+            "pattern.flows",
+        ),
+        (vec!["traffic.pattern={kind=\"all_to_all\", bytes=0}"], "pattern.bytes"),
+        (vec!["change=[{at_us=1, off=[\"S0:3\"]}]"], "traffic.multipath"),
+        (vec!["topology=\"torus:4x4\"", "routing=\"layered\"", "lmc=2"], "adaptive"),
+    ] {
+        let error = report(&settings).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+/// The example finishes by whichever addresses, and no sooner than its slowest link lets it.
+#[test]
+fn the_collective_of_the_examples_finishes() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fabric-collective.toml");
+    let text = std::fs::read_to_string(file).expect("the example");
+    for multipath in ["first", "flow", "packet", "adaptive"] {
+        let document = Document::parse("s.toml", &text).expect("TOML");
+        let setting = Setting::parse(&format!("traffic.multipath={multipath}")).expect("a setting");
+        let document = document.with(&[setting]).expect("applies");
+        let report = simulate(&document, &MemoryFiles::new(), 1, &Silent).expect("a report");
+        let whole = report.figures["collective_us"].as_f64().expect("finished");
+        // 30 parts of 16 KiB over 100 Gb/s.
+        assert!(whole > 30.0 * 16_384.0 * 8.0 / 100e3, "{multipath}: {whole}");
+        assert_eq!(
+            (&report.figures["lost"], &report.figures["conserved"]),
+            (&0.into(), &true.into())
+        );
+    }
+}

@@ -3,6 +3,7 @@
 //! Room: the shape of a fabric and the addresses in it; nothing about paths. Generators are one
 //! file each ([`grid`], [`tree`], [`dragonfly`], [`random`]); readers are in [`crate::format`].
 
+mod addresses;
 mod build;
 pub mod dragonfly;
 pub mod grid;
