@@ -120,6 +120,10 @@ pub fn all() -> [&'static dyn Mechanism; 5] {
 /// The time for which a target looks before it sleeps.
 pub(crate) const WINDOW: Duration = Duration::from_micros(50);
 
+/// The least of it, for a target that is always asleep when work comes: who has looked in vain has used processor
+/// time, and waits the longer for its turn when it is woken.
+pub(crate) const WINDOW_LEAST: Duration = Duration::from_micros(2);
+
 /// Work of its own between two looks, for a target that is awake.
 pub(crate) const PIECE: Duration = Duration::from_micros(1);
 
@@ -133,7 +137,9 @@ const SAME_AWAKE: Case = Case { target: Target::Awake, cross: false };
 fn queue_waits(target: Target) -> Waiting {
     match target {
         Target::Awake => Waiting::Between(PIECE),
-        Target::Asleep | Target::Spinning => Waiting::SpinThenSleep(WINDOW),
+        Target::Asleep | Target::Spinning => {
+            Waiting::Adaptive { least: WINDOW_LEAST, most: WINDOW }
+        }
     }
 }
 
