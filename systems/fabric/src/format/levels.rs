@@ -101,6 +101,63 @@ pub fn read_records(
     if any { Ok(levels) } else { Err(lines.error(1, "no pair of hosts is listed")) }
 }
 
+/// Reads `opensm-path-records.dump`, which OpenSM's plugin `dump_pr` writes: for each port a line with its
+/// base LID, then lines `LID : SL : MTU : RATE`. What begins or ends at switches is passed over, and so is
+/// what is `UNREACHABLE`.
+///
+/// # Errors
+/// When a line is not of the format, a level is above 15 or a LID is nobody's.
+pub fn read_dump(
+    file: &str,
+    bytes: &[u8],
+    topology: &Topology,
+) -> Result<ServiceLevels, Malformed> {
+    let lines = Lines::of(file, bytes)?;
+    let mut levels = ServiceLevels::new(topology.hosts().len(), topology.top_lid());
+    let mut any = false;
+    let mut source = None;
+    let owner = |lid: u64| u16::try_from(lid).map_or(Owner::Nobody, |it| topology.owner(it));
+    for (number, line) in lines.iter() {
+        let text = line.trim();
+        let nobody = |lid: u64| lines.error(number, format!("LID {lid} is nobody's"));
+        if text.starts_with('#') {
+            continue;
+        }
+        if let Some((_, rest)) = text.split_once(", base LID ") {
+            let lid = rest.split(',').next().and_then(|lid| super::number(lid.trim()));
+            let lid = lid.ok_or_else(|| lines.error(number, "expected a base LID"))?;
+            source = Some(owner(lid));
+            if source == Some(Owner::Nobody) {
+                return Err(nobody(lid));
+            }
+            continue;
+        }
+        let fields: Vec<&str> = text.split(':').map(str::trim).collect();
+        let wrong =
+            || lines.error(number, format!("expected `LID : SL : MTU : RATE`, not `{text}`"));
+        let target = super::number(fields[0]).ok_or_else(wrong)?;
+        let from = source.ok_or_else(|| lines.error(number, "a path before any port's line"))?;
+        let to = owner(target);
+        if to == Owner::Nobody {
+            return Err(nobody(target));
+        }
+        if fields.get(1) == Some(&"UNREACHABLE") {
+            continue;
+        }
+        let level = fields.get(1).and_then(|level| super::number(level));
+        let level = level.filter(|_| fields.len() == 4).ok_or_else(wrong)?;
+        if level >= LANES as u64 {
+            let what = format!("service level {level} is not in 0 to 15");
+            return Err(lines.error(number, what));
+        }
+        if let (Owner::Host(from), Owner::Host(_)) = (from, to) {
+            levels.add(from, target as u16, level as u8);
+            any = true;
+        }
+    }
+    if any { Ok(levels) } else { Err(lines.error(1, "no pair of hosts is listed")) }
+}
+
 fn host(
     lines: Lines<'_>,
     number: usize,
@@ -153,6 +210,30 @@ mod tests {
         ] {
             let error = read("sl.csv", wrong.as_bytes(), &torus).expect_err(wrong);
             assert!(error.line == 2 && error.what.contains(what), "{error}");
+        }
+    }
+
+    #[test]
+    fn path_records_are_read_as_opensm_dumps_them() {
+        let torus = grid::torus(&[3], 1).expect("a ring");
+        let text = "Switch 0x0000000000200000, base LID 1, \"S0\", port 0\n\
+                    # LID  : SL : MTU : RATE\n0x0005 : 0  : 4   : 3   \n\n\
+                    Channel Adapter 0x0000000010000001, base LID 4, \"H0\", port 1\n\
+                    # LID  : SL : MTU : RATE\n0x0001 : 0  : 4   : 3   \n0x0005 : 3  : 4   : 3   \n\
+                    0x0006 : UNREACHABLE\n";
+        let levels =
+            read_dump("opensm-path-records.dump", text.as_bytes(), &torus).expect("levels");
+        assert_eq!(write(&torus, &levels), "4,5,0x3\n");
+        for (wrong, what) in [
+            ("0x0005 : 3  : 4   : 3", "before any port"),
+            ("X 0x1, base LID 99, \"H\", port 1", "nobody's"),
+            ("X 0x1, base LID 4, \"H\", port 1\n0x0005 : 16 : 4 : 3", "not in 0 to 15"),
+            ("X 0x1, base LID 4, \"H\", port 1\n0x0005 : 3", "expected `LID : SL"),
+            ("X 0x1, base LID 4, \"H\", port 1\n0x0063 : 3 : 4 : 3", "nobody's"),
+            ("# LID", "no pair"),
+        ] {
+            let error = read_dump("x", wrong.as_bytes(), &torus).expect_err(wrong);
+            assert!(error.what.contains(what), "{error}");
         }
     }
 

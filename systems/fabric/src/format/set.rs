@@ -16,7 +16,7 @@ pub const LEVELS: &str = "sl.csv";
 pub const LANES: &str = "sl2vl.txt";
 
 /// Every file that a set may have.
-pub const ALL: [&str; 10] = [
+pub const ALL: [&str; 11] = [
     TOPOLOGY,
     FORWARDING,
     LEVELS,
@@ -26,6 +26,7 @@ pub const ALL: [&str; 10] = [
     "opensm.fdbs",
     "ibdiagnet2.fdbs",
     "path-records.txt",
+    "opensm-path-records.dump",
     "opensm-sl2vl.dump",
 ];
 
@@ -66,6 +67,9 @@ pub fn read(set: &Set<'_>) -> Result<Fabric, Malformed> {
     let levels = match set.levels {
         Some(File { name, bytes }) if last(name).starts_with("path-records") => {
             levels::read_records(name, bytes, &topology)?
+        }
+        Some(File { name, bytes }) if last(name).starts_with("opensm-path-records") => {
+            levels::read_dump(name, bytes, &topology)?
         }
         Some(file) => levels::read(file.name, file.bytes, &topology)?,
         None => ServiceLevels::uniform(),
@@ -115,7 +119,7 @@ pub fn load(files: &dyn Files, folder: &str) -> Result<Fabric, Unloadable> {
     };
     let topology = needed(&[TOPOLOGY, "opensm-subnet.lst", "ibdiagnet2.lst"])?;
     let forwarding = needed(&[FORWARDING, "opensm.fdbs", "ibdiagnet2.fdbs"])?;
-    let levels = optional(&[LEVELS, "path-records.txt"])?;
+    let levels = optional(&[LEVELS, "path-records.txt", "opensm-path-records.dump"])?;
     let lanes = optional(&[LANES, "opensm-sl2vl.dump"])?;
     fn file((name, bytes): &(String, Vec<u8>)) -> File<'_> {
         File { name, bytes }
