@@ -6,6 +6,7 @@ import time
 from . import quiet, tables
 from .lab import Failure, Lab, Router
 from .quota import Day, Quotas
+from .record import verdict
 
 WORKERS = 4
 SHARE = 0.2
@@ -36,14 +37,14 @@ def cores(context):
                 context.say(f"  {workers} workers: {seen['received_mpps']:.3f} Mpps")
         day = follow(context, lab, installed, quotas, rows[0]["capacity_mpps"] * 1e6)
     single = rows[0]["capacity_mpps"]
-    table = [["virtual cores", "capacity, Mpps", "of linear", "sent", "lost", "reordered"]]
+    table = [["virtual cores", "capacity, Mpps", "of linear", "sent", "lost", "reordered", "verdict"]]
     for row in rows:
         row["of_linear"] = row["capacity_mpps"] / single / row["workers"]
         table.append([str(row["workers"]), row["capacity_mpps"], row["of_linear"], raw[row["workers"]]["sent"],
-                      row["lost"], row["reordered"]])
+                      row["lost"], row["reordered"], verdict(row)])
     for step in day:
         table.append([f"powersave, {100 * step['part']:.0f} %: {min(step['cores'])} to {max(step['cores'])} cores",
-                      step["mpps"], "", step["sent"], step["lost"], step["reordered"]])
+                      step["mpps"], "", step["sent"], step["lost"], step["reordered"], verdict(step)])
     summary = {"share_of_a_cpu": SHARE, "rows": rows, "day": day, "routes": installed["routes"]}
     context.record.result("cores", table, summary, {"capacity": raw, "day": day})
 

@@ -7,7 +7,7 @@ import time
 
 from . import quiet, tables
 from .lab import Failure, Lab, Router, Testpmd
-from .record import spread
+from .record import spread, verdict
 
 IDLE_SECONDS = 10
 
@@ -167,10 +167,10 @@ def churn(context):
                 seen = quiet.measured(context, lab, lambda: changing(lab, router, rate, 0.8 * most, seconds))
                 runs.append({"rate": rate, **seen})
                 context.say(f"  {rate} changes/s: lost {seen['lost']} of {seen['sent']}")
-    rows = [["changes/s", "load, Mpps", "sent", "lost", "misrouted", "reordered", "changes seen", "p99, us"]]
+    rows = [["changes/s", "load, Mpps", "sent", "lost", "misrouted", "reordered", "changes seen", "p99, us", "verdict"]]
     for seen in runs:
         rows.append([seen["rate"], seen["sent_mpps"], seen["sent"], seen["lost"], seen["misrouted"],
-                     seen["reordered"], seen["router"]["table_changes"], seen["latency_us"]["p99"]])
+                     seen["reordered"], seen["router"]["table_changes"], seen["latency_us"]["p99"], verdict(seen)])
     rows = [[str(row[0]), *row[1:]] for row in rows]
     total = lambda key, busy: sum(seen[key] for seen in runs if bool(seen["rate"]) == busy)
     summary = {

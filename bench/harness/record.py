@@ -102,3 +102,9 @@ def number(value):
 def spread(values):
     """Median, least and greatest."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def verdict(seen):
+    """What became of the packets, in words: a loss must be seen without comparing columns."""
+    wrong = [f"{seen[key]:,} {key.upper()}" for key in ("lost", "misrouted", "reordered", "duplicated") if seen.get(key)]
+    return ", ".join(wrong) or "none lost, all in order"

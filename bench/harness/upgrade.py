@@ -8,6 +8,7 @@ import time
 from . import quiet, tables
 from .lab import Failure, Lab, Router
 from .live import CHURN_RING, capacity, check_order
+from .record import verdict
 
 # Shares of the capacity, and the length of the rings: the longer ones keep what comes while a virtual
 # machine stands still, see `CHURN_RING`.
@@ -36,9 +37,9 @@ def upgrade(context):
                 finally:
                     end(router)
     check_order(runs)
-    rows = [["load", "ring", "load, Mpps", "sent", "lost", "reordered", "no worker received, us", "took, s", "within the load"]]
+    rows = [["load", "ring", "load, Mpps", "sent", "lost", "reordered", "no worker received, us", "took, s", "within the load", "verdict"]]
     rows += [[f"{seen['share']:.0%}", str(seen["ring"]), seen["sent_mpps"], seen["sent"], seen["lost"],
-              seen["reordered"], seen["silence_us"], seen["took_s"], "yes" if seen["during_load"] else "no"] for seen in runs]
+              seen["reordered"], seen["silence_us"], seen["took_s"], "yes" if seen["during_load"] else "no", verdict(seen)] for seen in runs]
     summary = {"routes": installed["routes"], "turns": turns}
     for share, ring in {(seen["share"], seen["ring"]) for seen in runs}:
         same = [seen for seen in runs if (seen["share"], seen["ring"]) == (share, ring)]

@@ -34,8 +34,8 @@ fn every_live_benchmark_runs() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let mut names =
-        vec!["veth", "steer", "idle", "churn", "kernel", "proportionality", "cores", "upgrade"];
+    let mut names = vec!["veth", "steer", "idle", "churn", "kernel", "proportionality", "cores"];
+    names.extend(["upgrade", "handover"]);
     // Its traffic is another's program.
     if Command::new("iperf3").arg("--version").output().is_ok() {
         names.push("tcp");
@@ -59,6 +59,11 @@ fn every_live_benchmark_runs() {
         let result: serde_json::Value = serde_json::from_str(line).expect("a JSON line");
         if name == "upgrade" {
             assert_eq!(result["50% ring 2048"]["reordered"], 0, "{line}");
+        }
+        if name == "handover" {
+            let forced = &result["50% ring 2048, forced"];
+            assert_eq!(forced["reordered"], 0, "{line}");
+            assert!(forced["entries_moved"].as_u64() > Some(0), "{line}");
         }
         if name == "churn" {
             assert_eq!(result["with_changes"]["misrouted"], 0, "{line}");
