@@ -162,6 +162,98 @@ fn unsafe_stays_in_its_rooms() {
     assert!(elsewhere.is_empty(), "unsafe outside its rooms: {elsewhere:?}");
 }
 
+/// The file of the module that has its parts in `folder`: `x.rs` beside it or `mod.rs` in it.
+fn module_of(folder: &Path) -> PathBuf {
+    let inside = folder.join("mod.rs");
+    if inside.exists() { inside } else { folder.with_extension("rs") }
+}
+
+/// First names of what follows `super::`, braces opened.
+fn first_names(text: &str) -> Vec<String> {
+    let name = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let Some(group) = text.strip_prefix('{') else { return vec![name(text)] };
+    let (mut depth, mut names, mut begins) = (0, Vec::new(), true);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => begins = true,
+            _ if begins && !c.is_whitespace() => {
+                names.push(name(&group[at..]));
+                begins = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The files of its own module that a file uses, by `super::` and, for the module's own file, by
+/// the names of its parts. What it only hands on (`pub use`) it does not use.
+fn uses(file: &Path, files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let text = std::fs::read_to_string(file).expect("a source file");
+    let code = text.split("#[cfg(test)]").next().unwrap_or("");
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = lines.collect::<Vec<_>>().join("\n");
+    let own = file.file_name().is_some_and(|name| name == "mod.rs");
+    let home = file.parent().expect("a folder");
+    let parts = if own { home.to_path_buf() } else { file.with_extension("") };
+    let part = |folder: &Path, name: &str| {
+        let names = [folder.join(format!("{name}.rs")), folder.join(name).join("mod.rs")];
+        names.into_iter().find(|path| files.contains(path))
+    };
+    let mut found = BTreeSet::new();
+    let mut rest = code.as_str();
+    while let Some(at) = rest.find("super::") {
+        rest = &rest[at..];
+        let mut folder = if own { home.parent().expect("a folder") } else { home };
+        rest = &rest["super::".len()..];
+        while let Some(further) = rest.strip_prefix("super::") {
+            (rest, folder) = (further, folder.parent().expect("a folder"));
+        }
+        for name in first_names(rest) {
+            found.insert(part(folder, &name).unwrap_or_else(|| module_of(folder)));
+        }
+    }
+    let handed_on = |piece: &&str| !piece.trim_start().starts_with("pub use");
+    for piece in code.split(';').filter(handed_on) {
+        for file in files.iter().filter(|file| file.parent() == Some(parts.as_path())) {
+            let name = file.file_stem().expect("a name").to_string_lossy();
+            if piece
+                .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+                .any(|word| word.strip_prefix(&*name).is_some_and(|rest| rest.starts_with("::")))
+            {
+                found.insert(file.clone());
+            }
+        }
+    }
+    found.retain(|other| other != file && files.contains(other));
+    found
+}
+
+/// Files of a module that use each other can only be read together.
+#[test]
+fn files_of_configuration_and_netlink_form_no_circle() {
+    for folder in ["daemons/routerd/src/config", "crates/host/src/netlink"] {
+        let folder = root().join(folder);
+        let mut files = Vec::new();
+        sources(&folder, &mut files);
+        files.push(module_of(&folder));
+        let files: BTreeSet<PathBuf> = files.into_iter().collect();
+        let mut open: BTreeMap<&PathBuf, BTreeSet<PathBuf>> =
+            files.iter().map(|file| (file, uses(file, &files))).collect();
+        assert!(open.values().map(BTreeSet::len).sum::<usize>() > files.len(), "{open:#?}");
+        // What uses nothing that is left cannot be part of a circle.
+        while let Some(file) = open.iter().find(|(_, uses)| uses.is_empty()).map(|(file, _)| *file)
+        {
+            open.remove(file);
+            open.values_mut().for_each(|uses| _ = uses.remove(file));
+        }
+        assert!(open.is_empty(), "files use each other in a circle, or those that do: {open:#?}");
+    }
+}
+
 #[test]
 fn files_stay_readable() {
     let mut files = Vec::new();

@@ -27,6 +27,9 @@ pub struct Forward {
     /// Places of each ring
     #[arg(long, default_value_t = 2048)]
     ring: u32,
+    /// Frames of each queue to receive into, unless they run low; left out: as many as places
+    #[arg(long)]
+    fill: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,6 +60,7 @@ impl Forward {
         for name in &self.ports {
             let options = InterfaceOptions {
                 ring_len: self.ring,
+                fill_min: self.fill.unwrap_or(u32::MAX),
                 ..InterfaceOptions::new(name, workers.len() as u32, form)
             };
             let mut interface = Interface::open(&umem, &options)?;

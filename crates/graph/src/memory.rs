@@ -193,7 +193,8 @@ pub struct Packet {
     pub vlan: u16,
     /// Offset of the network header from the first byte.
     pub l3: u8,
-    /// Bits of [`Packet::ORIGINATED`] and [`Packet::UNFINISHED`]; applications may use others.
+    /// Bits of [`Packet::ORIGINATED`], [`Packet::UNFINISHED`] and [`Packet::LEFT`]; applications may
+    /// use others.
     pub flags: u8,
     /// Where it arrived.
     pub input: PortId,
@@ -213,6 +214,9 @@ impl Packet {
     pub const ORIGINATED: u8 = 1;
     /// Flag: came from a link whose senders may leave checksums to hardware that is not there.
     pub const UNFINISHED: u8 = 2;
+    /// Flag, beside the former: a checksum may be left to where the packet is sent, and, once the
+    /// application has looked, is left to there.
+    pub const LEFT: u8 = 4;
 
     /// The bytes, from the Ethernet header on.
     #[inline]

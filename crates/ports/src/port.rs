@@ -24,6 +24,18 @@ pub trait Port: Send {
     /// When the interface is gone or down; the packets are counted in [`PortCounters`].
     fn flush(&mut self) -> io::Result<()>;
 
+    /// Whether checksums of packets with [`LEFT`](ebb_graph::Packet::LEFT) are finished by whom they
+    /// are transmitted to. Elsewhere they have to be before [`Port::transmit`].
+    fn finishes_checksums(&self) -> bool {
+        false
+    }
+
+    /// To be called before the port is not looked after for a while: the other side gets all the
+    /// room that there is for what comes meanwhile.
+    fn brace(&mut self, pool: &mut Pool) {
+        let _ = pool;
+    }
+
     /// Packets waiting to be received.
     fn queue_len(&self) -> u32;
 

@@ -35,7 +35,7 @@ pub use flow::{Flow, flow_hash};
 pub use ipv4::Ipv4;
 pub use ipv6::{Ipv6, Upper};
 pub use link::{Link, ethertype, is_group, link};
-pub use unfinished::finish_checksums;
+pub use unfinished::{Unfinished, finish_checksums, unfinished};
 
 /// IP protocol numbers and IPv6 next-header values (IANA protocol numbers).
 pub mod protocol {

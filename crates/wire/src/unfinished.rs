@@ -27,6 +27,62 @@ pub fn finish_checksums(frame: &mut [u8]) -> bool {
     ethernet(frame, DEPTH_MAX)
 }
 
+/// Where the checksum is that a sender left to hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The first byte of the frame that it covers; the last one is the frame's last.
+    pub start: u16,
+    /// Where its two bytes are, from there.
+    pub field: u16,
+}
+
+/// Finds the one checksum of an Ethernet frame that is not finished, for whoever has somebody to
+/// finish it. None where [`finish_checksums`] has to: SCTP, what may be a tunnel, IPv6 with extension
+/// headers, and frames with bytes behind the packet.
+#[inline]
+pub fn unfinished(frame: &[u8]) -> Option<Unfinished> {
+    let mut at = 12;
+    let mut kind = u16_at(frame.get(at..at + 2)?, 0);
+    while matches!(kind, ethertype::VLAN | ethertype::SERVICE_VLAN) && at < 20 {
+        at += 4;
+        kind = u16_at(frame.get(at..at + 2)?, 0);
+    }
+    let bytes = frame.get(at + 2..)?;
+    let (proto, head, addresses) = match kind {
+        ethertype::IPV4 => {
+            let header = Ipv4::new(bytes)?;
+            let (head, whole) = (header.header_len(), header.total_len() == bytes.len());
+            if header.version() != 4 || head < Ipv4::LEN || !whole || header.is_fragment() {
+                return None;
+            }
+            (header.protocol(), head, (&bytes[12..16], &bytes[16..20]))
+        }
+        ethertype::IPV6 => {
+            let header = Ipv6::new(bytes)?;
+            if header.version() != 6 || Ipv6::LEN + header.payload_len() != bytes.len() {
+                return None;
+            }
+            (bytes[6], Ipv6::LEN, (&bytes[8..24], &bytes[24..40]))
+        }
+        _ => return None,
+    };
+    let upper = bytes.get(head..)?;
+    let field = match proto {
+        protocol::TCP if upper.len() >= 20 => 16,
+        protocol::UDP if upper.len() >= 8 => {
+            let (port, len) = (u16_at(upper, 2), usize::from(u16_at(upper, 4)));
+            if len != upper.len() || port == GENEVE || VXLAN.contains(&port) {
+                return None;
+            }
+            6
+        }
+        _ => return None,
+    };
+    let pseudo = checksum::pseudo_header(addresses.0, addresses.1, proto, upper.len());
+    let start = (frame.len() - upper.len()) as u16;
+    (u16_at(upper, field) == pseudo.fold()).then_some(Unfinished { start, field: field as u16 })
+}
+
 fn ethernet(frame: &mut [u8], depth: u8) -> bool {
     let mut at = 12;
     for _ in 0..3 {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::Duration;
 
+use ebb_apps::route::finish_left;
 use ebb_control::policies::Patience;
 use ebb_control::{Action, Idle, Observation};
 use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
@@ -168,17 +169,17 @@ impl Worker {
         }
         match self.decide(now, &round) {
             Idle::Poll => {}
-            Idle::Halt => match self.patience.rest(&self.seen) {
-                Idle::Gather { nanos } => {
-                    let span = Duration::from_nanos(u64::from(nanos));
-                    let deadline = self.next_deadline();
-                    self.gather(mine, span, deadline);
+            Idle::Halt => {
+                self.brace();
+                let deadline = self.next_deadline();
+                match self.patience.rest(&self.seen) {
+                    Idle::Gather { nanos } => {
+                        let span = Duration::from_nanos(u64::from(nanos));
+                        self.gather(mine, span, deadline);
+                    }
+                    _ => self.sleep(mine, deadline, true),
                 }
-                _ => {
-                    let deadline = self.next_deadline();
-                    self.sleep(mine, deadline, true);
-                }
-            },
+            }
             // No live policy says so by itself.
             Idle::Gather { .. } => {}
         }
@@ -210,8 +211,14 @@ impl Worker {
         mine.counters.queue_len.store(0, Relaxed);
         if round.received == 0 && round.queue_len == 0 {
             let deadline = self.graph.poll_at();
+            self.brace();
             self.sleep(mine, deadline, true);
         }
+    }
+
+    /// Nobody receives for a while.
+    fn brace(&mut self) {
+        self.ports[..self.used].iter_mut().flatten().for_each(|port| port.brace(&mut self.pool));
     }
 
     /// Receives from every port once, runs the graph, and transmits what came out.
@@ -231,6 +238,9 @@ impl Worker {
             let mut bytes = 0;
             for packet in self.batch.iter_mut() {
                 packet.input = PortId(index as u8);
+                if packet.flags & Packet::UNFINISHED != 0 {
+                    packet.flags |= Packet::LEFT;
+                }
                 bytes += packet.data().len() as u64;
             }
             mine.ports[index].bytes[0].add(bytes);
@@ -293,7 +303,11 @@ impl Worker {
             }
             return;
         };
-        if self.shared.tap.wants(index, Place::Transmitted) {
+        let captured = self.shared.tap.wants(index, Place::Transmitted);
+        if captured || !port.finishes_checksums() {
+            batch.iter_mut().for_each(finish_left);
+        }
+        if captured {
             let now = clock::monotonic();
             self.shared.tap.copy(index, Place::Transmitted, now, batch.iter());
         }
@@ -329,7 +343,8 @@ impl Worker {
 
     fn hand_to_kernel(&mut self, mine: &WorkerShared) {
         let mut handed = 0;
-        for packet in self.exits.kernel.drain(..) {
+        for mut packet in self.exits.kernel.drain(..) {
+            finish_left(&mut packet);
             let originated = packet.flags & Packet::ORIGINATED != 0;
             let parcel = KernelPacket { input: packet.input, packet };
             match self.shared.kernel.push(parcel) {
@@ -346,6 +361,7 @@ impl Worker {
 
     fn drop_all(&mut self, mine: &WorkerShared) {
         if self.shared.tap.wants_dropped() {
+            self.exits.dropped.iter_mut().for_each(finish_left);
             self.shared.tap.copy_dropped(clock::monotonic(), self.exits.dropped.iter());
         }
         for packet in self.exits.dropped.drain(..) {

@@ -78,7 +78,10 @@ fn section() -> impl Strategy<Value = String> {
         fields("[limits]", &["icmp_rate_pps", "icmp_burst", "hold_packets_max", "hold_ms_max"]),
         fields("[metrics]", &["listen"]),
         fields("[status]", &["socket"]),
-        fields("[[port]]\nname = \"lo\"", &["xdp", "zero_copy", "queues", "ring", "mac", "mtu"]),
+        fields(
+            "[[port]]\nname = \"lo\"",
+            &["xdp", "zero_copy", "queues", "ring", "fill", "mac", "mtu"]
+        ),
         fields("[[port]]\nname = \"absent\"", &["xdp", "zero_copy", "queues", "ring", "address"]),
     ]
 }

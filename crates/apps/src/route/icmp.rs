@@ -11,7 +11,7 @@ use ebb_wire::{Ipv4, Ipv6, checksum, ethertype, icmp, protocol};
 use super::fib::Reader;
 use super::input::V4;
 use super::table::Kind;
-use super::{Fib, InterfaceId, RouteCounters};
+use super::{Fib, InterfaceId, RouteCounters, checksums};
 
 /// Output to the forwarding node.
 pub(super) const TO_FORWARD: usize = 0;
@@ -101,7 +101,7 @@ impl Icmp {
     }
 
     /// Turns a marked packet into an error, or hands it back untouched.
-    fn answer(&mut self, now: Time, packet: Packet) -> Result<Packet, Packet> {
+    fn answer(&mut self, now: Time, mut packet: Packet) -> Result<Packet, Packet> {
         let bytes = &packet.data()[usize::from(packet.l3)..];
         let is_v4 = packet.kind == V4;
         let front = if is_v4 { FRONT_V4 } else { FRONT_V6 };
@@ -121,6 +121,8 @@ impl Icmp {
         }
         self.counters.count_in_place(packet.reason);
         self.identification = self.identification.wrapping_add(1);
+        // What is quoted must not need anybody to finish it.
+        checksums::finish_left(&mut packet);
         Ok(match source {
             IpAddr::V4(source) => build_v4(packet, source.octets(), self.identification),
             IpAddr::V6(source) => build_v6(packet, source.octets()),

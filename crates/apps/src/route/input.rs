@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use ebb_graph::{Batch, DropReason, Node, Outputs, Packet};
 use ebb_units::Time;
-use ebb_wire::{Ipv4, ethertype, finish_checksums, is_group, link};
+use ebb_wire::{Ipv4, ethertype, is_group, link};
 
 use super::interfaces::{Attached, Interfaces};
 use super::tally::Volume;
 use super::validate::{self, Verdict};
-use super::{Fib, RouteCounters, source};
+use super::{Fib, RouteCounters, checksums, source};
 
 /// Values of [`Packet::kind`] between the nodes: the IP version. With IPv4 [`Packet::key`] is the destination.
 pub(super) const V4: u8 = 4;
@@ -62,7 +62,7 @@ impl Node for Input {
         let mut arrived = Arrived::default();
         self.verdicts.extend(batch.iter_mut().map(|packet| {
             // Before anything else: whichever exit it takes, no receiver makes up for it there.
-            if packet.flags & Packet::UNFINISHED != 0 && finish_checksums(packet.data_mut()) {
+            if checksums::look(packet) {
                 counters.count_finished();
             }
             let plain = interfaces.plain(packet.input.0);
@@ -73,6 +73,7 @@ impl Node for Input {
             if verdict == Verdict::Route {
                 arrived.count(packet, counters);
             } else {
+                checksums::finish_left(packet);
                 all_routed = false;
             }
             verdict

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use ebb_graph::{Edge, Graph, GraphBuilder, NodeId};
 
 mod bounds;
+mod checksums;
 mod counters;
 mod fib;
 mod forward;
@@ -50,6 +51,7 @@ mod validate;
 mod view;
 mod writer;
 
+pub use checksums::finish_left;
 pub use counters::RouteCounters;
 pub use fib::Fib;
 pub use requests::Requests;

@@ -24,6 +24,8 @@ pub struct Description {
     pub zero_copy: bool,
     /// The number of each queue's rings in the frames' ledger.
     pub pairs: Vec<u16>,
+    /// Whether the kernel reads what stands before packets to be transmitted.
+    pub metadata: bool,
 }
 
 /// An open interface for another process.
@@ -41,6 +43,7 @@ pub(super) struct Parts {
     pub(super) queues: u32,
     pub(super) mode: OpenMode,
     pub(super) pairs: Vec<u16>,
+    pub(super) metadata: bool,
     pub(super) link: OwnedFd,
     pub(super) sockets: Vec<OwnedFd>,
 }
@@ -54,9 +57,9 @@ impl Interface {
     /// When this process has too many descriptors.
     pub fn hand_off(&self) -> io::Result<Option<Handoff>> {
         let Some(parts) = self.parts()? else { return Ok(None) };
-        let Parts { index, queues, mode, pairs, link, sockets } = parts;
+        let Parts { index, queues, mode, pairs, metadata, link, sockets } = parts;
         let OpenMode { native, zero_copy } = mode;
-        let description = Description { index, queues, native, zero_copy, pairs };
+        let description = Description { index, queues, native, zero_copy, pairs, metadata };
         let descriptors = std::iter::once(link).chain(sockets).collect();
         Ok(Some(Handoff { description, descriptors }))
     }
@@ -75,7 +78,7 @@ impl Interface {
         options: &InterfaceOptions,
         handoff: Handoff,
     ) -> Result<Interface, AfXdpError> {
-        let Description { index, queues, native, zero_copy, pairs } = handoff.description;
+        let Description { index, queues, native, zero_copy, pairs, metadata } = handoff.description;
         let incomplete = || AfXdpError::System {
             what: format!("take interface {} over", options.name),
             source: io::Error::new(io::ErrorKind::InvalidData, "descriptors are missing"),
@@ -86,6 +89,7 @@ impl Interface {
             return Err(incomplete());
         }
         let (mode, sockets) = (OpenMode { native, zero_copy }, descriptors.collect());
-        Interface::inherit(umem, options, Parts { index, queues, mode, pairs, link, sockets })
+        let parts = Parts { index, queues, mode, pairs, metadata, link, sockets };
+        Interface::inherit(umem, options, parts)
     }
 }

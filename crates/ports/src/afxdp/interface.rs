@@ -48,6 +48,8 @@ pub struct Interface {
     /// For another process: by queue, then by worker; and the number of each queue's pair.
     handles: Vec<(u32, Weak<OwnedFd>)>,
     pairs: Vec<u16>,
+    /// The kernel reads what stands before packets.
+    metadata: bool,
     /// The link of another process whose program is still attached.
     inherited: Option<Link>,
 }
@@ -89,7 +91,8 @@ impl Interface {
         let long = device.mtu > MTU_WHOLE;
         let native = program.attach(&options.name, device.index, options.mode, long)?;
 
-        let mut opener = Opener { umem, options, index: device.index, native, first: None };
+        let mut opener =
+            Opener { umem, options, index: device.index, native, metadata: false, first: None };
         let mut sockets: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
         let mut pairs = Vec::new();
         for queue in 0..queues {
@@ -97,7 +100,8 @@ impl Interface {
         }
         let zero_copy = opener.first.as_ref().is_some_and(|(_, zero_copy)| *zero_copy);
         let mode = OpenMode { native, zero_copy };
-        let made = Made { device, queues, mode, program, map, table, sockets, pairs };
+        let metadata = opener.metadata;
+        let made = Made { device, queues, mode, program, map, table, sockets, pairs, metadata };
         Ok(Interface::assemble(options, made, None))
     }
 
@@ -120,6 +124,7 @@ impl Interface {
         let failed = |e| AfXdpError::system("map AF_XDP rings", e);
         let mut sockets: Vec<Vec<Socket>> = (0..options.workers).map(|_| Vec::new()).collect();
         let mut handed = parts.sockets.into_iter();
+        let told = (parts.mode.zero_copy, parts.metadata);
         for (queue, number) in (0..parts.queues).zip(&parts.pairs) {
             let id = umem.inherit_pair(*number);
             let mut pair: Option<Arc<Pair>> = None;
@@ -131,21 +136,22 @@ impl Interface {
                     Some(pair) => pair.clone(),
                     None => {
                         // Only the socket that made the pair's rings has them to be mapped.
-                        let of = PairParts::inherit(fd.as_fd(), ring_len).map_err(failed)?;
-                        pair.insert(Pair::new(umem, id, of, parts.mode.zero_copy)).clone()
+                        let of = PairParts::inherit(fd.as_fd(), ring_len, options.fill_min);
+                        let of = of.map_err(failed)?;
+                        pair.insert(Pair::new(umem, id, of, told)).clone()
                     }
                 };
                 let key = key(options, queue, worker);
                 sockets[worker as usize].push(Socket::new(fd, rings, pair, key));
             }
         }
-        let Parts { queues, mode, pairs, link, .. } = parts;
-        let made = Made { device, queues, mode, program, map, table, sockets, pairs };
+        let Parts { queues, mode, pairs, link, metadata, .. } = parts;
+        let made = Made { device, queues, mode, program, map, table, sockets, pairs, metadata };
         Ok(Interface::assemble(options, made, Some(Link::of(link))))
     }
 
     fn assemble(options: &InterfaceOptions, made: Made, inherited: Option<Link>) -> Interface {
-        let Made { device, queues, mode, program, map, table, sockets, pairs } = made;
+        let Made { device, queues, mode, program, map, table, sockets, pairs, metadata } = made;
         let (program, map) = (Arc::new(Mutex::new(program)), Arc::new(map));
         let mut handles: Vec<(u32, Weak<OwnedFd>)> =
             sockets.iter().flatten().map(|socket| (socket.key, socket.handle())).collect();
@@ -177,6 +183,7 @@ impl Interface {
             ports,
             handles,
             pairs,
+            metadata,
             inherited,
         }
     }
@@ -200,6 +207,7 @@ impl Interface {
             queues: self.queues,
             mode: self.mode,
             pairs: self.pairs.clone(),
+            metadata: self.metadata,
             link,
             sockets,
         }))
@@ -401,6 +409,7 @@ struct Made {
     /// By worker.
     sockets: Vec<Vec<Socket>>,
     pairs: Vec<u16>,
+    metadata: bool,
 }
 
 /// The program, not yet attached, and its maps.
@@ -465,6 +474,7 @@ struct Opener<'a> {
     options: &'a InterfaceOptions,
     index: u32,
     native: bool,
+    metadata: bool,
     /// A descriptor of the socket that registered the memory, and whether it is zero-copy.
     first: Option<(OwnedFd, bool)>,
 }
@@ -484,7 +494,7 @@ impl Opener<'_> {
             let failed = |e| AfXdpError::system("make AF_XDP rings", e);
             if self.first.is_none() {
                 let register = |e| AfXdpError::system("register frame memory", e);
-                sys::register(fd.as_fd(), self.umem.region()).map_err(register)?;
+                self.metadata = sys::register(fd.as_fd(), self.umem.region()).map_err(register)?;
             }
             let parts = SocketParts::new(fd.as_fd(), self.options.ring_len).map_err(failed)?;
             let pair = match &head {
@@ -493,8 +503,9 @@ impl Opener<'_> {
                     pair.clone()
                 }
                 None => {
+                    let InterfaceOptions { ring_len, fill_min, .. } = *self.options;
                     let pair_parts =
-                        PairParts::new(fd.as_fd(), self.options.ring_len).map_err(failed)?;
+                        PairParts::new(fd.as_fd(), ring_len, fill_min).map_err(failed)?;
                     let shared = self.first.as_ref().map(|(fd, _)| fd.as_fd());
                     self.bind(fd.as_fd(), queue, shared)?;
                     let zero_copy = sys::is_zero_copy(fd.as_fd()).map_err(failed)?;
@@ -502,7 +513,7 @@ impl Opener<'_> {
                     if self.first.is_none() {
                         self.first = Some((fd.try_clone().map_err(failed)?, zero_copy));
                     }
-                    let pair = Pair::new(self.umem, id, pair_parts, zero_copy);
+                    let pair = Pair::new(self.umem, id, pair_parts, (zero_copy, self.metadata));
                     head = Some((copy, pair.clone()));
                     pair
                 }

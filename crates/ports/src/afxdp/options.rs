@@ -66,6 +66,10 @@ pub struct InterfaceOptions {
     pub queues: Option<u32>,
     /// Places in each ring, a power of two.
     pub ring_len: u32,
+    /// Frames that a queue has to receive into as long as it is looked after in time; more, up to
+    /// `ring_len`, where they ran low. For users that call [`brace`](crate::Port::brace) before
+    /// they look away; others leave it at `u32::MAX`, as many as there are places.
+    pub fill_min: u32,
     /// Whether every packet carries its time of arrival, not only one per millisecond.
     pub stamp_all: bool,
 }
@@ -82,6 +86,7 @@ impl InterfaceOptions {
             checksums: Checksums::Auto,
             queues: None,
             ring_len: 2048,
+            fill_min: u32::MAX,
             stamp_all: false,
         }
     }

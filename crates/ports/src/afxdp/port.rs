@@ -82,7 +82,7 @@ impl AfXdpPort {
     fn start(&mut self, pool: &mut Pool) {
         self.state = State::Running;
         for socket in &self.sockets {
-            socket.pair().service(pool);
+            socket.pair().brim(pool);
             if let Err(error) = self.map.set(socket.key, socket.fd()) {
                 tracing::warn!(port = self.name, %error, "the kernel keeps this port's packets");
             }
@@ -95,7 +95,7 @@ impl AfXdpPort {
         self.state = State::Running;
         for socket in &mut self.sockets {
             socket.resume();
-            socket.pair().service(pool);
+            socket.pair().brim(pool);
         }
         // What the other one could not send any more.
         let _ = self.flush();
@@ -196,6 +196,18 @@ impl Port for AfXdpPort {
     #[inline]
     fn queue_len(&self) -> u32 {
         self.sockets.iter().map(Socket::queue_len).sum()
+    }
+
+    #[inline]
+    fn finishes_checksums(&self) -> bool {
+        self.sockets.get(self.transmitter).is_some_and(|socket| socket.pair().metadata())
+    }
+
+    fn brace(&mut self, pool: &mut Pool) {
+        if !matches!(self.state, State::Running | State::Down) {
+            return;
+        }
+        self.sockets.iter().for_each(|socket| socket.pair().brim(pool));
     }
 
     fn mark(&mut self) {

@@ -2,15 +2,17 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
-use ebb_graph::{Batch, FRAME_LEN, Pool};
+use ebb_graph::{Batch, FRAME_LEN, Packet, Pool};
+use ebb_wire::unfinished;
 
 use super::ring::{ConsumerRing, Descriptor, Indices, ProducerRing};
 use super::sys::{self, MapOffsets};
 use super::umem::{PairId, Umem};
 
-/// Free places in a fill ring that make refilling worthwhile.
+/// Frames missing from a fill ring that make refilling worthwhile.
 const REFILL_MIN: u32 = 64;
 
 /// The fill and completion rings of one (interface, queue).
@@ -22,13 +24,18 @@ pub(super) struct Pair {
     fill: Indices,
     completion: Indices,
     fill_len: u32,
+    /// [`Depth::now`], to be looked at without the lock.
+    depth: AtomicU32,
     zero_copy: bool,
+    /// What stands before a packet tells the kernel what to do with it.
+    metadata: bool,
 }
 
 #[derive(Debug)]
 struct PairRings {
     fill: ProducerRing<u64>,
     completion: ConsumerRing<u64>,
+    depth: Depth,
     /// Another process has used them until now.
     inherited: bool,
 }
@@ -40,24 +47,34 @@ pub(super) struct PairParts {
 }
 
 impl PairParts {
-    pub(super) fn new(fd: BorrowedFd<'_>, ring_len: u32) -> io::Result<PairParts> {
+    pub(super) fn new(fd: BorrowedFd<'_>, ring_len: u32, fill_min: u32) -> io::Result<PairParts> {
         sys::set_ring(fd, libc::XDP_UMEM_FILL_RING, ring_len)?;
         sys::set_ring(fd, libc::XDP_UMEM_COMPLETION_RING, completion_len(ring_len))?;
-        PairParts::map(fd, ring_len, false)
+        PairParts::map(fd, (ring_len, fill_min), false)
     }
 
     /// Those that another process has made.
-    pub(super) fn inherit(fd: BorrowedFd<'_>, ring_len: u32) -> io::Result<PairParts> {
-        PairParts::map(fd, ring_len, true)
+    pub(super) fn inherit(
+        fd: BorrowedFd<'_>,
+        ring_len: u32,
+        fill_min: u32,
+    ) -> io::Result<PairParts> {
+        PairParts::map(fd, (ring_len, fill_min), true)
     }
 
-    fn map(fd: BorrowedFd<'_>, ring_len: u32, inherited: bool) -> io::Result<PairParts> {
+    fn map(
+        fd: BorrowedFd<'_>,
+        (ring_len, fill_min): (u32, u32),
+        inherited: bool,
+    ) -> io::Result<PairParts> {
         let offsets = sys::map_offsets(fd)?;
         let (page, at) = (libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, &offsets.fill);
         let fill = ProducerRing::map(fd, page, at, ring_len)?;
         let (page, at) = (libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, &offsets.completion);
         let completion = ConsumerRing::map(fd, page, at, completion_len(ring_len))?;
-        Ok(PairParts { rings: PairRings { fill, completion, inherited }, fill_len: ring_len })
+        let depth = Depth::new(fill_min, ring_len);
+        let rings = PairRings { fill, completion, depth, inherited };
+        Ok(PairParts { rings, fill_len: ring_len })
     }
 }
 
@@ -71,7 +88,7 @@ impl Pair {
         umem: &Arc<Umem>,
         id: PairId,
         parts: PairParts,
-        zero_copy: bool,
+        (zero_copy, metadata): (bool, bool),
     ) -> Arc<Pair> {
         let PairParts { rings, fill_len } = parts;
         Arc::new(Pair {
@@ -79,9 +96,12 @@ impl Pair {
             id,
             fill: rings.fill.indices().clone(),
             completion: rings.completion.indices().clone(),
+            depth: AtomicU32::new(rings.depth.now),
             rings: Mutex::new(rings),
             fill_len,
             zero_copy,
+            // The kernel's own copying understands it; of drivers only a few do.
+            metadata: metadata && !zero_copy,
         })
     }
 
@@ -99,14 +119,27 @@ impl Pair {
     /// worker is at it, this one goes on.
     #[inline]
     pub(super) fn service(&self, pool: &mut Pool) {
-        let room = self.fill_len.wrapping_sub(self.fill.len());
-        let wanted = room >= REFILL_MIN.min(self.fill_len) || self.completion.len() > 0;
+        let missing = self.depth.load(Relaxed).saturating_sub(self.fill.len());
+        let wanted = missing >= REFILL_MIN || self.completion.len() > 0;
         if wanted && let Ok(mut rings) = self.rings.try_lock() {
-            self.exchange(&mut rings, pool);
+            rings.depth.left(self.fill.len());
+            self.depth.store(rings.depth.now, Relaxed);
+            let depth = rings.depth.now;
+            self.exchange(&mut rings, depth, pool);
         }
     }
 
-    fn exchange(&self, rings: &mut PairRings, pool: &mut Pool) {
+    /// Gives the kernel as many frames as the ring holds: nobody may look after it for a while.
+    #[inline]
+    pub(super) fn brim(&self, pool: &mut Pool) {
+        if self.fill_len.saturating_sub(self.fill.len()) >= REFILL_MIN
+            && let Ok(mut rings) = self.rings.try_lock()
+        {
+            self.exchange(&mut rings, self.fill_len, pool);
+        }
+    }
+
+    fn exchange(&self, rings: &mut PairRings, depth: u32, pool: &mut Pool) {
         let count = rings.completion.available();
         for _ in 0..count {
             pool.put(self.umem.take_back(rings.completion.pop()));
@@ -114,8 +147,9 @@ impl Pair {
         if count > 0 {
             rings.completion.release();
         }
+        let there = self.fill_len - rings.fill.free(self.fill_len);
         let mut posted = 0;
-        for _ in 0..rings.fill.free(self.fill_len) {
+        for _ in there..depth {
             let Some(frame) = pool.get() else { break };
             let address = self.umem.region().address(&frame);
             self.umem.lend(address, self.id);
@@ -125,11 +159,74 @@ impl Pair {
         if posted > 0 {
             rings.fill.publish();
         }
+        rings.depth.posted(posted);
+    }
+
+    #[inline]
+    pub(super) fn metadata(&self) -> bool {
+        self.metadata
     }
 
     pub(super) fn receive_needs_kick(&self) -> bool {
         self.fill.need_wakeup()
     }
+}
+
+/// How many frames the kernel gets to receive into.
+///
+/// The kernel takes them in turn, so that with a ring filled to the brim as many frames go round as
+/// it has places, with what the kernel keeps of each: more than caches hold. A few batches do while
+/// somebody looks after the ring all the time. Where they ran low the next look may come as late, and
+/// twice as many are posted from then on.
+#[derive(Debug)]
+struct Depth {
+    now: u32,
+    least: u32,
+    most: u32,
+    /// Frames posted since half of them were last used up between two looks.
+    calm: u32,
+}
+
+impl Depth {
+    /// Frames posted in calm after which half of them have to do.
+    const CALM: u32 = 1 << 20;
+
+    fn new(least: u32, ring_len: u32) -> Depth {
+        let least = least.clamp(REFILL_MIN.min(ring_len), ring_len);
+        Depth { now: least, least, most: ring_len, calm: 0 }
+    }
+
+    /// Takes note of how many are left when the ring is looked at.
+    fn left(&mut self, left: u32) {
+        if left < self.now / 4 {
+            self.now = (self.now * 2).min(self.most);
+            self.calm = 0;
+        } else if left < self.now / 2 {
+            self.calm = 0;
+        }
+    }
+
+    fn posted(&mut self, count: u32) {
+        self.calm = self.calm.saturating_add(count);
+        if self.calm >= Depth::CALM {
+            self.now = (self.now / 2).max(self.least);
+            self.calm = 0;
+        }
+    }
+}
+
+/// Tells the kernel, before the packet, where to compute its checksum; the descriptor's options that
+/// say so (`struct xsk_tx_metadata` in `linux/if_xdp.h`).
+#[inline]
+fn leave_checksum(packet: &mut Packet) -> u32 {
+    const CHECKSUM: u64 = 1 << 1;
+    const OPTION: u32 = 1 << 1;
+    let Some(place) = unfinished(packet.data()) else { return 0 };
+    let before = packet.before_mut(sys::METADATA_LEN as usize);
+    before[..8].copy_from_slice(&CHECKSUM.to_ne_bytes());
+    before[8..10].copy_from_slice(&place.start.to_ne_bytes());
+    before[10..12].copy_from_slice(&place.field.to_ne_bytes());
+    OPTION
 }
 
 /// One worker's socket on one queue.
@@ -225,13 +322,16 @@ impl Socket {
     pub(super) fn transmit(&mut self, batch: &mut Batch) -> usize {
         let wanted = batch.len() as u32;
         let count = self.tx.free(wanted).min(wanted);
-        for packet in batch.drain(..count as usize) {
+        let metadata = self.pair.metadata;
+        for mut packet in batch.drain(..count as usize) {
+            let left = metadata && packet.flags & Packet::LEFT != 0;
+            let options = if left { leave_checksum(&mut packet) } else { 0 };
             let address = self.pair.umem.region().packet_address(&packet);
             let len = packet.len() as u32;
             self.pair.umem.lend(address, self.pair.id);
             // The token ends here: its address in the ring stands for it from now on.
             let _ = packet;
-            self.tx.push(Descriptor { address, len, options: 0 });
+            self.tx.push(Descriptor { address, len, options });
         }
         if count > 0 {
             self.tx.publish();
@@ -297,5 +397,49 @@ impl Socket {
         // SAFETY: the queue's sockets are closed and their rings unmapped.
         unsafe { umem.reclaim(id, |frame| pool.put(frame)) };
         umem.end_pair(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Depth;
+
+    #[test]
+    fn frames_that_run_low_become_more_up_to_the_ring_and_fewer_in_calm() {
+        let mut depth = Depth::new(256, 2048);
+        assert_eq!(depth.now, 256);
+        depth.left(64);
+        assert_eq!(depth.now, 256, "a quarter is left");
+        for wanted in [512, 1024, 2048, 2048] {
+            depth.left(0);
+            assert_eq!(depth.now, wanted);
+        }
+        depth.posted(Depth::CALM - 1);
+        depth.left(1000);
+        depth.posted(Depth::CALM - 1);
+        assert_eq!(depth.now, 2048, "half of them were used up meanwhile");
+        for wanted in [1024, 512, 256, 256] {
+            depth.posted(Depth::CALM);
+            assert_eq!(depth.now, wanted);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_depth_stays_between_its_bounds(
+            least in 0u32..5000,
+            bits in 6u32..14,
+            looks in prop::collection::vec((any::<u32>(), any::<u32>()), 0..100),
+        ) {
+            let ring_len = 1 << bits;
+            let mut depth = Depth::new(least, ring_len);
+            for (left, posted) in looks {
+                depth.left(left % ring_len);
+                depth.posted(posted);
+                prop_assert!((64..=ring_len).contains(&depth.now), "{depth:?}");
+            }
+        }
     }
 }

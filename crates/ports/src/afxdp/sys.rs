@@ -58,8 +58,12 @@ fn get<T: Default>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T>
     Ok(value)
 }
 
-pub(super) fn register(fd: BorrowedFd<'_>, region: &'static Region) -> io::Result<()> {
-    let umem = libc::xdp_umem_reg {
+/// Bytes before a packet in which the kernel is told what to do with it (`struct xsk_tx_metadata`).
+pub(super) const METADATA_LEN: u32 = 24;
+
+/// Registers frame memory. Returns whether the kernel reads metadata before packets (Linux 6.11).
+pub(super) fn register(fd: BorrowedFd<'_>, region: &'static Region) -> io::Result<bool> {
+    let plain = libc::xdp_umem_reg {
         addr: region.base().as_ptr() as u64,
         len: region.bytes() as u64,
         chunk_size: FRAME_LEN as u32,
@@ -67,7 +71,17 @@ pub(super) fn register(fd: BorrowedFd<'_>, region: &'static Region) -> io::Resul
         flags: 0,
         tx_metadata_len: 0,
     };
-    set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem)
+    let with = libc::xdp_umem_reg {
+        flags: libc::XDP_UMEM_TX_METADATA_LEN,
+        tx_metadata_len: METADATA_LEN,
+        ..plain
+    };
+    match set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &with) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &plain).map(|()| false)
+        }
+        result => result.map(|()| true),
+    }
 }
 
 pub(super) fn set_ring(fd: BorrowedFd<'_>, ring: libc::c_int, len: u32) -> io::Result<()> {

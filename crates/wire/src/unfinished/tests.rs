@@ -23,7 +23,7 @@ fn tcp(template: &Template, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The frame as Linux leaves it: the pseudo-header's sum in the field at `field` of the payload.
-fn unfinished(template: &Template, frame: &[u8], proto: u8, field: usize) -> Vec<u8> {
+fn unfinished_frame(template: &Template, frame: &[u8], proto: u8, field: usize) -> Vec<u8> {
     let at = template.ip_payload_offset();
     let sum = template.pseudo_header(proto, frame.len() - at).fold();
     let mut frame = frame.to_vec();
@@ -54,10 +54,42 @@ proptest! {
             (tcp(&template, &payload), protocol::TCP, 16),
             (template.to_frame(&payload), protocol::UDP, 6),
         ] {
-            let mut part = unfinished(&template, &whole, proto, field);
+            let mut part = unfinished_frame(&template, &whole, proto, field);
             whole.resize(whole.len() + padding, 0xee);
             part.resize(part.len() + padding, 0xee);
             assert_finished(&part, &whole);
+        }
+    }
+
+    /// What hardware makes of the place equals what is computed here, or it is not told.
+    #[test]
+    fn the_place_that_is_told_gives_the_same_checksum(
+        payload in proptest::collection::vec(any::<u8>(), 0..1500),
+        family in 0usize..2,
+        tag in proptest::option::of(any::<u16>()),
+        padding in 0usize..3,
+    ) {
+        let template = Template { tag, ..template(family) };
+        for (mut whole, proto, field) in [
+            (tcp(&template, &payload), protocol::TCP, 16),
+            (template.to_frame(&payload), protocol::UDP, 6),
+        ] {
+            let mut part = unfinished_frame(&template, &whole, proto, field);
+            whole.resize(whole.len() + padding, 0xee);
+            part.resize(part.len() + padding, 0xee);
+            let Some(place) = unfinished(&part) else {
+                prop_assert!(padding > 0, "not found");
+                continue;
+            };
+            prop_assert_eq!(padding, 0);
+            let (start, at) = (usize::from(place.start), usize::from(place.start + place.field));
+            let sum = checksum::of(&part[start..]);
+            let sum = if sum == 0 { 0xffff } else { sum };
+            part[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+            // Zero and all ones are the same sum; senders of TCP may write either.
+            if u16_at(&whole, at) != 0 {
+                prop_assert_eq!(&part, &whole);
+            }
         }
     }
 
@@ -71,6 +103,9 @@ proptest! {
             bytes[12..14].copy_from_slice(&kind.to_be_bytes());
             bytes[14] = if kind == 0x0800 { 0x45 } else { 0x60 };
             bytes[if kind == 0x0800 { 23 } else { 20 }] = proto;
+        }
+        if let Some(place) = unfinished(&bytes) {
+            prop_assert!(usize::from(place.start + place.field) + 2 <= bytes.len());
         }
         let _ = finish_checksums(&mut bytes);
     }
@@ -90,7 +125,7 @@ fn what_is_right_by_chance_stays() {
                 (u16_at(&frame, at - 2) == wanted).then_some(frame)
             });
             let whole = found.expect("one of all words");
-            assert_finished(&unfinished(&template, &whole, protocol::UDP, 6), &whole);
+            assert_finished(&unfinished_frame(&template, &whole, protocol::UDP, 6), &whole);
         }
     }
 }
@@ -113,8 +148,9 @@ fn a_datagram_without_checksum_and_a_wrong_one_stay() {
 #[test]
 fn fragments_stay() {
     let template = template(0);
-    let mut frame = unfinished(&template, &template.to_frame(b"first"), protocol::UDP, 6);
+    let mut frame = unfinished_frame(&template, &template.to_frame(b"first"), protocol::UDP, 6);
     frame[20] = 0x20;
+    assert_eq!(unfinished(&frame), None);
     assert!(!finish_checksums(&mut frame));
 }
 
@@ -122,7 +158,7 @@ fn fragments_stay() {
 fn inner() -> (Vec<u8>, Vec<u8>) {
     let template = template(0);
     let whole = tcp(&template, b"some payload of odd length.");
-    let part = unfinished(&template, &whole, protocol::TCP, 16);
+    let part = unfinished_frame(&template, &whole, protocol::TCP, 16);
     (whole, part)
 }
 
@@ -137,6 +173,7 @@ fn tunnels_are_looked_into() {
     for (proto, head, skipped) in
         [(protocol::IPV4, &[][..], 14), (protocol::GRE, gre, 14), (protocol::GRE, bridged, 0)]
     {
+        assert_eq!(unfinished(&wrap(proto, head, &part[skipped..])), None);
         assert_finished(
             &wrap(proto, head, &part[skipped..]),
             &wrap(proto, head, &whole[skipped..]),
@@ -152,6 +189,7 @@ fn tunnels_are_looked_into() {
         let mut left = outer.to_frame(&[head, &part].concat());
         let at = outer.udp_payload_offset();
         left[at - 2..at].copy_from_slice(&right[at - 2..at]);
+        assert_eq!(unfinished(&left), None);
         assert_finished(&left, &right);
     }
 }
@@ -177,6 +215,7 @@ fn extension_headers_are_walked_and_the_last_segment_counts() {
         let mut part = datagram.clone();
         let sum = to_last.pseudo_header(protocol::UDP, datagram.len()).fold();
         part[6..8].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(unfinished(&frame(&part)), None);
         assert_finished(&frame(&part), &frame(&datagram));
     }
 }

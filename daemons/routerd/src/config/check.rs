@@ -7,9 +7,22 @@ use std::ops::Range;
 use ipnet::IpNet;
 use toml::Spanned;
 
-use super::parse::Spans;
 use super::read::Section;
-use super::{Config, Limits, PORTS_MAX};
+use super::types::{Config, Limits, PORTS_MAX};
+
+/// Positions of what later checks may find fault with.
+#[derive(Default)]
+pub(super) struct Spans {
+    /// Of each port.
+    pub(super) ports: Vec<PortSpans>,
+}
+
+#[derive(Default)]
+pub(super) struct PortSpans {
+    pub(super) name: Range<usize>,
+    pub(super) address: Vec<Range<usize>>,
+    pub(super) vlans: Vec<(Range<usize>, Vec<Range<usize>>)>,
+}
 
 impl Default for Limits {
     fn default() -> Limits {

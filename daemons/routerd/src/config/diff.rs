@@ -2,7 +2,7 @@ use std::fmt;
 
 use ebb_control::policies::Settings;
 
-use super::{Config, Kernel, Limits, Metrics, Port};
+use super::types::{Config, Kernel, Limits, Metrics, Port};
 
 /// One step of a reload.
 #[derive(Clone, Debug, PartialEq)]

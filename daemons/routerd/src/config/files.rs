@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::Config;
+use super::types::Config;
 
 pub(super) fn check(config: &Config) -> Result<()> {
     if let Some(path) = &config.router.routes_file {

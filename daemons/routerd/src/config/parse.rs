@@ -10,10 +10,13 @@ use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::check::{self, PortSpans, Spans};
+use super::problem::ConfigError;
 use super::read::{Reader, Section};
-use super::{
-    Config, ConfigError, Governor, Kernel, Limits, Metrics, Port, Power, Router, StatusSocket,
-    Vlan, check,
+use super::statics;
+use super::types::{
+    Checksums, Config, Governor, Kernel, Limits, Metrics, Port, Power, Redirect, Router,
+    StatusSocket, Vlan, Xdp, ZeroCopy,
 };
 use crate::policy::Mechanism;
 
@@ -22,20 +25,6 @@ pub(super) const MTU_MAX: i64 = (FRAME_LEN - HEADROOM - 18) as i64;
 
 /// How long a packet may wait for the sake of energy, unless the file says otherwise.
 const LATENCY_BUDGET_US: u32 = 200;
-
-/// Positions of what later checks may find fault with.
-#[derive(Default)]
-pub(super) struct Spans {
-    /// Of each port.
-    pub(super) ports: Vec<PortSpans>,
-}
-
-#[derive(Default)]
-pub(super) struct PortSpans {
-    pub(super) name: Range<usize>,
-    pub(super) address: Vec<Range<usize>>,
-    pub(super) vlans: Vec<(Range<usize>, Vec<Range<usize>>)>,
-}
 
 pub(super) fn config(name: &str, text: &str) -> Result<Config, ConfigError> {
     let reader = Reader::new(name, text);
@@ -80,10 +69,10 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
     };
     check::ports(&root, &config, &spans);
     for section in root.sections("route") {
-        config.routes.extend(super::statics::route(section, &config));
+        config.routes.extend(statics::route(section, &config));
     }
     for section in root.sections("neighbour") {
-        config.neighbours.extend(super::statics::neighbour(section, &config));
+        config.neighbours.extend(statics::neighbour(section, &config));
     }
     root.finish();
     Some(config)
@@ -118,7 +107,7 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
             cpus.into_inner().into_iter().map(Spanned::into_inner).collect()
         }),
         mode: or(mode, String::from("powersave")),
-        redirect: or(redirect, super::Redirect::Auto),
+        redirect: or(redirect, Redirect::Auto),
         frames: frames.map(Spanned::into_inner),
         routes_file: routes_file.map(Spanned::into_inner),
     };
@@ -238,6 +227,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
         let remedy = format!("for instance {}", ring.get_ref().next_power_of_two());
         section.report("ring", ring.span(), &message, &remedy);
     }
+    let fill = section.number("fill", 64..=32_768);
     let mac = section.value::<String>("mac", "six bytes in quotes, 02:00:00:00:00:01");
     let mac = mac.and_then(|mac| check::mac(&section, "mac", &mac));
     let (address, address_spans) = addresses(&mut section);
@@ -252,11 +242,12 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
     section.finish();
     let port = Port {
         name: or(name, String::new()),
-        xdp: or(xdp, super::Xdp::Auto),
-        zero_copy: or(zero_copy, super::ZeroCopy::Auto),
-        checksums: or(checksums, super::Checksums::Auto),
+        xdp: or(xdp, Xdp::Auto),
+        zero_copy: or(zero_copy, ZeroCopy::Auto),
+        checksums: or(checksums, Checksums::Auto),
         queues: queues.map(Spanned::into_inner),
         ring: or(ring, 2048),
+        fill: fill.map(Spanned::into_inner),
         mac,
         address,
         mtu: or(mtu, 1500),

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::Problem;
+use super::problem::Problem;
 
 /// A file being read and the problems found in it.
 pub(super) struct Reader<'t> {

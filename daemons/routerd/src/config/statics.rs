@@ -6,8 +6,9 @@ use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::check;
 use super::read::Section;
-use super::{Config, Hop, Neighbour, StaticRoute, StaticTarget, check};
+use super::types::{Config, Hop, Neighbour, StaticRoute, StaticTarget};
 
 pub(super) fn route(mut section: Section<'_, '_>, config: &Config) -> Option<StaticRoute> {
     let to = destination(&mut section);

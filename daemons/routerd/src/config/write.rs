@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Config, Port, StaticRoute, StaticTarget, Vlan};
+use super::types::{Config, Hop, Port, StaticRoute, StaticTarget, Vlan};
 
 impl Config {
     /// As a table of TOML with every value spelled out; reading it gives the same configuration.
@@ -120,6 +120,7 @@ fn port(port: &Port) -> Table {
     put(&mut table, "zero_copy", Value::try_from(port.zero_copy).ok());
     put(&mut table, "checksums", Value::try_from(port.checksums).ok());
     put(&mut table, "queues", port.queues.map(i64::from));
+    put(&mut table, "fill", port.fill.map(i64::from));
     put(&mut table, "ring", Some(i64::from(port.ring)));
     put(&mut table, "mac", port.mac.map(mac));
     put(&mut table, "address", nets(&port.address));
@@ -141,7 +142,7 @@ fn route(route: &StaticRoute) -> Table {
     put(&mut table, "to", Some(route.to.to_string()));
     match &route.target {
         StaticTarget::Via(hops) => {
-            let hop = |hop: &super::Hop| {
+            let hop = |hop: &Hop| {
                 let mut table = Table::new();
                 put(&mut table, "gateway", Some(hop.gateway.to_string()));
                 put(&mut table, "dev", Some(hop.device.clone()));

@@ -226,6 +226,7 @@ fn options(port: &config::Port, workers: u32, form: Form) -> InterfaceOptions {
         },
         queues: port.queues.map(u32::from),
         ring_len: port.ring,
+        fill_min: port.fill.unwrap_or(u32::MAX),
         ..InterfaceOptions::new(&port.name, workers, form)
     }
 }

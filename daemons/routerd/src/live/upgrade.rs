@@ -85,6 +85,9 @@ struct OfferedPort {
     native: bool,
     zero_copy: bool,
     pairs: Vec<u16>,
+    /// Absent where the other program does not know of it, and has not asked the kernel for it.
+    #[serde(default)]
+    metadata: bool,
     descriptors: usize,
 }
 
@@ -96,9 +99,20 @@ impl OfferedPort {
         description: Description,
         descriptors: usize,
     ) -> OfferedPort {
-        let Description { index, queues, native, zero_copy, pairs } = description;
+        let Description { index, queues, native, zero_copy, pairs, metadata } = description;
         let (name, rss) = (name.to_owned(), form == Form::Rss);
-        OfferedPort { slot, name, rss, index, queues, native, zero_copy, pairs, descriptors }
+        OfferedPort {
+            slot,
+            name,
+            rss,
+            index,
+            queues,
+            native,
+            zero_copy,
+            pairs,
+            metadata,
+            descriptors,
+        }
     }
 
     fn form(&self) -> Form {
@@ -112,6 +126,7 @@ impl OfferedPort {
             native: self.native,
             zero_copy: self.zero_copy,
             pairs: self.pairs.clone(),
+            metadata: self.metadata,
         }
     }
 }

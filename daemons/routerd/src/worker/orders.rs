@@ -30,7 +30,12 @@ impl Worker {
                 self.ports.iter_mut().flatten().for_each(|port| port.mark());
                 self.drain = Some(serial);
             }
-            Order::Run | Order::Park | Order::Hold => mine.mailbox.answer(serial),
+            // Once that is answered the rings may be another process's.
+            Order::Hold => {
+                self.brace();
+                mine.mailbox.answer(serial);
+            }
+            Order::Run | Order::Park => mine.mailbox.answer(serial),
             Order::Stop => {}
         }
     }

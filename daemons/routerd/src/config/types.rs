@@ -1,0 +1,284 @@
+//! What a configuration holds, field by field.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use ebb_control::policies::Settings;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::policy::Mechanism;
+
+/// Ports that one configuration can have.
+pub const PORTS_MAX: usize = 32;
+
+/// A router's whole configuration, checked.
+///
+/// ```
+/// use ebb_routerd::config::Config;
+/// let config = Config::from_str("router.toml", "[[port]]\nname = \"eth1\"\n")?;
+/// assert_eq!(config.router.mode, "powersave");
+/// # Ok::<(), ebb_routerd::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[router]`
+    pub router: Router,
+    /// `[powersave]`
+    pub powersave: Settings,
+    /// `[governor]`
+    pub governor: Governor,
+    /// `[power]`
+    pub power: Power,
+    /// `[[port]]`, in the file's order: the position is the port's number. At least one.
+    pub ports: Vec<Port>,
+    /// `[[route]]`
+    pub routes: Vec<StaticRoute>,
+    /// `[[neighbour]]`
+    pub neighbours: Vec<Neighbour>,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[kernel]`
+    pub kernel: Kernel,
+    /// `[metrics]`
+    pub metrics: Metrics,
+    /// `[status]`
+    pub status: StatusSocket,
+}
+
+/// `[router]`: workers and what they share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// Worker threads, 1 to 128; `None`: one per CPU of `cpus`, or per online CPU.
+    pub workers: Option<u16>,
+    /// The CPU of each worker; empty: the online CPUs in order. As long as `workers` if both are
+    /// given.
+    pub cpus: Vec<u16>,
+    /// The policy, one of [`ebb_control::policies::NAMES`].
+    pub mode: String,
+    /// Packets a worker takes at once, 1 to 64, under every policy.
+    pub batch: u32,
+    /// How packets are spread over workers.
+    pub redirect: Redirect,
+    /// Packet frames in all, each [`ebb_graph::FRAME_LEN`] bytes; `None`: as many as the rings
+    /// need.
+    pub frames: Option<u32>,
+    /// A file of further static routes, one a line: `PREFIX GATEWAY [DEVICE]`. Relative paths are
+    /// relative to the configuration file.
+    pub routes_file: Option<PathBuf>,
+}
+
+/// `redirect`: the form of the redirect table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Redirect {
+    /// `Rss` where the interface has enough queues and a programmable table, `Steer` elsewhere.
+    #[default]
+    Auto,
+    /// The interface's own indirection table.
+    Rss,
+    /// A table in the XDP program in front of several sockets on one queue.
+    Steer,
+}
+
+/// `[governor]`: which knobs of the machine may be turned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Governor {
+    /// Whether clock frequencies are set.
+    pub frequency: bool,
+    /// Whether the depth of idle states is set.
+    pub idle: bool,
+    /// Whether the interrupts of the ports' receive queues go to the CPUs of the workers that serve
+    /// them.
+    pub interrupts: bool,
+    /// Root of the tree that holds `sys/`; `/` but in tests.
+    pub sysfs_root: PathBuf,
+    /// The directory in which the former values of turned knobs are kept until they are restored;
+    /// nobody but root may write to it.
+    pub journal_directory: PathBuf,
+    /// Where every decision of the policy is written, a line of JSON each; `None`: nowhere.
+    pub record: Option<PathBuf>,
+}
+
+/// `[power]`: what is known of the machine's power.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Power {
+    /// A model file written by `ebb calibrate`; `None`: the published server. Relative paths are
+    /// relative to the configuration file.
+    pub model: Option<PathBuf>,
+}
+
+/// `[[port]]`: one interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Linux interface; in replays and memory runs just a name.
+    pub name: String,
+    /// Where the XDP program attaches.
+    pub xdp: Xdp,
+    /// Whether frames are shared with the driver.
+    pub zero_copy: ZeroCopy,
+    /// Whether checksums that senders leave to hardware are finished.
+    pub checksums: Checksums,
+    /// Receive queues to use; `None`: as many as there are workers, at most the interface's.
+    pub queues: Option<u16>,
+    /// Descriptors of each ring, a power of two from 64 to 32,768.
+    pub ring: u32,
+    /// Frames that a queue has to receive into while its worker looks after it, 64 to 32,768; `None`:
+    /// as many as the ring holds, which is right wherever a worker may have to wait for its CPU.
+    pub fill: Option<u32>,
+    /// MAC address; `None`: 02:00:00:00:00:NN after the port's number. Not used live.
+    pub mac: Option<[u8; 6]>,
+    /// Addresses with their subnets. Not used live.
+    pub address: Vec<IpNet>,
+    /// Largest IP packet, bytes. Not used live.
+    pub mtu: u16,
+    /// VLAN interfaces. Not used live.
+    pub vlan: Vec<Vlan>,
+}
+
+/// `xdp`: the attach mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Xdp {
+    /// Native, or generic where the driver refuses.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the kernel's generic receive path.
+    Generic,
+}
+
+/// `zero_copy`: whether frames are shared with the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ZeroCopy {
+    /// Where the driver can.
+    #[default]
+    Auto,
+    /// Refuse to start otherwise.
+    Yes,
+    /// Copy mode.
+    No,
+}
+
+/// `checksums`: what is done about checksums that senders leave to hardware which is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checksums {
+    /// `Complete` where the senders are programs on the same machine (veth, tap, virtio), `Trust`
+    /// where there is a wire.
+    #[default]
+    Auto,
+    /// Each packet is looked at, and an unfinished checksum computed.
+    Complete,
+    /// Checksums are passed on as they come.
+    Trust,
+}
+
+/// `[[port.vlan]]`: a VLAN interface of a port, called `NAME.ID` elsewhere in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vlan {
+    /// VLAN identifier, 1 to 4094.
+    pub id: u16,
+    /// Addresses with their subnets.
+    pub address: Vec<IpNet>,
+}
+
+/// `[[route]]`: a static route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticRoute {
+    /// Destination prefix, host bits zero.
+    pub to: IpNet,
+    /// Where it leads.
+    pub target: StaticTarget,
+}
+
+/// Where a static route leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StaticTarget {
+    /// Through one gateway or, by flow, several.
+    Via(Vec<Hop>),
+    /// Straight onto a port or VLAN interface.
+    Device(String),
+    /// Dropped in silence.
+    Blackhole,
+    /// Answered with ICMP host unreachable.
+    Unreachable,
+    /// Answered with ICMP administratively prohibited.
+    Prohibit,
+    /// Handed to the kernel.
+    Kernel,
+}
+
+/// One gateway of a static route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The gateway, of the destination's family or IPv6 for an IPv4 destination.
+    pub gateway: IpAddr,
+    /// Port or VLAN interface it is reached through.
+    pub device: String,
+    /// Share of the flows, 1 to 256.
+    pub weight: u16,
+}
+
+/// `[[neighbour]]`: a static neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its address.
+    pub address: IpAddr,
+    /// Port or VLAN interface it is on.
+    pub device: String,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+}
+
+/// `[limits]`: bounds against overload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// ICMP errors per second that a worker originates; 0: none (RFC 1812 section 4.3.2.8,
+    /// RFC 4443 section 2.4 f).
+    pub icmp_rate_pps: u32,
+    /// ICMP errors in one burst, at least 1.
+    pub icmp_burst: u32,
+    /// Packets a worker holds for unresolved neighbours, in all.
+    pub hold_packets_max: u32,
+    /// Packets a worker holds for one unresolved neighbour.
+    pub hold_per_neighbour_max: u32,
+    /// Milliseconds a packet is held before its sender is told that the host is unreachable.
+    pub hold_ms_max: u32,
+}
+
+/// `[kernel]`: what of the kernel's own policy is passed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// Mechanisms that Ebb neither honours nor leaves packets to the kernel for.
+    pub ignore: Vec<Mechanism>,
+}
+
+/// `[metrics]`: the Prometheus endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Address and port of `/metrics`; `None`: no endpoint.
+    pub listen: Option<SocketAddr>,
+}
+
+/// `[status]`: the local control socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusSocket {
+    /// Its path; `None` (written `""`): no socket.
+    pub socket: Option<PathBuf>,
+}
+
+impl Config {
+    /// The port and VLAN (0: untagged) that a device name of this file stands for.
+    pub fn device(&self, name: &str) -> Option<(usize, u16)> {
+        self.ports.iter().enumerate().find_map(|(index, port)| {
+            if port.name == name {
+                return Some((index, 0));
+            }
+            let id: u16 = name.strip_prefix(&port.name)?.strip_prefix('.')?.parse().ok()?;
+            port.vlan.iter().any(|vlan| vlan.id == id).then_some((index, id))
+        })
+    }
+}
