@@ -335,3 +335,77 @@ fn jumbo_frames_pass_by_way_of_the_kernel() {
     assert!(status.ports.iter().all(|port| port.receive_dropped == 0), "{:?}", status.ports);
     router.stop();
 }
+
+/// What a host's sockets make of a route whose packets may have 1,200 or 1,280 bytes: those that must
+/// not be cut learn it, others arrive all the same.
+const MEETS_MTU: &str = "
+import socket, time
+
+def learnt(family, level, discover, mtu, address):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.setsockopt(level, discover, 2)
+    s.connect((address, 9))
+    end = time.monotonic() + 20
+    while s.getsockopt(level, mtu) >= 1500 and time.monotonic() < end:
+        try:
+            s.send(bytes(1300))
+        except OSError:
+            pass
+        time.sleep(0.02)
+    return s.getsockopt(level, mtu)
+
+def echoed(address):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.IPPROTO_IP, 10, 0)
+    s.settimeout(0.5)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        s.sendto(bytes(1400), (address, 7))
+        try:
+            return s.recv(100).decode()
+        except OSError:
+            pass
+
+print(learnt(socket.AF_INET, socket.IPPROTO_IP, 10, 14, '10.101.0.1'),
+      learnt(socket.AF_INET6, socket.IPPROTO_IPV6, 23, 24, '2001:db8:101::1'),
+      echoed('10.101.0.1'))
+";
+
+/// Answers each datagram with its length.
+const ECHO_LENGTHS: &str = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('10.101.0.1', 7))
+while True:
+    data, sender = s.recvfrom(9999)
+    s.sendto(str(len(data)).encode(), sender)
+";
+
+#[test]
+fn mtus_of_routes_are_told_to_senders_and_packets_cut() {
+    if !installed(&[("python3", "python3"), ("iperf3", "iperf3")]) {
+        return;
+    }
+    let routed = |lab: &Lab, _: &mut Setup| {
+        lab.ip("route add 10.101.0.0/16 via 10.0.1.2 mtu 1200\n\
+                route add 2001:db8:101::/48 via 2001:db8:1::2 mtu lock 1280\n");
+        let host =
+            "address add 10.101.0.1/32 dev lo\naddress add 2001:db8:101::1/128 dev lo nodad\n";
+        lab.ip_hosts(1, host);
+    };
+    let Some((lab, mut router)) = between_hosts(routed) else { return };
+    let _echo = Served::start(&lab, 1, &["python3", "-c", ECHO_LENGTHS]);
+    let seen = on_host_once_up(&lab, 0, &["python3", "-c", MEETS_MTU]);
+    assert_eq!(seen.trim(), "1200 1280 1400", "{:#?}\n{}", router.status(), router.log());
+    let packets = router.status().packets();
+    assert!(packets.originated >= 2, "the router itself tells its senders: {packets:?}");
+    assert!(packets.to_kernel >= 1, "the kernel cuts what may be cut: {packets:?}");
+    // TCP takes up what it is told.
+    let _server = Served::start(&lab, 1, &["iperf3", "-s"]);
+    for address in ["10.101.0.1", "2001:db8:101::1"] {
+        assert_streamed(&iperf3(&lab, &["-c", address, "-n", "20M"]), &router);
+    }
+    let forwarded = router.status().packets().forwarded - packets.forwarded;
+    assert!(forwarded > 20_000, "{forwarded}");
+    router.stop();
+}
