@@ -288,6 +288,10 @@ impl Bench {
 }
 
 impl Stalls for Bench {
+    fn listens(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
     fn stalled(&mut self, core: usize, stall: &Stall<'_>) -> Ps {
         let length = ((stall.until - stall.from) / 1000) as usize;
         self.lengths[length.min(LENGTHS - 1)] += 1;

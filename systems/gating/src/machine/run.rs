@@ -23,12 +23,21 @@ pub trait Stalls {
     /// A stall of `core`, with all that was told meanwhile. Answers how much later than its end the
     /// core goes on.
     fn stalled(&mut self, core: usize, stall: &Stall<'_>) -> Ps;
+
+    /// Whether it looks at what was told meanwhile.
+    fn listens(&self) -> bool {
+        true
+    }
 }
 
 /// Nobody.
 impl Stalls for () {
     fn stalled(&mut self, _core: usize, _stall: &Stall<'_>) -> Ps {
         0
+    }
+
+    fn listens(&self) -> bool {
+        false
     }
 }
 
@@ -300,7 +309,9 @@ impl<'a> Machine<'a> {
         let late = if until - from < SHORT {
             0
         } else {
-            self.cores[core].tokens(blocking, &mut self.tokens);
+            if stalls.listens() {
+                self.cores[core].tokens(blocking, &mut self.tokens);
+            }
             stalls.stalled(core, &Stall { from, until, tokens: &self.tokens })
         };
         self.cores[core].resume(until, late);

@@ -5,8 +5,7 @@
 //! commands; the next is made as late as the data bus allows, so that requests which come meanwhile
 //! can still go first, and early enough that banks work at the same time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 
 use super::bank::Rank;
 use super::command::{Command, Order};
@@ -15,8 +14,8 @@ use super::{Answer, Request, Row};
 
 /// From this age on, ps, the oldest read goes before reads of open rows.
 const PATIENCE: Ps = 1_000_000;
-/// Command times kept to see that no two share a clock.
-const SLOTS: usize = 64;
+/// Clocks for which it is kept whether a command is sent: more than commands of one decision are apart.
+const SLOTS: usize = 1024;
 
 /// Where a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +32,8 @@ pub(super) struct Channel {
     open_page: bool,
     capacity: [usize; 2],
     drain: [usize; 2],
-    inbox: BinaryHeap<Reverse<(Ps, u64, Request, Place)>>,
-    arrivals: u64,
+    /// Requests that come later, by time; of the same time those handed in first.
+    inbox: VecDeque<Waiting>,
     reads: Vec<Waiting>,
     writes: Vec<Waiting>,
     draining: bool,
@@ -44,8 +43,8 @@ pub(super) struct Channel {
     bus_rank: usize,
     columns: Columns,
     groups: usize,
-    slots: [Ps; SLOTS],
-    slot: usize,
+    /// The last command of each clock modulo their number.
+    slots: Box<[Ps; SLOTS]>,
     pub(super) commands: Option<Vec<Command>>,
     pub(super) counts: ChannelCounts,
     seen: Ps,
@@ -89,8 +88,7 @@ impl Channel {
             open_page: settings.open_page,
             capacity: [settings.reads, settings.writes],
             drain: [settings.drain_from, settings.drain_to],
-            inbox: BinaryHeap::new(),
-            arrivals: 0,
+            inbox: VecDeque::with_capacity(64),
             reads: Vec::new(),
             writes: Vec::new(),
             draining: false,
@@ -104,8 +102,7 @@ impl Channel {
                 ..Columns::default()
             },
             groups: settings.groups,
-            slots: [Ps::MAX; SLOTS],
-            slot: 0,
+            slots: Box::new([Ps::MAX; SLOTS]),
             commands: None,
             counts: ChannelCounts::default(),
             seen: 0,
@@ -114,8 +111,14 @@ impl Channel {
     }
 
     pub(super) fn submit(&mut self, request: Request, place: Place) {
-        self.arrivals += 1;
-        self.inbox.push(Reverse((request.at, self.arrivals, request, place)));
+        // They come nearly in order: from the end it is not far to where they belong.
+        let earlier =
+            self.inbox.iter().rev().take_while(|(later, _)| later.at > request.at).count();
+        if earlier == 0 {
+            self.inbox.push_back((request, place));
+        } else {
+            self.inbox.insert(self.inbox.len() - earlier, (request, place));
+        }
     }
 
     /// When it decides next; `None` while it has nothing to do.
@@ -126,7 +129,7 @@ impl Channel {
         if work {
             return Some(self.clock);
         }
-        self.inbox.peek().map(|Reverse((at, ..))| self.clock.max(*at))
+        self.inbox.front().map(|(request, _)| self.clock.max(request.at))
     }
 
     /// Decides; the answer if it was on a read.
@@ -159,12 +162,13 @@ impl Channel {
     fn admit(&mut self, now: Ps, out: &mut Vec<Answer>) {
         self.counts.length += self.reads.len() as u64 * (now - self.seen);
         self.seen = now;
-        while let Some(Reverse((at, _, mut request, place))) = self.inbox.peek().copied() {
+        while let Some((mut request, place)) = self.inbox.front().copied() {
+            let at = request.at;
             let queue = if request.write { &mut self.writes } else { &mut self.reads };
             if at > now || queue.len() >= self.capacity[usize::from(request.write)] {
                 break;
             }
-            self.inbox.pop();
+            self.inbox.pop_front();
             request.admitted = now;
             let written = self.writes.iter().any(|(write, _)| write.line == request.line);
             if !request.write && written {
@@ -314,13 +318,12 @@ impl Channel {
     /// The first clock from `at` on at which no other command is sent.
     fn slot(&mut self, at: Ps) -> Ps {
         let ck = self.timing.ck;
-        let mut at = at.div_ceil(ck) * ck;
-        while self.slots.contains(&at) {
-            at += ck;
+        let mut clock = at.div_ceil(ck);
+        while self.slots[clock as usize % SLOTS] == clock {
+            clock += 1;
         }
-        self.slots[self.slot] = at;
-        self.slot = (self.slot + 1) % SLOTS;
-        at
+        self.slots[clock as usize % SLOTS] = clock;
+        clock * ck
     }
 
     #[inline]
