@@ -117,7 +117,7 @@ def furnish(guest, folder, processes):
 
 def wait_for_server():
     """Waits until the server answers."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
             socket.create_connection((SERVER, 80), 1).close()
