@@ -82,6 +82,8 @@ pub struct Rack {
     wanted: bool,
     /// When the link has carried all that was handed over.
     link_free_ns: u64,
+    /// What the link takes for frames that were just handed over while it had nothing to carry.
+    from_idle_ns: Option<u64>,
     /// Until when it does not matter whether anybody looks at this rack.
     calm_until_ns: u64,
     turn: usize,
@@ -114,6 +116,7 @@ impl Rack {
             today: None,
             wanted: false,
             link_free_ns: 0,
+            from_idle_ns: None,
             calm_until_ns: 0,
             turn: 0,
             batch: Batch::new(),
@@ -321,6 +324,15 @@ impl Rack {
         self.calm_until_ns
     }
 
+    /// To be told when [`Rack::send`] has returned: a link that had nothing to carry began no earlier
+    /// than the call, and no later than now. What follows is reckoned from the latter, so that no
+    /// frame is on its way longer than the day because the first took its time.
+    pub fn handed_over(&mut self, now_ns: u64) {
+        if let Some(span) = self.from_idle_ns.take() {
+            self.link_free_ns = self.link_free_ns.max(now_ns + span);
+        }
+    }
+
     /// Whether something waits for the circuit of this day.
     pub fn wants(&self, day: &Day) -> bool {
         let to = usize::from(day.outputs[usize::from(self.number)]);
@@ -343,6 +355,7 @@ impl Rack {
         let dawn = self.begin(day, to, rules);
         let burst = if dawn { 1 } else { BURST };
         let into_ns = now_ns.saturating_sub(day.begin_ns);
+        let idle = self.link_free_ns <= now_ns;
         while self.out.len() < burst {
             let Some(len) = self.voqs.first(to) else { break };
             if !self.may(now_ns, into_ns, len, day, rules) {
@@ -358,6 +371,8 @@ impl Rack {
             self.counters.first_after[class_of(into_ns)] += 1;
         }
         self.hand_to_uplink(to, false, rules, pool);
+        self.from_idle_ns =
+            (idle && self.link_free_ns > now_ns).then(|| self.link_free_ns - now_ns);
         let Some(len) = self.voqs.first(to) else { return Some(day.end_ns) };
         if self.is_over(now_ns, into_ns, len, day, rules) {
             return Some(day.end_ns);

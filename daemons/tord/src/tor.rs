@@ -259,6 +259,7 @@ impl Switch {
                 self.due_ns = self.due_ns.min(at);
             }
             self.calm_until_ns = self.calm_until_ns.min(rack.calm_until());
+            rack.handed_over(now_ns());
         }
     }
 

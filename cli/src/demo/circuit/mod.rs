@@ -40,8 +40,9 @@ const PART_MIN: Duration = Duration::from_millis(300);
 /// Frames per second that all racks together send over a light whose rate is not given: what two
 /// processors of a virtual machine carry through the hosts' stacks and both switches.
 const FRAMES_PER_SECOND: f64 = 64_000.0;
-/// A day of which so much passes before the last of the racks has begun to send, us.
-const DAWN_US: f64 = 15.0;
+/// What the switch takes to hand over a rack's first frame on such a machine, us: the last rack's
+/// light begins so much later for each rack.
+const HANDING_US: f64 = 5.5;
 /// The end of each day in which nothing may be on the light, us.
 const GUARD_US: f64 = 5.0;
 
@@ -249,10 +250,11 @@ impl Circuit {
 }
 
 /// The rate at which a day holds a whole number of full frames, all racks together send
-/// [`FRAMES_PER_SECOND`] and the last rack may begin [`DAWN_US`] late.
+/// [`FRAMES_PER_SECOND`] and the last rack may begin when all others have.
 fn fitting(day_us: f64, night_us: f64, racks: u8) -> f64 {
     let frames = FRAMES_PER_SECOND * 1e-6 * (day_us + night_us) / f64::from(racks);
-    let usable_us = (day_us - GUARD_US - DAWN_US).max(day_us / 2.0);
+    let dawn_us = HANDING_US * f64::from(racks);
+    let usable_us = (day_us - GUARD_US - dawn_us).max(day_us / 2.0);
     (frames.round().clamp(2.0, 24.0) * load::ON_WIRE * 8.0 / usable_us).ceil()
 }
 
@@ -301,7 +303,8 @@ mod tests {
             let demo = demo(day_us, racks);
             assert_eq!(demo.frames_per_day(), frames, "{day_us} us");
             // Begun late, a day still holds as many.
-            let late = (day_us - GUARD_US - DAWN_US) * demo.link_mbps() / 8.0 / load::ON_WIRE;
+            let dawn_us = HANDING_US * f64::from(racks);
+            let late = (day_us - GUARD_US - dawn_us) * demo.link_mbps() / 8.0 / load::ON_WIRE;
             assert!(late >= frames && late < frames + 0.3, "{day_us} us: {late}");
         }
     }

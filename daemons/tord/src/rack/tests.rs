@@ -181,3 +181,24 @@ fn without_circuits_frames_take_the_packet_path_slowly() {
     assert!((11..=16).contains(&count), "{count}");
     assert_eq!(bench.rack.status().sent_by_packets, count);
 }
+
+/// The kernel takes its time for the first frame: the last one of the day that would otherwise fit
+/// stays for the next.
+#[test]
+fn what_handing_over_took_is_reckoned_with() {
+    let sent = |took: u64| {
+        let mut bench = bench(1_000_000, 256);
+        bench.offer("10.77.2.8", 40, 1000);
+        let day = day(0, 2);
+        let mut count = 0;
+        for now in (day.begin_ns..day.end_ns).step_by(500) {
+            bench.rack.send(now, Phase::Day(day), &RULES, &mut bench.pool);
+            bench.rack.handed_over(now + took);
+            bench.light.receive(|_| count += 1);
+            bench.rack.deliver(&mut bench.pool, 64);
+        }
+        count
+    };
+    // Eleven frames of 8.53 us and the guard of 5 leave 1.2 us.
+    assert_eq!((sent(500), sent(3_000)), (11, 10));
+}

@@ -101,7 +101,7 @@ impl Default for Card {
             intake_gbps: 34.0,
             delay_us: 23.5,
             batch_over_bytes: 80_000,
-            batch_share: 0.01,
+            batch_share: 0.0083,
             batch_delay_us: [10.0, 300.0],
         }
     }
