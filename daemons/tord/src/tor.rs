@@ -46,7 +46,7 @@ const OVERSLEPT_NS: u64 = 25_000;
 /// So much rest may be owed until it is taken whatever is to be sent meanwhile.
 const OWED_MAX_NS: u64 = 8 * REST_NS;
 /// This long before a day begins nothing else is begun.
-const CALM_NS: u64 = 12_000;
+const CALM_NS: u64 = 20_000;
 /// Frames taken from an interface at a time: few, because days begin meanwhile.
 const INTAKE: usize = 8;
 /// What is looked at now and then waits for a calm moment, but no longer than this.
@@ -211,6 +211,7 @@ impl Switch {
         for at in 0..self.racks.len() {
             let rack = &mut self.racks[at];
             work += rack.deliver(&mut self.pool, INTAKE) + rack.take_in(&mut self.pool, INTAKE);
+            self.await_dawn();
             self.send();
         }
         if work == 0 {
