@@ -531,7 +531,7 @@ fn windows_of_the_simulator_are_those_of_the_kernel() {
         return;
     }
     let long = std::env::var_os("EBB_LONG").is_some();
-    let (seconds, queue_kb) = if long { ("60", 400) } else { ("4", 100) };
+    let (seconds, queue_kb) = if long { ("60", 400) } else { ("6", 100) };
     let racks = Racks::build("tcp");
     racks.configure(&Settings { packets: true, link_mbps: 20, queue_kb });
     let (control, ocs, tor) = (racks.control(), racks.ocs(), racks.tor());
