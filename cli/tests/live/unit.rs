@@ -49,8 +49,9 @@ fn under(lab: &Lab, unit: &Path) -> String {
     assert!(until(PATIENCE, || sysfs.snapshot() != before), "no knob was turned");
     let to_kernel = router.status().packets().to_kernel;
     must_be_cut(lab);
-    let handed = router.status().packets().to_kernel - to_kernel;
-    assert!(handed > 0, "not by way of a worker: {}", router.log());
+    router.wait_for("a worker's packet for the kernel", |status| {
+        status.packets().to_kernel > to_kernel
+    });
     let traffic = Traffic::start(lab, &[way(0, 1, 0), way(1, 0, 0)], 2000);
     assert!(until(PATIENCE, || traffic.arrived() > 500), "{}", router.log());
     // Opens ports anew with what privileges are left, and hands flows over between workers.
