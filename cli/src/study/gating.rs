@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use ebb_report::Terminal;
-use ebb_system_gating::{CoreSettings, Scenario, SimulateError};
+use ebb_system_gating::{CoreSettings, Idle, Keeping, Scenario, SimulateError};
 
 use super::args::StudyArgs;
 use super::place::Directory;
@@ -45,6 +45,15 @@ pub struct GatingArgs {
     /// Leakage as a part of a core's power at work [default: 0.4]
     #[arg(long, requires = "trace")]
     leakage_share: Option<f64>,
+    /// How wake-ups of neighbours are kept apart: none, worst, central, staggered or slots
+    #[arg(long, requires = "trace")]
+    keeping: Option<String>,
+    /// The part of the time in which there is something to do, above 0; the trace is that part
+    #[arg(long, default_value_t = 1.0, requires = "trace")]
+    load: f64,
+    /// What cores do in the rest of it: poll, halt or sleep
+    #[arg(long, requires = "trace")]
+    idle: Option<String>,
     /// References of each core that only warm the caches
     #[arg(long, default_value_t = 0, requires = "trace")]
     warmup: u64,
@@ -99,9 +108,12 @@ impl GatingArgs {
     }
 
     fn short(&self) -> Result<ExitCode> {
-        let Some(scenario) = self.scenario() else {
-            eprintln!("ebb: --core: no core `{}`; ev6 or io", self.core);
-            return Ok(ExitCode::from(UNREADABLE));
+        let scenario = match self.scenario() {
+            Ok(scenario) => scenario,
+            Err(wrong) => {
+                eprintln!("ebb: {wrong}");
+                return Ok(ExitCode::from(UNREADABLE));
+            }
         };
         let watched = Watched::start()?;
         let (files, seed) = (Directory::at(Path::new("")), self.seed.unwrap_or(1));
@@ -130,10 +142,18 @@ impl GatingArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn scenario(&self) -> Option<Scenario> {
-        let core = CoreSettings::named(&self.core)?;
+    fn scenario(&self) -> Result<Scenario, String> {
+        let core = CoreSettings::named(&self.core)
+            .ok_or_else(|| format!("--core: no core `{}`; ev6 or io", self.core))?;
+        let keeping = self.keeping.as_deref().map(|name| {
+            let known = "none, worst, central, staggered or slots";
+            Keeping::named(name).ok_or_else(|| format!("--keeping: no `{name}`; {known}"))
+        });
+        let idle = self.idle.as_deref().map(|name| {
+            Idle::named(name).ok_or_else(|| format!("--idle: no `{name}`; poll, halt or sleep"))
+        });
         let base = Scenario { core, ..Scenario::default() };
-        Some(Scenario {
+        Ok(Scenario {
             trace: self.trace.clone().into(),
             format: self.format.clone(),
             filtered: self.filtered,
@@ -142,6 +162,9 @@ impl GatingArgs {
             warmup: self.warmup,
             references: self.references,
             controllers: vec![self.controller.clone()].into(),
+            keeping: keeping.transpose()?.unwrap_or(base.keeping),
+            load: self.load,
+            idle: idle.transpose()?.unwrap_or(base.idle),
             wake_ns: self.wake_ns,
             leakage_share: self.leakage_share.unwrap_or(base.leakage_share),
             ..base

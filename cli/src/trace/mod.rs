@@ -2,6 +2,7 @@
 
 mod convert;
 mod lookups;
+mod packets;
 mod record;
 mod show;
 

@@ -1,9 +1,10 @@
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,18 +12,23 @@ use clap::Args;
 use ebb_memtrace::{Access, Format, Kind, Reader, Writer};
 
 use super::lookups::Lookups;
+use crate::generator::{interrupt_signals, on_interrupt};
 
 /// Record what a program reads, writes and fetches, by valgrind
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   ebb trace record -o sort.ebbmem -- sort /usr/share/dict/words
-  ebb trace record -o router.ebbmem --router --routes ipv4.txt.gz --locality hot
+  ebb trace record -o router.ebbmem --router --routes ipv4.txt.gz --locality uniform,routed,hot
   ebb trace record -o gzip.ebbmem --skip 5 --millions 20 -- gzip -k -c /usr/bin/perl
 
 The program runs under valgrind's lackey, some hundred times slower than by itself; its input and
-output are its own. The program ends when the window does. valgrind runs one thread at a time and
-does not say which: all references are thread 0.")]
+output are its own. The program ends when the window does, and when the recorder does. valgrind runs
+one thread at a time and says which: `ebb sim gating --split` deals them out to cores.
+
+--router records Ebb's own look-up of destinations, or its whole way of a packet (--path), for one or
+several localities, each into a file of its own: the table is built first, what is recorded begins
+after that. Building a full table under valgrind takes a quarter of an hour.")]
 pub struct Record {
     /// The compact trace
     #[arg(short, long, value_name = "FILE")]
@@ -36,8 +42,7 @@ pub struct Record {
     /// Replace a file of that name
     #[arg(long)]
     force: bool,
-    /// Record Ebb's own look-up of destinations instead of a program: the table is built first, what
-    /// is recorded begins after that
+    /// Record Ebb's own data plane instead of a program
     #[arg(long)]
     router: bool,
     #[command(flatten)]
@@ -52,6 +57,9 @@ pub struct Record {
     program: Vec<String>,
 }
 
+/// Exit status after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
 impl Record {
     /// Records.
     pub(super) fn run(self) -> Result<ExitCode> {
@@ -60,16 +68,68 @@ impl Record {
                 bail!("{flag}: {value} is no number of million instructions from 0");
             }
         }
-        let out = super::create(&self.out, self.force)?;
+        let outs = self.outs();
+        let files: Vec<File> =
+            outs.iter().map(|out| super::create(out, self.force)).collect::<Result<_>>()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = stop.clone();
+        let signals = interrupt_signals().context("cannot wait for Ctrl-C")?;
+        on_interrupt(signals, move || asked.store(true, SeqCst))?;
+        let kept = self.record(files, &stop);
+        let whole = kept.as_ref().is_ok_and(|kept| {
+            !stop.load(SeqCst)
+                && kept.len() == outs.len()
+                && kept.iter().all(|(records, _)| *records > 0)
+        });
+        if !whole {
+            // What was written is no trace: nobody should take it for one.
+            outs.iter().for_each(|out| drop(std::fs::remove_file(out)));
+        }
+        if stop.load(SeqCst) {
+            eprintln!("ebb: interrupted");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        let kept = kept?;
+        if !whole {
+            bail!(
+                "nothing was recorded: valgrind is not there (apt-get install valgrind), the program could not be run, or it ended within --skip"
+            );
+        }
+        for (out, (records, instructions)) in outs.iter().zip(kept) {
+            let millions = instructions as f64 / 1e6;
+            println!("{}: {records} references, {millions:.1} million instructions", out.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// One file, or one for each locality.
+    fn outs(&self) -> Vec<PathBuf> {
+        let localities = self.lookups.names();
+        if !self.router || localities.len() < 2 {
+            return vec![self.out.clone()];
+        }
+        let stem = self.out.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let end = self.out.extension().map_or(String::new(), |end| format!(".{}", end.display()));
+        let name = |locality: &String| self.out.with_file_name(format!("{stem}-{locality}{end}"));
+        localities.iter().map(name).collect()
+    }
+
+    /// Runs the program and keeps what it does; references and instructions of each file.
+    fn record(&self, outs: Vec<File>, stop: &AtomicBool) -> Result<Vec<(u64, u64)>> {
         let (pipe, written) = std::io::pipe().context("no pipe")?;
         let mut child = self.start(written.as_raw_fd())?;
         let (mark, told) = (AtomicU64::new(0), child.stdout.take());
         let child = Mutex::new(child);
-        let result = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             // valgrind opens the pipe by its path; ours stays open until then, and a read sees the
             // end of the trace once both are closed.
             scope.spawn(|| {
                 while matches!(child.lock().map(|mut child| child.try_wait()), Ok(Ok(None))) {
+                    if stop.load(SeqCst)
+                        && let Ok(mut child) = child.lock()
+                    {
+                        let _ = child.kill();
+                    }
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 drop(written);
@@ -78,36 +138,22 @@ impl Record {
                 let mark = &mark;
                 scope.spawn(move || listen(told, mark));
             }
-            let result = self.keep(pipe, out, &mark);
+            let result = self.keep(pipe, outs, &mark);
             if let Ok(mut child) = child.lock() {
                 let _ = child.kill();
                 let _ = child.wait();
             }
             result
-        });
-        let (records, instructions) = match result {
-            Ok(kept) => kept,
-            Err(error) => {
-                let _ = std::fs::remove_file(&self.out);
-                return Err(error);
-            }
-        };
-        if records == 0 {
-            let _ = std::fs::remove_file(&self.out);
-            bail!("nothing was recorded: the program could not be run, or ended within --skip");
-        }
-        println!(
-            "{}: {records} references, {:.1} million instructions",
-            self.out.display(),
-            instructions as f64 / 1e6
-        );
-        Ok(ExitCode::SUCCESS)
+        })
     }
 
     fn start(&self, written: i32) -> Result<Child> {
         let log = format!("--log-file=/proc/{}/fd/{written}", std::process::id());
-        let mut command = Command::new("valgrind");
-        command.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", &log, "--"]);
+        // Whatever becomes of this program, even SIGKILL: valgrind does not outlive it.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "valgrind", "--tool=lackey", "--trace-mem=yes"]);
+        command.args(["--basic-counts=no", "--trace-sched=yes", "--child-silent-after-fork=yes"]);
+        command.args([&log, "--"]);
         if self.router {
             command.arg(std::env::current_exe().context("this program has no path")?);
             command.args(self.lookups.arguments()).stdout(Stdio::piped());
@@ -116,44 +162,69 @@ impl Record {
         }
         command
             .spawn()
-            .map_err(|error| anyhow!("valgrind cannot be run ({error}): apt-get install valgrind"))
+            .map_err(|error| anyhow!("setpriv cannot be run ({error}): apt-get install util-linux"))
     }
 
-    /// The window, into the file; references and instructions.
+    /// The windows, each into its file; references and instructions of each.
     fn keep(
         &self,
         pipe: impl Read + Send,
-        out: std::fs::File,
+        outs: Vec<File>,
         mark: &AtomicU64,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<Vec<(u64, u64)>> {
         let mut reader = Reader::new("valgrind", pipe, Some(Format::Lackey))?;
-        let mut writer = Writer::new(out)?;
-        let (skip, most) = ((self.skip * 1e6) as u64, (self.millions * 1e6) as u64);
-        let (mut seen, mut kept, mut marked) = (0, 0, false);
-        while let Some(access) = reader.access()? {
-            if access.kind == Kind::Write && self.router && access.address == mark.load(SeqCst) {
-                if marked {
-                    break;
-                }
-                marked = true;
-                continue;
-            }
-            if self.router && !marked {
-                continue;
-            }
-            seen += u64::from(access.instructions);
-            if seen <= skip {
-                continue;
-            }
-            kept += u64::from(access.instructions);
-            writer.push(Access { thread: 0, ..access })?;
-            if most > 0 && kept >= most {
+        let mut all = Vec::new();
+        for out in outs {
+            if self.router && !self.until_mark(&mut reader, mark)? {
                 break;
             }
+            let mut writer = Writer::new(out)?;
+            let kept = self.window(&mut reader, &mut writer, mark)?;
+            all.push((writer.records(), kept));
+            writer.finish()?;
         }
-        let records = writer.records();
-        writer.finish()?;
-        Ok((records, kept))
+        Ok(all)
+    }
+
+    fn is_mark(&self, access: &Access, mark: &AtomicU64) -> bool {
+        self.router && access.kind == Kind::Write && access.address == mark.load(SeqCst)
+    }
+
+    /// Whether there was a mark.
+    fn until_mark(&self, reader: &mut Reader<'_>, mark: &AtomicU64) -> Result<bool> {
+        while let Some(access) = reader.access()? {
+            if self.is_mark(&access, mark) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What is asked for of the references up to the next mark; instructions.
+    fn window(
+        &self,
+        reader: &mut Reader<'_>,
+        writer: &mut Writer<File>,
+        mark: &AtomicU64,
+    ) -> Result<u64> {
+        let (skip, most) = ((self.skip * 1e6) as u64, (self.millions * 1e6) as u64);
+        let (mut seen, mut kept) = (0, 0);
+        while let Some(access) = reader.access()? {
+            if self.is_mark(&access, mark) {
+                break;
+            }
+            seen += u64::from(access.instructions);
+            // After the window of one locality the mark of the next is waited for.
+            if seen <= skip || most > 0 && kept >= most {
+                if self.router || seen <= skip {
+                    continue;
+                }
+                break;
+            }
+            kept += u64::from(access.instructions);
+            writer.push(access)?;
+        }
+        Ok(kept)
     }
 }
 
