@@ -44,3 +44,28 @@ pub struct StudyArgs {
     #[arg(long)]
     pub fresh: bool,
 }
+
+/// What every command has whose scenario may also be flags
+#[derive(Debug, Args)]
+pub struct Outputs {
+    /// Where report.html, report.json and the tables go
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Points of a sweep computed at the same time [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Compute all points of a sweep again, also those an earlier run finished
+    #[arg(long)]
+    fresh: bool,
+}
+
+impl Outputs {
+    /// The arguments of a study of a scenario file.
+    pub(super) fn of(self, scenario: PathBuf, set: Vec<String>, seed: Option<u64>) -> StudyArgs {
+        let Outputs { out, json, jobs, fresh } = self;
+        StudyArgs { scenario, set, seed, out, json, jobs, fresh, ..StudyArgs::default() }
+    }
+}

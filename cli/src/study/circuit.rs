@@ -7,7 +7,7 @@ use clap::Args;
 use ebb_report::Terminal;
 use ebb_system_circuit::Problem;
 
-use super::args::StudyArgs;
+use super::args::Outputs;
 use super::place::Directory;
 use super::run::run;
 use super::{Subject, Unreadable, Watched};
@@ -47,18 +47,8 @@ pub struct CircuitArgs {
     /// Seed of everything that is drawn [default: the problem's, or 1]
     #[arg(long)]
     seed: Option<u64>,
-    /// Where report.html, report.json and the tables go
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print the plan as JSON
-    #[arg(long)]
-    json: bool,
-    /// Points of a sweep computed at the same time [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-    /// Compute all points of a sweep again, also those an earlier run finished
-    #[arg(long)]
-    fresh: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 impl CircuitArgs {
@@ -83,11 +73,7 @@ impl CircuitArgs {
             },
         };
         let scenario = self.scenario.unwrap_or_default();
-        let CircuitArgs { set, seed, out, json, jobs, fresh, .. } = self;
-        run(
-            subject,
-            &StudyArgs { scenario, set, seed, out, json, jobs, fresh, ..StudyArgs::default() },
-        )
+        run(subject, &self.outputs.of(scenario, self.set, self.seed))
     }
 
     fn solve(&self, demand: &str) -> Result<()> {
@@ -106,10 +92,10 @@ impl CircuitArgs {
         watched.clear();
         let plan = plan?;
         let report = plan.report(&format!("Circuits for {demand}"));
-        if let Some(directory) = &self.out {
+        if let Some(directory) = &self.outputs.out {
             report.save(directory)?;
         }
-        let text = if self.json {
+        let text = if self.outputs.json {
             serde_json::to_string(&plan)? + "\n"
         } else {
             report.to_terminal(&Terminal::of_stdout())

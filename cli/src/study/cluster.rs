@@ -7,7 +7,7 @@ use clap::Args;
 use ebb_report::{Report, Terminal};
 use ebb_system_cluster::{ClusterError, Method, Problem};
 
-use super::args::StudyArgs;
+use super::args::Outputs;
 use super::place::Directory;
 use super::run::run;
 use super::{Subject, Unreadable, Watched};
@@ -49,18 +49,8 @@ pub struct ClusterArgs {
     /// Replace a value of the problem file; a range LOW..HIGH:STEP or a list A,B,C makes a sweep
     #[arg(long, value_name = "PATH=VALUE", conflicts_with = "catalogue")]
     set: Vec<String>,
-    /// Where report.html, report.json and the tables go
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print the plan as JSON
-    #[arg(long)]
-    json: bool,
-    /// Points of a sweep computed at the same time [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-    /// Compute all points of a sweep again, also those an earlier run finished
-    #[arg(long)]
-    fresh: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 impl ClusterArgs {
@@ -78,20 +68,7 @@ impl ClusterArgs {
             },
         };
         let scenario = self.scenario.unwrap_or_default();
-        let ClusterArgs { set, out, json, jobs, fresh, .. } = self;
-        run(
-            subject,
-            &StudyArgs {
-                scenario,
-                set,
-                seed: None,
-                out,
-                json,
-                jobs,
-                fresh,
-                ..StudyArgs::default()
-            },
-        )
+        run(subject, &self.outputs.of(scenario, self.set, None))
     }
 
     fn problem(&self, catalogue: &str, demand: &str) -> Problem {
@@ -124,10 +101,10 @@ impl ClusterArgs {
     }
 
     fn tell(&self, report: &Report) -> Result<ExitCode> {
-        if let Some(directory) = &self.out {
+        if let Some(directory) = &self.outputs.out {
             report.save(directory)?;
         }
-        let text = if self.json {
+        let text = if self.outputs.json {
             serde_json::to_string_pretty(&report.figures)? + "\n"
         } else {
             report.to_terminal(&Terminal::of_stdout())

@@ -6,7 +6,7 @@ use clap::Args;
 use ebb_report::Terminal;
 use ebb_system_gating::{CoreSettings, Idle, Keeping, Scenario, SimulateError};
 
-use super::args::StudyArgs;
+use super::args::Outputs;
 use super::place::Directory;
 use super::run::run;
 use super::{Subject, Unreadable, Watched};
@@ -66,18 +66,8 @@ pub struct GatingArgs {
     /// Seed of everything that is drawn [default: the scenario's, or 1]
     #[arg(long)]
     seed: Option<u64>,
-    /// Where report.html, report.json and the tables go
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
-    /// Points of a sweep computed at the same time [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-    /// Compute all points of a sweep again, also those an earlier run finished
-    #[arg(long)]
-    fresh: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// A scenario cannot be read or makes no sense.
@@ -100,11 +90,7 @@ impl GatingArgs {
             },
         };
         let scenario = self.scenario.unwrap_or_default();
-        let GatingArgs { set, seed, out, json, jobs, fresh, .. } = self;
-        run(
-            subject,
-            &StudyArgs { scenario, set, seed, out, json, jobs, fresh, ..StudyArgs::default() },
-        )
+        run(subject, &self.outputs.of(scenario, self.set, self.seed))
     }
 
     fn short(&self) -> Result<ExitCode> {
@@ -131,10 +117,10 @@ impl GatingArgs {
             }
         };
         let report = report.figure("seed", seed).figure("revision", env!("EBB_REVISION"));
-        if let Some(directory) = &self.out {
+        if let Some(directory) = &self.outputs.out {
             report.save(directory)?;
         }
-        if self.json {
+        if self.outputs.json {
             print!("{}", report.to_json());
         } else {
             print!("{}", report.to_terminal(&Terminal::of_stdout()));

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use ebb_report::Terminal;
 use ebb_system_noc::{NocError, Normalise, Problem};
 
-use super::args::StudyArgs;
+use super::args::Outputs;
 use super::place::Directory;
 use super::run::run;
 use super::{Subject, Unreadable, Watched};
@@ -61,18 +61,8 @@ pub struct NocArgs {
     /// Seed of everything that is drawn [default: the problem's, or 1]
     #[arg(long)]
     seed: Option<u64>,
-    /// Where report.html, report.json and the tables go
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print the plan as JSON
-    #[arg(long)]
-    json: bool,
-    /// Points of a sweep computed at the same time [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-    /// Compute all points of a sweep again, also those an earlier run finished
-    #[arg(long)]
-    fresh: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -107,12 +97,7 @@ impl NocArgs {
             },
         };
         let scenario = self.scenario.unwrap_or_default();
-        let NocArgs { set, seed, out, json, jobs, fresh, .. } = self;
-        let (seeds, until, saturation) = (None, None, None);
-        run(
-            subject,
-            &StudyArgs { scenario, set, seed, seeds, until, saturation, out, json, jobs, fresh },
-        )
+        run(subject, &self.outputs.of(scenario, self.set, self.seed))
     }
 
     fn problem(&self, mesh: &str, traffic: &str) -> Problem {
@@ -141,10 +126,10 @@ impl NocArgs {
         watched.clear();
         let solved = solved.map_err(|error: NocError| anyhow::anyhow!(error))?;
         let report = solved.report(problem);
-        if let Some(directory) = &self.out {
+        if let Some(directory) = &self.outputs.out {
             report.save(directory)?;
         }
-        if self.json {
+        if self.outputs.json {
             println!("{}", serde_json::to_string_pretty(&solved.plan)?);
         } else {
             print!("{}", report.to_terminal(&Terminal::of_stdout()));
