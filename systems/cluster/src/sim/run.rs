@@ -254,10 +254,10 @@ impl<'a> Cluster<'a> {
         self.decide_at =
             if next > now { next } else { now + self.prepared.scenario.settings.every_s };
         let mut changed = false;
-        for at in 0..self.machines.len() {
-            let group = &self.prepared.groups[self.prepared.servers[at]];
-            let machine = &mut self.machines[at];
-            match (machine.state, wanted[at]) {
+        let pairs = self.machines.iter_mut().zip(&self.prepared.servers);
+        for ((machine, group), wanted) in pairs.zip(wanted) {
+            let group = &self.prepared.groups[*group];
+            match (machine.state, wanted) {
                 (ServerState::Off, true) => {
                     machine.enter(ServerState::Waking, now + group.wake_s);
                     self.out.wakes += 1;
