@@ -79,7 +79,7 @@ byte.")]
 Examples:
   ebb sim cluster examples/cluster-sim.toml
   ebb sim cluster examples/cluster-sim.toml --set policy=all,differential,optimum,predictive
-  ebb sim cluster examples/cluster-sim.toml --set settings.headroom=0.05..0.4:0.05 --until lost_share=0.1")]
+  ebb sim cluster examples/cluster-sim.toml --set settings.headroom=0.1,0.2,0.3 --seeds 5")]
     Cluster(StudyArgs),
 }
 

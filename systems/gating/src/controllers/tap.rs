@@ -50,15 +50,15 @@ impl Controller for Tap {
         if !seen.settled {
             return Action::Keep;
         }
+        // Whose bound is not known yet may be answered first: its token has to come early enough.
+        let warned = self.unknown.is_empty() || self.warning >= seen.wake;
         // A bound that has passed means that the answer can come at any time.
         match self.bounds.iter().map(|(_, bound)| *bound).min() {
             Some(bound) if seen.off => Action::UpBy(bound),
-            Some(bound) if seen.on && bound > now + seen.wake + seen.break_even => {
+            Some(bound) if seen.on && warned && bound > now + seen.wake + seen.break_even => {
                 Action::Off { up_by: Some(bound) }
             }
-            None if !self.unknown.is_empty() && self.warning >= seen.wake => {
-                Action::Off { up_by: None }
-            }
+            None if !self.unknown.is_empty() && warned => Action::Off { up_by: None },
             _ => Action::Keep,
         }
     }
