@@ -151,7 +151,14 @@ impl Record {
         let log = format!("--log-file=/proc/{}/fd/{written}", std::process::id());
         // Whatever becomes of this program, even SIGKILL: valgrind does not outlive it.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "valgrind", "--tool=lackey", "--trace-mem=yes"]);
+        command.args([
+            "--pdeathsig",
+            "KILL",
+            "valgrind",
+            "--tool=lackey",
+            "--trace-mem=yes",
+            "--vgdb=no",
+        ]);
         command.args(["--basic-counts=no", "--trace-sched=yes", "--child-silent-after-fork=yes"]);
         command.args([&log, "--"]);
         if self.router {
