@@ -128,22 +128,34 @@ def idle(context):
     context.record.result("idle", rows, {"routes": installed["routes"], "modes": modes}, raw)
 
 
+# How often a rate may fail before the search for the capacity goes below it: a virtual machine stands still now
+# and then, and what that costs is not the router's (binary search with loss verification, ETSI GS NFV-TST 009).
+VERIFIED = 3
+
+
 def capacity(context, lab, router):
     """Highest rate, both directions together, at which less than one packet in 1,000 is lost."""
     if context.quick:
         return 20e3, []
-    seconds = 1.5
+    seconds, trials = 1.5, []
     trial = lambda **load: quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load), paced=False)
+
+    def carries(rate):
+        for _ in range(VERIFIED):
+            seen = trial(rate=int(rate))
+            lost = seen["lost"] / max(seen["sent"], 1)
+            trials.append((int(rate), seen["received_mpps"] * 1e6, lost))
+            if lost < 1e-3 and seen["sent_mpps"] * 1e6 >= 0.98 * rate:
+                return True
+        return False
+
     most = trial()["received_mpps"] * 1e6
-    low, high, trials = 0.0, 1.3 * most, [("unlimited", most, None)]
+    trials.append(("unlimited", most, None))
+    low, high = 0.0, 1.3 * most
     for _ in range(7):
         rate = (low + high) / 2
-        seen = trial(rate=int(rate))
-        lost = seen["lost"] / max(seen["sent"], 1)
-        behind = seen["sent_mpps"] * 1e6 < 0.98 * rate
-        trials.append((int(rate), seen["received_mpps"] * 1e6, lost))
-        low, high = (rate, high) if lost < 1e-3 and not behind else (low, rate)
-    context.say(f"  capacity: {low / 1e6:.3f} Mpps")
+        low, high = (rate, high) if carries(rate) else (low, rate)
+    context.say(f"  capacity: {low / 1e6:.3f} Mpps, {most / 1e6:.3f} when more is offered")
     return low, trials
 
 

@@ -31,6 +31,17 @@ fn unfinished_frame(template: &Template, frame: &[u8], proto: u8, field: usize) 
     frame
 }
 
+/// A TCP and a UDP frame with `payload`, whole and as Linux leaves them, each with `padding` bytes behind.
+fn pairs(template: &Template, payload: &[u8], padding: usize) -> [(Vec<u8>, Vec<u8>); 2] {
+    [(tcp(template, payload), protocol::TCP, 16), (template.to_frame(payload), protocol::UDP, 6)]
+        .map(|(mut whole, proto, field)| {
+            let mut part = unfinished_frame(template, &whole, proto, field);
+            whole.resize(whole.len() + padding, 0xee);
+            part.resize(part.len() + padding, 0xee);
+            (whole, part)
+        })
+}
+
 /// Whether finishing leaves `whole` alone and makes `part` whole.
 fn assert_finished(part: &[u8], whole: &[u8]) {
     let mut frame = part.to_vec();
@@ -50,13 +61,7 @@ proptest! {
         padding in 0usize..8,
     ) {
         let template = Template { tag, ..template(family) };
-        for (mut whole, proto, field) in [
-            (tcp(&template, &payload), protocol::TCP, 16),
-            (template.to_frame(&payload), protocol::UDP, 6),
-        ] {
-            let mut part = unfinished_frame(&template, &whole, proto, field);
-            whole.resize(whole.len() + padding, 0xee);
-            part.resize(part.len() + padding, 0xee);
+        for (whole, part) in pairs(&template, &payload, padding) {
             assert_finished(&part, &whole);
         }
     }
@@ -70,13 +75,7 @@ proptest! {
         padding in 0usize..3,
     ) {
         let template = Template { tag, ..template(family) };
-        for (mut whole, proto, field) in [
-            (tcp(&template, &payload), protocol::TCP, 16),
-            (template.to_frame(&payload), protocol::UDP, 6),
-        ] {
-            let mut part = unfinished_frame(&template, &whole, proto, field);
-            whole.resize(whole.len() + padding, 0xee);
-            part.resize(part.len() + padding, 0xee);
+        for (whole, mut part) in pairs(&template, &payload, padding) {
             let Some(place) = unfinished(&part) else {
                 prop_assert!(padding > 0, "not found");
                 continue;
