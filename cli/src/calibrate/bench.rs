@@ -12,7 +12,8 @@ use ebb_host::{Frequency, Sysfs, clock, process};
 use ebb_traffic::{Due, Start};
 use ebb_units::{Hertz, PacketsPerSecond, Time};
 
-use super::walk::{Bench, Carried};
+use super::meter::Carried;
+use super::walk::Bench;
 use crate::demo::live::LiveStage;
 use crate::demo::memory::MemoryStage;
 use crate::demo::plan::{FLOWS, Plan};

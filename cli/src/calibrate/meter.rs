@@ -9,9 +9,7 @@ use ebb_host::energy::Rapl;
 use ebb_power::Sample;
 use ebb_scenario::ScenarioError;
 use ebb_scenario::csv::Table;
-use ebb_units::Watts;
-
-use super::walk::Reading;
+use ebb_units::{Hertz, PacketsPerSecond, Watts};
 
 /// A source of watts.
 pub enum Meter {
@@ -33,6 +31,28 @@ pub struct Mark {
     pub unix_s: f64,
     /// Energy since some moment; `None` where the log will tell.
     pub joules: Option<f64>,
+}
+
+/// What was carried in a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Carried {
+    /// Sent by the hosts.
+    pub offered: PacketsPerSecond,
+    /// Received by the hosts.
+    pub forwarded: PacketsPerSecond,
+}
+
+/// A measurement whose power may still have to be looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// The clock.
+    pub frequency: Hertz,
+    /// Active cores.
+    pub cores: u16,
+    /// The traffic.
+    pub carried: Carried,
+    /// The window's ends.
+    pub marks: [Mark; 2],
 }
 
 impl Meter {

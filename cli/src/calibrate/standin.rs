@@ -11,8 +11,8 @@ use ebb_host::energy::Rapl;
 use ebb_power::{CoreModel, Fit};
 use ebb_units::{Hertz, PacketsPerSecond, Watts};
 
-use super::meter::Meter;
-use super::walk::{Bench, Carried, Grid};
+use super::meter::{Carried, Meter};
+use super::walk::{Bench, Grid};
 
 const RANGE_UJ: f64 = 262_143_328_850.0;
 

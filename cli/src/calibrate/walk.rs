@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use ebb_units::{Hertz, PacketsPerSecond};
 
-use super::meter::{Mark, Meter};
+use super::meter::{Carried, Meter, Reading};
 
 /// Loads of each arrangement as shares of what it carries; two beyond it.
 const LOADS: [f64; 11] = [0.0, 0.05, 0.15, 0.25, 0.4, 0.55, 0.7, 0.82, 0.92, 1.15, 1.3];
@@ -19,15 +19,6 @@ const BREATHLESS: f64 = 0.85;
 const LOSSES: u32 = 3;
 /// Steps of the search: doublings beyond any link, and repeated losses.
 const DOUBLINGS: u32 = 20;
-
-/// What was carried in a window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Carried {
-    /// Sent by the hosts.
-    pub offered: PacketsPerSecond,
-    /// Received by the hosts.
-    pub forwarded: PacketsPerSecond,
-}
 
 /// A router with its traffic, whose cores and frequency can be held.
 pub trait Bench {
@@ -57,19 +48,6 @@ pub trait Bench {
 
     /// Whether the user has had enough.
     fn stopped(&self) -> bool;
-}
-
-/// A measurement whose power may still have to be looked up.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading {
-    /// The clock.
-    pub frequency: Hertz,
-    /// Active cores.
-    pub cores: u16,
-    /// The traffic.
-    pub carried: Carried,
-    /// The window's ends.
-    pub marks: [Mark; 2],
 }
 
 /// What to walk through.

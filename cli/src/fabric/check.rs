@@ -13,8 +13,8 @@ use ebb_system_fabric::walk;
 #[command(after_help = "\
 DIR holds ibnetdiscover.txt, opensm-lfts.dump and, where there are any, sl.csv (slid,dlid,sl; without
 it every pair has service level 0) and sl2vl.txt (without it lane = service level), plain or gzipped.
-OpenSM's other dumps (opensm-subnet.lst, opensm.fdbs, opensm-sl2vl.dump), ibdiagnet2.lst and .fdbs
-and the output of `saquery -p` (path-records.txt) are read in their place.
+OpenSM's other dumps (opensm-subnet.lst, opensm.fdbs, opensm-sl2vl.dump, opensm-path-records.dump),
+ibdiagnet2.lst and .fdbs and the output of `saquery -p` (path-records.txt) are read in their place.
 
 Exit status: 0 sound, 1 not sound, 2 the files cannot be read.
 

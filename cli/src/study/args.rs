@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::interval::Interval;
 use super::repeat::Until;
-use super::saturation::Interval;
 
 /// Arguments of every simulator and planner
 #[derive(Debug, Default, Args)]

@@ -8,9 +8,12 @@ mod args;
 mod circuit;
 mod cluster;
 mod gating;
+mod headlines;
+mod interval;
 mod noc;
 mod place;
 mod plan;
+mod points;
 mod progress;
 mod repeat;
 mod run;
@@ -30,6 +33,17 @@ use ebb_scenario::{Document, Files, Progress};
 
 /// A simulator or planner: a function of its document, the files it names and a seed.
 pub(crate) type Study = fn(&Document, &dyn Files, u64, &dyn Progress) -> Result<Report>;
+
+/// A system's simulator or planner as a [`Study`]; its error is one of the scenario unless `$why` tells.
+macro_rules! study {
+    ($function:path) => {
+        study!($function, crate::study::Unreadable::because)
+    };
+    ($function:path, $why:path) => {
+        |document, files, seed, progress| $function(document, files, seed, progress).map_err($why)
+    };
+}
+use study;
 
 /// What is being run, for titles and directories.
 #[derive(Clone, Copy)]

@@ -52,7 +52,7 @@ pub struct NocArgs {
     /// Leave the exact bound out
     #[arg(long, requires = "mesh")]
     no_bound: bool,
-    /// Add everything that proves the bound on one plane to the JSON; docs/verify_bound.py verifies it
+    /// Add everything that proves the bound to the JSON; docs/verify_bound.py verifies it
     #[arg(long, requires = "mesh", requires = "json")]
     certificate: bool,
     /// Replace a value of the problem file; a range LOW..HIGH:STEP or a list A,B,C makes a sweep

@@ -9,7 +9,7 @@ use super::cluster::ClusterArgs;
 use super::noc::NocArgs;
 use super::run::run;
 use super::sim::twin;
-use super::{Study, Subject, Unreadable};
+use super::{Study, Subject, study};
 
 /// Planners, one for each system.
 #[derive(Debug, Subcommand)]
@@ -79,40 +79,13 @@ impl Plan {
     /// Plans.
     pub fn run(self) -> Result<ExitCode> {
         let (system, study, args): (_, Study, _) = match self {
-            Plan::Router(args) => (
-                "router",
-                |document, files, seed, progress| {
-                    ebb_system_router::plan::plan(document, files, seed, progress).map_err(twin)
-                },
-                args,
-            ),
+            Plan::Router(args) => ("router", study!(ebb_system_router::plan::plan, twin), args),
             Plan::Noc(args) => return args.run(),
             Plan::Cluster(args) => return args.run(),
             Plan::Circuit(args) => return args.run(),
-            Plan::Gating(args) => (
-                "gating",
-                |document, files, seed, progress| {
-                    ebb_system_gating::plan(document, files, seed, progress)
-                        .map_err(Unreadable::because)
-                },
-                args,
-            ),
-            Plan::Fabric(args) => (
-                "fabric",
-                |document, files, seed, progress| {
-                    ebb_system_fabric::plan(document, files, seed, progress)
-                        .map_err(Unreadable::because)
-                },
-                args,
-            ),
-            Plan::Coreswitch(args) => (
-                "coreswitch",
-                |document, files, seed, progress| {
-                    ebb_system_coreswitch::plan(document, files, seed, progress)
-                        .map_err(Unreadable::because)
-                },
-                args,
-            ),
+            Plan::Gating(args) => ("gating", study!(ebb_system_gating::plan), args),
+            Plan::Fabric(args) => ("fabric", study!(ebb_system_fabric::plan), args),
+            Plan::Coreswitch(args) => ("coreswitch", study!(ebb_system_coreswitch::plan), args),
         };
         run(Subject { kind: "plan", system, study }, &args)
     }

@@ -6,7 +6,7 @@ use ebb_report::Replications;
 use serde_json::{Map, Value};
 
 use super::Unreadable;
-use super::sweep_report::HEADLINES;
+use super::headlines::HEADLINES;
 
 /// Runs before an interval is believed: of fewer, chance makes some far too narrow.
 const LEAST: usize = 5;

@@ -9,22 +9,16 @@ use ebb_scenario::{Document, Sweep};
 
 use super::args::StudyArgs;
 use super::place::Directory;
+use super::points::{Origin, Points};
 use super::repeat::Repeat;
 use super::saturation;
-use super::sweep::{self, Points};
+use super::sweep;
 use super::{Subject, Unreadable, Watched};
 
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 /// Exit status when a scenario cannot be read or makes no sense.
 const UNREADABLE: u8 = 2;
-
-/// What to repeat a run with.
-pub(super) struct Origin<'a> {
-    pub(super) document: &'a Document,
-    pub(super) seed: u64,
-    pub(super) args: &'a StudyArgs,
-}
 
 /// Runs one scenario or a sweep, writes its directory, prints the report.
 pub(super) fn run(subject: Subject, args: &StudyArgs) -> Result<ExitCode> {

@@ -8,46 +8,10 @@ use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
 use ebb_scenario::{Progress, Setting};
 
 use super::Unreadable;
-use super::sweep::{Points, one};
-use super::sweep_report::STABLE;
-
-/// `--saturation`: which setting, between which values, and how near the two ends shall come.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Interval {
-    path: String,
-    low: f64,
-    high: f64,
-    close: f64,
-}
-
-/// How near the two ends come where nothing else is said, as a share of the upper.
-const CLOSE: f64 = 0.01;
-
-impl Interval {
-    /// Reads `load=0.1..1.0`, or `load=0.1..1.0:0.005`.
-    pub(super) fn parse(text: &str) -> Result<Interval, String> {
-        let wrong =
-            "PATH=LOW..HIGH is needed, such as load=0.05..1, with :STEP behind it if need be";
-        let parsed = || {
-            let (path, range) = text.split_once('=')?;
-            let (low, rest) = range.split_once("..")?;
-            let (high, close) = match rest.split_once(':') {
-                Some((high, close)) => (high, Some(close.trim().parse::<f64>().ok()?)),
-                None => (rest, None),
-            };
-            let (low, high) = (low.trim().parse::<f64>().ok()?, high.trim().parse::<f64>().ok()?);
-            let close = close.unwrap_or(CLOSE * high);
-            let good = low.is_finite() && high.is_finite() && low < high && close > 0.0;
-            let path = path.trim().to_owned();
-            (good && !path.is_empty()).then_some(Interval { path, low, high, close })
-        };
-        parsed().ok_or_else(|| wrong.to_owned())
-    }
-
-    fn setting(&self, value: f64) -> Setting {
-        Setting { path: self.path.clone(), value: value.into() }
-    }
-}
+use super::headlines::STABLE;
+use super::interval::Interval;
+use super::points::{Points, settings};
+use super::sweep::one;
 
 /// One value that was tried.
 #[derive(Clone, Debug)]
@@ -198,7 +162,7 @@ fn report(points: &Points<'_>, interval: &Interval, results: &[(&Vec<Setting>, F
         let trials = found.trials.iter();
         let trials = trials.map(|trial| serde_json::json!([trial.value, trial.status]));
         serde_json::json!({
-            "set": super::sweep::settings(point),
+            "set": settings(point),
             "most_stable": found.most(),
             "least_not_stable": found.least_unstable(),
             "trials": trials.collect::<Vec<_>>(),
@@ -210,20 +174,4 @@ fn report(points: &Points<'_>, interval: &Interval, results: &[(&Vec<Setting>, F
             .figure("least_not_stable", only.least_unstable());
     }
     report.figure("points", results.iter().map(of).collect::<Vec<_>>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interval_is_a_path_and_two_rising_numbers() {
-        let interval = Interval::parse("load = 0.1..0.9:0.02").expect("an interval");
-        let expected = Interval { path: "load".into(), low: 0.1, high: 0.9, close: 0.02 };
-        assert_eq!(interval, expected);
-        assert_eq!(Interval::parse("load=0.1..1").expect("an interval").close, 0.01);
-        for wrong in ["", "load", "load=1", "load=1..0", "=0..1", "load=0..1:0", "load=a..1"] {
-            assert!(Interval::parse(wrong).is_err(), "{wrong}");
-        }
-    }
 }

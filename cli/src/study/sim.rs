@@ -7,7 +7,7 @@ use ebb_system_router::TwinError;
 use super::args::StudyArgs;
 use super::gating::GatingArgs;
 use super::run::run;
-use super::{Study, Subject, Unreadable};
+use super::{Study, Subject, study};
 
 /// Simulators, one for each system.
 #[derive(Debug, Subcommand)]
@@ -87,54 +87,13 @@ impl Sim {
     /// Simulates.
     pub fn run(self) -> Result<ExitCode> {
         let (system, study, args): (_, Study, _) = match self {
-            Sim::Router(args) => (
-                "router",
-                |document, files, seed, progress| {
-                    ebb_system_router::simulate(document, files, seed, progress).map_err(twin)
-                },
-                args,
-            ),
-            Sim::Noc(args) => (
-                "noc",
-                |document, files, seed, progress| {
-                    ebb_system_noc::simulate(document, files, seed, progress)
-                        .map_err(Unreadable::because)
-                },
-                args,
-            ),
+            Sim::Router(args) => ("router", study!(ebb_system_router::simulate, twin), args),
+            Sim::Noc(args) => ("noc", study!(ebb_system_noc::simulate), args),
             Sim::Gating(args) => return args.run(),
-            Sim::Fabric(args) => (
-                "fabric",
-                |document, files, seed, progress| {
-                    ebb_system_fabric::simulate(document, files, seed, progress)
-                        .map_err(Unreadable::because)
-                },
-                args,
-            ),
-            Sim::Coreswitch(args) => (
-                "coreswitch",
-                |document, files, seed, progress| {
-                    ebb_system_coreswitch::simulate(document, files, seed, progress)
-                        .map_err(Unreadable::because)
-                },
-                args,
-            ),
-            Sim::Circuit(args) => (
-                "circuit",
-                |document, files, seed, progress| {
-                    ebb_system_circuit::simulate(document, files, seed, progress)
-                        .map_err(Unreadable::because)
-                },
-                args,
-            ),
-            Sim::Cluster(args) => (
-                "cluster",
-                |document, files, seed, progress| {
-                    ebb_system_cluster::sim::simulate(document, files, seed, progress)
-                        .map_err(Unreadable::because)
-                },
-                args,
-            ),
+            Sim::Fabric(args) => ("fabric", study!(ebb_system_fabric::simulate), args),
+            Sim::Coreswitch(args) => ("coreswitch", study!(ebb_system_coreswitch::simulate), args),
+            Sim::Circuit(args) => ("circuit", study!(ebb_system_circuit::simulate), args),
+            Sim::Cluster(args) => ("cluster", study!(ebb_system_cluster::sim::simulate), args),
         };
         run(Subject { kind: "sim", system, study }, &args)
     }

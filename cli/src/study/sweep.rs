@@ -6,34 +6,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use anyhow::{Context, Result};
-use ebb_report::{Replications, Report, nested};
-use ebb_scenario::{Files, Progress, Setting, Sweep};
+use ebb_report::{Replications, Report};
+use ebb_scenario::{Progress, Setting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Watched;
 use super::args::StudyArgs;
+use super::points::{Points, Swept, settings};
 use super::repeat::Repeat;
-use super::run::Origin;
 use super::sweep_report::{Row, report};
-use super::{Subject, Watched};
-
-/// Everything that the points of a sweep have in common.
-pub(super) struct Points<'a> {
-    pub(super) subject: Subject,
-    pub(super) origin: &'a Origin<'a>,
-    pub(super) sweep: &'a Sweep,
-    pub(super) files: &'a dyn Files,
-    pub(super) watched: &'a Watched,
-    /// How often each point is computed, if not once.
-    pub(super) repeat: Option<Repeat>,
-}
-
-impl Points<'_> {
-    /// Whether several runs make one point.
-    pub(super) fn repeated(&self) -> bool {
-        self.repeat.is_some()
-    }
-}
 
 /// A point in the words of the command line, and the seed of one of its runs.
 type Key = (String, u64);
@@ -94,19 +76,6 @@ impl Done {
         }
         columns
     }
-}
-
-/// What the runs of each point come to.
-pub(super) struct Swept {
-    /// Every point with the figures that its runs make together; those that were interrupted are left
-    /// out.
-    pub(super) rows: Vec<(Vec<Setting>, Replications)>,
-    /// The figures of single runs.
-    pub(super) columns: Vec<(String, String)>,
-    /// Points in all.
-    pub(super) all: usize,
-    /// Points whose intervals stayed wider than asked.
-    pub(super) wide: usize,
 }
 
 /// Computes all points, those that an earlier run finished excepted.
@@ -285,12 +254,6 @@ fn keep(done: &mut Done, kept: Option<&mut Kept>, unit: &Unit<'_>, found: Report
     }
     done.runs.insert((line.point.clone(), unit.seed), line);
     Ok(())
-}
-
-/// The settings of a point as JSON, with dots and nested.
-pub(super) fn settings(point: &[Setting]) -> Map<String, Value> {
-    let value = |setting: &Setting| serde_json::to_value(&setting.value).unwrap_or_default();
-    nested(&point.iter().map(|setting| (setting.path.clone(), value(setting))).collect())
 }
 
 /// One run.

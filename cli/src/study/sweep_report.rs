@@ -5,25 +5,11 @@ use ebb_scenario::Setting;
 use serde_json::{Map, Value};
 
 use super::Subject;
-use super::sweep::{Points, Swept, settings};
+use super::headlines::{HEADLINES, STABLE};
+use super::points::{Points, Swept, settings};
 
 /// Figures drawn at most; all are in the table.
 const PLOTS_MAX: usize = 12;
-
-/// What a point's `status` is where nothing went wrong.
-pub(super) const STABLE: &str = "stable";
-
-/// Figures drawn first, by the end of their name without its unit.
-pub(super) const HEADLINES: [&str; 8] = [
-    "latency_us.mean",
-    "latency_cycles.mean",
-    "latency_us.p99",
-    "latency_cycles.p99",
-    "power_w",
-    "power",
-    "energy_per_packet_j",
-    "accepted",
-];
 
 /// A finished point.
 pub(super) struct Row<'a> {

@@ -83,6 +83,11 @@ impl<E> Calendar<E> {
         self.now
     }
 
+    /// Events still to come, in no order that matters.
+    pub fn events(&self) -> impl Iterator<Item = &E> {
+        self.heap.iter().map(|Reverse(entry)| &entry.event)
+    }
+
     /// Events still to come.
     pub fn len(&self) -> usize {
         self.heap.len()

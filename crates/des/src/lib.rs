@@ -1,4 +1,4 @@
-//! Simulated time: a calendar of events, randomness that a seed decides, and the statistics of
+//! Simulated time: a calendar and a wheel of events, randomness that a seed decides, and the statistics of
 //! what a simulation saw.
 //!
 //! Room: what every simulator needs and no simulator is about. It knows no packets, no power and
@@ -24,9 +24,11 @@ mod histogram;
 mod seed;
 mod summary;
 mod warmup;
+mod wheel;
 
 pub use calendar::Calendar;
 pub use histogram::Histogram;
 pub use seed::{Rng, Seed};
 pub use summary::Summary;
 pub use warmup::mser5;
+pub use wheel::Wheel;

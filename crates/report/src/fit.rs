@@ -8,7 +8,7 @@ use core::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::terminal::clean;
+use crate::escape::clean;
 use crate::{Column, Table, Terminal};
 
 /// Between columns.

@@ -1,9 +1,17 @@
 use core::fmt::Write;
 
+use crate::escape::escape;
 use crate::style::{PAGE_RULES, picture_rules};
 use crate::{Report, Section, Table, svg};
 
-pub(crate) fn render(report: &Report) -> String {
+impl Report {
+    /// As one page that loads nothing: styles and pictures are inside.
+    pub fn to_html(&self) -> String {
+        render(self)
+    }
+}
+
+fn render(report: &Report) -> String {
     let title = escape(&report.title);
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\" class=\"ebb\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -53,23 +61,6 @@ fn table(table: &Table) -> String {
         out += "</tr>\n";
     }
     out + "</tbody>\n</table>"
-}
-
-/// Text that means itself in HTML, in SVG and in their attributes.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            char if char.is_control() && char != '\n' => out.push('\u{fffd}'),
-            char => out.push(char),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -40,8 +40,15 @@ pub fn nested(figures: &Map<String, Value>) -> Map<String, Value> {
     out
 }
 
+impl Report {
+    /// As JSON: `title`, the figures, then `sections` with their tables and series.
+    pub fn to_json(&self) -> String {
+        render(self)
+    }
+}
+
 /// A line for each key and for each section, so that long series do not become long files.
-pub(crate) fn render(report: &Report) -> String {
+fn render(report: &Report) -> String {
     let mut out = format!("{{\n  \"title\": {}", Value::from(report.title.as_str()));
     for (key, value) in &nested(&report.figures) {
         let _ = write!(out, ",\n  {}: {value}", Value::from(key.as_str()));

@@ -21,6 +21,7 @@
 
 mod claim;
 mod details;
+mod escape;
 mod experiment;
 mod findings;
 mod fit;
@@ -34,6 +35,7 @@ mod report;
 mod reproduction;
 mod row;
 mod scale;
+mod screen;
 mod spark;
 mod style;
 mod svg;
@@ -51,7 +53,7 @@ pub use replications::Replications;
 pub use report::{Report, Section};
 pub use reproduction::Reproduction;
 pub use row::{Row, Verdict};
+pub use screen::Terminal;
 pub use spark::{spark, spark_between};
 pub use table::{Cell, Column, Table};
-pub use terminal::Terminal;
 pub use write::{WriteError, write_file};

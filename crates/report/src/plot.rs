@@ -1,7 +1,5 @@
 use serde::Serialize;
 
-use crate::svg;
-
 /// Panels above each other that share the x axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plot {
@@ -111,11 +109,6 @@ impl Plot {
     pub fn says_what_was_published(&self) -> bool {
         let mut series = self.panels.iter().flat_map(|panel| &panel.series);
         series.any(|series| series.published) || self.title.ends_with(NOTHING_PUBLISHED)
-    }
-
-    /// As an SVG picture that stands alone and follows the reader's light or dark preference.
-    pub fn to_svg(&self) -> String {
-        svg::standalone(self)
     }
 }
 

@@ -1,8 +1,6 @@
-use std::path::Path;
-
 use serde_json::{Map, Value};
 
-use crate::{Plot, Table, Terminal, WriteError, html, json, terminal, write_file};
+use crate::{Plot, Table};
 
 /// What a run found, in reading order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -118,30 +116,6 @@ impl Report {
             self.columns.push((key, unit.to_owned()));
         }
         self
-    }
-
-    /// As text with aligned tables; plots become a line each.
-    pub fn to_terminal(&self, terminal: &Terminal) -> String {
-        terminal::render(self, terminal)
-    }
-
-    /// As JSON: `title`, the figures, then `sections` with their tables and series.
-    pub fn to_json(&self) -> String {
-        json::render(self)
-    }
-
-    /// As one page that loads nothing: styles and pictures are inside.
-    pub fn to_html(&self) -> String {
-        html::render(self)
-    }
-
-    /// Writes `report.html` and `report.json` into `directory`, which is made if need be.
-    ///
-    /// # Errors
-    /// When the directory or a file cannot be written; the error names it.
-    pub fn save(&self, directory: &Path) -> Result<(), WriteError> {
-        write_file(&directory.join("report.html"), self.to_html().as_bytes())?;
-        write_file(&directory.join("report.json"), self.to_json().as_bytes())
     }
 }
 

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use unicode_width::UnicodeWidthStr;
 
-use crate::html::escape;
+use crate::escape::escape;
 use crate::scale::Scale;
 use crate::style::{PUBLISHED, Role, SERIES, picture_rules};
 use crate::{Axis, Panel, Plot, Series, SeriesKind};
@@ -25,8 +25,15 @@ const HEADING: i32 = 30 * UNIT;
 const TITLE: i32 = 30 * UNIT;
 const X_LABELS: i32 = 44 * UNIT;
 
+impl Plot {
+    /// As an SVG picture that stands alone and follows the reader's light or dark preference.
+    pub fn to_svg(&self) -> String {
+        standalone(self)
+    }
+}
+
 /// A whole SVG document.
-pub(crate) fn standalone(plot: &Plot) -> String {
+fn standalone(plot: &Plot) -> String {
     let style = format!(
         "<style>{}</style>\n<rect class=\"card\" width=\"100%\" height=\"100%\" fill=\"#ffffff\" rx=\"{}\"/>\n",
         picture_rules(),

@@ -2,60 +2,10 @@ use core::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::{Plot, Report, Section, Table, fit, spark_between};
+use crate::escape::clean;
+use crate::{Plot, Report, Section, Table, Terminal, fit, spark_between};
 
-/// What the receiving terminal can show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terminal {
-    /// Columns for paragraphs and charts.
-    pub width: usize,
-    /// Columns for tables; without, they take what they need.
-    pub tables: Option<usize>,
-    /// Whether it understands bold and dim (ANSI escapes).
-    pub styled: bool,
-}
-
-impl Terminal {
-    /// For files, pipes and tests: 80 columns, no escapes, each row of a table on one line.
-    pub fn plain() -> Terminal {
-        Terminal { width: 80, tables: None, styled: false }
-    }
-
-    /// The same with `width` columns for everything.
-    #[must_use]
-    pub fn within(self, width: usize) -> Terminal {
-        Terminal { width, tables: Some(width), ..self }
-    }
-
-    /// For a person: `width` columns with bold and dim.
-    pub fn styled(width: usize) -> Terminal {
-        Terminal { styled: true, ..Terminal::plain().within(width) }
-    }
-
-    /// As [`Terminal::styled`] with its own width if standard output is a terminal and `NO_COLOR`
-    /// is not set, else [`Terminal::plain`]. `COLUMNS` decides where it is set.
-    pub fn of_stdout() -> Terminal {
-        use std::io::IsTerminal;
-        let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-        let own = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-        let live = std::io::stdout().is_terminal();
-        let styled = live && std::env::var_os("NO_COLOR").is_none();
-        match told.or_else(|| own().filter(|_| live)) {
-            Some(width) => Terminal { styled, ..Terminal::plain().within(width.clamp(40, 240)) },
-            None => Terminal { styled, ..Terminal::plain() },
-        }
-    }
-
-    pub(crate) fn bold(&self, text: &str) -> String {
-        if self.styled { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
-    }
-
-    pub(crate) fn dim(&self, text: &str) -> String {
-        if self.styled { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
-    }
-}
-
-pub(crate) fn render(report: &Report, terminal: &Terminal) -> String {
+fn render(report: &Report, terminal: &Terminal) -> String {
     let mut out = format!("{}\n", terminal.bold(&clean(&report.title)));
     for section in &report.sections {
         out.push('\n');
@@ -73,6 +23,13 @@ pub(crate) fn render(report: &Report, terminal: &Terminal) -> String {
         }
     }
     out
+}
+
+impl Report {
+    /// As text with aligned tables; plots become a line each.
+    pub fn to_terminal(&self, terminal: &Terminal) -> String {
+        render(self, terminal)
+    }
 }
 
 impl Table {
@@ -148,11 +105,6 @@ fn columns(points: &[(f64, f64)], from: f64, until: f64, count: usize) -> Vec<f6
         sum / f64::from(count)
     };
     sums.into_iter().map(mean).collect()
-}
-
-/// Control characters could move the cursor or forge output; they become spaces.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() && char != '\n' { ' ' } else { char }).collect()
 }
 
 fn wrap(text: &str, width: usize, out: &mut String) {

@@ -2,6 +2,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use crate::Report;
+
 /// A file could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", path.display())]
@@ -45,6 +47,17 @@ fn set_readable(file: &fs::File) -> io::Result<()> {
 #[cfg(not(unix))]
 fn set_readable(_file: &fs::File) -> io::Result<()> {
     Ok(())
+}
+
+impl Report {
+    /// Writes `report.html` and `report.json` into `directory`, which is made if need be.
+    ///
+    /// # Errors
+    /// When the directory or a file cannot be written; the error names it.
+    pub fn save(&self, directory: &Path) -> Result<(), WriteError> {
+        write_file(&directory.join("report.html"), self.to_html().as_bytes())?;
+        write_file(&directory.join("report.json"), self.to_json().as_bytes())
+    }
 }
 
 #[cfg(test)]

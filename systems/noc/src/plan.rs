@@ -1,5 +1,6 @@
 //! The planner: what each routing and allocation of a problem needs, and the least anything could.
 
+mod certificate;
 mod several;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use ebb_scenario::{Check, Files, Progress};
 use serde::Serialize;
 
 use crate::problem::{NocError, Normalise, Problem};
+pub use certificate::{CertificatePlan, CertifiedRoute, Proof};
 use several::Several;
 
 use crate::routing::{Given, Routing, routing};
@@ -85,7 +87,7 @@ pub struct BoundPlan {
     /// What a link's capacity more would save, where that is not nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shadow_prices: Vec<ShadowPrice>,
-    /// What others can verify both ends by, of one plane and if asked for.
+    /// What others can verify both ends by, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<CertificatePlan>,
 }
@@ -101,34 +103,6 @@ pub struct RoutingBound {
     pub upper: f64,
     /// The planes' expansion factors then.
     pub alphas: Vec<f64>,
-}
-
-/// Everything that proves a bound on one plane: `docs/verify_bound.py` verifies it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CertificatePlan {
-    /// The least share of a link's capacity that any voltage leaves: 1 / `alpha_max`.
-    pub floor: f64,
-    /// Directed links as pairs of tiles; others name them by their place in this list.
-    pub links: Vec<(usize, usize)>,
-    /// Source, destination and rate of every flow, in units of a link's capacity.
-    pub flows: Vec<(usize, usize, f64)>,
-    /// Sets of prices, a price for each link: the proof of `lower`.
-    pub prices: Vec<Vec<f64>>,
-    /// The proof of `upper`.
-    pub routes: Vec<CertifiedRoute>,
-}
-
-/// A path and what it carries.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CertifiedRoute {
-    /// Where it begins.
-    pub source: usize,
-    /// Where it ends.
-    pub target: usize,
-    /// In units of a link's capacity.
-    pub rate: f64,
-    /// Links in their order.
-    pub links: Vec<usize>,
 }
 
 /// What more capacity on a link would save.
@@ -370,7 +344,11 @@ impl Problem {
             solved.loads.push(("bound".to_owned(), one.loads.clone()));
         }
         let one = one.map(|one| BoundPlan {
-            certificate: self.certificate.then(|| certificate(&solved.mesh, &solved.traffic, &one)),
+            certificate: self.certificate.then(|| {
+                let prices = Proof::One { prices: one.certificate.prices.clone() };
+                let routes = std::iter::once(one.routes.as_slice());
+                CertificatePlan::new(&solved.mesh, &solved.traffic, range, routes, prices)
+            }),
             lower: one.lower,
             upper: one.upper,
             alpha: within(one.alpha),
@@ -384,21 +362,25 @@ impl Problem {
         plan.bound_one_plane = one;
         let start = plan.planes.values().filter_map(|plan| plan.power.map(|_| plan));
         let start: Vec<Vec<f64>> = start.map(|plan| plan.max_link_loads.clone()).collect();
-        let found = bound::least_power_planes(
-            &solved.mesh,
-            &solved.traffic,
-            range,
-            self.planes,
-            &start,
-            progress,
-        )?;
+        let search = if self.certificate {
+            bound::certified_power_planes
+        } else {
+            bound::least_power_planes
+        };
+        let (mesh, traffic) = (&solved.mesh, &solved.traffic);
+        let mut found = search(mesh, traffic, range, self.planes, &start, progress)?;
+        let proof = found.certificate.take();
+        let certificate = proof.map(|proof| {
+            let routes = found.routes.iter().map(Vec::as_slice);
+            CertificatePlan::new(mesh, traffic, range, routes, Proof::Planes(proof))
+        });
         plan.bound = Some(BoundPlan {
             lower: found.lower,
             upper: found.upper,
             alpha: within(found.alphas[0]),
             alphas: found.alphas.iter().copied().map(within).collect(),
             shadow_prices: Vec::new(),
-            certificate: None,
+            certificate,
         });
         for (plane, loads) in found.loads.into_iter().enumerate() {
             solved.loads.push((format!("bound plane {}", plane + 1), loads));
@@ -409,26 +391,6 @@ impl Problem {
 
 fn tiles_of((graph, mapping): &(TaskGraph, Mapping)) -> BTreeMap<String, usize> {
     graph.tasks.iter().cloned().zip(mapping.tiles.iter().copied()).collect()
-}
-
-#[cfg(feature = "solver")]
-fn certificate(mesh: &Mesh, traffic: &Traffic, bound: &crate::bound::Bound) -> CertificatePlan {
-    let flows = traffic.flows().map(|flow| (flow.source, flow.destination, flow.rate));
-    let routes = bound.routes.iter().flat_map(|routed| {
-        routed.paths.iter().map(|share| CertifiedRoute {
-            source: routed.flow.source,
-            target: routed.flow.destination,
-            rate: routed.flow.rate * share.share,
-            links: share.path.clone(),
-        })
-    });
-    CertificatePlan {
-        floor: bound.certificate.floor(),
-        links: mesh.links().iter().map(|link| (link.from, link.to)).collect(),
-        flows: flows.collect(),
-        prices: bound.certificate.prices.clone(),
-        routes: routes.collect(),
-    }
 }
 
 #[cfg(feature = "solver")]

@@ -140,6 +140,33 @@ fn verified(plan: &serde_json::Value) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
+/// The certificate of a bound over several planes convinces, what is left out of it or added does not.
+fn several_are_proven_and_forgeries_are_not(plan: &serde_json::Value, planes: usize) {
+    let (lower, upper) = (&plan["bound"]["certificate"]["lower"], &plan["bound"]["upper"]);
+    let (lower, upper) = (lower.as_f64().expect("a number"), upper.as_f64().expect("a number"));
+    let gap = if planes == 2 { 2e-4 } else { 0.01 };
+    assert!(lower <= upper && lower >= upper * (1.0 - gap), "{planes} planes: {lower} {upper}");
+    let forged = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut plan = plan.clone();
+        change(&mut plan["bound"]["certificate"]);
+        verified(&plan)
+    };
+    let nodes = plan["bound"]["certificate"]["nodes"].as_array().expect("nodes");
+    let leaf = nodes.iter().position(|node| node.get("weights").is_some()).expect("a leaf");
+    for (name, (good, said)) in [
+        ("a higher bound", forged(&|proof| proof["lower"] = (lower * 1.01).into())),
+        (
+            "a cell left out",
+            forged(&|proof| proof["nodes"][leaf] = serde_json::json!({ "empty": true })),
+        ),
+        ("fewer ratios", forged(&|proof| proof["corners"][planes - 1]["costs"][1] = 0.5.into())),
+        ("less carried", forged(&|proof| proof["routes"][0]["rate"] = 1e-3.into())),
+        ("a plane more", forged(&|proof| proof["routes"][0]["plane"] = planes.into())),
+    ] {
+        assert!(!good, "{planes} planes: {name} was accepted: {said}");
+    }
+}
+
 /// The certificate convinces a program that shares nothing with the planner, and nothing else does.
 #[test]
 fn certificates_are_verified_by_others_and_forged_ones_are_not() {
@@ -149,7 +176,7 @@ fn certificates_are_verified_by_others_and_forged_ones_are_not() {
         return;
     }
     for (mesh, traffic, planes) in
-        [("4x4", "normal", 1), ("5x5", "hotspot", 1), ("3x3", "transpose", 2)]
+        [("4x4", "normal", 1), ("5x5", "hotspot", 1), ("3x3", "normal", 2), ("2x3", "normal", 3)]
     {
         let mut problem = ebb_system_noc::Problem::new(mesh, traffic);
         (problem.certificate, problem.planes) = (true, planes);
@@ -166,6 +193,9 @@ fn certificates_are_verified_by_others_and_forged_ones_are_not() {
             change(&mut plan[which]);
             verified(&plan)
         };
+        if planes > 1 {
+            several_are_proven_and_forgeries_are_not(&plan, planes);
+        }
         let scale = |value: &mut serde_json::Value, by: f64| {
             *value = (value.as_f64().expect("a number") * by).into();
         };

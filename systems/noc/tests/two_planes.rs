@@ -53,6 +53,33 @@ fn flow_and_bound_meet_with_every_pattern() {
     }
 }
 
+/// Three planes and more are proven within half a hundredth, and no allocation is below.
+#[test]
+fn three_planes_and_more_are_nearly_closed() {
+    for (pattern, size, planes, alpha_max) in [
+        (Pattern::Normal, 3, 3, 3.0),
+        (Pattern::Normal, 3, 3, 6.0),
+        (Pattern::Hotspot, 4, 3, 3.0),
+        (Pattern::Normal, 3, 4, 3.0),
+    ] {
+        let mesh = Mesh::new(size, size).expect("a mesh");
+        let traffic = pattern.traffic(&mesh, &mut Seed(1).stream("traffic"));
+        let (traffic, routes) = normalised(&mesh, &traffic, 1.0).expect("something is sent");
+        let range = range(alpha_max);
+        let bounded =
+            |planes| bound::least_power_planes(&mesh, &traffic, range, planes, &[], &Silent);
+        let (found, fewer) = (bounded(planes).expect("bounded"), bounded(2).expect("bounded"));
+        let gap = 1.0 - found.lower / found.upper;
+        println!("{} {size}x{size} on {planes}: {gap:.1e}, {}", pattern.name(), found.solves);
+        assert!((0.0..=0.005).contains(&gap), "{} on {planes}: gap {gap}", pattern.name());
+        assert!(found.lower <= fewer.upper * (1.0 + 1e-9), "another plane never costs");
+        let carried: f64 = found.routes.iter().map(|plane| power(&mesh, plane, range)).sum();
+        assert!((carried / found.upper - 1.0).abs() < 1e-9);
+        let local = Allocation::Local.allocate(&mesh, &routes, range, planes, Seed(1));
+        assert!(local.power().is_none_or(|power| power >= found.lower));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -12,8 +12,11 @@
 //! crosses. Buffers are of every lane ("independent buffer resources"). Credits come back when a
 //! packet's last byte has left the buffer.
 
+mod account;
 mod audit;
+mod awaited;
 mod collective;
+mod credits;
 mod crossbar;
 mod deadlock;
 mod ends;
@@ -30,12 +33,11 @@ mod routes;
 mod tests;
 mod tokens;
 mod traffic;
-mod wheel;
 mod wiring;
 
+pub use account::StageTime;
 pub use audit::Audit;
 pub use collective::Collective;
-pub use manager::StageTime;
 pub use meter::{Bin, LANE_CLASSES, Meter};
 pub use network::{Network, Setup};
 pub use notes::{FlowNote, Notes, PacketNote};

@@ -1,17 +1,16 @@
 //! The network's state and its loop.
 
-use ebb_des::Seed;
+use ebb_des::{Seed, Wheel};
 
-use super::link::Coming;
-use super::manager::Manager;
+use super::account::Manager;
+use super::awaited::Tokens;
+use super::credits::Coming;
 use super::meter::Meter;
 use super::notes::Notes;
 use super::packet::{Kind, Packet, Pool, Queue};
 use super::physics::Physics;
 use super::routes::Routes;
-use super::tokens::Tokens;
 use super::traffic::{Multipath, Sources, Traffic};
-use super::wheel::{Event, Wheel};
 use super::wiring::{NONE, Wiring};
 use super::{Pause, SimError};
 use crate::dependency::Place;
@@ -20,6 +19,14 @@ use crate::topology::{HostId, Link, PortNumber, SwitchId, Topology};
 
 /// How often the wait-for graph is searched, ns.
 const SEARCH_NS: u64 = 20_000;
+
+/// An event: what happens to which element, and a number that goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    kind: u8,
+    element: u32,
+    extra: u32,
+}
 
 pub(super) const HEAD: u8 = 0;
 pub(super) const CROSSED: u8 = 1;
@@ -76,7 +83,7 @@ pub struct Network {
     pub(super) physics: Physics,
     pub(super) wiring: Wiring,
     pub(super) routes: Routes,
-    pub(super) wheel: Wheel,
+    pub(super) wheel: Wheel<Event>,
     pub(super) pool: Pool,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,

@@ -1,19 +1,24 @@
 //! The least power that any routing can need: Ideal Power Control (Li 2012, sections 6.4 and
 //! 7.3), solved exactly and proven.
 
-mod cut;
+mod certificate;
+mod cone;
 mod envelope;
+mod game;
+mod many;
 mod master;
 mod pricing;
 mod ray;
 mod sampled;
+mod search;
 mod several;
 mod shortest;
 mod single;
 mod two;
 
+pub use certificate::{CertifiedCorner, CertifiedNode, PlanesCertificate};
 pub use sampled::sampled;
-pub use several::{PlanesBound, least_power_of_routes, least_power_planes};
+pub use several::{PlanesBound, certified_power_planes, least_power_of_routes, least_power_planes};
 pub use single::least_power;
 
 use crate::{Mesh, Routed, TopologyError, Traffic};

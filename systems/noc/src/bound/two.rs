@@ -8,13 +8,12 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use ebb_lp::Program;
 use ebb_scenario::Progress;
 
-use super::BoundError;
 use super::pricing::distance_rate;
 use super::ray::{Line, Place, Ray, Region, Sector};
-use super::several::Search;
+use super::search::Search;
+use super::{BoundError, game};
 
 /// How near flow and bound must come, relative to the power.
 const GAP: f64 = 2e-10;
@@ -234,34 +233,8 @@ impl Fan<'_, '_> {
     }
 }
 
-/// Numbers in the game below are within this: what is beyond decides nothing.
-const WIDE: f64 = 1e5;
-
-/// The solution of a matrix game: a mean of the lines of each of two rays whose least coefficient
-/// is greatest.
+/// The mean of the lines of each of two rays whose least coefficient is greatest.
 fn best_means(from: &[Vec<f64>], to: &[Vec<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
-    let scale = from[0].iter().chain(&to[0]).map(|value| value.abs()).fold(0.0, f64::max);
-    if scale <= 0.0 || !scale.is_finite() {
-        return None;
-    }
-    let mut game = Program::linear();
-    let worth = game.column(-1.0, f64::NEG_INFINITY, f64::INFINITY, &[]);
-    let rows: Vec<_> =
-        (0..from[0].len()).map(|_| game.row(0.0, f64::INFINITY, &[(worth, -1.0)])).collect();
-    let mut columns = |side: &[Vec<f64>]| {
-        let one = game.row(1.0, 1.0, &[]);
-        let column = |values: &Vec<f64>| {
-            let values = values.iter().map(|value| (value / scale).clamp(-WIDE, WIDE));
-            let mut entries: Vec<_> = rows.iter().copied().zip(values).collect();
-            entries.push((one, 1.0));
-            game.column(0.0, 0.0, 1.0, &entries)
-        };
-        side.iter().map(column).collect::<Vec<_>>()
-    };
-    let (from, to) = (columns(from), columns(to));
-    let solution = game.solve().ok()?;
-    let parts = |columns: Vec<ebb_lp::Column>| {
-        columns.into_iter().map(|column| solution.value(column).max(0.0)).collect()
-    };
-    Some((parts(from), parts(to)))
+    let [from, to] = game::best_means(&[from, to])?.try_into().ok()?;
+    Some((from, to))
 }

@@ -33,7 +33,6 @@ mod replies;
 mod run;
 mod vc;
 mod voq;
-mod wheel;
 
 pub use allocator::Allocator;
 pub use arrivals::{Arrivals, Lengths, TraceEntry};

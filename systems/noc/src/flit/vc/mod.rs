@@ -17,7 +17,7 @@ use super::allocator::{Allocator, Requests};
 use super::demand::Demand;
 use super::ends::{Ends, Flit, is_head, packet_of};
 use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite};
-use super::wheel::Wheel;
+use ebb_des::Wheel;
 use router::Core;
 
 /// The router's parameters. Delays in network cycles; the defaults are those of BookSim 2's
@@ -191,21 +191,16 @@ impl<'g> VcNetwork<'g> {
     }
 
     fn receive_credits(&mut self, now: u64) {
-        let list = self.credits_back.take(now);
-        for &channel in &list {
+        while let Some(channel) = self.credits_back.pop(now + 1) {
             self.credits[channel as usize] += 1;
         }
-        self.credits_back.put_back(now, list);
-        let list = self.source_credits_back.take(now);
-        for &channel in &list {
+        while let Some(channel) = self.source_credits_back.pop(now + 1) {
             self.source_credits[channel as usize] += 1;
         }
-        self.source_credits_back.put_back(now, list);
     }
 
     fn receive_flits(&mut self, now: u64, ends: &mut Ends<'_>) {
-        let list = self.flits.take(now);
-        for &Arrival { at, flit } in &list {
+        while let Some(Arrival { at, flit }) = self.flits.pop(now + 1) {
             if at & TO_ELEMENT != 0 {
                 let channel = at & !TO_ELEMENT;
                 ends.deliver(flit, channel / (PORTS * self.vcs) as u32, now);
@@ -216,7 +211,6 @@ impl<'g> VcNetwork<'g> {
                 self.enqueue(at as usize, flit, now, ends);
             }
         }
-        self.flits.put_back(now, list);
     }
 
     #[inline]

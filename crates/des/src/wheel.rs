@@ -1,46 +1,44 @@
-//! What is on its way: events a few hundred nanoseconds ahead, one list per nanosecond.
-//!
-//! Nearly every event of a packet lies within one packet time and one flight of now, and a busy
-//! fabric has several in every nanosecond: a ring of lists beats any heap. What lies further ahead
-//! waits in a calendar until the ring has come round.
-
-use ebb_des::Calendar;
 use ebb_units::Time;
+
+use crate::Calendar;
 
 const NONE: u32 = u32::MAX;
 
-/// An event: what happens (4 bits) to which element (28 bits), and a number that goes with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) kind: u8,
-    pub(super) element: u32,
-    pub(super) extra: u32,
-}
-
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct Node<E> {
     next: u32,
-    element: u32,
-    extra: u32,
-    kind: u8,
+    event: E,
 }
 
-/// Events in the order of their nanosecond, those of one nanosecond in the order of scheduling.
+/// Events a few hundred ticks ahead (nanoseconds, cycles), one list per tick: in the order of their tick,
+/// those of one tick in the order of scheduling.
+///
+/// Where nearly every event lies near and every tick has several, a ring of lists beats any heap. What
+/// lies further ahead waits in a [`Calendar`] until the ring has come round.
+///
+/// ```
+/// let mut wheel = ebb_des::Wheel::new(64);
+/// wheel.schedule(3, "later");
+/// wheel.schedule(2, "sooner");
+/// assert_eq!((wheel.pop(10), wheel.now()), (Some("sooner"), 2));
+/// assert_eq!((wheel.pop(3), wheel.now()), (None, 3));
+/// assert_eq!(wheel.pop(4), Some("later"));
+/// ```
 #[derive(Clone, Debug)]
-pub(super) struct Wheel {
+pub struct Wheel<E> {
     slots: Vec<(u32, u32)>,
     filled: Vec<u64>,
-    nodes: Vec<Node>,
+    nodes: Vec<Node<E>>,
     free: u32,
     now: u64,
     near: u64,
-    far: Calendar<Event>,
+    far: Calendar<E>,
 }
 
-impl Wheel {
-    /// A wheel whose ring reaches `ahead_ns` ahead.
-    pub(super) fn new(ahead_ns: u64) -> Wheel {
-        let slots = (ahead_ns + 2).next_power_of_two().max(64) as usize;
+impl<E: Copy> Wheel<E> {
+    /// A wheel whose ring reaches `ahead` ticks ahead.
+    pub fn new(ahead: u64) -> Wheel<E> {
+        let slots = (ahead + 2).next_power_of_two().max(64) as usize;
         Wheel {
             slots: vec![(NONE, NONE); slots],
             filled: vec![0; slots / 64],
@@ -52,14 +50,14 @@ impl Wheel {
         }
     }
 
-    /// The nanosecond of the event taken last.
-    pub(super) fn now(&self) -> u64 {
+    /// The tick of the event taken last, or up to which there was none.
+    pub fn now(&self) -> u64 {
         self.now
     }
 
     /// Puts an event on the wheel; what lies in the past happens now.
     #[inline]
-    pub(super) fn schedule(&mut self, at: u64, event: Event) {
+    pub fn schedule(&mut self, at: u64, event: E) {
         let at = at.max(self.now);
         if at - self.now >= self.slots.len() as u64 {
             self.far.schedule(Time::from_nanos(at), event);
@@ -69,9 +67,8 @@ impl Wheel {
     }
 
     #[inline]
-    fn place(&mut self, at: u64, event: Event) {
-        let Event { kind, element, extra } = event;
-        let node = Node { next: NONE, element, extra, kind };
+    fn place(&mut self, at: u64, event: E) {
+        let node = Node { next: NONE, event };
         let index = self.free;
         let index = if index == NONE {
             self.nodes.push(node);
@@ -95,7 +92,7 @@ impl Wheel {
 
     /// Takes the next event before `end`. Without one the time becomes `end`.
     #[inline]
-    pub(super) fn pop(&mut self, end: u64) -> Option<Event> {
+    pub fn pop(&mut self, end: u64) -> Option<E> {
         if self.now >= end {
             return None;
         }
@@ -114,10 +111,10 @@ impl Wheel {
         self.nodes[index as usize].next = self.free;
         self.free = index;
         self.near -= 1;
-        Some(Event { kind: node.kind, element: node.element, extra: node.extra })
+        Some(node.event)
     }
 
-    /// Moves to the next nanosecond with an event; false when there is none before `end`.
+    /// Moves to the next tick with an event; false when there is none before `end`.
     #[inline]
     fn advance(&mut self, end: u64) -> bool {
         let far = self.far.peek().map_or(u64::MAX, Time::as_nanos);
@@ -141,6 +138,16 @@ impl Wheel {
                 self.place(at.as_nanos(), event);
             }
         }
+    }
+
+    /// All events on their way, in no order that matters.
+    pub fn all(&self) -> impl Iterator<Item = E> + '_ {
+        let in_slot = move |&(first, _): &(u32, u32)| {
+            let node = |index: u32| (index != NONE).then_some(index);
+            std::iter::successors(node(first), move |&at| node(self.nodes[at as usize].next))
+        };
+        let near = self.slots.iter().flat_map(in_slot).map(|at| self.nodes[at as usize].event);
+        near.chain(self.far.events().copied())
     }
 
     fn next_filled(&self) -> u64 {
@@ -179,11 +186,16 @@ mod tests {
             for (ahead, take) in steps {
                 if take && !expected.is_empty() {
                     expected.sort_by_key(|entry| entry.0);
-                    let seen = wheel.pop(1 << 40).map(|event| (wheel.now(), event.element));
+                    let seen = wheel.pop(1 << 40).map(|event| (wheel.now(), event));
                     let first = (!expected.is_empty()).then(|| expected.remove(0));
                     prop_assert_eq!(seen, first);
+                    let mut left: Vec<u32> = wheel.all().collect();
+                    left.sort_unstable();
+                    let mut known: Vec<u32> = expected.iter().map(|entry| entry.1).collect();
+                    known.sort_unstable();
+                    prop_assert_eq!(left, known);
                 } else {
-                    wheel.schedule(wheel.now() + ahead, Event { kind: 3, element: number, extra: 0 });
+                    wheel.schedule(wheel.now() + ahead, number);
                     expected.push((wheel.now() + ahead, number));
                     number += 1;
                 }
@@ -194,7 +206,7 @@ mod tests {
     #[test]
     fn stops_before_the_end() {
         let mut wheel = Wheel::new(64);
-        wheel.schedule(1000, Event { kind: 0, element: 0, extra: 0 });
+        wheel.schedule(1000, ());
         assert_eq!(wheel.pop(1000), None);
         assert_eq!(wheel.now(), 1000);
         assert!(wheel.pop(1001).is_some());

@@ -1,0 +1,55 @@
+use ebb_scenario::Setting;
+
+/// `--saturation`: which setting, between which values, and how near the two ends shall come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval {
+    pub(super) path: String,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) close: f64,
+}
+
+/// How near the two ends come where nothing else is said, as a share of the upper.
+const CLOSE: f64 = 0.01;
+
+impl Interval {
+    /// Reads `load=0.1..1.0`, or `load=0.1..1.0:0.005`.
+    pub(super) fn parse(text: &str) -> Result<Interval, String> {
+        let wrong =
+            "PATH=LOW..HIGH is needed, such as load=0.05..1, with :STEP behind it if need be";
+        let parsed = || {
+            let (path, range) = text.split_once('=')?;
+            let (low, rest) = range.split_once("..")?;
+            let (high, close) = match rest.split_once(':') {
+                Some((high, close)) => (high, Some(close.trim().parse::<f64>().ok()?)),
+                None => (rest, None),
+            };
+            let (low, high) = (low.trim().parse::<f64>().ok()?, high.trim().parse::<f64>().ok()?);
+            let close = close.unwrap_or(CLOSE * high);
+            let good = low.is_finite() && high.is_finite() && low < high && close > 0.0;
+            let path = path.trim().to_owned();
+            (good && !path.is_empty()).then_some(Interval { path, low, high, close })
+        };
+        parsed().ok_or_else(|| wrong.to_owned())
+    }
+
+    pub(super) fn setting(&self, value: f64) -> Setting {
+        Setting { path: self.path.clone(), value: value.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_a_path_and_two_rising_numbers() {
+        let interval = Interval::parse("load = 0.1..0.9:0.02").expect("an interval");
+        let expected = Interval { path: "load".into(), low: 0.1, high: 0.9, close: 0.02 };
+        assert_eq!(interval, expected);
+        assert_eq!(Interval::parse("load=0.1..1").expect("an interval").close, 0.01);
+        for wrong in ["", "load", "load=1", "load=1..0", "=0..1", "load=0..1:0", "load=a..1"] {
+            assert!(Interval::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
