@@ -8,6 +8,7 @@ mod details;
 mod prepare;
 mod report;
 mod scenario;
+mod sharing;
 #[cfg(test)]
 mod tests;
 

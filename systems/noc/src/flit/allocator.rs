@@ -40,7 +40,7 @@ impl Iterator for Members {
 }
 
 /// Most requesters, and most resources.
-pub(super) const SIZE_MAX: usize = 40;
+pub(super) const SIZE_MAX: usize = 64;
 
 /// Round-robin pointers of the `N` requesters and `N` resources of one allocator.
 #[derive(Debug, Clone, Copy)]

@@ -56,10 +56,10 @@ pub fn describe(grid: &Grid, cycle: &[usize]) -> String {
 fn dependencies(grid: &Grid, walk: &Walk<'_>) -> Vec<(usize, usize)> {
     let mut tile = walk.source;
     let pair = |pair: &[u8]| {
-        let link = Grid::link(tile, pair[0]);
+        let link = grid.link(tile, pair[0]);
         tile = grid.neighbour(tile, pair[0]);
         debug_assert!(tile != NOWHERE && pair[1] != LOCAL);
-        (link, Grid::link(tile, pair[1]))
+        (link, grid.link(tile, pair[1]))
     };
     walk.ports.windows(2).map(pair).collect()
 }

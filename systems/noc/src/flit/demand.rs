@@ -7,7 +7,7 @@
 
 use super::deadlock::{self, Walk};
 use super::grid::{Grid, LOCAL};
-use super::order::{Order, dimension_order, dimension_order_path};
+use super::order::{Order, butterfly_order, dimension_order, dimension_order_path};
 use super::replies::Replies;
 use ebb_des::Rng;
 use rand::Rng as _;
@@ -90,6 +90,8 @@ pub struct Choice {
 pub struct Demand {
     order: Order,
     place: Vec<(u16, u16)>,
+    /// Rows and columns of a flattened butterfly.
+    butterfly: Option<(u16, u16)>,
     rates: Vec<f64>,
     uniform: Option<bool>,
     start: Vec<u32>,
@@ -161,6 +163,7 @@ impl Demand {
         Demand {
             order,
             place,
+            butterfly: grid.is_butterfly().then(|| (grid.rows() as u16, grid.cols() as u16)),
             rates: vec![0.0; grid.tiles()],
             uniform: None,
             start: Vec::new(),
@@ -367,15 +370,23 @@ impl Demand {
             *route += 1;
             return port;
         }
-        let (at, to) = (self.place[tile as usize], self.place[target as usize]);
-        dimension_order(*route == COMPUTED, at, to)
+        self.port_towards(*route == COMPUTED, tile, target)
     }
 
     /// The other port that leads nearer to `target`, where there are two; else that of
     /// [`Demand::next_port`].
     #[inline]
     pub(super) fn other_port(&self, tile: u32, target: u32) -> u8 {
-        dimension_order(false, self.place[tile as usize], self.place[target as usize])
+        self.port_towards(false, tile, target)
+    }
+
+    #[inline]
+    fn port_towards(&self, row_first: bool, tile: u32, target: u32) -> u8 {
+        let (at, to) = (self.place[tile as usize], self.place[target as usize]);
+        match self.butterfly {
+            None => dimension_order(row_first, at, to),
+            Some(size) => butterfly_order(row_first, at, to, size),
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! The grid the flits move on: tiles, ports and the links between them, by index.
 //!
-//! Tiles are numbered row by row. A router has four link ports and one local port; a flit that
-//! leaves through port `p` enters the neighbour through port `opposite(p)`.
+//! Tiles are numbered row by row. A router of a mesh or torus has four link ports and one local port; one
+//! of a flattened butterfly has a link port to every other router of its row and of its column (Kim, Dally
+//! and Abts, "Flattened butterfly: a cost-efficient topology for high-radix networks", ISCA 2007; on chip
+//! Kim, Balfour and Dally, MICRO 2007). A flit that leaves through a port enters the neighbour through the
+//! port that leads back.
 
 /// To the next column.
 pub const EAST: u8 = 0;
@@ -13,33 +16,51 @@ pub const SOUTH: u8 = 2;
 pub const NORTH: u8 = 3;
 /// To and from the tile's processing element.
 pub const LOCAL: u8 = 4;
-/// Ports of a router, the local one included.
+/// Ports of a mesh's router, the local one included.
 pub const PORTS: usize = 5;
+/// Ports of a router at most: rows and columns of a flattened butterfly less two, and the local port.
+pub const PORTS_MAX: usize = 16;
 /// No tile there: the rim of a mesh.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The port through which a flit that left through `port` enters the neighbour.
+/// The port through which a flit of a mesh or torus that left through `port` enters the neighbour.
 pub const fn opposite(port: u8) -> u8 {
     port ^ 1
 }
 
-/// The name of a link port in messages.
-pub const fn port_name(port: u8) -> &'static str {
-    match port {
-        EAST => "east",
-        WEST => "west",
-        SOUTH => "south",
-        NORTH => "north",
-        _ => "local",
-    }
+/// The link port of a butterfly's router with this number among its links: the local port's is left out.
+const fn beside_local(link: usize) -> u8 {
+    if link < LOCAL as usize { link as u8 } else { link as u8 + 1 }
 }
 
-/// A grid of `rows` x `cols` tiles, as a mesh or, with links around the rim, as a torus.
+/// The port by which a router of a flattened butterfly reaches another of its row: `ahead` columns
+/// further, wrapping, at least 1.
+pub(super) const fn along_row(ahead: usize) -> u8 {
+    beside_local(ahead - 1)
+}
+
+/// The same for its column, where a row has `cols` routers.
+pub(super) const fn along_column(cols: usize, ahead: usize) -> u8 {
+    beside_local(cols - 1 + ahead - 1)
+}
+
+/// Which links join the tiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Mesh,
+    Torus,
+    Butterfly,
+}
+
+/// A grid of `rows` x `cols` tiles, as a mesh, with links around the rim as a torus, or with a link
+/// between any two of a row or column as a flattened butterfly.
 #[derive(Debug, Clone)]
 pub struct Grid {
     rows: usize,
     cols: usize,
-    wraps: bool,
+    shape: Shape,
+    /// Places for links of each tile; the local port's is never used.
+    slots: usize,
     neighbour: Vec<u32>,
     missing: Vec<bool>,
 }
@@ -47,24 +68,46 @@ pub struct Grid {
 impl Grid {
     /// A mesh.
     pub fn mesh(rows: usize, cols: usize) -> Grid {
-        Grid::new(rows, cols, false)
+        Grid::new(rows, cols, Shape::Mesh)
     }
 
     /// A torus. A dimension of fewer than three tiles gets no links around its rim: they would
     /// double links that are there.
     pub fn torus(rows: usize, cols: usize) -> Grid {
-        Grid::new(rows, cols, true)
+        Grid::new(rows, cols, Shape::Torus)
     }
 
-    fn new(rows: usize, cols: usize, wraps: bool) -> Grid {
+    /// A flattened butterfly.
+    ///
+    /// # Panics
+    /// When its routers would have more than [`PORTS_MAX`] ports.
+    pub fn butterfly(rows: usize, cols: usize) -> Grid {
+        assert!(rows + cols - 1 < PORTS_MAX, "routers have {PORTS_MAX} ports at most");
+        let mut grid = Grid::empty(rows, cols, Shape::Butterfly, (rows + cols - 1).max(PORTS));
+        grid.neighbour = vec![NOWHERE; rows * cols * grid.slots];
+        for tile in 0..rows * cols {
+            let (row, col) = (tile / cols, tile % cols);
+            for ahead in 1..cols {
+                let link = grid.link(tile as u32, along_row(ahead));
+                grid.neighbour[link] = (row * cols + (col + ahead) % cols) as u32;
+            }
+            for ahead in 1..rows {
+                let link = grid.link(tile as u32, along_column(cols, ahead));
+                grid.neighbour[link] = ((row + ahead) % rows * cols + col) as u32;
+            }
+        }
+        grid
+    }
+
+    fn empty(rows: usize, cols: usize, shape: Shape, slots: usize) -> Grid {
         assert!(rows > 0 && cols > 0, "a grid has tiles");
-        let mut grid = Grid {
-            rows,
-            cols,
-            wraps,
-            neighbour: Vec::with_capacity(rows * cols * 4),
-            missing: vec![false; rows * cols * 4],
-        };
+        let missing = vec![false; rows * cols * slots];
+        Grid { rows, cols, shape, slots, neighbour: Vec::new(), missing }
+    }
+
+    fn new(rows: usize, cols: usize, shape: Shape) -> Grid {
+        let mut grid = Grid::empty(rows, cols, shape, LOCAL as usize);
+        let wraps = shape == Shape::Torus;
         for row in 0..rows {
             for col in 0..cols {
                 let along_row =
@@ -81,13 +124,14 @@ impl Grid {
 
     /// Takes the link away that leaves `tile` through `port`; the one back stays.
     pub fn remove(&mut self, tile: u32, port: u8) {
-        self.missing[Grid::link(tile, port)] = true;
+        let link = self.link(tile, port);
+        self.missing[link] = true;
     }
 
     /// Whether a link leaves `tile` through `port`.
     pub fn has_link(&self, tile: u32, port: u8) -> bool {
-        let link = Grid::link(tile, port);
-        port < LOCAL && self.neighbour[link] != NOWHERE && !self.missing[link]
+        let link = self.link(tile, port);
+        port != LOCAL && self.neighbour[link] != NOWHERE && !self.missing[link]
     }
 
     /// Number of tiles.
@@ -107,12 +151,52 @@ impl Grid {
 
     /// Whether rows and columns close to rings.
     pub fn wraps(&self) -> bool {
-        self.wraps
+        self.shape == Shape::Torus
+    }
+
+    /// Whether it is a flattened butterfly.
+    pub fn is_butterfly(&self) -> bool {
+        self.shape == Shape::Butterfly
+    }
+
+    /// The ports through which links may leave a tile.
+    pub fn link_ports(&self) -> impl Iterator<Item = u8> + use<> {
+        (0..self.slots as u8).filter(|port| *port != LOCAL)
+    }
+
+    /// Ports of a router, the local one included.
+    pub fn ports(&self) -> usize {
+        self.slots.max(PORTS)
+    }
+
+    /// The port through which a flit that left `tile` through `port` enters the neighbour.
+    pub fn entry(&self, tile: u32, port: u8) -> u8 {
+        if !self.is_butterfly() {
+            return opposite(port);
+        }
+        let next = self.neighbour(tile, port);
+        let back = self.link_ports().find(|&back| self.neighbour(next, back) == tile);
+        back.expect("links of a butterfly go both ways")
+    }
+
+    /// The name of a port in messages.
+    pub fn port_name(&self, tile: u32, port: u8) -> String {
+        match port {
+            LOCAL => "local".to_owned(),
+            _ if self.is_butterfly() => {
+                let (row, col) = self.place(self.neighbour(tile, port));
+                format!("({row},{col})")
+            }
+            EAST => "east".to_owned(),
+            WEST => "west".to_owned(),
+            SOUTH => "south".to_owned(),
+            _ => "north".to_owned(),
+        }
     }
 
     /// The tile next to `tile` at link port `port`, or [`NOWHERE`].
     pub fn neighbour(&self, tile: u32, port: u8) -> u32 {
-        self.neighbour[tile as usize * 4 + port as usize]
+        self.neighbour[self.link(tile, port)]
     }
 
     /// Row and column of a tile.
@@ -120,24 +204,34 @@ impl Grid {
         (tile as usize / self.cols, tile as usize % self.cols)
     }
 
-    /// Index of the link that leaves `tile` through `port`: `4 * tile + port`.
-    pub fn link(tile: u32, port: u8) -> usize {
-        tile as usize * 4 + port as usize
+    /// Index of the link that leaves `tile` through `port`: `4 * tile + port` on a mesh or torus.
+    pub fn link(&self, tile: u32, port: u8) -> usize {
+        tile as usize * self.slots + port as usize
+    }
+
+    /// Places for links: one more than the largest index.
+    pub fn link_slots(&self) -> usize {
+        self.tiles() * self.slots
+    }
+
+    /// Tile and port of a link's index.
+    pub fn ends(&self, link: usize) -> (u32, u8) {
+        ((link / self.slots) as u32, (link % self.slots) as u8)
     }
 
     /// How many links there are.
     pub fn links(&self) -> usize {
         let tiles = self.tiles() as u32;
         (0..tiles)
-            .flat_map(|tile| (EAST..LOCAL).map(move |port| (tile, port)))
+            .flat_map(|tile| self.link_ports().map(move |port| (tile, port)))
             .filter(|&(tile, port)| self.has_link(tile, port))
             .count()
     }
 
     /// A link in words: `tile (row,col) -> tile (row,col)`.
     pub fn describe_link(&self, link: usize) -> String {
-        let from = (link / 4) as u32;
-        let to = self.neighbour(from, (link % 4) as u8);
+        let (from, port) = self.ends(link);
+        let to = self.neighbour(from, port);
         let ((r0, c0), (r1, c1)) = (self.place(from), self.place(to));
         format!("({r0},{c0})->({r1},{c1})")
     }
@@ -157,6 +251,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_butterfly_joins_rows_and_columns() {
+        let grid = Grid::butterfly(3, 4);
+        assert_eq!((grid.links(), grid.ports()), (12 * 5, 6));
+        for tile in 0..12 {
+            let mut reached: Vec<u32> =
+                grid.link_ports().map(|port| grid.neighbour(tile, port)).collect();
+            reached.sort_unstable();
+            let (row, col) = grid.place(tile);
+            let near = |other: &u32| {
+                let (r, c) = grid.place(*other);
+                *other != tile && (r == row || c == col)
+            };
+            assert_eq!(reached, (0..12).filter(near).collect::<Vec<_>>());
+            for port in grid.link_ports() {
+                let next = grid.neighbour(tile, port);
+                assert_eq!(grid.neighbour(next, grid.entry(tile, port)), tile);
+            }
+        }
+        assert_eq!(Grid::butterfly(2, 2).links(), 8);
+    }
+
+    #[test]
     fn links_of_mesh_and_torus() {
         assert_eq!(Grid::mesh(5, 5).links(), 80);
         assert_eq!(Grid::torus(5, 4).links(), 80);
@@ -169,6 +285,6 @@ mod tests {
         assert!(!cut.has_link(0, EAST) && cut.has_link(1, WEST) && !cut.has_link(0, LOCAL));
         assert_eq!(cut.links(), 7);
         assert_eq!(Grid::mesh(2, 2).neighbour(0, NORTH), NOWHERE);
-        assert_eq!(grid.describe_link(Grid::link(0, SOUTH)), "(0,0)->(1,0)");
+        assert_eq!(grid.describe_link(grid.link(0, SOUTH)), "(0,0)->(1,0)");
     }
 }

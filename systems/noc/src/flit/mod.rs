@@ -38,7 +38,7 @@ pub use allocator::Allocator;
 pub use arrivals::{Arrivals, Lengths, TraceEntry};
 pub use clock::Clock;
 pub use demand::{Demand, DemandError, Flow, FlowPath};
-pub use grid::{EAST, Grid, LOCAL, NORTH, NOWHERE, PORTS, SOUTH, WEST, opposite, port_name};
+pub use grid::{EAST, Grid, LOCAL, NORTH, NOWHERE, PORTS, PORTS_MAX, SOUTH, WEST, opposite};
 pub use notes::{FlowNote, Notes, PacketNote};
 pub use order::{Order, dimension_order_path};
 pub use outcome::{Outcome, Seen, Status};

@@ -1,6 +1,6 @@
 //! Routes that are computed at each router and need no memory.
 
-use super::grid::{EAST, Grid, LOCAL, NORTH, SOUTH, WEST};
+use super::grid::{EAST, Grid, LOCAL, NORTH, SOUTH, WEST, along_column, along_row};
 
 /// A rule by which routers compute the next port. Only a whole mesh permits the last two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,24 @@ pub(super) fn dimension_order(row_first: bool, at: (u16, u16), to: (u16, u16)) -
         (false, false, _) => LOCAL,
         (true, false, _) | (true, true, true) => along_row,
         (false, true, _) | (true, true, false) => along_col,
+    }
+}
+
+/// The same in a flattened butterfly of `rows` x `cols`, where each dimension takes one hop.
+#[inline]
+pub(super) fn butterfly_order(
+    row_first: bool,
+    at: (u16, u16),
+    to: (u16, u16),
+    (rows, cols): (u16, u16),
+) -> u8 {
+    let ahead = |from: u16, to: u16, len: u16| usize::from((to + len - from) % len);
+    match (at.1 != to.1, at.0 != to.0, row_first) {
+        (false, false, _) => LOCAL,
+        (true, false, _) | (true, true, true) => along_row(ahead(at.1, to.1, cols)),
+        (false, true, _) | (true, true, false) => {
+            along_column(usize::from(cols), ahead(at.0, to.0, rows))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::arrivals::Arrivals;
 use super::clock::Clock;
 use super::demand::Demand;
 use super::ends::Ends;
-use super::grid::Grid;
+use super::grid::{Grid, PORTS, PORTS_MAX};
 use super::notes::Notes;
 use super::outcome::{Outcome, Status};
 use super::vc::{VcNetwork, VcRouter};
@@ -107,7 +107,11 @@ impl Simulation<'_> {
     ) -> Outcome {
         match self.router {
             Router::Vc(how) => {
-                let network = VcNetwork::new(self.grid, how, self.demand);
+                if self.grid.is_butterfly() {
+                    let network = VcNetwork::<PORTS_MAX>::new(self.grid, how, self.demand);
+                    return Run::new(self, network, notes, seed).run(progress);
+                }
+                let network = VcNetwork::<PORTS>::new(self.grid, how, self.demand);
                 Run::new(self, network, notes, seed).run(progress)
             }
             Router::Voq(how) => {

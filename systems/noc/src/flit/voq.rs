@@ -9,7 +9,7 @@
 use super::Network;
 use super::allocator::Members;
 use super::ends::{Ends, Flit, is_head, is_tail, packet_of};
-use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite, port_name};
+use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite};
 
 /// The router's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
@@ -282,8 +282,13 @@ impl VoqNetwork<'_> {
     }
 
     fn describe(&self, queue: usize) -> String {
-        let (row, col) = self.grid.place((queue / QUEUES) as u32);
+        let tile = (queue / QUEUES) as u32;
+        let (row, col) = self.grid.place(tile);
         let (from, to) = ((queue % QUEUES / PORTS) as u8, (queue % PORTS) as u8);
-        format!("tile ({row},{col}), queue from {} to {}", port_name(from), port_name(to))
+        format!(
+            "tile ({row},{col}), queue from {} to {}",
+            self.grid.port_name(tile, from),
+            self.grid.port_name(tile, to)
+        )
     }
 }

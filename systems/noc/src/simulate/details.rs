@@ -4,7 +4,7 @@
 use ebb_report::{Cell, Column, Details, Report, Table};
 
 use super::prepare::Prepared;
-use crate::flit::{Grid, NOWHERE, Outcome, port_name};
+use crate::flit::{NOWHERE, Outcome};
 
 /// Adds what was asked for.
 pub(super) fn add(
@@ -38,18 +38,18 @@ fn links(prepared: &Prepared, outcomes: &[Vec<Outcome>]) -> Table {
     for (plane, runs) in outcomes.iter().enumerate() {
         let cycles = runs.iter().map(|run| run.window_noc_cycles).sum::<u64>().max(1);
         for tile in 0..prepared.grid.tiles() as u32 {
-            for port in 0..4u8 {
+            for port in prepared.grid.link_ports() {
                 let to = prepared.grid.neighbour(tile, port);
                 if to == NOWHERE {
                     continue;
                 }
-                let link = Grid::link(tile, port);
+                let link = prepared.grid.link(tile, port);
                 let flits: u64 = runs.iter().map(|run| run.link_flits[link]).sum();
                 table.row([
                     (plane as u64 + 1).into(),
                     u64::from(tile).into(),
                     u64::from(to).into(),
-                    port_name(port).into(),
+                    prepared.grid.port_name(tile, port).into(),
                     flits.into(),
                     (flits as f64 / cycles as f64).into(),
                 ]);

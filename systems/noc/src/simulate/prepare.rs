@@ -5,6 +5,7 @@ use ebb_scenario::{Files, Invalid, csv::Table};
 
 use super::SimulateError;
 use super::scenario::{Alpha, RouterKind, Scenario};
+use super::sharing::Sharing;
 use crate::RouterTable;
 use crate::flit::{self, Arrivals, Clock, Demand, FlowPath, Grid, Order, TraceEntry};
 use crate::planes::Allocation;
@@ -41,15 +42,35 @@ pub(super) fn prepare(
     files: &dyn Files,
     seed: Seed,
 ) -> Result<Prepared, SimulateError> {
-    let mesh = scenario.problem().topology()?;
-    let grid = grid_of(&mesh);
+    let elements = scenario.problem().topology()?;
+    let sharing = Sharing::of(scenario, &elements)?;
+    let mesh = sharing.routers(scenario, &elements)?;
+    let grid = if scenario.butterfly {
+        let message = format!("{}x{} routers have too many ports", mesh.rows(), mesh.columns());
+        let few = mesh.rows() + mesh.columns() <= flit::PORTS_MAX;
+        Invalid::unless(few, "mesh", message, "8x8 at most, or concentration")?;
+        Grid::butterfly(mesh.rows(), mesh.columns())
+    } else {
+        grid_of(&mesh)
+    };
     let arrivals = match scenario.trace() {
-        Some(file) => Arrivals::Trace(read_trace(file, files, mesh.nodes())?),
+        Some(file) => {
+            let entries = read_trace(file, files, elements.nodes())?;
+            Arrivals::Trace(entries.into_iter().map(|entry| sharing.entry(entry)).collect())
+        }
         None => scenario.arrivals(),
     };
     let named = |name: &str| RouterTable::named(name, files).map_err(crate::NocError::from);
     let routers = scenario.energy.router.as_deref().map(named).transpose()?;
-    let (traffic, itself) = rates(scenario, &mesh, files, &arrivals, seed)?;
+    let (traffic, itself) = if sharing.is_none() || scenario.trace().is_some() {
+        rates(scenario, &mesh, files, &arrivals, seed)?
+    } else {
+        let (traffic, itself) = rates(scenario, &elements, files, &arrivals, seed)?;
+        let message = format!("`{}` has too many elements to share routers", scenario.mesh);
+        let traffic = traffic.ok_or_else(|| Invalid::new("mesh", message, "1024 at most"))?;
+        let (traffic, itself) = sharing.rates(&traffic, &itself);
+        (Some(traffic), itself)
+    };
     let planes = match computed(scenario, &mesh, &grid, traffic.as_ref(), &itself)? {
         Some(demand) => vec![plane_of(scenario, demand, None)?],
         None => {
@@ -174,8 +195,9 @@ fn computed(
         None => demand,
         Some(replies) => demand.answered(replies),
     };
+    let alone = scenario.elements()? == (1, 1);
     let uniform = scenario.traffic == "uniform" && scenario.normalisation() == Normalise::None;
-    if uniform {
+    if uniform && alone {
         let demand = Demand::uniform(grid, scenario.load, scenario.booksim, order)?;
         return Ok(Some(answered(demand)));
     }
@@ -299,7 +321,7 @@ struct Fullest {
 
 impl Fullest {
     fn of(scenario: &Scenario, grid: &Grid, flows: &[flit::Flow]) -> Fullest {
-        let mut links = vec![0.0f64; grid.tiles() * 4];
+        let mut links = vec![0.0f64; grid.link_slots()];
         let mut ports = vec![0.0f64; grid.tiles() * 2];
         let taken = match scenario.router {
             RouterKind::Vc(_) => 1.0,
@@ -312,7 +334,7 @@ impl Fullest {
             for path in &flow.paths {
                 let mut tile = flow.source;
                 for &port in &path.ports {
-                    links[Grid::link(tile, port)] += flow.rate * path.share / whole;
+                    links[grid.link(tile, port)] += flow.rate * path.share / whole;
                     tile = grid.neighbour(tile, port);
                 }
             }

@@ -6,7 +6,7 @@ use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
 use super::SimulateError;
 use super::prepare::{Plane, Prepared};
 use super::scenario::Scenario;
-use crate::flit::{Grid, Outcome, Seen, Status, port_name};
+use crate::flit::{Grid, Outcome, Seen, Status};
 use crate::{NocError, mesh_drawing};
 
 /// What all runs of one plane come to.
@@ -55,7 +55,7 @@ pub(super) fn report(
         report = report.table(latency_table(&seen, scenario)).plot(latency_plot(&seen));
     }
     report = report.table(links_table(&prepared.grid, &planes)).plot(links_plot(&planes));
-    if prepared.mesh.nodes() <= 1024 {
+    if prepared.mesh.nodes() <= 1024 && !prepared.grid.is_butterfly() {
         for (index, plane) in planes.iter().enumerate() {
             let title = format!("Link utilisation, plane {}", index + 1);
             let loads: Vec<f64> = prepared
@@ -64,7 +64,7 @@ pub(super) fn report(
                 .iter()
                 .map(|link| {
                     let port = super::prepare::port_of(link.direction);
-                    plane.link_loads[Grid::link(link.from as u32, port)]
+                    plane.link_loads[prepared.grid.link(link.from as u32, port)]
                 })
                 .collect();
             report = report.drawing(title, mesh_drawing(&prepared.mesh, &loads, 1.0));
@@ -119,7 +119,7 @@ fn digest<'a>(
     let total = |of: fn(&Outcome) -> &Vec<u64>, at: usize| -> f64 {
         outcomes.iter().map(|outcome| of(outcome)[at]).sum::<u64>() as f64
     };
-    let links = 0..prepared.grid.tiles() * 4;
+    let links = 0..prepared.grid.link_slots();
     let link_loads: Vec<f64> = links.map(|at| total(|o| &o.link_flits, at) / noc_cycles).collect();
     let hops = outcomes.iter().flat_map(|o| &o.link_flits).sum::<u64>() as f64;
     let flits = outcomes.iter().map(|o| o.delivered_flits).sum::<u64>() as f64;
@@ -154,7 +154,8 @@ fn router_watts(
     let frequency = (table.high_ghz() / alpha).max(table.low_ghz());
     let mut arriving = injected.to_vec();
     for (link, load) in link_loads.iter().enumerate().filter(|(_, load)| **load > 0.0) {
-        arriving[grid.neighbour((link / 4) as u32, (link % 4) as u8) as usize] += load;
+        let (tile, port) = grid.ends(link);
+        arriving[grid.neighbour(tile, port) as usize] += load;
     }
     let watts = |rate: &f64| table.watts((rate / 5.0).min(1.0), frequency);
     let sum: f64 = arriving.iter().map(watts).sum::<Result<f64, _>>().map_err(NocError::from)?;
@@ -373,13 +374,19 @@ fn links_table(grid: &Grid, planes: &[Digest<'_>]) -> Table {
     let mut table = Table::new(format!("The {ROWS} fullest links"), columns);
     for (index, plane) in planes.iter().enumerate() {
         let mut order: Vec<usize> = (0..plane.link_loads.len()).collect();
-        order.retain(|&link| grid.has_link((link / 4) as u32, (link % 4) as u8));
+        order.retain(|&link| {
+            let (tile, port) = grid.ends(link);
+            grid.has_link(tile, port)
+        });
         order.sort_by(|&a, &b| plane.link_loads[b].total_cmp(&plane.link_loads[a]).then(a.cmp(&b)));
         for &link in order.iter().take(ROWS) {
             table.row([
                 format!("{}", index + 1).into(),
                 grid.describe_link(link).into(),
-                port_name((link % 4) as u8).into(),
+                {
+                    let (tile, port) = grid.ends(link);
+                    grid.port_name(tile, port).into()
+                },
                 plane.link_loads[link].into(),
             ]);
         }

@@ -20,6 +20,13 @@ pub struct Scenario {
     /// Whether rows and columns close.
     #[serde(default)]
     pub torus: bool,
+    /// Whether every router has a link to all others of its row and column: a flattened butterfly.
+    #[serde(default)]
+    pub butterfly: bool,
+    /// Elements that share a router's port, as rows x columns of the mesh such as `2x2`; each its own
+    /// router if absent.
+    #[serde(default)]
+    pub concentration: Option<String>,
     /// Directed links (from, to) that are missing.
     #[serde(default)]
     pub removed_links: Vec<(Node, Node)>,
@@ -271,6 +278,8 @@ impl Check for Scenario {
         let pj = self.energy.flit_hop_pj.is_none_or(positive);
         rule(pj, "energy.flit_hop_pj", "is not above 0", "for example 1.2")?;
         check_router(&self.router).map_err(|fault| fault.within("router"))?;
+        self.check_butterfly()?;
+        self.check_concentration()?;
         self.packets.check().map_err(|fault| fault.within("packets"))?;
         self.check_bursts().map_err(|fault| fault.within("bursts"))?;
         self.check_replies().map_err(|fault| fault.within("replies"))?;
@@ -280,6 +289,57 @@ impl Check for Scenario {
 }
 
 impl Scenario {
+    /// What is known of a flattened butterfly: one plane of whole rows and columns at one speed, by
+    /// routes that routers compute.
+    fn check_butterfly(&self) -> Result<(), Invalid> {
+        if !self.butterfly {
+            return Ok(());
+        }
+        let rule = Invalid::unless;
+        let what = "does not go with butterfly";
+        rule(!self.torus, "torus", what, "torus = false")?;
+        rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
+        rule(self.planes == 1, "planes", what, "planes = 1")?;
+        rule(matches!(self.alpha, Alpha::Fixed(_)), "alpha", what, "a factor such as 1")?;
+        rule(self.order().is_some(), "routing", what, "xy, yx, o1turn or adaptive-credits")?;
+        let tables = "none: the tables are of routers with five ports";
+        rule(self.energy.router.is_none(), "energy.router", what, tables)?;
+        match self.router {
+            RouterKind::Voq(_) => rule(false, "router.kind", what, "kind = \"vc\""),
+            RouterKind::Vc(vc) => {
+                let message = "are too many for routers with so many ports";
+                rule(vc.vcs <= 4, "router.vcs", message, "1 to 4")
+            }
+        }
+    }
+
+    /// Rows and columns of elements at a router: 1 and 1 without concentration.
+    pub(super) fn elements(&self) -> Result<(usize, usize), Invalid> {
+        let Some(text) = &self.concentration else { return Ok((1, 1)) };
+        let parsed = || {
+            let (rows, columns) = text.split_once('x')?;
+            let (rows, columns) = (rows.trim().parse().ok()?, columns.trim().parse().ok()?);
+            (rows > 0 && columns > 0).then_some((rows, columns))
+        };
+        let fault = || {
+            let message = format!("`{text}` is no number of rows and columns");
+            Invalid::new("concentration", message, "for example 2x2")
+        };
+        parsed().ok_or_else(fault)
+    }
+
+    fn check_concentration(&self) -> Result<(), Invalid> {
+        if self.elements()? == (1, 1) {
+            return Ok(());
+        }
+        let rule = Invalid::unless;
+        let what = "does not go with concentration";
+        rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
+        rule(self.paths.is_empty(), "paths", what, "none")?;
+        let remedy = "normalise = \"none\": rates of elements";
+        rule(self.normalisation() == Normalise::None, "normalise", what, remedy)
+    }
+
     fn check_bursts(&self) -> Result<(), Invalid> {
         let Some(bursts) = self.bursts else { return Ok(()) };
         let rule = Invalid::unless;

@@ -250,3 +250,63 @@ fn a_router_table_of_one_s_own_gives_watts() {
     let error = of("[energy]\nrouter = \"csv:yours.csv\"\n").expect_err("absent");
     assert!(error.contains("yours.csv"), "{error}");
 }
+
+/// In a flattened butterfly nobody is further than two hops, and it carries what saturates a mesh.
+#[test]
+fn a_butterfly_takes_two_hops_at_most() {
+    let one = "[packets]\nmin = 1\nmax = 1\n";
+    for routing in ["xy", "yx", "o1turn", "adaptive-credits"] {
+        let head = format!("mesh = \"4x4\"\ntraffic = \"uniform\"\nrouting = \"{routing}\"\n");
+        let found = quick(&format!("{head}butterfly = true\nload = 0.02\n"), one).expect(routing);
+        assert_eq!(found["status"], "stable");
+        let hops = found["hops.mean"].as_f64().expect("hops");
+        assert!((hops - 24.0 / 15.0).abs() < 0.05, "{routing}: {hops}");
+        let latency = found["latency_cycles.mean"].as_f64().expect("a latency");
+        assert!((latency - (5.0 * (hops + 1.0) + 2.0)).abs() < 0.5, "{routing}: {latency}");
+    }
+    let heavy = "mesh = \"4x4\"\ntraffic = \"bit-complement\"\nload = 0.7\n";
+    assert_eq!(quick(heavy, one).expect("a run")["status"], "saturated");
+    let found = quick(&format!("{heavy}butterfly = true\n"), one).expect("a run");
+    assert_eq!(found["status"], "stable");
+    for (wrong, word) in [
+        ("torus = true\n", "torus"),
+        ("planes = 2\n", "planes"),
+        ("routing = \"adaptive\"\n", "routing"),
+        ("alpha = \"auto\"\n", "alpha"),
+    ] {
+        let text = format!("mesh = \"4x4\"\ntraffic = \"uniform\"\nbutterfly = true\n{wrong}");
+        let error = quick(&text, "").expect_err(word);
+        assert!(error.contains(word) && error.contains("butterfly"), "{error}");
+    }
+    let large = "mesh = \"16x16\"\ntraffic = \"uniform\"\nbutterfly = true\nload = 0.01\n";
+    assert!(quick(large, "").expect_err("too many ports").contains("ports"));
+    let shared = quick(&format!("{large}concentration = \"2x2\"\n"), one).expect("8x8 routers");
+    assert_eq!(shared["status"], "stable");
+}
+
+/// Four elements share a router: what they send to each other stays there, the rest is as calculated.
+#[test]
+fn elements_share_a_router() {
+    let head = "mesh = \"4x4\"\nconcentration = \"2x2\"\nload = 0.1\n";
+    let found = quick(&format!("{head}traffic = \"uniform\"\n"), "").expect("a run");
+    assert_eq!(found["status"], "stable");
+    let offered = found["offered"].as_f64().expect("a rate");
+    assert!((offered - 0.4).abs() < 0.01, "{offered} flits per cycle and router");
+    // 3 of 15 stay, 8 of 15 go one hop and 4 of 15 two.
+    let power = found["power_nodvfs"].as_f64().expect("flit-hops a cycle");
+    assert!((power / (4.0 * 0.4 * 16.0 / 15.0) - 1.0).abs() < 0.03, "{power}");
+    let trace = "cycle,src,dst,flits\n0,0,1,3\n0,2,15,2\n50,15,12,4\n90,15,3,1\n";
+    let files = MemoryFiles::new().with("t.csv", trace);
+    let text = "mesh = \"4x4\"\nconcentration = \"2x2\"\ntraffic = \"trace:t.csv\"\nruns = 1\n\
+                [run]\nwarmup = 0\nsample = 200\nsamples_min = 1\nsamples_max = 1\n";
+    let document = Document::parse("s.toml", text).expect("a document");
+    let played = simulate(&document, &files, 1, &Silent).expect("played");
+    assert_eq!(played.figures["packets"], 4);
+    // The first stays at its router, the others go to one beside it.
+    let hops = played.figures["hops.mean"].as_f64().expect("hops");
+    assert!((hops - (0.0 + 1.0 + 1.0 + 1.0) / 4.0).abs() < 1e-9, "{hops}");
+    let uneven = "mesh = \"4x4\"\nconcentration = \"3x1\"\ntraffic = \"uniform\"\n";
+    assert!(quick(uneven, "").expect_err("uneven").contains("divide"));
+    let text = "mesh = \"4x4\"\nconcentration = \"2\"\ntraffic = \"uniform\"\n";
+    assert!(quick(text, "").expect_err("one number").contains("2x2"));
+}

@@ -16,7 +16,7 @@ use super::Network;
 use super::allocator::{Allocator, Requests};
 use super::demand::Demand;
 use super::ends::{Ends, Flit, is_head, packet_of};
-use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite};
+use super::grid::{Grid, LOCAL, NOWHERE};
 use ebb_des::Wheel;
 use router::Core;
 
@@ -112,8 +112,8 @@ struct Arrival {
 
 const TO_ELEMENT: u32 = 1 << 31;
 
-/// All routers of a grid.
-pub(super) struct VcNetwork<'g> {
+/// All routers of a grid, each with up to so many ports.
+pub(super) struct VcNetwork<'g, const PORTS: usize> {
     grid: &'g Grid,
     how: VcRouter,
     vcs: usize,
@@ -124,7 +124,7 @@ pub(super) struct VcNetwork<'g> {
     inputs: Vec<InputVc>,
     buffers: Vec<Flit>,
     credits: Vec<u16>,
-    cores: Vec<Core>,
+    cores: Vec<Core<PORTS>>,
     /// Behind each port of each tile, the first virtual channel of the port on the other side.
     across: Vec<u32>,
     port_of: [u8; super::allocator::SIZE_MAX],
@@ -140,19 +140,22 @@ pub(super) struct VcNetwork<'g> {
     inside: u64,
 }
 
-impl<'g> VcNetwork<'g> {
+impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
     /// Empty routers. `demand` divides the virtual channels of every port among classes and layers.
-    pub(super) fn new(grid: &'g Grid, how: VcRouter, demand: &Demand) -> VcNetwork<'g> {
+    pub(super) fn new(grid: &'g Grid, how: VcRouter, demand: &Demand) -> VcNetwork<'g, PORTS> {
         let (tiles, vcs, depth) = (grid.tiles(), how.vcs as usize, how.depth as usize);
         let channels = tiles * PORTS * vcs;
         let stage = Stage::Empty;
         let empty = InputVc { front: 0, len: 0, stage, port: 0, other: 0, layer: 0, out: 0 };
         let across = (0..tiles as u32).flat_map(|tile| {
             (0..PORTS as u8).map(move |port| match port {
-                LOCAL => u32::MAX,
+                _ if port == LOCAL || usize::from(port) >= grid.ports() => u32::MAX,
                 _ => match grid.neighbour(tile, port) {
                     NOWHERE => u32::MAX,
-                    next => ((next as usize * PORTS + opposite(port) as usize) * vcs) as u32,
+                    next => {
+                        let entry = grid.entry(tile, port) as usize;
+                        ((next as usize * PORTS + entry) * vcs) as u32
+                    }
                 },
             })
         });
@@ -180,7 +183,7 @@ impl<'g> VcNetwork<'g> {
             source_credits_back: Wheel::new(ahead),
             vc_requests: Requests::new(),
             sw_requests: Requests::new(),
-            link_flits: vec![0; tiles * 4],
+            link_flits: vec![0; grid.link_slots()],
             inside: 0,
         }
     }
@@ -306,7 +309,7 @@ impl<'g> VcNetwork<'g> {
     }
 }
 
-impl Network for VcNetwork<'_> {
+impl<const PORTS: usize> Network for VcNetwork<'_, PORTS> {
     fn step(&mut self, now: u64, ends: &mut Ends<'_>) {
         self.receive_credits(now);
         self.receive_flits(now, ends);

@@ -3,7 +3,7 @@
 
 use super::super::allocator::{Members, Pointers, SIZE_MAX};
 use super::super::ends::{Ends, is_tail};
-use super::super::grid::{LOCAL, PORTS};
+use super::super::grid::LOCAL;
 use super::{Arrival, InputVc, Stage, TO_ELEMENT, VcNetwork};
 
 /// Cycles that a channel can be put off, at most, less one; a power of two less one.
@@ -11,7 +11,7 @@ const LATER: usize = 15;
 
 /// What a router decides with. Sets are of its input or output virtual channels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Core {
+pub(super) struct Core<const PORTS: usize> {
     /// Inputs that ask for an output virtual channel.
     asking: u64,
     /// Inputs that ask for the switch.
@@ -28,12 +28,12 @@ pub(super) struct Core {
     sw_pointers: Pointers<PORTS>,
 }
 
-impl Core {
-    pub(super) fn new(channels: usize) -> Core {
+impl<const PORTS: usize> Core<PORTS> {
+    pub(super) fn new(channels: usize) -> Core<PORTS> {
         Core {
             asking: 0,
             crossing: 0,
-            free: (1 << channels) - 1,
+            free: u64::MAX >> (64 - channels),
             later_until: 0,
             asking_at: [0; LATER + 1],
             crossing_at: [0; LATER + 1],
@@ -126,7 +126,7 @@ impl Choice<'_> {
     }
 }
 
-impl VcNetwork<'_> {
+impl<const PORTS: usize> VcNetwork<'_, PORTS> {
     /// Lets every router with something to decide decide.
     pub(super) fn decide(&mut self, now: u64, ends: &mut Ends<'_>) {
         for word in 0..self.active.len() {
@@ -258,7 +258,7 @@ impl VcNetwork<'_> {
         let at = if to == LOCAL {
             ((tile * PORTS + to as usize) * self.vcs + vc as usize) as u32 | TO_ELEMENT
         } else {
-            self.link_flits[tile * 4 + to as usize] += 1;
+            self.link_flits[self.grid.link(tile as u32, to)] += 1;
             self.across[tile * PORTS + to as usize] + u32::from(vc)
         };
         let when = now + u64::from(self.how.traversal) + u64::from(self.how.link) + 1;

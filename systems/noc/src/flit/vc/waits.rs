@@ -5,7 +5,7 @@
 //! output channels is enough). What is left when nothing more comes to life is deadlocked.
 
 use super::super::allocator::Members;
-use super::super::grid::{LOCAL, PORTS, port_name};
+use super::super::grid::LOCAL;
 use super::{Stage, TO_ELEMENT, VcNetwork};
 
 /// What a channel waits for.
@@ -16,7 +16,7 @@ enum Wait {
     AnyOf(Vec<usize>),
 }
 
-impl VcNetwork<'_> {
+impl<const PORTS: usize> VcNetwork<'_, PORTS> {
     /// A circle of waiting channels in words, if some channels are deadlocked.
     pub(super) fn wait_circle(&self) -> Option<Vec<String>> {
         let holds = |channel: &usize| {
@@ -117,14 +117,15 @@ impl VcNetwork<'_> {
 
     fn describe(&self, channel: usize) -> String {
         let size = PORTS * self.vcs;
-        let (row, col) = self.grid.place((channel / size) as u32);
+        let tile = (channel / size) as u32;
+        let (row, col) = self.grid.place(tile);
         let local = channel % size;
         let input = &self.inputs[channel];
         format!(
             "tile ({row},{col}), from {} on channel {}, to {}",
-            port_name((local / self.vcs) as u8),
+            self.grid.port_name(tile, (local / self.vcs) as u8),
             local % self.vcs,
-            port_name(input.port)
+            self.grid.port_name(tile, input.port)
         )
     }
 }
