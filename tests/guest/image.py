@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tarfile
 
-MODULES = ("virtio_pci", "virtio_net", "8021q", "bonding")
+MODULES = ("virtio_pci", "virtio_net", "8021q", "bonding", "vrf")
 PROGRAMS = ("busybox", "ethtool", "ip")
 META_PACKAGES = ("linux-image-cloud-amd64", "linux-image-amd64")
 

@@ -1,6 +1,7 @@
-"""VLANs and a bond in the guest, whose kernel has them."""
+"""VLANs, a bond and a VRF in the guest, whose kernel has them."""
 
 import json
+import time
 
 from cards import never_entered
 from flows import Exchange
@@ -41,7 +42,7 @@ def bond_is_refused(guest, configuration, say):
 
 def tagged_packets_pass(guest, flows, say):
     """Sends packets of one VLAN that have to leave in another, by the running router."""
-    exchange = Exchange("tap0", "tap1", mac(0), SOURCE, DESTINATION, VLANS)
+    exchange = vlan_exchange()
     before = never_entered(0)
     try:
         for _ in range(ROUNDS):
@@ -62,3 +63,69 @@ def tagged_packets_pass(guest, flows, say):
     if counted[names[0]][0] < exchange.received or counted[names[1]][1] < exchange.received:
         raise Failure(f"the router did not forward the tagged packets itself: {counted}")
     say(f"{exchange.received} packets came in VLAN {VLANS[0]} and left in VLAN {VLANS[1]}: 0 lost, 0 reordered")
+
+
+def vrf_is_the_kernels(guest, flows, say):
+    """Packets of interfaces in a VRF go the kernel's way: nowhere when only one side is in it, by the
+    VRF's own table when both are. The router forwards none of them, and says why."""
+    # Without the last route what the VRF's table does not know is looked up in the main one.
+    guest.check(
+        "/bin/ip link add red type vrf table 10 && /bin/ip link set red up\n"
+        "/bin/ip route add table 10 unreachable default metric 4278198272"
+    )
+    enter_vrf(guest, "eth0.7")
+    await_policy(guest, "eth0.7")
+    between = vlan_exchange()
+    try:
+        for flow in range(flows):
+            between.send(flow)
+        between.settle()
+        if between.received:
+            raise Failure(f"{between.received} packets left the VRF for another interface")
+    finally:
+        between.close()
+    enter_vrf(guest, "eth1.8")
+    await_policy(guest, "eth1.8")
+    before = forwarded(guest, "eth1.8")
+    within, entered = vlan_exchange(), never_entered(0)
+    try:
+        for flow in range(flows):
+            within.send(flow)
+        within.settle()
+        lost = within.lost() - (never_entered(0) - entered)
+    finally:
+        within.close()
+    if lost or forwarded(guest, "eth1.8") != before:
+        raise Failure(f"in the VRF {lost} packets were lost; the router forwarded {forwarded(guest, 'eth1.8') - before}")
+    guest.check("/bin/ip link set eth0.7 nomaster; /bin/ip link set eth1.8 nomaster; /bin/ip link del red; /bin/ip route flush table 10")
+    say(f"of {flows} packets 0 left a VRF, and {within.received} passed within it, by the kernel")
+
+
+def vlan_exchange():
+    """From the one VLAN to the other."""
+    return Exchange("tap0", "tap1", mac(0), SOURCE, DESTINATION, VLANS)
+
+
+def enter_vrf(guest, name):
+    """Puts a VLAN into the VRF; that takes its link down and up, and the neighbour with it."""
+    guest.check(
+        f"/bin/ip link set {name} master red\n"
+        f"/bin/ip neigh replace 10.{name[-1]}.0.2 lladdr 02:00:00:00:00:02 dev {name} nud permanent"
+    )
+
+
+def await_policy(guest, name):
+    """Waits until the router says that packets from an interface are left to the kernel for its VRF."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        lines = guest.check("ebb router show", 60).splitlines()
+        if any("vrf" in line and name in line and "left to the kernel" in line for line in lines):
+            return
+        time.sleep(0.2)
+    raise Failure(f"the router does not say that {name} is in a VRF: {guest.check('ebb router show', 60)}")
+
+
+def forwarded(guest, name):
+    """Packets that the router itself has sent to an interface."""
+    status = json.loads(guest.check("ebb router show --json", 60))
+    return next((one["forwarded"] for one in status["interfaces"] if one["name"] == name), 0)

@@ -83,6 +83,7 @@ def moves_entries(guest, workers, flows, say):
         exchange.settle()
         expect_complete(guest, exchange, "on one worker")
         links.tagged_packets_pass(guest, flows, say)
+        links.vrf_is_the_kernels(guest, flows, say)
         arrived = [new - old for old, new in zip(arrived, queue_packets(guest, "eth0"))]
         if any(arrived[1:]):
             raise Failure(f"one worker is active, the queues got {arrived}")

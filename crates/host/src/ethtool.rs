@@ -70,6 +70,22 @@ impl Channels {
     }
 }
 
+/// What drives an interface (`struct ethtool_drvinfo`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Driver {
+    /// As in `virtio_net`; some say nothing.
+    pub name: String,
+    /// Where the device is; empty, `N/A` or what the driver likes where there is none.
+    pub bus: String,
+}
+
+/// A string in memory that ends before its first zero.
+fn text(words: &[u32]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
 /// An interface of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Interface {
@@ -112,17 +128,15 @@ impl Interface {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// The driver's name, as in `virtio_net`.
+    /// What drives it.
     ///
     /// # Errors
     /// `ENODEV` without such an interface.
-    pub fn driver(&self) -> io::Result<String> {
+    pub fn driver(&self) -> io::Result<Driver> {
         let mut words = [0; DRVINFO_WORDS];
         words[0] = GDRVINFO;
         self.ask(&mut words)?;
-        let bytes: Vec<u8> = words[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-        Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        Ok(Driver { name: text(&words[1..9]), bus: text(&words[25..33]) })
     }
 
     fn channel_words(&self) -> io::Result<[u32; 9]> {

@@ -195,6 +195,8 @@ pub fn before_others() {
 #[derive(Debug)]
 pub struct Politeness {
     before: Option<i32>,
+    /// Where it could run before.
+    anywhere: Option<CpuSet>,
     /// Niceness belongs to threads.
     not_send: PhantomData<*const ()>,
 }
@@ -206,14 +208,32 @@ impl Politeness {
         let may = crate::capability::has(crate::capability::Capability::CAP_SYS_NICE);
         // SAFETY: no pointers are passed; 0 is the calling thread.
         let before = may.then(|| unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) });
-        before.iter().for_each(|before| set_niceness(before + niceness));
-        Politeness { before, not_send: PhantomData }
+        before.iter().for_each(|before| set_niceness((before + niceness).min(19)));
+        Politeness { before, anywhere: None, not_send: PhantomData }
+    }
+
+    /// Keeps off these CPUs if it may run on another, and gives way where it may not. Some system
+    /// calls hold their CPU for a tenth of a second on a kernel that does not preempt itself (a dump
+    /// of a full routing table), however polite who calls.
+    pub fn off(cpus: impl IntoIterator<Item = usize>, niceness: i32) -> Politeness {
+        let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Self::new(niceness) };
+        let mut rest = allowed;
+        cpus.into_iter().for_each(|cpu| _ = rest.unset(cpu));
+        let other = (0..CpuSet::count()).any(|cpu| rest.is_set(cpu).unwrap_or(false));
+        if !other || sched_setaffinity(Pid::from_raw(0), &rest).is_err() {
+            return Self::new(niceness);
+        }
+        Politeness { before: None, anywhere: Some(allowed), not_send: PhantomData }
     }
 }
 
 impl Drop for Politeness {
     fn drop(&mut self) {
         self.before.iter().copied().for_each(set_niceness);
+        if let Some(anywhere) = &self.anywhere {
+            // What was allowed may have been taken away meanwhile.
+            _ = sched_setaffinity(Pid::from_raw(0), anywhere);
+        }
     }
 }
 
@@ -274,6 +294,24 @@ mod tests {
             pin_to(cpu).unwrap();
             assert_eq!(allowed_cpus().unwrap(), [cpu]);
             assert!(pin_to(1023).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn who_gives_way_keeps_off_cpus_as_long_as_others_are_left() {
+        std::thread::spawn(|| {
+            let all = allowed_cpus().unwrap();
+            let (first, rest) = all.split_first().unwrap();
+            let wanted = if rest.is_empty() { &all[..] } else { rest };
+            let polite = Politeness::off([*first, 1023], 1);
+            assert_eq!(allowed_cpus().unwrap(), wanted);
+            let none_left = Politeness::off(all.clone(), 1);
+            assert_eq!(allowed_cpus().unwrap(), wanted, "it has to run somewhere");
+            drop(none_left);
+            drop(polite);
+            assert_eq!(allowed_cpus().unwrap(), all);
         })
         .join()
         .unwrap();

@@ -25,11 +25,17 @@ pub struct Cpu {
 /// # Errors
 /// When the list of CPUs can't be read.
 pub fn cpus(sysfs: &Sysfs) -> Result<Vec<Cpu>, KnobError> {
+    Ok(online(sysfs)?.into_iter().map(|id| cpu(sysfs, id)).collect())
+}
+
+/// The numbers of the CPUs that are online.
+///
+/// # Errors
+/// When the list can't be read.
+pub fn online(sysfs: &Sysfs) -> Result<Vec<usize>, KnobError> {
     let file = format!("{CPUS}/online");
     let value = sysfs.read(&file)?;
-    let ids = parse_list(&value);
-    let ids = ids.ok_or_else(|| KnobError::unreadable(&sysfs.path(&file), &value))?;
-    Ok(ids.into_iter().map(|id| cpu(sysfs, id)).collect())
+    parse_list(&value).ok_or_else(|| KnobError::unreadable(&sysfs.path(&file), &value))
 }
 
 fn cpu(sysfs: &Sysfs, id: usize) -> Cpu {

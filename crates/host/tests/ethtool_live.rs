@@ -14,7 +14,7 @@ fn queues_are_counted_changed_and_put_back() {
     let four = |name| Veth { queues: 4, ..Veth::new(name) };
     Requests::open().unwrap().add_veth(four("eth-a"), four("eth-b")).unwrap();
     let interface = Interface::open("eth-a").unwrap();
-    assert_eq!(interface.driver().unwrap(), "veth");
+    assert_eq!(interface.driver().unwrap().name, "veth");
     let before = interface.channels().unwrap();
     assert_eq!(interface.channels_max().unwrap().receiving(), 4);
     assert_eq!(before.receiving(), 4);

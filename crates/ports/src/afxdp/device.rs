@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use ebb_host::ethtool::{Driver, Interface};
+
 use super::AfXdpError;
 
 /// Facts about an interface.
@@ -21,53 +23,19 @@ pub(super) struct Device {
     pub(super) aggregates: bool,
 }
 
-const ETHTOOL_GDRVINFO: u32 = 0x03;
-const ETHTOOL_GCHANNELS: u32 = 0x3c;
-
 /// Drivers of devices on a bus whose senders are programs on the same machine.
 const PARAVIRTUAL: [&str; 5] = ["virtio_net", "vif", "xen_netfront", "vmxnet3", "hv_netvsc"];
 
-/// `struct ethtool_drvinfo`.
-#[repr(C)]
-struct Driver {
-    command: u32,
-    driver: [u8; 32],
-    version: [u8; 32],
-    firmware: [u8; 32],
-    bus: [u8; 32],
-    expansion_rom: [u8; 32],
-    reserved: [u8; 12],
-    lengths: [u32; 5],
+/// Whether it is made of other interfaces.
+fn aggregates(driver: &Driver) -> bool {
+    matches!(driver.name.as_str(), "bonding" | "team")
 }
 
-impl Driver {
-    fn aggregates(&self) -> bool {
-        matches!(text(&self.driver).as_str(), "bonding" | "team")
-    }
-
-    /// Whether frames come from senders' memory: the interface is on no bus, or is one of
-    /// [`PARAVIRTUAL`]. An interface that says nothing of its driver is taken for such a one.
-    fn shares_memory(&self) -> bool {
-        let on_a_bus = !matches!(text(&self.bus).as_str(), "" | "N/A" | "tap" | "tun");
-        !on_a_bus || PARAVIRTUAL.contains(&text(&self.driver).as_str())
-    }
-}
-
-/// `struct ethtool_channels`.
-#[repr(C)]
-#[derive(Default)]
-struct Channels {
-    command: u32,
-    max: [u32; 4],
-    rx: u32,
-    tx: u32,
-    other: u32,
-    combined: u32,
-}
-
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+/// Whether frames come from senders' memory: the interface is on no bus, or is one of
+/// [`PARAVIRTUAL`]. An interface that says nothing of its driver is taken for such a one.
+fn shares_memory(driver: &Driver) -> bool {
+    let on_a_bus = !matches!(driver.bus.as_str(), "" | "N/A" | "tap" | "tun");
+    !on_a_bus || PARAVIRTUAL.contains(&driver.name.as_str())
 }
 
 pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
@@ -87,8 +55,11 @@ pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
         request.call(libc::SIOCGIFHWADDR).map_err(failed)?;
         let address = request.fields.ifr_ifru.ifru_hwaddr.sa_data;
         let mac = std::array::from_fn(|i| address[i] as u8);
-        let (queues, driver) = (request.queues(), request.driver());
-        let (unfinished, aggregates) = (driver.shares_memory(), driver.aggregates());
+        let ethtool = Interface::open(name).map_err(failed)?;
+        // Drivers that can't say have one.
+        let queues = ethtool.channels().map_or(1, |channels| channels.receiving().max(1));
+        let driver = ethtool.driver().unwrap_or_default();
+        let (unfinished, aggregates) = (shares_memory(&driver), aggregates(&driver));
         Ok(Device { index, up, mtu, mac, queues, unfinished, aggregates })
     }
 }
@@ -124,28 +95,6 @@ impl Request {
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), request, &mut self.fields) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
-
-    fn driver(&mut self) -> Driver {
-        // SAFETY: all zeroes are a valid value of this structure of integers.
-        let mut driver: Driver = unsafe { std::mem::zeroed() };
-        driver.command = ETHTOOL_GDRVINFO;
-        let pointer: *mut Driver = &mut driver;
-        self.fields.ifr_ifru.ifru_data = pointer.cast();
-        // What fails leaves zeroes.
-        let _ = self.call(libc::SIOCETHTOOL as libc::Ioctl);
-        driver
-    }
-
-    /// Receive queues; drivers that can't say have one.
-    fn queues(&mut self) -> u32 {
-        let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
-        let pointer: *mut Channels = &mut channels;
-        self.fields.ifr_ifru.ifru_data = pointer.cast();
-        match self.call(libc::SIOCETHTOOL as libc::Ioctl) {
-            Ok(()) => (channels.rx + channels.combined).max(1),
-            Err(_) => 1,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -155,13 +104,9 @@ mod tests {
     #[test]
     fn hardware_is_told_from_memory() {
         let driver = |name: &str, bus: &str| {
-            // SAFETY: all zeroes are a valid value of this structure of integers.
-            let mut driver: Driver = unsafe { std::mem::zeroed() };
-            driver.driver[..name.len()].copy_from_slice(name.as_bytes());
-            driver.bus[..bus.len()].copy_from_slice(bus.as_bytes());
-            (driver.shares_memory(), driver.aggregates())
+            let driver = Driver { name: name.to_owned(), bus: bus.to_owned() };
+            (shares_memory(&driver), aggregates(&driver))
         };
-        assert_eq!(size_of::<Driver>(), 196);
         let memory = [("veth", ""), ("tun", "tap"), ("bridge", "N/A"), ("virtio_net", "virtio0")];
         assert!(memory.iter().all(|(name, bus)| driver(name, bus) == (true, false)));
         let hardware = [("ixgbe", "0000:03:00.0"), ("r8152", "usb-0000:00:14.0-1")];

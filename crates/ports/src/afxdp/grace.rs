@@ -17,6 +17,8 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::path::Path;
 
+use ebb_host::{Sysfs, topology};
+
 /// Waits until every packet steered by what memory held before this call is in a socket's ring.
 pub(crate) fn wait() -> io::Result<()> {
     let real_time_kernel = Path::new("/sys/kernel/realtime").exists();
@@ -32,27 +34,11 @@ fn membarrier() -> io::Result<()> {
 
 /// Runs on every online CPU once.
 fn hop() -> io::Result<()> {
-    let online = online_cpus()?;
+    let online = topology::online(&Sysfs::new("/")).map_err(io::Error::other)?;
     let before = Placement::save()?;
     let result = before.visit(&online);
     before.restore();
     result
-}
-
-fn online_cpus() -> io::Result<Vec<usize>> {
-    parse_cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/online")?)
-        .ok_or_else(|| io::Error::other("/sys/devices/system/cpu/online: not a list of CPUs"))
-}
-
-/// The CPUs of a list like `0-3,8`.
-fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
 }
 
 /// Where and how the calling thread runs.
@@ -110,14 +96,6 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_lists_are_understood() {
-        assert_eq!(parse_cpu_list("0-2,5,7-8\n"), Some(vec![0, 1, 2, 5, 7, 8]));
-        assert_eq!(parse_cpu_list("0"), Some(vec![0]));
-        assert_eq!(parse_cpu_list("a-b"), None);
-        assert_eq!(parse_cpu_list(""), None);
-    }
 
     #[test]
     fn the_thread_is_where_it_was_afterwards() {

@@ -39,10 +39,12 @@ impl Live {
         journal: Journal,
         mut inheritance: Option<&mut Predecessor>,
     ) -> Result<Live> {
-        // The workers of the running router may have this CPU.
-        let polite = inheritance.is_some().then(|| process::Politeness::new(upgrade::NICENESS));
         let signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let cpus = placement::workers(&config)?;
+        // The workers of the running router have these CPUs, and packets come.
+        let workers_cpus = cpus.iter().flatten().copied();
+        let gives_way = || process::Politeness::off(workers_cpus, upgrade::NICENESS);
+        let polite = inheritance.is_some().then(gives_way);
         let workers = cpus.len();
         let (umem, reserve) = match &mut inheritance {
             Some(inheritance) => (inheritance.memory()?, Reserve::new(Vec::new())),

@@ -41,7 +41,8 @@ pub(super) use successor::Successor;
 
 /// What both programs must agree on; another number is declined.
 const PROTOCOL: u32 = 1;
-/// How readily the new program gives way to the running workers until it is prepared.
+/// How readily the new program gives way to the running workers until it is prepared, where it
+/// has no other CPU than theirs.
 pub(super) const NICENESS: i32 = 10;
 /// How long either side waits for the other's next word once both are prepared.
 const PATIENCE: Duration = Duration::from_secs(5);

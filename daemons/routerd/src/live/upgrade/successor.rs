@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use ebb_graph::Pool;
 use ebb_host::wait::{Readiness, WaitSet};
-use ebb_host::{Courier, service};
+use ebb_host::{Courier, process, service};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -177,6 +177,9 @@ impl Live {
         _ = answer.send(Ok(outcome));
         self.injection.end();
         std::thread::sleep(LAST_WORDS);
+        // To give hundreds of megabytes back takes the kernel a while, on the CPUs of the new workers.
+        let workers = self.backend.router.cpus().iter().flatten().copied();
+        std::mem::forget(process::Politeness::off(workers, 19));
         // Nothing is closed and nothing undone: it is all in use.
         std::process::exit(0)
     }
