@@ -122,7 +122,8 @@ class Lab:
 
     def load(self, **options):
         """Loads the router; see `live_bench load --help`."""
-        words = ["load", *HOSTS, "--to", *ROUTER_MACS, "--prefixes", self.path("flows")]
+        to = options.pop("to", " ".join(ROUTER_MACS)).split()
+        words = ["load", *HOSTS, "--to", *to, "--prefixes", self.path("flows")]
         options.setdefault("queues", self.queues)
         for name, value in options.items():
             if value is not None:

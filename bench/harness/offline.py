@@ -28,3 +28,13 @@ def lpm(context):
 def path(context):
     """The full 64-byte path in memory beside a loop around rte_fib."""
     example(context, "path", "path")
+
+
+def cluster(context):
+    """Changes of a cluster's table with 1,024 back-ends, and the goal program on a year of samples."""
+    example(context, "cluster", "cluster_bench")
+
+
+def control(context):
+    """What the control of 64 back-ends costs at rest."""
+    example(context, "control", "control")

@@ -5,6 +5,7 @@
 
 mod bench;
 mod calibrate;
+mod cluster;
 mod completion;
 mod demo;
 mod fabric;
@@ -54,6 +55,9 @@ enum Command {
     /// An emulated optical circuit switch and the controller of its circuits
     #[command(subcommand)]
     Ocs(tor::Ocs),
+    /// The cluster, one router made of many: measure what virtual back-ends forward together
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     /// Send and receive test traffic
     #[command(subcommand)]
     Traffic(traffic::Command),
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
         Command::Router(command) => command.run(),
         Command::Tor(command) => command.run(),
         Command::Ocs(command) => command.run(),
+        Command::Cluster(command) => command.run(),
         Command::Traffic(command) => command.run(),
         Command::Fabric(command) => command.run(),
         Command::Trace(command) => command.run(),

@@ -247,4 +247,34 @@ fn a_cluster_follows_its_load_and_survives_a_death() {
     assert!(json["joules"].as_f64() > Some(0.0) && json["joules_basis"] == "modelled");
     assert!(json["back_ends_over_time"].as_array().is_some_and(|points| points.len() > 3));
     assert!(json["etcd"].is_boolean());
+    let simulated = &json["simulated"];
+    assert!(simulated["joules"].as_f64() > Some(0.0), "{simulated}");
+    assert!(simulated["agrees"].is_boolean(), "{simulated}");
+}
+
+/// What the placement planner reads is measured, in small: figures mean nothing here.
+#[test]
+fn virtual_back_ends_are_measured() {
+    if !permitted() {
+        return;
+    }
+    let words = ["cluster", "bench", "scaling", "front", "links", "guests"];
+    let small = ["--seconds", "0.05", "--turns", "1", "--rules", "20", "--json"];
+    let ended = run(env!("CARGO_BIN_EXE_ebb"), &[&words[..], &small].concat());
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success(), "{said}");
+    let json: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let skipped: Vec<&str> = json["skipped"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["case"].as_str())
+        .collect();
+    assert!(skipped.contains(&"guests"), "{said}");
+    let cases = [("scaling", "4"), ("front", "queues"), ("links", "narrow")];
+    for (case, setup) in cases.into_iter().filter(|(case, _)| !skipped.contains(case)) {
+        assert!(json["setups"][format!("{case}: {setup}")]["kpps"].as_f64() > Some(0.0), "{json}");
+    }
+    let balanced = ["scaling", "front", "links"].iter().any(|case| !skipped.contains(case));
+    assert!(!balanced || json["costs"]["balancer_ns"].as_f64() > Some(0.0), "{}", json["costs"]);
 }

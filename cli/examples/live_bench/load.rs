@@ -359,7 +359,7 @@ impl Drop for Run {
     }
 }
 
-fn parse_mac(text: &str) -> Result<[u8; 6]> {
+pub(super) fn parse_mac(text: &str) -> Result<[u8; 6]> {
     let bytes =
         text.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect::<Result<Vec<_>, _>>();
     bytes.ok().and_then(|bytes| bytes.try_into().ok()).with_context(|| format!("not a MAC: {text}"))

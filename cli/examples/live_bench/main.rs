@@ -1,6 +1,7 @@
 //! The tools of `bench/run`: table, load, forwarder, route changes and plots. Each prints one JSON
 //! line; `bench/run` starts them in network namespaces, beside the router or its peer.
 
+mod balance;
 mod churn;
 mod forward;
 mod load;
@@ -25,6 +26,8 @@ enum Command {
     Load(load::Load),
     /// Forward between two interfaces by station address, without any table
     Forward(forward::Forward),
+    /// Balance between two interfaces as a cluster's balancer does
+    Balance(balance::Balance),
     /// Put the routes of a file into this namespace's kernel
     Table(table::Table),
     /// Change routes at a stated pace
@@ -39,6 +42,7 @@ fn main() -> Result<()> {
     let line = match Options::parse().command {
         Command::Load(command) => command.run()?,
         Command::Forward(command) => command.run()?,
+        Command::Balance(command) => command.run()?,
         Command::Table(command) => command.run()?,
         Command::Churn(command) => command.run()?,
         Command::Nap(command) => command.run()?,

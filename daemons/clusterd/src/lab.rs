@@ -44,11 +44,11 @@ pub fn host_mac(side: usize) -> Mac {
     [2, 0xeb, 0xb0, 0, 1, side as u8]
 }
 
-fn probe_mac(side: usize) -> Mac {
+pub(crate) fn probe_mac(side: usize) -> Mac {
     [2, 0xeb, 0xb0, 0, 2, side as u8]
 }
 
-fn back_end_mac(index: usize, side: usize) -> Mac {
+pub(crate) fn back_end_mac(index: usize, side: usize) -> Mac {
     [2, 0xeb, 0xb0, 1, index as u8, side as u8]
 }
 
@@ -66,7 +66,7 @@ pub fn hosts(side: usize) -> [IpAddr; 2] {
     [four, six]
 }
 
-fn probe_address(side: usize) -> IpAddr {
+pub(crate) fn probe_address(side: usize) -> IpAddr {
     format!("10.77.{side}.254").parse().expect("an address")
 }
 
@@ -181,7 +181,7 @@ pub struct NamespaceKeeper {
     namespace: Option<Namespace>,
 }
 
-fn port_name(index: usize, side: usize) -> String {
+pub(crate) fn port_name(index: usize, side: usize) -> String {
     format!("r{index}-{side}")
 }
 
@@ -214,23 +214,8 @@ impl NamespaceKeeper {
             *link = index(&mut inside, &name)?;
             up(&mut inside, *link)?;
             namespace.run(|| set(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
-            for net in subnets(side) {
-                inside.add_address(*link, net)?;
-            }
-            for host in hosts(side) {
-                inside.add_neighbour(*link, host, host_mac(side))?;
-            }
-            inside.add_neighbour(*link, probe_address(side), probe_mac(side))?;
         }
-        let change = |(net, side): &(IpNet, usize)| {
-            let hop = hosts(*side)[usize::from(net.addr().is_ipv6())];
-            RouteChange::Add(Route::unicast(*net, [RouteHop::new(Some(links[*side]), Some(hop))]))
-        };
-        let refused = inside.change_routes(self.routes.iter().map(change))?;
-        if let Some(first) = refused.first() {
-            let net = self.routes[first.index].0;
-            anyhow::bail!("the kernel refused route {net}: {} {}", first.source, first.message);
-        }
+        route(&mut inside, links, &self.routes)?;
         // Connected to the segments only now: whoever is reachable forwards.
         for side in 0..SIDES {
             let port = index(&mut middle, &port_name(self.index, side))?;
@@ -257,8 +242,35 @@ impl Keeper for NamespaceKeeper {
     }
 }
 
+/// Gives a back-end's two links the cluster's addresses, all neighbours and the routes.
+pub(crate) fn route(
+    inside: &mut Requests,
+    links: [u32; SIDES],
+    routes: &[(IpNet, usize)],
+) -> Result<()> {
+    for (side, link) in links.into_iter().enumerate() {
+        for net in subnets(side) {
+            inside.add_address(link, net)?;
+        }
+        for host in hosts(side) {
+            inside.add_neighbour(link, host, host_mac(side))?;
+        }
+        inside.add_neighbour(link, probe_address(side), probe_mac(side))?;
+    }
+    let change = |(net, side): &(IpNet, usize)| {
+        let hop = hosts(*side)[usize::from(net.addr().is_ipv6())];
+        RouteChange::Add(Route::unicast(*net, [RouteHop::new(Some(links[*side]), Some(hop))]))
+    };
+    let refused = inside.change_routes(routes.iter().map(change))?;
+    if let Some(first) = refused.first() {
+        let net = routes[first.index].0;
+        anyhow::bail!("the kernel refused route {net}: {} {}", first.source, first.message);
+    }
+    Ok(())
+}
+
 /// Of a namespace that is a router whose neighbours are all known.
-fn settings() -> Result<()> {
+pub(crate) fn settings() -> Result<()> {
     set("net/ipv4/ip_forward", "1")?;
     set("net/ipv6/conf/all/forwarding", "1")?;
     set("net/ipv6/conf/default/accept_dad", "0")?;
@@ -269,17 +281,17 @@ fn settings() -> Result<()> {
     Ok(())
 }
 
-fn up(requests: &mut Requests, link: u32) -> Result<()> {
+pub(crate) fn up(requests: &mut Requests, link: u32) -> Result<()> {
     Ok(requests.set_up(link, true)?)
 }
 
-fn index(requests: &mut Requests, name: &str) -> Result<u32> {
+pub(crate) fn index(requests: &mut Requests, name: &str) -> Result<u32> {
     let link = requests.link_by_name(name)?;
     Ok(link.with_context(|| format!("interface {name} is gone"))?.index)
 }
 
 /// Sets a knob of the calling thread's network namespace.
-fn set(name: &str, value: &str) -> Result<()> {
+pub(crate) fn set(name: &str, value: &str) -> Result<()> {
     let path = Path::new("/proc/sys").join(name);
     std::fs::write(&path, value).with_context(|| path.display().to_string())
 }

@@ -5,6 +5,12 @@
 //! a store. The decisions themselves are elsewhere, and run the same in the simulator.
 
 pub mod balancer;
+pub mod guest;
 pub mod lab;
 pub mod member;
+pub mod parallel;
+pub mod quota;
 pub mod store;
+pub mod tune;
+
+pub use ebb_cluster::{Book, Entry, Power};

@@ -65,6 +65,13 @@ impl Demand {
         Demand { samples: loads.into_iter().map(|mbps| Sample { seconds, mbps }).collect() }
     }
 
+    /// Every load times `factor`.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Demand {
+        let scaled = |sample: &Sample| Sample { mbps: sample.mbps * factor, ..*sample };
+        Demand { samples: self.samples.iter().map(scaled).collect() }
+    }
+
     /// The largest load.
     pub fn peak_mbps(&self) -> f64 {
         self.samples.iter().map(|sample| sample.mbps).fold(0.0, f64::max)

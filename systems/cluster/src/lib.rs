@@ -21,6 +21,9 @@ mod experiments;
 pub mod faults;
 mod fleet;
 mod goal;
+mod least_cost;
+mod outlook;
+pub mod placement;
 mod plan;
 #[cfg(feature = "solver")]
 mod program;
@@ -36,6 +39,7 @@ pub use error::ClusterError;
 pub use experiments::experiments;
 pub use fleet::Fleet;
 pub use goal::{Goal, SearchLimits, goal};
+pub use outlook::{Alternative, Tariff};
 pub use plan::{Method, Plan, Problem};
 #[cfg(feature = "solver")]
 pub use program::program;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_scenario::{Check, Files, Invalid, Progress};
+use ebb_scenario::{Check, Files, Invalid, MemoryFiles, Progress};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
@@ -11,6 +11,8 @@ use crate::designs::{Design, designs};
 use crate::error::ClusterError;
 use crate::fleet::Fleet;
 use crate::goal::SearchLimits;
+use crate::least_cost::least_cost;
+use crate::outlook::{Alternative, Outlook, Terms};
 
 /// How the goal program is solved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +47,19 @@ pub struct Problem {
     /// the demand as it is.
     #[serde(default)]
     pub design_seconds: Option<f64>,
+    /// What may come instead of the demand: servers carry all of them, and their energy is the expected.
+    #[serde(default)]
+    pub alternative: Vec<Alternative>,
+    /// By how much all demands grow from year to year: 0.2 is a fifth more each year.
+    #[serde(default)]
+    pub growth: f64,
+    /// For how many years the servers are bought.
+    #[serde(default = "one_year")]
+    pub years: u32,
+    /// What energy costs by the time of the day, a CSV file. With it design V is the least energy bill instead
+    /// of the least energy, and there is a design of least total cost.
+    #[serde(default)]
+    pub tariff: Option<String>,
     /// How the goal program is solved.
     #[serde(default)]
     pub method: Method,
@@ -57,8 +72,22 @@ fn evaluations() -> usize {
     SearchLimits::default().evaluations
 }
 
+fn one_year() -> u32 {
+    1
+}
+
+/// Longer is no plan.
+const YEARS_MAX: u32 = 30;
+
 impl Check for Problem {
     fn check(&self) -> Result<(), Invalid> {
+        for (at, other) in self.alternative.iter().enumerate() {
+            other.check().map_err(|error| error.within(&format!("alternative[{at}]")))?;
+        }
+        let fine = self.growth.is_finite() && (-0.9..=10.0).contains(&self.growth);
+        Invalid::unless(fine, "growth", "is not in -0.9 to 10", "0.2 for a fifth more each year")?;
+        let fine = (1..=YEARS_MAX).contains(&self.years);
+        Invalid::unless(fine, "years", "is not in 1 to 30", "for example 5")?;
         if let Some(budget) = self.budget {
             let fine = budget.is_finite() && budget >= 0.0;
             Invalid::unless(fine, "budget", "is not 0 or more", "in the catalogue's money")?;
@@ -76,7 +105,7 @@ impl Check for Problem {
 pub struct Plan {
     /// By name.
     pub designs: BTreeMap<String, Answer>,
-    /// The largest load.
+    /// The largest load, in the last year and the worst alternative.
     pub peak_mbps: f64,
     /// Days that the demand covers.
     pub days: f64,
@@ -97,10 +126,16 @@ pub struct Answer {
     pub servers: BTreeMap<String, u32>,
     /// Their price.
     pub cost: f64,
-    /// Mean energy of a day, the servers that the load does not need being off.
+    /// What their energy costs over all years, where there is a tariff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_cost: Option<f64>,
+    /// Price and energy together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_cost: Option<f64>,
+    /// Mean energy of a day, expected over alternatives and years, the servers that the load does not need being off.
     pub energy_kwh_per_day: f64,
-    /// How far that is above the least possible with any number of servers, relative. The least is
-    /// computed exactly, so this is proven.
+    /// How far that, or its price where there is a tariff, is above the least possible with any number of
+    /// servers, relative. The least is computed exactly, so this is proven.
     pub gap: f64,
     /// How far it can be above the least under the design's own rule and budget, relative; 0 where
     /// that is proven least.
@@ -118,6 +153,8 @@ pub(crate) struct Solved {
     pub(crate) demand: Demand,
     pub(crate) fleet: Fleet,
     pub(crate) designs: Vec<Design>,
+    /// Whether there is more than the demand itself, of one year.
+    pub(crate) wide: bool,
 }
 
 impl Problem {
@@ -130,6 +167,10 @@ impl Problem {
             spare: false,
             flat: false,
             design_seconds: None,
+            alternative: Vec::new(),
+            growth: 0.0,
+            years: 1,
+            tariff: None,
             method: Method::Search,
             evaluations: evaluations(),
         }
@@ -143,10 +184,10 @@ impl Problem {
         self.check()?;
         let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
         let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
-        self.solved(catalogue, demand, progress)
+        self.solved(catalogue, demand, files, progress)
     }
 
-    /// The same for a catalogue and a demand at hand.
+    /// The same for a catalogue and a demand at hand, without other files.
     ///
     /// # Errors
     /// When no choice of servers carries the demand, or the budget buys none.
@@ -156,25 +197,32 @@ impl Problem {
         demand: Demand,
         progress: &dyn Progress,
     ) -> Result<Plan, ClusterError> {
-        self.solved(catalogue, demand, progress).map(|solved| solved.plan)
+        let none = MemoryFiles::new();
+        self.solved(catalogue, demand, &none, progress).map(|solved| solved.plan)
     }
 
     fn solved(
         &self,
         mut catalogue: Catalogue,
         demand: Demand,
+        files: &dyn Files,
         progress: &dyn Progress,
     ) -> Result<Solved, ClusterError> {
         if self.flat {
             catalogue.groups.iter_mut().for_each(|group| group.idle_w = group.full_w);
         }
         let fleet = Fleet { groups: catalogue.groups, spare: self.spare };
-        let chosen_for = match self.design_seconds {
-            Some(seconds) => demand.averaged(seconds),
-            None => demand.clone(),
+        let terms = Terms {
+            alternatives: &self.alternative,
+            growth: self.growth,
+            years: self.years,
+            tariff: self.tariff.as_deref(),
         };
-        let levels = Levels::of(&chosen_for);
-        let peak_mbps = chosen_for.peak_mbps();
+        let outlook = Outlook::new(&demand, &terms, files)?;
+        let energy = outlook.levels(self.design_seconds, f64::INFINITY);
+        let priced = outlook.priced(self.design_seconds, f64::INFINITY);
+        let levels = priced.as_ref().unwrap_or(&energy);
+        let peak_mbps = energy.mbps.last().copied().unwrap_or(0.0);
         let with = if self.spare { " with one to spare" } else { "" };
         let useful = fleet.useful(peak_mbps);
         let least = fleet.least_price(peak_mbps).ok_or_else(|| ClusterError::Capacity {
@@ -189,16 +237,19 @@ impl Problem {
             return Err(refused);
         }
         let limits = SearchLimits { evaluations: self.evaluations };
-        let mut designs = designs(&fleet, &levels, budget, limits, progress).ok_or(refused)?;
+        let mut designs = designs(&fleet, levels, budget, limits, progress).ok_or(refused)?;
+        if let Some(priced) = &priced {
+            designs.extend(least_cost(&fleet, priced, budget, limits, progress));
+        }
         if progress.stopped() {
             return Err(ClusterError::Stopped);
         }
         if self.method == Method::Program {
             let at = designs.iter().position(|design| design.name == "design-v");
-            designs[at.expect("one of the designs")] = self.by_program(&fleet, &levels)?;
+            designs[at.expect("one of the designs")] = self.by_program(&fleet, levels)?;
         }
-        let plan = self.judged(&fleet, &demand, &designs, least);
-        Ok(Solved { plan, demand, fleet, designs })
+        let plan = self.judged(&fleet, (&demand, &outlook), &designs, least);
+        Ok(Solved { plan, demand, fleet, designs, wide: outlook.is_wide() })
     }
 
     #[cfg(feature = "solver")]
@@ -218,21 +269,38 @@ impl Problem {
     }
 
     /// What each design comes to under the demand as it is.
-    fn judged(&self, fleet: &Fleet, demand: &Demand, designs: &[Design], least: f64) -> Plan {
-        let unbounded = fleet.useful(demand.peak_mbps());
-        let (most_served, _) = served(demand, fleet.carries_mbps(&unbounded));
-        let least_joules = fleet.joules(&unbounded, &Levels::of(&most_served));
-        let kwh_per_day = |joules: f64| joules / 3.6e6 / demand.days();
+    fn judged(
+        &self,
+        fleet: &Fleet,
+        (demand, outlook): (&Demand, &Outlook),
+        designs: &[Design],
+        least: f64,
+    ) -> Plan {
+        let peak_mbps = outlook.peak_mbps();
+        let unbounded = fleet.useful(peak_mbps);
+        // The optimum is the least of what all are judged by.
+        let judged = |counts: &[u32]| {
+            let most = fleet.carries_mbps(counts);
+            let joules = fleet.joules(counts, &outlook.levels(None, most));
+            let bill = outlook.priced(None, most).map(|priced| fleet.joules(counts, &priced));
+            (joules, bill)
+        };
+        let best = judged(&unbounded);
         let answer = |design: &Design| {
-            let most = fleet.carries_mbps(&design.counts);
-            let (served, unserved_share) = served(demand, most);
-            let joules = fleet.joules(&design.counts, &Levels::of(&served));
+            let (joules, bill) = judged(&design.counts);
+            let cost = fleet.price(&design.counts);
+            let gap = match (bill, best.1) {
+                (Some(bill), Some(least)) if least > 0.0 => bill / least - 1.0,
+                _ => joules / best.0 - 1.0,
+            };
+            let unserved_share = outlook.unserved(fleet.carries_mbps(&design.counts));
             let names = fleet.groups.iter().map(|group| group.name.clone());
-            let gap = joules / least_joules - 1.0;
             let answer = Answer {
                 servers: names.zip(design.counts.iter().copied()).collect(),
-                cost: fleet.price(&design.counts),
-                energy_kwh_per_day: kwh_per_day(joules),
+                cost,
+                energy_cost: bill,
+                total_cost: bill.map(|bill| cost + bill),
+                energy_kwh_per_day: joules / 3.6e6,
                 gap: if gap.abs() < 1e-9 { 0.0 } else { gap },
                 proof_gap: design.proof_gap,
                 proven_cheapest: design.cheapest,
@@ -242,7 +310,7 @@ impl Problem {
         };
         Plan {
             designs: designs.iter().map(answer).collect(),
-            peak_mbps: demand.peak_mbps(),
+            peak_mbps,
             days: demand.days(),
             samples: demand.samples.len(),
             budget: self.budget,

@@ -1,13 +1,21 @@
 //! A plan as a report: a table of designs, their power over the demand, price against energy.
 
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
-use ebb_scenario::{Document, Files, Progress};
+use ebb_scenario::{Check, Document, Files, Invalid, Progress};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::demand::{Demand, Levels};
 use crate::designs::{DESIGNS, Design};
 use crate::error::ClusterError;
 use crate::fleet::Fleet;
+use crate::least_cost;
+use crate::placement::PlacementProblem;
 use crate::plan::{Problem, Solved, served};
+
+/// The design that there is with a tariff.
+const LEAST_COST: (&str, &str) =
+    (least_cost::NAME, "the least price of servers and energy together, within the budget");
 
 /// Samples that a plot shows at most, from the first on.
 const DRAWN_MAX: usize = 2016;
@@ -22,8 +30,27 @@ pub fn plan(
     _seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, ClusterError> {
+    if is_placement(document) {
+        let problem: PlacementProblem = document.read()?;
+        return problem.report(files, progress);
+    }
     let problem: Problem = document.read()?;
     problem.report(files, progress)
+}
+
+/// A problem file with servers of its own, and no catalogue, asks where threads belong.
+fn is_placement(document: &Document) -> bool {
+    #[derive(Deserialize)]
+    struct Kind {
+        machine: Option<IgnoredAny>,
+        balancers: Option<IgnoredAny>,
+    }
+    impl Check for Kind {
+        fn check(&self) -> Result<(), Invalid> {
+            Ok(())
+        }
+    }
+    document.read::<Kind>().is_ok_and(|kind| kind.machine.or(kind.balancers).is_some())
 }
 
 impl Problem {
@@ -47,6 +74,9 @@ impl Problem {
             report = report
                 .figure_in("kWh", format!("energy_kwh_per_day.{name}"), answer.energy_kwh_per_day)
                 .figure(format!("cost.{name}"), answer.cost);
+            if let Some(total) = answer.total_cost {
+                report = report.figure(format!("total_cost.{name}"), total);
+            }
         }
         Ok(report.text(self.introduction(&solved)).table(table(&solved)).plot(plot(&solved)))
     }
@@ -65,9 +95,20 @@ impl Problem {
         let averaged = self.design_seconds.map_or(String::new(), |seconds| {
             format!(" The servers were chosen for the demand averaged over {seconds} s.")
         });
+        let wide = if solved.wide {
+            format!(
+                " With {} alternatives and over {} years in which the load grows by {:.0} % each: servers \
+                 carry all of that, energy is the expected. The plot shows the demand itself.",
+                self.alternative.len(),
+                self.years,
+                100.0 * self.growth
+            )
+        } else {
+            String::new()
+        };
         format!(
             "{} samples over {:.2} days, up to {:.0} Mbps, {budget}; servers that the load does not \
-             need are off. {power}{averaged} Watts are the catalogue's: modelled, not measured. The \
+             need are off. {power}{averaged}{wide} Watts are the catalogue's: modelled, not measured. The \
              least price of servers that carry the peak is {}.",
             plan.samples, plan.days, plan.peak_mbps, plan.least_budget,
         )
@@ -80,32 +121,27 @@ fn servers(fleet: &Fleet, design: &Design) -> String {
 }
 
 fn table(solved: &Solved) -> Table {
-    let mut table = Table::new(
-        "Designs",
-        [
-            Column::text("design"),
-            Column::text("servers"),
-            Column::number("price", "", 0),
-            Column::number("energy", "kWh/day", 3),
-            Column::number("above the optimum", "%", 2),
-            Column::text("goes by").aside(),
-        ],
-    );
-    for (design, (_, rule)) in solved.designs.iter().zip(DESIGNS) {
+    let with_energy = solved.plan.designs.values().any(|answer| answer.total_cost.is_some());
+    let total = with_energy.then(|| Column::number("with energy", "", 0));
+    let columns = [Column::text("design"), Column::text("servers"), Column::number("price", "", 0)];
+    let figures = [
+        Column::number("energy", "kWh/day", 3),
+        Column::number("above the optimum", "%", 2),
+        Column::text("goes by").aside(),
+    ];
+    let mut table = Table::new("Designs", columns.into_iter().chain(total).chain(figures));
+    let rules = DESIGNS.into_iter().chain([LEAST_COST]);
+    for (design, (_, rule)) in solved.designs.iter().zip(rules) {
         let answer = &solved.plan.designs[design.name];
         let rule = match (design.proof_gap, answer.unserved_share) {
             (gap, _) if gap > 0.0 => format!("{rule} (proven to {:.4} %)", 100.0 * gap),
             (_, share) if share > 0.0 => format!("{rule} (leaves {:.4} % unserved)", 100.0 * share),
             _ => rule.to_owned(),
         };
-        table.row([
-            design.name.into(),
-            servers(&solved.fleet, design).into(),
-            answer.cost.into(),
-            answer.energy_kwh_per_day.into(),
-            (100.0 * answer.gap).into(),
-            rule.into(),
-        ]);
+        let named = [design.name.into(), servers(&solved.fleet, design).into(), answer.cost.into()];
+        let total = answer.total_cost.map(Into::into);
+        let figures = [answer.energy_kwh_per_day.into(), (100.0 * answer.gap).into(), rule.into()];
+        table.row(named.into_iter().chain(total).chain(figures));
     }
     table
 }

@@ -1,10 +1,12 @@
+use anyhow::Result;
 use ebb_clusterd::member::What;
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use ebb_units::Time;
 use serde_json::json;
 
 use super::ClusterDemo;
-use super::play::Played;
+use super::play::{Played, settings};
+use super::twin::{self, WITHIN};
 
 /// Energy of the back-ends: each draws its published full power while it is on.
 struct Energy {
@@ -138,7 +140,7 @@ pub(super) fn table(played: &Played) -> Report {
 }
 
 /// Everything, for people and for programs.
-pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Report {
+pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
     let fate = fate(played);
     let energy = energy(played);
     let points = over_time(played);
@@ -156,8 +158,18 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Report {
     let heads = played.events.iter().filter(|event| event.what == What::Head);
     let heads: Vec<_> =
         heads.map(|event| json!({ "seconds": seconds(event.at), "head": event.member })).collect();
+    let killed = played.killed.as_ref().map(|killed| (killed.name.as_str(), seconds(killed.at)));
+    let twin = twin::simulated(demo, &played.back_ends, settings(demo), killed)?;
+    let ratio = energy.joules / twin.joules;
     let mut report = table(played)
         .text(verdict(played))
+        .text(format!(
+            "The simulator (`ebb sim cluster`) plays the same day under the same policy, with the same failure, for \
+             {:.0} J; live it was {:.2} times that. {} is what the two may differ by.",
+            twin.joules,
+            ratio,
+            format_args!("{:.0} %", 100.0 * WITHIN),
+        ))
         .text(format!(
             "Watts are those that Li 2012, section 8.3.2, prints for its servers: modelled. Flows move to \
              another back-end only after a marker sent behind their last packet has come out of the old \
@@ -173,6 +185,16 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Report {
         .figure("joules", energy.joules)
         .figure("joules_basis", "modelled")
         .figure("joules_always_on", energy.always)
+        .figure(
+            "simulated",
+            json!({
+                "joules": twin.joules, "joules_live_over_simulated": ratio, "within": WITHIN,
+                "agrees": (ratio - 1.0).abs() <= WITHIN,
+                "back_ends_on_mean": twin.on_seconds / twin.seconds,
+                "back_ends_on_mean_live": on_mean(&points),
+                "wakes": twin.wakes, "sleeps": twin.sleeps,
+            }),
+        )
         .figure("back_ends_over_time", on)
         .figure("failover_ms", failover_ms(played))
         .figure("etcd", played.etcd)
@@ -189,5 +211,12 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Report {
         });
         report = report.figure("killed", value);
     }
-    report
+    Ok(report)
+}
+
+/// How many were on in the mean, by points that each hold until the next.
+fn on_mean(points: &[(f64, usize)]) -> f64 {
+    let span = points.last().map_or(0.0, |last| last.0);
+    let held = points.windows(2).map(|pair| (pair[1].0 - pair[0].0) * pair[0].1 as f64);
+    if span > 0.0 { held.sum::<f64>() / span } else { 0.0 }
 }

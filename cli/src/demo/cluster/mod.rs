@@ -3,6 +3,7 @@
 
 mod findings;
 mod play;
+mod twin;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,7 +80,7 @@ impl ClusterDemo {
             say("Ended before the day was over; there is nothing to report.")?;
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        let report = findings::report(&self, &played);
+        let report = findings::report(&self, &played)?;
         report.save(&self.report).context("cannot write the report")?;
         say(&format!(
             "\n{}\n{}\n\nReport: {}",

@@ -226,14 +226,7 @@ impl Stage {
     fn member(&self, demo: &ClusterDemo, index: usize, record: &Record) -> Result<BackEndMember> {
         let pairs = self.back_ends.iter().map(|one| (one.name.clone(), one.server));
         let servers: Servers = pairs.collect();
-        let settings = ClusterSettings {
-            headroom: HEADROOM,
-            spares: 0,
-            on_min_s: demo.seconds / 40.0,
-            patience_s: demo.seconds / 80.0,
-            every_s: 0.05,
-            day_s: demo.seconds,
-        };
+        let settings = settings(demo);
         let known: Vec<Server> = servers.values().copied().collect();
         let policy = policies::named(&demo.policy, &known, settings)?;
         let keeper = Box::new(self.lab.keeper(index));
@@ -389,6 +382,18 @@ impl Watch<'_> {
             2 * second,
             usable.join(" ")
         ))
+    }
+}
+
+/// What the policy heeds.
+pub(super) fn settings(demo: &ClusterDemo) -> ClusterSettings {
+    ClusterSettings {
+        headroom: HEADROOM,
+        spares: 0,
+        on_min_s: demo.seconds / 40.0,
+        patience_s: demo.seconds / 80.0,
+        every_s: 0.05,
+        day_s: demo.seconds,
     }
 }
 

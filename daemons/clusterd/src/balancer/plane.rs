@@ -29,8 +29,15 @@ const FRAME_MAX: usize = 1776;
 pub struct Probing {
     /// Between probes of one pair of sides.
     pub interval: Duration,
-    /// Probes in a row that may stay away.
+    /// Probes in a row that may stay away; 0: there are none, and nobody is found dead.
     pub misses: u32,
+}
+
+impl Probing {
+    /// No probes: whoever the book has on is taken for alive.
+    pub fn none() -> Probing {
+        Probing { misses: 0, ..Probing::default() }
+    }
 }
 
 impl Default for Probing {
@@ -440,9 +447,11 @@ impl Plane {
             let Probing { interval, misses } = self.probing;
             watched.detectors.fill_with(|| Detector::new(interval, misses, now));
         }
-        let alive = watched.detectors.iter().all(|one| one.state() == Liveness::Alive);
+        let probed = self.probing.misses > 0;
+        let heard_of = watched.detectors.iter().all(|one| one.state() == Liveness::Alive);
+        let alive = if probed { heard_of } else { present };
         let (heard, before) = (watched.heard, std::mem::replace(&mut watched.alive, alive));
-        if due {
+        if due && probed {
             for from in 0..sides as u16 {
                 let to = (from + 1) % sides as u16;
                 self.send_probe(Probe { row, pair: from * sides as u16 + to, drain: 0 });

@@ -52,6 +52,7 @@ const END: Time = Time::from_nanos(27_000_000_000);
 enum Event {
     Tick(usize, u64),
     Arrive { from: usize, life: u64, ask: Ask },
+    Commit { from: usize, life: u64, write: Write },
     Answered { to: usize, life: u64, answer: Answer },
     Done { member: usize, life: u64, order: Order },
     Drained { balancer: usize, life: u64, row: u16 },
@@ -73,6 +74,8 @@ struct Node {
     life: u64,
     alive: bool,
     cut: bool,
+    /// What it says arrives, what it is told does not.
+    deaf: bool,
     /// How far its clock is ahead, in milliseconds.
     ahead_ms: i64,
 }
@@ -94,6 +97,11 @@ struct World {
     store: Store,
     store_down: bool,
     store_slow_ms: u64,
+    /// What its disk takes for a change; others read meanwhile what was there before.
+    disk_slow_ms: u64,
+    disk_full: bool,
+    /// When the last change is on the disk: they get there in order.
+    committed_at: Time,
     nodes: Vec<Node>,
     members: Vec<Member>,
     balancers: Vec<Balancer>,
@@ -132,7 +140,7 @@ pub fn schedule(seed: u64, mix: Mix) -> Result<Outcome, String> {
 
 impl World {
     fn new(seed: u64, mix: Mix) -> World {
-        let node = |_| Node { life: 0, alive: true, cut: false, ahead_ms: 0 };
+        let node = |_| Node { life: 0, alive: true, cut: false, deaf: false, ahead_ms: 0 };
         let member = |index| Member {
             agent: Agent::new(member_name(index), false),
             candidate: Candidate::new(member_name(index), LEASE),
@@ -146,6 +154,9 @@ impl World {
             store: Store::default(),
             store_down: false,
             store_slow_ms: 0,
+            disk_slow_ms: 0,
+            disk_full: false,
+            committed_at: Time::ZERO,
             nodes: (0..NODES).map(node).collect(),
             members: (0..MEMBERS).map(member).collect(),
             balancers: (0..BALANCERS).map(|_| Balancer::sized(&weights(), SLOTS)).collect(),
@@ -178,8 +189,10 @@ impl World {
         match event {
             Event::Tick(node, life) => self.tick(node, life),
             Event::Arrive { from, life, ask } => self.arrive(now, from, life, &ask),
+            Event::Commit { from, life, write } => self.commit(now, from, life, write),
             Event::Answered { to, life, answer } => {
-                if self.nodes[to].alive && self.nodes[to].life == life && !self.nodes[to].cut {
+                let node = &self.nodes[to];
+                if node.alive && node.life == life && !node.cut && !node.deaf {
                     self.answered(to, answer)?;
                 }
             }
@@ -249,13 +262,37 @@ impl World {
         if self.store_down || self.nodes[from].cut {
             return;
         }
+        if let Ask::Change(write) = ask {
+            let at = self.committed_at.max(now + Duration::from_millis(self.disk_slow_ms));
+            self.committed_at = at;
+            self.calendar.schedule(at, Event::Commit { from, life, write: write.clone() });
+            return;
+        }
         let answer = self.store.ask(now, from, ask, LEASE);
-        if from >= MEMBERS && matches!(ask, Ask::Change(_)) && self.nodes[from].life == life {
+        self.reply(from, life, answer);
+    }
+
+    /// A change is on the store's disk, or finds it full.
+    fn commit(&mut self, now: Time, from: usize, life: u64, write: Write) {
+        if self.store_down || self.disk_full {
+            return;
+        }
+        let answer = self.store.ask(now, from, &Ask::Change(write), LEASE);
+        if from >= MEMBERS && self.nodes[from].life == life {
             self.registered[from - MEMBERS] = true;
         }
+        self.reply(from, life, answer);
+    }
+
+    /// An answer of the store: now and then twice, the second time late and out of order.
+    fn reply(&mut self, to: usize, life: u64, answer: Answer) {
         let slow = self.store_slow_ms;
+        if self.rng.random_range(0..30) == 0 {
+            let at = self.after_ms(1 + slow, 600 + slow);
+            self.calendar.schedule(at, Event::Answered { to, life, answer: answer.clone() });
+        }
         let at = self.after_ms(1 + slow, 15 + slow);
-        self.calendar.schedule(at, Event::Answered { to: from, life, answer });
+        self.calendar.schedule(at, Event::Answered { to, life, answer });
     }
 
     fn answered(&mut self, to: usize, answer: Answer) -> Result<(), String> {
@@ -374,10 +411,10 @@ impl World {
         }
         self.outcome.faults += 1;
         let node = self.rng.random_range(0..NODES);
-        match self.rng.random_range(0..12) {
+        match self.rng.random_range(0..15) {
             0..3 => self.crash(node),
             3..5 => self.nodes[node].cut = !self.nodes[node].cut,
-            5 => self.nodes.iter_mut().for_each(|node| node.cut = false),
+            5 => self.nodes.iter_mut().for_each(|node| (node.cut, node.deaf) = (false, false)),
             6 => self.store_down = !self.store_down,
             7 => self.store_slow_ms = if self.store_slow_ms > 0 { 0 } else { 700 },
             8 => self.store.forget(node, now),
@@ -388,6 +425,9 @@ impl World {
                 // It answers its keeper and forwards nothing.
                 self.bodies[node] = Body::Broken;
             }
+            11 => self.disk_slow_ms = if self.disk_slow_ms > 0 { 0 } else { 900 },
+            12 => self.disk_full = !self.disk_full,
+            13 => self.nodes[node].deaf = !self.nodes[node].deaf,
             _ => self.revive(node),
         }
         let at = self.after_ms(50, 1200);
@@ -428,8 +468,9 @@ impl World {
 
     fn heal(&mut self) {
         (self.store_down, self.store_slow_ms) = (false, 0);
+        (self.disk_full, self.disk_slow_ms) = (false, 0);
         for node in 0..NODES {
-            self.nodes[node].cut = false;
+            (self.nodes[node].cut, self.nodes[node].deaf) = (false, false);
             self.revive(node);
         }
         for member in 0..MEMBERS {

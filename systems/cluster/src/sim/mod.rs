@@ -15,4 +15,4 @@ mod tests;
 
 pub use report::simulate;
 pub use run::{Outcome, Point, run};
-pub use scenario::{Prepared, Scenario};
+pub use scenario::{Failures, Planned, Prepared, Scenario};

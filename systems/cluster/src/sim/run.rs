@@ -141,11 +141,15 @@ impl<'a> Cluster<'a> {
 
     /// Draws when a server that is on from `now` fails.
     fn live_until_failure(&mut self, at: usize, now: f64) {
-        let mean = 3600.0 * self.prepared.scenario.failures.mtbf_hours;
+        let failures = &self.prepared.scenario.failures;
+        let planned = failures.planned.iter().filter(|one| one.server == at && one.at_s > now);
+        let mut fails_at = planned.map(|one| one.at_s).fold(f64::INFINITY, f64::min);
+        let mean = 3600.0 * failures.mtbf_hours;
         if mean > 0.0 {
             let uniform: f64 = self.faults.random_range(f64::EPSILON..=1.0);
-            self.machines[at].fails_at = now - mean * uniform.ln();
+            fails_at = fails_at.min(now - mean * uniform.ln());
         }
+        self.machines[at].fails_at = fails_at;
     }
 
     fn draw(&mut self) {
@@ -200,7 +204,7 @@ impl<'a> Cluster<'a> {
 
     /// Ends what ends now.
     fn happen(&mut self, now: f64) {
-        let failures = self.prepared.scenario.failures;
+        let failures = &self.prepared.scenario.failures;
         let mut changed = false;
         for at in 0..self.machines.len() {
             let head = self.head() == Some(at);

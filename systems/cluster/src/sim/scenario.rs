@@ -54,8 +54,18 @@ pub struct Scenario {
     pub failures: Failures,
 }
 
-/// Servers that fail of their own accord.
+/// A server that fails at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Planned {
+    /// Its number from 0, in the order of the catalogue's groups.
+    pub server: usize,
+    /// Seconds since the first day began.
+    pub at_s: f64,
+}
+
+/// Servers that fail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Failures {
     /// Mean hours between two failures of a server that is on; 0: never.
@@ -66,11 +76,14 @@ pub struct Failures {
     pub detect_s: f64,
     /// Until another leads when the head fails, in seconds: nothing is decided meanwhile.
     pub election_s: f64,
+    /// Failures at certain times, besides those by chance; of servers that are on then.
+    pub planned: Vec<Planned>,
 }
 
 impl Default for Failures {
     fn default() -> Failures {
-        Failures { mtbf_hours: 0.0, repair_s: 600.0, detect_s: 0.05, election_s: 2.0 }
+        let (mtbf_hours, repair_s, detect_s, election_s) = (0.0, 600.0, 0.05, 2.0);
+        Failures { mtbf_hours, repair_s, detect_s, election_s, planned: Vec::new() }
     }
 }
 
@@ -123,14 +136,23 @@ impl Check for Scenario {
         let slots = (1..=1 << 20).contains(&self.slots);
         Invalid::unless(slots, "slots", "is not in 1 to 1048576", "for example 16384")?;
         Invalid::unless(span(self.drain_s), "drain_s", "is not 0 or more", "for example 0.2")?;
-        let Failures { mtbf_hours, repair_s, detect_s, election_s } = self.failures;
+        let Failures { mtbf_hours, repair_s, detect_s, election_s, planned } = &self.failures;
+        for (at, one) in planned.iter().enumerate() {
+            let field = format!("failures.planned[{at}].at_s");
+            Invalid::unless(
+                span(one.at_s),
+                field,
+                "is not 0 or more",
+                "seconds of the simulation",
+            )?;
+        }
         for (field, value) in [
             ("failures.mtbf_hours", mtbf_hours),
             ("failures.repair_s", repair_s),
             ("failures.detect_s", detect_s),
             ("failures.election_s", election_s),
         ] {
-            Invalid::unless(span(value), field, "is not 0 or more", "0 or a span")?;
+            Invalid::unless(span(*value), field, "is not 0 or more", "0 or a span")?;
         }
         Ok(())
     }
@@ -185,6 +207,11 @@ impl Scenario {
         let fits = (1..=self.slots.min(4096)).contains(&servers.len());
         let remedy = "one server at least, and no more than slots or 4096";
         Invalid::unless(fits, "servers", format!("are {} servers", servers.len()), remedy)?;
+        for (at, one) in self.failures.planned.iter().enumerate() {
+            let field = format!("failures.planned[{at}].server");
+            let remedy = format!("0 to {}", servers.len() - 1);
+            Invalid::unless(one.server < servers.len(), field, "is no server", remedy)?;
+        }
         let demand = stepped(&demand, self.step_s);
         Ok(Prepared { scenario: self, groups: catalogue.groups, servers, demand })
     }

@@ -167,3 +167,24 @@ proptest! {
         prop_assert!(out.points.iter().all(|point| point.on <= 6));
     }
 }
+
+/// A server that fails on purpose does so once, at its time, and only if it is on.
+#[test]
+fn a_planned_failure_comes_when_it_is_planned() {
+    let at = |server, at_s| Planned { server, at_s };
+    let mut scenario = scenario("all", &[("small", 3)]);
+    scenario.step_s = 0.0;
+    scenario.failures.planned = vec![at(1, 100.0), at(1, 50.0), at(2, 5000.0)];
+    scenario.failures.repair_s = 10_000.0;
+    let out =
+        run(&prepared(scenario.clone(), "seconds,mbps\n1000,900\n"), 1, &Silent).expect("run");
+    assert_eq!(out.failures, 1, "one is broken from 50 s on, the other's time is after the day");
+    let shares = out.lost_failed_mb / (0.05 * 900.0);
+    assert!((0.2..0.5).contains(&shares), "a third of the load for 50 ms: {shares}");
+    conserved(&out);
+    scenario.failures.planned = vec![at(3, 1.0)];
+    let catalogue = Catalogue::parse("c.csv", CATALOGUE.as_bytes()).expect("a catalogue");
+    let demand = Demand::parse("d.csv", b"seconds,mbps\n1000,900\n").expect("a demand");
+    let said = scenario.with(catalogue, demand).expect_err("no such server").to_string();
+    assert!(said.contains("failures.planned[0].server"), "{said}");
+}

@@ -1,0 +1,59 @@
+//! A cluster's balancer between two interfaces until its standard input ends: what comes on the first goes
+//! to the back-end, whose address is the generator's, and what comes on the second to the world.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use ebb_clusterd::balancer::{BackEnd, BalancerHandle, Face, Probing, RunnerOptions, Side};
+use ebb_clusterd::{Book, Entry, Power};
+use ebb_host::namespace::Namespace;
+use ebb_host::process;
+use serde_json::{Value, json};
+
+/// Balance between two interfaces, one to the world and one to back-ends
+#[derive(Debug, Args)]
+pub struct Balance {
+    /// The two interfaces
+    #[arg(num_args = 2)]
+    ports: Vec<String>,
+    /// MAC address that the world sends to
+    #[arg(long)]
+    mac: String,
+    /// MAC address of the back-end
+    #[arg(long, default_value = "02:00:00:00:00:02")]
+    back_end: String,
+    #[arg(long, default_value_t = 1)]
+    cpu: usize,
+}
+
+impl Balance {
+    pub fn run(self) -> Result<Value> {
+        _ = process::lift_memory_lock_limit();
+        let side = Side {
+            outside: self.ports[0].clone(),
+            inside: self.ports[1].clone(),
+            mac: super::load::parse_mac(&self.mac)?,
+            addresses: vec!["10.255.0.1/24".parse()?],
+            probe: "10.255.0.254".parse()?,
+            probe_mac: [2, 0, 0, 0, 9, 9],
+        };
+        let macs = vec![super::load::parse_mac(&self.back_end)?];
+        let back_end = BackEnd { name: "r0".to_owned(), macs, weight: 1 };
+        let face = Face::new(vec![side], vec![back_end]);
+        let probing = Probing::none();
+        let options = RunnerOptions { cpu: Some(self.cpu), probing };
+        let here = Namespace::current().context("this network namespace")?;
+        let balancer = BalancerHandle::start(&here, face, options)?;
+        let entry = Entry { power: Power::On, since: 1 };
+        balancer.follow(&Book { version: 1, entries: [("r0".to_owned(), entry)].into() });
+        while balancer.status().usable.is_empty() {
+            if let Some(why) = balancer.status().failed {
+                anyhow::bail!("the balancer failed: {why}");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        println!("ready");
+        _ = std::io::stdin().read_line(&mut String::new());
+        let status = balancer.end();
+        Ok(json!({ "balancer": status.counters, "failed": status.failed }))
+    }
+}

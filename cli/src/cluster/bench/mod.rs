@@ -1,0 +1,150 @@
+//! `ebb cluster bench`: what a cluster of virtual back-ends forwards, by how its CPU time, its links and its
+//! threads are given out.
+
+mod cases;
+mod findings;
+mod guest;
+mod stage;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use ebb_host::capability::{self, Capability};
+use ebb_report::Terminal;
+
+use crate::generator::{interrupt_signals, on_interrupt};
+use cases::{CASES, Case};
+use findings::Findings;
+use stage::Stage;
+
+/// Exit status after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Measure what virtual back-ends forward together, by how CPU time, links and threads are given out
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo ebb cluster bench
+  sudo ebb cluster bench --json > bench.json      for `bench` of a placement file of ebb plan cluster
+  sudo ebb cluster bench scaling --share 0.1 --seconds 3
+  sudo ebb cluster bench isolation binding --out /tmp/bench
+
+Each case lets the same things differ in one respect and measures them in turns: packets of 64 bytes from one
+side to the other, more of them than can be forwarded. A rule of Li 2012 is shown or refuted by the median of
+the turns' ratios; where they differ by less than 5 %, or the turns disagree, it is undecided. Back-ends are
+network namespaces whose packets are received by threads of the kernel of their own, which are bound, weighed
+and confined like a guest's. JSON: setups.NAME has kpps (median, least, most, runs), scaling the throughput by
+number of back-ends, rules the verdicts, costs what a packet takes of whom, skipped what this machine cannot.
+
+Cases: scaling, balancers, isolation, links, binding, priority, small-routers, front, guests.
+Exit status: 0 when anything was measured; what was not is named with the reason.")]
+pub struct Bench {
+    /// Cases [default: all]
+    #[arg(value_name = "CASE")]
+    cases: Vec<String>,
+    /// Each back-end's part of a CPU in the case `scaling`
+    #[arg(long, default_value_t = 0.2)]
+    share: f64,
+    /// Length of each measurement
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// How often each is repeated, in turns
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    turns: u32,
+    /// Rules that back-ends which filter look at before they forward a packet
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=20_000))]
+    rules: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Where a page with the figures goes
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Bench {
+    /// Measures.
+    pub fn run(self) -> Result<ExitCode> {
+        let cases = self.chosen()?;
+        let share = self.share > 0.0 && self.share <= 1.0;
+        ensure!(share, "--share must be above 0 and at most 1");
+        let seconds = self.seconds >= 0.05 && self.seconds.is_finite();
+        ensure!(seconds, "--seconds must be at least 0.05");
+        let missing = capability::missing(&[Capability::CAP_SYS_ADMIN, Capability::CAP_NET_ADMIN]);
+        ensure!(missing.is_empty(), "this user may not make network namespaces (run it with sudo)");
+        let signals = interrupt_signals()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut stage = Stage::build(self.seconds, self.rules, stop.clone())?;
+        let asked = stop.clone();
+        on_interrupt(signals, move || asked.store(true, Relaxed))?;
+        let measured = self.measure(&mut stage, &cases, &stop);
+        drop(stage);
+        if stop.load(Relaxed) {
+            eprintln!("ebb: interrupted");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        self.tell(&measured?)
+    }
+
+    fn chosen(&self) -> Result<Vec<&'static Case>> {
+        let find = |name: &String| {
+            let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+            let found = CASES.iter().find(|case| case.name == name);
+            found.with_context(|| format!("no case `{name}`: one of {}", names.join(", ")))
+        };
+        match self.cases.is_empty() {
+            true => Ok(CASES.iter().collect()),
+            false => self.cases.iter().map(find).collect(),
+        }
+    }
+
+    fn measure(
+        &self,
+        stage: &mut Stage,
+        cases: &[&'static Case],
+        stop: &AtomicBool,
+    ) -> Result<Findings> {
+        let mut findings = Findings::new(self.share);
+        for case in cases {
+            if case.name == "guests" {
+                findings.skip("guests", guest::why_not());
+                continue;
+            }
+            eprintln!("ebb: {}: {}", case.name, case.about);
+            let compared = match stage.lacks(case) {
+                Some(why) => Err(anyhow::anyhow!(why)),
+                None => stage.compare(case, self.share, self.turns),
+            };
+            if stop.load(Relaxed) {
+                break;
+            }
+            // What one case takes and this machine refuses does not keep the others from being measured.
+            match compared {
+                Ok(compared) => findings.add(case, compared),
+                Err(why) => findings.skip(case.name, format!("{why:#}")),
+            }
+        }
+        Ok(findings)
+    }
+
+    fn tell(&self, findings: &Findings) -> Result<ExitCode> {
+        use std::io::Write as _;
+        let report = findings.report();
+        if let Some(place) = &self.out {
+            report.save(place).context("cannot write the report")?;
+        }
+        let text = match self.json {
+            true => serde_json::to_string_pretty(&report.figures)? + "\n",
+            false => report.to_terminal(&Terminal::of_stdout()),
+        };
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+        for (what, why) in findings.skipped() {
+            eprintln!("ebb: {what}: not measured: {why}");
+        }
+        Ok(if findings.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}

@@ -1,0 +1,489 @@
+//! The cluster that is measured, and one measurement.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use ebb_clusterd::balancer::{BalancerHandle, Probing, RunnerOptions};
+use ebb_clusterd::lab::{self, Lab, NamespaceKeeper};
+use ebb_clusterd::member::Keeper as _;
+use ebb_clusterd::parallel::Parallel;
+use ebb_clusterd::quota::Quotas;
+use ebb_clusterd::tune;
+use ebb_clusterd::{Book, Entry, Power};
+use ebb_host::clock::monotonic;
+use ebb_host::journal::{DIRECTORY, Guard, Journal};
+use ebb_host::{namespace::Namespace, process};
+use ebb_traffic::{FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, draw_flows};
+use ebb_units::PacketsPerSecond;
+use ipnet::IpNet;
+
+use super::cases::{Case, Front, Place, Setup};
+use crate::generator::{AfXdpLink, FrameSource, Generator, Sender, TestLink};
+
+const FLOWS: u32 = 4096;
+/// Length of the packets, check sequence included.
+const PACKET_BYTES: u16 = 64;
+/// Bits that such a packet is to a shaper.
+const PACKET_BITS: f64 = 8.0 * 60.0;
+/// First rate that is tried, in packets per second.
+const RATE_FIRST: f64 = 20_000.0;
+/// Next rate over the one before, until more is sent than comes.
+const RATE_STEP: f64 = 1.5;
+/// Comes of what is sent when that is no overload.
+const ENOUGH: f64 = 0.85;
+const TRIES_MAX: u32 = 14;
+/// Measurements in a row in which nothing comes, after which it is not measured.
+const SILENT_MAX: u32 = 20;
+/// Length of a try at most.
+const TRY: Duration = Duration::from_millis(250);
+/// Quiet after which what has not come is lost.
+const SETTLE: Duration = Duration::from_millis(30);
+/// Until the balancer reaches all back-ends.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What one measurement found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// Packets per second that came.
+    pub(super) pps: f64,
+    /// Packets per second that were sent.
+    pub(super) offered_pps: f64,
+    /// Processor time of the balancer, and of all back-ends together, for a packet that came, in
+    /// nanoseconds.
+    pub(super) balancer_ns: Option<f64>,
+    pub(super) back_end_ns: f64,
+}
+
+/// What a case found: for each setup in order its measurements, turn by turn.
+pub(super) type Compared = Vec<(&'static Setup, Vec<Measured>)>;
+
+/// The hosts' side of a cluster.
+struct Sides {
+    links: Vec<Box<dyn TestLink>>,
+    /// Threads of each back-end.
+    threads: Vec<Vec<u32>>,
+    /// Names of the back-ends' namespaces.
+    names: Vec<String>,
+    /// How many rules back-ends have now.
+    rules: Option<u32>,
+}
+
+/// Both kinds of cluster, built once.
+pub(super) struct Stage {
+    seconds: f64,
+    rules: u32,
+    stop: Arc<AtomicBool>,
+    cpus: Vec<usize>,
+    quotas: Result<Quotas, String>,
+    balanced: Sides,
+    parallel: Result<Sides, String>,
+    balancer: Option<BalancerHandle>,
+    balancer_thread: u32,
+    version: u64,
+    limited: bool,
+    keepers: Vec<NamespaceKeeper>,
+    copies: Option<Parallel>,
+    lab: Lab,
+    journal: Journal,
+    guard: Option<Guard>,
+}
+
+fn behind(side: usize) -> [IpNet; 1] {
+    [["198.18.0.0/16", "198.19.0.0/16"][side].parse().expect("a network")]
+}
+
+fn plan(kind: &str) -> lab::Plan {
+    lab::Plan {
+        name: format!("ebb-{kind}-{}", std::process::id()),
+        back_ends: (0..Setup::BACK_ENDS_MAX).map(|index| (format!("r{index:02}"), 1)).collect(),
+        routes: (0..lab::SIDES).flat_map(|side| behind(side).map(|net| (net, side))).collect(),
+    }
+}
+
+fn names(plan: &lab::Plan) -> Vec<String> {
+    plan.back_ends.iter().map(|(name, _)| format!("{}-{name}", plan.name)).collect()
+}
+
+fn links(hosts: &Namespace, frames: &FrameSource) -> Result<Vec<Box<dyn TestLink>>> {
+    let open = |side| -> Result<Box<dyn TestLink>> {
+        Ok(Box::new(hosts.run(|| AfXdpLink::open(lab::host_name(side), frames))??))
+    };
+    (0..lab::SIDES).map(open).collect()
+}
+
+impl Sides {
+    /// `far` is the namespace of the other ends of the back-ends' links, and how they begin.
+    fn of(
+        hosts: &Namespace,
+        frames: &FrameSource,
+        plan: &lab::Plan,
+        far: (&str, char),
+    ) -> Result<Sides> {
+        let names = names(plan);
+        let space = format!("{}-{}", plan.name, far.0);
+        let threads = |(index, name): (usize, &String)| {
+            let ends: Vec<String> =
+                (0..lab::SIDES).map(|side| format!("{}{index}-{side}", far.1)).collect();
+            tune::receiving_threads(name, &["e0", "e1"], (&space, &ends))
+        };
+        let threads = names.iter().enumerate().map(threads).collect::<Result<_>>()?;
+        Ok(Sides { links: links(hosts, frames)?, threads, names, rules: None })
+    }
+
+    /// Gives all back-ends so many rules.
+    fn filter(&mut self, rules: u32) -> Result<()> {
+        let before = self.rules.replace(rules);
+        if before == Some(rules) {
+            return Ok(());
+        }
+        let lines = tune::filters("e0", rules, before.is_some());
+        self.names.iter().try_for_each(|name| tune::traffic_control(name, &lines))
+    }
+}
+
+impl Stage {
+    /// Builds both clusters. To be called before threads are started: it forks a guard that undoes
+    /// everything should this process be killed.
+    pub(super) fn build(seconds: f64, rules: u32, stop: Arc<AtomicBool>) -> Result<Stage> {
+        Journal::recover_stale(DIRECTORY);
+        let journal = Journal::open(DIRECTORY)
+            .with_context(|| format!("no journal can be kept in {DIRECTORY}"))?;
+        let guard = Some(Guard::spawn(&journal).context("no guard process can be started")?);
+        _ = process::lift_memory_lock_limit();
+        let cpus = process::allowed_cpus()?;
+        let frames = FrameSource::new(2);
+        let one = plan("bench");
+        let lab = Lab::build(one.clone(), &journal)?;
+        let mut keepers: Vec<_> = (0..one.back_ends.len()).map(|index| lab.keeper(index)).collect();
+        keepers.iter_mut().try_for_each(NamespaceKeeper::wake)?;
+        let balanced = Sides::of(&lab.hosts, &frames, &one, ("segments", 'r'))?;
+        let (copies, parallel) = match parallel(&journal) {
+            Ok((copies, sides)) => (Some(copies), Ok(sides)),
+            Err(error) => (None, Err(format!("{error:#}"))),
+        };
+        // Probes are lost in an overload that is meant: nobody dies of that here.
+        let probing = Probing { misses: 1_000_000, ..Probing::default() };
+        let options = RunnerOptions { cpu: None, probing };
+        let balancer = BalancerHandle::start(&lab.front, lab.face(), options)?;
+        let mut stage = Stage {
+            seconds,
+            rules,
+            stop,
+            cpus,
+            quotas: Quotas::open().map_err(|error| format!("{error:#}")),
+            balanced,
+            parallel,
+            balancer: Some(balancer),
+            balancer_thread: 0,
+            version: 0,
+            limited: false,
+            keepers,
+            copies,
+            lab,
+            journal,
+            guard,
+        };
+        stage.balancer_thread = stage.find_balancer()?;
+        stage.turn_on(Setup::BACK_ENDS_MAX)?;
+        Ok(stage)
+    }
+
+    fn find_balancer(&self) -> Result<u32> {
+        let begun = monotonic();
+        loop {
+            let threads = process::threads_of(std::process::id())?;
+            if let Some(found) = threads.iter().find(|thread| thread.name == "ebb-balancer") {
+                return Ok(found.tid);
+            }
+            ensure!(monotonic().since(begun) < PATIENCE, "the balancer's thread does not show");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What a case takes that is not here.
+    pub(super) fn lacks(&self, case: &Case) -> Option<String> {
+        let any = |of: fn(&Setup) -> bool| case.setups.iter().any(of);
+        let shares = any(|one| one.back_end_share.is_some() || one.common_share.is_some())
+            || case.name == "scaling";
+        if let (true, Err(why)) = (shares, &self.quotas) {
+            return Some(why.clone());
+        }
+        let own = any(|one| one.balancer_share.is_some() || one.common_share.is_some());
+        if own && self.quotas.as_ref().is_ok_and(|quotas| !quotas.parts_own_threads()) {
+            return Some("version 2 of control groups parts no threads of this process".to_owned());
+        }
+        if let (true, Err(why)) = (any(|one| one.front == Front::Queues), &self.parallel) {
+            return Some(why.clone());
+        }
+        let apart = any(|one| one.place == Place::Apart);
+        (apart && self.cpus.len() < 2).then(|| "threads apart take two CPUs".to_owned())
+    }
+
+    /// Measures a case's setups in turns, beginning with another each time.
+    pub(super) fn compare(
+        &mut self,
+        case: &'static Case,
+        share: f64,
+        turns: u32,
+    ) -> Result<Compared> {
+        let compared = self.compared(case, share, turns);
+        self.freed()?;
+        compared
+    }
+
+    fn compared(&mut self, case: &'static Case, share: f64, turns: u32) -> Result<Compared> {
+        let mut compared: Compared = case.setups.iter().map(|one| (one, Vec::new())).collect();
+        let mut rates: BTreeMap<usize, f64> = BTreeMap::new();
+        let mut first_pps = 0.0;
+        for turn in 0..turns as usize {
+            for step in 0..case.setups.len() {
+                // Who needs to know what the first carried comes after it, at first.
+                let at = if turn == 0 { step } else { (step + turn) % case.setups.len() };
+                let mut setup = case.setups[at];
+                if case.name == "scaling" {
+                    setup.back_end_share = Some(share);
+                }
+                self.arrange(&setup, first_pps)?;
+                let rate = match rates.get(&at) {
+                    Some(rate) => *rate,
+                    None => self.overload(&setup)?,
+                };
+                rates.insert(at, rate);
+                let measured = self.measure_some(&setup, rate)?;
+                if at == 0 && turn == 0 {
+                    first_pps = measured.pps;
+                }
+                eprintln!("  {}: {:.1} kpps", setup.name, measured.pps / 1e3);
+                compared[at].1.push(measured);
+                ensure!(!self.stop.load(Relaxed), "interrupted");
+            }
+        }
+        Ok(compared)
+    }
+
+    /// Brings so many back-ends on and the others off.
+    fn turn_on(&mut self, count: usize) -> Result<()> {
+        let balancer = self.balancer.as_ref().context("the balancer has ended")?;
+        self.version += 1;
+        let entry = |index: usize| {
+            let power = if index < count { Power::On } else { Power::Off };
+            (format!("r{index:02}"), Entry { power, since: self.version })
+        };
+        let entries = (0..Setup::BACK_ENDS_MAX).map(entry).collect();
+        balancer.follow(&Book { version: self.version, entries });
+        let begun = monotonic();
+        loop {
+            let status = balancer.status();
+            if let Some(why) = status.failed {
+                anyhow::bail!("the balancer failed: {why}");
+            }
+            if status.usable.len() == count && status.acknowledgement.version == self.version {
+                return Ok(());
+            }
+            let late = monotonic().since(begun) >= PATIENCE;
+            ensure!(!late, "the balancer reaches {:?} of {count} back-ends", status.usable);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Gives everything out as a setup has it.
+    fn arrange(&mut self, setup: &Setup, first_pps: f64) -> Result<()> {
+        self.freed()?;
+        self.turn_on(setup.back_ends)?;
+        if let (Front::Queues, Some(copies)) = (setup.front, &self.copies) {
+            copies.part(setup.back_ends)?;
+        }
+        let rules = if setup.filters { self.rules } else { 0 };
+        self.sides(setup.front).filter(rules)?;
+        if let Some(part) = setup.link_part {
+            let mbps = part * first_pps * PACKET_BITS / setup.back_ends as f64 / 1e6;
+            self.narrow(Some(mbps))?;
+        }
+        let threads: Vec<Vec<u32>> = self.sides(setup.front).threads[..setup.back_ends].to_vec();
+        let all: Vec<u32> =
+            [self.balancer_thread].into_iter().chain(threads.iter().flatten().copied()).collect();
+        self.bind(setup, &threads)?;
+        tune::weigh(self.balancer_thread, setup.nice[0])?;
+        for thread in threads.iter().flatten() {
+            tune::weigh(*thread, setup.nice[1])?;
+        }
+        if let Ok(quotas) = &mut self.quotas {
+            if let Some(share) = setup.common_share {
+                quotas.confine(&all, share)?;
+            }
+            if let Some(share) = setup.balancer_share {
+                quotas.confine(&[self.balancer_thread], share)?;
+            }
+            if let Some(share) = setup.back_end_share {
+                threads.iter().try_for_each(|threads| quotas.confine(threads, share))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bind(&self, setup: &Setup, threads: &[Vec<u32>]) -> Result<()> {
+        let last = *self.cpus.last().context("no CPU is allowed")?;
+        // The generator has the first. With two CPUs back-ends have no other either.
+        let others: Vec<usize> = self.cpus[..self.cpus.len().max(2) - 1].to_vec();
+        let others = if others.len() > 1 { others[1..].to_vec() } else { others };
+        let (front, back): (Vec<usize>, Vec<Vec<usize>>) = match setup.place {
+            Place::Free => (self.cpus.clone(), vec![self.cpus.clone()]),
+            Place::Apart => (vec![last], others.into_iter().map(|cpu| vec![cpu]).collect()),
+            Place::Together => (vec![last], vec![vec![last]]),
+        };
+        tune::bind(self.balancer_thread, &front)?;
+        for (threads, cpus) in threads.iter().zip(back.iter().cycle()) {
+            threads.iter().try_for_each(|thread| tune::bind(*thread, cpus))?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what a setup gave out, so that a next one finds nothing of it.
+    fn freed(&mut self) -> Result<()> {
+        if let Ok(quotas) = &mut self.quotas {
+            quotas.release();
+        }
+        self.narrow(None)?;
+        tune::weigh(self.balancer_thread, 0)?;
+        Ok(())
+    }
+
+    /// The links to back-ends let through what they are told to.
+    fn narrow(&mut self, mbps: Option<f64>) -> Result<()> {
+        if self.limited != mbps.is_some() {
+            let ports = (0..Setup::BACK_ENDS_MAX).map(|index| format!("r{index}-0"));
+            let lines: String = ports.map(|port| tune::limit(&port, mbps)).collect();
+            tune::traffic_control(&format!("{}-segments", plan("bench").name), &lines)?;
+            self.limited = mbps.is_some();
+        }
+        Ok(())
+    }
+
+    fn sides(&mut self, front: Front) -> &mut Sides {
+        match (front, &mut self.parallel) {
+            (Front::Queues, Ok(sides)) => sides,
+            _ => &mut self.balanced,
+        }
+    }
+
+    /// A rate that is more than a setup forwards.
+    fn overload(&mut self, setup: &Setup) -> Result<f64> {
+        let mut rate = RATE_FIRST;
+        for _ in 0..TRIES_MAX {
+            let span = TRY.min(Duration::from_secs_f64(self.seconds));
+            let seen = self.measure(setup, rate, span)?;
+            let behind = seen.offered_pps < ENOUGH * rate;
+            if behind || seen.pps < ENOUGH * seen.offered_pps {
+                break;
+            }
+            rate *= RATE_STEP;
+        }
+        // What it forwards when much more comes than fits differs little; what the generator takes for
+        // that does on a machine with few CPUs.
+        Ok(rate)
+    }
+
+    fn cpu(&mut self, setup: &Setup) -> Result<(f64, f64)> {
+        let of = |thread: u32| tune::cpu_seconds(thread);
+        let balancer = of(self.balancer_thread)?;
+        let threads = &self.sides(setup.front).threads[..setup.back_ends];
+        let sum: f64 = threads.iter().flatten().map(|thread| of(*thread)).sum::<Result<f64>>()?;
+        Ok((balancer, sum))
+    }
+
+    /// A measurement in which something came: a machine with much else to do may let nothing through for a
+    /// while.
+    fn measure_some(&mut self, setup: &Setup, rate: f64) -> Result<Measured> {
+        let span = Duration::from_secs_f64(self.seconds);
+        for _ in 0..SILENT_MAX {
+            let measured = self.measure(setup, rate, span)?;
+            if measured.pps > 0.0 {
+                return Ok(measured);
+            }
+        }
+        anyhow::bail!("{}: nothing was forwarded in {SILENT_MAX} measurements", setup.name)
+    }
+
+    fn measure(&mut self, setup: &Setup, rate: f64, span: Duration) -> Result<Measured> {
+        let links = std::mem::take(&mut self.sides(setup.front).links);
+        let before = self.cpu(setup)?;
+        let begun = monotonic() + Duration::from_millis(5);
+        let generator = generator(links, rate, span, begun);
+        let (cpu, end) = (self.cpus[0], begun + span);
+        // In a thread of its own: where that is bound is nobody else's matter.
+        let run = move || -> std::io::Result<(Generator, u64)> {
+            let mut generator = generator;
+            _ = process::pin_to(cpu);
+            generator.run(end, SETTLE)?;
+            let received = generator.summary(true).received;
+            Ok((generator, received))
+        };
+        let thread = std::thread::Builder::new().name("ebb-generator".into()).spawn(run)?;
+        let ended = thread.join().expect("the generator does not panic");
+        let (generator, received) = ended.context("a link failed")?;
+        let (sent, seconds) = (generator.sent(), generator.ran().as_secs_f64());
+        self.sides(setup.front).links = generator.into_links();
+        let after = self.cpu(setup)?;
+        let each = |before: f64, after: f64| (after - before) * 1e9 / received.max(1) as f64;
+        let balanced = setup.front == Front::Balancer;
+        Ok(Measured {
+            pps: received as f64 / seconds,
+            offered_pps: sent as f64 / seconds,
+            balancer_ns: balanced.then(|| each(before.0, after.0)),
+            back_end_ns: each(before.1, after.1),
+        })
+    }
+}
+
+fn parallel(journal: &Journal) -> Result<(Parallel, Sides)> {
+    let plan = plan("copies");
+    let copies = Parallel::build(&plan, journal)?;
+    let sides = Sides::of(&copies.hosts, &FrameSource::new(2), &plan, ("front", 'c'))?;
+    Ok((copies, sides))
+}
+
+fn generator(
+    links: Vec<Box<dyn TestLink>>,
+    rate: f64,
+    span: Duration,
+    begun: ebb_units::Time,
+) -> Generator {
+    let sizes = SizeMix::fixed(PACKET_BYTES);
+    let (sources, destinations) = (behind(0), behind(1));
+    let flows = FlowSpec {
+        count: FLOWS,
+        sources: &sources,
+        destinations: &destinations,
+        ipv6_share: 0.0,
+        tcp_share: 0.0,
+    };
+    let spec = StreamSpec {
+        first_flow: 0,
+        from: lab::host_mac(0),
+        to: lab::cluster_mac(0),
+        sizes: &sizes,
+        popularity: 0.0,
+        seed: 2,
+    };
+    let stream = Stream::new(&draw_flows(&flows, 1), &spec);
+    let schedule = Schedule::constant(PacketsPerSecond(rate), span);
+    let pace = Box::new(Pacer::new(schedule, begun, 256));
+    Generator::new(links, vec![Sender { link: 0, stream, pace }], FLOWS, Start::Zero)
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Ok(quotas) = &mut self.quotas {
+            quotas.release();
+        }
+        drop(self.balancer.take());
+        self.keepers.clear();
+        self.copies = None;
+        self.journal.finish();
+        self.guard = None;
+        _ = &self.lab;
+    }
+}

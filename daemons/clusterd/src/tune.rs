@@ -1,0 +1,152 @@
+//! What forwards in a back-end that is a namespace, as threads that can be bound, weighed and confined;
+//! and what slows such a back-end down.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// How long the kernel may take to start a thread.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Has the interfaces of a namespace received by threads of the kernel, one each, and returns their
+/// numbers; `far` is the namespace of their other ends. What a namespace forwards is then done by threads of its own, like a guest's, and not by
+/// whoever sent the packet.
+///
+/// # Errors
+/// Without `ip` and `ethtool`, or when the kernel has no threaded reception for virtual interfaces.
+pub fn receiving_threads(
+    namespace: &str,
+    interfaces: &[&str],
+    (far, far_ends): (&str, &[String]),
+) -> Result<Vec<u32>> {
+    let mut threads = Vec::new();
+    for (interface, far_end) in interfaces.iter().zip(far_ends) {
+        let before = napi_threads(interface);
+        // What comes from an end that could leave segments to the card is not worth a thread to the kernel
+        // (veth_skb_is_eligible_for_gro).
+        inside(far, &["ethtool", "-K", far_end, "tso", "off"])?;
+        inside(namespace, &["ethtool", "-K", interface, "gro", "on"])?;
+        let file = format!("/sys/class/net/{interface}/threaded");
+        inside(namespace, &["sh", "-c", &format!("echo 1 > {file}")])?;
+        let begun = Instant::now();
+        loop {
+            let new: Vec<u32> = napi_threads(interface).difference(&before).copied().collect();
+            if !new.is_empty() {
+                threads.extend(new);
+                break;
+            }
+            ensure!(begun.elapsed() < PATIENCE, "{interface}: the kernel starts no thread for it");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(threads)
+}
+
+/// Threads of the kernel that receive from interfaces of that name, in whatever namespace.
+fn napi_threads(interface: &str) -> BTreeSet<u32> {
+    let prefix = format!("napi/{interface}-");
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let number = |name: std::ffi::OsString| name.to_str().and_then(|name| name.parse::<u32>().ok());
+    let receives = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with(&prefix))
+    };
+    entries.filter_map(|entry| number(entry.file_name())).filter(receives).collect()
+}
+
+/// Binds a thread of any process, or of the kernel, to some CPUs.
+///
+/// # Errors
+/// When there is no such thread or it may not be moved there.
+pub fn bind(thread: u32, cpus: &[usize]) -> Result<()> {
+    let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    run("taskset", &["-pc", &list.join(","), &thread.to_string()], "")
+}
+
+/// Sets a thread's niceness, -20 (the largest share of its CPU) to 19.
+///
+/// # Errors
+/// When there is no such thread or that is not permitted.
+pub fn weigh(thread: u32, niceness: i32) -> Result<()> {
+    run("renice", &["-n", &niceness.to_string(), "-p", &thread.to_string()], "")
+}
+
+/// Processor time of a thread of any process or of the kernel, in seconds.
+///
+/// # Errors
+/// When there is no such thread.
+pub fn cpu_seconds(thread: u32) -> Result<f64> {
+    let path = format!("/proc/{thread}/schedstat");
+    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+    let nanos: Option<f64> = text.split_whitespace().next().and_then(|field| field.parse().ok());
+    Ok(nanos.with_context(|| format!("{path}: {text}"))? / 1e9)
+}
+
+/// Runs a program in a namespace, with its `/sys`.
+fn inside(namespace: &str, words: &[&str]) -> Result<()> {
+    let whole = [&["netns", "exec", namespace][..], words].concat();
+    run("ip", &whole, "")
+}
+
+/// Runs `tc` in a namespace over lines of commands.
+///
+/// # Errors
+/// Without `tc`, or when the kernel refuses one of them.
+pub fn traffic_control(namespace: &str, lines: &str) -> Result<()> {
+    run("tc", &["-n", namespace, "-batch", "-"], lines)
+}
+
+fn run(program: &str, words: &[&str], input: &str) -> Result<()> {
+    let mut child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("{program} does not start (Debian: iproute2, ethtool)"))?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // A program that has refused already says why below.
+        _ = pipe.write_all(input.as_bytes());
+    }
+    let done = child.wait_with_output()?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        bail!("{program} {}: {}", words.join(" "), said.trim());
+    }
+    Ok(())
+}
+
+/// Lines for [`traffic_control`] that make an interface look at `rules` rules before it takes a packet, as
+/// a router that filters does; none of them ever fits. `before`: rules were given to it before.
+pub fn filters(interface: &str, rules: u32, before: bool) -> String {
+    let mut lines = fresh(interface, before);
+    for rule in 0..rules {
+        // Addresses of 240.0.0.0/4 belong to nobody (RFC 1112).
+        let address = format!("240.{}.{}.{}", rule >> 16 & 255, rule >> 8 & 255, rule & 255);
+        lines += &format!(
+            "filter add dev {interface} ingress protocol ip prio 1 u32 match ip dst {address}/32 flowid 1:1\n"
+        );
+    }
+    lines
+}
+
+/// Lines that give an interface an empty place for rules; `before`: it has one.
+pub(crate) fn fresh(interface: &str, before: bool) -> String {
+    let away = if before { format!("qdisc del dev {interface} clsact\n") } else { String::new() };
+    format!("{away}qdisc add dev {interface} clsact\n")
+}
+
+/// A line for [`traffic_control`] that lets `mbps` through to an interface, and the one that takes that
+/// back.
+pub fn limit(interface: &str, mbps: Option<f64>) -> String {
+    match mbps {
+        Some(mbps) => format!(
+            "qdisc replace dev {interface} root tbf rate {:.0}kbit burst 16kb latency 20ms\n",
+            1000.0 * mbps
+        ),
+        None => format!("qdisc del dev {interface} root\n"),
+    }
+}
