@@ -5,7 +5,6 @@
 //! a store. The decisions themselves are elsewhere, and run the same in the simulator.
 
 pub mod balancer;
-pub mod guest;
 pub mod lab;
 pub mod member;
 pub mod parallel;

@@ -4,17 +4,20 @@ use std::path::Path;
 
 /// Why this program measures no guests here.
 pub(super) fn why_not() -> String {
-    let has = |name: &str| {
-        std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|place| place.join(name).exists()))
+    let place = std::env::var_os("PATH").unwrap_or_default();
+    let qemu = std::env::split_paths(&place).any(|one| one.join("qemu-system-x86_64").exists());
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let hardware = flags.split_whitespace().any(|word| word == "vmx" || word == "svm");
+    let why = match (qemu, Path::new("/dev/kvm").exists(), hardware) {
+        (false, ..) => "qemu-system-x86_64 is not installed",
+        (true, false, _) => {
+            "there is no /dev/kvm, and an emulated guest says nothing of a virtual one"
+        }
+        (true, true, false) => {
+            "/dev/kvm is there without hardware virtualisation below it, where guests hang that were not made \
+             for it, and an emulated guest says nothing of a virtual one"
+        }
+        (true, true, true) => "this program starts no guests; tests/guest/run forwards through one",
     };
-    match (has("qemu-system-x86_64"), Path::new("/dev/kvm").exists()) {
-        (false, _) => "qemu-system-x86_64 is not installed".to_owned(),
-        (true, false) => {
-            "there is no /dev/kvm; an emulated guest says nothing of a virtual one".to_owned()
-        }
-        (true, true) => {
-            "this program starts no guests; tests/guest/run forwards through one".to_owned()
-        }
-    }
+    why.to_owned()
 }
