@@ -49,15 +49,15 @@ enum Command {
     /// The router: run it, check its configuration, look at it, replay captures through it
     #[command(subcommand)]
     Router(router::Command),
+    /// One router made of many: run a machine of it, look at it, take back-ends out
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     /// The top-of-rack switch that keeps microsecond circuits: run it, watch it
     #[command(subcommand)]
     Tor(tor::Tor),
     /// An emulated optical circuit switch and the controller of its circuits
     #[command(subcommand)]
     Ocs(tor::Ocs),
-    /// The cluster, one router made of many: measure what virtual back-ends forward together
-    #[command(subcommand)]
-    Cluster(cluster::Command),
     /// Send and receive test traffic
     #[command(subcommand)]
     Traffic(traffic::Command),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// What a line says first, and why it is not run as typed. Everything else that begins with a name
 /// of [`RUN`] is run.
-const NOT_RUN: [(&str, &str); 16] = [
+const NOT_RUN: [(&str, &str); 23] = [
     ("plan noc --mesh 8x8 --traffic csv:", "the reader's own matrix"),
     ("plan noc --mesh 4x4 --traffic task:", "the reader's own task graph"),
     ("plan cluster --catalogue servers.csv", "the reader's own servers and traffic"),
@@ -23,6 +23,13 @@ const NOT_RUN: [(&str, &str); 16] = [
     ("tor check -c", "the reader's own configuration"),
     ("tor top", "needs a running switch"),
     ("tor reload", "needs a running switch"),
+    ("cluster run", "needs interfaces and root"),
+    ("cluster check edge.toml", "the reader's own file"),
+    ("cluster show", "needs a running cluster"),
+    ("cluster top", "needs a running cluster"),
+    ("cluster drain", "needs a running cluster"),
+    ("cluster forget", "needs a running cluster"),
+    ("cluster reload", "needs a running cluster"),
     ("ocs", "needs interfaces and root; its configurations in daemons/tord"),
     ("reproduce", "minutes; tests in study.rs"),
     ("manual /usr", "writes where packages do"),
@@ -30,10 +37,11 @@ const NOT_RUN: [(&str, &str); 16] = [
 
 /// Commands that need no network card, no root and no router, and change nothing but the scratch
 /// directory.
-const RUN: [&str; 7] = [
+const RUN: [&str; 8] = [
     "sim ",
     "plan ",
     "tor check --example",
+    "cluster check --example",
     "router check --example",
     "completion ",
     "manual /tmp",

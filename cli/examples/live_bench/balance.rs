@@ -31,20 +31,21 @@ impl Balance {
         let side = Side {
             outside: self.ports[0].clone(),
             inside: self.ports[1].clone(),
-            mac: super::load::parse_mac(&self.mac)?,
+            macs: vec![super::load::parse_mac(&self.mac)?],
             addresses: vec!["10.255.0.1/24".parse()?],
             probe: "10.255.0.254".parse()?,
-            probe_mac: [2, 0, 0, 0, 9, 9],
+            probe_macs: vec![[2, 0, 0, 0, 9, 9]],
         };
         let macs = vec![super::load::parse_mac(&self.back_end)?];
         let back_end = BackEnd { name: "r0".to_owned(), macs, weight: 1 };
-        let face = Face::new(vec![side], vec![back_end]);
+        let face = Face::new(vec![side], vec![back_end], 0);
         let probing = Probing::none();
-        let options = RunnerOptions { cpu: Some(self.cpu), probing };
+        let options = RunnerOptions { cpu: Some(self.cpu), probing, ..RunnerOptions::default() };
         let here = Namespace::current().context("this network namespace")?;
         let balancer = BalancerHandle::start(&here, face, options)?;
         let entry = Entry { power: Power::On, since: 1 };
-        balancer.follow(&Book { version: 1, entries: [("r0".to_owned(), entry)].into() });
+        let entries = [("r0".to_owned(), entry)].into();
+        balancer.follow(&Book { version: 1, entries, voice: None });
         while balancer.status().usable.is_empty() {
             if let Some(why) = balancer.status().failed {
                 anyhow::bail!("the balancer failed: {why}");

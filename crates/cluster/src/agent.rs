@@ -65,6 +65,7 @@ mod tests {
         let book = |version, power| Book {
             version,
             entries: [("r".to_owned(), Entry { power, since: version })].into(),
+            voice: None,
         };
         let mut agent = Agent::new("r", false);
         assert_eq!(agent.follow(&book(3, Power::Waking)), Some(Order::Wake));

@@ -83,7 +83,7 @@ impl Balancer {
     pub fn acknowledgement(&self, load_pps: f64) -> Acknowledgement {
         let dead = self.dead.iter().map(|row| self.names[usize::from(*row)].clone()).collect();
         let version = if self.leaving.is_empty() { self.book.version } else { self.earlier() };
-        Acknowledgement { version, dead, load_pps }
+        Acknowledgement { version, dead, load_pps, beat: 0 }
     }
 
     /// The version before the first in which one of those that slots are leaving was to drain.
@@ -186,7 +186,7 @@ mod tests {
 
     fn book(version: u64, powers: [Power; 3]) -> Book {
         let entry = |(row, power)| (format!("r{row}"), Entry { power, since: version });
-        Book { version, entries: powers.into_iter().enumerate().map(entry).collect() }
+        Book { version, entries: powers.into_iter().enumerate().map(entry).collect(), voice: None }
     }
 
     fn balancer() -> Balancer {

@@ -32,6 +32,9 @@ pub struct Book {
     pub version: u64,
     /// By back-end.
     pub entries: BTreeMap<String, Entry>,
+    /// The back-end that speaks for the cluster: packets to the cluster's own addresses go to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voice: Option<String>,
 }
 
 /// What a balancer says of itself.
@@ -44,6 +47,9 @@ pub struct Acknowledgement {
     pub dead: BTreeSet<String>,
     /// Packets a second that came to it.
     pub load_pps: f64,
+    /// Counts while it lives, so that what a dead one said last is known to be old.
+    #[serde(default)]
+    pub beat: u64,
 }
 
 /// What a back-end's keeper says of it.
@@ -66,6 +72,8 @@ pub struct Snapshot {
     pub balancers: BTreeMap<String, Acknowledgement>,
     /// By back-end.
     pub members: BTreeMap<String, MemberReport>,
+    /// Back-ends that an operator wants off, whatever the load.
+    pub held: BTreeSet<String>,
 }
 
 /// A change of the store; it is made whole or not at all.
@@ -98,5 +106,17 @@ pub enum Write {
         member: String,
         /// What.
         report: MemberReport,
+    },
+    /// Take a back-end out of the policy's hands, or give it back.
+    Hold {
+        /// Which.
+        member: String,
+        /// Whether it is to be off.
+        hold: bool,
+    },
+    /// Take a balancer out that has ended: no drain waits for it any more.
+    Leave {
+        /// Which.
+        balancer: String,
     },
 }

@@ -23,7 +23,7 @@ pub fn next_book(
     let reached = |name: &String| {
         balancers.is_empty() || balancers.values().any(|said| !said.dead.contains(name))
     };
-    let mut next = Book { version, entries: book.entries.clone() };
+    let mut next = Book { version, entries: book.entries.clone(), voice: book.voice.clone() };
     for (name, wanted) in wanted {
         let entry =
             next.entries.entry(name.clone()).or_insert(Entry { power: Power::Off, since: version });
@@ -50,7 +50,16 @@ pub fn next_book(
             *entry = Entry { power, since: version };
         }
     }
-    (next.entries != book.entries).then_some(next)
+    // Sessions with neighbours end when the voice changes: it stays where it is while it can.
+    let speaks = |name: &String| {
+        next.entries.get(name).is_some_and(|entry| entry.power == Power::On) && reached(name)
+    };
+    if !next.voice.as_ref().is_some_and(speaks)
+        && let Some(voice) = next.entries.keys().find(|name| speaks(name)).cloned()
+    {
+        next.voice = Some(voice);
+    }
+    (next.entries != book.entries || next.voice != book.voice).then_some(next)
 }
 
 /// One that may become the head: it asks for the office when it is vacant, and acts while it surely

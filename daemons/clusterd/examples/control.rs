@@ -44,8 +44,8 @@ fn members(count: usize, store: &dyn Fn() -> Result<Box<dyn Store>>) -> Result<V
     let start = |name: &String| -> Result<Member> {
         let policy = named("all", &known, ClusterSettings::default())?;
         let parts = (servers.clone(), policy);
-        BackEndMember::new(name, LEASE, store()?, Box::new(Nothing), parts, Record::default())
-            .start()
+        let stores = [store()?, store()?];
+        BackEndMember::new(name, LEASE, stores, Box::new(Nothing), parts, Record::default()).start()
     };
     names.iter().map(start).collect()
 }

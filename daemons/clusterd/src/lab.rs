@@ -133,10 +133,10 @@ impl Lab {
         let side = |side| Side {
             outside: format!("out{side}"),
             inside: format!("in{side}"),
-            mac: cluster_mac(side),
+            macs: vec![cluster_mac(side)],
             addresses: subnets(side).to_vec(),
             probe: probe_address(side),
-            probe_mac: probe_mac(side),
+            probe_macs: vec![probe_mac(side)],
         };
         let back_end = |(index, (name, weight)): (usize, &(String, u32))| BackEnd {
             name: name.clone(),
@@ -144,7 +144,7 @@ impl Lab {
             weight: *weight,
         };
         let back_ends = self.plan.back_ends.iter().enumerate().map(back_end).collect();
-        Face::new((0..SIDES).map(side).collect(), back_ends)
+        Face::new((0..SIDES).map(side).collect(), back_ends, 0)
     }
 
     /// What gives a back-end its namespace and takes it.

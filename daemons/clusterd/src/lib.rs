@@ -1,14 +1,19 @@
-//! One router made of many, live: a balancer in front (AF_XDP, layer 2), back-ends that go on and off
-//! behind it, members that agree through a store who decides and what.
+//! One router made of many, live: balancers in front (AF_XDP, layer 2), back-ends that go on and off
+//! behind them, members that agree through a store who decides and what.
 //!
 //! Room: wires the decisions of `ebb_cluster` and the policies of `ebb_control` to Linux, packets and
 //! a store. The decisions themselves are elsewhere, and run the same in the simulator.
 
+pub mod api;
 pub mod balancer;
+pub mod config;
+pub mod keepers;
 pub mod lab;
 pub mod member;
+pub mod node;
 pub mod parallel;
 pub mod quota;
+pub mod status;
 pub mod store;
 pub mod tune;
 

@@ -42,7 +42,7 @@ fn table(rounds: usize) -> (f64, f64) {
 
 fn book(version: u64, power: impl Fn(usize) -> Power) -> Book {
     let entry = |row: usize| (format!("r{row:04}"), Entry { power: power(row), since: version });
-    Book { version, entries: (0..BACK_ENDS).map(entry).collect() }
+    Book { version, entries: (0..BACK_ENDS).map(entry).collect(), voice: None }
 }
 
 /// A balancer with all its books: one dies and comes back, and one drains and comes back.

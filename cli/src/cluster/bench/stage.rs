@@ -166,7 +166,7 @@ impl Stage {
         };
         // Probes are lost in an overload that is meant: nobody dies of that here.
         let probing = Probing { misses: 1_000_000, ..Probing::default() };
-        let options = RunnerOptions { cpu: None, probing };
+        let options = RunnerOptions { cpu: None, probing, ..RunnerOptions::default() };
         let balancer = BalancerHandle::start(&lab.front, lab.face(), options)?;
         let mut stage = Stage {
             seconds,
@@ -273,7 +273,7 @@ impl Stage {
             (format!("r{index:02}"), Entry { power, since: self.version })
         };
         let entries = (0..Setup::BACK_ENDS_MAX).map(entry).collect();
-        balancer.follow(&Book { version: self.version, entries });
+        balancer.follow(&Book { version: self.version, entries, voice: None });
         let begun = monotonic();
         loop {
             let status = balancer.status();

@@ -166,7 +166,12 @@ impl Stage {
         let balancer = BalancerHandle::start(&self.lab.front, self.lab.face(), options)?;
         let balancer = Arc::new(balancer);
         let record = Record::default();
-        let front = BalancerMember::new("balancer0", self.stores.access()?, balancer.clone());
+        let front = BalancerMember::new(
+            "balancer0",
+            self.stores.access()?,
+            balancer.clone(),
+            record.clone(),
+        );
         let front = front.start()?;
         let mut members = BTreeMap::new();
         for index in 0..self.back_ends.len() {
@@ -230,7 +235,7 @@ impl Stage {
         let known: Vec<Server> = servers.values().copied().collect();
         let policy = policies::named(&demo.policy, &known, settings)?;
         let keeper = Box::new(self.lab.keeper(index));
-        let store = self.stores.access()?;
+        let store = [self.stores.access()?, self.stores.access()?];
         let name = &self.back_ends[index].name;
         Ok(BackEndMember::new(name, LEASE, store, keeper, (servers, policy), record.clone()))
     }

@@ -15,14 +15,15 @@ pub struct Side {
     pub outside: String,
     /// Interface to the segment on which the back-ends are.
     pub inside: String,
-    /// The address that neighbours know the cluster by on this link.
-    pub mac: Mac,
+    /// The addresses that neighbours know the cluster by on this link, one for each balancer: whoever
+    /// is in charge of one takes what is sent to it.
+    pub macs: Vec<Mac>,
     /// The cluster's own addresses on this link, with their subnets; all back-ends have the same.
     pub addresses: Vec<IpNet>,
     /// Address of the balancer on the segment that probes are sent from and routed back to.
     pub probe: IpAddr,
-    /// The Ethernet address that belongs to it, which back-ends have as a permanent neighbour.
-    pub probe_mac: Mac,
+    /// The Ethernet addresses that probes are sent from on the segment, one for each balancer.
+    pub probe_macs: Vec<Mac>,
 }
 
 impl Side {
@@ -50,20 +51,59 @@ pub struct Face {
     pub sides: Vec<Side>,
     /// In ascending order of names.
     pub back_ends: Vec<BackEnd>,
+    /// Which of the balancers this is.
+    pub me: usize,
     rows: BTreeMap<Mac, u16>,
 }
 
 impl Face {
+    /// For balancer number `me`.
+    ///
     /// # Panics
-    /// When a back-end has not one address for each side.
-    pub fn new(sides: Vec<Side>, mut back_ends: Vec<BackEnd>) -> Face {
+    /// When a back-end has not one address for each side, or a side none for each balancer.
+    pub fn new(sides: Vec<Side>, mut back_ends: Vec<BackEnd>, me: usize) -> Face {
+        for side in &sides {
+            assert!(me < side.macs.len() && side.macs.len() == side.probe_macs.len());
+            assert_eq!(side.macs.len(), sides[0].macs.len(), "as many balancers on each side");
+        }
         back_ends.sort_by(|a, b| a.name.cmp(&b.name));
         let mut rows = BTreeMap::new();
         for (row, back_end) in back_ends.iter().enumerate() {
             assert_eq!(back_end.macs.len(), sides.len(), "an address for each side");
             rows.extend(back_end.macs.iter().map(|mac| (*mac, row as u16)));
         }
-        Face { sides, back_ends, rows }
+        Face { sides, back_ends, me, rows }
+    }
+
+    /// How many balancers there are.
+    pub fn balancers(&self) -> usize {
+        self.sides.first().map_or(1, |side| side.macs.len())
+    }
+
+    /// The address that this balancer's probes come from.
+    pub fn probe_mac(&self, side: usize) -> Mac {
+        self.sides[side].probe_macs[self.me]
+    }
+
+    /// Which balancer's address carries what goes to a host.
+    pub fn carrier(&self, host: &Mac) -> usize {
+        self.spread(host)
+    }
+
+    /// Which balancer's address a neighbour with this address is told: the same whether it asks or is
+    /// asked, so that it is never told another.
+    pub fn told(&self, neighbour: IpAddr) -> usize {
+        match neighbour {
+            IpAddr::V4(address) => self.spread(&address.octets()),
+            IpAddr::V6(address) => self.spread(&address.octets()),
+        }
+    }
+
+    /// FNV-1a, its high half folded into the low one, which alone has too little of the last bytes.
+    fn spread(&self, bytes: &[u8]) -> usize {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
+        ((hash ^ hash >> 32) % self.balancers() as u64) as usize
     }
 
     /// Whose Ethernet address that is.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ebb_wire::{Arp, Ipv4, Ipv6, ethertype, is_group, link};
 
-use super::face::{Face, Mac, Side};
+use super::face::{Face, Mac};
 use super::probe::Probe;
 
 /// What is to be done with a frame.
@@ -33,17 +33,29 @@ const ADVERTISEMENT: u8 = 136;
 const SOURCE_LINK: u8 = 1;
 const TARGET_LINK: u8 = 2;
 
-/// A frame that came from the world on `side`.
-pub fn from_outside(face: &Face, side: usize, frame: &[u8]) -> Verdict {
-    let side = &face.sides[side];
+/// The balancers' addresses that a balancer is in charge of: a bit for each.
+pub type Charge = u64;
+
+fn in_charge(charge: Charge, balancer: usize) -> bool {
+    charge >> balancer & 1 == 1
+}
+
+/// A frame that came from the world on `side`, before the balancer in charge of `charge`.
+pub fn from_outside(face: &Face, charge: Charge, at: usize, frame: &[u8]) -> Verdict {
+    let side = &face.sides[at];
     let Some(header) = link(frame) else { return Verdict::Ignore };
     let to: Mac = frame[..6].try_into().expect("six bytes");
-    if to != side.mac && !is_group(&to) {
+    let body = &frame[header.payload..];
+    let addressed = if is_group(&to) {
+        meant(face, header.ethertype, body)
+    } else {
+        side.macs.iter().position(|mac| *mac == to)
+    };
+    if !addressed.is_some_and(|balancer| in_charge(charge, balancer)) {
         return Verdict::Ignore;
     }
-    let body = &frame[header.payload..];
     match header.ethertype {
-        ethertype::ARP => arp(side, frame, body),
+        ethertype::ARP => arp(face, at, frame, body),
         ethertype::IPV4 => {
             let Some(ip) = Ipv4::new(body) else { return Verdict::Ignore };
             let destination = IpAddr::from(ip.destination());
@@ -52,7 +64,7 @@ pub fn from_outside(face: &Face, side: usize, frame: &[u8]) -> Verdict {
         ethertype::IPV6 => {
             let Some(ip) = Ipv6::new(body) else { return Verdict::Ignore };
             match discovery(body) {
-                Some(SOLICITATION) => solicitation(side, frame, header.payload, body),
+                Some(SOLICITATION) => solicitation(face, at, frame, header.payload, body),
                 Some(ADVERTISEMENT) => Verdict::Everybody,
                 Some(_) => Verdict::Voice,
                 None => inward(face, is_group(&to), ip.destination().into(), body),
@@ -60,6 +72,21 @@ pub fn from_outside(face: &Face, side: usize, frame: &[u8]) -> Verdict {
         }
         _ => Verdict::Ignore,
     }
+}
+
+/// Which balancer a frame to a group concerns: who asks is answered by the one that it is told, all else
+/// is the first one's.
+fn meant(face: &Face, kind: u16, body: &[u8]) -> Option<usize> {
+    let asker = match kind {
+        ethertype::ARP => {
+            Arp::new(body).filter(|message| message.operation() == 1)?.sender().into()
+        }
+        ethertype::IPV6 if discovery(body) == Some(SOLICITATION) => {
+            Ipv6::new(body)?.source().into()
+        }
+        _ => return Some(0),
+    };
+    Some(face.told(asker))
 }
 
 /// Traffic for the cluster itself and what routing protocols send goes to whoever speaks for it.
@@ -76,24 +103,30 @@ fn inward(face: &Face, group: bool, destination: IpAddr, body: &[u8]) -> Verdict
     if group { Verdict::Ignore } else { Verdict::Balance(ebb_wire::flow_hash(body)) }
 }
 
-fn arp(side: &Side, frame: &[u8], body: &[u8]) -> Verdict {
+fn arp(face: &Face, side: usize, frame: &[u8], body: &[u8]) -> Verdict {
+    let side = &face.sides[side];
     let Some(message) = Arp::new(body) else { return Verdict::Ignore };
     match message.operation() {
         1 if side.owns(message.target().into()) => {
-            let mut reply = Vec::with_capacity(frame.len());
-            reply.extend(message.sender_mac());
-            reply.extend(side.mac);
-            reply.extend(&frame[12..frame.len() - body.len()]);
-            reply.extend([0, 1, 8, 0, 6, 4, 0, 2]);
-            reply.extend(side.mac);
-            reply.extend(message.target().octets());
-            reply.extend(message.sender_mac());
-            reply.extend(message.sender().octets());
-            Verdict::Answer(reply)
+            let mac = side.macs[face.told(message.sender().into())];
+            Verdict::Answer(arp_reply(&message, mac, frame, body))
         }
         2 => Verdict::Everybody,
         _ => Verdict::Ignore,
     }
+}
+
+fn arp_reply(message: &Arp<'_>, mac: Mac, frame: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut reply = Vec::with_capacity(frame.len());
+    reply.extend(message.sender_mac());
+    reply.extend(mac);
+    reply.extend(&frame[12..frame.len() - body.len()]);
+    reply.extend([0, 1, 8, 0, 6, 4, 0, 2]);
+    reply.extend(mac);
+    reply.extend(message.target().octets());
+    reply.extend(message.sender_mac());
+    reply.extend(message.sender().octets());
+    reply
 }
 
 /// The type of a message of neighbour discovery.
@@ -103,7 +136,8 @@ fn discovery(body: &[u8]) -> Option<u8> {
 }
 
 /// Answers who has one of the cluster's IPv6 addresses (RFC 4861, section 7.2.4).
-fn solicitation(side: &Side, frame: &[u8], payload: usize, body: &[u8]) -> Verdict {
+fn solicitation(face: &Face, at: usize, frame: &[u8], payload: usize, body: &[u8]) -> Verdict {
+    let side = &face.sides[at];
     let (Some(target), Some(ip)) = (body.get(48..64), Ipv6::new(body)) else {
         return Verdict::Ignore;
     };
@@ -112,6 +146,7 @@ fn solicitation(side: &Side, frame: &[u8], payload: usize, body: &[u8]) -> Verdi
         return Verdict::Ignore;
     }
     let asker = ip.source();
+    let mac = side.macs[face.told(asker.into())];
     // Whoever has no address yet asks whether it may have one: all are told that it is taken.
     let (to, flags) = if asker.is_unspecified() {
         (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 0xa0)
@@ -121,7 +156,7 @@ fn solicitation(side: &Side, frame: &[u8], payload: usize, body: &[u8]) -> Verdi
     let mut message = vec![ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
     message.extend(target.octets());
     message.extend([TARGET_LINK, 1]);
-    message.extend(side.mac);
+    message.extend(mac);
     let sum = ebb_wire::checksum::pseudo_header(&target.octets(), &to.octets(), 58, message.len());
     let sum = sum.bytes(&message).finish();
     message[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -131,7 +166,7 @@ fn solicitation(side: &Side, frame: &[u8], payload: usize, body: &[u8]) -> Verdi
     } else {
         reply.extend(&frame[6..12]);
     }
-    reply.extend(side.mac);
+    reply.extend(mac);
     reply.extend(&frame[12..payload]);
     reply.extend([0x60, 0, 0, 0, 0, message.len() as u8, 58, 255]);
     reply.extend(target.octets());
@@ -142,16 +177,34 @@ fn solicitation(side: &Side, frame: &[u8], payload: usize, body: &[u8]) -> Verdi
 
 /// A frame that came from the segment of `side`: the row of the back-end that sent it, and what is to be
 /// done. What goes out says that it comes from the cluster, inside of ARP and neighbour discovery too.
-pub fn from_inside(face: &Face, side: usize, frame: &mut [u8]) -> (Option<u16>, Verdict) {
-    let side = &face.sides[side];
+pub fn from_inside(
+    face: &Face,
+    charge: Charge,
+    at: usize,
+    frame: &mut [u8],
+) -> (Option<u16>, Verdict) {
+    let side = &face.sides[at];
     let Some(header) = link(frame) else { return (None, Verdict::Ignore) };
+    let to: Mac = frame[..6].try_into().expect("six bytes");
     let from: Mac = frame[6..12].try_into().expect("six bytes");
     let Some(row) = face.row_of(&from) else { return (None, Verdict::Ignore) };
-    if frame[..6] == side.probe_mac {
-        let probe = Probe::read(&frame[header.payload..]);
+    let body = &frame[header.payload..];
+    if let Some(reply) = asked_for_probe(face, at, header.ethertype, frame, body) {
+        return (Some(row), Verdict::Answer(reply));
+    }
+    if to == face.probe_mac(at) {
+        let probe = Probe::read(body);
         return (Some(row), probe.map_or(Verdict::Ignore, Verdict::Probe));
     }
-    frame[6..12].copy_from_slice(&side.mac);
+    // What the segment floods reaches all balancers; one of them lets it out.
+    let among_us = side.probe_macs.contains(&to) || face.row_of(&to).is_some();
+    let asked = asked_for(header.ethertype, body);
+    let told = asked.map_or(0, |neighbour| face.told(neighbour));
+    let carrier = if is_group(&to) { told } else { face.carrier(&to) };
+    if among_us || !in_charge(charge, carrier) {
+        return (Some(row), Verdict::Ignore);
+    }
+    frame[6..12].copy_from_slice(&side.macs[carrier]);
     let body = &mut frame[header.payload..];
     match header.ethertype {
         ethertype::ARP if body.len() >= 28 => {
@@ -159,11 +212,11 @@ pub fn from_inside(face: &Face, side: usize, frame: &mut [u8]) -> (Option<u16>, 
             if body[7] != 1 {
                 return (Some(row), Verdict::Ignore);
             }
-            body[8..14].copy_from_slice(&side.mac);
+            body[8..14].copy_from_slice(&side.macs[told]);
         }
         ethertype::IPV6 if discovery(body).is_some() => {
             if body[40] == SOLICITATION || body[40] == 133 {
-                disguise(body, &from, &side.mac);
+                disguise(body, &from, &side.macs[told]);
             } else if body[40] == ADVERTISEMENT {
                 return (Some(row), Verdict::Ignore);
             }
@@ -171,6 +224,35 @@ pub fn from_inside(face: &Face, side: usize, frame: &mut [u8]) -> (Option<u16>, 
         _ => {}
     }
     (Some(row), Verdict::Out)
+}
+
+/// The neighbour whose Ethernet address a frame asks for.
+fn asked_for(kind: u16, body: &[u8]) -> Option<IpAddr> {
+    match kind {
+        ethertype::ARP => {
+            let message = Arp::new(body).filter(|message| message.operation() == 1)?;
+            Some(message.target().into())
+        }
+        ethertype::IPV6 if discovery(body) == Some(SOLICITATION) => {
+            let target: [u8; 16] = body.get(48..64)?.try_into().ok()?;
+            Some(Ipv6Addr::from(target).into())
+        }
+        _ => None,
+    }
+}
+
+/// The answer to a back-end that asks where its probes are to go.
+fn asked_for_probe(
+    face: &Face,
+    at: usize,
+    kind: u16,
+    frame: &[u8],
+    body: &[u8],
+) -> Option<Vec<u8>> {
+    if kind != ethertype::ARP || asked_for(kind, body)? != face.sides[at].probe {
+        return None;
+    }
+    Some(arp_reply(&Arp::new(body)?, face.probe_mac(at), frame, body))
 }
 
 /// Puts the cluster's address into the option that names the sender's, and mends the checksum.

@@ -3,6 +3,7 @@
 
 mod face;
 mod frame;
+mod peers;
 mod plane;
 mod probe;
 mod runner;
@@ -10,5 +11,7 @@ mod runner;
 mod tests;
 
 pub use face::{BackEnd, Face, Mac, Side};
+pub use frame::Charge;
+pub use peers::{Bond, Peers};
 pub use plane::{Counters, Found, Link, Plane, Probing};
 pub use runner::{BalancerHandle, BalancerStatus, RunnerOptions};

@@ -11,6 +11,7 @@ use ebb_units::Time;
 
 use super::face::Face;
 use super::frame::{Verdict, from_inside, from_outside};
+use super::peers::{Bond, Peers};
 use super::probe::Probe;
 
 /// Frames that wait for a link at most; more are lost, as in a full queue of a switch.
@@ -56,7 +57,7 @@ pub struct Link {
 }
 
 /// What the forwarding counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counters {
     /// Packets that were sent to back-ends by their flow.
     pub balanced: u64,
@@ -122,13 +123,20 @@ pub struct Plane {
     drained: u64,
     watched: Vec<Watched>,
     probing: Probing,
+    peers: Peers,
     counters: Counters,
     found: Vec<Found>,
 }
 
 impl Plane {
     /// For links in the order outside 0, inside 0, outside 1, inside 1, ...
-    pub fn new(face: Face, links: Vec<Link>, pool: Pool, probing: Probing, now: Time) -> Plane {
+    pub fn new(
+        face: Face,
+        links: Vec<Link>,
+        pool: Pool,
+        (probing, bond): (Probing, &Bond),
+        now: Time,
+    ) -> Plane {
         assert_eq!(links.len(), 2 * face.sides.len(), "two links for each side");
         let watched = || Watched {
             detectors: (0..face.sides.len())
@@ -141,6 +149,7 @@ impl Plane {
         Plane {
             logic: Balancer::new(&face.weights()),
             out: links.iter().map(|_| Batch::new()).collect(),
+            peers: Peers::new(&face, bond, probing, now),
             watched: face.back_ends.iter().map(|_| watched()).collect(),
             face,
             links,
@@ -163,6 +172,11 @@ impl Plane {
     /// The decisions behind it.
     pub fn logic(&self) -> &Balancer {
         &self.logic
+    }
+
+    /// The balancers, of which this is one.
+    pub fn peers(&mut self) -> &mut Peers {
+        &mut self.peers
     }
 
     /// Deaths and returns since the last call.
@@ -226,7 +240,9 @@ impl Plane {
             if packet.flags & Packet::UNFINISHED != 0 {
                 ebb_wire::finish_checksums(packet.data_mut());
             }
-            if link.is_multiple_of(2) {
+            if self.peers.several() && self.peers.hear(link, packet.data(), now) {
+                self.pool.put(packet.into_frame());
+            } else if link.is_multiple_of(2) {
                 self.outside(link / 2, packet);
             } else {
                 self.inside(link / 2, packet, now);
@@ -237,7 +253,15 @@ impl Plane {
     }
 
     fn outside(&mut self, side: usize, packet: Packet) {
-        match from_outside(&self.face, side, packet.data()) {
+        let several = self.peers.several();
+        let verdict = from_outside(&self.face, self.peers.charge(), side, packet.data());
+        if several
+            && !matches!(verdict, Verdict::Ignore)
+            && let Some(host) = packet.data().get(6..12)
+        {
+            self.peers.saw(side, host.try_into().expect("six bytes"));
+        }
+        match verdict {
             Verdict::Balance(hash) => {
                 let slot = SteeringTable::slot(hash);
                 match self.moving[slot] {
@@ -276,7 +300,7 @@ impl Plane {
     }
 
     fn inside(&mut self, side: usize, mut packet: Packet, now: Time) {
-        let (_, verdict) = from_inside(&self.face, side, packet.data_mut());
+        let (_, verdict) = from_inside(&self.face, self.peers.charge(), side, packet.data_mut());
         match verdict {
             Verdict::Out => {
                 self.counters.returned += 1;
@@ -284,6 +308,11 @@ impl Plane {
                 return;
             }
             Verdict::Probe(probe) => self.came_back(probe, now),
+            Verdict::Answer(answer) => {
+                if let Some(frame) = self.pool.get() {
+                    self.out[2 * side + 1].push(frame.fill(&answer));
+                }
+            }
             _ => self.counters.ignored += 1,
         }
         self.pool.put(packet.into_frame());
@@ -308,6 +337,11 @@ impl Plane {
     fn deliver(&mut self, side: usize, row: u16, mut packet: Packet) {
         let mac = self.face.back_ends[usize::from(row)].macs[side];
         packet.data_mut()[..6].copy_from_slice(&mac);
+        if self.peers.several() {
+            // The segment learns from nobody but the balancer that carries a host where the host is.
+            let from = self.face.probe_mac(side);
+            packet.data_mut()[6..12].copy_from_slice(&from);
+        }
         self.out[2 * side + 1].push(packet);
     }
 
@@ -317,8 +351,12 @@ impl Plane {
         drain.held.push_back((side, packet));
     }
 
-    /// The back-end that speaks for the cluster: the first that may get flows.
+    /// The back-end that speaks for the cluster: the book's, or the first that may get flows.
     pub fn voice(&self) -> Option<u16> {
+        let voice = self.logic.book().voice.as_ref().and_then(|name| self.logic.row(name));
+        if let Some(row) = voice.filter(|row| self.logic.usable(*row)) {
+            return Some(row);
+        }
         (0..self.watched.len() as u16).find(|row| self.logic.usable(*row))
     }
 
@@ -413,6 +451,11 @@ impl Plane {
     pub fn tend(&mut self, now: Time) {
         for row in 0..self.watched.len() as u16 {
             self.watch(row, now);
+        }
+        for (link, bytes) in self.peers.tend(&self.face, now) {
+            if let Some(frame) = self.pool.get() {
+                self.out[link].push(frame.fill(&bytes));
+            }
         }
         let late: Vec<(u16, bool)> = self
             .drains

@@ -35,7 +35,7 @@ impl Probe {
         payload.extend(self.drain.to_be_bytes());
         let mut frame = Template::udp(address(from), address(to)).to_frame(&payload);
         frame[..6].copy_from_slice(&face.back_ends[usize::from(self.row)].macs[from]);
-        frame[6..12].copy_from_slice(&face.sides[from].probe_mac);
+        frame[6..12].copy_from_slice(&face.probe_mac(from));
         frame
     }
 

@@ -1,5 +1,6 @@
 //! The balancer's thread.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use ebb_cluster::{Acknowledgement, Book};
 use ebb_graph::{Pool, Reserve};
 use ebb_host::clock::monotonic;
 use ebb_host::namespace::Namespace;
+use ebb_host::netlink::Requests;
 use ebb_host::process;
 use ebb_host::wait::WaitSet;
 use ebb_ports::PacketSocket;
@@ -18,6 +20,7 @@ use ebb_ports::afxdp::{Form, Interface, InterfaceOptions, Umem};
 use ebb_units::Time;
 
 use super::face::Face;
+use super::peers::Bond;
 use super::plane::{Counters, Found, Link, Plane, Probing};
 
 /// Places in each ring.
@@ -34,8 +37,10 @@ const SLEEP_MAX: Duration = Duration::from_millis(1);
 pub struct RunnerOptions {
     /// The CPU it is bound to.
     pub cpu: Option<usize>,
-    /// How back-ends are probed.
+    /// How back-ends, and other balancers, are probed.
     pub probing: Probing,
+    /// What it has in common with other balancers.
+    pub bond: Bond,
 }
 
 /// What the balancer says of itself.
@@ -49,14 +54,57 @@ pub struct BalancerStatus {
     pub found: Vec<Found>,
     /// Back-ends that get flows.
     pub usable: Vec<String>,
+    /// Slots of the steering table by back-end.
+    pub shares: BTreeMap<String, usize>,
+    /// Numbers of the balancers whose addresses it is in charge of.
+    pub charge: Vec<usize>,
+    /// Numbers of the other balancers that live.
+    pub peers: Vec<usize>,
+    /// How often it took the address of one that fell silent.
+    pub takeovers: u64,
+    /// Frames of balancers whose seal was wrong.
+    pub forged: u64,
     /// Why it ended, when it did.
     pub failed: Option<String>,
+}
+
+/// What others tell the thread.
+struct Orders {
+    unfit: AtomicBool,
+    leave: AtomicBool,
+}
+
+/// Between two looks at the links.
+const CARRIER_EVERY: Duration = Duration::from_millis(10);
+
+/// Watches whether all links carry.
+fn watch_carrier(
+    namespace: &Namespace,
+    names: Vec<String>,
+    orders: Arc<Orders>,
+    stop: Arc<AtomicBool>,
+) -> Result<()> {
+    let mut requests = namespace.run(Requests::open)??;
+    let run = move || {
+        while !stop.load(Relaxed) {
+            let up = |name: &String| {
+                let link = requests.link_by_name(name);
+                link.is_ok_and(|link| link.is_some_and(|link| link.up))
+            };
+            let fit = names.iter().map(up).fold(true, |fit, up| fit && up);
+            orders.unfit.store(!fit, Relaxed);
+            std::thread::sleep(CARRIER_EVERY);
+        }
+    };
+    std::thread::Builder::new().name("ebb-carrier".into()).spawn(run)?;
+    Ok(())
 }
 
 /// A running balancer. Dropping it ends it.
 pub struct BalancerHandle {
     books: Sender<Book>,
     status: Arc<Mutex<BalancerStatus>>,
+    orders: Arc<Orders>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -76,11 +124,22 @@ impl BalancerHandle {
         let umem = Umem::new(region);
         _ = process::lift_memory_lock_limit();
         let (interfaces, links) = namespace.run(|| open(&face, &umem))??;
-        let plane = Plane::new(face, links, Pool::new(reserve), options.probing, monotonic());
+        let several = face.balancers() > 1;
+        let names = face.sides.iter().flat_map(|side| [side.outside.clone(), side.inside.clone()]);
+        let names: Vec<String> = names.collect();
+        let pool = Pool::new(reserve);
+        let how = (options.probing, &options.bond);
+        let plane = Plane::new(face, links, pool, how, monotonic());
+        let orders =
+            Arc::new(Orders { unfit: AtomicBool::new(false), leave: AtomicBool::new(false) });
         let (books, inbox) = channel();
         let status = Arc::new(Mutex::new(BalancerStatus::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, end) = (status.clone(), stop.clone());
+        if several {
+            watch_carrier(namespace, names, orders.clone(), stop.clone())?;
+        }
+        let asked = orders.clone();
         let run = move || {
             process::name_thread("ebb-balancer");
             if let Some(cpu) = options.cpu
@@ -88,11 +147,11 @@ impl BalancerHandle {
             {
                 tracing::warn!(cpu, %error, "the balancer is not bound to its CPU");
             }
-            forward(plane, &inbox, &shared, &end);
+            forward(plane, &inbox, &shared, &asked, &end);
             drop(interfaces);
         };
         let thread = std::thread::Builder::new().name("ebb-balancer".into()).spawn(run)?;
-        Ok(BalancerHandle { books, status, stop, thread: Some(thread) })
+        Ok(BalancerHandle { books, status, orders, stop, thread: Some(thread) })
     }
 
     /// Makes it follow a book.
@@ -104,6 +163,11 @@ impl BalancerHandle {
     /// What it says.
     pub fn status(&self) -> BalancerStatus {
         self.status.lock().expect("status").clone()
+    }
+
+    /// Makes it leave its addresses to the other balancers; it takes what is on its way for some time.
+    pub fn leave(&self) {
+        self.orders.leave.store(true, Relaxed);
     }
 
     /// Ends it and returns its last words.
@@ -138,7 +202,7 @@ fn open(face: &Face, umem: &Arc<Umem>) -> Result<(Vec<Interface>, Vec<Link>)> {
             };
             let mut interface = Interface::open(umem, &options)?;
             if outside {
-                interface.set_macs(&[side.mac])?;
+                interface.set_macs(&side.macs)?;
             } else {
                 interface.set_every_mac()?;
             }
@@ -155,6 +219,7 @@ fn forward(
     mut plane: Plane,
     inbox: &Receiver<Book>,
     shared: &Mutex<BalancerStatus>,
+    orders: &Orders,
     end: &AtomicBool,
 ) {
     let (mut wait, mut fds) = (WaitSet::new(), Vec::new());
@@ -174,6 +239,10 @@ fn forward(
             while let Ok(book) = inbox.try_recv() {
                 plane.follow(&book, now);
             }
+            plane.peers().set_fit(!orders.unfit.load(Relaxed));
+            if orders.leave.load(Relaxed) {
+                plane.peers().leave();
+            }
             plane.tend(now);
             publish(&mut plane, shared);
         }
@@ -189,12 +258,22 @@ fn forward(
 fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
     let Ok(mut status) = shared.try_lock() else { return };
     status.counters = plane.counters();
+    let peers = plane.peers();
+    let charge = peers.charge();
+    status.charge = (0..64).filter(|address| charge >> address & 1 == 1).collect();
+    (status.takeovers, status.forged) = (peers.takeovers(), peers.forged());
+    if peers.several() {
+        status.peers = peers.alive();
+    }
     let found = plane.take_found();
     let said = plane.logic().acknowledgement(0.0);
     if !found.is_empty() || said != status.acknowledgement {
         let logic = plane.logic();
-        let usable = (0..logic.table().rows() as u16).filter(|row| logic.usable(*row));
+        let rows = 0..logic.table().rows() as u16;
+        let usable = rows.clone().filter(|row| logic.usable(*row));
         status.usable = usable.map(|row| logic.name(row).to_owned()).collect();
+        let share = |row| (logic.name(row).to_owned(), logic.table().share(row));
+        status.shares = rows.map(share).collect();
         status.acknowledgement = said;
         status.found.extend(found);
     }

@@ -12,6 +12,7 @@ use ebb_wire::Template;
 
 use super::face::{BackEnd, Face, Side};
 use super::frame::{Verdict, from_inside, from_outside};
+use super::peers::Bond;
 use super::plane::{Link, Plane, Probing};
 use Power::{Draining, Off, On};
 
@@ -19,13 +20,13 @@ fn side(number: u8) -> Side {
     Side {
         outside: format!("out{number}"),
         inside: format!("in{number}"),
-        mac: [2, 0, 0, 0, 0, number],
+        macs: vec![[2, 0, 0, 0, 0, number]],
         addresses: vec![
             format!("10.0.{number}.1/24").parse().expect("a subnet"),
             format!("2001:db8:{number}::1/64").parse().expect("a subnet"),
         ],
         probe: format!("10.0.{number}.254").parse().expect("an address"),
-        probe_mac: [2, 0, 0, 0, 2, number],
+        probe_macs: vec![[2, 0, 0, 0, 2, number]],
     }
 }
 
@@ -35,7 +36,7 @@ fn face() -> Face {
         macs: (0..2).map(|side| [2, 0, 0, 1, row, side]).collect(),
         weight: 1,
     };
-    Face::new(vec![side(0), side(1)], (0..3).map(back_end).collect())
+    Face::new(vec![side(0), side(1)], (0..3).map(back_end).collect(), 0)
 }
 
 /// A back-end that hands frames on after its delay, in order.
@@ -70,7 +71,13 @@ impl World {
             far.push(made.far);
         }
         let pool = Pool::standalone(16_384);
-        let plane = Plane::new(face.clone(), links, pool, Probing::default(), Time::ZERO);
+        let plane = Plane::new(
+            face.clone(),
+            links,
+            pool,
+            (Probing::default(), &Bond::default()),
+            Time::ZERO,
+        );
         let router = |delay| Router {
             delay: Duration::from_millis(delay),
             alive: true,
@@ -89,7 +96,7 @@ impl World {
             (format!("r{row}"), Entry { power, since: kept.unwrap_or(self.version) })
         };
         let entries = powers.into_iter().enumerate().map(entry).collect();
-        let book = Book { version: self.version, entries };
+        let book = Book { version: self.version, entries, voice: None };
         self.plane.follow(&book, self.now);
     }
 
@@ -140,7 +147,7 @@ impl World {
                 }
                 let probe = frame[30..33] == [10, 0, frame[32]] && frame[33] == 254;
                 let to = if probe { usize::from(frame[32]) } else { 1 - side };
-                let mac = if probe { self.face.sides[to].probe_mac } else { [2, 9, 9, 9, 9, 9] };
+                let mac = if probe { self.face.probe_mac(to) } else { [2, 9, 9, 9, 9, 9] };
                 frame[..6].copy_from_slice(&mac);
                 frame[6..12].copy_from_slice(&self.face.back_ends[row].macs[to]);
                 self.far[2 * to + 1].send([frame.as_slice()]);
@@ -237,19 +244,21 @@ fn who_asks_for_the_cluster_is_answered_with_its_address() {
     let ask = group(
         "ffffffffffff 020000000909 0806 0001 0800 06 04 0001 020000000909 0a000002 000000000000 0a000001",
     );
-    let Verdict::Answer(reply) = from_outside(&face, 0, &ask) else { panic!("no answer") };
+    let Verdict::Answer(reply) = from_outside(&face, 1, 0, &ask) else { panic!("no answer") };
     let expected = group(
         "020000000909 020000000000 0806 0001 0800 06 04 0002 020000000000 0a000001 020000000909 0a000002",
     );
     assert_eq!(reply, expected);
     let other = [&ask[..41], &[9]].concat();
-    assert_eq!(from_outside(&face, 0, &other), Verdict::Ignore, "somebody else's address");
+    assert_eq!(from_outside(&face, 1, 0, &other), Verdict::Ignore, "somebody else's address");
     let solicitation = group(
         "3333ff000001 020000000909 86dd 60000000 0020 3a ff \
          20010db8000000000000000000000002 ff0200000000000000000001ff000001 \
          8700 0000 00000000 20010db8000000000000000000000001 0101 020000000909",
     );
-    let Verdict::Answer(reply) = from_outside(&face, 0, &solicitation) else { panic!("no answer") };
+    let Verdict::Answer(reply) = from_outside(&face, 1, 0, &solicitation) else {
+        panic!("no answer")
+    };
     assert_eq!((reply[54], reply[58]), (136, 0xe0), "a solicited advertisement of a router");
     assert_eq!(reply[80..86], [2, 0, 0, 0, 0, 0]);
     let sum = ebb_wire::checksum::pseudo_header(&reply[22..38], &reply[38..54], 58, 32);
@@ -262,7 +271,7 @@ fn back_ends_speak_as_the_cluster() {
     let mut ask = group(
         "ffffffffffff 020000010100 0806 0001 0800 06 04 0001 020000010100 0a000001 000000000000 0a000002",
     );
-    assert_eq!(from_inside(&face, 0, &mut ask), (Some(1), Verdict::Out));
+    assert_eq!(from_inside(&face, 1, 0, &mut ask), (Some(1), Verdict::Out));
     assert_eq!((&ask[6..12], &ask[22..28]), (&[2, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 0][..]));
     let mut solicitation = group(
         "3333ff000002 020000010100 86dd 60000000 0020 3a ff \
@@ -273,7 +282,7 @@ fn back_ends_speak_as_the_cluster() {
         ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);
     let sum = sum.bytes(&solicitation[54..86]).finish();
     solicitation[56..58].copy_from_slice(&sum.to_be_bytes());
-    assert_eq!(from_inside(&face, 0, &mut solicitation).1, Verdict::Out);
+    assert_eq!(from_inside(&face, 1, 0, &mut solicitation).1, Verdict::Out);
     assert_eq!(solicitation[80..86], [2, 0, 0, 0, 0, 0]);
     let sum =
         ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);

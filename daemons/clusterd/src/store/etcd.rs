@@ -4,6 +4,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ebb_cluster::{Snapshot, Write};
+use ring::hmac;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -44,6 +45,8 @@ pub struct Etcd {
     prefix: String,
     lease: Option<String>,
     length: Duration,
+    /// What seals values.
+    seal: Option<hmac::Key>,
 }
 
 /// An answer that is late is none.
@@ -104,7 +107,44 @@ impl Etcd {
             prefix: format!("/ebb/cluster/{name}/"),
             lease: None,
             length,
+            seal: None,
         })
+    }
+
+    /// With what one must know to join: values are sealed with it, and others are not believed.
+    #[must_use]
+    pub fn with_token(mut self, token: Option<&[u8]>) -> Etcd {
+        self.seal = token.map(|token| hmac::Key::new(hmac::HMAC_SHA256, token));
+        self
+    }
+
+    /// A value as it is kept: with the seal of itself under its key, where there is a token.
+    fn sealed(&self, rest: &str, value: &str) -> String {
+        let Some(key) = &self.seal else { return value.to_owned() };
+        let tag = hmac::sign(key, format!("{rest}\0{value}").as_bytes());
+        format!("{}:{value}", STANDARD.encode(tag.as_ref()))
+    }
+
+    fn unsealed(&self, rest: &str, kept: &str) -> Result<String, StoreError> {
+        let remedy = "the token of those that run already";
+        let tagged = kept.split_once(':').filter(|(tag, _)| tag.len() == 44);
+        match (&self.seal, tagged) {
+            (None, None) => Ok(kept.to_owned()),
+            (None, Some(_)) => {
+                let what = format!("{rest} of the cluster is sealed, and there is no token");
+                Err(StoreError(format!("field `cluster.token_file`: {what}; {remedy}")))
+            }
+            (Some(key), tagged) => {
+                let good = tagged.filter(|(tag, value)| {
+                    let tag = STANDARD.decode(tag).unwrap_or_default();
+                    hmac::verify(key, format!("{rest}\0{value}").as_bytes(), &tag).is_ok()
+                });
+                good.map(|(_, value)| value.to_owned()).ok_or_else(|| {
+                    let what = format!("{rest} of the cluster is not sealed with this token");
+                    StoreError(format!("field `cluster.token_file`: {what}; {remedy}"))
+                })
+            }
+        }
     }
 
     /// The version that a member says it is.
@@ -220,7 +260,11 @@ impl Etcd {
 
     /// What a conditional write asks of etcd.
     fn transaction(&self, write: &Write) -> Value {
-        let put = |rest: &str, value: String| json!({ "requestPut": { "key": self.key(rest), "value": STANDARD.encode(value) } });
+        let put = |rest: &str, value: String| {
+            let value = STANDARD.encode(self.sealed(rest, &value));
+            json!({ "requestPut": { "key": self.key(rest), "value": value } })
+        };
+        let gone = |rest: &str| json!({ "requestDeleteRange": { "key": self.key(rest) } });
         let text = |value: Result<String, serde_json::Error>| value.expect("numbers and names");
         match write {
             Write::Head { owner } => {
@@ -243,6 +287,15 @@ impl Etcd {
             Write::Report { member, report } => {
                 let value = text(serde_json::to_string(report));
                 json!({ "success": [put(&format!("members/{member}"), value)] })
+            }
+            Write::Hold { member, hold: true } => {
+                json!({ "success": [put(&format!("held/{member}"), "held".to_owned())] })
+            }
+            Write::Hold { member, hold: false } => {
+                json!({ "success": [gone(&format!("held/{member}"))] })
+            }
+            Write::Leave { balancer } => {
+                json!({ "success": [gone(&format!("balancers/{balancer}"))] })
             }
         }
     }
@@ -341,7 +394,8 @@ impl Store for Etcd {
             };
             let name = decoded(&pair.key);
             let rest = name.strip_prefix(&self.prefix).unwrap_or_default().to_owned();
-            pairs.insert(rest, (decoded(&pair.value), pair.create_revision, pair.mod_revision));
+            let value = self.unsealed(&rest, &decoded(&pair.value))?;
+            pairs.insert(rest, (value, pair.create_revision, pair.mod_revision));
         }
         for (name, (value, created, changed)) in pairs {
             let unknown = |error: serde_json::Error| {
@@ -365,6 +419,7 @@ impl Store for Etcd {
                     let said = serde_json::from_str(&value).map_err(unknown)?;
                     snapshot.members.insert(member.to_owned(), said);
                 }
+                Some(("held", member)) => _ = snapshot.held.insert(member.to_owned()),
                 _ => {}
             }
         }
@@ -436,6 +491,30 @@ mod tests {
         let seen = two.snapshot().expect("answers");
         assert_eq!((&seen.balancers["b"], seen.members["r"]), (&said, report));
         assert_eq!(seen.book.expect("a book").0, book);
+        for (hold, held) in [(true, 1), (false, 0)] {
+            let write = Write::Hold { member: "r".to_owned(), hold };
+            assert!(one.write(&write).expect("answers"));
+            assert_eq!(two.snapshot().expect("answers").held.len(), held);
+        }
+        assert!(one.write(&Write::Leave { balancer: "b".to_owned() }).expect("answers"));
+        assert!(two.snapshot().expect("answers").balancers.is_empty());
+        // Whoever has another token, or none, is told so; nothing is believed from them.
+        let with = |token: &[u8]| {
+            Etcd::new(&server.options(), "sealed", length).expect("options").with_token(Some(token))
+        };
+        let (mut ours, mut theirs, mut none) = (
+            with(b"ours"),
+            with(b"theirs"),
+            Etcd::new(&server.options(), "sealed", length).expect("options"),
+        );
+        ours.write(&Write::Report { member: "r".to_owned(), report }).expect("answers");
+        assert_eq!(ours.snapshot().expect("its own").members["r"], report);
+        for other in [&mut theirs, &mut none] {
+            let said = other.snapshot().expect_err("refused").to_string();
+            assert!(said.starts_with("field `cluster.token_file`: members/r"), "{said}");
+        }
+        none.write(&Write::Report { member: "r".to_owned(), report }).expect("answers");
+        assert!(ours.snapshot().is_err(), "not sealed");
         // Nobody keeps the first lease alive: the office falls vacant.
         for _ in 0..100 {
             two.renew().expect("answers");

@@ -89,6 +89,9 @@ impl Store {
             Write::Report { member, report } => {
                 self.kept.members.insert(member.clone(), *report);
             }
+            Write::Hold { member, hold: true } => _ = self.kept.held.insert(member.clone()),
+            Write::Hold { member, hold: false } => _ = self.kept.held.remove(member),
+            Write::Leave { balancer } => _ = self.kept.balancers.remove(balancer),
         }
     }
 }

@@ -1,0 +1,151 @@
+//! `ebb cluster show`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use ebb_clusterd::api;
+use ebb_clusterd::status::ClusterStatus;
+
+/// Show the state of a running cluster once
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ebb cluster show
+  ebb cluster show --json | jq '.back_ends[] | select(.power == \"on\")'")]
+pub struct Show {
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: super::Target,
+}
+
+impl Show {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let status = api::status(&self.target.socket)?;
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&status)?);
+        } else {
+            print!("{}", panel(&status, None));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A cluster's state in lines; `before` is that of so many seconds ago, for rates.
+pub(super) fn panel(now: &ClusterStatus, before: Option<(&ClusterStatus, f64)>) -> String {
+    let mut text = format!(
+        "cluster {} on {}, up {:.0} s; head {}, book {}, voice {}, policy {}\n",
+        now.cluster,
+        now.member,
+        now.uptime_seconds,
+        now.head.as_deref().unwrap_or("none"),
+        now.version,
+        now.voice.as_deref().unwrap_or("none"),
+        now.policy,
+    );
+    if let Some(why) = &now.store_failed {
+        _ = writeln!(text, "the store does not answer: {why}");
+    }
+    _ = writeln!(text, "\nback-end         power     up   share %  held  dead to");
+    for one in &now.back_ends {
+        let yes = |yes| if yes { "yes" } else { "no" };
+        let dead = if one.dead_to.is_empty() { "-".to_owned() } else { one.dead_to.join(" ") };
+        _ = writeln!(
+            text,
+            "{:<16} {:<9} {:<4} {:>7.1}  {:<5} {dead}",
+            one.name,
+            one.power,
+            yes(one.up),
+            100.0 * one.share,
+            yes(one.held)
+        );
+    }
+    _ = writeln!(text, "\nbalancer         acknowledged  packets/s");
+    for one in &now.balancers {
+        _ = writeln!(text, "{:<16} {:>12} {:>10.0}", one.name, one.version, one.load_pps);
+    }
+    if let Some(own) = &now.balancer {
+        own_balancer(&mut text, own, before);
+    }
+    if !now.events.is_empty() {
+        _ = writeln!(text, "\n{}", now.events.join("\n"));
+    }
+    text
+}
+
+fn own_balancer(
+    text: &mut String,
+    own: &ebb_clusterd::status::OwnBalancer,
+    before: Option<(&ClusterStatus, f64)>,
+) {
+    let list = |names: &[String]| {
+        if names.is_empty() { "nobody".to_owned() } else { names.join(" ") }
+    };
+    _ = writeln!(
+        text,
+        "\nthis balancer takes what comes for {}; others that live: {}; took over {} times",
+        list(&own.charge),
+        list(&own.peers),
+        own.takeovers
+    );
+    let now = own.counters;
+    if let Some((before, seconds)) = before
+        && let Some(then) = before.balancer.as_ref().map(|own| own.counters)
+    {
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-3);
+        _ = writeln!(
+            text,
+            "{:.0} packets/s in, {:.0} out, {:.1} Mb/s in",
+            rate(now.balanced, then.balanced),
+            rate(now.returned, then.returned),
+            rate(now.balanced_bytes, then.balanced_bytes) * 8e-6
+        );
+    }
+    _ = writeln!(
+        text,
+        "{} packets to back-ends, {} back; {} without a back-end, {} overrun, {} held; \
+         drains: {} in order, {} cut; {} deaths",
+        now.balanced,
+        now.returned,
+        now.homeless,
+        now.overrun,
+        now.held,
+        now.drains,
+        now.drains_cut,
+        own.deaths
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_clusterd::status::{BackEndStatus, OwnBalancer};
+
+    #[test]
+    fn the_panel_names_back_ends_and_rates() {
+        let one = BackEndStatus {
+            name: "r0".to_owned(),
+            power: "on".to_owned(),
+            up: true,
+            share: 0.5,
+            dead_to: vec!["m2".to_owned()],
+            ..BackEndStatus::default()
+        };
+        let status = |balanced| {
+            let mut own = OwnBalancer { charge: vec!["m1".to_owned()], ..OwnBalancer::default() };
+            own.counters.balanced = balanced;
+            ClusterStatus {
+                cluster: "edge".to_owned(),
+                back_ends: vec![one.clone()],
+                balancer: Some(own),
+                ..ClusterStatus::default()
+            }
+        };
+        let text = panel(&status(3000), Some((&status(1000), 2.0)));
+        assert!(text.contains("r0               on        yes     50.0  no    m2"), "{text}");
+        assert!(text.contains("1000 packets/s in") && text.contains("comes for m1"), "{text}");
+    }
+}

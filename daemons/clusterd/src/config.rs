@@ -1,0 +1,547 @@
+//! A cluster in TOML: one file for all its machines.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ebb_control::cluster::{ClusterSettings, Server};
+use ebb_control::policies::cluster as policies;
+use ebb_scenario::{Check, Document, Invalid, ScenarioError, nearest};
+use ebb_units::Watts;
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use crate::balancer::{BackEnd, Face, Mac, Probing, Side};
+use crate::member::Servers;
+use crate::store::EtcdOptions;
+
+/// A configuration with every setting of `ebb cluster run`.
+pub const EXAMPLE: &str = include_str!("config/cluster.toml");
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterConfig {
+    /// What all have in common.
+    pub cluster: Common,
+    /// Where its state is.
+    #[serde(default)]
+    pub store: StoreConfig,
+    /// Which back-ends are on.
+    #[serde(default)]
+    pub policy: PolicyConfig,
+    /// How back-ends and balancers are probed.
+    #[serde(default)]
+    pub probing: ProbingConfig,
+    /// Links to the world.
+    pub side: Vec<SideConfig>,
+    /// Routers inside.
+    pub back_end: Vec<BackEndConfig>,
+    /// Machines, or processes.
+    pub member: Vec<MemberConfig>,
+}
+
+/// What all members have in common.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Common {
+    /// The cluster's name; its state is kept under it.
+    pub name: String,
+    /// File with what one must know to join.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
+    /// Control socket.
+    #[serde(default = "socket")]
+    pub socket: PathBuf,
+    /// Where Prometheus metrics are served.
+    #[serde(default)]
+    pub metrics: Option<SocketAddr>,
+}
+
+/// What keeps the state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreKind {
+    /// The process itself: one member.
+    #[default]
+    Embedded,
+    /// etcd, version 3.4 or later.
+    Etcd,
+}
+
+/// Where the state is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// What keeps it.
+    #[serde(default)]
+    pub kind: StoreKind,
+    /// A head that is silent for so long is replaced, in seconds.
+    #[serde(default)]
+    pub lease_s: Option<f64>,
+    /// Members of etcd.
+    #[serde(default)]
+    pub endpoints: Vec<String>,
+    /// As in [`EtcdOptions`].
+    #[serde(default)]
+    pub ca: Option<String>,
+    /// As in [`EtcdOptions`].
+    #[serde(default)]
+    pub certificate: Option<String>,
+    /// As in [`EtcdOptions`].
+    #[serde(default)]
+    pub key: Option<String>,
+    /// As in [`EtcdOptions`].
+    #[serde(default)]
+    pub user: Option<String>,
+    /// As in [`EtcdOptions`].
+    #[serde(default)]
+    pub password_file: Option<String>,
+}
+
+impl StoreConfig {
+    /// How long a lease lasts after each renewal.
+    pub fn lease(&self) -> Duration {
+        Duration::from_secs_f64(self.lease_s.unwrap_or(2.0))
+    }
+
+    /// How etcd is reached.
+    pub fn etcd(&self) -> EtcdOptions {
+        EtcdOptions {
+            endpoints: self.endpoints.clone(),
+            ca: self.ca.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            user: self.user.clone(),
+            password_file: self.password_file.clone(),
+        }
+    }
+}
+
+/// Which back-ends are on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// Its name.
+    pub name: String,
+    /// As in [`ClusterSettings`], whose defaults hold.
+    pub headroom: f64,
+    /// As in [`ClusterSettings`].
+    pub spares: u32,
+    /// As in [`ClusterSettings`].
+    pub on_min_s: f64,
+    /// As in [`ClusterSettings`].
+    pub patience_s: f64,
+    /// As in [`ClusterSettings`].
+    pub every_s: f64,
+    /// As in [`ClusterSettings`].
+    pub day_s: f64,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> PolicyConfig {
+        let ClusterSettings { headroom, spares, on_min_s, patience_s, day_s, .. } =
+            ClusterSettings::default();
+        // A live head looks more often than a simulated day needs.
+        let (name, every_s) = ("differential".to_owned(), 0.5);
+        PolicyConfig { name, headroom, spares, on_min_s, patience_s, every_s, day_s }
+    }
+}
+
+impl PolicyConfig {
+    /// What all policies heed.
+    pub fn settings(&self) -> ClusterSettings {
+        ClusterSettings {
+            headroom: self.headroom,
+            spares: self.spares,
+            on_min_s: self.on_min_s,
+            patience_s: self.patience_s,
+            every_s: self.every_s,
+            day_s: self.day_s,
+        }
+    }
+}
+
+/// How back-ends and balancers are probed.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProbingConfig {
+    /// Between probes.
+    pub interval_ms: f64,
+    /// Probes in a row that may stay away.
+    pub misses: u32,
+}
+
+impl Default for ProbingConfig {
+    fn default() -> ProbingConfig {
+        ProbingConfig { interval_ms: 5.0, misses: 10 }
+    }
+}
+
+/// A link to the world.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SideConfig {
+    /// The first balancer's Ethernet address; the others have those after it.
+    pub mac: String,
+    /// The cluster's addresses with their subnets.
+    pub addresses: Vec<IpNet>,
+    /// The first balancer's address for probes, in one of the subnets; the others have those after it.
+    pub probe: IpAddr,
+}
+
+/// A router inside.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackEndConfig {
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address on each side's segment.
+    pub macs: Vec<String>,
+    /// Its share of the flows relative to the others'.
+    #[serde(default = "one")]
+    pub weight: u32,
+    /// What it carries, packets per second, both directions together.
+    #[serde(default = "capacity")]
+    pub capacity_pps: f64,
+    /// What it draws at full load, W.
+    #[serde(default = "full")]
+    pub full_w: f64,
+    /// What it draws while it is on without load, W.
+    #[serde(default = "full")]
+    pub idle_w: f64,
+    /// From the order to wake until it forwards, in seconds; it counts as failed five seconds later.
+    #[serde(default = "wake")]
+    pub wake_s: f64,
+}
+
+/// A machine, or a process of one, and what it does.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberConfig {
+    /// Its name, usually the host's.
+    pub name: String,
+    /// Whether it may be the head.
+    #[serde(default)]
+    pub head: bool,
+    /// Its interfaces, where it is a balancer.
+    #[serde(default)]
+    pub balancer: Option<BalancerConfig>,
+    /// Back-ends that it gives power to and takes it from.
+    #[serde(default)]
+    pub keep: Vec<KeepConfig>,
+    /// Its control socket, where several members run on one machine.
+    #[serde(default)]
+    pub socket: Option<PathBuf>,
+    /// Its metrics, where they are not the common ones.
+    #[serde(default)]
+    pub metrics: Option<SocketAddr>,
+}
+
+/// A balancer's interfaces.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BalancerConfig {
+    /// To the world, by side.
+    pub outside: Vec<String>,
+    /// To the segments, by side.
+    pub inside: Vec<String>,
+    /// The CPU that its thread is bound to.
+    #[serde(default)]
+    pub cpu: Option<usize>,
+}
+
+/// How a back-end gets its power.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeepConfig {
+    /// Which back-end.
+    pub back_end: String,
+    /// How.
+    pub how: How,
+    /// `process`: the program; `namespace`: one to run inside it beside the kernel's forwarding.
+    #[serde(default)]
+    pub run: Vec<String>,
+    /// `command`: what gives it power.
+    #[serde(default)]
+    pub wake: Vec<String>,
+    /// `command`, `wake-on-lan`: what takes it.
+    #[serde(default)]
+    pub sleep: Vec<String>,
+    /// `namespace`: the segments' bridges, by side.
+    #[serde(default)]
+    pub bridges: Vec<String>,
+    /// `namespace`: the cluster's routes.
+    #[serde(default)]
+    pub routes: Vec<RouteConfig>,
+    /// `namespace`: its name; `ebb-CLUSTER-BACKEND` where there is none.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// `wake-on-lan`: where the packet is sent.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// `wake-on-lan`: the Ethernet address of the card that listens.
+    #[serde(default)]
+    pub mac: Option<String>,
+}
+
+/// The ways to give a back-end power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// A program that is started and ended.
+    Process,
+    /// Commands: a virtual machine's resume, a service's start, a management card.
+    Command,
+    /// A kernel router in a network namespace of this machine.
+    Namespace,
+    /// A magic packet; a command to sleep.
+    WakeOnLan,
+}
+
+/// A route of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteConfig {
+    /// The network.
+    pub to: IpNet,
+    /// The next hop, on one of the sides.
+    pub via: IpAddr,
+}
+
+fn socket() -> PathBuf {
+    "/run/ebb/cluster.sock".into()
+}
+fn one() -> u32 {
+    1
+}
+fn capacity() -> f64 {
+    1e6
+}
+fn full() -> f64 {
+    75.0
+}
+fn wake() -> f64 {
+    5.0
+}
+
+/// An Ethernet address as `02:eb:b0:00:00:10`.
+fn mac(text: &str) -> Option<Mac> {
+    let bytes: Option<Vec<u8>> = text
+        .split([':', '-'])
+        .map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2))
+        .collect();
+    bytes?.try_into().ok()
+}
+
+/// The `count`-th address after one.
+fn mac_after(first: Mac, count: usize) -> Mac {
+    let number = first.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    let bytes = (number + count as u64).to_be_bytes();
+    bytes[2..].try_into().expect("six bytes")
+}
+
+fn address_after(first: IpAddr, count: usize) -> IpAddr {
+    match first {
+        IpAddr::V4(first) => std::net::Ipv4Addr::from(u32::from(first) + count as u32).into(),
+        IpAddr::V6(first) => std::net::Ipv6Addr::from(u128::from(first) + count as u128).into(),
+    }
+}
+
+impl ClusterConfig {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// With file, line, field and remedy.
+    pub fn parse(file: &str, text: &str) -> Result<ClusterConfig, ScenarioError> {
+        Document::parse(file, text)?.read()
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or says what makes no sense.
+    pub fn load(path: &Path) -> anyhow::Result<ClusterConfig> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        Ok(ClusterConfig::parse(&path.display().to_string(), &text)?)
+    }
+
+    /// What the member called `name` does.
+    ///
+    /// # Errors
+    /// When there is none, with those that there are.
+    pub fn member(&self, name: &str) -> Result<&MemberConfig, Invalid> {
+        let names: Vec<&str> = self.member.iter().map(|member| member.name.as_str()).collect();
+        self.member.iter().find(|member| member.name == name).ok_or_else(|| {
+            let remedy = format!("--member with one of {}", names.join(", "));
+            Invalid::new("member", format!("none is called `{name}`"), remedy)
+        })
+    }
+
+    /// Names of the balancers, in the order of their numbers.
+    pub fn balancers(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = (self.member.iter())
+            .filter(|member| member.balancer.is_some())
+            .map(|member| member.name.as_str())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// What the balancer of a member goes by.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn face(&self, member: &MemberConfig) -> Face {
+        let balancer = member.balancer.as_ref().expect("a balancer");
+        let names = self.balancers();
+        let me = names.iter().position(|name| *name == member.name).expect("one of them");
+        let sides = self.side.iter().enumerate().map(|(index, side)| Side {
+            outside: balancer.outside[index].clone(),
+            inside: balancer.inside[index].clone(),
+            macs: (0..names.len()).map(|number| mac_after(known(&side.mac), number)).collect(),
+            addresses: side.addresses.clone(),
+            probe: address_after(side.probe, me),
+            probe_macs: (0..names.len()).map(|number| self.probe_mac(index, number)).collect(),
+        });
+        let back_ends = self.back_end.iter().map(|one| BackEnd {
+            name: one.name.clone(),
+            macs: one.macs.iter().map(|text| known(text)).collect(),
+            weight: one.weight,
+        });
+        Face::new(sides.collect(), back_ends.collect(), me)
+    }
+
+    /// The address that a balancer's probes come from: its own one, with another second byte.
+    fn probe_mac(&self, side: usize, number: usize) -> Mac {
+        let mut mac = mac_after(known(&self.side[side].mac), number);
+        mac[1] ^= 0x80;
+        mac[0] |= 2;
+        mac
+    }
+
+    /// Where back-ends find the balancers' probes: side, address, Ethernet address.
+    pub fn probes(&self) -> Vec<(usize, IpAddr, Mac)> {
+        let count = self.balancers().len();
+        let one = |side: usize, number| {
+            let address = address_after(self.side[side].probe, number);
+            (side, address, self.probe_mac(side, number))
+        };
+        (0..self.side.len()).flat_map(|side| (0..count).map(move |n| one(side, n))).collect()
+    }
+
+    /// Ethernet addresses of a back-end.
+    pub fn macs_of(&self, back_end: &str) -> Vec<Mac> {
+        let found = self.back_end.iter().find(|one| one.name == back_end);
+        found.map(|one| one.macs.iter().map(|text| known(text)).collect()).unwrap_or_default()
+    }
+
+    /// Back-ends as policies know them.
+    pub fn servers(&self) -> Servers {
+        let one = |one: &BackEndConfig| {
+            let server = Server {
+                capacity: one.capacity_pps,
+                full: Watts(one.full_w),
+                idle: Watts(one.idle_w),
+                wake: Duration::from_secs_f64(one.wake_s),
+            };
+            (one.name.clone(), server)
+        };
+        self.back_end.iter().map(one).collect()
+    }
+
+    /// How back-ends and balancers are probed.
+    pub fn probing(&self) -> Probing {
+        let interval = Duration::from_secs_f64(self.probing.interval_ms / 1e3);
+        Probing { interval, misses: self.probing.misses }
+    }
+
+    /// What one must know to join.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is empty.
+    pub fn token(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        let Some(path) = &self.cluster.token_file else { return Ok(None) };
+        let remedy = "a file with at least 16 characters that only its user may read";
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let what = format!("{} cannot be read: {error}", path.display());
+            Invalid::new("cluster.token_file", what, remedy)
+        })?;
+        let token = text.trim();
+        let long = token.len() >= 16;
+        let what = format!("{} holds a token that is too short", path.display());
+        Invalid::unless(long, "cluster.token_file", what, remedy)?;
+        Ok(Some(token.as_bytes().to_vec()))
+    }
+}
+
+/// An Ethernet address that has been checked.
+fn known(text: &str) -> Mac {
+    mac(text).expect("checked")
+}
+
+/// The address that a Wake-on-LAN packet names.
+pub(crate) fn wake_mac(keep: &KeepConfig) -> Mac {
+    known(keep.mac.as_deref().expect("checked"))
+}
+
+mod check;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_sound_and_faults_have_a_place() {
+        let config = ClusterConfig::parse("c.toml", EXAMPLE).expect("an example");
+        let face = config.face(&config.member[0]);
+        assert_eq!((face.balancers(), face.probe_mac(1)), (1, [2, 0x6b, 0xb0, 0, 1, 0x10]));
+        let fault = |from: &str, to: &str| {
+            assert!(EXAMPLE.contains(from), "{from}");
+            let text = EXAMPLE.replacen(from, to, 1);
+            ClusterConfig::parse("c.toml", &text).expect_err(to).to_string()
+        };
+        for (from, to, said) in [
+            ("name = \"differential\"", "name = \"diferential\"", "did you mean `differential`"),
+            ("headroom = 0.2", "headroom = 2", "field `policy.headroom`"),
+            (
+                "back_end = \"r1\"",
+                "back_end = \"r7\"",
+                "`member[0].keep[1].back_end`: no back-end is called `r7`",
+            ),
+            ("inside = [\"eth2\", \"eth3\"]", "inside = [\"eth2\"]", "`member[0].balancer.inside`"),
+            ("02:eb:b0:01:01:00", "02:eb:b0:01:01", "field `back_end[1].macs`"),
+            (
+                "02:eb:b0:01:01:00",
+                "02:eb:b0:01:00:00",
+                "field `back_end[1].macs`: 02:eb:b0:01:00:00 is taken",
+            ),
+            ("probe = \"10.77.0.240\"", "probe = \"10.78.0.240\"", "field `side[0].probe`"),
+            ("kind = \"embedded\"", "kind = \"etcd\"", "field `store.endpoints`"),
+            ("wake = [", "wakes = [", "wakes"),
+            ("bridges = [", "run = []\nbridge = [", "bridge"),
+            ("head = true", "head = false", "field `member`: none may be the head"),
+            ("[cluster]", "[cluster", "c.toml:"),
+        ] {
+            let said_is = fault(from, to);
+            assert!(said_is.contains(said), "{to}: {said_is}");
+        }
+        let unknown = config.member("m9").expect_err("nobody").to_string();
+        assert_eq!(unknown, "field `member`: none is called `m9`; --member with one of m1");
+    }
+
+    #[test]
+    fn the_second_balancer_has_the_addresses_after_the_firsts() {
+        let second = "\n[[member]]\nname = \"m2\"\n[member.balancer]\noutside = [\"a\", \"b\"]\ninside = [\"c\", \"d\"]\n";
+        let text = EXAMPLE.replace(
+            "kind = \"embedded\"",
+            "kind = \"etcd\"\nendpoints = [\"http://127.0.0.1:1\"]",
+        );
+        let config = ClusterConfig::parse("c.toml", &(text + second)).expect("two balancers");
+        let face = config.face(config.member("m2").expect("there"));
+        assert_eq!((face.me, face.sides[0].macs[1]), (1, [2, 0xeb, 0xb0, 0, 0, 0x11]));
+        assert_eq!(face.sides[0].probe, "10.77.0.241".parse::<IpAddr>().expect("one"));
+        assert_eq!(config.probes().len(), 4);
+    }
+}

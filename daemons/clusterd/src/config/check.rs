@@ -1,0 +1,236 @@
+//! What makes no sense in a cluster's file.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// Balancers that one address can have: their numbers are bits, and their addresses fit the XDP program.
+const BALANCERS_MAX: usize = 16;
+
+impl Check for ClusterConfig {
+    fn check(&self) -> Result<(), Invalid> {
+        let name = &self.cluster.name;
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let sound = !name.is_empty() && name.len() <= 32 && name.chars().all(plain);
+        Invalid::unless(
+            sound,
+            "cluster.name",
+            "is no name",
+            "letters, digits and `-`, at most 32",
+        )?;
+        self.check_store()?;
+        self.check_policy()?;
+        self.check_sides()?;
+        self.check_back_ends()?;
+        self.check_members()
+    }
+}
+
+impl ClusterConfig {
+    fn check_store(&self) -> Result<(), Invalid> {
+        let lease = self.store.lease_s.unwrap_or(2.0);
+        let etcd = self.store.kind == StoreKind::Etcd;
+        let least = if etcd { 2.0 } else { 0.1 };
+        let sound = (least..=600.0).contains(&lease);
+        let remedy = format!("{least} to 600");
+        Invalid::unless(sound, "store.lease_s", "is out of range", remedy)?;
+        let given = !self.store.endpoints.is_empty();
+        let remedy = "such as [\"http://127.0.0.1:2379\"]";
+        Invalid::unless(given || !etcd, "store.endpoints", "there is none", remedy)?;
+        Invalid::unless(
+            etcd || !given,
+            "store.kind",
+            "is \"embedded\" beside endpoints",
+            "\"etcd\"",
+        )?;
+        let one = self.member.len() == 1;
+        let remedy = "\"etcd\", or one member with all roles";
+        Invalid::unless(etcd || one, "store.kind", "\"embedded\" is for one member", remedy)
+    }
+
+    fn check_policy(&self) -> Result<(), Invalid> {
+        let PolicyConfig { name, .. } = &self.policy;
+        let names: Vec<&str> = policies::NAMES.iter().map(|(name, _)| *name).collect();
+        let remedy = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => names.join(", "),
+        };
+        let known = names.contains(&name.as_str());
+        Invalid::unless(known, "policy.name", format!("no policy is called `{name}`"), remedy)?;
+        self.policy.settings().check().map_err(|error| {
+            Invalid::new(format!("policy.{}", error.field), error.message, error.remedy)
+        })?;
+        let ProbingConfig { interval_ms, misses } = self.probing;
+        let field = "probing.interval_ms";
+        Invalid::unless(
+            (1.0..=1e4).contains(&interval_ms),
+            field,
+            "is out of range",
+            "1 to 10,000",
+        )?;
+        Invalid::unless(
+            (2..=1000).contains(&misses),
+            "probing.misses",
+            "is out of range",
+            "2 to 1,000",
+        )
+    }
+
+    fn check_sides(&self) -> Result<(), Invalid> {
+        let count = self.balancers().len();
+        Invalid::unless(count > 0, "member", "none is a balancer", "a table [member.balancer]")?;
+        let fits = count <= BALANCERS_MAX;
+        let remedy = format!("at most {BALANCERS_MAX}");
+        Invalid::unless(fits, "member", format!("{count} are balancers"), remedy)?;
+        let sound = (2..=4).contains(&self.side.len());
+        Invalid::unless(sound, "side", "a router has several links", "2 to 4 tables [[side]]")?;
+        let mut taken = BTreeSet::new();
+        for (index, side) in self.side.iter().enumerate() {
+            let field = format!("side[{index}].mac");
+            let first = mac(&side.mac).filter(|first| first[0] & 3 == 2).ok_or_else(|| {
+                let remedy = "one of local administration, such as \"02:eb:b0:00:00:10\"";
+                Invalid::new(&field, format!("`{}` is no address of a cluster", side.mac), remedy)
+            })?;
+            let fresh = (0..count).all(|number| {
+                taken.insert(mac_after(first, number))
+                    && taken.insert(self.probe_mac(index, number))
+            });
+            let remedy = "addresses as far apart as there are balancers";
+            Invalid::unless(fresh, field, "meets another side's", remedy)?;
+            let has = !side.addresses.is_empty();
+            Invalid::unless(
+                has,
+                format!("side[{index}].addresses"),
+                "is empty",
+                "with prefix length",
+            )?;
+            let last = address_after(side.probe, count - 1);
+            let own = |net: &IpNet| net.contains(&side.probe) && net.contains(&last);
+            let free = |number| {
+                let probe = address_after(side.probe, number);
+                side.addresses.iter().all(|net| net.addr() != probe)
+            };
+            let sound =
+                side.probe.is_ipv4() && side.addresses.iter().any(own) && (0..count).all(free);
+            let what = format!("{} is no free address of the subnet for each balancer", side.probe);
+            let remedy =
+                "an IPv4 address that nobody has, with as many after it as there are balancers";
+            Invalid::unless(sound, format!("side[{index}].probe"), what, remedy)?;
+        }
+        Ok(())
+    }
+
+    fn check_back_ends(&self) -> Result<(), Invalid> {
+        Invalid::unless(!self.back_end.is_empty(), "back_end", "there is none", "[[back_end]]")?;
+        let mut taken = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for (index, one) in self.back_end.iter().enumerate() {
+            let field = |name: &str| format!("back_end[{index}].{name}");
+            let sound = !one.name.is_empty() && !one.name.contains(['/', ' ']);
+            Invalid::unless(sound, field("name"), "is no name", "without `/` and spaces")?;
+            let fresh = names.insert(&one.name);
+            Invalid::unless(fresh, field("name"), format!("`{}` is taken", one.name), "another")?;
+            let each = one.macs.len() == self.side.len();
+            Invalid::unless(
+                each,
+                field("macs"),
+                "is not one for each side",
+                "as many as [[side]]",
+            )?;
+            for text in &one.macs {
+                let Some(known) = mac(text).filter(|mac| mac[0] & 1 == 0) else {
+                    let what = format!("`{text}` is no Ethernet address");
+                    return Err(Invalid::new(field("macs"), what, "such as 02:eb:b0:01:00:00"));
+                };
+                let fresh = taken.insert(known);
+                Invalid::unless(fresh, field("macs"), format!("{text} is taken"), "another")?;
+            }
+            for (name, value, least) in [
+                ("capacity_pps", one.capacity_pps, f64::MIN_POSITIVE),
+                ("full_w", one.full_w, 0.0),
+                ("idle_w", one.idle_w, 0.0),
+                ("wake_s", one.wake_s, 0.0),
+            ] {
+                let sound = value >= least && value <= 1e12;
+                Invalid::unless(sound, field(name), "is out of range", "a number above 0")?;
+            }
+            let sound = (1..=1_000_000).contains(&one.weight);
+            Invalid::unless(sound, field("weight"), "is out of range", "1 to 1,000,000")?;
+        }
+        Ok(())
+    }
+
+    fn check_members(&self) -> Result<(), Invalid> {
+        let (mut names, mut kept) = (BTreeSet::new(), BTreeSet::new());
+        let head = self.member.iter().any(|member| member.head);
+        Invalid::unless(head, "member", "none may be the head", "`head = true` for some")?;
+        for (index, member) in self.member.iter().enumerate() {
+            let field = |rest: &str| format!("member[{index}].{rest}");
+            let sound = !member.name.is_empty() && !member.name.contains(['/', ' ']);
+            Invalid::unless(sound, field("name"), "is no name", "without `/` and spaces")?;
+            let fresh = names.insert(&member.name);
+            Invalid::unless(
+                fresh,
+                field("name"),
+                format!("`{}` is taken", member.name),
+                "another",
+            )?;
+            if let Some(balancer) = &member.balancer {
+                for (name, list) in [("outside", &balancer.outside), ("inside", &balancer.inside)] {
+                    let field = field(&format!("balancer.{name}"));
+                    let each = list.len() == self.side.len();
+                    let remedy = "as many interfaces as there are [[side]]";
+                    Invalid::unless(each, field, "is not one for each side", remedy)?;
+                }
+            }
+            for (at, keep) in member.keep.iter().enumerate() {
+                let place = field(&format!("keep[{at}]"));
+                self.check_keep(keep).map_err(|fault| fault.within(&place))?;
+                let fresh = kept.insert(&keep.back_end);
+                let what = format!("`{}` is kept by another entry", keep.back_end);
+                Invalid::unless(fresh, format!("{place}.back_end"), what, "one keeper for each")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_keep(&self, keep: &KeepConfig) -> Result<(), Invalid> {
+        let names: Vec<&str> = self.back_end.iter().map(|one| one.name.as_str()).collect();
+        let known = names.contains(&keep.back_end.as_str());
+        let what = format!("no back-end is called `{}`", keep.back_end);
+        Invalid::unless(known, "back_end", what, names.join(", "))?;
+        let command = "a program with its arguments, as [\"systemctl\", \"start\", \"r1\"]";
+        let needs = |there: bool, field: &str, remedy: &str| {
+            Invalid::unless(there, field, "is missing", remedy.to_owned())
+        };
+        match keep.how {
+            How::Process => needs(!keep.run.is_empty(), "run", command),
+            How::Command => {
+                needs(!keep.wake.is_empty(), "wake", command)?;
+                needs(!keep.sleep.is_empty(), "sleep", command)
+            }
+            How::Namespace => {
+                let each = keep.bridges.len() == self.side.len();
+                needs(each, "bridges", "the bridge of each side's segment")?;
+                for route in &keep.routes {
+                    let near = self.side_of(route.via).is_some();
+                    let what = format!("{} is on no side", route.via);
+                    Invalid::unless(near, "routes", what, "a next hop in a subnet of a [[side]]")?;
+                }
+                Ok(())
+            }
+            How::WakeOnLan => {
+                needs(keep.interface.is_some(), "interface", "where the packet is sent")?;
+                let sound = keep.mac.as_deref().and_then(mac).is_some();
+                needs(sound, "mac", "the Ethernet address of the card that listens")?;
+                needs(!keep.sleep.is_empty(), "sleep", command)
+            }
+        }
+    }
+
+    /// The side on which a next hop is.
+    pub fn side_of(&self, via: IpAddr) -> Option<usize> {
+        let near = |side: &SideConfig| side.addresses.iter().any(|net| net.contains(&via));
+        self.side.iter().position(near)
+    }
+}

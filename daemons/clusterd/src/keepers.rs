@@ -1,0 +1,245 @@
+//! How back-ends get their power: programs, commands, namespaces, Wake-on-LAN.
+
+mod namespace;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_host::clock::monotonic;
+use ebb_host::journal::{Journal, Undo};
+use ebb_host::signals::{self, Signal};
+use ebb_ports::PacketSocket;
+
+use crate::balancer::Mac;
+use crate::member::Keeper;
+
+pub use namespace::{NamespaceRouter, RouterPlan};
+
+/// A command that takes longer has failed.
+const COMMAND_MAX: Duration = Duration::from_secs(60);
+/// A program that is asked to end has so long.
+const END_MAX: Duration = Duration::from_secs(5);
+/// Between two looks at a child.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// EtherType of Wake-on-LAN frames.
+const WAKE_ON_LAN: [u8; 2] = [0x08, 0x42];
+
+/// A program with its arguments.
+fn command(line: &[String]) -> Result<Command> {
+    let (program, arguments) = line.split_first().context("an empty command")?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// Runs a command to its end.
+fn run(line: &[String]) -> Result<()> {
+    let mut command = command(line)?;
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("`{}` cannot be started", line[0]))?;
+    let begun = monotonic();
+    loop {
+        if child.try_wait()?.is_some() {
+            let output = child.wait_with_output()?;
+            let words = String::from_utf8_lossy(&output.stderr);
+            let words = words.trim().lines().last().unwrap_or("no word").to_owned();
+            ensure!(output.status.success(), "`{}` failed ({}): {words}", line[0], output.status);
+            return Ok(());
+        }
+        if monotonic().since(begun) > COMMAND_MAX {
+            _ = child.kill();
+            _ = child.wait();
+            bail!("`{}` has not ended after {} s", line[0], COMMAND_MAX.as_secs());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// A program that was started here. Dropping it ends it.
+pub(crate) struct Program {
+    child: Child,
+    name: String,
+}
+
+impl Program {
+    /// Starts it in the calling thread's network namespace.
+    pub(crate) fn start(line: &[String], journal: &Journal) -> Result<Program> {
+        let child = command(line)?.spawn();
+        let child = child.with_context(|| format!("`{}` cannot be started", line[0]))?;
+        if let Ok(undo) = Undo::process(child.id()) {
+            journal.record(undo)?;
+        }
+        Ok(Program { child, name: line[0].clone() })
+    }
+
+    pub(crate) fn is_there(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+
+    fn end(&mut self) {
+        let begun = monotonic();
+        // One that has ended already cannot be told to.
+        _ = signals::send(self.child.id(), Signal::SIGTERM);
+        while self.is_there() {
+            if monotonic().since(begun) > END_MAX {
+                tracing::warn!(program = self.name, "does not end when told to: killed");
+                _ = self.child.kill();
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        _ = self.child.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Starts and ends a program.
+pub struct ProcessKeeper {
+    line: Vec<String>,
+    journal: Journal,
+    program: Option<Program>,
+}
+
+impl ProcessKeeper {
+    /// For a program with its arguments.
+    pub fn new(line: &[String], journal: &Journal) -> ProcessKeeper {
+        ProcessKeeper { line: line.to_vec(), journal: journal.clone(), program: None }
+    }
+}
+
+impl Keeper for ProcessKeeper {
+    fn wake(&mut self) -> Result<()> {
+        self.program = None;
+        self.program = Some(Program::start(&self.line, &self.journal)?);
+        Ok(())
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        self.program = None;
+        Ok(())
+    }
+
+    fn is_there(&mut self) -> bool {
+        self.program.as_mut().is_some_and(Program::is_there)
+    }
+}
+
+/// Runs a command to give power, and one to take it: a resume and a suspend of a virtual machine, a start
+/// and a stop of a service. Both may be run again when they have been.
+pub struct CommandKeeper {
+    /// Gives power.
+    pub wake: Vec<String>,
+    /// Takes it.
+    pub sleep: Vec<String>,
+}
+
+impl Keeper for CommandKeeper {
+    fn wake(&mut self) -> Result<()> {
+        run(&self.wake)
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        run(&self.sleep)
+    }
+}
+
+/// Sends a magic packet to give power, and runs a command to take it.
+pub struct WakeOnLanKeeper {
+    /// Where the packet is sent.
+    pub interface: String,
+    /// The card that listens.
+    pub mac: Mac,
+    /// Takes power.
+    pub sleep: Vec<String>,
+}
+
+/// The frame that wakes a card: six bytes of ones and sixteen times its address (AMD, Magic Packet
+/// Technology, 1995).
+pub fn magic_frame(mac: Mac) -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend(mac);
+    frame.extend(WAKE_ON_LAN);
+    frame.extend([0xff; 6]);
+    (0..16).for_each(|_| frame.extend(mac));
+    frame
+}
+
+impl Keeper for WakeOnLanKeeper {
+    fn wake(&mut self) -> Result<()> {
+        let frame = magic_frame(self.mac);
+        let mut socket = PacketSocket::open(&self.interface)
+            .with_context(|| format!("interface {}: no raw socket", self.interface))?;
+        // One may be lost.
+        for _ in 0..3 {
+            socket.stage(|buffer| {
+                buffer[..frame.len()].copy_from_slice(&frame);
+                frame.len()
+            });
+        }
+        let sent = socket.flush().with_context(|| format!("interface {}", self.interface))?;
+        ensure!(sent > 0, "interface {} took no frame", self.interface);
+        Ok(())
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        run(&self.sleep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn commands_say_why_they_fail() {
+        let mut keeper = CommandKeeper {
+            wake: line(&["sh", "-c", "echo no such machine >&2; exit 3"]),
+            sleep: line(&["/no/such/program"]),
+        };
+        let said = format!("{:#}", keeper.wake().expect_err("fails"));
+        assert!(said.contains("`sh` failed") && said.ends_with("no such machine"), "{said}");
+        let said = format!("{:#}", keeper.sleep().expect_err("fails"));
+        assert!(said.starts_with("`/no/such/program` cannot be started"), "{said}");
+        keeper.wake = line(&["true"]);
+        keeper.wake().expect("runs");
+    }
+
+    #[test]
+    fn a_program_is_started_and_ended_and_its_death_is_seen() {
+        let place = std::env::temp_dir().join(format!("ebb-keeper-{}", std::process::id()));
+        let journal = Journal::open(&place).expect("a journal");
+        let mut keeper = ProcessKeeper::new(&line(&["sleep", "600"]), &journal);
+        assert!(!keeper.is_there());
+        keeper.wake().expect("starts");
+        assert!(keeper.is_there());
+        let pid = keeper.program.as_ref().expect("there").child.id();
+        signals::send(pid, Signal::SIGKILL).expect("there");
+        let begun = monotonic();
+        while keeper.is_there() {
+            assert!(monotonic().since(begun) < Duration::from_secs(30), "its death is not seen");
+            std::thread::sleep(LOOK_EVERY);
+        }
+        keeper.wake().expect("starts again");
+        keeper.sleep().expect("ends");
+        assert!(!keeper.is_there());
+        journal.finish();
+        _ = std::fs::remove_dir_all(&place);
+    }
+
+    #[test]
+    fn a_magic_frame_names_its_card_sixteen_times() {
+        let frame = magic_frame([0, 0x11, 0x22, 0x33, 0x44, 0x55]);
+        assert_eq!((frame.len(), &frame[12..14]), (116, &[0x08, 0x42][..]));
+        assert!(frame[20..].chunks(6).all(|part| part == [0, 0x11, 0x22, 0x33, 0x44, 0x55]));
+    }
+}

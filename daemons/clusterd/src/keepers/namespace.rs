@@ -1,0 +1,177 @@
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use ebb_host::journal::{Journal, Undo};
+use ebb_host::namespace::Namespace;
+use ebb_host::netlink::{Requests, Route, RouteChange, RouteHop, Veth};
+use ipnet::IpNet;
+
+use super::Program;
+use crate::balancer::Mac;
+use crate::member::Keeper;
+
+/// What a back-end in a namespace looks like.
+#[derive(Clone, Debug)]
+pub struct RouterPlan {
+    /// The namespace's name.
+    pub name: String,
+    /// The segments' bridges, by side, in the namespace of whoever keeps it.
+    pub bridges: Vec<String>,
+    /// Its Ethernet addresses, by side.
+    pub macs: Vec<Mac>,
+    /// The cluster's addresses, by side.
+    pub addresses: Vec<Vec<IpNet>>,
+    /// Where the balancers' probes are: side, address, Ethernet address.
+    pub probes: Vec<(usize, IpAddr, Mac)>,
+    /// Networks, and their next hops with their sides.
+    pub routes: Vec<(IpNet, usize, IpAddr)>,
+    /// A program to run inside, beside the kernel's forwarding.
+    pub run: Vec<String>,
+}
+
+/// A back-end that is a kernel router in a network namespace of this machine, with a program inside it if
+/// one is named: waking makes it, sleeping removes it. Its interfaces are `e0`, `e1`, ... by side.
+pub struct NamespaceRouter {
+    plan: RouterPlan,
+    /// Which of this machine's it is: names of interfaces are short.
+    number: usize,
+    journal: Journal,
+    program: Option<Program>,
+    namespace: Option<Namespace>,
+}
+
+impl NamespaceRouter {
+    /// One that is off.
+    pub fn new(plan: RouterPlan, number: usize, journal: &Journal) -> NamespaceRouter {
+        NamespaceRouter { plan, number, journal: journal.clone(), program: None, namespace: None }
+    }
+
+    fn port(&self, side: usize) -> String {
+        format!("ebb{}n{}s{side}", std::process::id(), self.number)
+    }
+
+    fn furnish(&self, namespace: &Namespace) -> Result<()> {
+        namespace.run(settings)??;
+        let mut near = Requests::open()?;
+        let mut inside = namespace.run(Requests::open)??;
+        let links = self.make_links(namespace, &mut near, &mut inside)?;
+        for (side, address, mac) in &self.plan.probes {
+            inside.add_neighbour(links[*side], *address, *mac)?;
+        }
+        let change = |(net, side, hop): &(IpNet, usize, IpAddr)| {
+            let hop = RouteHop::new(Some(links[*side]), Some(*hop));
+            RouteChange::Add(Route::unicast(*net, [hop]))
+        };
+        let refused = inside.change_routes(self.plan.routes.iter().map(change))?;
+        if let Some(first) = refused.first() {
+            let net = self.plan.routes[first.index].0;
+            bail!("the kernel refused route {net}: {} {}", first.source, first.message);
+        }
+        Ok(())
+    }
+
+    fn make_links(
+        &self,
+        namespace: &Namespace,
+        near: &mut Requests,
+        inside: &mut Requests,
+    ) -> Result<Vec<u32>> {
+        let mut links = Vec::new();
+        for (side, bridge) in self.plan.bridges.iter().enumerate() {
+            let (port, name) = (self.port(side), format!("e{side}"));
+            let mut far = Veth::new(&name);
+            (far.mac, far.namespace) = (Some(self.plan.macs[side]), Some(namespace.as_fd()));
+            near.add_veth(Veth::new(&port), far)?;
+            let bridge = near.link_by_name(bridge)?.with_context(|| {
+                format!("field `bridges`: there is no interface {bridge}; a bridge of this machine")
+            })?;
+            let port = index(near, &port)?;
+            near.set_master(port, bridge.index)?;
+            near.set_up(port, true)?;
+            let link = index(inside, &name)?;
+            inside.set_up(link, true)?;
+            namespace.run(|| set(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
+            for net in &self.plan.addresses[side] {
+                inside.add_address(link, *net)?;
+            }
+            links.push(link);
+        }
+        if let Some(lo) = inside.link_by_name("lo")? {
+            inside.set_up(lo.index, true)?;
+        }
+        Ok(links)
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        self.program = None;
+        let mut near = Requests::open()?;
+        for side in 0..self.plan.bridges.len() {
+            if let Some(link) = near.link_by_name(&self.port(side))? {
+                near.delete_link(link.index)?;
+            }
+        }
+        self.namespace = None;
+        Ok(())
+    }
+}
+
+impl Keeper for NamespaceRouter {
+    fn wake(&mut self) -> Result<()> {
+        self.remove()?;
+        let name = &self.plan.name;
+        self.journal.record(Undo::Namespace { name: name.clone() })?;
+        let namespace = Namespace::create(name).with_context(|| format!("namespace {name}"))?;
+        let made = self.furnish(&namespace).with_context(|| format!("namespace {name}"));
+        if made.is_ok() && !self.plan.run.is_empty() {
+            let program = namespace.run(|| Program::start(&self.plan.run, &self.journal))??;
+            self.program = Some(program);
+        }
+        self.namespace = Some(namespace);
+        if made.is_err() {
+            self.remove()?;
+        }
+        made
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        self.remove()
+    }
+
+    fn is_there(&mut self) -> bool {
+        self.namespace.is_some() && self.program.as_mut().is_none_or(Program::is_there)
+    }
+}
+
+impl Drop for NamespaceRouter {
+    fn drop(&mut self) {
+        if let Err(error) = self.remove() {
+            tracing::warn!(name = self.plan.name, %error, "not removed");
+        }
+    }
+}
+
+/// Of a namespace that is a router.
+fn settings() -> Result<()> {
+    set("net/ipv4/ip_forward", "1")?;
+    set("net/ipv6/conf/all/forwarding", "1")?;
+    // All back-ends have the same addresses: none may find that out, or tell.
+    set("net/ipv6/conf/default/accept_dad", "0")?;
+    for which in ["all", "default"] {
+        set(&format!("net/ipv4/conf/{which}/rp_filter"), "0")?;
+        set(&format!("net/ipv4/conf/{which}/send_redirects"), "0")?;
+    }
+    Ok(())
+}
+
+fn index(requests: &mut Requests, name: &str) -> Result<u32> {
+    let link = requests.link_by_name(name)?;
+    Ok(link.with_context(|| format!("interface {name} is gone"))?.index)
+}
+
+/// Sets a knob of the calling thread's network namespace.
+fn set(name: &str, value: &str) -> Result<()> {
+    let path = Path::new("/proc/sys").join(name);
+    std::fs::write(&path, value).with_context(|| path.display().to_string())
+}

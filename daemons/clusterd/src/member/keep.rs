@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use anyhow::Result;
+use ebb_cluster::{Agent, Order, Snapshot, Write};
+use ebb_host::clock::monotonic;
+use ebb_units::Time;
+
+use super::{Keeper, Member, Record, What, note, note_store};
+use crate::store::{Store, StoreError};
+
+/// After a failure the keeper is asked again so much later.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// One that gives a back-end power and takes it, as the book says.
+pub struct KeeperMember {
+    agent: Agent,
+    store: Box<dyn Store>,
+    keeper: Box<dyn Keeper>,
+    record: Record,
+    not_before: Time,
+    store_failed: bool,
+}
+
+impl KeeperMember {
+    /// For the back-end `name`, which is off.
+    pub fn new(
+        name: &str,
+        store: Box<dyn Store>,
+        keeper: Box<dyn Keeper>,
+        record: Record,
+    ) -> KeeperMember {
+        KeeperMember {
+            agent: Agent::new(name, false),
+            store,
+            keeper,
+            record,
+            not_before: Time::ZERO,
+            store_failed: false,
+        }
+    }
+
+    /// The back-end.
+    pub fn name(&self) -> &str {
+        self.agent.name()
+    }
+
+    /// Starts it in a thread.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    pub fn start(mut self) -> Result<Member> {
+        let name = format!("ebb-{}", self.name());
+        Member::spawn(&name, move || self.turn())
+    }
+
+    /// Looks at the store once.
+    pub fn turn(&mut self) {
+        let result = self.step();
+        note_store(&self.record, self.agent.name(), &mut self.store_failed, result);
+    }
+
+    fn say(&self, what: What) {
+        note(&self.record, self.agent.name(), what);
+    }
+
+    fn step(&mut self) -> Result<(), StoreError> {
+        if self.agent.report().up && !self.keeper.is_there() {
+            self.say(What::Ended);
+            self.agent.is_up(false);
+        }
+        let snapshot = self.store.snapshot()?;
+        self.keep(&snapshot);
+        let report = self.agent.report();
+        let name = self.agent.name();
+        if snapshot.members.get(name) != Some(&report) {
+            self.store.write(&Write::Report { member: name.to_owned(), report })?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, snapshot: &Snapshot) {
+        let Some((book, _)) = &snapshot.book else { return };
+        let Some(order) = self.agent.follow(book) else { return };
+        if monotonic() < self.not_before {
+            return;
+        }
+        let done = match order {
+            Order::Wake => self.keeper.wake(),
+            Order::Sleep => self.keeper.sleep(),
+        };
+        match done {
+            Ok(()) => {
+                self.agent.is_up(order == Order::Wake);
+                self.say(if order == Order::Wake { What::Woke } else { What::Slept });
+            }
+            Err(error) => {
+                self.not_before = monotonic() + AGAIN;
+                self.say(What::Failed(format!("{error:#}")));
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! `ebb cluster run`: the roles of one member, until it is told to stop.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_cluster::{Power, Write};
+use ebb_control::policies::cluster as policies;
+use ebb_host::clock::monotonic;
+use ebb_host::journal::{Guard, Journal};
+use ebb_host::namespace::Namespace;
+use ebb_host::process;
+use ebb_host::signals::{Signal, Signals};
+use ebb_units::Time;
+use serde_json::Value;
+use tracing::{info, warn};
+
+use crate::api::{self, Answer};
+use crate::balancer::{BalancerHandle, Bond, RunnerOptions};
+use crate::config::{ClusterConfig, How, KeepConfig, MemberConfig, StoreKind, wake_mac};
+use crate::keepers::{CommandKeeper, NamespaceRouter, ProcessKeeper, RouterPlan, WakeOnLanKeeper};
+use crate::member::{
+    BalancerMember, Charged, HeadMember, Keeper, KeeperMember, Member, Record, What,
+};
+use crate::status::ClusterStatus;
+use crate::store::{Embedded, Etcd, Store, StoreError};
+
+/// Where what is to be undone is written down.
+const JOURNALS: &str = "/run/ebb";
+/// Between two looks at signals and the store.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Back-ends that end with this process have so long to drain first.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// What is on its way to a balancer that ends is taken for so long.
+const LEAVE: Duration = Duration::from_millis(60);
+/// Events that are shown.
+const EVENTS: usize = 20;
+
+/// Where members get their access to the store.
+enum Stores {
+    Embedded(Embedded),
+    Etcd(Box<dyn Fn() -> Result<Etcd> + Send + Sync>),
+}
+
+/// The store's fields as they are called in this file.
+fn named(error: &StoreError) -> anyhow::Error {
+    anyhow::anyhow!("{}", error.to_string().replace("`etcd.", "`store."))
+}
+
+impl Stores {
+    fn open(config: &ClusterConfig) -> Result<Stores> {
+        let lease = config.store.lease();
+        if config.store.kind == StoreKind::Embedded {
+            return Ok(Stores::Embedded(Embedded::new(lease)));
+        }
+        let (options, name, token) =
+            (config.store.etcd(), config.cluster.name.clone(), config.token()?);
+        let open = move || -> Result<Etcd> {
+            let store = Etcd::new(&options, &name, lease).map_err(|error| named(&error))?;
+            Ok(store.with_token(token.as_deref()))
+        };
+        // Whoever cannot join is told so at once.
+        open()?.snapshot().map_err(|error| named(&error))?;
+        Ok(Stores::Etcd(Box::new(open)))
+    }
+
+    fn access(&self) -> Result<Box<dyn Store>> {
+        match self {
+            Stores::Embedded(store) => Ok(Box::new(store.another())),
+            Stores::Etcd(open) => Ok(Box::new(open()?)),
+        }
+    }
+}
+
+/// What the socket answers from.
+struct Desk {
+    config: ClusterConfig,
+    status: Mutex<ClusterStatus>,
+    store: Mutex<Box<dyn Store>>,
+    stop: AtomicBool,
+    reload: AtomicBool,
+    reloads: AtomicU64,
+}
+
+impl Answer for Desk {
+    fn status(&self) -> ClusterStatus {
+        self.status.lock().expect("status").clone()
+    }
+
+    fn order(&self, verb: &str, name: &str) -> Result<Value> {
+        match verb {
+            "drain" | "undrain" => {
+                let names: Vec<&str> =
+                    self.config.back_end.iter().map(|one| one.name.as_str()).collect();
+                let known = names.contains(&name);
+                ensure!(known, "no back-end is called `{name}`; there are {}", names.join(", "));
+                let member = name.to_owned();
+                self.write(&Write::Hold { member, hold: verb == "drain" })?;
+            }
+            "forget" => {
+                let snapshot = self.store.lock().expect("store").snapshot()?;
+                let names: Vec<&String> = snapshot.balancers.keys().collect();
+                let known = names.contains(&&name.to_owned());
+                ensure!(known, "no balancer called `{name}` has registered; there are {names:?}");
+                self.write(&Write::Leave { balancer: name.to_owned() })?;
+            }
+            "reload" => self.reload.store(true, Relaxed),
+            "stop" => self.stop.store(true, Relaxed),
+            _ => bail!("`{verb}` is none of status, drain, undrain, forget, reload, stop"),
+        }
+        Ok(Value::from("asked"))
+    }
+}
+
+impl Desk {
+    fn write(&self, write: &Write) -> Result<()> {
+        let done = self.store.lock().expect("store").write(write)?;
+        ensure!(done, "the store refuses");
+        Ok(())
+    }
+}
+
+/// Runs a member until it is told to stop. Without `member` the host's name says which.
+///
+/// # Errors
+/// When the configuration is wrong, the store does not answer or refuses, an interface is missing, or
+/// rights are.
+pub fn run(path: &Path, member: Option<&str>) -> Result<()> {
+    let config = ClusterConfig::load(path)?;
+    let name = member.map_or_else(host_name, |name| Ok(name.to_owned()))?;
+    let member = config.member(&name).with_context(|| path.display().to_string())?.clone();
+    let mut signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
+    Journal::recover_stale(JOURNALS);
+    let journal =
+        Journal::open(JOURNALS).with_context(|| format!("no journal can be kept in {JOURNALS}"))?;
+    let guard = Guard::spawn(&journal).context("no guard process can be started")?;
+    _ = process::lift_memory_lock_limit();
+    let stores = Stores::open(&config).with_context(|| path.display().to_string())?;
+    let mut node = Node::start(path, config, member, stores, &journal)?;
+    let socket = node.member.socket.clone().unwrap_or(node.desk.config.cluster.socket.clone());
+    let metrics = node.member.metrics.or(node.desk.config.cluster.metrics);
+    let bound = api::serve(&socket, metrics, node.desk.clone())?;
+    info!(member = name, socket = %socket.display(), "serving");
+    ebb_host::service::ready();
+    let result = node.serve(&mut signals);
+    ebb_host::service::stopping();
+    node.end();
+    drop(bound);
+    journal.finish();
+    drop(guard);
+    result
+}
+
+fn host_name() -> Result<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    Ok(text.trim().to_owned())
+}
+
+struct Node {
+    path: PathBuf,
+    member: MemberConfig,
+    desk: Arc<Desk>,
+    store: Box<dyn Store>,
+    record: Record,
+    begun: Time,
+    said: usize,
+    charged: Option<Arc<Mutex<Charged>>>,
+    balancer: Option<Arc<BalancerHandle>>,
+    front: Option<Member>,
+    keepers: Vec<Member>,
+    head: Option<Member>,
+}
+
+impl Node {
+    fn start(
+        path: &Path,
+        config: ClusterConfig,
+        member: MemberConfig,
+        stores: Stores,
+        journal: &Journal,
+    ) -> Result<Node> {
+        let record = Record::default();
+        let (mut balancer, mut front) = (None, None);
+        if let Some(options) = &member.balancer {
+            let bond = Bond { cluster: config.cluster.name.clone(), token: config.token()? };
+            let options = RunnerOptions { cpu: options.cpu, probing: config.probing(), bond };
+            let here = Namespace::current()?;
+            let handle = BalancerHandle::start(&here, config.face(&member), options);
+            let handle = Arc::new(handle.with_context(|| path.display().to_string())?);
+            let access = stores.access()?;
+            let carrier = BalancerMember::new(&member.name, access, handle.clone(), record.clone());
+            front = Some(carrier.start()?);
+            balancer = Some(handle);
+        }
+        let mut keepers = Vec::new();
+        for (number, keep) in member.keep.iter().enumerate() {
+            let keeper = keeper(&config, keep, number, journal);
+            let access = stores.access()?;
+            let keeper = KeeperMember::new(&keep.back_end, access, keeper, record.clone());
+            keepers.push(keeper.start()?);
+        }
+        let charged = Arc::new(Mutex::new(charged(&config)?));
+        let mut head = None;
+        if member.head {
+            let (access, lease) = (stores.access()?, config.store.lease());
+            let candidate =
+                HeadMember::new(&member.name, lease, access, charged.clone(), record.clone());
+            head = Some(candidate.start()?);
+        }
+        let desk = Arc::new(Desk {
+            status: Mutex::new(ClusterStatus::default()),
+            store: Mutex::new(stores.access()?),
+            config,
+            stop: AtomicBool::new(false),
+            reload: AtomicBool::new(false),
+            reloads: AtomicU64::new(0),
+        });
+        let mut node = Node {
+            path: path.to_owned(),
+            desk,
+            store: stores.access()?,
+            record,
+            begun: monotonic(),
+            said: 0,
+            charged: member.head.then_some(charged),
+            balancer,
+            front,
+            keepers,
+            head,
+            member,
+        };
+        node.look();
+        Ok(node)
+    }
+
+    fn serve(&mut self, signals: &mut Signals) -> Result<()> {
+        while !self.desk.stop.load(Relaxed) {
+            while let Some(signal) = signals.take()? {
+                match signal {
+                    Signal::SIGHUP => self.desk.reload.store(true, Relaxed),
+                    _ => self.desk.stop.store(true, Relaxed),
+                }
+            }
+            if self.desk.reload.swap(false, Relaxed) {
+                self.reload();
+            }
+            self.look();
+            let failed = self.balancer.as_ref().and_then(|balancer| balancer.status().failed);
+            if let Some(why) = failed {
+                bail!("the balancer ended: {why}");
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Brings what is shown up to date, and says what happened.
+    fn look(&mut self) {
+        let config = &self.desk.config;
+        let mut status = ClusterStatus {
+            cluster: config.cluster.name.clone(),
+            member: self.member.name.clone(),
+            uptime_seconds: monotonic().since(self.begun).as_secs_f64(),
+            store: format!("{:?}", config.store.kind).to_lowercase(),
+            policy: config.policy.name.clone(),
+            reloads: self.desk.reloads.load(Relaxed),
+            ..ClusterStatus::default()
+        };
+        let names: Vec<String> = config.back_end.iter().map(|one| one.name.clone()).collect();
+        match self.store.snapshot() {
+            Ok(snapshot) => status.see(&snapshot, &names),
+            Err(error) => {
+                status.see(&ebb_cluster::Snapshot::default(), &names);
+                status.store_failed = Some(error.to_string());
+            }
+        }
+        if let Some(balancer) = &self.balancer {
+            status.see_balancer(&balancer.status(), &config.balancers());
+        }
+        status.events = self.tell();
+        *self.desk.status.lock().expect("status") = status;
+    }
+
+    /// Writes into the log what happened since, and returns the latest.
+    fn tell(&mut self) -> Vec<String> {
+        let mut record = self.record.lock().expect("record");
+        for event in record.iter().skip(self.said) {
+            match &event.what {
+                What::Failed(_) | What::Ended | What::Store(Some(_)) => {
+                    warn!(member = event.member, "{}", event.what);
+                }
+                what => info!(member = event.member, "{what}"),
+            }
+        }
+        let excess = record.len().saturating_sub(EVENTS);
+        record.drain(..excess);
+        self.said = record.len();
+        let line = |event: &crate::member::Event| {
+            let at = event.at.since(self.begun).as_secs_f64();
+            format!("{at:.1} s: {} {}", event.member, event.what)
+        };
+        record.iter().map(line).collect()
+    }
+
+    /// Takes over what can change while packets flow: the policy, and what back-ends carry and draw.
+    fn reload(&mut self) {
+        let load = || -> Result<()> {
+            let config = ClusterConfig::load(&self.path)?;
+            if let Some(ours) = &self.charged {
+                *ours.lock().expect("charged") = charged(&config)?;
+            }
+            Ok(())
+        };
+        match load() {
+            Ok(()) => {
+                self.desk.reloads.fetch_add(1, Relaxed);
+                info!("policy taken over; members, sides and back-ends need a restart");
+            }
+            Err(error) => warn!("the old configuration stays: {error:#}"),
+        }
+    }
+
+    /// Ends in order: back-ends that end with this process drain first, if others can take over; the
+    /// balancer leaves its addresses to the others.
+    fn end(&mut self) {
+        let ours: Vec<String> = (self.member.keep.iter())
+            .filter(|keep| matches!(keep.how, How::Process | How::Namespace))
+            .map(|keep| keep.back_end.clone())
+            .collect();
+        let all = self.desk.config.back_end.len();
+        if !ours.is_empty() && ours.len() < all {
+            self.drain(&ours);
+        }
+        if let Some(balancer) = &self.balancer {
+            balancer.leave();
+            std::thread::sleep(LEAVE);
+        }
+        self.head = None;
+        self.front = None;
+        if let Some(balancer) = self.balancer.take().and_then(Arc::into_inner) {
+            balancer.end();
+            let balancer = self.member.name.clone();
+            if let Err(error) = self.store.write(&Write::Leave { balancer }) {
+                warn!(%error, "still registered: `ebb cluster forget` takes it out");
+            }
+        }
+        self.keepers.clear();
+    }
+
+    fn drain(&mut self, ours: &[String]) {
+        let hold = |store: &mut Box<dyn Store>, hold| {
+            for member in ours {
+                let member = member.clone();
+                // A store that is gone keeps nobody from ending.
+                _ = store.write(&Write::Hold { member, hold });
+            }
+        };
+        hold(&mut self.store, true);
+        let begun = monotonic();
+        while monotonic().since(begun) < DRAIN_MAX {
+            let Ok(snapshot) = self.store.snapshot() else { break };
+            let off = |name: &String| {
+                let entry = snapshot.book.as_ref().and_then(|(book, _)| book.entries.get(name));
+                entry.is_none_or(|entry| entry.power == Power::Off)
+            };
+            if ours.iter().all(off) {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        hold(&mut self.store, false);
+    }
+}
+
+fn charged(config: &ClusterConfig) -> Result<Charged> {
+    let servers = config.servers();
+    let known: Vec<_> = servers.values().copied().collect();
+    let policy = policies::named(&config.policy.name, &known, config.policy.settings())?;
+    Ok(Charged { servers, policy })
+}
+
+fn keeper(
+    config: &ClusterConfig,
+    keep: &KeepConfig,
+    number: usize,
+    journal: &Journal,
+) -> Box<dyn Keeper> {
+    match keep.how {
+        How::Process => Box::new(ProcessKeeper::new(&keep.run, journal)),
+        How::Command => {
+            Box::new(CommandKeeper { wake: keep.wake.clone(), sleep: keep.sleep.clone() })
+        }
+        How::WakeOnLan => Box::new(WakeOnLanKeeper {
+            interface: keep.interface.clone().unwrap_or_default(),
+            mac: wake_mac(keep),
+            sleep: keep.sleep.clone(),
+        }),
+        How::Namespace => {
+            let name = format!("ebb-{}-{}", config.cluster.name, keep.back_end);
+            let route = |route: &crate::config::RouteConfig| {
+                (route.to, config.side_of(route.via).expect("checked"), route.via)
+            };
+            let plan = RouterPlan {
+                name: keep.namespace.clone().unwrap_or(name),
+                bridges: keep.bridges.clone(),
+                macs: config.macs_of(&keep.back_end),
+                addresses: config.side.iter().map(|side| side.addresses.clone()).collect(),
+                probes: config.probes(),
+                routes: keep.routes.iter().map(route).collect(),
+                run: keep.run.clone(),
+            };
+            Box::new(NamespaceRouter::new(plan, number, journal))
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a member of a cluster shows of itself and of the whole.
+
+use std::collections::BTreeMap;
+
+use ebb_cluster::{Power, Snapshot};
+use serde::{Deserialize, Serialize};
+
+use crate::balancer::{BalancerStatus, Counters};
+
+/// A member's state, as `ebb cluster show --json` prints it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// The cluster's name.
+    pub cluster: String,
+    /// This member's name.
+    pub member: String,
+    /// Seconds since it started.
+    pub uptime_seconds: f64,
+    /// `embedded` or `etcd`.
+    pub store: String,
+    /// Why the store does not answer.
+    pub store_failed: Option<String>,
+    /// Who is the head.
+    pub head: Option<String>,
+    /// The term that began with it.
+    pub term: u64,
+    /// The book's version.
+    pub version: u64,
+    /// The back-end that speaks for the cluster.
+    pub voice: Option<String>,
+    /// The policy that this member would lead by.
+    pub policy: String,
+    /// Every back-end.
+    pub back_ends: Vec<BackEndStatus>,
+    /// Every balancer that has registered.
+    pub balancers: Vec<PeerStatus>,
+    /// This member's own balancer.
+    pub balancer: Option<OwnBalancer>,
+    /// Times that the configuration was read again.
+    pub reloads: u64,
+    /// What happened last on this member, latest last.
+    pub events: Vec<String>,
+}
+
+/// A back-end's state.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct BackEndStatus {
+    /// Its name.
+    pub name: String,
+    /// `off`, `waking`, `on` or `draining`.
+    pub power: String,
+    /// The version of the book that said so first.
+    pub since: u64,
+    /// Whether its keeper says that it is up.
+    pub up: bool,
+    /// Whether an operator holds it off.
+    pub held: bool,
+    /// Balancers that it does not forward for.
+    pub dead_to: Vec<String>,
+    /// Its share of this member's balancer's table, 0 to 1.
+    pub share: f64,
+}
+
+/// What a balancer says of itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its name.
+    pub name: String,
+    /// The version that it has acknowledged.
+    pub version: u64,
+    /// Packets a second that come to it.
+    pub load_pps: f64,
+}
+
+/// This member's balancer.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OwnBalancer {
+    /// Names of the balancers whose addresses it is in charge of.
+    pub charge: Vec<String>,
+    /// Names of the other balancers that live, as far as it hears.
+    pub peers: Vec<String>,
+    /// How often it took the address of one that fell silent.
+    pub takeovers: u64,
+    /// Frames of balancers without the token's seal.
+    pub forged: u64,
+    /// What it counted.
+    pub counters: Counters,
+    /// Deaths of back-ends that it found.
+    pub deaths: u64,
+    /// Why it ended, when it did.
+    pub failed: Option<String>,
+}
+
+/// What a book says of power, in a word.
+pub fn word(power: Power) -> &'static str {
+    match power {
+        Power::Off => "off",
+        Power::Waking => "waking",
+        Power::On => "on",
+        Power::Draining => "draining",
+    }
+}
+
+impl ClusterStatus {
+    /// Takes over what the store holds.
+    pub fn see(&mut self, snapshot: &Snapshot, back_ends: &[String]) {
+        let book = snapshot.book.as_ref().map(|(book, _)| book);
+        (self.head, self.term) = match &snapshot.head {
+            Some((head, term)) => (Some(head.clone()), *term),
+            None => (None, 0),
+        };
+        self.version = book.map_or(0, |book| book.version);
+        self.voice = book.and_then(|book| book.voice.clone());
+        let one = |name: &String| {
+            let entry = book.and_then(|book| book.entries.get(name));
+            let dead =
+                |(_, said): &(&String, &ebb_cluster::Acknowledgement)| said.dead.contains(name);
+            BackEndStatus {
+                name: name.clone(),
+                power: word(entry.map_or(Power::Off, |entry| entry.power)).to_owned(),
+                since: entry.map_or(0, |entry| entry.since),
+                up: snapshot.members.get(name).is_some_and(|report| report.up),
+                held: snapshot.held.contains(name),
+                dead_to: (snapshot.balancers.iter().filter(dead))
+                    .map(|(balancer, _)| balancer.clone())
+                    .collect(),
+                share: 0.0,
+            }
+        };
+        self.back_ends = back_ends.iter().map(one).collect();
+        let peer = |(name, said): (&String, &ebb_cluster::Acknowledgement)| PeerStatus {
+            name: name.clone(),
+            version: said.version,
+            load_pps: said.load_pps,
+        };
+        self.balancers = snapshot.balancers.iter().map(peer).collect();
+    }
+
+    /// Takes over what this member's balancer says.
+    pub fn see_balancer(&mut self, said: &BalancerStatus, names: &[&str]) {
+        let name = |number: &usize| names.get(*number).map(|name| (*name).to_owned());
+        self.balancer = Some(OwnBalancer {
+            charge: said.charge.iter().filter_map(name).collect(),
+            peers: said.peers.iter().filter_map(name).collect(),
+            takeovers: said.takeovers,
+            forged: said.forged,
+            counters: said.counters,
+            deaths: said.found.iter().filter(|found| found.dead).count() as u64,
+            failed: said.failed.clone(),
+        });
+        let slots: &BTreeMap<String, usize> = &said.shares;
+        for back_end in &mut self.back_ends {
+            let share = slots.get(&back_end.name).copied().unwrap_or(0);
+            back_end.share = share as f64 / ebb_cluster::SLOTS as f64;
+        }
+    }
+}
