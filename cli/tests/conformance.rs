@@ -16,3 +16,14 @@ fn every_clause_holds_or_is_a_listed_deviation() {
     assert!(rows > 150, "{last}");
     println!("{last}");
 }
+
+/// Two balancers, three back-ends and three members of etcd in namespaces: outside they are one router;
+/// planned drains lose nothing of a file and of a stream of echoes; everything is killed with -9 in turn
+/// and the traffic goes on.
+#[test]
+fn a_cluster_is_one_router_and_outlives_its_parts() {
+    let Some(text) = script::run("cluster", &[], Duration::from_secs(240)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.starts_with("all hold"), "{text}");
+    println!("{text}");
+}

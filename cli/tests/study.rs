@@ -361,6 +361,8 @@ fn every_example_runs() {
             // The reader's own traces and minutes of simulation: tests in gating.rs.
             _ if stem.starts_with("gating-") => continue,
             _ if stem.starts_with("coreswitch-") => (&["sim", "coreswitch"], &[]),
+            // For machines with interfaces: held by the tests of daemons/clusterd.
+            "cluster-run" => continue,
             "cluster-sim" => (&["sim", "cluster"], &["--set", "flows=500"]),
             _ if stem.starts_with("cluster-") => (&["plan", "cluster"], &[]),
             "fabric-plan" => (&["plan", "fabric"], &[]),

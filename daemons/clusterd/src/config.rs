@@ -17,7 +17,7 @@ use crate::member::Servers;
 use crate::store::EtcdOptions;
 
 /// A configuration with every setting of `ebb cluster run`.
-pub const EXAMPLE: &str = include_str!("config/cluster.toml");
+pub const EXAMPLE: &str = include_str!("../../../examples/cluster-run.toml");
 
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -269,6 +269,9 @@ pub struct KeepConfig {
     /// `command`, `wake-on-lan`: what takes it.
     #[serde(default)]
     pub sleep: Vec<String>,
+    /// What succeeds once it forwards; asked again and again after it was woken, for a minute at most.
+    #[serde(default)]
+    pub ready: Vec<String>,
     /// `namespace`: the segments' bridges, by side.
     #[serde(default)]
     pub bridges: Vec<String>,

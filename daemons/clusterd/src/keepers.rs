@@ -149,6 +149,37 @@ impl Keeper for CommandKeeper {
     }
 }
 
+/// Waits after the order to wake until a command says that the back-end is ready.
+pub struct PatientKeeper {
+    /// What wakes.
+    pub inner: Box<dyn Keeper>,
+    /// What succeeds once it forwards.
+    pub ready: Vec<String>,
+}
+
+impl Keeper for PatientKeeper {
+    fn wake(&mut self) -> Result<()> {
+        self.inner.wake()?;
+        let begun = monotonic();
+        loop {
+            let Err(error) = run(&self.ready) else { return Ok(()) };
+            if monotonic().since(begun) > COMMAND_MAX {
+                self.inner.sleep()?;
+                return Err(error.context("it is not ready"));
+            }
+            std::thread::sleep(LOOK_EVERY * 5);
+        }
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        self.inner.sleep()
+    }
+
+    fn is_there(&mut self) -> bool {
+        self.inner.is_there()
+    }
+}
+
 /// Sends a magic packet to give power, and runs a command to take it.
 pub struct WakeOnLanKeeper {
     /// Where the packet is sent.
@@ -234,6 +265,45 @@ mod tests {
         assert!(!keeper.is_there());
         journal.finish();
         _ = std::fs::remove_dir_all(&place);
+    }
+
+    /// What the keeper sends is what a card on the same wire gets.
+    #[test]
+    fn a_card_on_the_wire_is_woken() {
+        let name = format!("ebb-wake-{}", std::process::id());
+        let Ok(space) = ebb_host::namespace::Namespace::create(&name) else {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to make namespaces");
+            eprintln!("skipped: network namespaces are not permitted");
+            return;
+        };
+        let card = [0, 0x11, 0x22, 0x33, 0x44, 0x55];
+        let heard = space.run(|| -> Result<Vec<Vec<u8>>> {
+            use ebb_host::netlink::{Requests, Veth};
+            let mut requests = Requests::open()?;
+            requests.add_veth(Veth::new("here"), Veth::new("there"))?;
+            for name in ["here", "there"] {
+                let link = requests.link_by_name(name)?.context("just made")?;
+                requests.set_up(link.index, true)?;
+            }
+            let mut socket = PacketSocket::open("there")?;
+            let (interface, sleep) = ("here".to_owned(), Vec::new());
+            let mut keeper = WakeOnLanKeeper { interface, mac: card, sleep };
+            let (begun, mut heard) = (monotonic(), Vec::new());
+            while heard.is_empty() && monotonic().since(begun) < Duration::from_secs(30) {
+                // A link that has just come up may not carry yet.
+                _ = keeper.wake();
+                std::thread::sleep(LOOK_EVERY);
+                socket.receive(|frame| {
+                    if frame[12..14] == WAKE_ON_LAN {
+                        heard.push(frame.to_vec());
+                    }
+                })?;
+            }
+            Ok(heard)
+        });
+        let heard = heard.expect("entered").expect("interfaces");
+        let first = heard.first().expect("a frame");
+        assert_eq!(first[..], magic_frame(card)[..]);
     }
 
     #[test]

@@ -387,7 +387,7 @@ fn keeper(
     number: usize,
     journal: &Journal,
 ) -> Box<dyn Keeper> {
-    match keep.how {
+    let keeper: Box<dyn Keeper> = match keep.how {
         How::Process => Box::new(ProcessKeeper::new(&keep.run, journal)),
         How::Command => {
             Box::new(CommandKeeper { wake: keep.wake.clone(), sleep: keep.sleep.clone() })
@@ -413,5 +413,9 @@ fn keeper(
             };
             Box::new(NamespaceRouter::new(plan, number, journal))
         }
+    };
+    if keep.ready.is_empty() {
+        return keeper;
     }
+    Box::new(PatientKeeper { inner: keeper, ready: keep.ready.clone() })
 }
