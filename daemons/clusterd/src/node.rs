@@ -20,7 +20,9 @@ use tracing::{info, warn};
 use crate::api::{self, Answer};
 use crate::balancer::{BalancerHandle, Bond, RunnerOptions};
 use crate::config::{ClusterConfig, How, KeepConfig, MemberConfig, StoreKind, wake_mac};
-use crate::keepers::{CommandKeeper, NamespaceRouter, ProcessKeeper, RouterPlan, WakeOnLanKeeper};
+use crate::keepers::{
+    CommandKeeper, NamespaceRouter, PatientKeeper, ProcessKeeper, RouterPlan, WakeOnLanKeeper,
+};
 use crate::member::{
     BalancerMember, Charged, HeadMember, Keeper, KeeperMember, Member, Record, What,
 };
