@@ -63,7 +63,7 @@ tools-solver: tools-build # the demonstration does without: the solver takes min
 tools-test: tools-solver
 	@scripts/require --optional ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
 	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio bwrap=bubblewrap systemd-analyze=systemd \
-	    etcd=etcd-server iperf3=iperf3 script=bsdutils curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
+	    etcd=etcd-server ping=iputils-ping nsenter=util-linux iperf3=iperf3 script=bsdutils curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \
 	    valgrind=valgrind strace=strace xz=xz-utils sqlite3=sqlite3 \
 	    opensm=opensm ibsim=ibsim-utils ibnetdiscover=infiniband-diags \
