@@ -65,7 +65,7 @@ pub struct Run {
     /// The cluster's file
     #[arg(value_name = "FILE", default_value = "/etc/ebb/cluster.toml")]
     file: PathBuf,
-    /// Which entry [[member]] is this machine's [default: the host's name]
+    /// Which entry `[[member]]` is this machine's [default: the host's name]
     #[arg(long, value_name = "NAME")]
     member: Option<String>,
 }

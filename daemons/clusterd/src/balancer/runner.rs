@@ -91,7 +91,7 @@ fn watch_carrier(
                 let link = requests.link_by_name(name);
                 link.is_ok_and(|link| link.is_some_and(|link| link.up))
             };
-            let fit = names.iter().map(up).fold(true, |fit, up| fit && up);
+            let fit = names.iter().all(up);
             orders.unfit.store(!fit, Relaxed);
             std::thread::sleep(CARRIER_EVERY);
         }
