@@ -81,7 +81,7 @@ impl Canary {
         let thread = std::thread::spawn(move || {
             _ = process::pin_to(cpu);
             process::precise_timers();
-            process::before_others();
+            process::before_others(1);
             while !asked.load(Relaxed) {
                 let due = clock::monotonic() + EVERY;
                 std::thread::sleep(EVERY);

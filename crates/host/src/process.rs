@@ -182,10 +182,10 @@ pub fn precise_timers() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
-/// Puts the calling thread before every thread of the usual kind on its CPU (`SCHED_FIFO`). Without
-/// effect where that is not permitted.
-pub fn before_others() {
-    let priority = libc::sched_param { sched_priority: 1 };
+/// Puts the calling thread before every thread of the usual kind on its CPU (`SCHED_FIFO`), and
+/// before those of a lower `priority` (1 to 99). Without effect where that is not permitted.
+pub fn before_others(priority: i32) {
+    let priority = libc::sched_param { sched_priority: priority };
     // SAFETY: a valid structure that the call copies; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
 }

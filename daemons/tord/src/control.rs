@@ -39,7 +39,9 @@ pub fn run(path: &Path) -> Result<()> {
     let mut planner = Planner::new(&config.controller, rate_bps, epoch, started);
     process::name_thread("ebb-control");
     // Milliseconds of days are announced ahead, but a controller that is late for longer is missed.
-    crate::tor::place(None, true);
+    // It goes before a switch on the same processor too, which would not let it in while there is work.
+    crate::tor::place(None, false);
+    process::before_others(2);
     while !shared.stopped() {
         let now = now_ns();
         listen(&mut socket, &mut planner);

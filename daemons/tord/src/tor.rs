@@ -98,7 +98,7 @@ pub(crate) fn place(cpu: Option<usize>, realtime: bool) {
         warn!(cpu, %error, "the thread runs wherever the kernel likes");
     }
     if realtime {
-        process::before_others();
+        process::before_others(1);
     }
 }
 

@@ -20,6 +20,9 @@ use super::lab::{Lab, SYNC, gateway};
 
 /// Programs that do not do as they are told after this long never will.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// Days that are announced ahead: nearly all that fit into a sync frame, for the hosts' stacks share
+/// the controller's processor.
+const DAYS_AHEAD: f64 = 20.0;
 /// How long racks keep a rotation when nobody announces days.
 const ROTATION_MS: u32 = 500;
 
@@ -82,8 +85,13 @@ impl Setting {
             _ = write!(text, "[[port]]\nrack = {rack}\nname = \"light{rack}\"\n");
         }
         text + &format!(
-            "[controller]\nracks = {}\nday_us = {}\nnight_us = {}\ncontrol = \"{}\"\nsocket = \"{control}\"\n",
-            self.racks, self.day_us, self.night_us, SYNC[2]
+            "[controller]\nracks = {}\nday_us = {}\nnight_us = {}\nlead_ms = {}\ncontrol = \"{}\"\n\
+             socket = \"{control}\"\n",
+            self.racks,
+            self.day_us,
+            self.night_us,
+            DAYS_AHEAD * (self.day_us + self.night_us) * 1e-3,
+            SYNC[2]
         )
     }
 }

@@ -39,8 +39,10 @@ pub(super) fn gateway(rack: u8) -> IpAddr {
 pub(super) const SYNC: [&str; 3] = ["sync0", "sync1", "sync2"];
 
 impl Lab {
-    /// Builds it. To be called before threads are started.
-    pub(super) fn build(racks: u8) -> Result<Lab> {
+    /// Builds it: what comes to hosts is received on the processors `stacks`, what comes from the
+    /// control network on `switch` (wherever the kernel likes when there are none). To be called
+    /// before threads are started.
+    pub(super) fn build(racks: u8, stacks: &[usize], switch: &[usize]) -> Result<Lab> {
         let missing = capability::missing(&[Capability::CAP_SYS_ADMIN, Capability::CAP_NET_ADMIN]);
         ensure!(missing.is_empty(), "this user may not make network namespaces (run it with sudo)");
         Journal::recover_stale(DIRECTORY);
@@ -58,10 +60,13 @@ impl Lab {
             Namespace::create(&name).context("network namespaces are not permitted")
         };
         let switches = namespace("switches".to_owned())?;
-        let hosts: Result<Vec<_>> =
-            (0..racks).map(|rack| namespace(format!("host{rack}"))).collect();
-        let lab = Lab { switches, hosts: hosts?, directory, journal, _guard: guard };
-        lab.switches.run(|| lab.furnish(racks))??;
+        let hosts: Result<_> = (0..racks).map(|rack| namespace(format!("host{rack}"))).collect();
+        let hosts: Vec<_> = hosts?;
+        for host in &hosts {
+            host.run(|| receive_on(stacks))?;
+        }
+        let lab = Lab { switches, hosts, directory, journal, _guard: guard };
+        lab.switches.run(|| lab.furnish(racks, switch))??;
         for rack in 0..racks {
             lab.hosts[usize::from(rack)].run(|| furnish_host(rack))??;
         }
@@ -69,7 +74,7 @@ impl Lab {
     }
 
     /// Interfaces of the switches; runs in their namespace.
-    fn furnish(&self, racks: u8) -> Result<()> {
+    fn furnish(&self, racks: u8, switch: &[usize]) -> Result<()> {
         set("net/ipv6/conf/default/disable_ipv6", "1")?;
         let mut requests = Requests::open()?;
         let up = |requests: &mut Requests, name: &str| -> Result<u32> {
@@ -77,6 +82,8 @@ impl Lab {
             requests.set_up(index, true)?;
             Ok(index)
         };
+        // Days that wait behind the hosts' frames come too late.
+        receive_on(switch);
         requests.add_link("sync", "bridge")?;
         let bridge = up(&mut requests, "sync")?;
         for name in SYNC {
@@ -86,6 +93,7 @@ impl Lab {
             let far = up(&mut requests, &far)?;
             requests.set_master(far, bridge)?;
         }
+        receive_on(&[]);
         for rack in 0..racks {
             let (uplink, light) = (format!("up{rack}"), format!("light{rack}"));
             requests.add_veth(Veth::new(&uplink), Veth::new(&light))?;
@@ -100,6 +108,23 @@ impl Lab {
         }
         Ok(())
     }
+}
+
+/// Has what comes to the calling thread's namespace over interfaces made from now on received on
+/// these processors, as a machine of its own would; over a veth pair the sender's does it, which may
+/// be the switch's. Kernels before 6.3 don't know it and go on as they did.
+fn receive_on(cpus: &[usize]) {
+    _ = set("net/core/rps_default_mask", &cpu_mask(cpus));
+}
+
+/// A mask of processors as the kernel reads it: groups of 32 bits in hexadecimal, highest first.
+fn cpu_mask(cpus: &[usize]) -> String {
+    let groups = cpus.iter().max().map_or(1, |most| most / 32 + 1);
+    let group = |group: usize| {
+        let bits = cpus.iter().filter(|cpu| *cpu / 32 == group);
+        format!("{:08x}", bits.fold(0u32, |mask, cpu| mask | 1 << (cpu % 32)))
+    };
+    (0..groups).rev().map(group).collect::<Vec<_>>().join(",")
 }
 
 fn furnish_host(rack: u8) -> Result<()> {
@@ -130,4 +155,17 @@ fn index(requests: &mut Requests, name: &str) -> Result<u32> {
 fn set(name: &str, value: &str) -> Result<()> {
     let path = Path::new("/proc/sys").join(name);
     fs::write(&path, value).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_have_the_highest_processors_first() {
+        assert_eq!(cpu_mask(&[]), "00000000");
+        assert_eq!(cpu_mask(&[0]), "00000001");
+        assert_eq!(cpu_mask(&[0, 1, 2, 31]), "80000007");
+        assert_eq!(cpu_mask(&[1, 33, 64]), "00000001,00000002,00000002");
+    }
 }

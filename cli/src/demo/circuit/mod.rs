@@ -39,12 +39,12 @@ const PART_MIN: Duration = Duration::from_millis(300);
 
 /// Frames per second that all racks together send over a light whose rate is not given: what two
 /// processors of a virtual machine carry through the hosts' stacks and both switches.
-const FRAMES_PER_SECOND: f64 = 64_000.0;
+const FRAMES_PER_SECOND: f64 = 77_000.0;
 /// What the switch takes to hand over a rack's first frame on such a machine, us: the last rack's
 /// light begins so much later for each rack.
 const HANDING_US: f64 = 5.5;
 /// The end of each day in which nothing may be on the light, us.
-const GUARD_US: f64 = 5.0;
+const GUARD_US: f64 = 8.0;
 
 /// Keep 300 us circuits between racks of unmodified hosts and show what was lost
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub struct Circuit {
     /// Racks, one host each
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(3..=8))]
     racks: u8,
-    /// Rate of the light, Mb/s [default: days hold a whole number of full frames, 64,000 of which two
+    /// Rate of the light, Mb/s [default: days hold a whole number of full frames, 77,000 of which two
     /// processors carry in a second]
     #[arg(long)]
     link_mbps: Option<f64>,
@@ -120,12 +120,15 @@ impl Circuit {
         ensure!(rate, "--link-mbps must be 20 to 100000");
         let cpus = process::allowed_cpus()?;
         let signals = interrupt_signals()?;
-        let lab = Lab::build(self.racks)?;
+        // The switch has the last processor, everybody else the others.
+        let (own, others) = match &cpus[..] {
+            [others @ .., own] if !others.is_empty() => (Some(*own), others),
+            _ => (None, &[][..]),
+        };
+        let lab = Lab::build(self.racks, others, own.as_slice())?;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = stop.clone();
         on_interrupt(signals, move || asked.store(true, Relaxed))?;
-        // The switch has the last processor, everybody else the others.
-        let own = cpus.last().copied().filter(|_| cpus.len() > 1);
         if own.is_some() && cpus.len() == 2 {
             process::pin_to(cpus[0])?;
         }
