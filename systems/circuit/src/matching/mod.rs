@@ -14,17 +14,37 @@ pub const FREE: usize = usize::MAX;
 /// that of the best less one part in [`bidding::STEPS`] of the heaviest entry per port.
 const BIDDING_FROM: usize = 129;
 
-/// The permutation whose entries sum to the most (exactly up to 128 ports, nearly beyond), and
-/// that sum. Entries are 0 or more; `matrix` is row by row.
+/// Seeks permutations whose entries sum to the most: exactly up to 128 ports, nearly beyond. What it
+/// learns of a matrix makes it quicker at the next that is like it.
+#[derive(Clone, Debug)]
+pub struct Heaviest {
+    ports: usize,
+    exact: heaviest::Exact,
+}
+
+impl Heaviest {
+    /// For matrices of so many ports.
+    pub fn new(ports: usize) -> Heaviest {
+        Heaviest { ports, exact: heaviest::Exact::new(ports) }
+    }
+
+    /// The permutation of this matrix and its sum. Entries are 0 or more, row by row.
+    pub fn of(&mut self, matrix: &[f64]) -> (Vec<usize>, f64) {
+        let mut mates = if self.ports < BIDDING_FROM {
+            self.exact.assign(matrix).to_vec()
+        } else {
+            bidding::near(self.ports, matrix)
+        };
+        complete(&mut mates);
+        let entries = mates.iter().enumerate();
+        let sum = entries.map(|(from, to)| matrix[from * self.ports + to]).sum();
+        (mates, sum)
+    }
+}
+
+/// [`Heaviest::of`] a single matrix.
 pub fn heaviest(ports: usize, matrix: &[f64]) -> (Vec<usize>, f64) {
-    let mut mates = if ports < BIDDING_FROM {
-        heaviest::exact(ports, matrix)
-    } else {
-        bidding::near(ports, matrix)
-    };
-    complete(&mut mates);
-    let sum = mates.iter().enumerate().map(|(from, to)| matrix[from * ports + to]).sum();
-    (mates, sum)
+    Heaviest::new(ports).of(matrix)
 }
 
 /// Gives inputs without a partner the outputs that are left, not their own where that can be.
@@ -134,6 +154,29 @@ mod tests {
             }
             let found = perfect(ports, &matrix, 0.4, &start);
             prop_assert_eq!(found.is_some(), widest >= 0.4);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        /// What was learnt of matrices before changes no sum.
+        #[test]
+        fn a_search_that_has_seen_others_finds_as_much(
+            ports in 1usize..=24,
+            draws in proptest::collection::vec(prop_oneof![Just(0.0), 0.01..1.0f64, Just(0.5)], 24 * 24),
+            lengths in proptest::collection::vec(0.05..1.0f64, 1..12),
+        ) {
+            let mut left: Vec<f64> = draws[..ports * ports].to_vec();
+            let mut search = Heaviest::new(ports);
+            for length in lengths {
+                let clipped: Vec<f64> = left.iter().map(|left| left.min(length)).collect();
+                let (mates, sum) = search.of(&clipped);
+                prop_assert!((sum - heaviest(ports, &clipped).1).abs() < 1e-9);
+                for (from, to) in mates.iter().enumerate() {
+                    left[from * ports + to] = (left[from * ports + to] - length).max(0.0);
+                }
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 use super::Scheduler;
-use crate::matching;
+use crate::matching::Heaviest;
 use crate::{Demand, Schedule, Window};
 
 /// Eclipse (Bojja Venkatakrishnan, Alizadeh and Viswanath, SIGMETRICS 2016): the next day is the
@@ -52,6 +52,7 @@ struct Search {
     /// How many lengths are tried with a matching at most.
     tries: usize,
     clipped: Vec<f64>,
+    heaviest: Heaviest,
 }
 
 impl Search {
@@ -61,7 +62,7 @@ impl Search {
             33..=128 => 2,
             _ => 2,
         };
-        Search { ports, tries, clipped: vec![0.0; ports * ports] }
+        Search { ports, tries, clipped: vec![0.0; ports * ports], heaviest: Heaviest::new(ports) }
     }
 
     /// The best length up to `room` and its matching; `None` when nothing is left or no room is.
@@ -77,7 +78,7 @@ impl Search {
                 .iter_mut()
                 .zip(left)
                 .for_each(|(clipped, left)| *clipped = left.min(length));
-            let (mates, sum) = matching::heaviest(self.ports, &self.clipped);
+            let (mates, sum) = self.heaviest.of(&self.clipped);
             let gain = sum / (length + window.delta);
             if found.as_ref().is_none_or(|(best, ..)| gain > *best) {
                 found = Some((gain, length, mates));
