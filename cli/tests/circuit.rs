@@ -223,7 +223,7 @@ impl Racks {
         let server = ["iperf3", "-s", "-1", "-B", "10.77.1.5"];
         let _server = Running::start(&self.space("h1"), log, &server);
         let host = self.space("h0");
-        let client = ["netns", "exec", &host, "timeout", "60", "iperf3", "-J", "-c", "10.77.1.5"];
+        let client = ["netns", "exec", &host, "timeout", "120", "iperf3", "-J", "-c", "10.77.1.5"];
         let mut report = Value::Null;
         let passed = until(|| {
             let output = run("ip", &[&client[..], arguments].concat());
