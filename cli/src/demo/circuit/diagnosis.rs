@@ -4,7 +4,7 @@ use std::fs;
 
 use ebb_tord::status::{CLASSES, EDGES_NS, RackStatus, TorStatus};
 
-use super::findings::Phase;
+use super::played::Phase;
 
 /// What processors were taken away for, from `/proc/stat`.
 #[derive(Clone, Copy, Debug, Default)]

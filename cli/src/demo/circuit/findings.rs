@@ -3,72 +3,12 @@
 use anyhow::{Context, Result};
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, Terminal, write_file};
 use ebb_system_circuit::energy::Light;
-use ebb_tord::status::{EDGES_NS, OcsStatus, PARTS, TorStatus};
+use ebb_tord::status::{EDGES_NS, PARTS};
 use serde_json::json;
 
-use super::faults::Faults;
-use super::load::{BURSTS_SHARE, Carried, UDP_SHARE};
+use super::load::{BURSTS_SHARE, UDP_SHARE};
+use super::played::{Phase, Played};
 use super::{Circuit, diagnosis};
-
-/// One part of the demonstration.
-pub(super) struct Phase {
-    pub(super) name: &'static str,
-    pub(super) carried: Carried,
-    /// What the top-of-rack switch counted meanwhile.
-    pub(super) tor: TorStatus,
-    /// What the optical switch did.
-    pub(super) ocs: OcsStatus,
-    /// Share of the processors' time that the hypervisor gave to others.
-    pub(super) stolen: f64,
-}
-
-impl Phase {
-    /// Frames sent and not received.
-    fn lost(&self) -> u64 {
-        self.carried.sent.saturating_sub(self.carried.received)
-    }
-
-    /// Frames that the light lost, of those that came for a circuit.
-    fn share_outside(&self) -> f64 {
-        self.ocs.outside_their_day() as f64 / self.ocs.frames.max(1) as f64
-    }
-
-    /// Share of a processor that the top-of-rack switch used.
-    fn busy(&self) -> f64 {
-        self.tor.cpu_seconds / self.tor.uptime_seconds.max(1e-3)
-    }
-
-    pub(super) fn line(&self) -> String {
-        let outside = format!(
-            "{} of {} frames outside their day ({:.3} %)",
-            self.ocs.outside_their_day(),
-            self.ocs.frames,
-            100.0 * self.share_outside()
-        );
-        let outside = if self.ocs.frames > 0 { outside } else { "no circuits".to_owned() };
-        format!(
-            "{:<28} {:>7.1} Mb/s per host, {outside}, switch {:.0} % busy",
-            self.name,
-            self.carried.goodput_mbps,
-            100.0 * self.busy()
-        )
-    }
-}
-
-/// All of it.
-#[derive(Default)]
-pub(super) struct Played {
-    pub(super) phases: Vec<Phase>,
-    pub(super) faults: Option<Faults>,
-    pub(super) cpus: usize,
-}
-
-impl Played {
-    fn phase(&self, name: &str) -> Result<&Phase> {
-        let found = self.phases.iter().find(|phase| phase.name == name);
-        found.with_context(|| format!("the part `{name}` was not played"))
-    }
-}
 
 /// Writes the report and says what it found.
 pub(super) fn conclude(demo: &Circuit, played: &Played) -> Result<()> {

@@ -7,6 +7,7 @@ mod faults;
 mod findings;
 mod lab;
 mod load;
+mod played;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -24,9 +25,9 @@ use ebb_tord::status::between;
 use crate::generator::{interrupt_signals, on_interrupt};
 use diagnosis::Processors;
 use fabric::{Fabric, Setting};
-use findings::{Phase, Played};
 use lab::Lab;
 use load::Kind;
+use played::{Phase, Played};
 
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
