@@ -210,7 +210,7 @@ pub const CONTROLLERS: [Entry; 7] = [
     },
     Entry {
         name: "hybrid",
-        about: "ours: of TAP, the counter and both together the one that would have saved most lately",
+        about: "ours: TAP, or the counter, both together or none while they would have saved more than that",
         switches: Switches::Core,
         make: |facts| Box::new(bandit::Bandit::new(facts)),
     },

@@ -58,7 +58,8 @@ impl Together {
     }
 
     fn best(&self, now: Ps) -> Option<When> {
-        let careful = self.lost as f64 > LATE_MAX * now as f64;
+        // One more that is late altogether has to be affordable, also at the begin of a run.
+        let careful = (self.lost + self.wake) as f64 > LATE_MAX * now as f64;
         let all = WHENS.into_iter().zip(self.gains);
         let safe = all.filter(|(when, _)| !(careful && *when == When::Begin));
         let (when, gain) = safe.max_by(|one, other| one.1.total_cmp(&other.1))?;
