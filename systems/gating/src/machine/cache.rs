@@ -182,7 +182,8 @@ mod tests {
         let mut above = [0; 2];
         let kinds = [("I  ", 0), (" L ", 1), (" S ", 1), (" M ", 1)];
         for line in lines.lines() {
-            let found = kinds.iter().find_map(|(tag, which)| Some((line.strip_prefix(tag)?, *which)));
+            let found =
+                kinds.iter().find_map(|(tag, which)| Some((line.strip_prefix(tag)?, *which)));
             let Some((rest, which)) = found else { continue };
             let (address, size) = rest.split_once(',').expect("address,size");
             let address = u64::from_str_radix(address, 16).expect("hexadecimal");

@@ -436,8 +436,8 @@ fn profiles() -> impl Strategy<Value = crate::profile::Profile> {
     let rates = prop::sample::select(vec![0.1, 0.5, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 200.0]);
     let chained = prop::sample::select(vec![0.0, 0.0, 0.2, 0.5, 1.0]);
     let clusters = prop::sample::select(vec![1.0, 1.0, 2.0, 4.0, 10.0]);
-    (rates, 0.0..1.0_f64, chained, clusters).prop_map(|(read_mpki, sequential, chained, cluster)| {
-        crate::profile::Profile {
+    (rates, 0.0..1.0_f64, chained, clusters).prop_map(
+        |(read_mpki, sequential, chained, cluster)| crate::profile::Profile {
             read_mpki,
             write_mpki: read_mpki / 4.0,
             sequential,
@@ -445,8 +445,8 @@ fn profiles() -> impl Strategy<Value = crate::profile::Profile> {
             cluster,
             footprint_mib: 256,
             instructions: (4e6 / read_mpki) as u64,
-        }
-    })
+        },
+    )
 }
 
 proptest! {
