@@ -26,6 +26,7 @@ const CLAIMS: &[Claim] = &[
         .at_least()
         .reading("the performance drop in the routing case is less than in the LB case"),
     Claim::implied("li2012-virtual.s3.3.xen", XEN, "10 kpps of 64 bytes", 5.0, "Mbps").within(0.5),
+    // The section prints both the shares and what they come to: "only 63.15 Mbps (341.25 Mbps) have been received".
     Claim::implied("li2012-virtual.tab3.1.flow1", FAIRNESS, "42.1 % of 150 Mbps", 63.15, "Mbps").within(0.005),
     Claim::implied("li2012-virtual.tab3.1.flow2", FAIRNESS, "97.5 % of 350 Mbps", 341.25, "Mbps").within(0.005),
     Claim::predicted("li2012-virtual.tab3.1.low", FAIRNESS, "flows of 0.1 and 0.9 of full load: what comes of the small one", 13.3, "%")
