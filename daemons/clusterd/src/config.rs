@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::balancer::{BackEnd, Face, Mac, Probing, Side};
 use crate::member::Servers;
+use crate::routes::RoutingPlan;
 use crate::store::EtcdOptions;
 
 /// A configuration with every setting of `ebb cluster run`.
@@ -34,6 +35,9 @@ pub struct ClusterConfig {
     /// How back-ends and balancers are probed.
     #[serde(default)]
     pub probing: ProbingConfig,
+    /// What talks to other routers.
+    #[serde(default)]
+    pub routing: RoutingConfig,
     /// Links to the world.
     pub side: Vec<SideConfig>,
     /// Routers inside.
@@ -176,6 +180,30 @@ pub struct ProbingConfig {
 impl Default for ProbingConfig {
     fn default() -> ProbingConfig {
         ProbingConfig { interval_ms: 5.0, misses: 10 }
+    }
+}
+
+/// What talks to other routers in the cluster's name.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RoutingConfig {
+    /// The daemon with its arguments, started inside the back-end that speaks for the cluster.
+    pub run: Vec<String>,
+    /// When another back-end speaks, its daemon has so long to learn what the one before knew.
+    pub hold_s: f64,
+}
+
+impl Default for RoutingConfig {
+    fn default() -> RoutingConfig {
+        RoutingConfig { run: Vec::new(), hold_s: 60.0 }
+    }
+}
+
+impl RoutingConfig {
+    /// What keepers do, if there is a daemon.
+    pub fn plan(&self) -> Option<RoutingPlan> {
+        let hold = Duration::from_secs_f64(self.hold_s);
+        (!self.run.is_empty()).then(|| RoutingPlan { run: self.run.clone(), hold })
     }
 }
 
@@ -524,6 +552,8 @@ mod tests {
             ("kind = \"embedded\"", "kind = \"etcd\"", "field `store.endpoints`"),
             ("wake = [", "wakes = [", "wakes"),
             ("bridges = [", "run = []\nbridge = [", "bridge"),
+            ("hold_s = 60", "hold_s = -1", "field `routing.hold_s`"),
+            ("# run = [\"bird\"", "run = [\"bird\"", "field `member[0].keep[1].how`"),
             ("head = true", "head = false", "field `member`: none may be the head"),
             ("[cluster]", "[cluster", "c.toml:"),
         ] {

@@ -13,6 +13,7 @@ use ebb_ports::PacketSocket;
 
 use crate::balancer::Mac;
 use crate::member::Keeper;
+use crate::routes::Routing;
 
 pub use namespace::{NamespaceRouter, RouterPlan};
 
@@ -71,6 +72,13 @@ impl Program {
             journal.record(undo)?;
         }
         Ok(Program { child, name: line[0].clone() })
+    }
+
+    /// Ends it without a word.
+    pub(crate) fn kill(mut self) {
+        // It may have ended already.
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 
     pub(crate) fn is_there(&mut self) -> bool {
@@ -177,6 +185,10 @@ impl Keeper for PatientKeeper {
 
     fn is_there(&mut self) -> bool {
         self.inner.is_there()
+    }
+
+    fn routing(&mut self) -> Option<&mut Routing> {
+        self.inner.routing()
     }
 }
 

@@ -13,6 +13,7 @@ pub mod member;
 pub mod node;
 pub mod parallel;
 pub mod quota;
+pub mod routes;
 pub mod status;
 pub mod store;
 pub mod tune;

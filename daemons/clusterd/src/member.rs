@@ -16,6 +16,7 @@ use ebb_control::cluster::{ClusterPolicy, ClusterSeen, Server, ServerState};
 use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
+use crate::routes::Routing;
 use crate::store::{Store, StoreError};
 
 pub use balance::BalancerMember;
@@ -42,6 +43,11 @@ pub trait Keeper: Send {
     /// Whether what it started is still there, as far as it can tell without asking.
     fn is_there(&mut self) -> bool {
         true
+    }
+
+    /// The routes of what it started, where they are its business.
+    fn routing(&mut self) -> Option<&mut Routing> {
+        None
     }
 }
 

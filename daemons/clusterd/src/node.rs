@@ -165,6 +165,8 @@ struct Node {
     member: MemberConfig,
     desk: Arc<Desk>,
     store: Box<dyn Store>,
+    /// Revision and number of the routes that all back-ends have.
+    routes: (u64, usize),
     record: Record,
     begun: Time,
     said: usize,
@@ -223,6 +225,7 @@ impl Node {
             path: path.to_owned(),
             desk,
             store: stores.access()?,
+            routes: (0, 0),
             record,
             begun: monotonic(),
             said: 0,
@@ -278,6 +281,13 @@ impl Node {
                 status.store_failed = Some(error.to_string());
             }
         }
+        // A store that is gone has been said to be.
+        if config.routing.plan().is_some()
+            && let Ok(Some((revision, routes))) = self.store.routes(self.routes.0)
+        {
+            self.routes = (revision, routes.len());
+        }
+        status.routes = self.routes.1;
         if let Some(balancer) = &self.balancer {
             status.see_balancer(&balancer.status(), &config.balancers());
         }
@@ -412,6 +422,7 @@ fn keeper(
                 probes: config.probes(),
                 routes: keep.routes.iter().map(route).collect(),
                 run: keep.run.clone(),
+                routing: config.routing.plan(),
             };
             Box::new(NamespaceRouter::new(plan, number, journal))
         }

@@ -28,6 +28,9 @@ pub struct ClusterStatus {
     pub version: u64,
     /// The back-end that speaks for the cluster.
     pub voice: Option<String>,
+    /// Routes that all back-ends have from the daemon beside the voice.
+    #[serde(default)]
+    pub routes: usize,
     /// The policy that this member would lead by.
     pub policy: String,
     /// Every back-end.

@@ -22,7 +22,8 @@ impl Check for ClusterConfig {
         self.check_policy()?;
         self.check_sides()?;
         self.check_back_ends()?;
-        self.check_members()
+        self.check_members()?;
+        self.check_routing()
     }
 }
 
@@ -74,6 +75,21 @@ impl ClusterConfig {
             "is out of range",
             "2 to 1,000",
         )
+    }
+
+    fn check_routing(&self) -> Result<(), Invalid> {
+        let sound = (0.0..=3600.0).contains(&self.routing.hold_s);
+        Invalid::unless(sound, "routing.hold_s", "is out of range", "0 to 3,600")?;
+        let Some(_) = self.routing.plan() else { return Ok(()) };
+        for (index, member) in self.member.iter().enumerate() {
+            let foreign = member.keep.iter().position(|keep| keep.how != How::Namespace);
+            if let Some(at) = foreign {
+                let what = "its routes cannot be kept with `routing.run`";
+                let remedy = "\"namespace\", or no `routing.run`";
+                return Err(Invalid::new(format!("member[{index}].keep[{at}].how"), what, remedy));
+            }
+        }
+        Ok(())
     }
 
     fn check_sides(&self) -> Result<(), Invalid> {

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use super::Program;
 use crate::balancer::Mac;
 use crate::member::Keeper;
+use crate::routes::{Routing, RoutingPlan};
 
 /// What a back-end in a namespace looks like.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct RouterPlan {
     pub routes: Vec<(IpNet, usize, IpAddr)>,
     /// A program to run inside, beside the kernel's forwarding.
     pub run: Vec<String>,
+    /// The routing daemon of whoever speaks for the cluster.
+    pub routing: Option<RoutingPlan>,
 }
 
 /// A back-end that is a kernel router in a network namespace of this machine, with a program inside it if
@@ -39,20 +42,22 @@ pub struct NamespaceRouter {
     number: usize,
     journal: Journal,
     program: Option<Program>,
+    routing: Option<Routing>,
     namespace: Option<Namespace>,
 }
 
 impl NamespaceRouter {
     /// One that is off.
     pub fn new(plan: RouterPlan, number: usize, journal: &Journal) -> NamespaceRouter {
-        NamespaceRouter { plan, number, journal: journal.clone(), program: None, namespace: None }
+        let journal = journal.clone();
+        NamespaceRouter { plan, number, journal, program: None, routing: None, namespace: None }
     }
 
     fn port(&self, side: usize) -> String {
         format!("ebb{}n{}s{side}", std::process::id(), self.number)
     }
 
-    fn furnish(&self, namespace: &Namespace) -> Result<()> {
+    fn furnish(&mut self, namespace: &Namespace) -> Result<()> {
         namespace.run(settings)??;
         let mut near = Requests::open()?;
         let mut inside = namespace.run(Requests::open)??;
@@ -68,6 +73,10 @@ impl NamespaceRouter {
         if let Some(first) = refused.first() {
             let net = self.plan.routes[first.index].0;
             bail!("the kernel refused route {net}: {} {}", first.source, first.message);
+        }
+        if let Some(plan) = &self.plan.routing {
+            let space = (namespace, self.plan.name.as_str());
+            self.routing = Some(Routing::new(plan.clone(), space, links, &self.journal)?);
         }
         Ok(())
     }
@@ -105,7 +114,7 @@ impl NamespaceRouter {
     }
 
     fn remove(&mut self) -> Result<()> {
-        self.program = None;
+        (self.program, self.routing) = (None, None);
         let mut near = Requests::open()?;
         for side in 0..self.plan.bridges.len() {
             if let Some(link) = near.link_by_name(&self.port(side))? {
@@ -120,9 +129,9 @@ impl NamespaceRouter {
 impl Keeper for NamespaceRouter {
     fn wake(&mut self) -> Result<()> {
         self.remove()?;
-        let name = &self.plan.name;
+        let name = self.plan.name.clone();
         self.journal.record(Undo::Namespace { name: name.clone() })?;
-        let namespace = Namespace::create(name).with_context(|| format!("namespace {name}"))?;
+        let namespace = Namespace::create(&name).with_context(|| format!("namespace {name}"))?;
         let made = self.furnish(&namespace).with_context(|| format!("namespace {name}"));
         if made.is_ok() && !self.plan.run.is_empty() {
             let program = namespace.run(|| Program::start(&self.plan.run, &self.journal))??;
@@ -141,6 +150,10 @@ impl Keeper for NamespaceRouter {
 
     fn is_there(&mut self) -> bool {
         self.namespace.is_some() && self.program.as_mut().is_none_or(Program::is_there)
+    }
+
+    fn routing(&mut self) -> Option<&mut Routing> {
+        self.routing.as_mut()
     }
 }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_cluster::{Agent, Order, Snapshot, Write};
+use ebb_cluster::{Agent, Order, Power, Snapshot, Write};
 use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
@@ -19,6 +19,8 @@ pub struct KeeperMember {
     record: Record,
     not_before: Time,
     store_failed: bool,
+    /// What was wrong with its routes last.
+    amiss: Option<String>,
 }
 
 impl KeeperMember {
@@ -36,6 +38,7 @@ impl KeeperMember {
             record,
             not_before: Time::ZERO,
             store_failed: false,
+            amiss: None,
         }
     }
 
@@ -74,6 +77,38 @@ impl KeeperMember {
         let name = self.agent.name();
         if snapshot.members.get(name) != Some(&report) {
             self.store.write(&Write::Report { member: name.to_owned(), report })?;
+        }
+        self.spread(&snapshot)
+    }
+
+    /// Installs the routes that all back-ends have, and publishes what a daemon beside it learns while it
+    /// speaks for the cluster.
+    fn spread(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        let (name, up) = (self.agent.name(), self.agent.report().up);
+        let (Some(routing), Some((book, writes)), true) =
+            (self.keeper.routing(), &snapshot.book, up)
+        else {
+            return Ok(());
+        };
+        if let Some((revision, routes)) = self.store.routes(routing.known())? {
+            routing.follow(revision, routes);
+        }
+        let on = book.entries.get(name).is_some_and(|entry| entry.power == Power::On);
+        let speaks = on && book.voice.as_deref() == Some(name);
+        let amiss = match routing.turn(speaks, monotonic()) {
+            Ok(Some(routes)) => {
+                // Whoever does not speak any more by now publishes nothing.
+                self.store.publish(&routes, *writes)?;
+                None
+            }
+            Ok(None) => None,
+            Err(error) => Some(format!("{error:#}")),
+        };
+        if amiss.is_some() && amiss != self.amiss {
+            self.say(What::Failed(amiss.clone().unwrap_or_default()));
+        }
+        if amiss.is_some() {
+            self.amiss = amiss;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
 use super::{Store, StoreError};
+use crate::routes::Routes;
 
 /// A store in this process, for a cluster on one machine: it ends with it. Clones are further members'
 /// access to the same.
@@ -25,6 +26,7 @@ struct Shared {
     leases: BTreeMap<u64, Time>,
     given: u64,
     term: u64,
+    routes: (u64, Routes),
 }
 
 impl Embedded {
@@ -111,6 +113,20 @@ impl Store for Embedded {
         let lease = self.lease;
         Ok(shared.write(write, lease))
     }
+
+    fn routes(&mut self, known: u64) -> Result<Option<(u64, Routes)>, StoreError> {
+        let shared = self.shared.lock().expect("store");
+        Ok((shared.routes.0 != known).then(|| shared.routes.clone()))
+    }
+
+    fn publish(&mut self, routes: &Routes, writes: u64) -> Result<bool, StoreError> {
+        let mut shared = self.shared.lock().expect("store");
+        let same = shared.kept.book.as_ref().is_some_and(|book| book.1 == writes);
+        if same {
+            shared.routes = (shared.routes.0 + 1, routes.clone());
+        }
+        Ok(same)
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +149,24 @@ mod tests {
         assert!(one.write(&book(1, 0)).expect("answers"));
         assert!(!one.write(&book(1, 0)).expect("answers"), "somebody has written since");
         assert_eq!(two.snapshot().expect("answers").head, Some(("one".to_owned(), 1)));
+    }
+
+    #[test]
+    fn routes_are_published_only_under_the_book_that_is() {
+        let mut one = Embedded::new(Duration::from_secs(60));
+        let mut two = one.another();
+        let routes = Routes::from([("192.0.2.0/24".parse().expect("a network"), Vec::new())]);
+        assert!(!one.publish(&routes, 0).expect("answers"), "there is no book yet");
+        one.renew().expect("answers");
+        assert!(one.write(&Write::Head { owner: "one".to_owned() }).expect("answers"));
+        let book = |after| Write::Book { book: Book::default(), term: 1, after };
+        assert!(one.write(&book(0)).expect("answers"));
+        assert_eq!(two.routes(0).expect("answers"), None);
+        assert!(two.publish(&routes, 1).expect("answers"));
+        assert_eq!(one.routes(0).expect("answers"), Some((1, routes.clone())));
+        assert_eq!(one.routes(1).expect("answers"), None, "known");
+        assert!(one.write(&book(1)).expect("answers"));
+        assert!(!two.publish(&Routes::new(), 1).expect("answers"), "a book since");
     }
 
     #[test]

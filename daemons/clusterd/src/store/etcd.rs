@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
+use crate::routes::{Routes, encode};
+
 use super::{Store, StoreError};
 
 /// How etcd is reached.
@@ -258,6 +260,11 @@ impl Etcd {
         STANDARD.encode(format!("{}{rest}", self.prefix))
     }
 
+    /// Beside what a snapshot reads, which is asked for far more often.
+    fn routes_key(&self) -> String {
+        STANDARD.encode(format!("{}.routes", self.prefix.trim_end_matches('/')))
+    }
+
     /// What a conditional write asks of etcd.
     fn transaction(&self, write: &Write) -> Value {
         let put = |rest: &str, value: String| {
@@ -431,6 +438,33 @@ impl Store for Etcd {
         let done: Done = self.ask("kv/txn", &transaction)?;
         Ok(done.succeeded)
     }
+
+    fn routes(&mut self, known: u64) -> Result<Option<(u64, Routes)>, StoreError> {
+        let key = self.routes_key();
+        // Their revision alone costs little to ask for.
+        let range: Range = self.ask("kv/range", &json!({ "key": key, "keys_only": true }))?;
+        let number = |pair: &Pair| pair.mod_revision.parse::<u64>().unwrap_or(0);
+        if range.kvs.first().map_or(0, number) == known {
+            return Ok(None);
+        }
+        let range: Range = self.ask("kv/range", &json!({ "key": key }))?;
+        let Some(pair) = range.kvs.first() else { return Ok(Some((0, Routes::new()))) };
+        let bytes = STANDARD.decode(&pair.value).unwrap_or_default();
+        let value = self.unsealed("routes", &String::from_utf8_lossy(&bytes))?;
+        let routes = serde_json::from_str(&value).map_err(|error| {
+            StoreError(format!("the routes in etcd are none that a cluster wrote: {error}"))
+        })?;
+        Ok(Some((number(pair), routes)))
+    }
+
+    fn publish(&mut self, routes: &Routes, writes: u64) -> Result<bool, StoreError> {
+        let value = STANDARD.encode(self.sealed("routes", &encode(routes)));
+        let same =
+            json!({ "target": "MOD", "key": self.key("book"), "modRevision": writes.to_string() });
+        let put = json!({ "requestPut": { "key": self.routes_key(), "value": value } });
+        let done: Done = self.ask("kv/txn", &json!({ "compare": [same], "success": [put] }))?;
+        Ok(done.succeeded)
+    }
 }
 
 #[cfg(test)]
@@ -490,7 +524,14 @@ mod tests {
         assert!(one.write(&Write::Report { member: "r".to_owned(), report }).expect("answers"));
         let seen = two.snapshot().expect("answers");
         assert_eq!((&seen.balancers["b"], seen.members["r"]), (&said, report));
-        assert_eq!(seen.book.expect("a book").0, book);
+        assert_eq!(seen.book.as_ref().expect("a book").0, book);
+        let routes = Routes::from([("192.0.2.0/24".parse().expect("a network"), Vec::new())]);
+        let writes = seen.book.expect("a book").1;
+        assert_eq!(two.routes(0).expect("answers"), None);
+        assert!(!one.publish(&routes, writes + 1).expect("answers"), "no such book");
+        assert!(one.publish(&routes, writes).expect("answers"));
+        let (revision, found) = two.routes(0).expect("answers").expect("published");
+        assert_eq!((found, two.routes(revision).expect("answers")), (routes, None));
         for (hold, held) in [(true, 1), (false, 0)] {
             let write = Write::Hold { member: "r".to_owned(), hold };
             assert!(one.write(&write).expect("answers"));

@@ -6,6 +6,8 @@ mod server;
 
 use ebb_cluster::{Snapshot, Write};
 
+use crate::routes::Routes;
+
 pub use embedded::Embedded;
 pub use etcd::{Etcd, EtcdOptions};
 pub use server::EtcdServer;
@@ -34,4 +36,18 @@ pub trait Store: Send {
     /// # Errors
     /// When the store does not answer; the change may have been made.
     fn write(&mut self, write: &Write) -> Result<bool, StoreError>;
+
+    /// The routes that all back-ends have, and their revision; `None` while it is `known`, 0 being that
+    /// of a cluster that has never had any.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn routes(&mut self, known: u64) -> Result<Option<(u64, Routes)>, StoreError>;
+
+    /// Publishes routes, if the book has not been written since it was `writes` (as in a snapshot).
+    /// Returns whether that held.
+    ///
+    /// # Errors
+    /// When the store does not answer; the routes may have been published.
+    fn publish(&mut self, routes: &Routes, writes: u64) -> Result<bool, StoreError>;
 }
