@@ -7,11 +7,11 @@
 //! remains is a search over the N_k alone, by branch and bound over boxes of them: more servers never
 //! draw more, so the box's upper corner bounds every choice inside it.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use ebb_scenario::Progress;
 
+use crate::boxes::Node;
 use crate::demand::Levels;
 use crate::fleet::Fleet;
 
@@ -43,35 +43,6 @@ pub struct Goal {
     pub gap: f64,
     /// Whether its price is proven least at that energy.
     pub cheapest: bool,
-}
-
-/// A box of choices with what bounds it.
-struct Node {
-    bound: f64,
-    turn: usize,
-    low: Vec<u32>,
-    high: Vec<u32>,
-}
-
-impl PartialEq for Node {
-    fn eq(&self, other: &Node) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Node {}
-
-impl PartialOrd for Node {
-    fn partial_cmp(&self, other: &Node) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// The heap's greatest is the box with the least bound; of equal ones the newest, which is deepest.
-impl Ord for Node {
-    fn cmp(&self, other: &Node) -> Ordering {
-        other.bound.total_cmp(&self.bound).then(self.turn.cmp(&other.turn))
-    }
 }
 
 struct Search<'a> {

@@ -2,11 +2,11 @@
 //! choices. More servers cost more and never draw more, so what a box's lower corner costs and its upper
 //! corner draws is below every choice inside.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use ebb_scenario::Progress;
 
+use crate::boxes::Node;
 use crate::demand::Levels;
 use crate::designs::Design;
 use crate::fleet::Fleet;
@@ -18,34 +18,6 @@ const EXACT: f64 = 1e-9;
 const LEVELS_MAX: usize = 8192;
 /// What the design is called.
 pub(crate) const NAME: &str = "least-cost";
-
-struct Node {
-    bound: f64,
-    turn: usize,
-    low: Vec<u32>,
-    high: Vec<u32>,
-}
-
-impl PartialEq for Node {
-    fn eq(&self, other: &Node) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Node {}
-
-impl PartialOrd for Node {
-    fn partial_cmp(&self, other: &Node) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// The heap's greatest is the box with the least bound; of equal ones the newest.
-impl Ord for Node {
-    fn cmp(&self, other: &Node) -> Ordering {
-        other.bound.total_cmp(&self.bound).then(self.turn.cmp(&other.turn))
-    }
-}
 
 struct Search<'a> {
     fleet: &'a Fleet,

@@ -12,6 +12,7 @@
 //! assert_eq!((catalogue.groups.len(), demand.peak_mbps()), (1, 13000.0));
 //! ```
 
+mod boxes;
 mod catalogue;
 mod demand;
 mod designs;
