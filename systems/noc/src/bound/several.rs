@@ -52,9 +52,7 @@ pub fn least_power_planes(
     starts: &[Vec<f64>],
     progress: &dyn Progress,
 ) -> Result<PlanesBound, BoundError> {
-    let (flows, scale) = scaled_flows(mesh, traffic)?;
-    let keys = first_paths(mesh, &flows);
-    closed(Ways::Any(mesh), (keys, scale), range, (planes, false), starts, progress)
+    of_any_routing(mesh, traffic, range, (planes, false), starts, progress)
 }
 
 /// The same with a certificate.
@@ -69,9 +67,21 @@ pub fn certified_power_planes(
     starts: &[Vec<f64>],
     progress: &dyn Progress,
 ) -> Result<PlanesBound, BoundError> {
+    of_any_routing(mesh, traffic, range, (planes, true), starts, progress)
+}
+
+/// Over all splittable routings; whether a certificate is wanted goes with the number of planes.
+fn of_any_routing(
+    mesh: &Mesh,
+    traffic: &Traffic,
+    range: VoltageRange,
+    planes: (usize, bool),
+    starts: &[Vec<f64>],
+    progress: &dyn Progress,
+) -> Result<PlanesBound, BoundError> {
     let (flows, scale) = scaled_flows(mesh, traffic)?;
     let keys = first_paths(mesh, &flows);
-    closed(Ways::Any(mesh), (keys, scale), range, (planes, true), starts, progress)
+    closed(Ways::Any(mesh), (keys, scale), range, planes, starts, progress)
 }
 
 /// The least power on `planes` planes when every part of a flow keeps its path of `routes`, on whichever
