@@ -15,7 +15,6 @@ use serde::Deserialize;
 use crate::balancer::{BackEnd, Face, Mac, Probing, Side};
 use crate::member::Servers;
 use crate::routes::RoutingPlan;
-use crate::store::EtcdOptions;
 
 /// A configuration with every setting of `ebb cluster run`.
 pub const EXAMPLE: &str = include_str!("../../../examples/cluster-run.toml");
@@ -84,22 +83,22 @@ pub struct StoreConfig {
     /// A head that is silent for so long is replaced, in seconds.
     #[serde(default)]
     pub lease_s: Option<f64>,
-    /// Members of etcd.
+    /// Members of etcd, such as `https://10.0.0.1:2379`; the next is asked when one does not answer.
     #[serde(default)]
     pub endpoints: Vec<String>,
-    /// As in [`EtcdOptions`].
+    /// Authority that signed the members' certificates, a PEM file; the system's where there is none.
     #[serde(default)]
     pub ca: Option<String>,
-    /// As in [`EtcdOptions`].
+    /// One's own certificate, a PEM file; with `key`.
     #[serde(default)]
     pub certificate: Option<String>,
-    /// As in [`EtcdOptions`].
+    /// Its private key, a PEM file.
     #[serde(default)]
     pub key: Option<String>,
-    /// As in [`EtcdOptions`].
+    /// User, where authentication is on; with `password_file`.
     #[serde(default)]
     pub user: Option<String>,
-    /// As in [`EtcdOptions`].
+    /// File with the password alone.
     #[serde(default)]
     pub password_file: Option<String>,
 }
@@ -108,18 +107,6 @@ impl StoreConfig {
     /// How long a lease lasts after each renewal.
     pub fn lease(&self) -> Duration {
         Duration::from_secs_f64(self.lease_s.unwrap_or(2.0))
-    }
-
-    /// How etcd is reached.
-    pub fn etcd(&self) -> EtcdOptions {
-        EtcdOptions {
-            endpoints: self.endpoints.clone(),
-            ca: self.ca.clone(),
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-            user: self.user.clone(),
-            password_file: self.password_file.clone(),
-        }
     }
 }
 

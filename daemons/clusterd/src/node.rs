@@ -27,7 +27,7 @@ use crate::member::{
     BalancerMember, Charged, HeadMember, Keeper, KeeperMember, Member, Record, What,
 };
 use crate::status::ClusterStatus;
-use crate::store::{Embedded, Etcd, Store, StoreError};
+use crate::store::{Embedded, Etcd, Store};
 
 /// Where what is to be undone is written down.
 const JOURNALS: &str = "/run/ebb";
@@ -46,11 +46,6 @@ enum Stores {
     Etcd(Box<dyn Fn() -> Result<Etcd> + Send + Sync>),
 }
 
-/// The store's fields as they are called in this file.
-fn named(error: &StoreError) -> anyhow::Error {
-    anyhow::anyhow!("{}", error.to_string().replace("`etcd.", "`store."))
-}
-
 impl Stores {
     fn open(config: &ClusterConfig) -> Result<Stores> {
         let lease = config.store.lease();
@@ -58,13 +53,12 @@ impl Stores {
             return Ok(Stores::Embedded(Embedded::new(lease)));
         }
         let (options, name, token) =
-            (config.store.etcd(), config.cluster.name.clone(), config.token()?);
+            (config.store.clone(), config.cluster.name.clone(), config.token()?);
         let open = move || -> Result<Etcd> {
-            let store = Etcd::new(&options, &name, lease).map_err(|error| named(&error))?;
-            Ok(store.with_token(token.as_deref()))
+            Ok(Etcd::new(&options, &name, lease)?.with_token(token.as_deref()))
         };
         // Whoever cannot join is told so at once.
-        open()?.snapshot().map_err(|error| named(&error))?;
+        open()?.snapshot()?;
         Ok(Stores::Etcd(Box::new(open)))
     }
 

@@ -13,29 +13,7 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use crate::routes::{Routes, encode};
 
 use super::{Store, StoreError};
-
-/// How etcd is reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EtcdOptions {
-    /// Members, such as `https://10.0.0.1:2379`; the next is asked when one does not answer.
-    pub endpoints: Vec<String>,
-    /// Authority that signed the members' certificates, a PEM file; the system's where there is none.
-    #[serde(default)]
-    pub ca: Option<String>,
-    /// One's own certificate, a PEM file; with `key`.
-    #[serde(default)]
-    pub certificate: Option<String>,
-    /// Its private key, a PEM file.
-    #[serde(default)]
-    pub key: Option<String>,
-    /// User, where authentication is on; with `password_file`.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// File with the password alone.
-    #[serde(default)]
-    pub password_file: Option<String>,
-}
+use crate::config::StoreConfig;
 
 /// A member's access to etcd (version 3.4 or later), by its JSON gateway.
 pub struct Etcd {
@@ -55,7 +33,7 @@ pub struct Etcd {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn wrong(field: &str, what: impl std::fmt::Display, remedy: &str) -> StoreError {
-    StoreError(format!("field `etcd.{field}`: {what}; {remedy}"))
+    StoreError(format!("field `store.{field}`: {what}; {remedy}"))
 }
 
 fn pem(field: &str, path: &str) -> Result<Vec<u8>, StoreError> {
@@ -74,7 +52,7 @@ impl Etcd {
     ///
     /// # Errors
     /// When a file cannot be read or is no certificate, with field and remedy.
-    pub fn new(options: &EtcdOptions, name: &str, length: Duration) -> Result<Etcd, StoreError> {
+    pub fn new(options: &StoreConfig, name: &str, length: Duration) -> Result<Etcd, StoreError> {
         if options.endpoints.is_empty() {
             return Err(wrong("endpoints", "there is none", "such as [\"http://127.0.0.1:2379\"]"));
         }
@@ -308,7 +286,7 @@ impl Etcd {
     }
 }
 
-fn tls(options: &EtcdOptions) -> Result<TlsConfig, StoreError> {
+fn tls(options: &StoreConfig) -> Result<TlsConfig, StoreError> {
     let certificates = |field: &str, path: &str| -> Result<Vec<Certificate<'static>>, StoreError> {
         let bytes = pem(field, path)?;
         let items = ureq::tls::parse_pem(&bytes).filter_map(|item| match item {
@@ -475,20 +453,20 @@ mod tests {
 
     #[test]
     fn what_is_wrong_names_its_field() {
-        let refused = |options: EtcdOptions| {
+        let refused = |options: StoreConfig| {
             Etcd::new(&options, "test", PATIENCE).err().expect("refused").to_string()
         };
         let endpoints = vec!["http://127.0.0.1:1".to_owned()];
-        let good = EtcdOptions { endpoints, ..EtcdOptions::default() };
-        assert!(refused(EtcdOptions::default()).starts_with("field `etcd.endpoints`"));
+        let good = StoreConfig { endpoints, ..StoreConfig::default() };
+        assert!(refused(StoreConfig::default()).starts_with("field `store.endpoints`"));
         let text = |text: &str| Some(text.to_owned());
-        let lone = EtcdOptions { certificate: text("/nowhere"), ..good.clone() };
-        assert!(refused(lone).starts_with("field `etcd.certificate`"));
-        let absent = EtcdOptions { ca: text("/nowhere"), ..good.clone() };
-        assert!(refused(absent).starts_with("field `etcd.ca`: /nowhere cannot be read"));
+        let lone = StoreConfig { certificate: text("/nowhere"), ..good.clone() };
+        assert!(refused(lone).starts_with("field `store.certificate`"));
+        let absent = StoreConfig { ca: text("/nowhere"), ..good.clone() };
+        assert!(refused(absent).starts_with("field `store.ca`: /nowhere cannot be read"));
         let mut nobody = Etcd::new(&good, "test", PATIENCE).expect("nothing is asked yet");
         let said = nobody.snapshot().expect_err("nobody is there").to_string();
-        assert!(said.starts_with("field `etcd.endpoints`: http://127.0.0.1:1 cannot"), "{said}");
+        assert!(said.starts_with("field `store.endpoints`: http://127.0.0.1:1 cannot"), "{said}");
     }
 
     #[test]

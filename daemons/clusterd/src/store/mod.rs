@@ -9,7 +9,7 @@ use ebb_cluster::{Snapshot, Write};
 use crate::routes::Routes;
 
 pub use embedded::Embedded;
-pub use etcd::{Etcd, EtcdOptions};
+pub use etcd::Etcd;
 pub use server::EtcdServer;
 
 /// Why the store does not answer.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use ebb_host::clock::monotonic;
 
-use super::{Etcd, EtcdOptions};
+use super::Etcd;
+use crate::config::{StoreConfig, StoreKind};
 
 /// How long it may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(15);
@@ -65,8 +66,12 @@ impl EtcdServer {
     }
 
     /// How it is reached.
-    pub fn options(&self) -> EtcdOptions {
-        EtcdOptions { endpoints: vec![self.endpoint.clone()], ..EtcdOptions::default() }
+    pub fn options(&self) -> StoreConfig {
+        StoreConfig {
+            kind: StoreKind::Etcd,
+            endpoints: vec![self.endpoint.clone()],
+            ..StoreConfig::default()
+        }
     }
 
     /// The version that it says it is.
