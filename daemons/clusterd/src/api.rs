@@ -1,27 +1,16 @@
 //! How a member is seen and asked: a local socket with a line of JSON for each request, and Prometheus
 //! metrics over HTTP.
 
-use std::io::{BufRead, BufReader, Read as _, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use axum::routing::get;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::gauge::Gauge;
+use ebb_service::{AskError, BindError, Serving, encoded, gauge};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use crate::status::ClusterStatus;
-
-/// Clients that say nothing for so long are let go.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest request.
-const REQUEST_MAX: u64 = 1024;
 
 /// What answers requests.
 pub trait Answer: Send + Sync {
@@ -35,67 +24,37 @@ pub trait Answer: Send + Sync {
     fn order(&self, verb: &str, name: &str) -> Result<Value>;
 }
 
-/// The socket's file, removed when dropped.
-#[derive(Debug)]
-pub struct Bound(PathBuf);
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        // Gone already: nothing to remove.
-        _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// Opens the socket, for this user alone, and serves it from a thread of its own.
+/// Opens the socket, for this user alone, and serves it, and the metrics where they are wanted.
 ///
 /// # Errors
 /// When another program answers on it, or it cannot be made.
-pub fn serve(path: &Path, metrics: Option<SocketAddr>, answers: Arc<dyn Answer>) -> Result<Bound> {
-    if UnixStream::connect(path).is_ok() {
-        bail!(
+pub fn serve(
+    path: &Path,
+    metrics: Option<SocketAddr>,
+    answers: Arc<dyn Answer>,
+) -> Result<Serving> {
+    let asked = answers.clone();
+    let serving = ebb_service::serve(path, move |line| {
+        answer(line, &*asked).map_err(|error| format!("{error:#}"))
+    });
+    let serving = match serving {
+        Err(BindError::InUse(path)) => bail!(
             "field `cluster.socket`: another program answers on {}; stop it or name another",
             path.display()
-        );
-    }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    // What a dead process left.
-    _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path).with_context(|| path.display().to_string())?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    let shared = answers.clone();
-    let run = move || {
-        for client in listener.incoming().flatten() {
-            // A client that went away is no fault of ours.
-            _ = answer(client, &*shared);
-        }
+        ),
+        other => other?,
     };
-    std::thread::Builder::new().name("ebb-api".into()).spawn(run)?;
     if let Some(address) = metrics {
-        serve_metrics(address, answers)?;
+        ebb_service::metrics(address, move || metrics_text(&answers.status()))
+            .with_context(|| format!("field `cluster.metrics`: {address}"))?;
     }
-    Ok(Bound(path.to_owned()))
+    Ok(serving)
 }
 
-fn answer(client: UnixStream, answers: &dyn Answer) -> Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(client.try_clone()?);
-    let mut writer = client;
-    loop {
-        let mut line = String::new();
-        if reader.by_ref().take(REQUEST_MAX).read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        let (verb, name) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
-        let reply = match verb {
-            "status" => serde_json::to_value(answers.status())?,
-            _ => answers
-                .order(verb, name)
-                .unwrap_or_else(|error| serde_json::json!({ "error": format!("{error:#}") })),
-        };
-        writeln!(writer, "{reply}")?;
+fn answer(line: &str, answers: &dyn Answer) -> Result<Value> {
+    match line.split_once(' ').unwrap_or((line, "")) {
+        ("status", _) => Ok(serde_json::to_value(answers.status())?),
+        (verb, name) => answers.order(verb, name),
     }
 }
 
@@ -104,19 +63,12 @@ fn answer(client: UnixStream, answers: &dyn Answer) -> Result<()> {
 /// # Errors
 /// When nobody answers on the socket, or it refuses.
 pub fn ask(path: &Path, request: &str) -> Result<Value> {
-    let stream = UnixStream::connect(path).with_context(|| {
-        format!("{}: nobody answers; is `ebb cluster run` at work?", path.display())
-    })?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut writer = stream.try_clone()?;
-    writeln!(writer, "{request}")?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    let value: Value = serde_json::from_str(&line).context("an unreadable answer")?;
-    if let Some(error) = value.get("error") {
-        bail!("{}", error.as_str().unwrap_or("refused"));
+    match ebb_service::ask(path, request) {
+        Err(AskError::Silent { path, source }) => Err(source).with_context(|| {
+            format!("{}: nobody answers; is `ebb cluster run` at work?", path.display())
+        }),
+        other => Ok(other?),
     }
-    Ok(value)
 }
 
 /// The state of a running member.
@@ -129,73 +81,44 @@ pub fn status(path: &Path) -> Result<ClusterStatus> {
     Ok(serde_json::from_value(value)?)
 }
 
-fn serve_metrics(address: SocketAddr, answers: Arc<dyn Answer>) -> Result<()> {
-    let listener = std::net::TcpListener::bind(address)
-        .with_context(|| format!("field `cluster.metrics`: {address}"))?;
-    listener.set_nonblocking(true)?;
-    let run = move || -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let page = move || {
-                let text = metrics_text(&answers.status());
-                async move { text }
-            };
-            let pages = axum::Router::new().route("/metrics", get(page));
-            axum::serve(tokio::net::TcpListener::from_std(listener)?, pages).await?;
-            Ok(())
-        })
-    };
-    std::thread::Builder::new().name("ebb-metrics".into()).spawn(run)?;
-    Ok(())
-}
-
 /// A state as Prometheus reads it.
 pub fn metrics_text(status: &ClusterStatus) -> String {
     let mut registry = Registry::with_prefix("ebb_cluster");
     let head = status.head.as_ref() == Some(&status.member);
-    put(&mut registry, "head", "whether this member is the head", f64::from(u8::from(head)));
-    put(&mut registry, "book_version", "version of the book", status.version as f64);
+    gauge(&mut registry, "head", "whether this member is the head", f64::from(u8::from(head)));
+    gauge(&mut registry, "book_version", "version of the book", status.version as f64);
     let well = status.store_failed.is_none();
-    put(&mut registry, "store_answers", "whether the store answers", f64::from(u8::from(well)));
+    gauge(&mut registry, "store_answers", "whether the store answers", f64::from(u8::from(well)));
     for one in &status.back_ends {
         let label = ("back_end".into(), one.name.clone().into());
         let registry = registry.sub_registry_with_label(label);
         let on = |word: &str| f64::from(u8::from(one.power == word));
-        put(registry, "back_end_on", "whether it gets flows", on("on"));
-        put(registry, "back_end_waking", "whether it comes up", on("waking"));
-        put(registry, "back_end_draining", "whether it is about to go off", on("draining"));
-        put(registry, "back_end_share", "share of this balancer's table", one.share);
+        gauge(registry, "back_end_on", "whether it gets flows", on("on"));
+        gauge(registry, "back_end_waking", "whether it comes up", on("waking"));
+        gauge(registry, "back_end_draining", "whether it is about to go off", on("draining"));
+        gauge(registry, "back_end_share", "share of this balancer's table", one.share);
         let dead = one.dead_to.len() as f64;
-        put(registry, "back_end_dead_to", "balancers that it does not forward for", dead);
+        gauge(registry, "back_end_dead_to", "balancers that it does not forward for", dead);
     }
     for one in &status.balancers {
         let label = ("balancer".into(), one.name.clone().into());
         let registry = registry.sub_registry_with_label(label);
-        put(registry, "balancer_load_pps", "packets a second that come to it", one.load_pps);
+        gauge(registry, "balancer_load_pps", "packets a second that come to it", one.load_pps);
     }
     if let Some(own) = &status.balancer {
-        put(
+        gauge(
             &mut registry,
             "takeovers",
             "addresses taken from silent balancers",
             own.takeovers as f64,
         );
-        put(&mut registry, "deaths", "back-ends found dead", own.deaths as f64);
+        gauge(&mut registry, "deaths", "back-ends found dead", own.deaths as f64);
         let counters = serde_json::to_value(own.counters).unwrap_or_default();
         for (name, value) in counters.as_object().into_iter().flatten() {
-            put(&mut registry, name, &name.replace('_', " "), value.as_f64().unwrap_or(0.0));
+            gauge(&mut registry, name, name.replace('_', " "), value.as_f64().unwrap_or(0.0));
         }
     }
-    let mut text = String::new();
-    // Writing to memory does not fail.
-    _ = encode(&mut text, &registry);
-    text
-}
-
-fn put(registry: &mut Registry, name: &str, help: &str, value: f64) {
-    let gauge: Gauge<f64, std::sync::atomic::AtomicU64> = Gauge::default();
-    gauge.set(value);
-    registry.register(name, help, gauge);
+    encoded(&registry)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use ebb_service::{BindError, Bound};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -82,6 +83,16 @@ pub enum ApiError {
     Thread(io::Error),
 }
 
+impl From<BindError> for ApiError {
+    fn from(error: BindError) -> ApiError {
+        match error {
+            BindError::InUse(path) => ApiError::InUse(path),
+            BindError::NotASocket(path) => ApiError::NotASocket(path),
+            BindError::Socket { path, source } => ApiError::Socket { path, source },
+        }
+    }
+}
+
 /// The open doors; dropping it closes them and removes the socket.
 pub struct ApiHandle {
     runtime: Handle,
@@ -89,7 +100,7 @@ pub struct ApiHandle {
     stop: watch::Sender<bool>,
     metrics: Mutex<Option<Endpoint>>,
     thread: Option<JoinHandle<()>>,
-    socket: Option<socket::Bound>,
+    socket: Option<Bound>,
     /// A descriptor of the socket, for another process, and what accepts its clients.
     accepting: Option<(OwnedFd, AbortHandle)>,
 }
@@ -136,8 +147,8 @@ pub fn serve_at(
     let (listener, socket) = match options.socket {
         Some(path) => {
             let (listener, bound) = match doors.socket {
-                Some(socket) => socket::inherit(path, socket)?,
-                None => socket::bind(path)?,
+                Some(socket) => ebb_service::inherit(path, socket)?,
+                None => ebb_service::bind(path)?,
             };
             (Some(listener), Some(bound))
         }

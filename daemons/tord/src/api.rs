@@ -1,18 +1,13 @@
 //! How others see a running program: a local socket with a line of JSON for each request, and
 //! Prometheus metrics over HTTP.
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use axum::routing::get;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::gauge::Gauge;
+use anyhow::{Context as _, Result, ensure};
+use ebb_service::{AskError, Serving, encoded, gauge};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,6 +38,13 @@ impl<T> Shared<T> {
         }
     }
 
+    fn shown(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.status.lock().expect("no panic while shown").clone()
+    }
+
     pub(crate) fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
@@ -60,23 +62,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// The socket's file, removed when dropped.
-#[derive(Debug)]
-pub struct Bound(PathBuf);
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        // Gone already: nothing to remove.
-        _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// Clients that say nothing for so long are let go.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest request.
-const REQUEST_MAX: u64 = 1024;
-
-/// Opens the socket and serves it from a thread of its own.
+/// Opens the socket, for this user alone, and serves it, and the metrics where they are wanted.
 ///
 /// # Errors
 /// When another program answers on it, or it cannot be made.
@@ -84,62 +70,28 @@ pub fn serve<T: Serialize + Clone + Send + 'static>(
     path: &Path,
     metrics: Option<SocketAddr>,
     shared: Arc<Shared<T>>,
-) -> Result<Bound> {
-    if UnixStream::connect(path).is_ok() {
-        bail!(
-            "{}: another program answers on this socket; stop it or name another",
-            path.display()
-        );
-    }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    // What a dead process left.
-    _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path).with_context(|| path.display().to_string())?;
-    let answers = shared.clone();
-    let run = move || {
-        for client in listener.incoming().flatten() {
-            // A client that went away is no fault of ours.
-            _ = answer(client, &answers);
-        }
-    };
-    std::thread::Builder::new().name("ebb-api".into()).spawn(run)?;
+) -> Result<Serving> {
+    let asked = shared.clone();
+    let serving = ebb_service::serve(path, move |line| answer(line, &asked))?;
     if let Some(address) = metrics {
-        serve_metrics(address, shared)?;
+        let page = move || metrics_text(&serde_json::to_value(shared.shown()).unwrap_or_default());
+        ebb_service::metrics(address, page).with_context(|| format!("metrics on {address}"))?;
     }
-    Ok(Bound(path.to_owned()))
+    Ok(serving)
 }
 
-fn answer<T: Serialize + Clone>(client: UnixStream, shared: &Shared<T>) -> Result<()> {
-    use std::io::Read as _;
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(client.try_clone()?);
-    let mut writer = client;
-    loop {
-        let mut line = String::new();
-        if reader.by_ref().take(REQUEST_MAX).read_line(&mut line)? == 0 {
-            return Ok(());
+fn answer<T: Serialize + Clone>(line: &str, shared: &Shared<T>) -> Result<Value, String> {
+    match line {
+        "status" => serde_json::to_value(shared.shown()).map_err(|error| error.to_string()),
+        "reload" => {
+            shared.ask_reload();
+            Ok(Value::from("asked"))
         }
-        let reply = match line.trim() {
-            "status" => {
-                let status = shared.status.lock().expect("no panic while shown").clone();
-                serde_json::to_value(status)?
-            }
-            "reload" => {
-                shared.ask_reload();
-                Value::from("asked")
-            }
-            "stop" => {
-                shared.stop();
-                Value::from("asked")
-            }
-            other => {
-                serde_json::json!({ "error": format!("`{other}` is none of status, reload, stop") })
-            }
-        };
-        writeln!(writer, "{reply}")?;
+        "stop" => {
+            shared.stop();
+            Ok(Value::from("asked"))
+        }
+        other => Err(format!("`{other}` is none of status, reload, stop")),
     }
 }
 
@@ -148,16 +100,11 @@ fn answer<T: Serialize + Clone>(client: UnixStream, shared: &Shared<T>) -> Resul
 /// # Errors
 /// When nobody answers on the socket, or not what is expected.
 pub fn ask(path: &Path, request: &str) -> Result<Value> {
-    let stream = UnixStream::connect(path)
-        .with_context(|| format!("{}: nobody answers; is it running?", path.display()))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut writer = stream.try_clone()?;
-    writeln!(writer, "{request}")?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    let value: Value = serde_json::from_str(&line).context("an unreadable answer")?;
-    ensure!(value.get("error").is_none(), "{}", value["error"]);
-    Ok(value)
+    match ebb_service::ask(path, request) {
+        Err(AskError::Silent { path, source }) => Err(source)
+            .with_context(|| format!("{}: nobody answers; is it running?", path.display())),
+        other => Ok(other?),
+    }
 }
 
 /// The state of a running program.
@@ -170,30 +117,6 @@ pub fn status<T: DeserializeOwned>(path: &Path) -> Result<T> {
     Ok(serde_json::from_value(value)?)
 }
 
-fn serve_metrics<T: Serialize + Clone + Send + 'static>(
-    address: SocketAddr,
-    shared: Arc<Shared<T>>,
-) -> Result<()> {
-    let listener =
-        std::net::TcpListener::bind(address).with_context(|| format!("metrics on {address}"))?;
-    listener.set_nonblocking(true)?;
-    let run = move || -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let page = move || {
-                let status = shared.status.lock().expect("no panic while shown").clone();
-                let text = metrics_text(&serde_json::to_value(status).unwrap_or_default());
-                async move { text }
-            };
-            let pages = axum::Router::new().route("/metrics", get(page));
-            axum::serve(tokio::net::TcpListener::from_std(listener)?, pages).await?;
-            Ok(())
-        })
-    };
-    std::thread::Builder::new().name("ebb-metrics".into()).spawn(run)?;
-    Ok(())
-}
-
 /// Every number of a status as a gauge named after its place, racks as labels.
 pub fn metrics_text(status: &Value) -> String {
     let mut registry = Registry::with_prefix("ebb_circuit");
@@ -203,19 +126,15 @@ pub fn metrics_text(status: &Value) -> String {
         let label = ("rack".into(), rack["rack"].to_string().into());
         register(registry.sub_registry_with_label(label), "rack_", rack);
     }
-    let mut text = String::new();
-    // Writing to memory does not fail.
-    _ = encode(&mut text, &registry);
-    text
+    encoded(&registry)
 }
 
 fn register(registry: &mut Registry, prefix: &str, value: &Value) {
     for (key, value) in value.as_object().into_iter().flatten() {
         match value {
             Value::Number(number) => {
-                let gauge: Gauge<f64, std::sync::atomic::AtomicU64> = Gauge::default();
-                gauge.set(number.as_f64().unwrap_or(0.0));
-                registry.register(format!("{prefix}{key}"), key.replace('_', " "), gauge);
+                let number = number.as_f64().unwrap_or(0.0);
+                gauge(registry, format!("{prefix}{key}"), key.replace('_', " "), number);
             }
             Value::Object(_) => register(registry, &format!("{prefix}{key}_"), value),
             _ => {}
