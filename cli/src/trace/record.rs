@@ -179,7 +179,7 @@ impl Record {
         outs: Vec<File>,
         mark: &AtomicU64,
     ) -> Result<Vec<(u64, u64)>> {
-        let mut reader = Reader::new("valgrind", pipe, Some(Format::Lackey))?;
+        let mut reader = Reader::new("valgrind", Gathering(pipe), Some(Format::Lackey))?;
         let mut all = Vec::new();
         for out in outs {
             if self.router && !self.until_mark(&mut reader, mark)? {
@@ -232,6 +232,23 @@ impl Record {
             writer.push(access)?;
         }
         Ok(kept)
+    }
+}
+
+/// Lets lines gather in the pipe: valgrind writes each by itself, and waking somebody for each
+/// takes longer than the line.
+struct Gathering<R>(R);
+
+/// A read of less than this found that nothing much waited.
+const LITTLE: usize = 16 * 1024;
+
+impl<R: Read> Read for Gathering<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        if count > 0 && count < LITTLE.min(buffer.len()) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(count)
     }
 }
 
