@@ -303,7 +303,7 @@ mod tests {
             day_us,
             night_us: 11.5,
         };
-        for (day_us, racks, frames) in [(300.0, 4, 5.0), (100.0, 3, 2.0), (1000.0, 8, 8.0)] {
+        for (day_us, racks, frames) in [(300.0, 4, 6.0), (100.0, 3, 3.0), (1000.0, 8, 10.0)] {
             let demo = demo(day_us, racks);
             assert_eq!(demo.frames_per_day(), frames, "{day_us} us");
             // Begun late, a day still holds as many.
