@@ -18,6 +18,7 @@ mod switch;
 mod tor;
 mod trace;
 mod traffic;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -1,27 +1,20 @@
 //! `ebb tor top`.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use ebb_tord::api;
 use ebb_tord::status::{EDGES_NS, TorStatus};
 
+use crate::watch::Watch;
+
 #[derive(Debug, Args)]
 pub struct Top {
-    /// Seconds between two looks
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    every: f64,
-    /// Looks before it ends [default: none]
-    #[arg(long)]
-    count: Option<u64>,
-    /// Print the state as a line of JSON each time
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    watch: Watch,
     /// The switch's status socket
     #[arg(short, long, value_name = "PATH", default_value = "/run/ebb/tor.sock")]
     socket: PathBuf,
@@ -30,25 +23,7 @@ pub struct Top {
 impl Top {
     /// Looks again and again.
     pub(super) fn run(self) -> Result<ExitCode> {
-        anyhow::ensure!(self.every >= 0.05, "--every must be at least 0.05");
-        let live = std::io::stdout().is_terminal() && !self.json;
-        let mut before: TorStatus = api::status(&self.socket)?;
-        for _ in 0..self.count.unwrap_or(u64::MAX) {
-            std::thread::sleep(Duration::from_secs_f64(self.every.min(3600.0)));
-            let now: TorStatus = api::status(&self.socket)?;
-            let mut out = std::io::stdout().lock();
-            if self.json {
-                writeln!(out, "{}", serde_json::to_string(&now)?)?;
-            } else {
-                if live {
-                    write!(out, "\x1b[H\x1b[2J")?;
-                }
-                write!(out, "{}", panel(&before, &now))?;
-            }
-            out.flush()?;
-            before = now;
-        }
-        Ok(ExitCode::SUCCESS)
+        self.watch.run(|| api::status(&self.socket), panel)
     }
 }
 

@@ -1,0 +1,55 @@
+//! Looking at a running program again and again: `ebb tor top`, `ebb cluster top`.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde::Serialize;
+
+/// How often, and how it is shown.
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    every: f64,
+    /// Looks before it ends [default: none]
+    #[arg(long)]
+    count: Option<u64>,
+    /// Print the state as a line of JSON each time
+    #[arg(long)]
+    json: bool,
+}
+
+impl Watch {
+    /// Asks for the state and shows it, with the one before.
+    ///
+    /// # Errors
+    /// When nobody answers, or nobody reads.
+    pub fn run<S: Serialize>(
+        &self,
+        ask: impl Fn() -> Result<S>,
+        panel: impl Fn(&S, &S) -> String,
+    ) -> Result<ExitCode> {
+        ensure!(self.every >= 0.05, "--every must be at least 0.05");
+        let live = std::io::stdout().is_terminal() && !self.json;
+        let mut before = ask()?;
+        for _ in 0..self.count.unwrap_or(u64::MAX) {
+            std::thread::sleep(Duration::from_secs_f64(self.every.min(3600.0)));
+            let now = ask()?;
+            let mut out = std::io::stdout().lock();
+            if self.json {
+                writeln!(out, "{}", serde_json::to_string(&now)?)?;
+            } else {
+                if live {
+                    write!(out, "\x1b[H\x1b[2J")?;
+                }
+                write!(out, "{}", panel(&before, &now))?;
+            }
+            out.flush()?;
+            before = now;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
