@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_host::journal::{Journal, Undo};
-use ebb_host::namespace::Namespace;
+use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, Route, RouteChange, RouteHop, Veth};
 
 use super::plan::{Plan, gateway, host_mac, host_name, hosts, port_name, router_mac, subnets};
@@ -38,11 +38,11 @@ impl Lab {
             Namespace::create(&name).context("network namespaces are not permitted")
         };
         let lab = Lab { router: namespace("router")?, hosts: namespace("hosts")?, directory };
-        lab.hosts.run(|| set("net/ipv6/conf/default/disable_ipv6", "1"))??;
+        lab.hosts.run(|| set_knob("net/ipv6/conf/default/disable_ipv6", "1"))??;
         lab.router.run(|| lab.furnish(plan))??;
         let mut requests = lab.hosts.run(Requests::open)??;
         for side in 0..2 {
-            let link = index(&mut requests, host_name(side))?;
+            let link = requests.index_of(host_name(side))?;
             requests.set_up(link, true)?;
         }
         Ok(lab)
@@ -50,8 +50,8 @@ impl Lab {
 
     /// Links, addresses, neighbours and routes; runs in the router's namespace.
     fn furnish(&self, plan: &Plan) -> Result<()> {
-        set("net/ipv4/ip_forward", "1")?;
-        set("net/ipv6/conf/all/forwarding", "1")?;
+        set_knob("net/ipv4/ip_forward", "1")?;
+        set_knob("net/ipv6/conf/all/forwarding", "1")?;
         let mut requests = Requests::open()?;
         let mut links = [0; 2];
         for (side, link) in links.iter_mut().enumerate() {
@@ -61,7 +61,7 @@ impl Lab {
             far.mac = Some(host_mac(side));
             far.namespace = Some(self.hosts.as_fd());
             requests.add_veth(near, far).context("virtual interfaces are not permitted")?;
-            *link = index(&mut requests, port_name(side))?;
+            *link = requests.index_of(port_name(side))?;
             requests.set_up(*link, true)?;
             for net in subnets(side) {
                 requests.add_address(*link, net)?;
@@ -83,15 +83,4 @@ impl Lab {
             None => Ok(()),
         }
     }
-}
-
-fn index(requests: &mut Requests, name: &str) -> Result<u32> {
-    let link = requests.link_by_name(name)?;
-    Ok(link.with_context(|| format!("interface {name} is gone"))?.index)
-}
-
-/// Sets a knob of the calling thread's network namespace.
-fn set(name: &str, value: &str) -> Result<()> {
-    let path = Path::new("/proc/sys").join(name);
-    fs::write(&path, value).with_context(|| path.display().to_string())
 }

@@ -19,6 +19,16 @@ pub struct Namespace {
     owned: Option<String>,
 }
 
+/// Sets a knob below `/proc/sys`; one below `net` is the calling thread's namespace's.
+///
+/// # Errors
+/// When there is no such knob, or it refuses the value; with its path.
+pub fn set_knob(name: &str, value: &str) -> io::Result<()> {
+    let path = Path::new("/proc/sys").join(name);
+    fs::write(&path, value)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
 /// The calling thread is in another namespace until this is dropped.
 #[derive(Debug)]
 pub struct Entered {

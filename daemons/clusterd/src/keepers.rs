@@ -15,6 +15,7 @@ use crate::balancer::Mac;
 use crate::member::Keeper;
 use crate::routes::Routing;
 
+pub(crate) use namespace::settings as router_settings;
 pub use namespace::{NamespaceRouter, RouterPlan};
 
 /// A command that takes longer has failed.

@@ -3,16 +3,16 @@
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use ebb_host::journal::{Journal, Undo};
-use ebb_host::namespace::Namespace;
+use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, Route, RouteChange, RouteHop, Veth};
 use ipnet::IpNet;
 
 use crate::balancer::{BackEnd, Face, Mac, Side};
+use crate::keepers::router_settings;
 use crate::member::Keeper;
 
 /// What the cluster is to look like.
@@ -95,7 +95,7 @@ impl Lab {
         };
         let (hosts, front, segments) = (make("hosts")?, make("front")?, make("segments")?);
         for namespace in [&hosts, &front, &segments] {
-            namespace.run(|| set("net/ipv6/conf/default/disable_ipv6", "1"))??;
+            namespace.run(|| set_knob("net/ipv6/conf/default/disable_ipv6", "1"))??;
         }
         let mut near = front.run(Requests::open)??;
         let mut far = hosts.run(Requests::open)??;
@@ -112,16 +112,16 @@ impl Lab {
             segment.namespace = Some(segments.as_fd());
             near.add_veth(Veth::new(&inside), segment)?;
             middle.add_link(&format!("segment{side}"), "bridge").context("no Linux bridge")?;
-            let bridge = index(&mut middle, &format!("segment{side}"))?;
-            let port = index(&mut middle, &port)?;
+            let bridge = middle.index_of(&format!("segment{side}"))?;
+            let port = middle.index_of(&port)?;
             middle.set_master(port, bridge)?;
             up(&mut middle, port)?;
             up(&mut middle, bridge)?;
             for name in [&outside, &inside] {
-                let link = index(&mut near, name)?;
+                let link = near.index_of(name)?;
                 up(&mut near, link)?;
             }
-            let link = index(&mut far, host_name(side))?;
+            let link = far.index_of(host_name(side))?;
             up(&mut far, link)?;
         }
         let (segments, journal) = (Arc::new(segments), journal.clone());
@@ -198,7 +198,7 @@ fn cut(segments: &Namespace, index: usize) -> Result<()> {
 
 impl NamespaceKeeper {
     fn furnish(&self, namespace: &Namespace) -> Result<()> {
-        namespace.run(settings)??;
+        namespace.run(router_settings)??;
         let mut middle = self.segments.run(Requests::open)??;
         let mut inside = namespace.run(Requests::open)??;
         let mut links = [0; SIDES];
@@ -208,17 +208,17 @@ impl NamespaceKeeper {
             near.mac = Some(back_end_mac(self.index, side));
             near.namespace = Some(namespace.as_fd());
             middle.add_veth(Veth::new(&port), near)?;
-            let port = index(&mut middle, &port)?;
-            let bridge = index(&mut middle, &format!("segment{side}"))?;
+            let port = middle.index_of(&port)?;
+            let bridge = middle.index_of(&format!("segment{side}"))?;
             middle.set_master(port, bridge)?;
-            *link = index(&mut inside, &name)?;
+            *link = inside.index_of(&name)?;
             up(&mut inside, *link)?;
-            namespace.run(|| set(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
+            namespace.run(|| set_knob(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
         }
         route(&mut inside, links, &self.routes)?;
         // Connected to the segments only now: whoever is reachable forwards.
         for side in 0..SIDES {
-            let port = index(&mut middle, &port_name(self.index, side))?;
+            let port = middle.index_of(&port_name(self.index, side))?;
             up(&mut middle, port)?;
         }
         Ok(())
@@ -269,29 +269,6 @@ pub(crate) fn route(
     Ok(())
 }
 
-/// Of a namespace that is a router whose neighbours are all known.
-pub(crate) fn settings() -> Result<()> {
-    set("net/ipv4/ip_forward", "1")?;
-    set("net/ipv6/conf/all/forwarding", "1")?;
-    set("net/ipv6/conf/default/accept_dad", "0")?;
-    for which in ["all", "default"] {
-        set(&format!("net/ipv4/conf/{which}/rp_filter"), "0")?;
-        set(&format!("net/ipv4/conf/{which}/send_redirects"), "0")?;
-    }
-    Ok(())
-}
-
 pub(crate) fn up(requests: &mut Requests, link: u32) -> Result<()> {
     Ok(requests.set_up(link, true)?)
-}
-
-pub(crate) fn index(requests: &mut Requests, name: &str) -> Result<u32> {
-    let link = requests.link_by_name(name)?;
-    Ok(link.with_context(|| format!("interface {name} is gone"))?.index)
-}
-
-/// Sets a knob of the calling thread's network namespace.
-pub(crate) fn set(name: &str, value: &str) -> Result<()> {
-    let path = Path::new("/proc/sys").join(name);
-    std::fs::write(&path, value).with_context(|| path.display().to_string())
 }

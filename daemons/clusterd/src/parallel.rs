@@ -8,9 +8,10 @@ use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, ensure};
 use ebb_host::journal::{Journal, Undo};
-use ebb_host::namespace::Namespace;
+use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, Veth};
 
+use crate::keepers::router_settings;
 use crate::lab::{self, Plan, SIDES};
 use crate::tune::{fresh, traffic_control};
 
@@ -41,7 +42,7 @@ impl Parallel {
         let hosts = make(format!("{}-hosts", plan.name))?;
         let front = make(format!("{}-front", plan.name))?;
         for namespace in [&hosts, &front] {
-            namespace.run(|| lab::set("net/ipv6/conf/default/disable_ipv6", "1"))??;
+            namespace.run(|| set_knob("net/ipv6/conf/default/disable_ipv6", "1"))??;
         }
         let mut near = front.run(Requests::open)??;
         let mut far = hosts.run(Requests::open)??;
@@ -52,15 +53,15 @@ impl Parallel {
             let mut host = Veth::new(lab::host_name(side));
             (host.mac, host.namespace) = (Some(lab::host_mac(side)), Some(hosts.as_fd()));
             near.add_veth(cluster, host).context("virtual interfaces are not permitted")?;
-            let link = lab::index(&mut near, &name)?;
+            let link = near.index_of(&name)?;
             lab::up(&mut near, link)?;
-            let link = lab::index(&mut far, lab::host_name(side))?;
+            let link = far.index_of(lab::host_name(side))?;
             lab::up(&mut far, link)?;
         }
         let mut copies = Vec::new();
         for (index, (name, _)) in plan.back_ends.iter().enumerate() {
             let copy = make(format!("{}-{name}", plan.name))?;
-            copy.run(lab::settings)??;
+            copy.run(router_settings)??;
             furnish(&mut near, &copy, index, plan).with_context(|| format!("copy {name}"))?;
             copies.push(copy);
         }
@@ -108,10 +109,10 @@ fn furnish(near: &mut Requests, copy: &Namespace, index: usize, plan: &Plan) -> 
         let mut end = Veth::new(&name);
         (end.mac, end.namespace) = (Some(lab::cluster_mac(side)), Some(copy.as_fd()));
         near.add_veth(Veth::new(&port), end)?;
-        *link = lab::index(&mut inside, &name)?;
+        *link = inside.index_of(&name)?;
         lab::up(&mut inside, *link)?;
-        copy.run(|| lab::set(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
-        let port_link = lab::index(near, &port)?;
+        copy.run(|| set_knob(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
+        let port_link = near.index_of(&port)?;
         lab::up(near, port_link)?;
         lines += &format!(
             "qdisc add dev {port} clsact\nfilter add dev {port} ingress protocol all prio 1 u32 match u32 0 0 \

@@ -3,12 +3,12 @@
 use std::fs;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use ebb_host::capability::{self, Capability};
 use ebb_host::journal::{DIRECTORY, Guard, Journal, Undo};
-use ebb_host::namespace::Namespace;
+use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, Route, RouteChange, RouteHop, Veth};
 use ebb_host::process;
 
@@ -75,10 +75,10 @@ impl Lab {
 
     /// Interfaces of the switches; runs in their namespace.
     fn furnish(&self, racks: u8, switch: &[usize]) -> Result<()> {
-        set("net/ipv6/conf/default/disable_ipv6", "1")?;
+        set_knob("net/ipv6/conf/default/disable_ipv6", "1")?;
         let mut requests = Requests::open()?;
         let up = |requests: &mut Requests, name: &str| -> Result<u32> {
-            let index = index(requests, name)?;
+            let index = requests.index_of(name)?;
             requests.set_up(index, true)?;
             Ok(index)
         };
@@ -114,7 +114,7 @@ impl Lab {
 /// these processors, as a machine of its own would; over a veth pair the sender's does it, which may
 /// be the switch's. Kernels before 6.3 don't know it and go on as they did.
 fn receive_on(cpus: &[usize]) {
-    _ = set("net/core/rps_default_mask", &cpu_mask(cpus));
+    _ = set_knob("net/core/rps_default_mask", &cpu_mask(cpus));
 }
 
 /// A mask of processors as the kernel reads it: groups of 32 bits in hexadecimal, highest first.
@@ -128,9 +128,9 @@ fn cpu_mask(cpus: &[usize]) -> String {
 }
 
 fn furnish_host(rack: u8) -> Result<()> {
-    set("net/ipv6/conf/all/disable_ipv6", "1")?;
+    set_knob("net/ipv6/conf/all/disable_ipv6", "1")?;
     let mut requests = Requests::open()?;
-    let link = index(&mut requests, "eth0")?;
+    let link = requests.index_of("eth0")?;
     requests.set_up(link, true)?;
     requests.add_address(link, format!("{}/24", host_address(rack)).parse()?)?;
     let hop = RouteHop::new(Some(link), Some(gateway(rack)));
@@ -144,17 +144,6 @@ impl Drop for Lab {
     fn drop(&mut self) {
         self.journal.finish();
     }
-}
-
-fn index(requests: &mut Requests, name: &str) -> Result<u32> {
-    let link = requests.link_by_name(name)?;
-    Ok(link.with_context(|| format!("interface {name} is gone"))?.index)
-}
-
-/// Sets a knob of the calling thread's network namespace.
-fn set(name: &str, value: &str) -> Result<()> {
-    let path = Path::new("/proc/sys").join(name);
-    fs::write(&path, value).with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

@@ -211,6 +211,15 @@ impl Requests {
     pub fn link_by_name(&mut self, name: &str) -> Result<Option<Link>> {
         Ok(self.links()?.into_iter().find(|link| link.name == name))
     }
+
+    /// The index of the link that must have this name.
+    ///
+    /// # Errors
+    /// When there is none, or the socket fails.
+    pub fn index_of(&mut self, name: &str) -> Result<u32> {
+        let link = self.link_by_name(name)?;
+        Ok(link.ok_or_else(|| Error::NoLink(name.to_owned()))?.index)
+    }
 }
 
 pub(super) fn family_of(address: IpAddr) -> u8 {

@@ -43,6 +43,9 @@ pub enum Error {
         /// The kernel's own explanation, empty when it gave none.
         message: String,
     },
+    /// No interface has this name.
+    #[error("interface {0} is gone")]
+    NoLink(String),
     /// A dump was interrupted by changes or overruns every time it was tried.
     #[error("netlink dump of {what} was interrupted {attempts} times")]
     Interrupted {
@@ -58,7 +61,7 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         match self {
             Error::Socket { source, .. } | Error::Refused { source, .. } => source.raw_os_error(),
-            Error::Malformed { .. } | Error::Interrupted { .. } => None,
+            Error::Malformed { .. } | Error::Interrupted { .. } | Error::NoLink(_) => None,
         }
     }
 }

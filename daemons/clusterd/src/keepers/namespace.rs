@@ -1,10 +1,9 @@
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use ebb_host::journal::{Journal, Undo};
-use ebb_host::namespace::Namespace;
+use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, Route, RouteChange, RouteHop, Veth};
 use ipnet::IpNet;
 
@@ -96,12 +95,12 @@ impl NamespaceRouter {
             let bridge = near.link_by_name(bridge)?.with_context(|| {
                 format!("field `bridges`: there is no interface {bridge}; a bridge of this machine")
             })?;
-            let port = index(near, &port)?;
+            let port = near.index_of(&port)?;
             near.set_master(port, bridge.index)?;
             near.set_up(port, true)?;
-            let link = index(inside, &name)?;
+            let link = inside.index_of(&name)?;
             inside.set_up(link, true)?;
-            namespace.run(|| set(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
+            namespace.run(|| set_knob(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
             for net in &self.plan.addresses[side] {
                 inside.add_address(link, *net)?;
             }
@@ -165,26 +164,15 @@ impl Drop for NamespaceRouter {
     }
 }
 
-/// Of a namespace that is a router.
-fn settings() -> Result<()> {
-    set("net/ipv4/ip_forward", "1")?;
-    set("net/ipv6/conf/all/forwarding", "1")?;
+/// Knobs of a namespace that is one of several equal routers.
+pub(crate) fn settings() -> Result<()> {
+    set_knob("net/ipv4/ip_forward", "1")?;
+    set_knob("net/ipv6/conf/all/forwarding", "1")?;
     // All back-ends have the same addresses: none may find that out, or tell.
-    set("net/ipv6/conf/default/accept_dad", "0")?;
+    set_knob("net/ipv6/conf/default/accept_dad", "0")?;
     for which in ["all", "default"] {
-        set(&format!("net/ipv4/conf/{which}/rp_filter"), "0")?;
-        set(&format!("net/ipv4/conf/{which}/send_redirects"), "0")?;
+        set_knob(&format!("net/ipv4/conf/{which}/rp_filter"), "0")?;
+        set_knob(&format!("net/ipv4/conf/{which}/send_redirects"), "0")?;
     }
     Ok(())
-}
-
-fn index(requests: &mut Requests, name: &str) -> Result<u32> {
-    let link = requests.link_by_name(name)?;
-    Ok(link.with_context(|| format!("interface {name} is gone"))?.index)
-}
-
-/// Sets a knob of the calling thread's network namespace.
-fn set(name: &str, value: &str) -> Result<()> {
-    let path = Path::new("/proc/sys").join(name);
-    std::fs::write(&path, value).with_context(|| path.display().to_string())
 }
