@@ -1,7 +1,7 @@
 //! `ebb cluster run`: the roles of one member, until it is told to stop.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -72,12 +72,21 @@ impl Stores {
 
 /// What the socket answers from.
 struct Desk {
+    path: PathBuf,
+    /// As it was at the start.
     config: ClusterConfig,
     status: Mutex<ClusterStatus>,
     store: Mutex<Box<dyn Store>>,
     stop: AtomicBool,
-    reload: AtomicBool,
-    reloads: AtomicU64,
+    /// Of a member that may be the head.
+    charged: Option<Arc<Mutex<Charged>>>,
+    reloaded: Mutex<Reloaded>,
+}
+
+/// What reading the file again has changed.
+struct Reloaded {
+    policy: String,
+    times: u64,
 }
 
 impl Answer for Desk {
@@ -102,7 +111,7 @@ impl Answer for Desk {
                 ensure!(known, "no balancer called `{name}` has registered; there are {names:?}");
                 self.write(&Write::Leave { balancer: name.to_owned() })?;
             }
-            "reload" => self.reload.store(true, Relaxed),
+            "reload" => self.reload()?,
             "stop" => self.stop.store(true, Relaxed),
             _ => bail!("`{verb}` is none of status, drain, undrain, forget, reload, stop"),
         }
@@ -111,6 +120,27 @@ impl Answer for Desk {
 }
 
 impl Desk {
+    /// Takes over what can change while packets flow: the policy, and what back-ends carry and draw. All
+    /// or nothing.
+    fn reload(&self) -> Result<()> {
+        let config = ClusterConfig::load(&self.path)?;
+        if let Some(field) = config.beyond_reload(&self.config) {
+            bail!(
+                "{}: field `{field}` differs from what this member was started with, which takes a \
+                 restart; the old configuration stays",
+                self.path.display()
+            );
+        }
+        let taken = charged(&config)?;
+        if let Some(ours) = &self.charged {
+            *ours.lock().expect("charged") = taken;
+        }
+        let mut reloaded = self.reloaded.lock().expect("reloaded");
+        *reloaded = Reloaded { policy: config.policy.name, times: reloaded.times + 1 };
+        info!(policy = reloaded.policy, "the file was read again");
+        Ok(())
+    }
+
     fn write(&self, write: &Write) -> Result<()> {
         let done = self.store.lock().expect("store").write(write)?;
         ensure!(done, "the store refuses");
@@ -155,7 +185,6 @@ fn host_name() -> Result<String> {
 }
 
 struct Node {
-    path: PathBuf,
     member: MemberConfig,
     desk: Arc<Desk>,
     store: Box<dyn Store>,
@@ -164,7 +193,6 @@ struct Node {
     record: Record,
     begun: Time,
     said: usize,
-    charged: Option<Arc<Mutex<Charged>>>,
     balancer: Option<Arc<BalancerHandle>>,
     front: Option<Member>,
     keepers: Vec<Member>,
@@ -207,23 +235,23 @@ impl Node {
                 HeadMember::new(&member.name, lease, access, charged.clone(), record.clone());
             head = Some(candidate.start()?);
         }
+        let reloaded = Reloaded { policy: config.policy.name.clone(), times: 0 };
         let desk = Arc::new(Desk {
+            path: path.to_owned(),
             status: Mutex::new(ClusterStatus::default()),
             store: Mutex::new(stores.access()?),
             config,
             stop: AtomicBool::new(false),
-            reload: AtomicBool::new(false),
-            reloads: AtomicU64::new(0),
+            charged: member.head.then_some(charged),
+            reloaded: Mutex::new(reloaded),
         });
         let mut node = Node {
-            path: path.to_owned(),
             desk,
             store: stores.access()?,
             routes: (0, 0),
             record,
             begun: monotonic(),
             said: 0,
-            charged: member.head.then_some(charged),
             balancer,
             front,
             keepers,
@@ -238,12 +266,13 @@ impl Node {
         while !self.desk.stop.load(Relaxed) {
             while let Some(signal) = signals.take()? {
                 match signal {
-                    Signal::SIGHUP => self.desk.reload.store(true, Relaxed),
+                    Signal::SIGHUP => {
+                        if let Err(error) = self.desk.reload() {
+                            warn!("{error:#}");
+                        }
+                    }
                     _ => self.desk.stop.store(true, Relaxed),
                 }
-            }
-            if self.desk.reload.swap(false, Relaxed) {
-                self.reload();
             }
             self.look();
             let failed = self.balancer.as_ref().and_then(|balancer| balancer.status().failed);
@@ -258,13 +287,17 @@ impl Node {
     /// Brings what is shown up to date, and says what happened.
     fn look(&mut self) {
         let config = &self.desk.config;
+        let (policy, reloads) = {
+            let reloaded = self.desk.reloaded.lock().expect("reloaded");
+            (reloaded.policy.clone(), reloaded.times)
+        };
         let mut status = ClusterStatus {
             cluster: config.cluster.name.clone(),
             member: self.member.name.clone(),
             uptime_seconds: monotonic().since(self.begun).as_secs_f64(),
             store: format!("{:?}", config.store.kind).to_lowercase(),
-            policy: config.policy.name.clone(),
-            reloads: self.desk.reloads.load(Relaxed),
+            policy,
+            reloads,
             ..ClusterStatus::default()
         };
         let names: Vec<String> = config.back_end.iter().map(|one| one.name.clone()).collect();
@@ -308,24 +341,6 @@ impl Node {
             format!("{at:.1} s: {} {}", event.member, event.what)
         };
         record.iter().map(line).collect()
-    }
-
-    /// Takes over what can change while packets flow: the policy, and what back-ends carry and draw.
-    fn reload(&mut self) {
-        let load = || -> Result<()> {
-            let config = ClusterConfig::load(&self.path)?;
-            if let Some(ours) = &self.charged {
-                *ours.lock().expect("charged") = charged(&config)?;
-            }
-            Ok(())
-        };
-        match load() {
-            Ok(()) => {
-                self.desk.reloads.fetch_add(1, Relaxed);
-                info!("policy taken over; members, sides and back-ends need a restart");
-            }
-            Err(error) => warn!("the old configuration stays: {error:#}"),
-        }
     }
 
     /// Ends in order: back-ends that end with this process drain first, if others can take over; the
