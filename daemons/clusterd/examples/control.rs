@@ -31,7 +31,10 @@ impl Keeper for Nothing {
     }
 }
 
-fn members(count: usize, store: &dyn Fn() -> Result<Box<dyn Store>>) -> Result<Vec<Member>> {
+/// A machine's two accesses to the store.
+type Accesses = [Box<dyn Store>; 2];
+
+fn members(count: usize, store: &dyn Fn() -> Result<Accesses>) -> Result<Vec<Member>> {
     let server = Server {
         capacity: 1e6,
         full: Watts(100.0),
@@ -44,8 +47,8 @@ fn members(count: usize, store: &dyn Fn() -> Result<Box<dyn Store>>) -> Result<V
     let start = |name: &String| -> Result<Member> {
         let policy = named("all", &known, ClusterSettings::default())?;
         let parts = (servers.clone(), policy);
-        let stores = [store()?, store()?];
-        BackEndMember::new(name, LEASE, stores, Box::new(Nothing), parts, Record::default()).start()
+        BackEndMember::new(name, LEASE, store()?, Box::new(Nothing), parts, Record::default())
+            .start()
     };
     names.iter().map(start).collect()
 }
@@ -54,11 +57,11 @@ fn members(count: usize, store: &dyn Fn() -> Result<Box<dyn Store>>) -> Result<V
 fn rest(
     count: usize,
     seconds: f64,
-    store: &dyn Fn() -> Result<Box<dyn Store>>,
+    store: &dyn Fn() -> Result<Accesses>,
     server: Option<u32>,
 ) -> Result<(f64, f64)> {
     let members = members(count, store)?;
-    let (mut eye, begun) = (store()?, monotonic());
+    let ([mut eye, _], begun) = (store()?, monotonic());
     loop {
         let snapshot = eye.snapshot()?;
         let up = snapshot.members.values().filter(|report| report.up).count();
@@ -85,14 +88,16 @@ fn main() -> Result<()> {
     let (count, seconds) = if small { (4, 0.5) } else { (64, 10.0) };
     let mut found = BTreeMap::new();
     let embedded = Embedded::new(LEASE);
-    let own = || -> Result<Box<dyn Store>> { Ok(Box::new(embedded.another())) };
+    let own =
+        || -> Result<Accesses> { Ok([Box::new(embedded.another()), Box::new(embedded.another())]) };
     found.insert("embedded", rest(count, seconds, &own, None)?);
     if EtcdServer::installed() {
         let directory = std::env::temp_dir().join(format!("ebb-control-{}", std::process::id()));
         std::fs::create_dir_all(&directory)?;
         let server = EtcdServer::start(&directory)?;
-        let far = || -> Result<Box<dyn Store>> {
-            Ok(Box::new(Etcd::new(&server.options(), "bench", LEASE)?))
+        let far = || -> Result<Accesses> {
+            let one = Etcd::new(&server.options(), "bench", LEASE)?;
+            Ok([Box::new(one.another()), Box::new(one)])
         };
         let measured = rest(count, seconds, &far, Some(server.pid()));
         drop(server);

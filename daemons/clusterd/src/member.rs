@@ -23,8 +23,8 @@ pub use balance::BalancerMember;
 pub use keep::KeeperMember;
 pub use lead::{Charged, HeadMember};
 
-/// Between two looks at the store.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Between two looks, if nothing has changed in the store.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Gives a back-end power and takes it.
 pub trait Keeper: Send {
@@ -160,13 +160,13 @@ pub struct Member {
 }
 
 impl Member {
+    /// `step` pauses by itself.
     fn spawn(name: &str, mut step: impl FnMut() + Send + 'static) -> Result<Member> {
         let stop = Arc::new(AtomicBool::new(false));
         let end = stop.clone();
         let run = move || {
             while !end.load(Relaxed) {
                 step();
-                std::thread::sleep(LOOK_EVERY);
             }
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
@@ -227,6 +227,7 @@ impl BackEndMember {
         Member::spawn(&name, move || {
             self.head.turn();
             self.keeper.turn();
+            self.keeper.pause();
         })
     }
 }

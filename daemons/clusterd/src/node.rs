@@ -43,7 +43,7 @@ const EVENTS: usize = 20;
 /// Where members get their access to the store.
 enum Stores {
     Embedded(Embedded),
-    Etcd(Box<dyn Fn() -> Result<Etcd> + Send + Sync>),
+    Etcd(Box<Etcd>),
 }
 
 impl Stores {
@@ -52,20 +52,17 @@ impl Stores {
         if config.store.kind == StoreKind::Embedded {
             return Ok(Stores::Embedded(Embedded::new(lease)));
         }
-        let (options, name, token) =
-            (config.store.clone(), config.cluster.name.clone(), config.token()?);
-        let open = move || -> Result<Etcd> {
-            Ok(Etcd::new(&options, &name, lease)?.with_token(token.as_deref()))
-        };
+        let (name, token) = (&config.cluster.name, config.token()?);
+        let mut etcd = Etcd::new(&config.store, name, lease)?.with_token(token.as_deref());
         // Whoever cannot join is told so at once.
-        open()?.snapshot()?;
-        Ok(Stores::Etcd(Box::new(open)))
+        etcd.snapshot()?;
+        Ok(Stores::Etcd(Box::new(etcd)))
     }
 
-    fn access(&self) -> Result<Box<dyn Store>> {
+    fn access(&self) -> Box<dyn Store> {
         match self {
-            Stores::Embedded(store) => Ok(Box::new(store.another())),
-            Stores::Etcd(open) => Ok(Box::new(open()?)),
+            Stores::Embedded(store) => Box::new(store.another()),
+            Stores::Etcd(etcd) => Box::new(etcd.another()),
         }
     }
 }
@@ -215,7 +212,7 @@ impl Node {
             let here = Namespace::current()?;
             let handle = BalancerHandle::start(&here, config.face(&member), options);
             let handle = Arc::new(handle.with_context(|| path.display().to_string())?);
-            let access = stores.access()?;
+            let access = stores.access();
             let carrier = BalancerMember::new(&member.name, access, handle.clone(), record.clone());
             front = Some(carrier.start()?);
             balancer = Some(handle);
@@ -223,14 +220,14 @@ impl Node {
         let mut keepers = Vec::new();
         for (number, keep) in member.keep.iter().enumerate() {
             let keeper = keeper(&config, keep, number, journal);
-            let access = stores.access()?;
+            let access = stores.access();
             let keeper = KeeperMember::new(&keep.back_end, access, keeper, record.clone());
             keepers.push(keeper.start()?);
         }
         let charged = Arc::new(Mutex::new(charged(&config)?));
         let mut head = None;
         if member.head {
-            let (access, lease) = (stores.access()?, config.store.lease());
+            let (access, lease) = (stores.access(), config.store.lease());
             let candidate =
                 HeadMember::new(&member.name, lease, access, charged.clone(), record.clone());
             head = Some(candidate.start()?);
@@ -239,7 +236,7 @@ impl Node {
         let desk = Arc::new(Desk {
             path: path.to_owned(),
             status: Mutex::new(ClusterStatus::default()),
-            store: Mutex::new(stores.access()?),
+            store: Mutex::new(stores.access()),
             config,
             stop: AtomicBool::new(false),
             charged: member.head.then_some(charged),
@@ -247,7 +244,7 @@ impl Node {
         });
         let mut node = Node {
             desk,
-            store: stores.access()?,
+            store: stores.access(),
             routes: (0, 0),
             record,
             begun: monotonic(),

@@ -18,6 +18,8 @@ use super::probe::Probe;
 const BACKLOG_MAX: usize = 4096;
 /// Frames held back by one drain at most; then it ends without its marker.
 const HELD_MAX: usize = 8192;
+/// Between two looks at what the XDP program leaves to the kernel: each is a system call for a link.
+const REST_EVERY: Duration = Duration::from_micros(200);
 /// Markers are sent again after this.
 const MARK_AGAIN: Duration = Duration::from_millis(5);
 /// A drain ends without its marker after this.
@@ -126,6 +128,8 @@ pub struct Plane {
     peers: Peers,
     counters: Counters,
     found: Vec<Found>,
+    /// When it last looked at what is left to the kernel.
+    rest_at: Time,
 }
 
 impl Plane {
@@ -161,6 +165,7 @@ impl Plane {
             probing,
             counters: Counters::default(),
             found: Vec::new(),
+            rest_at: Time::ZERO,
         }
     }
 
@@ -202,8 +207,12 @@ impl Plane {
     /// When a link is gone.
     pub fn turn(&mut self, now: Time) -> io::Result<usize> {
         let mut frames = 0;
+        let rest = now.since(self.rest_at) >= REST_EVERY;
+        if rest {
+            self.rest_at = now;
+        }
         for link in 0..self.links.len() {
-            frames += self.receive(link, now)?;
+            frames += self.receive(link, rest, now)?;
         }
         for (link, out) in self.links.iter_mut().zip(&mut self.out) {
             if !out.is_empty() {
@@ -220,11 +229,11 @@ impl Plane {
         Ok(frames)
     }
 
-    fn receive(&mut self, link: usize, now: Time) -> io::Result<usize> {
+    fn receive(&mut self, link: usize, rest: bool, now: Time) -> io::Result<usize> {
         let mut batch = std::mem::take(&mut self.incoming);
         self.links[link].port.receive(&mut self.pool, &mut batch, Batch::RECEIVE_MAX);
         let (pool, place) = (&mut self.pool, &mut batch);
-        if let Some(rest) = &mut self.links[link].rest {
+        if let Some(rest) = self.links[link].rest.as_mut().filter(|_| rest) {
             rest.receive(|bytes| {
                 if bytes.len() <= FRAME_MAX
                     && let Some(frame) = pool.get()

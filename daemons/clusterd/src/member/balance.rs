@@ -25,6 +25,8 @@ pub struct BalancerMember {
     store_failed: bool,
 }
 
+/// Between two looks at the balancer, which answers a book within a millisecond.
+const ANSWER_EVERY: Duration = Duration::from_millis(10);
 /// Over how long a load is measured.
 const LOAD_OVER: Duration = Duration::from_millis(100);
 
@@ -59,6 +61,7 @@ impl BalancerMember {
         Member::spawn(&format!("ebb-{}", self.name.clone()), move || {
             let result = self.step();
             note_store(&self.record, &self.name, &mut self.store_failed, result);
+            self.store.wait(ANSWER_EVERY);
         })
     }
 
@@ -78,11 +81,11 @@ impl BalancerMember {
             self.registered = true;
             return Ok(());
         }
-        if let Some((book, _)) = self.store.snapshot()?.book
+        if let Some((book, _)) = &self.store.snapshot()?.book
             && book.version > self.version
         {
             self.version = book.version;
-            self.balancer.follow(&book);
+            self.balancer.follow(book);
         }
         Ok(())
     }

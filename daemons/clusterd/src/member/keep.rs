@@ -5,7 +5,7 @@ use ebb_cluster::{Agent, Order, Power, Snapshot, Write};
 use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
-use super::{Keeper, Member, Record, What, note, note_store};
+use super::{Keeper, LOOK_EVERY, Member, Record, What, note, note_store};
 use crate::store::{Store, StoreError};
 
 /// After a failure the keeper is asked again so much later.
@@ -53,13 +53,21 @@ impl KeeperMember {
     /// When the system has no thread for it.
     pub fn start(mut self) -> Result<Member> {
         let name = format!("ebb-{}", self.name());
-        Member::spawn(&name, move || self.turn())
+        Member::spawn(&name, move || {
+            self.turn();
+            self.pause();
+        })
     }
 
     /// Looks at the store once.
     pub fn turn(&mut self) {
         let result = self.step();
         note_store(&self.record, self.agent.name(), &mut self.store_failed, result);
+    }
+
+    /// Until there is something to do.
+    pub(super) fn pause(&mut self) {
+        self.store.wait(LOOK_EVERY);
     }
 
     fn say(&self, what: What) {

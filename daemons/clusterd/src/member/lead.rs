@@ -9,7 +9,7 @@ use ebb_control::cluster::ClusterPolicy;
 use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
-use super::{Member, Record, Servers, What, note, note_store, seen};
+use super::{LOOK_EVERY, Member, Record, Servers, What, note, note_store, seen};
 use crate::store::{Store, StoreError};
 
 /// Beyond what a server is said to take to wake, this long until it counts as failed.
@@ -71,7 +71,10 @@ impl HeadMember {
     /// # Errors
     /// When the system has no thread for it.
     pub fn start(mut self) -> Result<Member> {
-        Member::spawn("ebb-head", move || self.turn())
+        Member::spawn("ebb-head", move || {
+            self.turn();
+            self.store.wait(LOOK_EVERY);
+        })
     }
 
     /// Looks at the store once.
@@ -85,15 +88,20 @@ impl HeadMember {
     }
 
     fn step(&mut self) -> Result<(), StoreError> {
+        let snapshot = self.store.snapshot()?;
+        // Whoever neither is the head nor can become it needs no lease.
+        let concerned = match &snapshot.head {
+            Some((owner, _)) => owner == self.candidate.name(),
+            None => true,
+        };
         let asked = monotonic();
-        if asked.since(self.renewed) >= self.renew_every {
+        if concerned && asked.since(self.renewed) >= self.renew_every {
             if !self.store.renew()? {
                 self.candidate.lost();
             }
             self.candidate.renewed(asked);
             self.renewed = asked;
         }
-        let snapshot = self.store.snapshot()?;
         self.lead(&snapshot)
     }
 

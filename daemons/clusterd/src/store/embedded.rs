@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ebb_cluster::{Snapshot, Write};
@@ -13,14 +13,18 @@ use crate::routes::Routes;
 /// access to the same.
 #[derive(Debug)]
 pub struct Embedded {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<(Mutex<Shared>, Condvar)>,
     lease: Option<u64>,
     length: Duration,
+    /// How much was new when it last looked.
+    seen: u64,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    kept: Snapshot,
+    kept: Arc<Snapshot>,
+    /// Counts what is new.
+    news: u64,
     /// Lease of the head.
     head_lease: u64,
     leases: BTreeMap<u64, Time>,
@@ -32,13 +36,13 @@ struct Shared {
 impl Embedded {
     /// An empty store whose leases last `length` after each renewal.
     pub fn new(length: Duration) -> Embedded {
-        Embedded { shared: Arc::default(), lease: None, length }
+        Embedded { shared: Arc::default(), lease: None, length, seen: 0 }
     }
 
     /// Access for another member.
     #[must_use]
     pub fn another(&self) -> Embedded {
-        Embedded { shared: self.shared.clone(), lease: None, length: self.length }
+        Embedded { shared: self.shared.clone(), lease: None, length: self.length, seen: 0 }
     }
 }
 
@@ -46,42 +50,45 @@ impl Shared {
     /// Ends what has run out.
     fn expire(&mut self, now: Time) {
         self.leases.retain(|_, until| *until > now);
-        if !self.leases.contains_key(&self.head_lease) {
-            self.kept.head = None;
+        if self.kept.head.is_some() && !self.leases.contains_key(&self.head_lease) {
+            Arc::make_mut(&mut self.kept).head = None;
+            self.news += 1;
         }
     }
 
     fn write(&mut self, write: &Write, lease: Option<u64>) -> bool {
+        let kept = Arc::make_mut(&mut self.kept);
         match write {
             Write::Head { owner } => {
                 let Some(lease) = lease.filter(|lease| self.leases.contains_key(lease)) else {
                     return false;
                 };
-                if self.kept.head.is_some() {
+                if kept.head.is_some() {
                     return false;
                 }
                 self.term += 1;
-                self.kept.head = Some((owner.clone(), self.term));
+                kept.head = Some((owner.clone(), self.term));
                 self.head_lease = lease;
             }
             Write::Book { book, term, after } => {
-                let writes = self.kept.book.as_ref().map_or(0, |(_, writes)| *writes);
-                let theirs = self.kept.head.as_ref().is_some_and(|head| head.1 == *term);
+                let writes = kept.book.as_ref().map_or(0, |(_, writes)| *writes);
+                let theirs = kept.head.as_ref().is_some_and(|head| head.1 == *term);
                 if !theirs || writes != *after {
                     return false;
                 }
-                self.kept.book = Some((book.clone(), writes + 1));
+                kept.book = Some((book.clone(), writes + 1));
             }
             Write::Acknowledge { balancer, acknowledgement } => {
-                self.kept.balancers.insert(balancer.clone(), acknowledgement.clone());
+                kept.balancers.insert(balancer.clone(), acknowledgement.clone());
             }
             Write::Report { member, report } => {
-                self.kept.members.insert(member.clone(), *report);
+                kept.members.insert(member.clone(), *report);
             }
-            Write::Hold { member, hold: true } => _ = self.kept.held.insert(member.clone()),
-            Write::Hold { member, hold: false } => _ = self.kept.held.remove(member),
-            Write::Leave { balancer } => _ = self.kept.balancers.remove(balancer),
+            Write::Hold { member, hold: true } => _ = kept.held.insert(member.clone()),
+            Write::Hold { member, hold: false } => _ = kept.held.remove(member),
+            Write::Leave { balancer } => _ = kept.balancers.remove(balancer),
         }
+        self.news += 1;
         true
     }
 }
@@ -89,7 +96,7 @@ impl Shared {
 impl Store for Embedded {
     fn renew(&mut self) -> Result<bool, StoreError> {
         let now = monotonic();
-        let mut shared = self.shared.lock().expect("store");
+        let mut shared = self.shared.0.lock().expect("store");
         shared.expire(now);
         let same = self.lease.is_some_and(|lease| shared.leases.contains_key(&lease));
         if !same {
@@ -101,29 +108,41 @@ impl Store for Embedded {
         Ok(same)
     }
 
-    fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
-        let mut shared = self.shared.lock().expect("store");
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, StoreError> {
+        let mut shared = self.shared.0.lock().expect("store");
         shared.expire(monotonic());
+        self.seen = shared.news;
         Ok(shared.kept.clone())
     }
 
+    fn wait(&mut self, patience: Duration) {
+        let (shared, changed) = &*self.shared;
+        let unchanged = |shared: &mut Shared| shared.news == self.seen;
+        let shared = shared.lock().expect("store");
+        drop(changed.wait_timeout_while(shared, patience, unchanged).expect("store"));
+    }
+
     fn write(&mut self, write: &Write) -> Result<bool, StoreError> {
-        let mut shared = self.shared.lock().expect("store");
+        let mut shared = self.shared.0.lock().expect("store");
         shared.expire(monotonic());
         let lease = self.lease;
-        Ok(shared.write(write, lease))
+        let done = shared.write(write, lease);
+        self.shared.1.notify_all();
+        Ok(done)
     }
 
     fn routes(&mut self, known: u64) -> Result<Option<(u64, Routes)>, StoreError> {
-        let shared = self.shared.lock().expect("store");
+        let shared = self.shared.0.lock().expect("store");
         Ok((shared.routes.0 != known).then(|| shared.routes.clone()))
     }
 
     fn publish(&mut self, routes: &Routes, writes: u64) -> Result<bool, StoreError> {
-        let mut shared = self.shared.lock().expect("store");
+        let mut shared = self.shared.0.lock().expect("store");
         let same = shared.kept.book.as_ref().is_some_and(|book| book.1 == writes);
         if same {
             shared.routes = (shared.routes.0 + 1, routes.clone());
+            shared.news += 1;
+            self.shared.1.notify_all();
         }
         Ok(same)
     }

@@ -4,6 +4,9 @@ mod embedded;
 mod etcd;
 mod server;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use ebb_cluster::{Snapshot, Write};
 
 use crate::routes::Routes;
@@ -13,7 +16,7 @@ pub use etcd::Etcd;
 pub use server::EtcdServer;
 
 /// Why the store does not answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
 
@@ -25,11 +28,14 @@ pub trait Store: Send {
     /// When the store does not answer: the lease may end.
     fn renew(&mut self) -> Result<bool, StoreError>;
 
-    /// Everything, as of one instant not before the call.
+    /// Everything, as of one instant: not before one's own last write, nor before what was returned last.
     ///
     /// # Errors
-    /// When the store does not answer.
-    fn snapshot(&mut self) -> Result<Snapshot, StoreError>;
+    /// When the store does not answer, which may be found out only some seconds later.
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, StoreError>;
+
+    /// Waits until something has changed since the last snapshot, or for so long.
+    fn wait(&mut self, patience: Duration);
 
     /// Changes something. Returns whether its conditions held.
     ///

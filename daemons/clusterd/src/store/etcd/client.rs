@@ -1,0 +1,264 @@
+//! Questions to a member of etcd, over its JSON gateway, and what is wrong when there is no answer.
+
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+
+use crate::config::StoreConfig;
+use crate::store::StoreError;
+
+/// An answer that is late is none.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// An answer without end is followed for so long.
+const FOLLOW: Duration = Duration::from_secs(3);
+
+fn wrong(field: &str, what: impl std::fmt::Display, remedy: &str) -> StoreError {
+    StoreError(format!("field `store.{field}`: {what}; {remedy}"))
+}
+
+fn pem(field: &str, path: &str) -> Result<Vec<u8>, StoreError> {
+    std::fs::read(path).map_err(|error| {
+        wrong(
+            field,
+            format!("{path} cannot be read: {error}"),
+            "a PEM file that this user may read",
+        )
+    })
+}
+
+/// One's way to etcd: the member that answered last, and a login where there is one.
+#[derive(Clone)]
+pub(super) struct Client {
+    agent: ureq::Agent,
+    /// Where answers do not end.
+    follower: ureq::Agent,
+    endpoints: Vec<String>,
+    /// Name and password, and the token that they gave.
+    login: Option<(String, String)>,
+    token: Option<String>,
+}
+
+impl Client {
+    /// Nothing is asked yet.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is no certificate, with field and remedy.
+    pub(super) fn new(options: &StoreConfig) -> Result<Client, StoreError> {
+        if options.endpoints.is_empty() {
+            return Err(wrong("endpoints", "there is none", "such as [\"http://127.0.0.1:2379\"]"));
+        }
+        let tls = tls(options)?;
+        let common = || ureq::Agent::config_builder().http_status_as_error(false);
+        let agent = common().timeout_global(Some(PATIENCE)).tls_config(tls.clone()).build();
+        let follower = common()
+            .timeout_connect(Some(PATIENCE))
+            .timeout_recv_response(Some(PATIENCE))
+            .timeout_recv_body(Some(FOLLOW))
+            .tls_config(tls)
+            .build();
+        let login = match (&options.user, &options.password_file) {
+            (Some(user), Some(file)) => {
+                let password = std::fs::read_to_string(file).map_err(|error| {
+                    let what = format!("{file} cannot be read: {error}");
+                    wrong("password_file", what, "a file with the password alone")
+                })?;
+                Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
+            }
+            (None, None) => None,
+            _ => {
+                return Err(wrong(
+                    "user",
+                    "is without `password_file`, or the other way round",
+                    "both or none",
+                ));
+            }
+        };
+        Ok(Client {
+            agent: agent.new_agent(),
+            follower: follower.new_agent(),
+            endpoints: options.endpoints.clone(),
+            login,
+            token: None,
+        })
+    }
+
+    /// One question; the next member where one does not answer, a new token where the old has ended.
+    pub(super) fn ask<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, StoreError> {
+        let text = self.text(path, body)?;
+        serde_json::from_str(&text).map_err(|error| {
+            StoreError(format!(
+                "etcd at {} answers no JSON that is known: {error}",
+                self.endpoints[0]
+            ))
+        })
+    }
+
+    fn text(&mut self, path: &str, body: &Value) -> Result<String, StoreError> {
+        let mut last = StoreError(String::new());
+        for _ in 0..self.endpoints.len() {
+            if self.login.is_some() && self.token.is_none() {
+                match self.log_in() {
+                    Ok(()) => {}
+                    Err(error) => {
+                        last = error;
+                        self.endpoints.rotate_left(1);
+                        continue;
+                    }
+                }
+            }
+            match self.post(path, body) {
+                Ok((200, text)) => return Ok(text),
+                Ok((status, text))
+                    if self.token.is_some() && text.contains("invalid auth token") =>
+                {
+                    self.token = None;
+                    last = StoreError(format!("etcd: status {status}: the token has ended"));
+                    continue;
+                }
+                Ok((status, text)) => {
+                    last = self.refused(status, &text);
+                }
+                Err(error) => last = self.unreachable(&error),
+            }
+            self.endpoints.rotate_left(1);
+        }
+        Err(last)
+    }
+
+    fn send(
+        &self,
+        agent: &ureq::Agent,
+        path: &str,
+        body: &Value,
+    ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
+        let url = format!("{}/v3/{path}", self.endpoints[0].trim_end_matches('/'));
+        let mut request = agent.post(&url);
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", token);
+        }
+        request.send(body.to_string())
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<(u16, String), ureq::Error> {
+        let mut response = self.send(&self.agent, path, body)?;
+        let status = response.status().as_u16();
+        Ok((status, response.body_mut().read_to_string()?))
+    }
+
+    fn log_in(&mut self) -> Result<(), StoreError> {
+        let (name, password) = self.login.clone().expect("asked for");
+        let body = json!({ "name": name, "password": password });
+        match self.post("auth/authenticate", &body) {
+            Ok((200, text)) => {
+                let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+                self.token = answer["token"].as_str().map(str::to_owned);
+                Ok(())
+            }
+            Ok((status, _)) => {
+                let what = format!("{name} is refused (status {status})");
+                Err(wrong("user", what, "name and password of a user of etcd"))
+            }
+            Err(error) => Err(self.unreachable(&error)),
+        }
+    }
+
+    fn refused(&self, status: u16, text: &str) -> StoreError {
+        let said: Value = serde_json::from_str(text).unwrap_or_default();
+        let message = said["message"].as_str().or(said["error"].as_str()).unwrap_or("no reason");
+        let (field, remedy) = if message.contains("user name is empty") || status == 401 {
+            ("user", "a user and its `password_file`: authentication is on")
+        } else if message.contains("permission denied") {
+            ("user", "one that may read and write below /ebb/cluster/")
+        } else {
+            ("endpoints", "members that are well")
+        };
+        wrong(field, format!("{} refuses: {message} (status {status})", self.endpoints[0]), remedy)
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> StoreError {
+        let said = error.to_string();
+        let lower = said.to_lowercase();
+        let (field, remedy) = if lower.contains("certificate") || lower.contains("tls") {
+            (
+                "ca",
+                "the authority that signed the members' certificates, and a `certificate` that they take",
+            )
+        } else {
+            ("endpoints", "members that run and can be reached from here")
+        };
+        wrong(field, format!("{} cannot be asked: {said}", self.endpoints[0]), remedy)
+    }
+
+    /// Hands each line of an answer without end to `see`, until it says no or some seconds are over.
+    ///
+    /// # Errors
+    /// When the member that answered last does not any more.
+    pub(super) fn follow(
+        &self,
+        path: &str,
+        body: &Value,
+        mut see: impl FnMut(&str) -> bool,
+    ) -> Result<(), StoreError> {
+        let response = self.send(&self.follower, path, body);
+        let response = response.map_err(|error| self.unreachable(&error))?;
+        for line in BufReader::new(response.into_body().into_reader()).lines() {
+            match line {
+                Ok(line) if see(&line) => {}
+                Ok(_) => break,
+                // The answer has no end; what ends it is the time.
+                Err(error) if is_timeout(&error) => break,
+                Err(error) => return Err(self.unreachable(&ureq::Error::Io(error))),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    error.kind() == std::io::ErrorKind::TimedOut || matches!(inner, Some(ureq::Error::Timeout(_)))
+}
+
+fn tls(options: &StoreConfig) -> Result<TlsConfig, StoreError> {
+    let certificates = |field: &str, path: &str| -> Result<Vec<Certificate<'static>>, StoreError> {
+        let bytes = pem(field, path)?;
+        let items = ureq::tls::parse_pem(&bytes).filter_map(|item| match item {
+            Ok(ureq::tls::PemItem::Certificate(one)) => Some(one),
+            _ => None,
+        });
+        let found: Vec<_> = items.collect();
+        if found.is_empty() {
+            return Err(wrong(field, format!("{path} holds no certificate"), "a PEM file"));
+        }
+        Ok(found)
+    };
+    let mut builder = TlsConfig::builder();
+    if let Some(path) = &options.ca {
+        builder = builder.root_certs(RootCerts::new_with_certs(&certificates("ca", path)?));
+    }
+    match (&options.certificate, &options.key) {
+        (Some(certificate), Some(key)) => {
+            let chain = certificates("certificate", certificate)?;
+            let bytes = pem("key", key)?;
+            let key = PrivateKey::from_pem(&bytes)
+                .map_err(|_| wrong("key", format!("{key} holds no private key"), "a PEM file"))?;
+            builder = builder.client_cert(Some(ClientCert::new_with_certs(&chain, key)));
+        }
+        (None, None) => {}
+        _ => {
+            return Err(wrong(
+                "certificate",
+                "is without `key`, or the other way round",
+                "both or none",
+            ));
+        }
+    }
+    Ok(builder.build())
+}

@@ -1,0 +1,342 @@
+//! What etcd holds of a cluster, kept up to date by what etcd says has changed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ebb_cluster::Snapshot;
+use ebb_host::clock::monotonic;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::client::Client;
+use super::{Seal, number};
+use crate::routes::Routes;
+use crate::store::StoreError;
+
+/// What was written by oneself is waited for so long before all is asked for again.
+const OWN: Duration = Duration::from_millis(200);
+/// Whoever did not answer is asked again after this.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A pair of etcd. Numbers of 64 bits are text in JSON; those that are 0 are left out.
+#[derive(Deserialize)]
+struct Pair {
+    key: String,
+    #[serde(default)]
+    value: String,
+    #[serde(default)]
+    create_revision: String,
+    #[serde(default)]
+    mod_revision: String,
+}
+
+#[derive(Default, Deserialize)]
+struct Header {
+    #[serde(default)]
+    revision: String,
+}
+
+#[derive(Deserialize)]
+struct Range {
+    #[serde(default)]
+    header: Header,
+    #[serde(default)]
+    kvs: Vec<Pair>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    result: Option<Change>,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    #[serde(default)]
+    header: Header,
+    #[serde(default)]
+    events: Vec<Event>,
+    #[serde(default)]
+    canceled: bool,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default, rename = "type")]
+    kind: String,
+    kv: Pair,
+}
+
+/// What is known.
+#[derive(Default)]
+struct Kept {
+    snapshot: Arc<Snapshot>,
+    /// As of this revision of etcd's; 0: nothing is known yet.
+    revision: u64,
+    /// The revision of the routes, and what they are.
+    routes: (u64, Arc<Routes>),
+    /// Keys that hold what no cluster wrote, or not this one, and why.
+    broken: BTreeMap<String, StoreError>,
+    /// Why nobody answers.
+    failed: Option<StoreError>,
+    /// Counts what is new.
+    news: u64,
+}
+
+/// Shared by all members of a process. A thread follows etcd's changes from the first question on until
+/// nobody asks any more.
+pub(super) struct Watch {
+    prefix: String,
+    seal: Seal,
+    client: Mutex<Client>,
+    /// Whether the thread runs.
+    begun: Mutex<bool>,
+    kept: Mutex<Kept>,
+    changed: Condvar,
+}
+
+impl Watch {
+    pub(super) fn new(client: Client, prefix: String, seal: Seal) -> Arc<Watch> {
+        let (client, begun, kept) = (Mutex::new(client), Mutex::new(false), Mutex::default());
+        Arc::new(Watch { prefix, seal, client, begun, kept, changed: Condvar::new() })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().expect("what is kept")
+    }
+
+    /// Everything as of `wrote` or later, and how much was new until then.
+    pub(super) fn snapshot(
+        self: &Arc<Watch>,
+        wrote: u64,
+    ) -> Result<(Arc<Snapshot>, u64), StoreError> {
+        let kept = self.known(wrote)?;
+        match kept.broken.values().next() {
+            Some(error) => Err(error.clone()),
+            None => Ok((kept.snapshot.clone(), kept.news)),
+        }
+    }
+
+    /// The routes and their revision.
+    pub(super) fn routes(self: &Arc<Watch>, wrote: u64) -> Result<(u64, Arc<Routes>), StoreError> {
+        let kept = self.known(wrote)?;
+        match kept.broken.get("routes") {
+            Some(error) => Err(error.clone()),
+            None => Ok(kept.routes.clone()),
+        }
+    }
+
+    /// Waits until there is more that is new than `seen`, or for so long.
+    pub(super) fn wait(&self, seen: u64, patience: Duration) {
+        let unchanged = |kept: &mut Kept| kept.news == seen;
+        // Whoever is told nothing looks anyway.
+        drop(self.changed.wait_timeout_while(self.kept(), patience, unchanged).expect("kept"));
+    }
+
+    fn known(self: &Arc<Watch>, wrote: u64) -> Result<MutexGuard<'_, Kept>, StoreError> {
+        let mut kept = self.kept();
+        if kept.revision == 0 && kept.failed.is_none() {
+            drop(kept);
+            self.begin()?;
+            kept = self.kept();
+        }
+        let behind = |kept: &mut Kept| kept.revision < wrote && kept.failed.is_none();
+        (kept, _) = self.changed.wait_timeout_while(kept, OWN, behind).expect("kept");
+        if behind(&mut kept) {
+            drop(kept);
+            self.ask_all()?;
+            kept = self.kept();
+        }
+        match &kept.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(kept),
+        }
+    }
+
+    /// Asks for everything, then starts the thread, once.
+    fn begin(self: &Arc<Watch>) -> Result<(), StoreError> {
+        let mut begun = self.begun.lock().expect("begun");
+        if *begun {
+            return Ok(());
+        }
+        self.ask_all()?;
+        let weak = Arc::downgrade(self);
+        let thread = std::thread::Builder::new().name("ebb-store".into());
+        let started = thread.spawn(move || while follow(&weak) {});
+        started.map_err(|error| StoreError(format!("no thread can be started: {error}")))?;
+        *begun = true;
+        Ok(())
+    }
+
+    /// Everything, from a majority of etcd's members.
+    fn ask_all(&self) -> Result<(), StoreError> {
+        let mut client = self.client.lock().expect("client");
+        let (key, end) = (STANDARD.encode(&self.prefix), STANDARD.encode(self.end()));
+        let range: Range = client.ask("kv/range", &json!({ "key": key, "range_end": end }))?;
+        let mut kept = self.kept();
+        let revision = number(&range.header.revision);
+        if revision < kept.revision {
+            return Ok(());
+        }
+        let news = kept.news + 1;
+        *kept = Kept { revision, news, ..Kept::default() };
+        for pair in &range.kvs {
+            self.put(&mut kept, pair);
+        }
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Behind the last key with the prefix.
+    fn end(&self) -> Vec<u8> {
+        let mut end = self.prefix.clone().into_bytes();
+        *end.last_mut().expect("a prefix") += 1;
+        end
+    }
+
+    /// Changes since what is known, for some seconds, if a majority answers.
+    fn hear(&self) -> Result<(), StoreError> {
+        let known = self.kept().revision;
+        let (client, now) = {
+            let mut client = self.client.lock().expect("client");
+            // Linearizable: a member that has lost the others does not answer.
+            let one = json!({ "key": STANDARD.encode(&self.prefix), "keys_only": true });
+            let range: Range = client.ask("kv/range", &one)?;
+            (client.clone(), number(&range.header.revision))
+        };
+        if now < known {
+            // It has begun anew, without what it knew.
+            self.kept().revision = 0;
+            return self.ask_all();
+        }
+        let since = {
+            let mut kept = self.kept();
+            if kept.failed.take().is_some() {
+                kept.news += 1;
+                self.changed.notify_all();
+            }
+            kept.revision
+        };
+        let request = json!({ "create_request": {
+            "key": STANDARD.encode(&self.prefix),
+            "range_end": STANDARD.encode(self.end()),
+            "start_revision": (since + 1).to_string(),
+        } });
+        let mut canceled = false;
+        client.follow("watch", &request, |line| {
+            let Ok(Said { result: Some(change) }) = serde_json::from_str(line) else {
+                canceled = true;
+                return false;
+            };
+            canceled = change.canceled;
+            self.take(&change);
+            !canceled
+        })?;
+        // What it asks for has been compacted, or it has forgotten who asks.
+        if canceled { self.ask_all() } else { Ok(()) }
+    }
+
+    fn take(&self, change: &Change) {
+        let revision = number(&change.header.revision);
+        let mut kept = self.kept();
+        if change.events.is_empty() || revision <= kept.revision {
+            return;
+        }
+        for event in &change.events {
+            if event.kind == "DELETE" {
+                self.delete(&mut kept, &event.kv);
+            } else {
+                self.put(&mut kept, &event.kv);
+            }
+        }
+        kept.revision = revision;
+        kept.news += 1;
+        self.changed.notify_all();
+    }
+
+    /// The key behind the prefix.
+    fn rest(&self, pair: &Pair) -> String {
+        let name = String::from_utf8_lossy(&decoded(&pair.key)).into_owned();
+        name.strip_prefix(&self.prefix).unwrap_or_default().to_owned()
+    }
+
+    fn put(&self, kept: &mut Kept, pair: &Pair) {
+        let rest = self.rest(pair);
+        let value = String::from_utf8_lossy(&decoded(&pair.value)).into_owned();
+        let done = match self.seal.unsealed(&rest, &value) {
+            Ok(value) => keep(kept, &rest, value, pair).map_err(|error| {
+                StoreError(format!(
+                    "key {}{rest} of etcd holds what no cluster wrote: {error}",
+                    self.prefix
+                ))
+            }),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => _ = kept.broken.remove(&rest),
+            Err(error) => _ = kept.broken.insert(rest, error),
+        }
+    }
+
+    fn delete(&self, kept: &mut Kept, pair: &Pair) {
+        let rest = self.rest(pair);
+        kept.broken.remove(&rest);
+        if rest == "routes" {
+            kept.routes = (number(&pair.mod_revision), Arc::default());
+            return;
+        }
+        let snapshot = Arc::make_mut(&mut kept.snapshot);
+        match rest.split_once('/') {
+            None if rest == "head" => snapshot.head = None,
+            None if rest == "book" => snapshot.book = None,
+            Some(("balancers", name)) => _ = snapshot.balancers.remove(name),
+            Some(("members", name)) => _ = snapshot.members.remove(name),
+            Some(("held", name)) => _ = snapshot.held.remove(name),
+            _ => {}
+        }
+    }
+}
+
+fn decoded(text: &str) -> Vec<u8> {
+    STANDARD.decode(text).unwrap_or_default()
+}
+
+fn keep(kept: &mut Kept, rest: &str, value: String, pair: &Pair) -> serde_json::Result<()> {
+    if rest == "routes" {
+        kept.routes = (number(&pair.mod_revision), Arc::new(serde_json::from_str(&value)?));
+        return Ok(());
+    }
+    let snapshot = Arc::make_mut(&mut kept.snapshot);
+    match rest.split_once('/') {
+        None if rest == "head" => snapshot.head = Some((value, number(&pair.create_revision))),
+        None if rest == "book" => {
+            snapshot.book = Some((serde_json::from_str(&value)?, number(&pair.mod_revision)));
+        }
+        Some(("balancers", name)) => {
+            snapshot.balancers.insert(name.to_owned(), serde_json::from_str(&value)?);
+        }
+        Some(("members", name)) => {
+            snapshot.members.insert(name.to_owned(), serde_json::from_str(&value)?);
+        }
+        Some(("held", name)) => _ = snapshot.held.insert(name.to_owned()),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// One turn of the thread; whether there is to be another.
+fn follow(watch: &Weak<Watch>) -> bool {
+    let Some(watch) = watch.upgrade() else { return false };
+    let begun = monotonic();
+    if let Err(error) = watch.hear() {
+        let mut kept = watch.kept();
+        kept.failed = Some(error);
+        kept.news += 1;
+        watch.changed.notify_all();
+        drop(kept);
+        std::thread::sleep(AGAIN.saturating_sub(monotonic().since(begun)));
+    }
+    true
+}
