@@ -4,7 +4,7 @@ import json
 import subprocess
 
 from . import quiet, tables
-from .lab import HOSTS_MAC, ROUTER_MACS, Failure, Lab, Testpmd
+from .lab import HOSTS, HOSTS_MAC, ROUTER_MACS, Failure, Lab, Testpmd
 from .live import check_order
 from .record import spread
 
@@ -45,10 +45,14 @@ def contend(lab, name, seconds):
     try:
         if child.stdout.readline() != "ready\n":
             raise Failure(f"live_bench balance: {child.stderr.read()}")
-        # What comes back from the back-end is for a host: the generator's own address.
-        seen = lab.load(seconds=seconds, to=f"{ROUTER_MACS[0]} {HOSTS_MAC}")
+        # What comes back from the back-end is for a host, which has the generator's own address.
+        host = json.loads(lab.inside(lab.hosts, "ip", "-j", "link", "show", HOSTS[0]))[0]["address"]
+        seen = lab.load(seconds=seconds, to=f"{ROUTER_MACS[0]} {host}")
         out, _ = child.communicate(timeout=30)
         seen["balancer"] = json.loads(out.splitlines()[-1])
+        counted = seen["balancer"]["balancer"]
+        if counted["returned"] < counted["balanced"] / 4:
+            raise Failure(f"the balancer has not let out what came back: {counted}")
         return seen
     finally:
         lab.end(child)
