@@ -123,6 +123,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether a program of this name can be found.
+fn is_installed(program: &str) -> bool {
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places).any(|one| one.join(program).is_file())
+}
+
 /// An error with its causes, each said once: some errors quote their cause themselves.
 fn said(error: &anyhow::Error) -> String {
     let mut out = String::new();

@@ -173,6 +173,11 @@ fn a_program_is_recorded_shown_and_simulated() {
     let nothing = ["trace", "record", "-o", "no.ebbmem", "--", "/no/such/program"];
     let nothing = ebb(place.path(), &nothing);
     assert_eq!(nothing.status.code(), Some(1));
+    assert!(
+        error_of(&nothing).contains("/no/such/program could not be run"),
+        "{}",
+        error_of(&nothing)
+    );
     assert!(!place.path().join("no.ebbmem").exists());
     let taken = ebb(place.path(), &record);
     assert!(

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use ebb_memtrace::{Access, Format, Kind, Reader, Writer};
 
 use super::lookups::Lookups;
 use crate::generator::{interrupt_signals, on_interrupt};
+use crate::is_installed;
 
 /// Record what a program reads, writes and fetches, by valgrind
 #[derive(Debug, Args)]
@@ -24,7 +25,8 @@ Examples:
 
 The program runs under valgrind's lackey, some hundred times slower than by itself; its input and
 output are its own. The program ends when the window does, and when the recorder does. valgrind runs
-one thread at a time and says which: `ebb sim gating --split` deals them out to cores.
+one thread at a time and says which: `ebb sim gating --split` deals them out to cores. Other programs
+that it starts are not recorded: of a script that starts one, name that one.
 
 --router records Ebb's own look-up of destinations, or its whole way of a packet (--path), for one or
 several localities, each into a file of its own: the table is built first, what is recorded begins
@@ -91,8 +93,10 @@ impl Record {
         }
         let kept = kept?;
         if !whole {
+            let program = self.program.first().map_or("the data plane", String::as_str);
             bail!(
-                "nothing was recorded: valgrind is not there (apt-get install valgrind), the program could not be run, or it ended within --skip"
+                "nothing was recorded: {program} could not be run, ended within --skip, or is a script \
+                 that becomes another program, which is then to be named itself"
             );
         }
         for (out, (records, instructions)) in outs.iter().zip(kept) {
@@ -148,6 +152,7 @@ impl Record {
     }
 
     fn start(&self, written: i32) -> Result<Child> {
+        ensure!(is_installed("valgrind"), "valgrind is not there: apt-get install valgrind");
         let log = format!("--log-file=/proc/{}/fd/{written}", std::process::id());
         // Whatever becomes of this program, even SIGKILL: valgrind does not outlive it.
         let mut command = Command::new("setpriv");
@@ -179,7 +184,11 @@ impl Record {
         outs: Vec<File>,
         mark: &AtomicU64,
     ) -> Result<Vec<(u64, u64)>> {
-        let mut reader = Reader::new("valgrind", Gathering(pipe), Some(Format::Lackey))?;
+        let mut lines = BufReader::new(Gathering(pipe));
+        if lines.fill_buf()?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut reader = Reader::new("valgrind", lines, Some(Format::Lackey))?;
         let mut all = Vec::new();
         for out in outs {
             if self.router && !self.until_mark(&mut reader, mark)? {

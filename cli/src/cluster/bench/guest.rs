@@ -4,8 +4,7 @@ use std::path::Path;
 
 /// Why this program measures no guests here.
 pub(super) fn why_not() -> String {
-    let place = std::env::var_os("PATH").unwrap_or_default();
-    let qemu = std::env::split_paths(&place).any(|one| one.join("qemu-system-x86_64").exists());
+    let qemu = crate::is_installed("qemu-system-x86_64");
     let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let hardware = flags.split_whitespace().any(|word| word == "vmx" || word == "svm");
     let why = match (qemu, Path::new("/dev/kvm").exists(), hardware) {
