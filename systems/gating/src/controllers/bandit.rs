@@ -11,8 +11,13 @@ const MEMORIES: [f64; 2] = [1.0 / 64.0, 1.0 / 4096.0];
 /// An arm is ahead by more than chance in a phase, or over a longer time without being behind in the
 /// phase, by so many standard deviations of the mean: few stalls can carry most of what is saved.
 const AHEAD: [f64; 2] = [6.0, 4.0];
+/// What has not been seen in n stalls happens in less than 3/n of them, with 95 % confidence.
+const UNSEEN: f64 = 3.0;
 /// As in `together`.
 const LATE_COST: f64 = 2.0;
+/// While more than this part of all time was lost, wake-ups that had to wait for others are asked for
+/// earlier.
+const LATE_MUCH: f64 = 0.0042;
 /// What may be lost of all time, whatever it would save: who could lose more does not turn off.
 const LATE_MOST: f64 = 0.0045;
 
@@ -50,14 +55,16 @@ impl Arm {
         Arm { controller, shadow: Switch::new(0, 0), keeper: Keeper::lone(0), ahead }
     }
 
-    /// How far it is ahead of TAP, if that is more than chance.
-    fn is_ahead(&self) -> Option<f64> {
+    /// How far it is ahead of TAP, if that is more than chance: also if a stall as worthwhile as
+    /// `most`, which it might miss, just did not happen while it was looked at.
+    fn is_ahead(&self, most: f64) -> Option<f64> {
         let [phase, program] = [0, 1].map(|index| {
             let (mean, weight) = (&self.ahead[index], MEMORIES[index]);
-            (mean.mean, mean.deviation(weight))
+            (mean.mean, mean.deviation(weight), UNSEEN * weight * most)
         });
-        let lately = phase.0 > AHEAD[0] * phase.1;
-        let long = program.0 > AHEAD[1] * program.1 && phase.0 > -AHEAD[1] * phase.1;
+        let lately = phase.0 > (AHEAD[0] * phase.1).max(phase.2);
+        let long =
+            program.0 > (AHEAD[1] * program.1).max(program.2) && phase.0 > -AHEAD[1] * phase.1;
         (lately || long).then_some(phase.0.max(program.0))
     }
 }
@@ -81,6 +88,8 @@ pub(super) struct Bandit {
     /// that never happened.
     crowded: Ps,
     started: bool,
+    /// The most that TAP saved in a stall of late, in ps of time off beyond the break-even.
+    most: f64,
 }
 
 /// The places of two among the arms.
@@ -97,7 +106,7 @@ impl Bandit {
         ];
         let (warning, chosen, started) = (facts.warning, TAP, false);
         let (break_even, wake, lost, crowded) = (0, 0, 0, 0);
-        Bandit { arms, chosen, warning, break_even, wake, lost, crowded, started }
+        Bandit { arms, chosen, warning, break_even, wake, lost, crowded, started, most: 0.0 }
     }
 
     /// Whether another wake-up that is late altogether would cost more than this part of all time.
@@ -115,14 +124,14 @@ impl Bandit {
         } else {
             0..self.arms.len()
         };
-        let ahead = safe.filter_map(|arm| Some((arm, self.arms[arm].is_ahead()?)));
+        let ahead = safe.filter_map(|arm| Some((arm, self.arms[arm].is_ahead(self.most)?)));
         let best = ahead.max_by(|one, other| one.1.total_cmp(&other.1));
         self.chosen = best.map_or(TAP, |(arm, _)| arm);
     }
 
     /// What is left of a wish where others may come first.
     fn guarded(&self, now: Ps, wanted: Action) -> Action {
-        if self.crowded == 0 || !self.risks(LATE_MAX, now) {
+        if self.crowded == 0 || !self.risks(LATE_MUCH, now) {
             return wanted;
         }
         let early = self.crowded;
@@ -182,6 +191,7 @@ impl Controller for Bandit {
             let paid = wakeups as f64 * self.break_even as f64;
             *gain = gated as f64 - paid - LATE_COST * late as f64;
         }
+        self.most = gains[TAP].max(self.most * (1.0 - MEMORIES[1]));
         for (arm, gain) in self.arms.iter_mut().zip(gains) {
             for (mean, weight) in arm.ahead.iter_mut().zip(MEMORIES) {
                 mean.take(gain - gains[TAP], weight);

@@ -444,7 +444,7 @@ fn profiles() -> impl Strategy<Value = crate::profile::Profile> {
             chained,
             cluster,
             footprint_mib: 256,
-            instructions: (4e6 / read_mpki) as u64,
+            instructions: (2e7 / read_mpki) as u64,
         },
     )
 }
@@ -453,8 +453,8 @@ proptest! {
     #![proptest_config(searched())]
 
     /// On any profile and machine, however long wake-ups take and whoever keeps them apart: ours saves
-    /// at least what TAP and the counter save, but for what it has to learn, and costs at most 0.5 % of
-    /// time. `EBB_LONG=1` searches for minutes.
+    /// what TAP and the counter save, to 1 % of it, which is what learning takes, where they cost no more
+    /// than 0.5 % of time, and costs no more itself. `EBB_LONG=1` searches for minutes.
     #[test]
     fn ours_is_at_or_above_whatever_keeps_wake_ups_apart(
         profile in profiles(),
@@ -484,9 +484,19 @@ proptest! {
         let compared = comparison.run(&feeds, &|_| true).expect("no file");
         let [tap, counter, ours] =
             ["tap", "counter", "hybrid"].map(|name| compared.of(name).expect("asked for"));
-        let best = tap.energy_saved.max(counter.energy_saved).max(0.0);
-        let said = format!("{} saved, {best} by the better of both", ours.energy_saved);
+        // Who gives more time away than ours may can buy energy with it.
+        let rivals = [tap, counter].into_iter().filter(|rival| rival.slowdown <= 0.005);
+        let best = rivals.map(|rival| rival.energy_saved).fold(0.0, f64::max);
+        let said = format!(
+            "{} saved, {} s late; TAP {} and {}, counter {} and {}",
+            ours.energy_saved,
+            ours.slowdown,
+            tap.energy_saved,
+            tap.slowdown,
+            counter.energy_saved,
+            counter.slowdown
+        );
         prop_assert!(ours.slowdown <= 0.005, "{} {}", ours.slowdown, said);
-        prop_assert!(ours.energy_saved >= best - 1e-3, "{}", said);
+        prop_assert!(ours.energy_saved >= best - best.mul_add(0.01, 1e-3), "{}", said);
     }
 }
