@@ -30,7 +30,7 @@ that it starts are not recorded: of a script that starts one, name that one.
 
 --router records Ebb's own look-up of destinations, or its whole way of a packet (--path), for one or
 several localities, each into a file of its own: the table is built first, what is recorded begins
-after that. Building a full table under valgrind takes a quarter of an hour.")]
+after that. Building a full table under valgrind takes three quarters of an hour.")]
 pub struct Record {
     /// The compact trace
     #[arg(short, long, value_name = "FILE")]
