@@ -111,6 +111,11 @@ impl Load {
         process::pin_to(self.cpu).context("--cpu")?;
         _ = process::lift_memory_lock_limit();
         let mut run = self.open()?;
+        // A port is there from the first time that something is asked of it: all of them before the
+        // first packet, which may be fast.
+        for side in 0..run.directions.len() {
+            run.receive(side)?;
+        }
         let begun = clock::monotonic();
         let watch_from = begun + Duration::from_secs_f64(self.seconds * WARM_UP);
         let end = watch_from + Duration::from_secs_f64(self.seconds);

@@ -1,6 +1,6 @@
 //! Questions to a member of etcd, over its JSON gateway, and what is wrong when there is no answer.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -14,6 +14,10 @@ use crate::store::StoreError;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// An answer without end is followed for so long.
 const FOLLOW: Duration = Duration::from_secs(3);
+
+/// How a connection ends that the other side has closed.
+const CLOSED: [ErrorKind; 3] =
+    [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof];
 
 fn wrong(field: &str, what: impl std::fmt::Display, remedy: &str) -> StoreError {
     StoreError(format!("field `store.{field}`: {what}; {remedy}"))
@@ -185,11 +189,17 @@ impl Client {
     fn unreachable(&self, error: &ureq::Error) -> StoreError {
         let said = error.to_string();
         let lower = said.to_lowercase();
-        let (field, remedy) = if lower.contains("certificate") || lower.contains("tls") {
+        // With TLS 1.3 a member refuses whoever asks only after the handshake: what arrives first is its
+        // alert, or that it has closed the connection.
+        let refused = lower.contains("fatal alert")
+            || matches!(error, ureq::Error::Io(cause) if CLOSED.contains(&cause.kind()));
+        let (field, remedy) = if refused && self.endpoints[0].starts_with("https:") {
             (
-                "ca",
-                "the authority that signed the members' certificates, and a `certificate` that they take",
+                "certificate",
+                "one with its `key` from an authority that the members take, if they ask for any",
             )
+        } else if lower.contains("certificate") || lower.contains("tls") {
+            ("ca", "the authority that signed the members' certificates")
         } else {
             ("endpoints", "members that run and can be reached from here")
         };
