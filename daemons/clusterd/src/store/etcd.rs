@@ -225,7 +225,7 @@ impl Store for Etcd {
     }
 
     fn wait(&mut self, patience: Duration) {
-        self.watch.wait(self.seen, patience);
+        self.seen = self.watch.wait(self.seen, patience);
     }
 
     fn write(&mut self, write: &Write) -> Result<bool, StoreError> {
@@ -371,6 +371,13 @@ mod tests {
         assert!(head(&mut one, "two") > term);
         drop(server);
         sees(&mut one, |seen| seen.is_err());
+        // Whoever waits for an etcd that is gone waits, instead of asking all the time.
+        let begun = std::time::Instant::now();
+        for _ in 0..10 {
+            assert!(one.snapshot().is_err());
+            one.wait(Duration::from_millis(100));
+        }
+        assert!(begun.elapsed() > Duration::from_millis(700), "{:?}", begun.elapsed());
         std::fs::remove_dir_all(&place).expect("removed");
     }
 }

@@ -18,7 +18,7 @@ use crate::store::StoreError;
 
 /// What was written by oneself is waited for so long before all is asked for again.
 const OWN: Duration = Duration::from_millis(200);
-/// Whoever did not answer is asked again after this.
+/// Between two questions at least, whatever comes of them.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// A pair of etcd. Numbers of 64 bits are text in JSON; those that are 0 are left out.
@@ -128,11 +128,12 @@ impl Watch {
         }
     }
 
-    /// Waits until there is more that is new than `seen`, or for so long.
-    pub(super) fn wait(&self, seen: u64, patience: Duration) {
+    /// Waits until there is more that is new than `seen`, or for so long; how much is new then. A store that
+    /// goes on not answering is nothing new.
+    pub(super) fn wait(&self, seen: u64, patience: Duration) -> u64 {
         let unchanged = |kept: &mut Kept| kept.news == seen;
-        // Whoever is told nothing looks anyway.
-        drop(self.changed.wait_timeout_while(self.kept(), patience, unchanged).expect("kept"));
+        let waited = self.changed.wait_timeout_while(self.kept(), patience, unchanged);
+        waited.expect("kept").0.news
     }
 
     fn known(self: &Arc<Watch>, wrote: u64) -> Result<MutexGuard<'_, Kept>, StoreError> {
@@ -234,8 +235,10 @@ impl Watch {
             self.take(&change);
             !canceled
         })?;
-        // What it asks for has been compacted, or it has forgotten who asks.
-        if canceled { self.ask_all() } else { Ok(()) }
+        // What it asks for has been compacted, it has forgotten who asks, or something between holds
+        // back what it says: asking is always possible.
+        let behind = self.kept().revision < now;
+        if canceled || behind { self.ask_all() } else { Ok(()) }
     }
 
     fn take(&self, change: &Change) {
@@ -332,11 +335,12 @@ fn follow(watch: &Weak<Watch>) -> bool {
     let begun = monotonic();
     if let Err(error) = watch.hear() {
         let mut kept = watch.kept();
+        if kept.failed.is_none() {
+            kept.news += 1;
+            watch.changed.notify_all();
+        }
         kept.failed = Some(error);
-        kept.news += 1;
-        watch.changed.notify_all();
-        drop(kept);
-        std::thread::sleep(AGAIN.saturating_sub(monotonic().since(begun)));
     }
+    std::thread::sleep(AGAIN.saturating_sub(monotonic().since(begun)));
     true
 }
