@@ -33,6 +33,8 @@ use crate::store::{Embedded, Etcd, Store};
 const JOURNALS: &str = "/run/ebb";
 /// Between two looks at signals and the store.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// An order waits so long for a store that does not answer, which is less than who gave it waits.
+const ELECTION: Duration = Duration::from_secs(5);
 /// Back-ends that end with this process have so long to drain first.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// What is on its way to a balancer that ends is taken for so long.
@@ -138,8 +140,16 @@ impl Desk {
         Ok(())
     }
 
+    /// What an operator orders, again while the store elects its leader: doing it twice changes nothing.
     fn write(&self, write: &Write) -> Result<()> {
-        let done = self.store.lock().expect("store").write(write)?;
+        let mut store = self.store.lock().expect("store");
+        let begun = monotonic();
+        let done = loop {
+            match store.write(write) {
+                Err(_) if monotonic().since(begun) < ELECTION => std::thread::sleep(LOOK_EVERY),
+                done => break done?,
+            }
+        };
         ensure!(done, "the store refuses");
         Ok(())
     }
