@@ -1,4 +1,4 @@
-//! Looking at a running program again and again: `ebb tor top`, `ebb cluster top`.
+//! Looking at a running program again and again: `ebb router top`, `ebb tor top`, `ebb cluster top`.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -17,12 +17,27 @@ pub struct Watch {
     /// Looks before it ends [default: none]
     #[arg(long)]
     count: Option<u64>,
-    /// Print the state as a line of JSON each time
+    /// Print a line of JSON each time
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 impl Watch {
+    /// Between two looks.
+    ///
+    /// # Errors
+    /// When it is not from 0.05 s to a day.
+    pub fn interval(&self) -> Result<Duration> {
+        let good = (0.05..=86_400.0).contains(&self.every);
+        ensure!(good, "--every must be from 0.05 to 86400, not {}", self.every);
+        Ok(Duration::from_secs_f64(self.every))
+    }
+
+    /// How many.
+    pub fn looks(&self) -> u64 {
+        self.count.unwrap_or(u64::MAX)
+    }
+
     /// Asks for the state and shows it, with the one before.
     ///
     /// # Errors
@@ -32,11 +47,11 @@ impl Watch {
         ask: impl Fn() -> Result<S>,
         panel: impl Fn(&S, &S) -> String,
     ) -> Result<ExitCode> {
-        ensure!(self.every >= 0.05, "--every must be at least 0.05");
+        let interval = self.interval()?;
         let live = std::io::stdout().is_terminal() && !self.json;
         let mut before = ask()?;
-        for _ in 0..self.count.unwrap_or(u64::MAX) {
-            std::thread::sleep(Duration::from_secs_f64(self.every.min(3600.0)));
+        for _ in 0..self.looks() {
+            std::thread::sleep(interval);
             let now = ask()?;
             let mut out = std::io::stdout().lock();
             if self.json {

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use super::Target;
 use crate::generator::interrupt_signals;
+use crate::watch::Watch;
 use interval::{Interval, Look};
 use view::{Act, View};
 
@@ -37,15 +38,8 @@ to the workers; left and right choose the column by which that table is sorted, 
 With --json each interval is one line: rates are packets and bits a second of that interval, latency
 and what dropped_since_start counts are since the start.")]
 pub struct Top {
-    /// Seconds between two looks
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    every: f64,
-    /// Looks before it ends [default: none]
-    #[arg(long)]
-    count: Option<u64>,
-    /// Print one line of JSON for each interval
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    watch: Watch,
     #[command(flatten)]
     target: Target,
 }
@@ -58,39 +52,32 @@ const TURN: Duration = Duration::from_millis(250);
 impl Top {
     /// Looks again and again.
     pub fn run(self) -> Result<ExitCode> {
-        anyhow::ensure!(
-            self.every >= 0.05 && self.every <= 86_400.0,
-            "--every must be from 0.05 to 86400"
-        );
+        let every = self.watch.interval()?;
         let mut signals = interrupt_signals()?;
         let mut client = self.target.connect()?;
         let keys = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        if self.json || !keys {
-            self.lines(&mut client, &mut signals)?;
+        if self.watch.json || !keys {
+            self.lines(&mut client, &mut signals, every)?;
         } else {
-            self.screen(&mut client, &mut signals)?;
+            self.screen(&mut client, &mut signals, every)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn every(&self) -> Duration {
-        Duration::from_secs_f64(self.every)
-    }
-
     /// One line for each interval.
-    fn lines(&self, client: &mut Client, signals: &mut Signals) -> Result<()> {
+    fn lines(&self, client: &mut Client, signals: &mut Signals, every: Duration) -> Result<()> {
         let mut wait = WaitSet::new();
         wait.add(signals.fd());
         let mut before = client.status()?;
-        for _ in 0..self.count.unwrap_or(u64::MAX) {
-            wait.wait(Some(self.every()));
+        for _ in 0..self.watch.looks() {
+            wait.wait(Some(every));
             if signals.take()?.is_some() {
                 break;
             }
             let now = client.status()?;
             let interval = Interval::between(&before, &now);
             let mut out = std::io::stdout().lock();
-            if self.json {
+            if self.watch.json {
                 writeln!(out, "{}", serde_json::to_string(&interval)?)?;
             } else {
                 writeln!(out, "{}", interval.line())?;
@@ -102,14 +89,14 @@ impl Top {
     }
 
     /// The whole terminal, until somebody leaves.
-    fn screen(&self, client: &mut Client, signals: &mut Signals) -> Result<()> {
+    fn screen(&self, client: &mut Client, signals: &mut Signals, every: Duration) -> Result<()> {
         let mut view = View::default();
         let mut before = client.status()?;
         // The first figures come soon, whatever the interval.
-        let mut due = Instant::now() + self.every().min(TURN);
+        let mut due = Instant::now() + every.min(TURN);
         let mut interval = Interval::between(&before, &before);
         let mut looks: VecDeque<Look> = VecDeque::new();
-        let mut left = self.count.unwrap_or(u64::MAX);
+        let mut left = self.watch.looks();
         let mut screen = Screen::open()?;
         while left > 0 {
             let history = looks.make_contiguous();
@@ -134,7 +121,7 @@ impl Top {
                     looks.pop_front();
                 }
                 (before, left) = (now, left - 1);
-                due = Instant::now() + self.every();
+                due = Instant::now() + every;
             }
         }
         Ok(())
