@@ -326,6 +326,27 @@ fn what_the_kernel_does_not_announce() {
 }
 
 #[test]
+fn changes_of_ones_own_are_passed_over() {
+    let Some(mut scene) = scene("ignore") else { return };
+    let mut other = scene.namespace.run(|| Requests::open().unwrap()).unwrap();
+    scene.monitor.ignore(&scene.requests).unwrap();
+    for prefix in ["192.0.2.0/24", "2001:db8::/32"] {
+        let gateway = if prefix.contains(':') { "fd00::2" } else { "10.0.0.2" };
+        let route = Route::unicast(net(prefix), [via(scene.a, gateway)]);
+        scene.change(RouteChange::Replace(route.clone()));
+        scene.change(RouteChange::Delete(route.clone()));
+        // The first that is heard of is another's.
+        other.change_routes([RouteChange::Replace(Route { metric: 7, ..route })]).unwrap();
+        let Event::Route { route, .. } = scene.next_route(prefix) else { panic!("not gone") };
+        assert_eq!(route.metric, 7);
+    }
+    let mut seen = 0;
+    let mut count = |event| seen += usize::from(matches!(event, Event::Route { .. }));
+    scene.monitor.dump_part(Part::Routes4, &mut count).unwrap();
+    assert!(seen > 0, "a dump says everything");
+}
+
+#[test]
 fn an_overrun_is_told_and_a_dump_tells_the_truth() {
     let Some(mut scene) = scene("overrun") else { return };
     let a = scene.a;

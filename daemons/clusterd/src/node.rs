@@ -195,8 +195,8 @@ struct Node {
     member: MemberConfig,
     desk: Arc<Desk>,
     store: Box<dyn Store>,
-    /// Revision and number of the routes that all back-ends have.
-    routes: (u64, usize),
+    /// Routes that all back-ends have.
+    routes: usize,
     record: Record,
     begun: Time,
     said: usize,
@@ -255,7 +255,7 @@ impl Node {
         let mut node = Node {
             desk,
             store: stores.access(),
-            routes: (0, 0),
+            routes: 0,
             record,
             begun: monotonic(),
             said: 0,
@@ -317,11 +317,11 @@ impl Node {
         }
         // A store that is gone has been said to be.
         if config.routing.plan().is_some()
-            && let Ok(Some((revision, routes))) = self.store.routes(self.routes.0)
+            && let Ok(routes) = self.store.routes()
         {
-            self.routes = (revision, routes.len());
+            self.routes = routes.len();
         }
-        status.routes = self.routes.1;
+        status.routes = self.routes;
         if let Some(balancer) = &self.balancer {
             status.see_balancer(&balancer.status(), &config.balancers());
         }

@@ -7,6 +7,7 @@ use libc::{RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETROUTE};
 use super::abi::*;
 use super::frame::{Builder, Fault, Messages};
 use super::parse::{event, parse};
+use super::requests::Requests;
 use super::socket::{Received, Socket, acknowledged};
 use super::types::{Error, Event, Result};
 
@@ -148,6 +149,15 @@ impl Monitor {
     /// (`POLLERR`) when messages were lost, which the next [`Monitor::poll`] reports and clears.
     pub fn fd(&self) -> RawFd {
         self.socket.fd()
+    }
+
+    /// From now on says nothing of changes that come from `requests`: whoever makes very many knows them,
+    /// and would overrun its own buffer.
+    ///
+    /// # Errors
+    /// When the kernel refuses the filter.
+    pub fn ignore(&self, requests: &Requests) -> Result<()> {
+        self.socket.ignore(requests.socket.port()?)
     }
 
     /// Reports what waits, without blocking, and returns the number of events. After very many it

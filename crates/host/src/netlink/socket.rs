@@ -92,6 +92,42 @@ impl Socket {
             .map_err(|source| Error::Socket { operation: "subscribe", source })
     }
 
+    /// The port number that the kernel chose.
+    pub fn port(&self) -> Result<u32> {
+        // SAFETY: all fields of sockaddr_nl are plain data for which zero is a value.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        let mut len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        // SAFETY: address and length are alive during the call, and the length is the address's.
+        let result =
+            unsafe { libc::getsockname(self.fd(), (&raw mut address).cast(), &raw mut len) };
+        if result == 0 { Ok(address.nl_pid) } else { Err(failed("getsockname")) }
+    }
+
+    /// From now on the kernel drops notifications of what the socket of that port has asked for.
+    pub fn ignore(&self, port: u32) -> Result<()> {
+        let step =
+            |code: u32, jt: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+        // `nlmsghdr.nlmsg_pid`, which the filter loads as if it were in network order.
+        let mut program = [
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 12),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, port.to_be()),
+            step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0),
+        ];
+        let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+        // SAFETY: the filter and its four steps are alive during the call, and its size is passed along.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const filter).cast(),
+                size_of::<libc::sock_fprog>() as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(failed("filter")) }
+    }
+
     /// Sets the receive buffer, beyond the system's limit when permitted.
     pub fn set_receive_buffer(&self, bytes: usize) {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);

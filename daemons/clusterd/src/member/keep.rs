@@ -11,6 +11,9 @@ use crate::store::{Store, StoreError};
 /// After a failure the keeper is asked again so much later.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Between two looks at what a routing daemon says.
+const HEAR_EVERY: Duration = Duration::from_millis(10);
+
 /// One that gives a back-end power and takes it, as the book says.
 pub struct KeeperMember {
     agent: Agent,
@@ -21,6 +24,8 @@ pub struct KeeperMember {
     store_failed: bool,
     /// What was wrong with its routes last.
     amiss: Option<String>,
+    /// Until it looks again, if nothing has changed in the store.
+    patience: Duration,
 }
 
 impl KeeperMember {
@@ -39,6 +44,7 @@ impl KeeperMember {
             not_before: Time::ZERO,
             store_failed: false,
             amiss: None,
+            patience: LOOK_EVERY,
         }
     }
 
@@ -67,7 +73,7 @@ impl KeeperMember {
 
     /// Until there is something to do.
     pub(super) fn pause(&mut self) {
-        self.store.wait(LOOK_EVERY);
+        self.store.wait(self.patience);
     }
 
     fn say(&self, what: What) {
@@ -75,6 +81,7 @@ impl KeeperMember {
     }
 
     fn step(&mut self) -> Result<(), StoreError> {
+        self.patience = LOOK_EVERY;
         if self.agent.report().up && !self.keeper.is_there() {
             self.say(What::Ended);
             self.agent.is_up(false);
@@ -98,18 +105,23 @@ impl KeeperMember {
         else {
             return Ok(());
         };
-        if let Some((revision, routes)) = self.store.routes(routing.known())? {
-            routing.follow(revision, routes);
-        }
+        routing.follow(self.store.routes()?);
         let on = book.entries.get(name).is_some_and(|entry| entry.power == Power::On);
         let speaks = on && book.voice.as_deref() == Some(name);
-        let amiss = match routing.turn(speaks, monotonic()) {
-            Ok(Some(routes)) => {
+        let done = routing.turn(speaks, monotonic());
+        self.patience = match (routing.is_busy(monotonic()), speaks) {
+            (true, _) => Duration::ZERO,
+            (false, true) => HEAR_EVERY,
+            (false, false) => LOOK_EVERY,
+        };
+        let amiss = match done {
+            Ok(chunks) => {
                 // Whoever does not speak any more by now publishes nothing.
-                self.store.publish(&routes, *writes)?;
+                if !chunks.is_empty() {
+                    self.store.publish(&chunks, *writes)?;
+                }
                 None
             }
-            Ok(None) => None,
             Err(error) => Some(format!("{error:#}")),
         };
         if amiss.is_some() && amiss != self.amiss {

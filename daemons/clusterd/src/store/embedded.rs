@@ -7,7 +7,7 @@ use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
 use super::{Store, StoreError};
-use crate::routes::Routes;
+use crate::routes::{Published, Routes};
 
 /// A store in this process, for a cluster on one machine: it ends with it. Clones are further members'
 /// access to the same.
@@ -30,7 +30,7 @@ struct Shared {
     leases: BTreeMap<u64, Time>,
     given: u64,
     term: u64,
-    routes: (u64, Routes),
+    routes: Arc<Published>,
 }
 
 impl Embedded {
@@ -131,16 +131,23 @@ impl Store for Embedded {
         Ok(done)
     }
 
-    fn routes(&mut self, known: u64) -> Result<Option<(u64, Routes)>, StoreError> {
-        let shared = self.shared.0.lock().expect("store");
-        Ok((shared.routes.0 != known).then(|| shared.routes.clone()))
+    fn routes(&mut self) -> Result<Arc<Published>, StoreError> {
+        Ok(self.shared.0.lock().expect("store").routes.clone())
     }
 
-    fn publish(&mut self, routes: &Routes, writes: u64) -> Result<bool, StoreError> {
+    fn publish(
+        &mut self,
+        chunks: &[(usize, Arc<Routes>)],
+        writes: u64,
+    ) -> Result<bool, StoreError> {
         let mut shared = self.shared.0.lock().expect("store");
         let same = shared.kept.book.as_ref().is_some_and(|book| book.1 == writes);
         if same {
-            shared.routes = (shared.routes.0 + 1, routes.clone());
+            let routes = Arc::make_mut(&mut shared.routes);
+            for (index, chunk) in chunks {
+                let set = routes.set(*index, chunk.clone());
+                set.map_err(|net| StoreError(format!("{net} is no network of chunk {index}")))?;
+            }
             shared.news += 1;
             self.shared.1.notify_all();
         }
@@ -174,18 +181,23 @@ mod tests {
     fn routes_are_published_only_under_the_book_that_is() {
         let mut one = Embedded::new(Duration::from_secs(60));
         let mut two = one.another();
-        let routes = Routes::from([("192.0.2.0/24".parse().expect("a network"), Vec::new())]);
+        let net = "192.0.2.0/24".parse().expect("a network");
+        let routes = [(Published::chunk_of(&net), Arc::new(Routes::from([(net, [].into())])))];
         assert!(!one.publish(&routes, 0).expect("answers"), "there is no book yet");
         one.renew().expect("answers");
         assert!(one.write(&Write::Head { owner: "one".to_owned() }).expect("answers"));
         let book = |after| Write::Book { book: Book::default(), term: 1, after };
         assert!(one.write(&book(0)).expect("answers"));
-        assert_eq!(two.routes(0).expect("answers"), None);
+        assert!(two.routes().expect("answers").is_empty());
         assert!(two.publish(&routes, 1).expect("answers"));
-        assert_eq!(one.routes(0).expect("answers"), Some((1, routes.clone())));
-        assert_eq!(one.routes(1).expect("answers"), None, "known");
+        let known = one.routes().expect("answers");
+        assert!(known.len() == 1 && known.get(&net).is_some());
         assert!(one.write(&book(1)).expect("answers"));
-        assert!(!two.publish(&Routes::new(), 1).expect("answers"), "a book since");
+        assert!(Arc::ptr_eq(&known, &one.routes().expect("answers")), "the same");
+        assert!(
+            !two.publish(&[(routes[0].0, Arc::default())], 1).expect("answers"),
+            "a book since"
+        );
     }
 
     #[test]

@@ -15,9 +15,14 @@ use serde_json::{Value, json};
 
 use super::{Store, StoreError};
 use crate::config::StoreConfig;
-use crate::routes::{Routes, encode};
+use crate::routes::{Published, Routes, encode};
 use client::Client;
-use watch::Watch;
+use watch::{PUBLISHED, ROUTES, Watch};
+
+/// Bytes and changes in one request at most: etcd takes 1.5 MiB (`--max-request-bytes`), some of which are keys
+/// and seals, and 128 operations (`--max-txn-ops`).
+const BYTES_MAX: usize = 1_400_000;
+const CHANGES_MAX: usize = 100;
 
 /// A member's access to etcd.
 pub struct Etcd {
@@ -139,6 +144,13 @@ impl Etcd {
         Ok(done.succeeded)
     }
 
+    /// Other routes, and a small key which says that there are.
+    fn change_routes(&mut self, same: &Value, mut changes: Vec<Value>) -> Result<bool, StoreError> {
+        let value = STANDARD.encode(self.seal.sealed(PUBLISHED, PUBLISHED));
+        changes.push(json!({ "requestPut": { "key": self.key(PUBLISHED), "value": value } }));
+        self.commit(&json!({ "compare": [same], "success": changes }))
+    }
+
     /// What a conditional write asks of etcd.
     fn transaction(&self, write: &Write) -> Value {
         let put = |rest: &str, value: String| {
@@ -233,25 +245,56 @@ impl Store for Etcd {
         self.commit(&transaction)
     }
 
-    fn routes(&mut self, known: u64) -> Result<Option<(u64, Routes)>, StoreError> {
-        let (revision, routes) = self.watch.routes(self.wrote)?;
-        Ok((revision != known).then(|| (revision, Routes::clone(&routes))))
+    fn routes(&mut self) -> Result<Arc<Published>, StoreError> {
+        self.watch.routes(self.wrote)
     }
 
-    fn publish(&mut self, routes: &Routes, writes: u64) -> Result<bool, StoreError> {
-        let value = STANDARD.encode(self.seal.sealed("routes", &encode(routes)));
+    fn publish(
+        &mut self,
+        chunks: &[(usize, Arc<Routes>)],
+        writes: u64,
+    ) -> Result<bool, StoreError> {
         let same =
             json!({ "target": "MOD", "key": self.key("book"), "modRevision": writes.to_string() });
-        let put = json!({ "requestPut": { "key": self.key("routes"), "value": value } });
-        self.commit(&json!({ "compare": [same], "success": [put] }))
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        for (index, routes) in chunks {
+            let rest = format!("{ROUTES}{index:04}");
+            let value = self.seal.sealed(&rest, &encode(routes));
+            let (count, size) = (routes.len(), value.len());
+            if size > BYTES_MAX {
+                let what = format!(
+                    "{count} routes of one chunk are {size} bytes, and {BYTES_MAX} are taken"
+                );
+                let remedy = "let the daemon filter what it exports to the kernel";
+                return Err(StoreError(format!("field `routing.run`: {what}; {remedy}")));
+            }
+            if bytes + size > BYTES_MAX || changes.len() == CHANGES_MAX {
+                if !self.change_routes(&same, std::mem::take(&mut changes))? {
+                    return Ok(false);
+                }
+                bytes = 0;
+            }
+            bytes += size;
+            let key = self.key(&rest);
+            changes.push(if count == 0 {
+                json!({ "requestDeleteRange": { "key": key } })
+            } else {
+                json!({ "requestPut": { "key": key, "value": STANDARD.encode(value) } })
+            });
+        }
+        self.change_routes(&same, changes)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::routes::{Chunks, Hop};
     use crate::store::EtcdServer;
     use ebb_cluster::{Acknowledgement, Book, MemberReport};
+    use ipnet::IpNet;
 
     #[test]
     fn what_is_wrong_names_its_field() {
@@ -325,17 +368,54 @@ mod tests {
         let seen = two.snapshot().expect("answers");
         assert_eq!((&seen.balancers["b"], seen.members["r"]), (&said, report));
         assert_eq!(seen.book.as_ref().expect("a book").0, book);
-        let routes = Routes::from([("192.0.2.0/24".parse().expect("a network"), Vec::new())]);
+        // More than one request holds; the last one changes again, and the first goes.
+        let net = |n: u32| -> IpNet {
+            format!("{}.{}.{}.0/24", n >> 16, n >> 8 & 255, n & 255).parse().expect("one")
+        };
+        let mut chunks = BTreeMap::<usize, Routes>::new();
+        for n in 0..100_000 {
+            let via = std::net::Ipv4Addr::from(0x0a00_0000 + n % 50_000);
+            let hop = Hop { side: 0, via: Some(via.into()), weight: 1 };
+            chunks.entry(Published::chunk_of(&net(n))).or_default().insert(net(n), [hop].into());
+        }
+        let mut all = Published::default();
+        let mut routes: Chunks =
+            chunks.into_iter().map(|(index, chunk)| (index, Arc::new(chunk))).collect();
+        for (index, chunk) in &routes {
+            all.set(*index, chunk.clone()).expect("where it belongs");
+        }
         let writes = seen.book.as_ref().expect("a book").1;
-        assert_eq!(two.routes(0).expect("answers"), None);
+        assert!(two.routes().expect("answers").is_empty());
         assert!(!one.publish(&routes, writes + 1).expect("answers"), "no such book");
         assert!(one.publish(&routes, writes).expect("answers"));
-        let published = std::iter::repeat_with(|| {
-            two.wait(Duration::from_millis(100));
-            two.routes(0).expect("answers")
-        });
-        let (revision, found) = published.take(100).flatten().next().expect("published");
-        assert_eq!((found, two.routes(revision).expect("answers")), (routes, None));
+        let hears = |store: &mut Etcd, all: &Published| {
+            for _ in 0..100 {
+                let known = store.routes().expect("answers");
+                if (known.len(), known.iter().eq(all.iter())) == (all.len(), true) {
+                    return known;
+                }
+                store.wait(Duration::from_millis(100));
+            }
+            panic!(
+                "after ten seconds it still has {} routes",
+                store.routes().expect("answers").len()
+            );
+        };
+        let known = hears(&mut two, &all);
+        assert!(Arc::ptr_eq(&known, &two.routes().expect("answers")), "the same");
+        Arc::make_mut(&mut routes[1].1).pop_first();
+        let changes = [(routes[0].0, Arc::default()), routes[1].clone()];
+        for (index, chunk) in &changes {
+            all.set(*index, chunk.clone()).expect("where it belongs");
+        }
+        assert!(one.publish(&changes, writes).expect("answers"));
+        hears(&mut one, &all);
+        let after = hears(&mut two, &all);
+        let (one_chunk, other) = (routes[2].0, routes[1].0);
+        assert!(Arc::ptr_eq(known.chunk(one_chunk), after.chunk(one_chunk)), "shared");
+        assert!(!Arc::ptr_eq(known.chunk(other), after.chunk(other)));
+        // Whoever begins now is told everything, in parts.
+        hears(&mut member(), &all);
         for (hold, held) in [(true, 1), (false, 0)] {
             let write = Write::Hold { member: "r".to_owned(), hold };
             assert!(one.write(&write).expect("answers"));

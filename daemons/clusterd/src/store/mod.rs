@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ebb_cluster::{Snapshot, Write};
 
-use crate::routes::Routes;
+use crate::routes::{Published, Routes};
 
 pub use embedded::Embedded;
 pub use etcd::Etcd;
@@ -43,17 +43,17 @@ pub trait Store: Send {
     /// When the store does not answer; the change may have been made.
     fn write(&mut self, write: &Write) -> Result<bool, StoreError>;
 
-    /// The routes that all back-ends have, and their revision; `None` while it is `known`, 0 being that
-    /// of a cluster that has never had any.
+    /// The routes that all back-ends have; the same object while they are the same.
     ///
     /// # Errors
     /// When the store does not answer.
-    fn routes(&mut self, known: u64) -> Result<Option<(u64, Routes)>, StoreError>;
+    fn routes(&mut self) -> Result<Arc<Published>, StoreError>;
 
-    /// Publishes routes, if the book has not been written since it was `writes` (as in a snapshot).
-    /// Returns whether that held.
+    /// Publishes other contents of some chunks, if the book has not been written since it was `writes` (as in
+    /// a snapshot). Returns whether that held. The last of them may be published later than the first.
     ///
     /// # Errors
     /// When the store does not answer; the routes may have been published.
-    fn publish(&mut self, routes: &Routes, writes: u64) -> Result<bool, StoreError>;
+    fn publish(&mut self, chunks: &[(usize, Arc<Routes>)], writes: u64)
+    -> Result<bool, StoreError>;
 }

@@ -15,6 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// An answer without end is followed for so long.
 const FOLLOW: Duration = Duration::from_secs(3);
 
+/// Bytes of an answer at most: 64 values of 1.5 MiB in base64.
+const ANSWER_MAX: u64 = 128 << 20;
+
 /// How a connection ends that the other side has closed.
 const CLOSED: [ErrorKind; 3] =
     [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof];
@@ -153,7 +156,8 @@ impl Client {
     fn post(&self, path: &str, body: &Value) -> Result<(u16, String), ureq::Error> {
         let mut response = self.send(&self.agent, path, body)?;
         let status = response.status().as_u16();
-        Ok((status, response.body_mut().read_to_string()?))
+        let body = response.body_mut().with_config().limit(ANSWER_MAX);
+        Ok((status, body.read_to_string()?))
     }
 
     fn log_in(&mut self) -> Result<(), StoreError> {

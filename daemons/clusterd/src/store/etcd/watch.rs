@@ -1,6 +1,6 @@
 //! What etcd holds of a cluster, kept up to date by what etcd says has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -13,11 +13,17 @@ use serde_json::json;
 
 use super::client::Client;
 use super::{Seal, number};
-use crate::routes::Routes;
+use crate::routes::{CHUNKS, Published, Routes, decode};
 use crate::store::StoreError;
 
 /// What was written by oneself is waited for so long before all is asked for again.
 const OWN: Duration = Duration::from_millis(200);
+/// Keys in one answer at most: routes fill some 16 KiB each.
+const KEYS: usize = 64;
+/// Before the number of a chunk of routes. These keys are behind all others.
+pub(super) const ROUTES: &str = "routes/";
+/// The key that is written together with any of them.
+pub(super) const PUBLISHED: &str = "published";
 /// Between two questions at least, whatever comes of them.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -45,6 +51,10 @@ struct Range {
     header: Header,
     #[serde(default)]
     kvs: Vec<Pair>,
+    #[serde(default)]
+    more: bool,
+    #[serde(default)]
+    count: String,
 }
 
 #[derive(Deserialize)]
@@ -54,8 +64,6 @@ struct Said {
 
 #[derive(Deserialize)]
 struct Change {
-    #[serde(default)]
-    header: Header,
     #[serde(default)]
     events: Vec<Event>,
     #[serde(default)]
@@ -75,8 +83,11 @@ struct Kept {
     snapshot: Arc<Snapshot>,
     /// As of this revision of etcd's; 0: nothing is known yet.
     revision: u64,
-    /// The revision of the routes, and what they are.
-    routes: (u64, Arc<Routes>),
+    /// Names of the keys but those of routes.
+    names: BTreeSet<String>,
+    routes: Arc<Published>,
+    /// In which revision each chunk was written, 0 where it is empty.
+    written: Vec<u64>,
     /// Keys that hold what no cluster wrote, or not this one, and why.
     broken: BTreeMap<String, StoreError>,
     /// Why nobody answers.
@@ -119,11 +130,11 @@ impl Watch {
         }
     }
 
-    /// The routes and their revision.
-    pub(super) fn routes(self: &Arc<Watch>, wrote: u64) -> Result<(u64, Arc<Routes>), StoreError> {
+    /// The routes as of `wrote` or later.
+    pub(super) fn routes(self: &Arc<Watch>, wrote: u64) -> Result<Arc<Published>, StoreError> {
         let kept = self.known(wrote)?;
-        match kept.broken.get("routes") {
-            Some(error) => Err(error.clone()),
+        match kept.broken.range(ROUTES.to_owned()..).next() {
+            Some((_, error)) => Err(error.clone()),
             None => Ok(kept.routes.clone()),
         }
     }
@@ -171,20 +182,47 @@ impl Watch {
         Ok(())
     }
 
-    /// Everything, from a majority of etcd's members.
+    /// Everything, from a majority of etcd's members, as of one revision.
     fn ask_all(&self) -> Result<(), StoreError> {
         let mut client = self.client.lock().expect("client");
-        let (key, end) = (STANDARD.encode(&self.prefix), STANDARD.encode(self.end()));
-        let range: Range = client.ask("kv/range", &json!({ "key": key, "range_end": end }))?;
+        let (mut pairs, mut revision) = (Vec::new(), 0);
+        let (mut first, end) = (self.prefix.clone().into_bytes(), STANDARD.encode(self.end()));
+        loop {
+            let question = json!({
+                "key": STANDARD.encode(&first),
+                "range_end": end,
+                "limit": KEYS.to_string(),
+                "revision": revision.to_string(),
+            });
+            let range: Range = client.ask("kv/range", &question)?;
+            if revision == 0 {
+                revision = number(&range.header.revision);
+            }
+            pairs.extend(range.kvs);
+            let Some(last) = pairs.last().filter(|_| range.more) else { break };
+            first = decoded(&last.key);
+            first.push(0);
+        }
         let mut kept = self.kept();
-        let revision = number(&range.header.revision);
         if revision < kept.revision {
             return Ok(());
         }
-        let news = kept.news + 1;
-        *kept = Kept { revision, news, ..Kept::default() };
-        for pair in &range.kvs {
-            self.put(&mut kept, pair);
+        // Chunks that are known already are not read again, unless etcd has begun anew: then the same
+        // number says nothing.
+        let known = if kept.revision == 0 { Vec::new() } else { kept.written.clone() };
+        let (news, routes) = (kept.news + 1, kept.routes.clone());
+        *kept = Kept { revision, news, routes, written: vec![0; CHUNKS], ..Kept::default() };
+        for pair in &pairs {
+            let written = number(&pair.mod_revision);
+            match chunk_of(&self.rest(pair)) {
+                Some(chunk) if known.get(chunk) == Some(&written) => kept.written[chunk] = written,
+                _ => self.put(&mut kept, pair),
+            }
+        }
+        for chunk in 0..CHUNKS {
+            if kept.written[chunk] == 0 {
+                kept.set_chunk(chunk, Routes::new())?;
+            }
         }
         self.changed.notify_all();
         Ok(())
@@ -202,23 +240,31 @@ impl Watch {
         let known = self.kept().revision;
         let (client, now) = {
             let mut client = self.client.lock().expect("client");
-            // Linearizable: a member that has lost the others does not answer.
-            let one = json!({ "key": STANDARD.encode(&self.prefix), "keys_only": true });
-            let range: Range = client.ask("kv/range", &one)?;
-            (client.clone(), number(&range.header.revision))
+            // Linearizable: a member that has lost the others does not answer. Routes, which are much, are
+            // not asked for.
+            let question = json!({
+                "key": STANDARD.encode(&self.prefix),
+                "range_end": STANDARD.encode(format!("{}{ROUTES}", self.prefix)),
+                "sort_order": "DESCEND",
+                "sort_target": "MOD",
+                "limit": "1",
+                "keys_only": true,
+            });
+            let range: Range = client.ask("kv/range", &question)?;
+            (client.clone(), range)
         };
-        if now < known {
+        if number(&now.header.revision) < known {
             // It has begun anew, without what it knew.
             self.kept().revision = 0;
             return self.ask_all();
         }
-        let since = {
+        let (since, news) = {
             let mut kept = self.kept();
             if kept.failed.take().is_some() {
                 kept.news += 1;
                 self.changed.notify_all();
             }
-            kept.revision
+            (kept.revision, kept.news)
         };
         let request = json!({ "create_request": {
             "key": STANDARD.encode(&self.prefix),
@@ -237,26 +283,36 @@ impl Watch {
         })?;
         // What it asks for has been compacted, it has forgotten who asks, or something between holds
         // back what it says: asking is always possible.
-        let behind = self.kept().revision < now;
+        let behind = {
+            let kept = self.kept();
+            let newest = now.kvs.first().map_or(0, |pair| number(&pair.mod_revision));
+            let silent = kept.news == news && kept.names.len() as u64 != number(&now.count);
+            kept.revision < newest || silent
+        };
         if canceled || behind { self.ask_all() } else { Ok(()) }
     }
 
     fn take(&self, change: &Change) {
-        let revision = number(&change.header.revision);
         let mut kept = self.kept();
-        if change.events.is_empty() || revision <= kept.revision {
-            return;
-        }
+        // What has been heard already comes again where all was asked for meanwhile. The answer's own
+        // revision is that of the whole store, which may be ahead of what it says.
+        let known = kept.revision;
         for event in &change.events {
+            let revision = number(&event.kv.mod_revision);
+            if revision <= known {
+                continue;
+            }
             if event.kind == "DELETE" {
                 self.delete(&mut kept, &event.kv);
             } else {
                 self.put(&mut kept, &event.kv);
             }
+            kept.revision = kept.revision.max(revision);
         }
-        kept.revision = revision;
-        kept.news += 1;
-        self.changed.notify_all();
+        if kept.revision > known {
+            kept.news += 1;
+            self.changed.notify_all();
+        }
     }
 
     /// The key behind the prefix.
@@ -268,12 +324,13 @@ impl Watch {
     fn put(&self, kept: &mut Kept, pair: &Pair) {
         let rest = self.rest(pair);
         let value = String::from_utf8_lossy(&decoded(&pair.value)).into_owned();
+        if !rest.starts_with(ROUTES) {
+            kept.names.insert(rest.clone());
+        }
         let done = match self.seal.unsealed(&rest, &value) {
-            Ok(value) => keep(kept, &rest, value, pair).map_err(|error| {
-                StoreError(format!(
-                    "key {}{rest} of etcd holds what no cluster wrote: {error}",
-                    self.prefix
-                ))
+            Ok(value) => kept.put(&rest, value, pair).map_err(|error| {
+                let name = format!("{}{rest}", self.prefix);
+                StoreError(format!("key {name} of etcd holds what no cluster wrote: {error}"))
             }),
             Err(error) => Err(error),
         };
@@ -286,10 +343,7 @@ impl Watch {
     fn delete(&self, kept: &mut Kept, pair: &Pair) {
         let rest = self.rest(pair);
         kept.broken.remove(&rest);
-        if rest == "routes" {
-            kept.routes = (number(&pair.mod_revision), Arc::default());
-            return;
-        }
+        kept.names.remove(&rest);
         let snapshot = Arc::make_mut(&mut kept.snapshot);
         match rest.split_once('/') {
             None if rest == "head" => snapshot.head = None,
@@ -297,7 +351,12 @@ impl Watch {
             Some(("balancers", name)) => _ = snapshot.balancers.remove(name),
             Some(("members", name)) => _ = snapshot.members.remove(name),
             Some(("held", name)) => _ = snapshot.held.remove(name),
-            _ => {}
+            _ => {
+                if let Some(chunk) = chunk_of(&rest) {
+                    kept.set_chunk(chunk, Routes::new()).expect("an empty chunk");
+                    kept.written[chunk] = 0;
+                }
+            }
         }
     }
 }
@@ -306,27 +365,44 @@ fn decoded(text: &str) -> Vec<u8> {
     STANDARD.decode(text).unwrap_or_default()
 }
 
-fn keep(kept: &mut Kept, rest: &str, value: String, pair: &Pair) -> serde_json::Result<()> {
-    if rest == "routes" {
-        kept.routes = (number(&pair.mod_revision), Arc::new(serde_json::from_str(&value)?));
-        return Ok(());
+/// The chunk of routes that a key holds.
+fn chunk_of(rest: &str) -> Option<usize> {
+    rest.strip_prefix(ROUTES)?.parse().ok().filter(|chunk| *chunk < CHUNKS)
+}
+
+impl Kept {
+    fn put(&mut self, rest: &str, value: String, pair: &Pair) -> anyhow::Result<()> {
+        let written = number(&pair.mod_revision);
+        if let Some(chunk) = chunk_of(rest) {
+            self.set_chunk(chunk, decode(&value)?)?;
+            self.written[chunk] = written;
+            return Ok(());
+        }
+        let snapshot = Arc::make_mut(&mut self.snapshot);
+        match rest.split_once('/') {
+            None if rest == "head" => snapshot.head = Some((value, number(&pair.create_revision))),
+            None if rest == "book" => {
+                snapshot.book = Some((serde_json::from_str(&value)?, written));
+            }
+            Some(("balancers", name)) => {
+                snapshot.balancers.insert(name.to_owned(), serde_json::from_str(&value)?);
+            }
+            Some(("members", name)) => {
+                snapshot.members.insert(name.to_owned(), serde_json::from_str(&value)?);
+            }
+            Some(("held", name)) => _ = snapshot.held.insert(name.to_owned()),
+            _ => {}
+        }
+        Ok(())
     }
-    let snapshot = Arc::make_mut(&mut kept.snapshot);
-    match rest.split_once('/') {
-        None if rest == "head" => snapshot.head = Some((value, number(&pair.create_revision))),
-        None if rest == "book" => {
-            snapshot.book = Some((serde_json::from_str(&value)?, number(&pair.mod_revision)));
+
+    fn set_chunk(&mut self, chunk: usize, routes: Routes) -> Result<(), StoreError> {
+        if **self.routes.chunk(chunk) == routes {
+            return Ok(());
         }
-        Some(("balancers", name)) => {
-            snapshot.balancers.insert(name.to_owned(), serde_json::from_str(&value)?);
-        }
-        Some(("members", name)) => {
-            snapshot.members.insert(name.to_owned(), serde_json::from_str(&value)?);
-        }
-        Some(("held", name)) => _ = snapshot.held.insert(name.to_owned()),
-        _ => {}
+        let set = Arc::make_mut(&mut self.routes).set(chunk, Arc::new(routes));
+        set.map_err(|net| StoreError(format!("{net} is no network of chunk {chunk}")))
     }
-    Ok(())
 }
 
 /// One turn of the thread; whether there is to be another.
