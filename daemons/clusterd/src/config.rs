@@ -246,6 +246,9 @@ pub struct MemberConfig {
     /// Back-ends that it gives power to and takes it from.
     #[serde(default)]
     pub keep: Vec<KeepConfig>,
+    /// Its interfaces, where it is itself a back-end that takes routes from the cluster.
+    #[serde(default)]
+    pub router: Option<RouterConfig>,
     /// Its control socket, where several members run on one machine.
     #[serde(default)]
     pub socket: Option<PathBuf>,
@@ -265,6 +268,16 @@ pub struct BalancerConfig {
     /// The CPU that its thread is bound to.
     #[serde(default)]
     pub cpu: Option<usize>,
+}
+
+/// A machine that is a back-end.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouterConfig {
+    /// Which.
+    pub back_end: String,
+    /// To the segments, by side.
+    pub interfaces: Vec<String>,
 }
 
 /// How a back-end gets its power.
@@ -542,6 +555,16 @@ mod tests {
             ("bridges = [", "run = []\nbridge = [", "bridge"),
             ("hold_s = 60", "hold_s = -1", "field `routing.hold_s`"),
             ("# run = [\"bird\"", "run = [\"bird\"", "field `member[0].keep[1].how`"),
+            (
+                "[[member.keep]]",
+                "[member.router]\nback_end = \"r9\"\ninterfaces = []\n[[member.keep]]",
+                "field `member[0].router.back_end`: no back-end is called `r9`",
+            ),
+            (
+                "[[member.keep]]",
+                "[member.router]\nback_end = \"r1\"\ninterfaces = [\"a\"]\n[[member.keep]]",
+                "field `member[0].router.interfaces`",
+            ),
             ("head = true", "head = false", "field `member`: none may be the head"),
             ("[cluster]", "[cluster", "c.toml:"),
         ] {

@@ -3,6 +3,7 @@
 mod balance;
 mod keep;
 mod lead;
+mod route;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,6 +23,7 @@ use crate::store::{Store, StoreError};
 pub use balance::BalancerMember;
 pub use keep::KeeperMember;
 pub use lead::{Charged, HeadMember};
+pub use route::RouterMember;
 
 /// Between two looks, if nothing has changed in the store.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

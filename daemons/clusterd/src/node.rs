@@ -11,6 +11,7 @@ use ebb_control::policies::cluster as policies;
 use ebb_host::clock::monotonic;
 use ebb_host::journal::{Guard, Journal};
 use ebb_host::namespace::Namespace;
+use ebb_host::netlink::Requests;
 use ebb_host::process;
 use ebb_host::signals::{Signal, Signals};
 use ebb_units::Time;
@@ -24,8 +25,9 @@ use crate::keepers::{
     CommandKeeper, NamespaceRouter, PatientKeeper, ProcessKeeper, RouterPlan, WakeOnLanKeeper,
 };
 use crate::member::{
-    BalancerMember, Charged, HeadMember, Keeper, KeeperMember, Member, Record, What,
+    BalancerMember, Charged, HeadMember, Keeper, KeeperMember, Member, Record, RouterMember, What,
 };
+use crate::routes::Routing;
 use crate::status::ClusterStatus;
 use crate::store::{Embedded, Etcd, Store};
 
@@ -203,6 +205,8 @@ struct Node {
     balancer: Option<Arc<BalancerHandle>>,
     front: Option<Member>,
     keepers: Vec<Member>,
+    /// Of a machine that is a back-end.
+    router: Option<Member>,
     head: Option<Member>,
 }
 
@@ -234,6 +238,15 @@ impl Node {
             let keeper = KeeperMember::new(&keep.back_end, access, keeper, record.clone());
             keepers.push(keeper.start()?);
         }
+        let mut router = None;
+        if let (Some(own), Some(plan)) = (&member.router, config.routing.plan()) {
+            let links = own.interfaces.iter().map(|name| link(name)).collect::<Result<_>>();
+            let links = links.with_context(|| path.display().to_string())?;
+            let routing = Routing::new(plan, None, links, journal)?;
+            let access = stores.access();
+            let routes = RouterMember::new(&own.back_end, access, routing, record.clone());
+            router = Some(routes.start()?);
+        }
         let charged = Arc::new(Mutex::new(charged(&config)?));
         let mut head = None;
         if member.head {
@@ -262,6 +275,7 @@ impl Node {
             balancer,
             front,
             keepers,
+            router,
             head,
             member,
         };
@@ -375,6 +389,7 @@ impl Node {
             }
         }
         self.keepers.clear();
+        self.router = None;
     }
 
     fn drain(&mut self, ours: &[String]) {
@@ -400,6 +415,12 @@ impl Node {
         }
         hold(&mut self.store, false);
     }
+}
+
+fn link(name: &str) -> Result<u32> {
+    let found = Requests::open()?.link_by_name(name)?;
+    let what = || format!("field `member.router.interfaces`: there is no interface {name}");
+    Ok(found.with_context(what)?.index)
 }
 
 fn charged(config: &ClusterConfig) -> Result<Charged> {

@@ -131,10 +131,11 @@ impl Learner {
     }
 }
 
-/// The routes of one back-end in a namespace: the daemon's, if it speaks, and the published ones.
+/// The routes of one back-end: the daemon's, if it speaks, and the published ones.
 pub struct Routing {
     plan: RoutingPlan,
-    space: String,
+    /// The namespace's name; none: where this program runs.
+    space: Option<String>,
     journal: Journal,
     kernel: Kernel,
     published: Arc<Published>,
@@ -147,21 +148,21 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// For a namespace with an interface for each side.
+    /// For a namespace, or where this program runs, with an interface for each side.
     ///
     /// # Errors
     /// When the kernel does not let its routes be watched.
     pub fn new(
         plan: RoutingPlan,
-        (space, name): (&Namespace, &str),
+        space: Option<&str>,
         links: Vec<u32>,
         journal: &Journal,
     ) -> Result<Routing> {
         Ok(Routing {
             plan,
-            space: name.to_owned(),
+            space: space.map(str::to_owned),
             journal: journal.clone(),
-            kernel: space.run(|| Kernel::open(links))??,
+            kernel: entered(space)?.run(|| Kernel::open(links))??,
             published: Arc::default(),
             learner: Learner::default(),
             program: None,
@@ -219,7 +220,7 @@ impl Routing {
         // A daemon that begins anew may take its time, too.
         self.learner = Learner::begin(self.kernel.all_learnt());
         self.start_at = now + AGAIN;
-        let space = Namespace::open(&self.space)?;
+        let space = entered(self.space.as_deref())?;
         self.program = Some(space.run(|| Program::start(&self.plan.run, &self.journal))??);
         ensure!(!again, "`{}` had ended, and was started again", self.plan.run[0]);
         Ok(())
@@ -233,6 +234,10 @@ impl Routing {
         program.kill();
         self.kernel.forget(&self.published)
     }
+}
+
+fn entered(space: Option<&str>) -> Result<Namespace> {
+    Ok(space.map_or_else(Namespace::current, Namespace::open)?)
 }
 
 #[cfg(test)]

@@ -81,11 +81,15 @@ impl ClusterConfig {
         let sound = (0.0..=3600.0).contains(&self.routing.hold_s);
         Invalid::unless(sound, "routing.hold_s", "is out of range", "0 to 3,600")?;
         let Some(_) = self.routing.plan() else { return Ok(()) };
+        let routers = self.member.iter().filter_map(|member| member.router.as_ref());
+        let own: BTreeSet<&str> = routers.map(|router| router.back_end.as_str()).collect();
         for (index, member) in self.member.iter().enumerate() {
-            let foreign = member.keep.iter().position(|keep| keep.how != How::Namespace);
+            let foreign = member.keep.iter().position(|keep| {
+                keep.how != How::Namespace && !own.contains(keep.back_end.as_str())
+            });
             if let Some(at) = foreign {
-                let what = "its routes cannot be kept with `routing.run`";
-                let remedy = "\"namespace\", or no `routing.run`";
+                let what = "nobody installs its routes with `routing.run`";
+                let remedy = "\"namespace\", or a [member.router] for the machine that it is";
                 return Err(Invalid::new(format!("member[{index}].keep[{at}].how"), what, remedy));
             }
         }
@@ -177,7 +181,8 @@ impl ClusterConfig {
     }
 
     fn check_members(&self) -> Result<(), Invalid> {
-        let (mut names, mut kept) = (BTreeSet::new(), BTreeSet::new());
+        let (mut names, mut kept, mut routers) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let head = self.member.iter().any(|member| member.head);
         Invalid::unless(head, "member", "none may be the head", "`head = true` for some")?;
         for (index, member) in self.member.iter().enumerate() {
@@ -199,6 +204,20 @@ impl ClusterConfig {
                     Invalid::unless(each, field, "is not one for each side", remedy)?;
                 }
             }
+            if let Some(router) = &member.router {
+                self.check_back_end(&router.back_end).map_err(|f| f.within(&field("router")))?;
+                let fresh = routers.insert(&router.back_end);
+                let what = format!("`{}` is another member", router.back_end);
+                Invalid::unless(fresh, field("router.back_end"), what, "one member for each")?;
+                let each = router.interfaces.len() == self.side.len();
+                let remedy = "as many interfaces as there are [[side]]";
+                Invalid::unless(
+                    each,
+                    field("router.interfaces"),
+                    "is not one for each side",
+                    remedy,
+                )?;
+            }
             for (at, keep) in member.keep.iter().enumerate() {
                 let place = field(&format!("keep[{at}]"));
                 self.check_keep(keep).map_err(|fault| fault.within(&place))?;
@@ -210,11 +229,14 @@ impl ClusterConfig {
         Ok(())
     }
 
-    fn check_keep(&self, keep: &KeepConfig) -> Result<(), Invalid> {
+    fn check_back_end(&self, name: &str) -> Result<(), Invalid> {
         let names: Vec<&str> = self.back_end.iter().map(|one| one.name.as_str()).collect();
-        let known = names.contains(&keep.back_end.as_str());
-        let what = format!("no back-end is called `{}`", keep.back_end);
-        Invalid::unless(known, "back_end", what, names.join(", "))?;
+        let what = format!("no back-end is called `{name}`");
+        Invalid::unless(names.contains(&name), "back_end", what, names.join(", "))
+    }
+
+    fn check_keep(&self, keep: &KeepConfig) -> Result<(), Invalid> {
+        self.check_back_end(&keep.back_end)?;
         let command = "a program with its arguments, as [\"systemctl\", \"start\", \"r1\"]";
         let needs = |there: bool, field: &str, remedy: &str| {
             Invalid::unless(there, field, "is missing", remedy.to_owned())

@@ -74,7 +74,7 @@ impl NamespaceRouter {
             bail!("the kernel refused route {net}: {} {}", first.source, first.message);
         }
         if let Some(plan) = &self.plan.routing {
-            let space = (namespace, self.plan.name.as_str());
+            let space = Some(self.plan.name.as_str());
             self.routing = Some(Routing::new(plan.clone(), space, links, &self.journal)?);
         }
         Ok(())

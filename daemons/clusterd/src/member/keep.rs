@@ -1,18 +1,16 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_cluster::{Agent, Order, Power, Snapshot, Write};
+use ebb_cluster::{Agent, Order, Snapshot, Write};
 use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
+use super::route::Spreading;
 use super::{Keeper, LOOK_EVERY, Member, Record, What, note, note_store};
 use crate::store::{Store, StoreError};
 
 /// After a failure the keeper is asked again so much later.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// Between two looks at what a routing daemon says.
-const HEAR_EVERY: Duration = Duration::from_millis(10);
 
 /// One that gives a back-end power and takes it, as the book says.
 pub struct KeeperMember {
@@ -22,8 +20,7 @@ pub struct KeeperMember {
     record: Record,
     not_before: Time,
     store_failed: bool,
-    /// What was wrong with its routes last.
-    amiss: Option<String>,
+    spreading: Spreading,
     /// Until it looks again, if nothing has changed in the store.
     patience: Duration,
 }
@@ -43,7 +40,7 @@ impl KeeperMember {
             record,
             not_before: Time::ZERO,
             store_failed: false,
-            amiss: None,
+            spreading: Spreading::default(),
             patience: LOOK_EVERY,
         }
     }
@@ -96,40 +93,13 @@ impl KeeperMember {
         self.spread(&snapshot)
     }
 
-    /// Installs the routes that all back-ends have, and publishes what a daemon beside it learns while it
-    /// speaks for the cluster.
     fn spread(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let (name, up) = (self.agent.name(), self.agent.report().up);
-        let (Some(routing), Some((book, writes)), true) =
-            (self.keeper.routing(), &snapshot.book, up)
-        else {
-            return Ok(());
-        };
-        routing.follow(self.store.routes()?);
-        let on = book.entries.get(name).is_some_and(|entry| entry.power == Power::On);
-        let speaks = on && book.voice.as_deref() == Some(name);
-        let done = routing.turn(speaks, monotonic());
-        self.patience = match (routing.is_busy(monotonic()), speaks) {
-            (true, _) => Duration::ZERO,
-            (false, true) => HEAR_EVERY,
-            (false, false) => LOOK_EVERY,
-        };
-        let amiss = match done {
-            Ok(chunks) => {
-                // Whoever does not speak any more by now publishes nothing.
-                if !chunks.is_empty() {
-                    self.store.publish(&chunks, *writes)?;
-                }
-                None
-            }
-            Err(error) => Some(format!("{error:#}")),
-        };
-        if amiss.is_some() && amiss != self.amiss {
-            self.say(What::Failed(amiss.clone().unwrap_or_default()));
-        }
-        if amiss.is_some() {
-            self.amiss = amiss;
-        }
+        let Some(routing) = self.keeper.routing().filter(|_| up) else { return Ok(()) };
+        let store = &mut *self.store;
+        let (said, patience) = self.spreading.step((name, routing), store, snapshot)?;
+        self.patience = patience;
+        said.into_iter().for_each(|what| self.say(what));
         Ok(())
     }
 
