@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use ebb_host::netlink::{
-    Event, Monitor, NextHopTarget, Part, Requests, Route, RouteChange, RouteHop, RouteKind,
+    Error, Event, Monitor, NextHopTarget, Part, Requests, Route, RouteChange, RouteHop, RouteKind,
     TABLE_MAIN,
 };
 use ipnet::IpNet;
@@ -137,7 +137,16 @@ impl Kernel {
                 self.take(event, published, changed);
             }
         }
-        if std::mem::take(&mut self.unsure) { self.look_anew(published, changed) } else { Ok(()) }
+        if !std::mem::take(&mut self.unsure) {
+            return Ok(());
+        }
+        let done = self.look_anew(published, changed);
+        self.unsure |= done.is_err();
+        match done {
+            // So much changes that it cannot be asked for: later.
+            Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted { .. })) => Ok(()),
+            done => done,
+        }
     }
 
     fn take(&mut self, event: Event, published: &Published, changed: &mut dyn FnMut(IpNet)) {
