@@ -198,18 +198,19 @@ fn with_routes(count: usize, seconds: f64, routes: u32) -> Result<()> {
     let mut ready = || -> Result<()> {
         let space = |n: usize| Ok(Namespace::open(&name(&format!("r{n:03}")))?);
         let spaces: Vec<Namespace> = (0..count).map(space).collect::<Result<_>>()?;
-        // One of them has what it has learnt as well.
-        let wanted = (count as u64 + 1) * u64::from(routes);
-        loop {
-            let found = spaces.iter().map(prefixes).sum::<Result<u64>>()?;
-            if found >= wanted {
-                break;
+        let routes = u64::from(routes);
+        let second = Duration::from_secs(1);
+        for (number, space) in spaces.iter().enumerate() {
+            while prefixes(space)? < routes {
+                std::thread::sleep(second);
             }
-            eprint!(
-                "\r{:.0} % of the routes are in the kernels",
-                100.0 * found as f64 / wanted as f64
-            );
-            std::thread::sleep(Duration::from_secs(1));
+            eprint!("\r{} of {count} back-ends have all routes", number + 1);
+        }
+        // One of them has what it has learnt as well.
+        while spaces.iter().map(prefixes).collect::<Result<Vec<_>>>()?.iter().max()
+            < Some(&(2 * routes))
+        {
+            std::thread::sleep(second);
         }
         eprintln!();
         came = monotonic().since(begun);
