@@ -19,7 +19,7 @@ use ebb_clusterd::store::{Embedded, Etcd, EtcdServer, Store};
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster::named;
 use ebb_host::clock::monotonic;
-use ebb_host::journal::Journal;
+use ebb_host::journal::{DIRECTORY, Guard, Journal, Undo};
 use ebb_host::namespace::Namespace;
 use ebb_host::netlink::{Event, Monitor, Requests, Route, RouteChange, RouteHop, Veth};
 use ebb_host::process;
@@ -54,6 +54,7 @@ struct Space {
 
 impl Keeper for Space {
     fn wake(&mut self) -> Result<()> {
+        self.journal.record(Undo::Namespace { name: self.name.clone() })?;
         let space = Namespace::create(&self.name)?;
         let links = space.run(|| -> Result<Vec<u32>> {
             let mut requests = Requests::open()?;
@@ -178,8 +179,13 @@ fn with_routes(count: usize, seconds: f64, routes: u32) -> Result<()> {
     let directory = std::env::temp_dir().join(format!("ebb-control-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
     let order = directory.join("order");
+    // Whatever ends this program, a guard takes out what it has made.
+    Journal::recover_stale(DIRECTORY);
+    let journal = Journal::open(DIRECTORY)?;
+    let guard = Guard::spawn(&journal)?;
+    journal.record(Undo::Directory { path: directory.clone() })?;
     let server = EtcdServer::start(&directory)?;
-    let journal = Journal::open(directory.join("journal"))?;
+    journal.record(Undo::process(server.pid())?)?;
     let program = std::env::current_exe()?.display().to_string();
     let run = vec![program, "learn".to_owned(), routes.to_string(), order.display().to_string()];
     let plan = RoutingPlan { run, hold: Duration::ZERO };
@@ -239,6 +245,7 @@ fn with_routes(count: usize, seconds: f64, routes: u32) -> Result<()> {
     let measured = rest((count, seconds), &far, &keeper, Some(server.pid()), &mut ready);
     drop(server);
     journal.finish();
+    drop(guard);
     std::fs::remove_dir_all(&directory)?;
     let (own, far) = measured?;
     changes.sort_by(f64::total_cmp);
