@@ -1,6 +1,8 @@
 //! Adds up core time by state, and from it energy: power is linear in core time, so that no
 //! instant of a run has to be looked at for its power.
 
+use ebb_units::Watts;
+
 use crate::machine::{Machine, Nap, PER_SECOND, Picos};
 
 /// What a core does with its time.
@@ -71,6 +73,13 @@ impl Account {
     #[inline]
     pub fn add(&mut self, doing: Doing, picos: f64) {
         self.open[doing.index()] += picos;
+    }
+
+    /// A core was awake for `picos` at a clock of its own, at which it draws `less` than at the
+    /// frequency in force.
+    #[inline]
+    pub(crate) fn slower(&mut self, less: Watts, picos: f64) {
+        self.cores_j -= less.0 * picos / PER_SECOND;
     }
 
     /// So many bits left the router.

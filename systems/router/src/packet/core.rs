@@ -2,6 +2,7 @@
 
 use ebb_control::redirect::ENTRIES;
 
+use super::clocks::CoreClock;
 use super::ring::Ring;
 use crate::account::{Account, Doing};
 use crate::machine::{Nap, Picos};
@@ -48,6 +49,8 @@ pub(super) struct Core {
     slept_at: Picos,
     /// When the core will have left its idle state; never unless it is waking.
     awake_at: Picos,
+    /// Its clock.
+    pub(super) clock: CoreClock,
 }
 
 impl Core {
@@ -65,6 +68,7 @@ impl Core {
             guess_ps: 0,
             slept_at: 0,
             awake_at: Picos::MAX,
+            clock: CoreClock::default(),
         }
     }
 
@@ -79,14 +83,23 @@ impl Core {
     #[inline]
     pub(super) fn pass(&mut self, now: Picos, account: &mut Account) {
         if self.awake_at <= now {
-            account.add(self.doing, (self.awake_at - self.since) as f64);
+            self.spend(self.awake_at - self.since, account);
             self.since = self.awake_at;
             self.doing = Doing::Wake;
             self.awake_at = Picos::MAX;
         }
         if now > self.since {
-            account.add(self.doing, (now - self.since) as f64);
+            self.spend(now - self.since, account);
             self.since = now;
+        }
+    }
+
+    /// Accounts for time in its present state.
+    #[inline]
+    fn spend(&self, picos: Picos, account: &mut Account) {
+        account.add(self.doing, picos as f64);
+        if self.clock.less.0 > 0.0 && !matches!(self.doing, Doing::Nap(_)) {
+            account.slower(self.clock.less, picos as f64);
         }
     }
 

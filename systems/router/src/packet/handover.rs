@@ -69,6 +69,7 @@ impl Exact<'_> {
     }
 
     fn hold(&mut self, index: usize) {
+        let interrupt = self.machine.interrupt(self.clock(index));
         let core = &mut self.cores[index];
         core.order = Order::Hold;
         match core.waits {
@@ -79,7 +80,7 @@ impl Exact<'_> {
                 if let Doing::Nap(nap) = core.doing {
                     let awake = self.now + self.machine.nap(nap).exit_ps;
                     core.wake(self.now, awake);
-                    self.next[index] = awake + self.machine.interrupt(self.frequency);
+                    self.next[index] = awake + interrupt;
                 }
             }
         }

@@ -4,6 +4,7 @@
 //! its next step, a sample is due) arrivals go into their queues in one tight loop, and a round
 //! works off a batch in another; there is no calendar entry per packet.
 
+mod clocks;
 mod core;
 mod handover;
 mod plant;
@@ -16,6 +17,7 @@ use ebb_scenario::Progress;
 use rand::distr::Distribution;
 use rand_distr::Exp1;
 
+use self::clocks::Turns;
 use self::core::{Core, Order, Table, Waits};
 use self::handover::Handover;
 use self::ring::Waiting;
@@ -40,6 +42,8 @@ pub(crate) struct Exact<'a> {
     frequency: u16,
     /// A frequency that will be in force.
     clock_change: Option<(Picos, u16)>,
+    /// Turns of the governor of clocks per core.
+    turns: Turns,
     table: Table,
     cores: Vec<Core>,
     /// Next round of each core.
@@ -84,6 +88,7 @@ impl<'a> Exact<'a> {
             point: OperatingPoint { cores: 1, frequency: 0, depth: IdleDepth::Shallow },
             frequency: 0,
             clock_change: None,
+            turns: Turns::new(options.clock_ps),
             table: [0; ENTRIES],
             next: vec![NEVER; cores.len()],
             cores,
@@ -110,6 +115,7 @@ impl<'a> Exact<'a> {
         self.begun = true;
         self.point = point;
         self.frequency = point.frequency;
+        self.reset_clocks();
         self.table = rebalance(&self.table, point.cores);
         self.refresh();
         for index in 0..self.cores.len() {
@@ -131,7 +137,12 @@ impl<'a> Exact<'a> {
         let clock = self.clock_change.map_or(NEVER, |(at, _)| at);
         let step = self.handover.as_ref().map_or(NEVER, |handover| handover.alarm());
         let warm = if self.warm { NEVER } else { self.load.warm_ps };
-        self.alarm = clock.min(step).min(warm).min(self.sample_at).min(self.load.end_ps);
+        self.alarm = clock
+            .min(step)
+            .min(self.turns.alarm())
+            .min(warm)
+            .min(self.sample_at)
+            .min(self.load.end_ps);
     }
 
     /// Puts every arrival until `horizon` into its queue. An arrival that starts a core before
@@ -171,7 +182,7 @@ impl<'a> Exact<'a> {
                 let awake = at + self.machine.delivery_ps + self.machine.nap(nap).exit_ps;
                 core.wake(at, awake);
                 self.recorder.wakeups += 1;
-                awake + self.machine.interrupt(self.frequency)
+                awake + self.machine.interrupt(self.clock(index))
             }
             _ => {
                 core.waits = Waits::No;
@@ -217,13 +228,14 @@ impl<'a> Exact<'a> {
     fn work(&mut self, index: usize, count: u32) -> Picos {
         let (mut done, mut bytes, mut latencies) = (self.now, 0, 0);
         let pipeline = self.machine.pipeline_ps;
+        let (service, fixed_ps) = self.service_on(index);
         let queue = &mut self.cores[index].queue;
         for _ in 0..count {
             let packet = queue.pop();
-            done += match self.fixed_ps {
+            done += match fixed_ps {
                 Some(picos) => picos,
                 None => {
-                    let mean = self.service.of(packet.bytes);
+                    let mean = service.of(packet.bytes);
                     if self.options.exponential {
                         let units: f64 = Exp1.sample(&mut self.service_random);
                         (mean as f64 * units) as Picos
@@ -237,6 +249,9 @@ impl<'a> Exact<'a> {
             latencies += latency;
             self.recorder.deliver(packet.flow, packet.at, done, latency);
         }
+        let clock = &mut self.cores[index].clock;
+        clock.packets += u64::from(count);
+        clock.bytes += bytes;
         self.recorder.delivered(u64::from(count), bytes, latencies);
         self.account.carried(bytes as f64 * 8.0);
         done
@@ -275,7 +290,7 @@ impl<'a> Exact<'a> {
         let awake = ends + self.machine.nap(nap).exit_ps;
         core.wake(ends, awake);
         self.recorder.wakeups += 1;
-        self.next[index] = awake + self.machine.interrupt(self.frequency);
+        self.next[index] = awake + self.machine.interrupt(self.clock(index));
     }
 
     /// Packets in queues and in work.
@@ -290,7 +305,7 @@ impl<'a> Exact<'a> {
             core.pass(self.now, &mut self.account);
         }
         self.account.close(self.machine, self.frequency, self.now);
-        let clock = self.machine.frequencies[usize::from(self.frequency)];
+        let clock = self.mean_clock();
         self.recorder.held(self.now, self.point.cores, clock);
     }
 
@@ -301,9 +316,11 @@ impl<'a> Exact<'a> {
         {
             self.settle();
             self.frequency = frequency;
+            self.reset_clocks();
             self.clock_change = None;
             self.refresh();
         }
+        self.turn_clocks();
         self.advance_handover();
         if !self.warm && self.load.warm_ps <= self.now {
             self.settle();
@@ -319,7 +336,7 @@ impl<'a> Exact<'a> {
 
     fn sample(&mut self) {
         self.settle();
-        let clock = self.machine.frequencies[usize::from(self.frequency)];
+        let clock = self.mean_clock();
         let longest = self.cores.iter().map(|core| core.queue.len()).max().unwrap_or(0);
         if self.warm {
             self.recorder.sample(self.now, &self.account, (self.point.cores, clock), longest);

@@ -23,10 +23,11 @@ impl Exact<'_> {
 
     /// A timer of the policy wakes core 0 if it sleeps.
     fn timer(&mut self) {
+        let interrupt = self.machine.interrupt(self.clock(0));
         let core = &mut self.cores[0];
         if let (Waits::Asleep, Doing::Nap(nap)) = (core.waits, core.doing) {
             core.switch(self.now, Doing::Wake, &mut self.account);
-            let awake = self.now + self.machine.interrupt(self.frequency);
+            let awake = self.now + interrupt;
             core.switch(awake, Doing::Nap(nap), &mut self.account);
         }
     }

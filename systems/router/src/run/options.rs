@@ -3,7 +3,7 @@
 use ebb_control::IdleDepth;
 
 use crate::machine::{Machine, Nap, PER_NANO, PER_SECOND, Picos};
-use crate::scenario::{DeepNap, Ordering, Scenario, ServiceKind};
+use crate::scenario::{Clocks, DeepNap, Ordering, Scenario, ServiceKind};
 
 /// How the simulated router is set up.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) ordering: Ordering,
     pub(crate) rewrite_ps: Picos,
     pub(crate) exponential: bool,
+    /// How often each core's clock is set, where cores have clocks of their own.
+    pub(crate) clock_ps: Option<Picos>,
     /// Distance of samples over time.
     pub(crate) sample_ps: Picos,
 }
@@ -42,6 +44,8 @@ impl Options {
             ordering: server.ordering,
             rewrite_ps: (server.rewrite_us * 1e6) as Picos,
             exponential: scenario.application.service == ServiceKind::Exponential,
+            clock_ps: (server.clocks == Clocks::PerCore)
+                .then_some((server.clock_us * 1e6) as Picos),
             sample_ps: sample.unwrap_or(span_ps / SAMPLES).max(1_000_000),
         }
     }

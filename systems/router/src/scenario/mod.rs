@@ -9,7 +9,7 @@ use ebb_power::{Application, Server};
 use ebb_scenario::{Check, Invalid};
 use serde::{Deserialize, Serialize};
 
-pub use server::{DeepNap, Limits, Ordering, ServerChoice};
+pub use server::{Clocks, DeepNap, Limits, Ordering, ServerChoice};
 pub use traffic::{Arrivals, PcapChoice, Sizes, TraceChoice, TrafficChoice, Unit};
 
 /// A run of the router's twin.
@@ -199,6 +199,14 @@ impl Check for Scenario {
         self.sample_s.map_or(Ok(()), |sample| positive("sample_s", sample))?;
         self.load.map_or(Ok(()), |load| positive("load", load))?;
         self.server.check()?;
+        let exact = self.engine == EngineKind::Packet || self.server.clocks == Clocks::One;
+        let message = "is per-core, which the slotted engine does not simulate";
+        Invalid::unless(
+            exact,
+            "server.clocks",
+            message,
+            "engine = \"packet\", or clocks = \"one\"",
+        )?;
         self.limits.check()?;
         self.policy.check()?;
         self.application.resolve()?;

@@ -35,6 +35,22 @@ pub struct ServerChoice {
     /// Time from writing the redirect table until nothing steered by the old one is on its way, in
     /// microseconds.
     pub rewrite_us: f64,
+    /// Whether cores have clocks of their own; only the packet-exact engine simulates that.
+    pub clocks: Clocks,
+    /// How often the governor of clocks per core looks at a core, in microseconds, 100 to 1,000,000.
+    pub clock_us: f64,
+}
+
+/// Who has a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clocks {
+    /// All cores together, at what the policy says.
+    #[default]
+    One,
+    /// Every core: what the policy says is the most, and a governor takes each active core below
+    /// that as far as its own traffic allows.
+    PerCore,
 }
 
 /// An idle state of the user's own.
@@ -97,6 +113,8 @@ impl Default for ServerChoice {
             ordering: Ordering::Barrier,
             idle: BTreeMap::new(),
             rewrite_us: 60.0,
+            clocks: Clocks::One,
+            clock_us: 1000.0,
         }
     }
 }
@@ -218,6 +236,9 @@ impl Check for ServerChoice {
             not_negative(&field("exit_us"), choice.exit_us.unwrap_or_default())?;
             not_negative(&field("core_w"), choice.core_w.unwrap_or_default())?;
         }
+        let period = (100.0..=1e6).contains(&self.clock_us);
+        let message = format!("is {}", self.clock_us);
+        Invalid::unless(period, "server.clock_us", message, "100 to 1000000")?;
         not_negative("server.rewrite_us", self.rewrite_us)
     }
 }

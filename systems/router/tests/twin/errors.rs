@@ -34,6 +34,12 @@ fn scenarios() {
         ("load = 1\n[traffic]\nsizes = 63\n", 3, "63 is no frame length"),
         ("load = 1\nengine = \"warp\"\n", 2, "field `engine`"),
         ("load = 1\nduration_s = 0\n", 2, "field `duration_s`: is 0"),
+        ("load = 1\n[server]\nclock_us = 1\n", 3, "field `server.clock_us`"),
+        (
+            "load = 1\nengine = \"slot\"\n[server]\nclocks = \"per-core\"\n",
+            4,
+            "which the slotted engine does not simulate",
+        ),
         ("load = 1\n[server]\nidle.c1 = { exit_us = -1 }\n", 3, "field `server.idle.c1.exit_us`"),
         ("load = 1\n[server]\nidle.c1 = { exit_us = 90 }\n", 0, "field `server.idle`"),
         ("load = 1\n[server]\nmodel_file = \"my.json\"\n", 0, "my.json: no such file"),

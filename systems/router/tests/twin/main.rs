@@ -1,5 +1,6 @@
 //! What the twin promises.
 
+mod clocks;
 mod engines;
 mod errors;
 mod examples;

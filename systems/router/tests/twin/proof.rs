@@ -28,11 +28,13 @@ fn any_scenario() -> impl Strategy<Value = String> {
     let ordering = prop::sample::select(vec!["barrier", "none"]);
     let deep = prop::sample::select(vec!["c1", "c3", "c6", "menu"]);
     let published = any::<bool>();
-    (policy, arrivals, engine, sizes, (ordering, deep, published), 1u16..=12, 0.0f64..8.0).prop_map(
-        |(policy, arrivals, engine, sizes, (ordering, deep, published), cores, mpps)| {
+    let clocks = prop::sample::select(vec!["one", "per-core"]);
+    (policy, arrivals, engine, sizes, (ordering, deep, published, clocks), 1u16..=12, 0.0f64..8.0).prop_map(
+        |(policy, arrivals, engine, sizes, (ordering, deep, published, clocks), cores, mpps)| {
+            let clocks = if engine == "slot" { "one" } else { clocks };
             format!(
                 "duration_s = 0.004\nwarmup_s = 0.001\nengine = \"{engine}\"\n\
-                 [server]\nqueue_len = 512\nordering = \"{ordering}\"\ndeep = \"{deep}\"\n\
+                 [server]\nqueue_len = 512\nordering = \"{ordering}\"\ndeep = \"{deep}\"\nclocks = \"{clocks}\"\n\
                  [limits]\ncores = {cores}\n\
                  [policy]\nname = \"{policy}\"\nsettings = {{ as_published = {published} }}\n\
                  [traffic]\narrivals = \"{arrivals}\"\nrate_mpps = {mpps}\nsizes = {sizes}\nskew = 0.3\n\
