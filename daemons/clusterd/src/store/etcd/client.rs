@@ -184,6 +184,9 @@ impl Client {
             ("user", "a user and its `password_file`: authentication is on")
         } else if message.contains("permission denied") {
             ("user", "one that may read and write below /ebb/cluster/")
+        } else if message.contains("space exceeded") {
+            let remedy = "`etcdctl compact`, `defrag` and `alarm disarm`, and etcd's --auto-compaction-retention";
+            ("endpoints", remedy)
         } else {
             ("endpoints", "members that are well")
         };
