@@ -6,5 +6,7 @@
 
 #[cfg(feature = "solver")]
 pub mod bound;
+#[cfg(feature = "solver")]
+pub mod cuts;
 pub mod power;
 pub mod threshold;
