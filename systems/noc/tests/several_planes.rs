@@ -1,5 +1,7 @@
 //! Plans over several planes follow the routings that were asked for.
 
+use std::path::Path;
+
 use ebb_scenario::{Document, MemoryFiles, Silent};
 use ebb_system_noc::{Plan, Problem, plan};
 
@@ -56,6 +58,33 @@ fn sleeping_planes_need_no_more_than_any_routing_on_any_number_of_them() {
             assert!(least <= watts, "{routing}: sleeping {least} W, {name} {watts} W");
         }
         assert_eq!(plan.planes["sleeping"].alphas.len(), 1, "one plane carries this");
+    }
+}
+
+/// Plans that were wrong once, as they were found.
+#[test]
+fn plans_found_wrong_are_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the repository");
+    let folder = root.join("../shared/data/noc/regressions");
+    if !folder.exists() {
+        assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
+        eprintln!("skipped: {} is missing", folder.display());
+        return;
+    }
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).expect("readable");
+    let files = MemoryFiles::new().with("m.csv", text("m.csv")).with("s.csv", text("s.csv"));
+    let solved = |name: &str| {
+        // Without the bound, which needs the solver and is not what was wrong.
+        let text = format!("bound = false\n{}", text(name));
+        let document = Document::parse(name, &text).expect("TOML");
+        let problem: Problem = document.read().expect("a problem");
+        problem.solve(&files, 1, &Silent).expect("a plan").plan
+    };
+    let (given, yx) = (solved("given.toml"), solved("yx.toml"));
+    assert_eq!(given.planes["2p-mini"].max_link_loads, yx.planes["2p-mini"].max_link_loads);
+    for name in ["sl.toml", "sl2.toml"] {
+        let watts = solved(name).planes["sleeping"].router_w.expect("watts");
+        assert!(watts < 0.12795, "{name}: {watts} W");
     }
 }
 
