@@ -198,7 +198,7 @@ pub fn plan(
     );
     let power = |on: usize| {
         let off = links.len() - on;
-        2.0 * (on as f64 * problem.power.on_w + off as f64 * problem.power.off_w)
+        2.0 * (on as f64 * problem.power.on_w.0 + off as f64 * problem.power.off_w.0)
     };
     let row = |table: &mut Table, how: String, on: usize, most: Option<f64>| {
         let busiest = most.map_or(Cell::Missing, |most| Cell::Number(100.0 * most));

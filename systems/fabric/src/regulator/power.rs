@@ -7,14 +7,14 @@ use ebb_units::{Joules, Watts};
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PortPower {
-    /// A port that is on, busy or not, W.
-    pub on_w: f64,
-    /// A port that is off, W.
-    pub off_w: f64,
-    /// A port that is waking, W: it carries nothing yet.
-    pub waking_w: f64,
-    /// A switch without its ports, W.
-    pub switch_w: f64,
+    /// A port that is on, busy or not.
+    pub on_w: Watts,
+    /// A port that is off.
+    pub off_w: Watts,
+    /// A port that is waking: it carries nothing yet.
+    pub waking_w: Watts,
+    /// A switch without its ports.
+    pub switch_w: Watts,
     /// From switching a link on until it carries packets, µs.
     pub wake_us: f64,
 }
@@ -23,7 +23,13 @@ impl Default for PortPower {
     /// InfiniBand DDR x4: 0.9 W a port of an SFS7000D-SK9, 43 W with all ports off (Montañana et
     /// al. 2010, section 1). The paper gives no wake-up time; 100 µs is an assumption.
     fn default() -> PortPower {
-        PortPower { on_w: 0.9, off_w: 0.0, waking_w: 0.9, switch_w: 43.0, wake_us: 100.0 }
+        PortPower {
+            on_w: Watts(0.9),
+            off_w: Watts(0.0),
+            waking_w: Watts(0.9),
+            switch_w: Watts(43.0),
+            wake_us: 100.0,
+        }
     }
 }
 
@@ -31,13 +37,23 @@ impl PortPower {
     /// A 24-port 1000Base-T switch (Dell PowerConnect 5324): 1.2 W a port, 15 W with all off.
     #[must_use]
     pub fn gigabit_24() -> PortPower {
-        PortPower { on_w: 1.2, waking_w: 1.2, switch_w: 15.0, ..PortPower::default() }
+        PortPower {
+            on_w: Watts(1.2),
+            waking_w: Watts(1.2),
+            switch_w: Watts(15.0),
+            ..PortPower::default()
+        }
     }
 
     /// A 48-port 1000Base-T switch (Dell PowerConnect 6248): 2.1 W a port, 57 W with all off.
     #[must_use]
     pub fn gigabit_48() -> PortPower {
-        PortPower { on_w: 2.1, waking_w: 2.1, switch_w: 57.0, ..PortPower::default() }
+        PortPower {
+            on_w: Watts(2.1),
+            waking_w: Watts(2.1),
+            switch_w: Watts(57.0),
+            ..PortPower::default()
+        }
     }
 
     /// From switching on until packets flow, ns.
@@ -50,10 +66,10 @@ impl PortPower {
 impl Check for PortPower {
     fn check(&self) -> Result<(), Invalid> {
         for (field, value) in [
-            ("on_w", self.on_w),
-            ("off_w", self.off_w),
-            ("waking_w", self.waking_w),
-            ("switch_w", self.switch_w),
+            ("on_w", self.on_w.0),
+            ("off_w", self.off_w.0),
+            ("waking_w", self.waking_w.0),
+            ("switch_w", self.switch_w.0),
             ("wake_us", self.wake_us),
         ] {
             let good = value.is_finite() && (0.0..1e9).contains(&value);
@@ -106,7 +122,7 @@ impl Account {
         }
     }
 
-    fn port_w(&self, state: LinkState) -> f64 {
+    fn port_power(&self, state: LinkState) -> Watts {
         match state {
             LinkState::On => self.power.on_w,
             LinkState::Waking => self.power.waking_w,
@@ -117,7 +133,7 @@ impl Account {
     /// A link changes its state.
     pub fn set(&mut self, link: usize, state: LinkState, now_ns: u64) {
         let span = now_ns.saturating_sub(self.since_ns[link]);
-        self.port_j[link] += self.port_w(self.states[link]) * span as f64 * 1e-9;
+        self.port_j[link] += self.port_power(self.states[link]).0 * span as f64 * 1e-9;
         if self.states[link] == LinkState::Off {
             self.off_ns[link] += span;
         }
@@ -131,10 +147,10 @@ impl Account {
             self.set(link, self.states[link], now_ns);
         }
         let seconds = now_ns as f64 * 1e-9;
-        let rest =
-            self.host_ports as f64 * self.power.on_w + self.switches as f64 * self.power.switch_w;
+        let rest = self.host_ports as f64 * self.power.on_w.0
+            + self.switches as f64 * self.power.switch_w.0;
         let links: f64 = self.port_j.iter().map(|joules| 2.0 * joules).sum();
-        let all_on = 2.0 * self.power.on_w * self.states.len() as f64;
+        let all_on = 2.0 * self.power.on_w.0 * self.states.len() as f64;
         Energy {
             total: Joules(links + rest * seconds),
             links: Joules(links),
@@ -185,7 +201,7 @@ mod tests {
 
     #[test]
     fn negative_power_is_refused() {
-        assert!(PortPower { on_w: -1.0, ..PortPower::default() }.check().is_err());
+        assert!(PortPower { on_w: Watts(-1.0), ..PortPower::default() }.check().is_err());
         assert_eq!(PortPower::gigabit_48().check(), Ok(()));
     }
 }
