@@ -98,3 +98,14 @@ fn no_policy_beats_the_optimum_on_the_same_model() {
 fn largest(grid: &ebb_system_router::optimum::Grid) -> State {
     *grid.states().last().expect("states")
 }
+
+/// Plans run slot by slot, where clocks per core are not simulated.
+#[test]
+fn clocks_per_core_are_refused_by_name() {
+    let text = "load = 0.3\nduration_s = 1\n[server]\nclocks = \"per-core\"\n";
+    let document = ebb_scenario::Document::parse("p.toml", text).expect("TOML");
+    let files = ebb_scenario::MemoryFiles::new();
+    let refused = ebb_system_router::plan::plan(&document, &files, 1, &ebb_scenario::Silent);
+    let message = refused.err().expect("refused").to_string();
+    assert!(message.contains("server.clocks"), "{message}");
+}
