@@ -244,9 +244,9 @@ fn with_routes(count: usize, seconds: f64, routes: u32) -> Result<()> {
     };
     let measured = rest((count, seconds), &far, &keeper, Some(server.pid()), &mut ready);
     drop(server);
+    std::fs::remove_dir_all(&directory)?;
     journal.finish();
     drop(guard);
-    std::fs::remove_dir_all(&directory)?;
     let (own, far) = measured?;
     changes.sort_by(f64::total_cmp);
     let (median, most) = (changes[changes.len() / 2], changes[changes.len() - 1]);

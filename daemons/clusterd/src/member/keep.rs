@@ -6,7 +6,7 @@ use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
 use super::route::Spreading;
-use super::{Keeper, LOOK_EVERY, Member, Record, What, note, note_store};
+use super::{AT_REST, Keeper, Member, Record, What, note, note_store};
 use crate::store::{Store, StoreError};
 
 /// After a failure the keeper is asked again so much later.
@@ -41,7 +41,7 @@ impl KeeperMember {
             not_before: Time::ZERO,
             store_failed: false,
             spreading: Spreading::default(),
-            patience: LOOK_EVERY,
+            patience: AT_REST,
         }
     }
 
@@ -78,7 +78,7 @@ impl KeeperMember {
     }
 
     fn step(&mut self) -> Result<(), StoreError> {
-        self.patience = LOOK_EVERY;
+        self.patience = AT_REST;
         if self.agent.report().up && !self.keeper.is_there() {
             self.say(What::Ended);
             self.agent.is_up(false);

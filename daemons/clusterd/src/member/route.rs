@@ -4,7 +4,7 @@ use anyhow::Result;
 use ebb_cluster::{Power, Snapshot};
 use ebb_host::clock::monotonic;
 
-use super::{LOOK_EVERY, Member, Record, What, note, note_store};
+use super::{AT_REST, Member, Record, What, note, note_store};
 use crate::routes::Routing;
 use crate::store::{Store, StoreError};
 
@@ -27,7 +27,7 @@ impl Spreading {
         store: &mut dyn Store,
         snapshot: &Snapshot,
     ) -> Result<(Option<What>, Duration), StoreError> {
-        let Some((book, writes)) = &snapshot.book else { return Ok((None, LOOK_EVERY)) };
+        let Some((book, writes)) = &snapshot.book else { return Ok((None, AT_REST)) };
         routing.follow(store.routes()?);
         let on = book.entries.get(name).is_some_and(|entry| entry.power == Power::On);
         let speaks = on && book.voice.as_deref() == Some(name);
@@ -35,7 +35,7 @@ impl Spreading {
         let patience = match (routing.is_busy(monotonic()), speaks) {
             (true, _) => Duration::ZERO,
             (false, true) => HEAR_EVERY,
-            (false, false) => LOOK_EVERY,
+            (false, false) => AT_REST,
         };
         let why = match done {
             Ok(chunks) => {
@@ -79,7 +79,7 @@ impl RouterMember {
             record,
             spreading: Spreading::default(),
             store_failed: false,
-            patience: LOOK_EVERY,
+            patience: AT_REST,
         }
     }
 
@@ -97,7 +97,7 @@ impl RouterMember {
     }
 
     fn step(&mut self) -> Result<(), StoreError> {
-        self.patience = LOOK_EVERY;
+        self.patience = AT_REST;
         let snapshot = self.store.snapshot()?;
         let subject = (self.name.as_str(), &mut self.routing);
         let (said, patience) = self.spreading.step(subject, &mut *self.store, &snapshot)?;
