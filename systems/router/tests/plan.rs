@@ -106,6 +106,6 @@ fn clocks_per_core_are_refused_by_name() {
     let document = ebb_scenario::Document::parse("p.toml", text).expect("TOML");
     let files = ebb_scenario::MemoryFiles::new();
     let refused = ebb_system_router::plan::plan(&document, &files, 1, &ebb_scenario::Silent);
-    let message = refused.err().expect("refused").to_string();
+    let message = refused.expect_err("refused").to_string();
     assert!(message.contains("server.clocks"), "{message}");
 }
