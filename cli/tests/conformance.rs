@@ -17,6 +17,17 @@ fn every_clause_holds_or_is_a_listed_deviation() {
     println!("{last}");
 }
 
+/// The same rows, unchanged, against two balancers and three back-ends: outside they are one router.
+#[test]
+fn every_clause_holds_for_a_cluster() {
+    let Some(text) = script::run("run", &["--cluster"], Duration::from_secs(240)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.ends_with(", 0 fail"), "{last}");
+    let rows: usize = last.split(' ').next().and_then(|word| word.parse().ok()).expect("a count");
+    assert!(rows > 150, "{last}");
+    println!("{last}");
+}
+
 /// Two balancers, three back-ends and three members of etcd in namespaces: outside they are one router;
 /// planned drains lose nothing of a file and of a stream of echoes; everything is killed with -9 in turn
 /// and the traffic goes on.

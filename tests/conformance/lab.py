@@ -29,7 +29,8 @@ HOST6 = {port: f"2001:db8:{port}::2" for port in PORTS}
 # Further hosts on the first link, with the MAC address of the first.
 MORE_HOSTS4 = [f"198.18.1.{number}" for number in range(100, 240)]
 ROUTER_MAC = {port: f"02:00:00:00:0{port}:01" for port in PORTS}
-HOST_MAC = {port: f"02:00:00:00:0{port}:02" for port in PORTS}
+# The addresses behind the router's are those of a cluster's further balancers.
+HOST_MAC = {port: f"02:00:00:00:0{port}:20" for port in PORTS}
 
 # Destinations: prefix, then what `ip route add` wants.
 ROUTES = [

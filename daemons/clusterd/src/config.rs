@@ -1,6 +1,6 @@
 //! A cluster in TOML: one file for all its machines.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -204,6 +204,23 @@ pub struct SideConfig {
     pub addresses: Vec<IpNet>,
     /// The first balancer's address for probes, in one of the subnets; the others have those after it.
     pub probe: IpAddr,
+}
+
+impl SideConfig {
+    /// The addresses, and for IPv6 the link-local one of the first balancer's Ethernet address (RFC 4291,
+    /// appendix A) unless the file names another: back-ends are to have one identity there, too.
+    pub fn all_addresses(&self) -> Vec<IpNet> {
+        let mut all = self.addresses.clone();
+        let local =
+            |net: &IpNet| matches!(net, IpNet::V6(net) if net.addr().is_unicast_link_local());
+        if all.iter().any(|net| matches!(net, IpNet::V6(_))) && !all.iter().any(local) {
+            let [a, b, c, d, e, f] = known(&self.mac);
+            let words = [[a ^ 2, b], [c, 0xff], [0xfe, d], [e, f]].map(u16::from_be_bytes);
+            let own = Ipv6Addr::new(0xfe80, 0, 0, 0, words[0], words[1], words[2], words[3]);
+            all.push(IpNet::new(own.into(), 64).expect("64 is a length"));
+        }
+        all
+    }
 }
 
 /// A router inside.
@@ -432,7 +449,7 @@ impl ClusterConfig {
             outside: balancer.outside[index].clone(),
             inside: balancer.inside[index].clone(),
             macs: (0..names.len()).map(|number| mac_after(known(&side.mac), number)).collect(),
-            addresses: side.addresses.clone(),
+            addresses: side.all_addresses(),
             probe: address_after(side.probe, me),
             probe_macs: (0..names.len()).map(|number| self.probe_mac(index, number)).collect(),
         });
@@ -587,5 +604,13 @@ mod tests {
         assert_eq!((face.me, face.sides[0].macs[1]), (1, [2, 0xeb, 0xb0, 0, 0, 0x11]));
         assert_eq!(face.sides[0].probe, "10.77.0.241".parse::<IpAddr>().expect("one"));
         assert_eq!(config.probes().len(), 4);
+        // All balancers tell one link-local address: that of the first one's Ethernet address.
+        let local: IpAddr = "fe80::eb:b0ff:fe00:10".parse().expect("one");
+        assert!(face.sides[0].owns(local) && !face.sides[1].owns(local));
+        let mut side = config.side[0].clone();
+        side.addresses.push("fe80::1/64".parse().expect("one"));
+        assert_eq!(side.all_addresses(), side.addresses, "the file's own");
+        side.addresses.truncate(1);
+        assert_eq!(side.all_addresses(), side.addresses, "no IPv6");
     }
 }

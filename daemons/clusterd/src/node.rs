@@ -20,7 +20,9 @@ use tracing::{info, warn};
 
 use crate::api::{self, Answer};
 use crate::balancer::{BalancerHandle, Bond, RunnerOptions};
-use crate::config::{ClusterConfig, How, KeepConfig, MemberConfig, StoreKind, wake_mac};
+use crate::config::{
+    ClusterConfig, How, KeepConfig, MemberConfig, SideConfig, StoreKind, wake_mac,
+};
 use crate::keepers::{
     CommandKeeper, NamespaceRouter, PatientKeeper, ProcessKeeper, RouterPlan, WakeOnLanKeeper,
 };
@@ -455,7 +457,7 @@ fn keeper(
                 name: keep.namespace.clone().unwrap_or(name),
                 bridges: keep.bridges.clone(),
                 macs: config.macs_of(&keep.back_end),
-                addresses: config.side.iter().map(|side| side.addresses.clone()).collect(),
+                addresses: config.side.iter().map(SideConfig::all_addresses).collect(),
                 probes: config.probes(),
                 routes: keep.routes.iter().map(route).collect(),
                 run: keep.run.clone(),

@@ -99,6 +99,11 @@ impl NamespaceRouter {
             near.set_master(port, bridge.index)?;
             near.set_up(port, true)?;
             let link = inside.index_of(&name)?;
+            if self.plan.addresses[side].iter().any(|net| net.addr().is_ipv6()) {
+                // No link-local address of its own: it has the cluster's.
+                let knob = format!("net/ipv6/conf/{name}/addr_gen_mode");
+                namespace.run(|| set_knob(&knob, "1"))??;
+            }
             inside.set_up(link, true)?;
             namespace.run(|| set_knob(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))??;
             for net in &self.plan.addresses[side] {
@@ -173,6 +178,11 @@ pub(crate) fn settings() -> Result<()> {
     for which in ["all", "default"] {
         set_knob(&format!("net/ipv4/conf/{which}/rp_filter"), "0")?;
         set_knob(&format!("net/ipv4/conf/{which}/send_redirects"), "0")?;
+    }
+    // Flows, not pairs of hosts, are spread over several ways, as `ebb router` does; a kernel without
+    // multipath routes has no such knob.
+    for family in ["ipv4", "ipv6"] {
+        _ = set_knob(&format!("net/{family}/fib_multipath_hash_policy"), "1");
     }
     Ok(())
 }
