@@ -37,7 +37,7 @@ use crate::store::{Embedded, Etcd, Store};
 const JOURNALS: &str = "/run/ebb";
 /// Between two looks at signals and the store.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// An order waits so long for a store that does not answer, which is less than who gave it waits.
+/// A start and an order wait so long for a store that does not answer, which is less than who gave it waits.
 const ELECTION: Duration = Duration::from_secs(5);
 /// Back-ends that end with this process have so long to drain first.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
@@ -60,8 +60,14 @@ impl Stores {
         }
         let (name, token) = (&config.cluster.name, config.token()?);
         let mut etcd = Etcd::new(&config.store, name, lease)?.with_token(token.as_deref());
-        // Whoever cannot join is told so at once.
-        etcd.snapshot()?;
+        // Whoever cannot join is told so at once; etcd may have begun just now, too.
+        let begun = monotonic();
+        while let Err(error) = etcd.snapshot() {
+            if !error.is_silence() || monotonic().since(begun) > ELECTION {
+                return Err(error.into());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
         Ok(Stores::Etcd(Box::new(etcd)))
     }
 

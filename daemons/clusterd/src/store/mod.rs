@@ -20,6 +20,13 @@ pub use server::EtcdServer;
 #[error("{0}")]
 pub struct StoreError(pub String);
 
+impl StoreError {
+    /// Whether nobody answers, which may be otherwise soon.
+    pub fn is_silence(&self) -> bool {
+        self.0.starts_with("field `store.endpoints`")
+    }
+}
+
 /// One member's access to the store, with a lease of its own.
 pub trait Store: Send {
     /// Prolongs the lease, or begins a new one where it has ended. Returns whether it is the same.

@@ -1,0 +1,72 @@
+use super::*;
+
+#[test]
+fn the_example_is_sound_and_faults_have_a_place() {
+    let config = ClusterConfig::parse("c.toml", EXAMPLE).expect("an example");
+    let face = config.face(&config.member[0]);
+    assert_eq!((face.balancers(), face.probe_mac(1)), (1, [2, 0x6b, 0xb0, 0, 1, 0x10]));
+    let fault = |from: &str, to: &str| {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let text = EXAMPLE.replacen(from, to, 1);
+        ClusterConfig::parse("c.toml", &text).expect_err(to).to_string()
+    };
+    for (from, to, said) in [
+        ("name = \"differential\"", "name = \"diferential\"", "did you mean `differential`"),
+        ("headroom = 0.2", "headroom = 2", "field `policy.headroom`"),
+        (
+            "back_end = \"r1\"",
+            "back_end = \"r7\"",
+            "`member[0].keep[1].back_end`: no back-end is called `r7`",
+        ),
+        ("inside = [\"eth2\", \"eth3\"]", "inside = [\"eth2\"]", "`member[0].balancer.inside`"),
+        ("02:eb:b0:01:01:00", "02:eb:b0:01:01", "field `back_end[1].macs`"),
+        (
+            "02:eb:b0:01:01:00",
+            "02:eb:b0:01:00:00",
+            "field `back_end[1].macs`: 02:eb:b0:01:00:00 is taken",
+        ),
+        ("probe = \"10.77.0.240\"", "probe = \"10.78.0.240\"", "field `side[0].probe`"),
+        ("kind = \"embedded\"", "kind = \"etcd\"", "field `store.endpoints`"),
+        ("wake = [", "wakes = [", "wakes"),
+        ("bridges = [", "run = []\nbridge = [", "bridge"),
+        ("hold_s = 60", "hold_s = -1", "field `routing.hold_s`"),
+        ("# run = [\"bird\"", "run = [\"bird\"", "field `member[0].keep[1].how`"),
+        (
+            "[[member.keep]]",
+            "[member.router]\nback_end = \"r9\"\ninterfaces = []\n[[member.keep]]",
+            "field `member[0].router.back_end`: no back-end is called `r9`",
+        ),
+        (
+            "[[member.keep]]",
+            "[member.router]\nback_end = \"r1\"\ninterfaces = [\"a\"]\n[[member.keep]]",
+            "field `member[0].router.interfaces`",
+        ),
+        ("head = true", "head = false", "field `member`: none may be the head"),
+        ("[cluster]", "[cluster", "c.toml:"),
+    ] {
+        let said_is = fault(from, to);
+        assert!(said_is.contains(said), "{to}: {said_is}");
+    }
+    let unknown = config.member("m9").expect_err("nobody").to_string();
+    assert_eq!(unknown, "field `member`: none is called `m9`; --member with one of m1");
+}
+
+#[test]
+fn the_second_balancer_has_the_addresses_after_the_firsts() {
+    let second = "\n[[member]]\nname = \"m2\"\n[member.balancer]\noutside = [\"a\", \"b\"]\ninside = [\"c\", \"d\"]\n";
+    let text = EXAMPLE
+        .replace("kind = \"embedded\"", "kind = \"etcd\"\nendpoints = [\"http://127.0.0.1:1\"]");
+    let config = ClusterConfig::parse("c.toml", &(text + second)).expect("two balancers");
+    let face = config.face(config.member("m2").expect("there"));
+    assert_eq!((face.me, face.sides[0].macs[1]), (1, [2, 0xeb, 0xb0, 0, 0, 0x11]));
+    assert_eq!(face.sides[0].probe, "10.77.0.241".parse::<IpAddr>().expect("one"));
+    assert_eq!(config.probes().len(), 4);
+    // All balancers tell one link-local address: that of the first one's Ethernet address.
+    let local: IpAddr = "fe80::eb:b0ff:fe00:10".parse().expect("one");
+    assert!(face.sides[0].owns(local) && !face.sides[1].owns(local));
+    let mut side = config.side[0].clone();
+    side.addresses.push("fe80::1/64".parse().expect("one"));
+    assert_eq!(side.all_addresses(), side.addresses, "the file's own");
+    side.addresses.truncate(1);
+    assert_eq!(side.all_addresses(), side.addresses, "no IPv6");
+}
