@@ -63,7 +63,8 @@ fn rows(count: usize, links: &[(usize, usize)], demand: &[f64]) -> Vec<(Vec<usiz
     let away: Vec<Vec<usize>> = (0..count).map(|from| distances(count, links, from)).collect();
     let mut sets: BTreeSet<Vec<bool>> = BTreeSet::new();
     for from in 0..count {
-        let far = away[from].iter().copied().max().unwrap_or(0);
+        let reached = away[from].iter().copied().filter(|hops| *hops < usize::MAX);
+        let far = reached.max().unwrap_or(0);
         for radius in 0..far {
             sets.insert(away[from].iter().map(|hops| *hops <= radius).collect());
         }
@@ -114,7 +115,7 @@ fn distances(count: usize, links: &[(usize, usize)], from: usize) -> Vec<usize> 
 mod tests {
     use super::*;
     use crate::regulator::bound::fewest_links;
-    use crate::topology::grid;
+    use crate::topology::{Builder, grid};
 
     fn even(count: usize, each: f64) -> Vec<f64> {
         let pair = |index: usize| if index / count == index % count { 0.0 } else { each };
@@ -132,6 +133,15 @@ mod tests {
             assert!((8..=exact.on.len()).contains(&least), "{each}: {least} of {exact:?}");
         }
         assert_eq!(least_links(&torus, &even(9, 0.8)), Err(LpError::Infeasible));
+    }
+
+    /// A fabric in two parts is none that carries anything between them.
+    #[test]
+    fn two_parts_are_out_of_reach_of_each_other() {
+        let mut apart = Builder::new();
+        apart.plain_switches(2, 1);
+        let apart = apart.finish().expect("two switches");
+        assert_eq!(least_links(&apart, &even(2, 0.1)), Err(LpError::Infeasible));
     }
 
     /// An 8 x 8 torus: little traffic needs a tree, and what fills the middle needs every link.
