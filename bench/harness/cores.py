@@ -43,7 +43,7 @@ def cores(context):
         table.append([str(row["workers"]), row["capacity_mpps"], row["of_linear"], raw[row["workers"]]["sent"],
                       row["lost"], row["reordered"], verdict(row)])
     for step in day:
-        table.append([f"powersave, {100 * step['part']:.0f} %: {min(step['cores'])} to {max(step['cores'])} cores",
+        table.append([f"powersave, {100 * step['part']:.0f} %: {cores_of(step['cores'])}",
                       step["mpps"], "", step["sent"], step["lost"], step["reordered"], verdict(step)])
     summary = {"share_of_a_cpu": SHARE, "rows": rows, "day": day, "routes": installed["routes"]}
     context.record.result("cores", table, summary, {"capacity": raw, "day": day})
@@ -76,6 +76,18 @@ def capacity(context, lab, router):
     return best
 
 
+def shares(looks):
+    """For each number of cores its share of the time."""
+    return {str(count): round(looks.count(count) / len(looks), 3) for count in sorted(set(looks))}
+
+
+def cores_of(found):
+    """As a table says it: the least and the most, and what it is on average."""
+    counts = [int(count) for count in found] or [0]
+    mean = sum(int(count) * share for count, share in found.items())
+    return f"{min(counts)} to {max(counts)} cores, {mean:.1f} on average"
+
+
 def follow(context, lab, installed, quotas, single):
     """`powersave` at its default settings through a day, with changes of cores under load."""
     seconds = 0.4 if context.quick else 4.0
@@ -90,7 +102,7 @@ def follow(context, lab, installed, quotas, single):
                 seen = quiet.measured(context, lab, lambda: lab.load(
                     seconds=seconds, rate=rate, socket=router.socket, pid=router.pid))
             context.say(f"  {100 * part:.0f} %: {sorted(set(day.cores))} cores, lost {seen['lost']}")
-            found.append({"part": part, "cores": day.cores or [0], "mpps": seen["received_mpps"], "sent": seen["sent"],
+            found.append({"part": part, "cores": shares(day.cores), "mpps": seen["received_mpps"], "sent": seen["sent"],
                           "lost": seen["lost"], "reordered": seen["reordered"],
                           "changes": seen["router"]["point_changes"]})
             time.sleep(0.2)

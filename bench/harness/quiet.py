@@ -22,10 +22,12 @@ TRIES_MAX = 4
 
 
 def busy():
-    """Seconds that all processors together were not idle."""
+    """Seconds that all processors together were not idle. Counted from when they were: a thread that is let
+    run at every tick's time and stopped before the next one is taken by ticks for one that runs all the time."""
     with open("/proc/stat") as file:
-        fields = [int(word) for word in file.readline().split()[1:8]]
-    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+        fields = [int(word) for word in file.readline().split()[1:9]]
+    idle, steal = fields[3] + fields[4], fields[7]
+    return os.cpu_count() * time.monotonic() - (idle + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def used(pids):

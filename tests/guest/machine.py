@@ -1,8 +1,10 @@
 """A QEMU guest whose network cards end in taps of this process's network namespace."""
 
+import json
 import os
 import re
 import selectors
+import socket
 import subprocess
 import time
 
@@ -26,6 +28,10 @@ while :; do sh /dev/ttyS1 < /dev/null >&3 2>&1; done
 """
 
 
+# Where QEMU is told what to do, by the program under test and by the test.
+MONITOR, WATCH = "/run/guest.qmp", "/run/watch.qmp"
+
+
 class Failure(Exception):
     """The guest or what runs in it did not do what it should."""
 
@@ -46,6 +52,7 @@ class Guest:
             "-kernel", os.path.join(kernel_folder, "vmlinuz"), "-initrd", f"/proc/self/fd/{disk}",
             "-append", "console=ttyS0 panic=-1 random.trust_cpu=on mitigations=off quiet loglevel=5",
             "-serial", f"file:/proc/self/fd/{self.log}", "-serial", "stdio",
+            "-qmp", f"unix:{MONITOR},server=on,wait=off", "-qmp", f"unix:{WATCH},server=on,wait=off",
         ]
         for card in range(cards):
             # Software RSS in QEMU: without vhost the device spreads packets itself.
@@ -113,6 +120,21 @@ class Guest:
         """The ends of the kernel's log, of what the shell wrote and of what QEMU says."""
         ends = [end_of(self.log), self.pending[-1500:], end_of(self.complaints)]
         return b"\n--\n".join(ends).decode(errors="replace")
+
+    def state(self):
+        """What QEMU says of the machine: running, paused."""
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.settimeout(15)
+            monitor.connect(WATCH)
+            lines = monitor.makefile("rw")
+            for command in ("qmp_capabilities", "query-status"):
+                lines.write(json.dumps({"execute": command}) + "\n")
+            lines.flush()
+            for line in lines:
+                answer = json.loads(line).get("return")
+                if answer:
+                    return answer["status"]
+        raise Failure("QEMU does not say what state it is in")
 
     def stop(self):
         """Ends the guest at once."""

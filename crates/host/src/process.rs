@@ -3,10 +3,14 @@
 use std::fs;
 use std::io;
 use std::marker::PhantomData;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrusage, setrlimit};
+use nix::sys::socket::{getsockopt, sockopt};
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
@@ -148,6 +152,36 @@ pub fn start_time(pid: u32) -> io::Result<u64> {
     }
     let start = fields.nth(18).and_then(|field| field.parse().ok());
     start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
+}
+
+/// The process that listens at the other end of a connection.
+#[derive(Debug)]
+pub struct Peer(OwnedFd);
+
+impl Peer {
+    /// `None` where this process cannot see it: in another PID namespace.
+    ///
+    /// # Errors
+    /// When the kernel does not say, or the process has ended.
+    pub fn of(stream: &UnixStream) -> io::Result<Option<Peer>> {
+        let pid = getsockopt(stream, sockopt::PeerCredentials)?.pid();
+        if pid == 0 {
+            return Ok(None);
+        }
+        // SAFETY: takes two numbers and returns a descriptor that nobody else has.
+        let found = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let found = i32::try_from(found).ok().filter(|found| *found >= 0);
+        let found = found.ok_or_else(io::Error::last_os_error)?;
+        // SAFETY: as above.
+        Ok(Some(Peer(unsafe { OwnedFd::from_raw_fd(found) })))
+    }
+
+    /// Whether it has not ended.
+    pub fn is_there(&self) -> bool {
+        // A process that has ended is readable (pidfd_open(2)).
+        let mut ended = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut ended, PollTimeout::ZERO).is_ok_and(|count| count == 0)
+    }
 }
 
 /// How long the calling thread could have run while others did; zero where the kernel does not say

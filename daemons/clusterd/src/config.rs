@@ -308,10 +308,10 @@ pub struct KeepConfig {
     /// `process`: the program; `namespace`: one to run inside it beside the kernel's forwarding.
     #[serde(default)]
     pub run: Vec<String>,
-    /// `command`: what gives it power.
+    /// `command`: what gives it power; `guest`: what starts QEMU where it is not there.
     #[serde(default)]
     pub wake: Vec<String>,
-    /// `command`, `wake-on-lan`: what takes it.
+    /// `command`, `wake-on-lan`: what takes it; `guest`: instead of halting it.
     #[serde(default)]
     pub sleep: Vec<String>,
     /// What succeeds once it forwards; asked again and again after it was woken, for a minute at most.
@@ -326,6 +326,9 @@ pub struct KeepConfig {
     /// `namespace`: its name; `ebb-CLUSTER-BACKEND` where there is none.
     #[serde(default)]
     pub namespace: Option<String>,
+    /// `guest`: the socket of QEMU's monitor.
+    #[serde(default)]
+    pub monitor: Option<PathBuf>,
     /// `wake-on-lan`: where the packet is sent.
     #[serde(default)]
     pub interface: Option<String>,
@@ -340,8 +343,10 @@ pub struct KeepConfig {
 pub enum How {
     /// A program that is started and ended.
     Process,
-    /// Commands: a virtual machine's resume, a service's start, a management card.
+    /// Commands: a service's start, a virtual machine's resume by its manager, a management card.
     Command,
+    /// A virtual machine: QEMU is told to let it run and to halt it.
+    Guest,
     /// A kernel router in a network namespace of this machine.
     Namespace,
     /// A magic packet; a command to sleep.

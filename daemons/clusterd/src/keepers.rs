@@ -1,5 +1,6 @@
-//! How back-ends get their power: programs, commands, namespaces, Wake-on-LAN.
+//! How back-ends get their power: programs, commands, namespaces, guests, Wake-on-LAN.
 
+mod guest;
 mod namespace;
 
 use std::process::{Child, Command, Stdio};
@@ -15,6 +16,7 @@ use crate::balancer::Mac;
 use crate::member::Keeper;
 use crate::routes::Routing;
 
+pub use guest::GuestKeeper;
 pub(crate) use namespace::settings as router_settings;
 pub use namespace::{NamespaceRouter, RouterPlan};
 
@@ -139,8 +141,7 @@ impl Keeper for ProcessKeeper {
     }
 }
 
-/// Runs a command to give power, and one to take it: a resume and a suspend of a virtual machine, a start
-/// and a stop of a service. Both may be run again when they have been.
+/// Runs a command to give power, and one to take it: a start and a stop of a service, a management card. Both may be run again when they have been.
 pub struct CommandKeeper {
     /// Gives power.
     pub wake: Vec<String>,

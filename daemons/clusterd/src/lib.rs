@@ -12,7 +12,6 @@ pub mod lab;
 pub mod member;
 pub mod node;
 pub mod parallel;
-pub mod quota;
 pub mod routes;
 pub mod status;
 pub mod store;

@@ -24,7 +24,8 @@ use crate::config::{
     ClusterConfig, How, KeepConfig, MemberConfig, SideConfig, StoreKind, wake_mac,
 };
 use crate::keepers::{
-    CommandKeeper, NamespaceRouter, PatientKeeper, ProcessKeeper, RouterPlan, WakeOnLanKeeper,
+    CommandKeeper, GuestKeeper, NamespaceRouter, PatientKeeper, ProcessKeeper, RouterPlan,
+    WakeOnLanKeeper,
 };
 use crate::member::{
     BalancerMember, Charged, HeadMember, Keeper, KeeperMember, Member, Record, RouterMember, What,
@@ -448,6 +449,10 @@ fn keeper(
         How::Process => Box::new(ProcessKeeper::new(&keep.run, journal)),
         How::Command => {
             Box::new(CommandKeeper { wake: keep.wake.clone(), sleep: keep.sleep.clone() })
+        }
+        How::Guest => {
+            let monitor = keep.monitor.clone().unwrap_or_default();
+            Box::new(GuestKeeper::new(monitor, keep.wake.clone(), keep.sleep.clone()))
         }
         How::WakeOnLan => Box::new(WakeOnLanKeeper {
             interface: keep.interface.clone().unwrap_or_default(),

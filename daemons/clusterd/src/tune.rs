@@ -1,16 +1,24 @@
-//! What forwards in a back-end that is a namespace, as threads that can be bound, weighed and confined;
-//! and what slows such a back-end down.
+//! What forwards in a back-end that is a namespace, as threads that can be bound, weighed and confined to
+//! parts of a CPU; and what slows such a back-end down.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use ebb_host::clock::monotonic;
+use ebb_host::process;
 
 /// How long the kernel may take to start a thread.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Parts of a CPU are given out once in so long.
+const PERIOD: Duration = Duration::from_millis(5);
 
 /// Has the interfaces of a namespace received by threads of the kernel, one each, and returns their
 /// numbers; `far` is the namespace of their other ends. What a namespace forwards is then done by threads of its own, like a guest's, and not by
@@ -72,6 +80,66 @@ pub fn bind(thread: u32, cpus: &[usize]) -> Result<()> {
 /// When there is no such thread or that is not permitted.
 pub fn weigh(thread: u32, niceness: i32) -> Result<()> {
     run("renice", &["-n", &niceness.to_string(), "-p", &thread.to_string()], "")
+}
+
+/// Gives a thread of any process, or of the kernel, a part of a CPU and no more: within each 5 ms, by the
+/// deadline scheduler (`SCHED_DEADLINE`: a constant bandwidth server, Abeni and Buttazzo 1998). Quotas of
+/// control groups do not hold threads of the kernel since Linux 6.18. Such a thread cannot be bound, and
+/// keeps its part until it ends: one that sleeps while it is given back to the fair scheduler leaves what the
+/// kernel admits smaller for good (Linux 6.18, `switched_from_dl`).
+///
+/// # Errors
+/// When there is no such thread, when all parts together are more than the kernel admits (95 % of its CPUs),
+/// or when this process may not use all CPUs.
+pub fn confine(thread: u32, share: f64) -> Result<()> {
+    ensure!(share > 0.0 && share <= 1.0, "a part of a CPU is above 0 and at most 1, not {share}");
+    bind(thread, &process::allowed_cpus()?)?;
+    let [runtime, period] = [PERIOD.mul_f64(share), PERIOD].map(|time| time.as_nanos().to_string());
+    let words =
+        ["-d", "-T", &runtime, "-D", &period, "-P", &period, "-p", "0", &thread.to_string()];
+    run("chrt", &words, "").with_context(|| format!("{share} of a CPU for thread {thread}"))
+}
+
+/// Takes a part of a CPU from everyone else there, within each 5 ms. Dropping it gives it back.
+pub struct Occupant {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Occupant {
+    /// Takes `share` of `cpu`, at most 0.9.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    pub fn start(cpu: usize, share: f64) -> Result<Occupant> {
+        ensure!((0.0..=0.9).contains(&share), "{share} of a CPU cannot be taken from everyone");
+        let stop = Arc::new(AtomicBool::new(false));
+        let (asked, busy) = (stop.clone(), PERIOD.mul_f64(share));
+        let work = move || {
+            _ = process::pin_to(cpu);
+            process::before_others(1);
+            let mut begun = monotonic();
+            while !asked.load(Relaxed) {
+                while monotonic().since(begun) < busy {
+                    std::hint::spin_loop();
+                }
+                std::thread::sleep(PERIOD.saturating_sub(monotonic().since(begun)));
+                begun = monotonic();
+            }
+        };
+        let thread = std::thread::Builder::new().name("ebb-occupant".into()).spawn(work)?;
+        Ok(Occupant { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Occupant {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It does nothing that could panic.
+            _ = thread.join();
+        }
+    }
 }
 
 /// Processor time of a thread of any process or of the kernel, in seconds.

@@ -31,7 +31,7 @@ pub(super) struct Setup {
     pub(super) back_end_share: Option<f64>,
     /// The balancer's.
     pub(super) balancer_share: Option<f64>,
-    /// All of them share this instead.
+    /// All of them share this instead, of one CPU.
     pub(super) common_share: Option<f64>,
     pub(super) place: Place,
     /// Niceness of the balancer and of the back-ends.

@@ -10,8 +10,7 @@ use ebb_clusterd::balancer::{BalancerHandle, Probing, RunnerOptions};
 use ebb_clusterd::lab::{self, Lab, NamespaceKeeper};
 use ebb_clusterd::member::Keeper as _;
 use ebb_clusterd::parallel::Parallel;
-use ebb_clusterd::quota::Quotas;
-use ebb_clusterd::tune;
+use ebb_clusterd::tune::{self, Occupant};
 use ebb_clusterd::{Book, Entry, Power};
 use ebb_host::clock::monotonic;
 use ebb_host::journal::{DIRECTORY, Guard, Journal};
@@ -32,6 +31,8 @@ const PACKET_BITS: f64 = 8.0 * 60.0;
 const RATE_FIRST: f64 = 20_000.0;
 /// Next rate over the one before, until more is sent than comes.
 const RATE_STEP: f64 = 1.5;
+/// Of a back-end's part of a CPU, what the thread gets that receives what is sent; the others get probes.
+const BUSY: f64 = 0.95;
 /// Comes of what is sent when that is no overload.
 const ENOUGH: f64 = 0.85;
 const TRIES_MAX: u32 = 14;
@@ -67,6 +68,8 @@ struct Sides {
     threads: Vec<Vec<u32>>,
     /// Names of the back-ends' namespaces.
     names: Vec<String>,
+    /// Namespace of the other ends of their links, and how those begin.
+    far: (String, char),
     /// How many rules back-ends have now.
     rules: Option<u32>,
 }
@@ -77,7 +80,10 @@ pub(super) struct Stage {
     rules: u32,
     stop: Arc<AtomicBool>,
     cpus: Vec<usize>,
-    quotas: Result<Quotas, String>,
+    /// Whether threads have parts of a CPU.
+    confined: bool,
+    /// Who has what a common part leaves.
+    occupant: Option<Occupant>,
     balanced: Sides,
     parallel: Result<Sides, String>,
     balancer: Option<BalancerHandle>,
@@ -107,6 +113,13 @@ fn names(plan: &lab::Plan) -> Vec<String> {
     plan.back_ends.iter().map(|(name, _)| format!("{}-{name}", plan.name)).collect()
 }
 
+fn start_balancer(lab: &Lab) -> Result<BalancerHandle> {
+    // Probes are lost in an overload that is meant: nobody dies of that here.
+    let probing = Probing { misses: 1_000_000, ..Probing::default() };
+    let options = RunnerOptions { cpu: None, probing, ..RunnerOptions::default() };
+    BalancerHandle::start(&lab.front, lab.face(), options)
+}
+
 fn links(hosts: &Namespace, frames: &FrameSource) -> Result<Vec<Box<dyn TestLink>>> {
     let open = |side| -> Result<Box<dyn TestLink>> {
         Ok(Box::new(hosts.run(|| AfXdpLink::open(lab::host_name(side), frames))??))
@@ -124,13 +137,24 @@ impl Sides {
     ) -> Result<Sides> {
         let names = names(plan);
         let space = format!("{}-{}", plan.name, far.0);
+        let links = links(hosts, frames)?;
+        let mut sides =
+            Sides { links, threads: Vec::new(), names, far: (space, far.1), rules: None };
+        sides.find_threads()?;
+        Ok(sides)
+    }
+
+    /// Of back-ends that were just made.
+    fn find_threads(&mut self) -> Result<()> {
+        let (space, letter) = &self.far;
         let threads = |(index, name): (usize, &String)| {
             let ends: Vec<String> =
-                (0..lab::SIDES).map(|side| format!("{}{index}-{side}", far.1)).collect();
-            tune::receiving_threads(name, &["e0", "e1"], (&space, &ends))
+                (0..lab::SIDES).map(|side| format!("{letter}{index}-{side}")).collect();
+            tune::receiving_threads(name, &["e0", "e1"], (space, &ends))
         };
-        let threads = names.iter().enumerate().map(threads).collect::<Result<_>>()?;
-        Ok(Sides { links: links(hosts, frames)?, threads, names, rules: None })
+        self.threads = self.names.iter().enumerate().map(threads).collect::<Result<_>>()?;
+        self.rules = None;
+        Ok(())
     }
 
     /// Gives all back-ends so many rules.
@@ -164,16 +188,14 @@ impl Stage {
             Ok((copies, sides)) => (Some(copies), Ok(sides)),
             Err(error) => (None, Err(format!("{error:#}"))),
         };
-        // Probes are lost in an overload that is meant: nobody dies of that here.
-        let probing = Probing { misses: 1_000_000, ..Probing::default() };
-        let options = RunnerOptions { cpu: None, probing, ..RunnerOptions::default() };
-        let balancer = BalancerHandle::start(&lab.front, lab.face(), options)?;
+        let balancer = start_balancer(&lab)?;
         let mut stage = Stage {
             seconds,
             rules,
             stop,
             cpus,
-            quotas: Quotas::open().map_err(|error| format!("{error:#}")),
+            confined: false,
+            occupant: None,
             balanced,
             parallel,
             balancer: Some(balancer),
@@ -206,15 +228,6 @@ impl Stage {
     /// What a case takes that is not here.
     pub(super) fn lacks(&self, case: &Case) -> Option<String> {
         let any = |of: fn(&Setup) -> bool| case.setups.iter().any(of);
-        let shares = any(|one| one.back_end_share.is_some() || one.common_share.is_some())
-            || case.name == "scaling";
-        if let (true, Err(why)) = (shares, &self.quotas) {
-            return Some(why.clone());
-        }
-        let own = any(|one| one.balancer_share.is_some() || one.common_share.is_some());
-        if own && self.quotas.as_ref().is_ok_and(|quotas| !quotas.parts_own_threads()) {
-            return Some("version 2 of control groups parts no threads of this process".to_owned());
-        }
         if let (true, Err(why)) = (any(|one| one.front == Front::Queues), &self.parallel) {
             return Some(why.clone());
         }
@@ -303,25 +316,33 @@ impl Stage {
             self.narrow(Some(mbps))?;
         }
         let threads: Vec<Vec<u32>> = self.sides(setup.front).threads[..setup.back_ends].to_vec();
-        let all: Vec<u32> =
-            [self.balancer_thread].into_iter().chain(threads.iter().flatten().copied()).collect();
         self.bind(setup, &threads)?;
         tune::weigh(self.balancer_thread, setup.nice[0])?;
         for thread in threads.iter().flatten() {
             tune::weigh(*thread, setup.nice[1])?;
         }
-        if let Ok(quotas) = &mut self.quotas {
-            if let Some(share) = setup.common_share {
-                quotas.confine(&all, share)?;
-            }
-            if let Some(share) = setup.balancer_share {
-                quotas.confine(&[self.balancer_thread], share)?;
-            }
-            if let Some(share) = setup.back_end_share {
-                threads.iter().try_for_each(|threads| quotas.confine(threads, share))?;
+        if let Some(share) = setup.common_share {
+            let last = *self.cpus.last().context("no CPU is allowed")?;
+            self.occupant = Some(Occupant::start(last, 1.0 - share)?);
+        }
+        if let Some(share) = setup.balancer_share {
+            self.confine(self.balancer_thread, share)?;
+        }
+        if let Some(share) = setup.back_end_share {
+            for threads in &threads {
+                let (first, others) =
+                    threads.split_first().context("a back-end without threads")?;
+                self.confine(*first, share * BUSY)?;
+                let each = share * (1.0 - BUSY) / others.len().max(1) as f64;
+                others.iter().try_for_each(|thread| self.confine(*thread, each))?;
             }
         }
         Ok(())
+    }
+
+    fn confine(&mut self, thread: u32, share: f64) -> Result<()> {
+        self.confined = true;
+        tune::confine(thread, share)
     }
 
     fn bind(&self, setup: &Setup, threads: &[Vec<u32>]) -> Result<()> {
@@ -343,12 +364,28 @@ impl Stage {
 
     /// Takes back what a setup gave out, so that a next one finds nothing of it.
     fn freed(&mut self) -> Result<()> {
-        if let Ok(quotas) = &mut self.quotas {
-            quotas.release();
-        }
+        self.occupant = None;
         self.narrow(None)?;
+        if std::mem::take(&mut self.confined) {
+            self.renew()?;
+        }
         tune::weigh(self.balancer_thread, 0)?;
         Ok(())
+    }
+
+    /// Makes everything anew that had a part of a CPU: it keeps that until its threads end.
+    fn renew(&mut self) -> Result<()> {
+        if let Some(balancer) = self.balancer.take() {
+            balancer.end();
+        }
+        for keeper in &mut self.keepers {
+            keeper.sleep()?;
+            keeper.wake()?;
+        }
+        self.balanced.find_threads()?;
+        self.balancer = Some(start_balancer(&self.lab)?);
+        self.balancer_thread = self.find_balancer()?;
+        self.turn_on(Setup::BACK_ENDS_MAX)
     }
 
     /// The links to back-ends let through what they are told to.
@@ -476,9 +513,7 @@ fn generator(
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        if let Ok(quotas) = &mut self.quotas {
-            quotas.release();
-        }
+        self.occupant = None;
         drop(self.balancer.take());
         self.keepers.clear();
         self.copies = None;

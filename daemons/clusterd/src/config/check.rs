@@ -247,6 +247,12 @@ impl ClusterConfig {
                 needs(!keep.wake.is_empty(), "wake", command)?;
                 needs(!keep.sleep.is_empty(), "sleep", command)
             }
+            How::Guest => {
+                let absolute = keep.monitor.as_ref().is_some_and(|path| path.is_absolute());
+                let remedy =
+                    "the absolute path of the socket in QEMU's `-qmp unix:PATH,server=on,wait=off`";
+                needs(absolute, "monitor", remedy)
+            }
             How::Namespace => {
                 let each = keep.bridges.len() == self.side.len();
                 needs(each, "bridges", "the bridge of each side's segment")?;
