@@ -49,6 +49,15 @@ pub fn send(pid: u32, signal: Signal) -> io::Result<()> {
     Ok(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), signal)?)
 }
 
+/// Sends a signal to the group that a process leads: to all that it has started and that lead none of their
+/// own.
+///
+/// # Errors
+/// When there is no such group or it belongs to someone else.
+pub fn send_to_group(leader: u32, signal: Signal) -> io::Result<()> {
+    Ok(nix::sys::signal::killpg(nix::unistd::Pid::from_raw(leader as i32), signal)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,12 +3,14 @@
 mod guest;
 mod namespace;
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_host::clock::monotonic;
 use ebb_host::journal::{Journal, Undo};
+use ebb_host::process;
 use ebb_host::signals::{self, Signal};
 use ebb_ports::PacketSocket;
 
@@ -60,53 +62,64 @@ fn run(line: &[String]) -> Result<()> {
     }
 }
 
-/// A program that was started here. Dropping it ends it.
+/// A program that was started here, with what it starts itself: they are one group of processes. Dropping it
+/// ends them.
 pub(crate) struct Program {
     child: Child,
     name: String,
+    reaped: bool,
 }
 
 impl Program {
     /// Starts it in the calling thread's network namespace.
     pub(crate) fn start(line: &[String], journal: &Journal) -> Result<Program> {
-        let child = command(line)?.spawn();
+        let child = command(line)?.process_group(0).spawn();
         let child = child.with_context(|| format!("`{}` cannot be started", line[0]))?;
         if let Ok(undo) = Undo::process(child.id()) {
             journal.record(undo)?;
         }
-        Ok(Program { child, name: line[0].clone() })
+        Ok(Program { child, name: line[0].clone(), reaped: false })
     }
 
     /// Ends it without a word.
     pub(crate) fn kill(mut self) {
-        // It may have ended already.
-        _ = self.child.kill();
-        _ = self.child.wait();
+        self.reap();
     }
 
-    pub(crate) fn is_there(&mut self) -> bool {
-        self.child.try_wait().is_ok_and(|ended| ended.is_none())
+    /// Whether it runs. One that has ended stays a name of its group until [`Program::reap`].
+    pub(crate) fn is_there(&self) -> bool {
+        process::start_time(self.child.id()).is_ok()
+    }
+
+    /// Kills what is left of the group.
+    fn reap(&mut self) {
+        // All of it may have ended already.
+        _ = signals::send_to_group(self.child.id(), Signal::SIGKILL);
+        _ = self.child.wait();
+        self.reaped = true;
     }
 
     fn end(&mut self) {
         let begun = monotonic();
         // One that has ended already cannot be told to.
-        _ = signals::send(self.child.id(), Signal::SIGTERM);
+        _ = signals::send_to_group(self.child.id(), Signal::SIGTERM);
         while self.is_there() {
             if monotonic().since(begun) > END_MAX {
                 tracing::warn!(program = self.name, "does not end when told to: killed");
-                _ = self.child.kill();
                 break;
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        _ = self.child.wait();
+        self.reap();
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        self.end();
+        // Not where it was killed: whoever has its number now is nobody's business here.
+        if !self.reaped {
+            self.end();
+        }
     }
 }
 
@@ -137,7 +150,7 @@ impl Keeper for ProcessKeeper {
     }
 
     fn is_there(&mut self) -> bool {
-        self.program.as_mut().is_some_and(Program::is_there)
+        self.program.as_ref().is_some_and(Program::is_there)
     }
 }
 
@@ -257,6 +270,41 @@ mod tests {
         assert!(said.starts_with("`/no/such/program` cannot be started"), "{said}");
         keeper.wake = line(&["true"]);
         keeper.wake().expect("runs");
+    }
+
+    /// What a program leaves behind when it ends by itself, is killed or is told to end, goes with it.
+    #[test]
+    fn all_of_a_group_ends() {
+        let place = std::env::temp_dir().join(format!("ebb-group-{}", std::process::id()));
+        let journal = Journal::open(&place).expect("a journal");
+        let file = place.with_extension("pid");
+        for (script, word) in [("exit", true), ("wait", false), ("trap '' TERM; wait", true)] {
+            let text =
+                format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; {script}", file.display());
+            let program = Program::start(&line(&["sh", "-c", &text]), &journal).expect("starts");
+            let begun = monotonic();
+            let other: u32 = loop {
+                if let Ok(text) = std::fs::read_to_string(&file) {
+                    break text.trim().parse().expect("a number");
+                }
+                assert!(monotonic().since(begun) < Duration::from_secs(30), "it writes nothing");
+                std::thread::sleep(LOOK_EVERY);
+            };
+            if word {
+                drop(program)
+            } else {
+                program.kill()
+            }
+            let begun = monotonic();
+            // Orphans are reaped by others.
+            while ebb_host::process::start_time(other).is_ok() {
+                assert!(monotonic().since(begun) < Duration::from_secs(30), "{script}: it is left");
+                std::thread::sleep(LOOK_EVERY);
+            }
+            std::fs::remove_file(&file).expect("was written");
+        }
+        journal.finish();
+        _ = std::fs::remove_dir_all(&place);
     }
 
     #[test]

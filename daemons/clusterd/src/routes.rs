@@ -213,7 +213,7 @@ impl Routing {
     }
 
     fn speak(&mut self, now: Time) -> Result<()> {
-        if self.program.as_mut().is_some_and(Program::is_there) || now < self.start_at {
+        if self.program.as_ref().is_some_and(Program::is_there) || now < self.start_at {
             return Ok(());
         }
         let again = self.program.take().is_some();

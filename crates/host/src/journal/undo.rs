@@ -10,6 +10,9 @@ use crate::namespace::Namespace;
 use crate::process;
 use crate::sysfs::write_value;
 
+/// A signal is for the group that the process leads (linux/pidfd.h).
+const PIDFD_SIGNAL_PROCESS_GROUP: libc::c_uint = 1 << 2;
+
 /// What takes a change back. Doing it twice does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undo {
@@ -184,7 +187,8 @@ fn remove_directory(path: &PathBuf) -> io::Result<()> {
     fs::remove_dir_all(path)
 }
 
-/// Kills through a descriptor, so that the process checked is the process killed.
+/// Kills through a descriptor, so that the process checked is the process killed; with it the group that it
+/// leads, where the kernel can (Linux 6.9).
 fn kill(pid: u32, start: u64) -> io::Result<()> {
     // SAFETY: pidfd_open takes no pointers; a non-negative result is a descriptor we own.
     let fd = unsafe {
@@ -197,13 +201,18 @@ fn kill(pid: u32, start: u64) -> io::Result<()> {
     if process::start_time(pid)? != start {
         return Ok(());
     }
-    let no_details = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: the descriptor is open, and a null pointer asks for default signal details.
-    let sent = unsafe {
-        let fd = fd.as_raw_fd();
-        libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGKILL, no_details, 0)
+    let send = |flags: libc::c_uint| {
+        let no_details = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: the descriptor is open, and a null pointer asks for default signal details.
+        let sent = unsafe {
+            let fd = fd.as_raw_fd();
+            libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGKILL, no_details, flags)
+        };
+        if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // It may lead none.
+    _ = send(PIDFD_SIGNAL_PROCESS_GROUP);
+    send(0)
 }
 
 #[cfg(test)]

@@ -257,7 +257,10 @@ fn forward(
 
 fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
     let Ok(mut status) = shared.try_lock() else { return };
-    status.counters = plane.counters();
+    let before = std::mem::replace(&mut status.counters, plane.counters());
+    // Slots that waited for what was on its way have their new owners since.
+    let done = |counters: Counters| counters.drains + counters.drains_cut;
+    let settled = done(before) != done(status.counters);
     let peers = plane.peers();
     let charge = peers.charge();
     status.charge = (0..64).filter(|address| charge >> address & 1 == 1).collect();
@@ -267,7 +270,7 @@ fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
     }
     let found = plane.take_found();
     let said = plane.logic().acknowledgement(0.0);
-    if !found.is_empty() || said != status.acknowledgement {
+    if settled || !found.is_empty() || said != status.acknowledgement {
         let logic = plane.logic();
         let rows = 0..logic.table().rows() as u16;
         let usable = rows.clone().filter(|row| logic.usable(*row));

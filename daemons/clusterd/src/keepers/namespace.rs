@@ -153,7 +153,7 @@ impl Keeper for NamespaceRouter {
     }
 
     fn is_there(&mut self) -> bool {
-        self.namespace.is_some() && self.program.as_mut().is_none_or(Program::is_there)
+        self.namespace.is_some() && self.program.as_ref().is_none_or(Program::is_there)
     }
 
     fn routing(&mut self) -> Option<&mut Routing> {

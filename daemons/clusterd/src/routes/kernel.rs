@@ -13,8 +13,10 @@ use super::{Hop, Hops, Published, Routes};
 
 /// Who made a route, as the kernel keeps it (`/etc/iproute2/rt_protos`): this is nobody else's.
 const OURS: u8 = 235;
-/// Behind those of daemons (BIRD 32, FRR 20), whose routes win where both are.
-const METRIC: u32 = 1 << 24;
+/// Behind those of daemons (BIRD 32, FRR 20), whose routes win where both are. FRR takes the first byte of a
+/// foreign route's metric for its distance: with less than its own protocols' it would withdraw what it has
+/// learnt in favour of this, which goes with that, and begin again. 255 is never chosen.
+const METRIC: u32 = 0xff00_0000;
 /// Routes of the kernel itself, of `ip route`, of router advertisements and of DHCP are no daemon's.
 const NO_DAEMON: [u8; 7] = [0, 1, 2, 3, 4, 9, 16];
 /// Changes that one call makes, and events that one takes, at most: others wait for the caller, too.
