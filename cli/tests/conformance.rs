@@ -38,3 +38,14 @@ fn a_cluster_is_one_router_and_outlives_its_parts() {
     assert!(last.starts_with("all hold"), "{text}");
     println!("{text}");
 }
+
+/// The same with FRR instead of BIRD, with `EBB_LONG=1`.
+#[test]
+fn a_cluster_speaks_by_frr() {
+    if std::env::var_os("EBB_LONG").is_none_or(|value| value != "1") {
+        return;
+    }
+    let Some(text) = script::run("cluster", &["--frr"], Duration::from_secs(240)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.starts_with("all hold"), "{text}");
+}

@@ -29,7 +29,7 @@ pub use route::RouterMember;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The same for whoever has nothing to look at but the store, and whether what it started is still there.
-const AT_REST: Duration = Duration::from_millis(500);
+const AT_REST: Duration = Duration::from_millis(200);
 
 /// Gives a back-end power and takes it.
 pub trait Keeper: Send {
