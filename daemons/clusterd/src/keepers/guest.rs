@@ -270,6 +270,9 @@ mod tests {
                 scope.spawn(|| {
                     let (mut stream, _) = listener.accept().expect("a client");
                     stream.write_all(words.as_bytes()).expect("reads");
+                    stream.shutdown(std::net::Shutdown::Write).expect("connected");
+                    // Until the client goes.
+                    _ = stream.read_to_end(&mut Vec::new());
                 });
                 keeper(&path).wake()
             });
