@@ -29,6 +29,12 @@ fn the_example_is_sound_and_faults_have_a_place() {
         ("kind = \"embedded\"", "kind = \"etcd\"", "field `store.endpoints`"),
         ("wake = [", "wakes = [", "wakes"),
         ("bridges = [", "run = []\nbridge = [", "bridge"),
+        ("how = \"command\"", "how = \"guest\"", "field `member[0].keep[1].monitor`"),
+        (
+            "how = \"command\"",
+            "how = \"guest\"\nmonitor = \"r1.qmp\"",
+            "field `member[0].keep[1].monitor`",
+        ),
         ("hold_s = 60", "hold_s = -1", "field `routing.hold_s`"),
         ("# run = [\"bird\"", "run = [\"bird\"", "field `member[0].keep[1].how`"),
         (
