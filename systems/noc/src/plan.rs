@@ -12,7 +12,9 @@ use ebb_scenario::{Check, Files, Progress};
 use serde::Serialize;
 
 use crate::problem::{NocError, Normalise, Problem};
-pub use certificate::{CertificatePlan, CertifiedRoute, Proof};
+#[cfg(feature = "solver")]
+use certificate::Proof;
+pub use certificate::{CertificatePlan, CertifiedRoute};
 use several::Several;
 
 use crate::routing::{Given, Routing, routing};
