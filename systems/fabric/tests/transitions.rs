@@ -236,3 +236,46 @@ fn a_link_that_comes_on_is_judged_too() {
     assert!(verdict.old.is_sound() && verdict.new.is_sound());
     assert!(verdict.scheme(Scheme::Sr).safe && verdict.scheme(Scheme::Upr).safe);
 }
+
+/// On a ring of four switches the new tables are sound for the three hosts that stay, since none of
+/// their packets go from 0 over 1 to 2. The host that leaves is not told and sends just these.
+#[test]
+fn what_a_leaving_host_sends_after_the_instant_counts() {
+    let topology = named::generate("torus:4", &mut ChaCha8Rng::seed_from_u64(3)).expect("a ring");
+    let toward = |at: u32, next: u32| {
+        let is_next = |port: &u8| matches!(topology.peer(SwitchId(at), *port), Peer::Switch(switch, _) if switch.0 == next % 4);
+        (1..=topology.switch(SwitchId(at)).ports).find(is_next).expect("a cable")
+    };
+    let home = |at: u32| topology.hosts().iter().find(|host| host.switch.0 == at).expect("a host");
+    // For each switch and destination, how many switches on the next one is, round the ring.
+    let tables = |steps: [[u32; 4]; 4]| {
+        let mut tables = Tables::empty(&topology);
+        for (at, to) in (0..4).flat_map(|at| (0..4).map(move |to| (at, to))) {
+            let port = match steps[at as usize][to as usize] {
+                0 => home(to).port,
+                step => toward(at, at + step),
+            };
+            home(to).lids().for_each(|lid| tables.forwarding.set(SwitchId(at), lid, Some(port)));
+        }
+        tables
+    };
+    // Nothing passes the cable between 1 and 2.
+    let old = tables([[0, 1, 3, 3], [3, 0, 3, 3], [1, 1, 0, 1], [1, 1, 3, 0]]);
+    let new = tables([[0, 1, 1, 3], [3, 0, 1, 1], [1, 1, 0, 1], [1, 1, 3, 0]]);
+    let gone: Vec<_> =
+        topology.host_ids().filter(|host| topology.host(*host).switch.0 == 0).collect();
+    let judge = |gone| {
+        let old = transition::Moment { tables: &old, off: &[], gone: &[] };
+        let new = transition::Moment { tables: &new, off: &[], gone };
+        let between = Transition::over(&topology, &old, &new);
+        transition::verdict::judge(&between, transition::Options::default())
+    };
+    let verdict = judge(&gone);
+    assert!(verdict.old.is_sound() && verdict.new.is_sound() && verdict.union_acyclic);
+    for scheme in [Scheme::Instant, Scheme::Unsynchronised, Scheme::Upr] {
+        let found = verdict.scheme(scheme);
+        assert!(!found.safe && !found.cycle.is_empty(), "{scheme:?}: {found:?}");
+    }
+    assert!(verdict.scheme(Scheme::St).safe);
+    assert!(!judge(&[]).new.is_sound(), "with the host there the new tables deadlock");
+}

@@ -17,6 +17,8 @@ use super::{Mismatch, Transition};
 use crate::Fabric;
 use crate::dependency::cycle::Cycles;
 use crate::dependency::{DependencyGraph, Place, places};
+use crate::tables::ServiceLevels;
+use crate::topology::HostId;
 use crate::walk::{self, Survey};
 
 /// How tables can be changed.
@@ -179,6 +181,7 @@ struct Evidence<'a> {
     old_cycles: Cycles,
     new_cycles: Cycles,
     union_cycles: Cycles,
+    instant_cycles: Cycles,
     mixed: Mixed,
     lanes: LanesNeeded,
 }
@@ -191,6 +194,14 @@ pub fn judge(transition: &Transition, options: Options) -> TransitionVerdict {
     let new = survey(&transition.new, &transition.new_hosts);
     let mut union = old.graph.clone();
     union.merge(&new.graph);
+    let union_cycles = Cycles::of(&union);
+    let instant_cycles = with_leaving(transition).map_or_else(
+        || union_cycles.clone(),
+        |after| {
+            union.merge(&after.graph);
+            Cycles::of(&union)
+        },
+    );
     let mixed = Mixed::of(transition);
     let lanes = |graph: &DependencyGraph| u16::BITS - graph.lanes().leading_zeros();
     let evidence = Evidence {
@@ -198,7 +209,8 @@ pub fn judge(transition: &Transition, options: Options) -> TransitionVerdict {
         options,
         old_cycles: Cycles::of(&old.graph),
         new_cycles: Cycles::of(&new.graph),
-        union_cycles: Cycles::of(&union),
+        union_cycles,
+        instant_cycles,
         lanes: LanesNeeded {
             old: lanes(&old.graph),
             new: lanes(&new.graph),
@@ -228,6 +240,35 @@ pub fn judge(transition: &Transition, options: Options) -> TransitionVerdict {
         old,
         new,
     }
+}
+
+/// Everything packets can do under the new tables while hosts that leave, which nobody tells, go on
+/// sending at their old levels and are sent to; `None` when none leaves.
+fn with_leaving(transition: &Transition) -> Option<Survey> {
+    let Transition { topology, old, new, .. } = transition;
+    let leaving: Vec<HostId> = topology
+        .host_ids()
+        .filter(|host| transition.old_hosts[host.index()] && !transition.stays(*host))
+        .collect();
+    if leaving.is_empty() {
+        return None;
+    }
+    let mut tables = new.clone();
+    if !(old.levels.is_uniform() && new.levels.is_uniform()) {
+        tables.levels = ServiceLevels::new(topology.hosts().len(), topology.top_lid());
+        for host in topology.host_ids() {
+            let before = if leaving.contains(&host) { Some(&old.levels) } else { None };
+            for lid in transition.all_destinations() {
+                let mask = before.map_or(0, |levels| levels.mask(host, lid));
+                tables.levels.set_mask(host, lid, mask | new.levels.mask(host, lid));
+            }
+        }
+    }
+    let hosts: Vec<bool> = topology
+        .host_ids()
+        .map(|host| transition.old_hosts[host.index()] || transition.new_hosts[host.index()])
+        .collect();
+    Some(walk::survey(topology, &tables, Some(&hosts)))
 }
 
 impl Evidence<'_> {
@@ -270,12 +311,16 @@ impl Evidence<'_> {
     }
 
     fn instant(&self) -> SchemeVerdict {
-        if self.union_cycles.is_acyclic() {
+        if self.instant_cycles.is_acyclic() {
             return SchemeVerdict { safe: true, ..SchemeVerdict::default() };
         }
-        let reason = "packets under way by the old tables and packets by the new ones can wait for \
-                      each other";
-        let (reason, cycle) = (Some(reason.to_owned()), self.places(&self.union_cycles));
+        let reason = if self.union_cycles.is_acyclic() {
+            "hosts that leave go on sending until their links are off, and close a cycle with the \
+             new tables"
+        } else {
+            "packets under way by the old tables and packets by the new ones can wait for each other"
+        };
+        let (reason, cycle) = (Some(reason.to_owned()), self.places(&self.instant_cycles));
         SchemeVerdict { reason, cycle, ..SchemeVerdict::default() }
     }
 

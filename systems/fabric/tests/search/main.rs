@@ -1,15 +1,15 @@
 //! A random search for wrong verdicts: tiny fabrics with random tables before and after a change, in
 //! which hosts and links come and go, lanes and service levels included.
 //!
-//! Three judges that share no code but the tables look at each: the checker and the schemes' proofs,
-//! an exploration of every interleaving ([`oracle`]), and the simulator. Whatever is called safe must
-//! not lose, deadlock or, where order is promised, reorder in either of the others. A case that
-//! breaks this is made smaller ([`shrink`]) and written to a folder ([`case`]); those found so far are
-//! in `kept` and are run again by every test.
+//! Three judges look at each: the checker and the schemes' proofs, an exploration of interleavings
+//! ([`oracle`]: `unsynchronised`, `instant` and, where lanes stay, `upr`, as far as its bound on states
+//! reaches), and the simulator (every scheme). Whatever is called safe must not lose, deadlock or, where
+//! order is promised, reorder in either of the others. A case that breaks this is made smaller ([`shrink`])
+//! and written to a folder ([`case`]); those found, in `kept`, and those of an independent search are run
+//! again by every test.
 //!
-//! `cargo test -p ebb-system-fabric --test search` looks at some hundred cases;
-//! `EBB_SEARCH=10000 cargo test --release -p ebb-system-fabric --test search` at ten thousand, and
-//! `EBB_SEARCH_SEED` begins elsewhere.
+//! `cargo test -p ebb-system-fabric --test search` looks at some hundred cases, with `EBB_LONG=1` at ten
+//! thousand; `EBB_SEARCH` gives another number, and `EBB_SEARCH_SEED` begins elsewhere.
 
 mod case;
 mod draw;
@@ -28,11 +28,16 @@ use watch::{Ended, Seen};
 
 /// Cases of the short test.
 const SHORT: u64 = 300;
+/// Cases of the long one.
+const LONG: u64 = 10_000;
 
 #[test]
 fn nothing_called_safe_fails() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let count = number("EBB_SEARCH").unwrap_or(SHORT);
+    let count = number("EBB_SEARCH").unwrap_or_else(|| {
+        let long = std::env::var("EBB_LONG").is_ok_and(|long| long == "1");
+        if long { LONG } else { SHORT }
+    });
     let first = Seed(number("EBB_SEARCH_SEED").unwrap_or(2026));
     let mut tally = Tally::default();
     let mut broken = Vec::new();
@@ -61,11 +66,9 @@ fn nothing_called_safe_fails() {
 /// Every case that was ever found wrong.
 #[test]
 fn what_was_found_wrong_stays_mended() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/search/kept");
-    let mut folders = folders(&here);
-    folders.extend(folders_of_others());
-    assert!(!folders.is_empty(), "{} is empty", here.display());
-    for folder in folders {
+    let kept = folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/search/kept"));
+    assert!(!kept.is_empty(), "no case is kept");
+    for folder in kept.into_iter().chain(folders_of_others()) {
         let drawn = Drawn::read(&folder);
         if let Some(why) = judge(&drawn, &mut Tally::default()) {
             panic!("{}: {why}", folder.display());

@@ -297,12 +297,12 @@ impl Explorer<'_> {
     /// Whether an end takes part at this moment.
     fn there(&self, state: &State, host: HostId) -> bool {
         let over = state.stage >= self.plan.len();
-        let instant = self.instant && over;
         let (old, new) =
             (self.transition.old_hosts[host.index()], self.transition.new_hosts[host.index()]);
         match (old, new) {
             (true, true) => true,
-            (true, false) => !instant,
+            // One that leaves is not told: it sends on until its link is off.
+            (true, false) => true,
             (false, true) => over || !self.instant && self.plan.len() <= 1,
             (false, false) => false,
         }
@@ -323,7 +323,8 @@ impl Explorer<'_> {
             let flipped = self.instant && self.did(state, Action::Instant);
             let arrives = !self.transition.old_hosts[host.index()];
             let new = flipped || arrives || self.did(state, Action::Level(host, lid));
-            let tables = if new { &self.transition.new } else { &self.transition.old };
+            let leaves = !self.transition.new_hosts[host.index()];
+            let tables = if new && !leaves { &self.transition.new } else { &self.transition.old };
             let mark =
                 if self.instant { flipped } else { self.times(state, Action::Mark(host)) % 2 == 1 };
             let mask = tables.levels.mask(host, lid);
