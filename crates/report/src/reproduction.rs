@@ -271,6 +271,21 @@ mod tests {
         assert!(text.contains("10.5 (one seed)"), "{text}");
     }
 
+    /// A verdict on the mean that other values of its interval contradict says so.
+    #[test]
+    fn an_interval_across_the_limit_is_told() {
+        let note = |half_width_95| {
+            let ours = Ours { mean: 5.2, half_width_95: Some(half_width_95), seeds: 5 };
+            let found = Findings::new(Report::new("P")).found("p.d", ours, "fine");
+            let mut reproduction = Reproduction::new();
+            reproduction.add(&Constant(1.0), Ok(found));
+            let row = reproduction.rows().find(|row| row.id == "p.d").expect("a row");
+            (row.verdict, row.note.clone())
+        };
+        assert_eq!(note(0.1), (Verdict::Met, "fine".to_owned()));
+        assert!(note(0.3).1.contains("fine; undecided"), "{}", note(0.3).1);
+    }
+
     #[test]
     fn a_quick_run_says_so_everywhere() {
         let mut quick = Reproduction::quick(true);

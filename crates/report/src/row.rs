@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use crate::findings::{Found, What};
-use crate::{Bound, Claim, ClaimBasis, ClaimKind};
+use crate::{Bound, Claim, ClaimBasis, ClaimKind, Ours};
 
 /// One claim with what became of it; in JSON exactly these fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -68,6 +68,17 @@ impl Verdict {
     }
 }
 
+/// What is said of a number whose interval has both met and missed values in it.
+const ACROSS: &str = "undecided: the 95 % interval reaches across the limit";
+
+/// Whether the verdict on the mean is not that on all of its interval.
+fn reaches_across(claim: &Claim, ours: Ours) -> bool {
+    let half = ours.half_width_95.unwrap_or(0.0);
+    [ours.mean - half, ours.mean + half]
+        .into_iter()
+        .any(|end| claim.met(end) != claim.met(ours.mean))
+}
+
 impl Row {
     pub(crate) fn new(claim: &Claim, found: Option<&Found>, quick: bool) -> Row {
         let ours = found.and_then(|found| match found.what {
@@ -89,6 +100,12 @@ impl Row {
         });
         let words =
             claim.words.map_or(String::new(), |words| format!(" (\u{201c}{words}\u{201d})"));
+        let reach = ours.is_some_and(|ours| reaches_across(claim, ours));
+        let note = match (reach, note.is_empty()) {
+            (false, _) => note.to_owned(),
+            (true, true) => ACROSS.to_owned(),
+            (true, false) => format!("{note}; {ACROSS}"),
+        };
         Row {
             id: claim.id,
             source: claim.source,
@@ -103,7 +120,7 @@ impl Row {
             basis: claim.basis,
             kind: claim.kind(),
             verdict,
-            note: note.to_owned(),
+            note,
             quick,
             shown: [claim.quantity.to_owned(), claim.printed(), claim.held_to(true)],
         }

@@ -11,8 +11,8 @@ use ebb_host::wait::WaitSet;
 use tracing::{debug, warn};
 
 use crate::energy::EnergyAccount;
-use crate::handover::hand_over;
-use crate::shared::{RedirectTables, Shared};
+use crate::handover::{RedirectTables, hand_over};
+use crate::shared::Shared;
 
 /// The machine's knobs, as far as it has any. Failures are counted and reported, never fatal: the
 /// router forwards with whatever it can set.

@@ -10,7 +10,7 @@
 //! end their wait: a loser gives them up with its answer and the gainer has them before it receives.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebb_control::redirect::{ENTRIES, Table, Workers, gainers, losers, rebalance};
@@ -46,6 +46,9 @@ pub struct Redirects {
     /// What every port holds that has not refused.
     table: Table,
 }
+
+/// The ports' redirect tables by port number, shared between governor and control thread.
+pub type RedirectTables = Arc<Mutex<Redirects>>;
 
 /// One port's table and what it holds: a port that refused a change has fallen behind.
 struct PortTable {

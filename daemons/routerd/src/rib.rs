@@ -1,7 +1,7 @@
 //! A model of the kernel's tables that turns netlink events into changes of the forwarding tables.
 //!
 //! Room: pure. Events come in, calls of [`Tables`] go out; sockets are the business of
-//! [`crate::sync`]. What the kernel does without saying so is inferred here: IPv4 routes vanish
+//! `sync`. What the kernel does without saying so is inferred here: IPv4 routes vanish
 //! when their link goes down, routes vanish with their next-hop object. What cannot be inferred is
 //! asked for again ([`Rib::wanted`]) and compared by mark and sweep while forwarding goes on.
 //!

@@ -20,8 +20,8 @@ use tracing::warn;
 
 use crate::energy::{EnergyAccount, Meter};
 use crate::governor::{Governor, GovernorState, Knobs, SharedKnobs};
-use crate::handover::{Held, Redirects};
-use crate::shared::{KernelPacket, Order, PORTS_MAX, RedirectTables, Shared, WorkerShared};
+use crate::handover::{Held, RedirectTables, Redirects};
+use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
 use crate::worker::Worker;
 
 /// How long a worker gets to answer a stop before its thread is given up.

@@ -13,7 +13,6 @@ use ebb_units::Time;
 use hdrhistogram::Histogram;
 
 use crate::counters::{PortTally, WorkerCounters};
-use crate::handover::Redirects;
 pub use crate::mailbox::{Mailbox, Order};
 use crate::tap::Tap;
 
@@ -22,9 +21,6 @@ pub const PORTS_MAX: usize = 32;
 
 /// A port to take over, or to give up.
 pub type PortChange = (PortId, Option<Box<dyn Port>>);
-
-/// The ports' redirect tables by port number, shared between governor and control thread.
-pub type RedirectTables = Arc<Mutex<Redirects>>;
 
 /// One worker as others see it.
 pub struct WorkerShared {

@@ -9,6 +9,7 @@
 //! redirect-table arithmetic come from `ebb_control` for both.
 
 mod account;
+mod engine;
 pub mod experiments;
 mod flows;
 mod load;
@@ -22,6 +23,7 @@ pub mod scenario;
 mod slot;
 
 pub use account::STATE_NAMES as CORE_STATES;
+pub use engine::{Counts, Latency, Sample, Stopped};
 pub use load::{Piece, Rates};
 pub use report::simulate;
-pub use run::{Counts, Latency, Outcome, ReplayError, Sample, Stopped, Twin, TwinError};
+pub use run::{Outcome, ReplayError, Twin, TwinError};

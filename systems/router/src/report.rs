@@ -196,7 +196,7 @@ fn states(outcome: &Outcome) -> Table {
 }
 
 fn over_time(outcome: &Outcome) -> Plot {
-    let points = |value: fn(&crate::run::Sample) -> f64| {
+    let points = |value: fn(&crate::engine::Sample) -> f64| {
         outcome.samples.iter().map(|sample| (sample.at_s - sample.span_s, value(sample))).collect()
     };
     Plot::new("Power, capacity and load over time", Axis::new("time", "s"))

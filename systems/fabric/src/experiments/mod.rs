@@ -1,5 +1,6 @@
 //! Published results computed again, one file each.
 
+pub mod measured_power;
 pub mod montanana;
 
 use ebb_report::Experiment;
@@ -7,5 +8,5 @@ use ebb_report::Experiment;
 /// Every experiment.
 #[must_use]
 pub fn experiments() -> Vec<&'static dyn Experiment> {
-    vec![&montanana::Figures]
+    vec![&measured_power::Switches, &montanana::Figures]
 }

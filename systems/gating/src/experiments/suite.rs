@@ -55,6 +55,9 @@ pub(super) const FITTED: Fit = Fit {
     leakage_io: 0.95,
 };
 
+/// Seeds of the profiles' references in every experiment.
+pub(super) const SEEDS: u64 = 10;
+
 /// A benchmark.
 pub(super) struct Benchmark {
     pub(super) name: String,

@@ -6,6 +6,7 @@ mod patterns;
 mod planes;
 mod table;
 mod toy;
+mod tried;
 
 use ebb_des::Summary;
 use ebb_report::{Context, Experiment, ExperimentError, Ours, Plot, Report, Series};

@@ -9,6 +9,7 @@ mod walk;
 mod xy;
 mod yx;
 
+pub(crate) use adaptive::in_order as adaptive_in_order;
 pub use given::{Given, GivenPath};
 
 use ebb_des::Seed;

@@ -22,9 +22,9 @@ use self::core::{Core, Order, Table, Waits};
 use self::handover::Handover;
 use self::ring::Waiting;
 use crate::account::{Account, Doing};
+use crate::engine::{Options, Recorder};
 use crate::load::{Block, Load, Source};
 use crate::machine::{Machine, Nap, PER_NANO, Picos, Service};
-use crate::run::{Options, Recorder};
 
 /// Never.
 const NEVER: Picos = Picos::MAX;

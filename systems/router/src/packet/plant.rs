@@ -6,8 +6,8 @@ use ebb_units::{Joules, Time};
 use super::core::{Order, Waits};
 use super::{Exact, NEVER};
 use crate::account::Doing;
+use crate::engine::Stopped;
 use crate::machine::{PER_NANO, Picos};
-use crate::run::Stopped;
 
 impl Exact<'_> {
     /// The core whose round comes next, and when.

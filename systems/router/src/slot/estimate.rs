@@ -1,8 +1,8 @@
 //! Queueing formulas for a core whose load is constant: how long it sleeps, how often it wakes,
 //! how long packets take.
 
+use crate::engine::Recorder;
 use crate::machine::{PER_SECOND, Picos};
-use crate::run::Recorder;
 
 /// What happens at one core, times in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

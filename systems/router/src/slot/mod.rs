@@ -22,9 +22,9 @@ use ebb_scenario::Progress;
 
 use self::estimate::Spread;
 use crate::account::Account;
+use crate::engine::{Options, Recorder};
 use crate::load::Load;
 use crate::machine::{Machine, Nap, PER_NANO, Picos};
-use crate::run::{Options, Recorder};
 
 /// A core's fluid queue.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,8 +7,8 @@ use ebb_units::{Joules, Time};
 use super::jump::{PATIENT_SLOTS, SAME};
 use super::{Change, Slotted};
 use crate::account::Account;
+use crate::engine::Stopped;
 use crate::machine::{PER_NANO, Picos};
-use crate::run::Stopped;
 use crate::scenario::Ordering;
 
 impl Slotted<'_> {

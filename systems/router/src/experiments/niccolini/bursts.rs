@@ -19,7 +19,7 @@ pub(super) static FIG17: Figure = Figure {
         )
         .at_most()
         .reading("varies very little"),
-        Claim::predicted(
+        Claim::implied(
             "niccolini2012.fig17.polling-spread",
             SECTION,
             "spread of polling's power",
@@ -123,7 +123,7 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let text = "Bursts at each port's line rate, frames of 64, 594 and 1518 bytes (7:4:1): the \
                 paper does not say which.";
     let moves = "longer bursts fill queues for longer than the policy waits, and cores come and go";
-    let flat = "what the carried traffic adds, which chance varies a little";
+    let flat = "polling draws the same whatever arrives, but for what the carried traffic adds";
     let spaced = "interrupts are spaced out";
     let frames = "frames and the length of the run are ours, c_down is that of figure 16";
     Ok(Findings::new(Report::new(FIG17.title).text(text).plot(plot))

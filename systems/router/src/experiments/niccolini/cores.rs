@@ -53,10 +53,11 @@ pub(super) static FIG09: Figure = Figure {
     claims: &[Claim::implied(
         "niccolini2012.fig09.more-is-better",
         SECTION,
-        "points at which more cores, slowed to the same rate, draw less (\"always better\")",
+        "points at which more cores, slowed to the same rate, draw less",
         100.0,
         "%",
-    )],
+    )
+    .reading("always better")],
     run: fig09,
 };
 

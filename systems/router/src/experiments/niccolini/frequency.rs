@@ -12,7 +12,7 @@ pub(super) static FIG04: Figure = Figure {
     id: "niccolini2012.fig04",
     title: "Power against frequency at the highest sustained rate",
     claims: &[
-        Claim::implied(
+        Claim::calibrated(
             "niccolini2012.fig04.halved-1-core",
             SECTION,
             "halving the frequency saves, 1 core",
@@ -20,7 +20,7 @@ pub(super) static FIG04: Figure = Figure {
             "%",
         )
         .within(1.5),
-        Claim::implied(
+        Claim::calibrated(
             "niccolini2012.fig04.halved-12-cores",
             SECTION,
             "halving the frequency saves, 12 cores",

@@ -13,7 +13,7 @@ pub(super) static WHOLE: Figure = Figure {
     id: "niccolini2012.text",
     title: "PowerSave from no load to overload",
     claims: &[
-        Claim::predicted(
+        Claim::implied(
             "niccolini2012.text.least",
             CONCLUSION,
             "lowest share of the original power, at low load",
@@ -96,7 +96,8 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .series(Series::line("as published", published))
         .series(Series::line("with holding times", ours))
         .series(Series::points("published", vec![(1.0, 50.0), (100.0, 100.0)]).published());
-    let one = "at 1 % load; one core and the idle server are less than half of 262 W";
+    let one =
+        "at 1 % load; the fitted idle server and one core are less than half of the fitted 262 W";
     let full = Note::verdict(
         "at 100 % load",
         "at 100 % load queues still run low for moments, and the published algorithm steps down at once",

@@ -1,8 +1,5 @@
 //! A run from scenario to outcome.
 
-mod options;
-mod recorder;
-
 use ebb_control::policies::{Patient, PointCost, Points, with_points};
 use ebb_control::{
     Action, Decision, Divergence, Limits, Observation, Policy, RouterPolicy, drive, replay,
@@ -12,20 +9,12 @@ use ebb_power::{Application, Server};
 use ebb_scenario::{Document, Files, Progress, ScenarioError};
 use ebb_units::{Joules, PacketsPerSecond, Time, Watts};
 
-pub(crate) use options::Options;
-pub use recorder::{Counts, Latency, Sample};
-pub(crate) use recorder::{Recorder, shares};
-
+use crate::engine::{Counts, Latency, Options, Recorder, Sample, Stopped, shares};
 use crate::load::Load;
 use crate::machine::{Machine, PER_NANO, PER_SECOND};
 use crate::packet::Exact;
 use crate::scenario::{EngineKind, Scenario};
 use crate::slot::Slotted;
-
-/// Somebody asked the run to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the run was stopped")]
-pub struct Stopped;
 
 /// Why there is no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
