@@ -254,6 +254,96 @@ fn files_of_configuration_and_netlink_form_no_circle() {
     }
 }
 
+/// Names of the modules that `code` uses by a path that begins with `prefix`: `names` are the modules,
+/// `handed_on` says whose what the crate's root hands on is.
+fn modules_used(
+    code: &str,
+    prefix: &str,
+    names: &BTreeSet<String>,
+    handed_on: &BTreeMap<String, String>,
+) -> BTreeSet<String> {
+    let paths = code.split(prefix).skip(1).flat_map(first_names);
+    let module = |name: String| {
+        if names.contains(&name) { Some(name) } else { handed_on.get(&name).cloned() }
+    };
+    paths.filter_map(module).collect()
+}
+
+/// Whose the names are that a crate's root hands on by `pub use module::...`.
+fn handed_on(code: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for piece in code.split(';') {
+        let Some((_, path)) = piece.split_once("use ").filter(|(head, _)| head.contains("pub"))
+        else {
+            continue;
+        };
+        let mut words = path.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        let module = words.next().unwrap_or_default().to_owned();
+        found.extend(words.map(|word| (word.to_owned(), module.clone())));
+    }
+    found
+}
+
+/// The code of a file without comments and tests.
+fn code_of(file: &Path) -> String {
+    let text = std::fs::read_to_string(file).expect("a source file");
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Modules of a crate that use each other can only be read together.
+#[test]
+fn modules_of_a_crate_form_no_circle() {
+    let mut crates = vec![root().join("cli/src")];
+    for folder in ["crates", "systems", "daemons"] {
+        let entries = std::fs::read_dir(root().join(folder)).expect("a folder");
+        crates.extend(entries.map(|entry| entry.expect("an entry").path().join("src")));
+    }
+    let mut uses_seen = 0;
+    for source in crates.iter().filter(|source| source.is_dir()) {
+        let mut modules: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        let mut files = Vec::new();
+        sources(source, &mut files);
+        let is_test = |file: &PathBuf| {
+            file.components().any(|part| part.as_os_str() == "tests") || file.ends_with("tests.rs")
+        };
+        for file in files.into_iter().filter(|file| !is_test(file)) {
+            let below = file.strip_prefix(source).expect("below").components().next();
+            let name = below.expect("a name").as_os_str().to_string_lossy().into_owned();
+            let name = name.trim_end_matches(".rs").to_owned();
+            modules.entry(name).or_default().push(file);
+        }
+        let roots: Vec<PathBuf> =
+            ["lib", "main"].iter().filter_map(|name| modules.remove(*name)).flatten().collect();
+        let names: BTreeSet<String> = modules.keys().cloned().collect();
+        let handed_on: BTreeMap<String, String> =
+            roots.iter().flat_map(|root| handed_on(&code_of(root))).collect();
+        let mut open: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, files) in modules {
+            let mut used = BTreeSet::new();
+            for file in files {
+                let code = code_of(&file);
+                used.extend(modules_used(&code, "crate::", &names, &handed_on));
+                if file.parent() == Some(source.as_path()) {
+                    used.extend(modules_used(&code, "super::", &names, &handed_on));
+                }
+            }
+            used.remove(&name);
+            uses_seen += used.len();
+            open.insert(name, used);
+        }
+        while let Some(name) = open.iter().find(|(_, used)| used.is_empty()).map(|(name, _)| name) {
+            let name = name.clone();
+            open.remove(&name);
+            open.values_mut().for_each(|used| _ = used.remove(&name));
+        }
+        let place = source.display();
+        assert!(open.is_empty(), "{place}: modules in a circle, or those that use one: {open:#?}");
+    }
+    assert!(uses_seen > 300, "only {uses_seen} uses seen");
+}
+
 #[test]
 fn files_stay_readable() {
     let mut files = Vec::new();

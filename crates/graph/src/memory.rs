@@ -395,7 +395,7 @@ impl Pool {
 
     /// Takes every packet's frame back and leaves the batch empty.
     #[inline]
-    pub fn put_batch(&mut self, batch: &mut crate::Batch) {
+    pub fn put_batch(&mut self, batch: &mut Vec<Packet>) {
         if self.free.len() + batch.len() > Self::KEEP_MAX {
             return batch.drain(..).for_each(|packet| self.put(packet.into_frame()));
         }

@@ -1,7 +1,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::afxdp::grace;
+use crate::grace;
 
 /// How long is waited where the kernel gives no proof: many times what a driver may poll its
 /// queue without a pause (`net.core.netdev_budget_usecs`, 2 to 8 ms).

@@ -10,6 +10,7 @@ pub mod memory;
 
 mod eventfd;
 mod fence;
+mod grace;
 mod hash;
 mod packet_socket;
 mod port;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use crate::overflow;
+use crate::overflow::{self, Ended};
 use crate::{Arrival, Place, SwitchError, Travel};
 
 /// Stack of a continuation unless said otherwise, bytes.
@@ -19,15 +19,6 @@ pub(crate) enum Wish {
     To(Place),
     Announce,
     Ask,
-}
-
-/// How a continuation has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Its body returned or panicked; which of the two is in its result.
-    Whole,
-    /// It ran into its guard page.
-    Overflow,
 }
 
 /// What a resumption led to.

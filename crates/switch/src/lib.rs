@@ -37,11 +37,13 @@ mod pair;
 #[cfg(test)]
 mod proofs;
 mod protocol;
+mod samples;
 mod sync;
 pub mod syscalls;
 #[cfg(test)]
 mod tests;
 mod travel;
+mod user_wait;
 mod waiting;
 
 pub use continuation::STACK_BYTES;

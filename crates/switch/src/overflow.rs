@@ -10,7 +10,14 @@ use std::sync::OnceLock;
 
 use corosensei::trap::CoroutineTrapHandler;
 
-use crate::continuation::Ended;
+/// How a continuation has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its body returned or panicked; which of the two is in its result.
+    Whole,
+    /// It ran into its guard page.
+    Overflow,
+}
 
 type Trap = CoroutineTrapHandler<Ended>;
 

@@ -47,7 +47,7 @@ impl Park {
     #[inline]
     pub(super) fn watch(&self, word: &AtomicU32, monitor: bool) {
         if monitor {
-            crate::mechanism::early::watch(word);
+            crate::user_wait::watch(word);
         } else {
             std::hint::spin_loop();
         }

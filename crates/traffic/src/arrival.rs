@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use ebb_units::{PacketsPerSecond, Time};
 use rand::{Rng, SeedableRng};
+use rand_distr::Exp1;
 
 use crate::Random;
 
@@ -96,7 +97,7 @@ impl Poisson {
 impl Iterator for Poisson {
     type Item = Time;
     fn next(&mut self) -> Option<Time> {
-        self.offset_ns += exponential(&mut self.random) * self.gap_ns;
+        self.offset_ns += self.random.sample::<f64, _>(Exp1) * self.gap_ns;
         Some(self.start + Duration::from_nanos(self.offset_ns as u64))
     }
 }
@@ -129,7 +130,7 @@ impl Bursts {
         assert!(peak.0 > 0.0 && !on.is_zero(), "bursts need a rate and a length");
         let mut random = Random::seed_from_u64(seed);
         let (on_ns, off_ns) = (on.as_nanos() as f64, off.as_nanos() as f64);
-        let burst_end_ns = exponential(&mut random) * on_ns;
+        let burst_end_ns = random.sample::<f64, _>(Exp1) * on_ns;
         Bursts { start, offset_ns: 0.0, burst_end_ns, gap_ns: 1e9 / peak.0, on_ns, off_ns, random }
     }
 
@@ -145,18 +146,12 @@ impl Iterator for Bursts {
         self.offset_ns += self.gap_ns;
         while self.offset_ns > self.burst_end_ns {
             let over = self.offset_ns - self.burst_end_ns;
-            let resume = self.burst_end_ns + exponential(&mut self.random) * self.off_ns;
+            let resume = self.burst_end_ns + self.random.sample::<f64, _>(Exp1) * self.off_ns;
             self.offset_ns = resume + over;
-            self.burst_end_ns = resume + exponential(&mut self.random) * self.on_ns;
+            self.burst_end_ns = resume + self.random.sample::<f64, _>(Exp1) * self.on_ns;
         }
         Some(self.start + Duration::from_nanos(self.offset_ns as u64))
     }
-}
-
-/// One draw of the exponential distribution with mean 1.
-fn exponential(random: &mut Random) -> f64 {
-    let uniform: f64 = random.random();
-    -(1.0 - uniform).ln()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A cluster in TOML: one file for all its machines.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +14,10 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use crate::balancer::{BackEnd, Face, Mac, Probing, Side};
-use crate::member::Servers;
 use crate::routes::RoutingPlan;
+
+/// Back-ends as the policy knows them, by name.
+pub type Servers = BTreeMap<String, Server>;
 
 /// A configuration with every setting of `ebb cluster run`.
 pub const EXAMPLE: &str = include_str!("../../../examples/cluster-run.toml");

@@ -12,6 +12,7 @@ pub mod lab;
 pub mod member;
 pub mod node;
 pub mod parallel;
+mod program;
 pub mod routes;
 pub mod status;
 pub mod store;

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ebb_cluster::{Acknowledgement, Power, Snapshot};
-use ebb_control::cluster::{ClusterPolicy, ClusterSeen, Server, ServerState};
+use ebb_control::cluster::{ClusterPolicy, ClusterSeen, ServerState};
 use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
+pub use crate::config::Servers;
 use crate::routes::Routing;
 use crate::store::{Store, StoreError};
 
@@ -55,9 +56,6 @@ pub trait Keeper: Send {
         None
     }
 }
-
-/// Back-ends as the policy knows them, by name.
-pub type Servers = BTreeMap<String, Server>;
 
 /// What the policy sees in a snapshot: a back-end that should be on and that no balancer reaches has
 /// failed, and so has one of `stuck`, which take too long to wake, and one that an operator holds.

@@ -15,7 +15,7 @@ use ebb_units::Time;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::keepers::Program;
+use crate::program::Program;
 use kernel::Kernel;
 
 pub use published::{CHUNKS, Published, decode, encode};

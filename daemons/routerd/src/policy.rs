@@ -20,6 +20,7 @@ use ebb_host::netlink::policy::{Chain, Discipline, Rule, Switches, Transforms};
 use ebb_ports::afxdp::{KernelPolicy, REASONS};
 use serde::{Deserialize, Serialize};
 
+pub use crate::place::Place;
 use crate::status::PolicyObject;
 
 pub use evaluate::evaluate;
@@ -95,23 +96,6 @@ pub struct Facts {
     pub chains: Vec<Chain>,
     /// Traffic control at the places.
     pub disciplines: Vec<Discipline>,
-}
-
-/// An interface through which packets come to the router: a port, or a VLAN on one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Its index.
-    pub link: u32,
-    /// Its name.
-    pub name: String,
-    /// The port it is or lies on.
-    pub port: PortId,
-    /// Its VLAN, 0 for the port itself.
-    pub vlan: u16,
-    /// It belongs to a VRF, bridge or bond, and so its packets do.
-    pub enslaved: bool,
-    /// It has an IPv4 address.
-    pub has_v4: bool,
 }
 
 /// What follows from the facts.

@@ -31,7 +31,7 @@ use prefixes::Prefixes;
 pub(crate) use prefixes::is_kernels as is_reserved;
 use resync::Resync;
 
-use crate::policy::Place;
+use crate::place::Place;
 
 /// Where changes go.
 pub trait Tables {

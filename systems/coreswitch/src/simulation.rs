@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use ebb_des::{Calendar, Seed};
 use ebb_units::Time;
 use rand::Rng as _;
+use rand_distr::Exp1;
 
 use crate::cores::{Code, Core, Kind, Machine};
 use crate::costs::{self, Mechanism};
@@ -192,7 +193,7 @@ impl State<'_> {
         if !phases.is_empty() {
             spans = phases[(self.begun % phases.len() as u64) as usize];
         } else if self.run.drawn {
-            let mut draw = |mean: f64| -mean * (1.0 - self.random.random::<f64>()).ln();
+            let mut draw = |mean: f64| mean * self.random.sample::<f64, _>(Exp1);
             spans = (draw(spans.0), draw(spans.1));
         }
         self.begun += 1;

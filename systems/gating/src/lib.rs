@@ -2,7 +2,7 @@
 //! "Low-latency techniques for improving system energy efficiency" (dissertation, UC San Diego, 2013).
 //!
 //! Room: a machine that runs traces of memory references ([`machine`], [`memory`]), what gating costs
-//! and saves ([`power`], [`circuit`], [`keeper`]), who decides ([`controllers`], [`dvfs`]), the comparison of all
+//! and saves ([`power`], [`circuit`], [`keeper`]), what they are told ([`stall`]), who switches ([`switch`], [`gate`]) and decides ([`controllers`], [`dvfs`]), the comparison of all
 //! on one workload ([`compare`]), the paper's own formula ([`analytic`]), and its numbers beside ours
 //! ([`experiments`]). It opens no file and reads no clock. Times are in picoseconds.
 //!
@@ -19,6 +19,7 @@
 //! ```
 
 pub mod analytic;
+mod caches;
 pub mod circuit;
 pub mod compare;
 pub mod controllers;
@@ -32,15 +33,18 @@ pub mod memory;
 mod plan;
 pub mod power;
 pub mod profile;
+mod settings;
 mod simulate;
+pub mod stall;
 pub mod stream;
+pub mod switch;
 
 pub use circuit::Keeping;
 pub use compare::{Compared, Comparison};
 pub use experiments::experiments;
 pub use feed::Given;
 pub use keeper::{Keeper, Slots};
-pub use machine::{CoreSettings, MachineSettings};
 pub use plan::plan;
 pub use power::{Idle, Island};
+pub use settings::{CoreSettings, MachineSettings};
 pub use simulate::{Scenario, SimulateError, simulate, simulate_scenario};

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::CoreSettings;
 use crate::memory::{Ps, ps};
+use crate::settings::CoreSettings;
 
 /// What a switch turns off, and what it takes to turn it on again.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 use ebb_des::{Rng, Seed};
 use ebb_memtrace::{Access, Kind, TraceError};
 use rand::Rng as _;
+use rand_distr::Exp1;
 use serde::Deserialize;
 
 use crate::machine::Feed;
@@ -78,7 +79,7 @@ impl ProfileFeed {
             self.left += 1;
         }
         let mean = (1000.0 / self.profile.read_mpki * cluster - 2.0 * (cluster - 1.0)).max(1.0);
-        1 + (-(1.0 - self.rng.random::<f64>()).ln() * mean) as u64
+        1 + (self.rng.sample::<f64, _>(Exp1) * mean) as u64
     }
 }
 

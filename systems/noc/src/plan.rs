@@ -9,6 +9,7 @@ use ebb_des::Seed;
 #[cfg(not(feature = "solver"))]
 use ebb_scenario::Invalid;
 use ebb_scenario::{Check, Files, Progress};
+use ebb_units::Watts;
 use serde::Serialize;
 
 use crate::problem::{NocError, Normalise, Problem};
@@ -69,7 +70,7 @@ pub struct RoutingPlan {
     pub max_link_load: Option<f64>,
     /// The watts of all routers, with a router power table.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub router_w: Option<f64>,
+    pub router_w: Option<Watts>,
     /// Why there is no power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
@@ -142,7 +143,7 @@ pub struct PlanesPlan {
     pub powers: Vec<f64>,
     /// The watts of all routers of all planes, with a router power table.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub router_w: Option<f64>,
+    pub router_w: Option<Watts>,
     /// Whose paths they are: absent for XY where it is among the routings asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<String>,
@@ -436,7 +437,7 @@ impl PlanesPlan {
     fn of(
         operations: Option<&[Operation]>,
         loads: &[Vec<f64>],
-        router_w: Option<f64>,
+        router_w: Option<Watts>,
     ) -> PlanesPlan {
         let each = |value: fn(&Operation) -> f64| {
             operations.map(|all| all.iter().map(value).collect::<Vec<_>>()).unwrap_or_default()

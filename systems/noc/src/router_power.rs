@@ -2,6 +2,7 @@
 //! 2012, eq. 7.14), with the least voltage for each frequency.
 
 use ebb_scenario::{Files, ScenarioError, csv::Table};
+use ebb_units::Watts;
 
 use crate::{Mesh, Traffic};
 
@@ -15,9 +16,9 @@ pub struct RouterPoint {
     /// The least voltage for it.
     pub voltage_v: f64,
     /// Power without load.
-    pub idle_w: f64,
+    pub idle: Watts,
     /// Power with a flit per port and cycle.
-    pub full_w: f64,
+    pub full: Watts,
 }
 
 /// The power of a router over its frequencies, interpolated between points.
@@ -109,7 +110,7 @@ impl RouterTable {
             let fault = format!("{} GHz stands there twice", pair[0].frequency_ghz);
             return Err(wrong(fault, "a line for each frequency, of one router"));
         }
-        if let Some(point) = points.iter().find(|point| point.full_w < point.idle_w) {
+        if let Some(point) = points.iter().find(|point| point.full < point.idle) {
             let fault = format!("at {} GHz p1_w is below p0_w", point.frequency_ghz);
             return Err(wrong(fault, "the loaded power as p1_w, at least the idle one"));
         }
@@ -162,24 +163,24 @@ impl RouterTable {
         Ok(RouterPoint {
             frequency_ghz,
             voltage_v: mix(a.voltage_v, b.voltage_v),
-            idle_w: mix(a.idle_w, b.idle_w),
-            full_w: mix(a.full_w, b.full_w),
+            idle: Watts(mix(a.idle.0, b.idle.0)),
+            full: Watts(mix(a.full.0, b.full.0)),
         })
     }
 
-    /// The power in watts of a router at `load` flits per port and cycle (eq. 7.14).
+    /// The power of a router at `load` flits per port and cycle (eq. 7.14).
     ///
     /// # Errors
     /// Outside the table, or for a load outside 0..=1.
-    pub fn watts(&self, load: f64, frequency_ghz: f64) -> Result<f64, RouterPowerError> {
+    pub fn watts(&self, load: f64, frequency_ghz: f64) -> Result<Watts, RouterPowerError> {
         if !(0.0..=1.0 + 1e-9).contains(&load) {
             return Err(RouterPowerError::Load(load));
         }
-        let RouterPoint { idle_w, full_w, .. } = self.at(frequency_ghz)?;
-        Ok(idle_w + load * (full_w - idle_w))
+        let RouterPoint { idle, full, .. } = self.at(frequency_ghz)?;
+        Ok(idle + (full - idle) * load)
     }
 
-    /// The power in watts of all routers of a plane whose links carry `loads` and whose tiles
+    /// The power of all routers of a plane whose links carry `loads` and whose tiles
     /// inject `traffic` (both in units of a link's capacity at the highest frequency), clocked as
     /// slowly as the fullest link and the table permit.
     ///
@@ -190,7 +191,7 @@ impl RouterTable {
         mesh: &Mesh,
         loads: &[f64],
         traffic: &Traffic,
-    ) -> Result<f64, RouterPowerError> {
+    ) -> Result<Watts, RouterPowerError> {
         let mut fullest = loads.iter().copied().fold(0.0, f64::max);
         if fullest <= 1.0 + 1e-9 {
             fullest = fullest.min(1.0);
@@ -222,8 +223,8 @@ fn points(table: &Table, of: impl Fn(usize) -> bool) -> Result<Vec<RouterPoint>,
         points.push(RouterPoint {
             frequency_ghz: value(0)?,
             voltage_v: value(1)?,
-            idle_w: value(2)?,
-            full_w: value(3)?,
+            idle: Watts(value(2)?),
+            full: Watts(value(3)?),
         });
     }
     points.sort_by(|a, b| a.frequency_ghz.total_cmp(&b.frequency_ghz));
@@ -242,8 +243,8 @@ mod tests {
             for point in table.points() {
                 let full = table.watts(1.0, point.frequency_ghz).expect("inside");
                 let idle = table.watts(0.0, point.frequency_ghz).expect("inside");
-                assert!((full - point.full_w).abs() < 1e-12, "{chip}");
-                assert!((idle - point.idle_w).abs() < 1e-12 && idle < full);
+                assert!((full.0 - point.full.0).abs() < 1e-12, "{chip}");
+                assert!((idle.0 - point.idle.0).abs() < 1e-12 && idle < full);
             }
             assert!(table.watts(0.5, table.high_ghz() + 0.01).is_err());
             assert!(table.watts(0.5, table.low_ghz() - 0.01).is_err());
@@ -251,7 +252,7 @@ mod tests {
         }
         let table = RouterTable::of("scc48").expect("a table");
         let middle = table.watts(0.0, (0.76 + 2.0) / 2.0).expect("inside");
-        assert!((middle - (0.0318 + 0.2585) / 2.0).abs() < 1e-12);
+        assert!((middle.0 - (0.0318 + 0.2585) / 2.0).abs() < 1e-12);
         assert!(RouterTable::of("z80").is_err());
     }
 
@@ -260,7 +261,7 @@ mod tests {
         let mesh = Mesh::new(2, 2).expect("mesh");
         let table = RouterTable::of("scc48").expect("a table");
         let watts = table.plane_watts(&mesh, &[0.0; 8], &Traffic::silent(4)).expect("inside");
-        assert!((watts - 4.0 * 0.0318).abs() < 1e-12);
+        assert!((watts.0 - 4.0 * 0.0318).abs() < 1e-12);
         assert!(table.plane_watts(&mesh, &[1.2; 8], &Traffic::silent(4)).is_err());
     }
 
@@ -273,7 +274,7 @@ mod tests {
         let table = read("f_ghz,v,p0_w,p1_w\n2,1.1,0.4,1.0\n1,0.8,0.1,0.2\n").expect("a table");
         assert_eq!((table.low_ghz(), table.high_ghz()), (1.0, 2.0));
         let watts = table.watts(0.5, 1.5).expect("inside");
-        assert!((watts - (0.25 + 0.5 * 0.35)).abs() < 1e-12, "{watts}");
+        assert!((watts.0 - (0.25 + 0.5 * 0.35)).abs() < 1e-12, "{watts}");
         for (text, words) in [
             ("f_ghz,v,p0_w,p1_w\n1,0.8,0.1,0.2\n", "mine.csv: 1 line(s)"),
             ("f_ghz,v,p0_w,p1_w\n1,0.8,0.1,0.2\n1,0.8,0.1,0.2\n", "twice"),

@@ -48,13 +48,13 @@ fn sleeping_planes_need_no_more_than_any_routing_on_any_number_of_them() {
     };
     for routing in ["yx", "xy", "xy,yx", "yx,adaptive"] {
         let plan = problem(routing);
-        let least = plan.planes["sleeping"].router_w.expect("watts");
+        let least = plan.planes["sleeping"].router_w.expect("watts").0;
         for (name, alone) in &plan.routings {
-            let watts = alone.router_w.expect("watts");
+            let watts = alone.router_w.expect("watts").0;
             assert!(least <= watts, "{routing}: sleeping {least} W, {name} alone {watts} W");
         }
         for (name, planes) in &plan.planes {
-            let watts = planes.router_w.expect("watts");
+            let watts = planes.router_w.expect("watts").0;
             assert!(least <= watts, "{routing}: sleeping {least} W, {name} {watts} W");
         }
         assert_eq!(plan.planes["sleeping"].alphas.len(), 1, "one plane carries this");
@@ -83,7 +83,7 @@ fn plans_found_wrong_are_right() {
     let (given, yx) = (solved("given.toml"), solved("yx.toml"));
     assert_eq!(given.planes["2p-mini"].max_link_loads, yx.planes["2p-mini"].max_link_loads);
     for name in ["sl.toml", "sl2.toml"] {
-        let watts = solved(name).planes["sleeping"].router_w.expect("watts");
+        let watts = solved(name).planes["sleeping"].router_w.expect("watts").0;
         assert!(watts < 0.12795, "{name}: {watts} W");
     }
 }

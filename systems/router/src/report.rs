@@ -114,7 +114,7 @@ fn warm_up(report: Report, twin: &Twin, outcome: &Outcome) -> Report {
     if traffic.profile.is_some() || traffic.trace.is_some() || traffic.pcap.is_some() {
         return report;
     }
-    let watts: Vec<f64> = outcome.samples.iter().map(|sample| sample.watts).collect();
+    let watts: Vec<f64> = outcome.samples.iter().map(|sample| sample.watts.0).collect();
     let Some(cut) = ebb_des::mser5(&watts) else {
         return report.figure("warmup_detected_s", serde_json::Value::Null);
     };
@@ -201,7 +201,7 @@ fn over_time(outcome: &Outcome) -> Plot {
     };
     Plot::new("Power, capacity and load over time", Axis::new("time", "s"))
         .panel(Axis::new("power", "W").from_zero())
-        .series(Series::step("power", points(|sample| sample.watts)))
+        .series(Series::step("power", points(|sample| sample.watts.0)))
         .panel(Axis::new("active cores", "").from_zero())
         .series(Series::step("cores", points(|sample| f64::from(sample.cores))))
         .panel(Axis::new("clock", "GHz").from_zero())

@@ -10,7 +10,6 @@
 
 mod device;
 mod error;
-pub(crate) mod grace;
 mod handoff;
 mod inject;
 mod interface;

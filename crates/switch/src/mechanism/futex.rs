@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Body, CROSS_ASLEEP, CROSS_AWAKE, Case, KeepAwake, Mechanism, SAME_ASLEEP, Target, Way,
 };
-use crate::measure::Samples;
+use crate::samples::Samples;
 use crate::{Pair, Settings, SwitchError, Waiting};
 
 /// Every hand-over wakes the target's thread, and the source sleeps until the work is back.

@@ -3,7 +3,7 @@
 use ebb_host::process;
 
 use super::{Body, CROSS_ASLEEP, CROSS_AWAKE, Case, KeepAwake, Mechanism, SAME_AWAKE, Target, Way};
-use crate::measure::Samples;
+use crate::samples::Samples;
 use crate::{Arrival, Place, SwitchError, Travel};
 
 /// `sched_setaffinity`: the kernel's migration thread takes the calling thread over.

@@ -23,13 +23,14 @@ use std::time::Duration;
 
 use ebb_host::process;
 
-pub use early::{Early, has_user_wait};
+pub use crate::user_wait::has_user_wait;
+pub use early::Early;
 pub use futex::Futex;
 pub use migrate::Migrate;
 pub use polling::Polling;
 pub use run_queue::RunQueue;
 
-use crate::measure::Samples;
+use crate::samples::Samples;
 use crate::{SwitchError, Travel, Waiting};
 
 /// How the target's core is when work comes.

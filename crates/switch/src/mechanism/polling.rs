@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Body, CROSS_SPINNING, Case, Mechanism, Way};
-use crate::measure::Samples;
+use crate::samples::Samples;
 use crate::{Pair, Settings, SwitchError, Waiting};
 
 /// Both sides look for work without end.

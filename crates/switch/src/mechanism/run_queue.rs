@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Body, CROSS_ASLEEP, CROSS_AWAKE, CROSS_SPINNING, Case, Mechanism, SAME_AWAKE, Way, queue_waits,
 };
-use crate::measure::Samples;
+use crate::samples::Samples;
 use crate::{Pair, Settings, SwitchError};
 
 /// The target takes continuations from its queue while it is awake; the kernel wakes it only when it

@@ -7,9 +7,9 @@ use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, Route, RouteChange, RouteHop, Veth};
 use ipnet::IpNet;
 
-use super::Program;
 use crate::balancer::Mac;
 use crate::member::Keeper;
+use crate::program::Program;
 use crate::routes::{Routing, RoutingPlan};
 
 /// What a back-end in a namespace looks like.

@@ -9,7 +9,7 @@ use ebb_host::netlink::{Address, Link, Neighbour, NeighbourState, NextHopTarget}
 use ipnet::IpNet;
 
 use super::{Tables, Update};
-use crate::policy::Place;
+use crate::place::Place;
 
 /// What is known of links.
 #[derive(Debug)]

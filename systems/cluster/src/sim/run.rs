@@ -6,6 +6,7 @@ use ebb_des::{Rng, Seed};
 use ebb_scenario::Progress;
 use ebb_units::Time;
 use rand::Rng as _;
+use rand_distr::Exp1;
 use serde::Serialize;
 
 use super::flows::Flows;
@@ -146,8 +147,7 @@ impl<'a> Cluster<'a> {
         let mut fails_at = planned.map(|one| one.at_s).fold(f64::INFINITY, f64::min);
         let mean = 3600.0 * failures.mtbf_hours;
         if mean > 0.0 {
-            let uniform: f64 = self.faults.random_range(f64::EPSILON..=1.0);
-            fails_at = fails_at.min(now - mean * uniform.ln());
+            fails_at = fails_at.min(now + mean * self.faults.sample::<f64, _>(Exp1));
         }
         self.machines[at].fails_at = fails_at;
     }

@@ -2,9 +2,9 @@ use super::counter::Counter;
 use super::tap::Tap;
 use super::together::{LATE_MAX, Together};
 use super::{Action, Controller, Event, Facts, Never, Seen};
-use crate::gate::Switch;
 use crate::keeper::Keeper;
 use crate::memory::Ps;
+use crate::switch::Switch;
 
 /// Weight of the last stall in what is expected of the next: of a phase, and of the program.
 const MEMORIES: [f64; 2] = [1.0 / 64.0, 1.0 / 4096.0];

@@ -12,97 +12,10 @@ mod tap;
 mod together;
 mod units;
 
-use crate::machine::MachineSettings;
 use crate::memory::{Ps, ps};
 use crate::power::Island;
-
-/// What a controller hears.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The core has nothing left to do.
-    Stalled,
-    /// A token of an upper cache: if the next one has the line, it answers at `bound`.
-    Hint {
-        /// Which miss.
-        id: u16,
-        /// The earliest answer.
-        bound: Ps,
-        /// Whether the core goes on with it.
-        blocking: bool,
-    },
-    /// A token of the last cache: a miss is on its way to memory, nobody knows for how long.
-    Missed {
-        /// Which.
-        id: u16,
-        /// Whether the core goes on with its answer.
-        blocking: bool,
-    },
-    /// A token of the memory controller.
-    Told {
-        /// Of which miss.
-        id: u16,
-        /// The earliest the answer can be.
-        bound: Ps,
-        /// Whether the core goes on with it.
-        blocking: bool,
-    },
-    /// An answer that the core does not go on with.
-    Answered {
-        /// Of which miss.
-        id: u16,
-    },
-    /// The time asked for.
-    Timer,
-}
-
-impl Event {
-    /// The order of what happens at the same time.
-    pub(crate) fn rank(&self) -> u8 {
-        match self {
-            Event::Stalled => 0,
-            Event::Told { .. } => 1,
-            Event::Hint { .. } => 2,
-            Event::Missed { .. } => 3,
-            Event::Answered { .. } => 4,
-            Event::Timer => 5,
-        }
-    }
-}
-
-/// What a controller sees when it hears of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// What happened.
-    pub event: Event,
-    /// Whether nothing more happens at the same time: who decides earlier has not seen all.
-    pub settled: bool,
-    /// Whether its switch is on, and not just turning on.
-    pub on: bool,
-    /// Whether it is off.
-    pub off: bool,
-    /// When the stall began, ps.
-    pub since: Ps,
-    /// When it ends; only for who foresees.
-    pub until: Option<Ps>,
-    /// A wake-up takes so long, ps.
-    pub wake: Ps,
-    /// Off for so long, a wake-up pays, ps.
-    pub break_even: Ps,
-}
-
-/// What a controller wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Nothing.
-    Keep,
-    /// Off, if it is on; and on again by then, if that is known.
-    Off {
-        /// When the core is to work again.
-        up_by: Option<Ps>,
-    },
-    /// If it is off, on again by then.
-    UpBy(Ps),
-}
+use crate::settings::MachineSettings;
+pub use crate::stall::{Action, Event, Seen};
 
 /// Decides for one core.
 pub trait Controller: Send {

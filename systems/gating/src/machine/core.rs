@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use super::settings::CoreSettings;
-use crate::gate::Token;
 use crate::memory::{Answer, Ps, ps};
+use crate::settings::CoreSettings;
+use crate::stall::Token;
 
 /// Reads remembered for those that depend on them.
 const REMEMBERED: usize = 256;

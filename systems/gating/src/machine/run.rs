@@ -4,10 +4,10 @@ use ebb_memtrace::{Access, Kind, TraceError};
 
 use super::LINE;
 use super::core::{Core, CoreCounts, Epoch, Held, Miss, latencies};
-use super::hierarchy::{CacheCounts, Hierarchy, Level};
-use super::settings::MachineSettings;
-use crate::gate::{Stall, Token};
+use crate::caches::{CacheCounts, Hierarchy, Level};
 use crate::memory::{Answer, ChannelCounts, Memory, Ps, ps};
+use crate::settings::MachineSettings;
+use crate::stall::{Stall, Stalls, Token};
 
 /// References of one core, some at a time.
 pub trait Feed: Send {
@@ -16,29 +16,6 @@ pub trait Feed: Send {
     /// # Errors
     /// When the trace is damaged.
     fn fill(&mut self, into: &mut Vec<Access>) -> Result<(), TraceError>;
-}
-
-/// Who hears of stalls.
-pub trait Stalls {
-    /// A stall of `core`, with all that was told meanwhile. Answers how much later than its end the
-    /// core goes on.
-    fn stalled(&mut self, core: usize, stall: &Stall<'_>) -> Ps;
-
-    /// Whether it looks at what was told meanwhile.
-    fn listens(&self) -> bool {
-        true
-    }
-}
-
-/// Nobody.
-impl Stalls for () {
-    fn stalled(&mut self, _core: usize, _stall: &Stall<'_>) -> Ps {
-        0
-    }
-
-    fn listens(&self) -> bool {
-        false
-    }
 }
 
 /// Why a run ended early.

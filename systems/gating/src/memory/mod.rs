@@ -68,7 +68,7 @@ impl Memory {
     pub fn new(settings: &MemorySettings) -> Memory {
         Memory {
             channels: (0..settings.channels).map(|_| Channel::new(settings)).collect(),
-            columns: (settings.row_bytes / crate::machine::LINE).max(1),
+            columns: (settings.row_bytes / crate::caches::LINE).max(1),
             ranks: settings.ranks as u64,
             banks: settings.banks as u64,
         }

@@ -43,7 +43,7 @@ impl Experiment for Figure710 {
             (problem.routing, problem.bound) = ("xy".to_owned(), false);
             problem.router = Some("scc48".to_owned());
             let plan = plans(&problem, context, 1)?.swap_remove(0);
-            let one = plan.routings["xy"].router_w.unwrap_or(f64::NAN);
+            let one = plan.routings["xy"].router_w.map_or(f64::NAN, |watts| watts.0);
             curves[0].1.push((load, one));
             for (at, name) in NAMES.iter().enumerate() {
                 curves[at + 1].1.push((load, watts(&plan, name)));
@@ -74,5 +74,5 @@ impl Experiment for Figure710 {
 }
 
 fn watts(plan: &Plan, name: &str) -> f64 {
-    plan.planes.get(name).and_then(|planes| planes.router_w).unwrap_or(f64::NAN)
+    plan.planes.get(name).and_then(|planes| planes.router_w).map_or(f64::NAN, |watts| watts.0)
 }

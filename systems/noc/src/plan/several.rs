@@ -2,6 +2,7 @@
 //! can sleep the least watts over their number and the routings.
 
 use ebb_des::Seed;
+use ebb_units::Watts;
 
 #[cfg(feature = "solver")]
 use super::RoutingBound;
@@ -157,7 +158,7 @@ impl Several<'_> {
         }
         let feasible =
             all.into_iter().filter_map(|plan| Some((plan.power.and(plan.router_w)?, plan)));
-        feasible.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, plan)| plan)
+        feasible.min_by(|a, b| a.0.0.total_cmp(&b.0.0)).map(|(_, plan)| plan)
     }
 }
 
@@ -174,7 +175,7 @@ fn chosen(able: &[(&str, Routes)]) -> usize {
 }
 
 /// The watts of all routers of all planes; `None` where a plane is overloaded.
-fn watts(mesh: &Mesh, routes: &Routes, found: &Allocated, table: &RouterTable) -> Option<f64> {
+fn watts(mesh: &Mesh, routes: &Routes, found: &Allocated, table: &RouterTable) -> Option<Watts> {
     let parts = routes.parts(&found.plane, found.loads.len());
     let plane = |(routes, loads): (&Routes, &Vec<f64>)| {
         table.plane_watts(mesh, loads, &routes.traffic(mesh)).ok()

@@ -2,6 +2,7 @@
 
 use ebb_des::{Histogram, Summary};
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
+use ebb_units::Watts;
 
 use super::SimulateError;
 use super::prepare::{Plane, Prepared};
@@ -23,7 +24,7 @@ struct Digest<'a> {
     hop_rate: f64,
     /// Flits delivered per element's cycle.
     flit_rate: f64,
-    router_w: Option<f64>,
+    router_w: Option<Watts>,
 }
 
 pub(super) fn report(
@@ -148,7 +149,7 @@ fn router_watts(
     alpha: f64,
     link_loads: &[f64],
     injected: &[f64],
-) -> Result<Option<f64>, SimulateError> {
+) -> Result<Option<Watts>, SimulateError> {
     let Some(table) = &prepared.routers else { return Ok(None) };
     let grid = &prepared.grid;
     let frequency = (table.high_ghz() / alpha).max(table.low_ghz());
@@ -158,7 +159,7 @@ fn router_watts(
         arriving[grid.neighbour(tile, port) as usize] += load;
     }
     let watts = |rate: &f64| table.watts((rate / 5.0).min(1.0), frequency);
-    let sum: f64 = arriving.iter().map(watts).sum::<Result<f64, _>>().map_err(NocError::from)?;
+    let sum = arriving.iter().map(watts).sum::<Result<Watts, _>>().map_err(NocError::from)?;
     Ok(Some(sum))
 }
 
@@ -205,7 +206,7 @@ fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen:
         }
     }
     if planes.iter().all(|plane| plane.router_w.is_some()) {
-        report = report.figure("router_w", sum(|p| p.router_w.unwrap_or(0.0)));
+        report = report.figure("router_w", sum(|p| p.router_w.unwrap_or_default().0));
     }
     let alphas: Vec<f64> = planes.iter().map(|plane| plane.plane.alpha).collect();
     let fullest = planes.iter().flat_map(|p| &p.link_loads).copied().fold(0.0, f64::max);
@@ -288,7 +289,7 @@ fn planes_table(scenario: &Scenario, planes: &[Digest<'_>]) -> Table {
             (power / digest.flit_rate.max(f64::MIN_POSITIVE)).into(),
         ];
         if let Some(watts) = digest.router_w {
-            cells.push(watts.into());
+            cells.push(watts.0.into());
         }
         table.row(cells);
     }

@@ -1,7 +1,7 @@
 //! What a run saw: counts, latency, order, and the state of the router over time.
 
 use ebb_des::Histogram;
-use ebb_units::Hertz;
+use ebb_units::{Hertz, Watts};
 use serde::Serialize;
 
 use crate::account::Account;
@@ -41,7 +41,7 @@ pub struct Sample {
     /// Its length, seconds.
     pub span_s: f64,
     /// Mean power.
-    pub watts: f64,
+    pub watts: Watts,
     /// Active cores at its end.
     pub cores: u16,
     /// Clock at its end.
@@ -198,7 +198,7 @@ impl Recorder {
         self.samples.push(Sample {
             at_s: now as f64 / PER_SECOND,
             span_s,
-            watts: (account.joules() - joules) / span_s,
+            watts: Watts((account.joules() - joules) / span_s),
             cores,
             frequency,
             offered_pps: (self.counts.arrived - arrived) as f64 / span_s,

@@ -138,7 +138,7 @@ fn over_time(comparison: &Comparison) -> Plot {
         Plot::new("Over time", Axis::new("time", "h")).panel(Axis::new("power", "W").from_zero());
     for (name, outcome) in &comparison.runs {
         let points = outcome.samples.iter();
-        let points = points.map(|sample| ((sample.at_s - sample.span_s) * hour, sample.watts));
+        let points = points.map(|sample| ((sample.at_s - sample.span_s) * hour, sample.watts.0));
         plot = plot.series(Series::step(name.as_str(), points.collect()));
     }
     let slot_h = comparison.slot.as_secs_f64() * hour;

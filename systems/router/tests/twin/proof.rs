@@ -9,7 +9,7 @@ use crate::run;
 fn holds(outcome: &Outcome) {
     let counts = &outcome.counts;
     assert!(counts.conserved(), "{counts:?}");
-    let integral: f64 = outcome.samples.iter().map(|sample| sample.watts * sample.span_s).sum();
+    let integral: f64 = outcome.samples.iter().map(|sample| sample.watts.0 * sample.span_s).sum();
     assert!((integral / outcome.energy.0 - 1.0).abs() < 1e-9, "{integral} {}", outcome.energy);
     let parts: f64 = outcome.parts.iter().map(|(_, joules)| joules.0).sum();
     assert!((parts / outcome.energy.0 - 1.0).abs() < 1e-9, "{parts} {}", outcome.energy);

@@ -295,7 +295,7 @@ fn over_the_day(application: &str, runs: &[Outcome]) -> Plot {
         .panel(Axis::new("power", "W").reaching(100.0, 280.0));
     for (policy, run) in POLICIES.into_iter().zip(runs) {
         let points = run.samples.iter();
-        let points = points.map(|sample| ((sample.at_s - sample.span_s) * hours, sample.watts));
+        let points = points.map(|sample| ((sample.at_s - sample.span_s) * hours, sample.watts.0));
         plot = plot.series(Series::step(policy, points.collect()));
     }
     // Polling's power as printed, and PowerSave's mean: 27 to 50 % below it.

@@ -133,7 +133,7 @@ mod tests {
     /// What valgrind's tool says about `sort` of this file, the same program with the same addresses
     /// whatever the tool; `None`, said, where there is no valgrind.
     fn valgrind(tool: &[&str]) -> Option<String> {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/machine/cache.rs");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/caches/cache.rs");
         let mut command = Command::new("valgrind");
         command.args(tool).args(["--", "sort", "-r", "-S", "1M", "--parallel=1", file]);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C");

@@ -3,7 +3,7 @@
 use ebb_scenario::Invalid;
 use serde::Deserialize;
 
-use super::hierarchy::CacheSettings;
+use crate::caches::CacheSettings;
 use crate::memory::MemorySettings;
 
 /// A core: how fast it runs when nothing is missing, and how far it runs on when something is.
