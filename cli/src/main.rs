@@ -3,19 +3,27 @@
 //! Room: the outermost. It turns arguments into calls of the daemons and libraries and their
 //! answers into text; one file per command holds its arguments, its help and its run.
 
+#[cfg(feature = "systems")]
 mod bench;
 mod calibrate;
+#[cfg(feature = "systems")]
 mod cluster;
 mod completion;
 mod demo;
+#[cfg(feature = "systems")]
 mod fabric;
 mod generator;
 mod manual;
+#[cfg(feature = "systems")]
 mod reproduce;
 mod router;
+#[cfg(feature = "systems")]
 mod study;
+#[cfg(feature = "systems")]
 mod switch;
+#[cfg(feature = "systems")]
 mod tor;
+#[cfg(feature = "systems")]
 mod trace;
 mod traffic;
 mod watch;
@@ -32,6 +40,17 @@ struct Ebb {
     command: Command,
 }
 
+#[cfg(not(feature = "systems"))]
+const EXAMPLES: &str = "\
+Examples:
+  ebb demo                              see what it saves, in a minute, on this machine
+  ebb router check -c router.toml       explain what is wrong with a configuration
+  sudo ebb router run -c router.toml    forward packets
+
+This program was made for the demonstration: it has the router, its test traffic and its calibration.
+`make build` makes the one that simulates, plans and reproduces, too.";
+
+#[cfg(feature = "systems")]
 const EXAMPLES: &str = "\
 Examples:
   ebb demo                              see what it saves, in a minute, on this machine
@@ -50,38 +69,48 @@ enum Command {
     /// The router: run it, check its configuration, look at it, replay captures through it
     #[command(subcommand)]
     Router(router::Command),
+    #[cfg(feature = "systems")]
     /// One router made of many: run a machine of it, look at it, take back-ends out
     #[command(subcommand)]
     Cluster(cluster::Command),
+    #[cfg(feature = "systems")]
     /// The top-of-rack switch that keeps microsecond circuits: run it, watch it
     #[command(subcommand)]
     Tor(tor::Tor),
+    #[cfg(feature = "systems")]
     /// An emulated optical circuit switch and the controller of its circuits
     #[command(subcommand)]
     Ocs(tor::Ocs),
     /// Send and receive test traffic
     #[command(subcommand)]
     Traffic(traffic::Command),
+    #[cfg(feature = "systems")]
     /// Forwarding tables of InfiniBand fabrics: check, compare, make, convert
     #[command(subcommand)]
     Fabric(fabric::Command),
+    #[cfg(feature = "systems")]
     /// Traces of memory references: record them from a program, convert them, look at them
     #[command(subcommand)]
     Trace(trace::Command),
     /// Run a compressed working day through the router under each policy and show what it cost
     Demo(demo::Demo),
+    #[cfg(feature = "systems")]
     /// Simulate a system that a scenario file describes, or a sweep over its values
     #[command(subcommand)]
     Sim(study::Sim),
+    #[cfg(feature = "systems")]
     /// Plan a system: least power, cheapest operation, bounds
     #[command(subcommand)]
     Plan(study::Plan),
+    #[cfg(feature = "systems")]
     /// Measure what this machine's cores can do for each other
     #[command(subcommand)]
     Bench(bench::Command),
+    #[cfg(feature = "systems")]
     /// Run unmodified programs with their long system calls on another core
     #[command(subcommand)]
     Switch(switch::Command),
+    #[cfg(feature = "systems")]
     /// Compute what the papers published and show both numbers side by side
     Reproduce(reproduce::Reproduce),
     /// Fit a model of this machine's power and speed, for the governor and the simulator
@@ -97,17 +126,27 @@ fn main() -> ExitCode {
     start_log();
     let result = match ebb.command {
         Command::Router(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Tor(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Ocs(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Cluster(command) => command.run(),
         Command::Traffic(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Fabric(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Trace(command) => command.run(),
         Command::Demo(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Sim(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Plan(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Bench(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Switch(command) => command.run(),
+        #[cfg(feature = "systems")]
         Command::Reproduce(command) => command.run(),
         Command::Calibrate(command) => command.run(),
         Command::Completion(command) => command.run(),
@@ -124,6 +163,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether a program of this name can be found.
+#[cfg(feature = "systems")]
 fn is_installed(program: &str) -> bool {
     let places = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&places).any(|one| one.join(program).is_file())

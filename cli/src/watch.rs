@@ -42,6 +42,7 @@ impl Watch {
     ///
     /// # Errors
     /// When nobody answers, or nobody reads.
+    #[cfg_attr(not(feature = "systems"), expect(dead_code, reason = "for clusters and circuits"))]
     pub fn run<S: Serialize>(
         &self,
         ask: impl Fn() -> Result<S>,

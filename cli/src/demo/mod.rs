@@ -3,7 +3,9 @@
 //! The plan (addresses, routes, flows) is the same wherever it plays; a [`stage::Stage`] starts
 //! routers: in network namespaces over AF_XDP, or over links in memory.
 
+#[cfg(feature = "systems")]
 mod circuit;
+#[cfg(feature = "systems")]
 mod cluster;
 mod findings;
 mod lab;
@@ -23,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::{Args, Subcommand};
+use clap::Args;
 use ebb_host::process;
 use ebb_report::{Terminal, write_file};
 use ebb_traffic::DayProfile;
@@ -44,7 +46,8 @@ const MODES: [&str; 3] = ["poll", "napi", "powersave"];
 const INTERRUPTED: u8 = 130;
 
 /// Demonstrations of other systems than the router.
-#[derive(Debug, Subcommand)]
+#[cfg(feature = "systems")]
+#[derive(Debug, clap::Subcommand)]
 enum Other {
     Circuit(circuit::Circuit),
     Cluster(cluster::ClusterDemo),
@@ -52,17 +55,16 @@ enum Other {
 
 /// Run a compressed working day through the router under each policy and show what it cost
 #[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "\
+#[cfg_attr(feature = "systems", command(args_conflicts_with_subcommands = true))]
+#[command(after_help = "\
 Examples:
   sudo ebb demo                                   a minute, in network namespaces over AF_XDP
   ebb demo --memory --seconds 15                  without privileges, over links in memory
   sudo ebb demo --modes poll,powersave --report /tmp/day
 
-The report's directory gets report.html, report.json and summary.svg."
-)]
+The report's directory gets report.html, report.json and summary.svg.")]
 pub struct Demo {
+    #[cfg(feature = "systems")]
     #[command(subcommand)]
     other: Option<Other>,
     /// Length of all days together; the measurement of capacity before takes a few seconds more
@@ -92,12 +94,14 @@ pub struct Demo {
 
 impl Demo {
     /// Plays all modes and writes the report.
-    pub fn run(mut self) -> Result<ExitCode> {
-        match self.other.take() {
-            Some(Other::Circuit(demo)) => demo.run(),
-            Some(Other::Cluster(demo)) => demo.run(),
-            None => self.play_router(),
+    pub fn run(self) -> Result<ExitCode> {
+        #[cfg(feature = "systems")]
+        match self.other {
+            Some(Other::Circuit(demo)) => return demo.run(),
+            Some(Other::Cluster(demo)) => return demo.run(),
+            None => {}
         }
+        self.play_router()
     }
 
     fn play_router(self) -> Result<ExitCode> {
