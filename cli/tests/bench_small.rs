@@ -20,10 +20,6 @@ fn permitted() -> bool {
 fn programs() -> PathBuf {
     let ebb = Path::new(env!("CARGO_BIN_EXE_ebb"));
     let directory = ebb.parent().expect("a directory of programs");
-    // Whoever has just built them says so: another build of this directory may be under way.
-    if std::env::var_os("EBB_TOOLS_BUILT").is_some() {
-        return directory.to_owned();
-    }
     // Also when they are there: they may be of yesterday. With the features that the whole workspace
     // asks for, as the tests were built: with fewer, half of it would be compiled again.
     let build = ["build", "--quiet", "--workspace", "--example", "live_bench"];
