@@ -21,6 +21,37 @@ pub trait Experiment: Sync {
     fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError>;
 }
 
+/// An experiment as data.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// [`Experiment::id`].
+    pub id: &'static str,
+    /// [`Experiment::title`].
+    pub title: &'static str,
+    /// [`Experiment::claims`].
+    pub claims: &'static [Claim],
+    /// [`Experiment::run`].
+    pub run: fn(&Context<'_>) -> Result<Findings, ExperimentError>,
+}
+
+impl Experiment for Figure {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn title(&self) -> &'static str {
+        self.title
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        self.claims
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
+        (self.run)(context)
+    }
+}
+
 /// What an experiment is given.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {

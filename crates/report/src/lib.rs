@@ -45,7 +45,7 @@ mod write;
 
 pub use claim::{Bound, Claim, ClaimBasis, ClaimKind};
 pub use details::Details;
-pub use experiment::{Context, Experiment, ExperimentError};
+pub use experiment::{Context, Experiment, ExperimentError, Figure};
 pub use findings::{Findings, Note, Ours};
 pub use json::nested;
 pub use plot::{Axis, LOG_SPAN, Panel, Plot, Series, SeriesKind};

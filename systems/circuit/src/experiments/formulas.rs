@@ -1,6 +1,4 @@
-use ebb_report::{
-    Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
-};
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use crate::latency::Sharing;
 
@@ -61,7 +59,12 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Figs. 4.3 and 4.4: what days and sharers cost.
-pub(super) struct Formulas;
+pub(super) static FORMULAS: Figure = Figure {
+    id: "strong2013.fig4.3",
+    title: "Bandwidth and round trips of a shared circuit",
+    claims: CLAIMS,
+    run: formulas,
+};
 
 /// 100 ports of 100 Gb/s, nights of 10 us.
 fn sharing(day_us: f64, sharers: f64) -> Sharing {
@@ -73,42 +76,28 @@ fn wait_us(day_us: f64, sharers: f64) -> f64 {
     sharing(day_us, sharers).round_trip_us(0.0, 0.0)
 }
 
-impl Experiment for Formulas {
-    fn id(&self) -> &'static str {
-        "strong2013.fig4.3"
-    }
-
-    fn title(&self) -> &'static str {
-        "Bandwidth and round trips of a shared circuit"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, _context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let days = || (1..=100).map(|step| f64::from(step) * 10.0);
-        let plot = Plot::new(self.title(), Axis::new("day", "us"))
-            .panel(Axis::new("bandwidth", "Gb/s").from_zero())
-            .series(Series::line(
-                "100 ports",
-                days().map(|day| (day, sharing(day, 22.0).bandwidth_gbps())).collect(),
-            ))
-            .panel(Axis::new("round trip", "us").from_zero());
-        let plot = [1.0, 22.0, 99.0].into_iter().fold(plot, |plot, sharers| {
-            let points = days().map(|day| (day, wait_us(day, sharers))).collect();
-            plot.series(Series::line(format!("{sharers} sharers"), points))
-        });
-        let report = Report::new(self.title()).plot(plot);
-        let note = "equations 4.1 to 4.3; message and propagation left out, as in the figures";
-        let rounded = "the equation gives 22,220; the text rounds";
-        Ok(Findings::new(report)
-            .found(CLAIMS[0].id, wait_us(10.0, 22.0), note)
-            .found(CLAIMS[1].id, wait_us(1000.0, 22.0), rounded)
-            .found(CLAIMS[2].id, sharing(1000.0, 22.0).bandwidth_gbps(), note)
-            .found(CLAIMS[3].id, sharing(10.0, 22.0).bandwidth_gbps(), note)
-            .found(CLAIMS[4].id, wait_us(1000.0, 99.0), note)
-            .found(CLAIMS[5].id, wait_us(1000.0, 1.0), note)
-            .found(CLAIMS[6].id, wait_us(10.0, 1.0), note))
-    }
+fn formulas(_context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let days = || (1..=100).map(|step| f64::from(step) * 10.0);
+    let plot = Plot::new(FORMULAS.title, Axis::new("day", "us"))
+        .panel(Axis::new("bandwidth", "Gb/s").from_zero())
+        .series(Series::line(
+            "100 ports",
+            days().map(|day| (day, sharing(day, 22.0).bandwidth_gbps())).collect(),
+        ))
+        .panel(Axis::new("round trip", "us").from_zero());
+    let plot = [1.0, 22.0, 99.0].into_iter().fold(plot, |plot, sharers| {
+        let points = days().map(|day| (day, wait_us(day, sharers))).collect();
+        plot.series(Series::line(format!("{sharers} sharers"), points))
+    });
+    let report = Report::new(FORMULAS.title).plot(plot);
+    let note = "equations 4.1 to 4.3; message and propagation left out, as in the figures";
+    let rounded = "the equation gives 22,220; the text rounds";
+    Ok(Findings::new(report)
+        .found(CLAIMS[0].id, wait_us(10.0, 22.0), note)
+        .found(CLAIMS[1].id, wait_us(1000.0, 22.0), rounded)
+        .found(CLAIMS[2].id, sharing(1000.0, 22.0).bandwidth_gbps(), note)
+        .found(CLAIMS[3].id, sharing(10.0, 22.0).bandwidth_gbps(), note)
+        .found(CLAIMS[4].id, wait_us(1000.0, 99.0), note)
+        .found(CLAIMS[5].id, wait_us(1000.0, 1.0), note)
+        .found(CLAIMS[6].id, wait_us(10.0, 1.0), note))
 }

@@ -1,6 +1,4 @@
-use ebb_report::{
-    Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
-};
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::tokens::scenario;
 use crate::sim::{self, Card, Jitter};
@@ -98,74 +96,65 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Section 4.5: what the prototype with 23 hosts reached.
-pub(super) struct Prototype;
+pub(super) static PROTOTYPE: Figure = Figure {
+    id: "strong2013.fig4.18",
+    title: "Throughput of 23 hosts over circuits",
+    claims: CLAIMS,
+    run: prototype,
+};
 
-impl Experiment for Prototype {
-    fn id(&self) -> &'static str {
-        "strong2013.fig4.18"
-    }
-
-    fn title(&self) -> &'static str {
-        "Throughput of 23 hosts over circuits"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let goodput = |source: &str, host_gbps: f64, day_us: f64, context: &Context<'_>| {
-            let mut scenario = scenario(&format!("source = \"{source}\"\n"))?;
-            (scenario.host_gbps, scenario.day_us) = (host_gbps, day_us);
-            if context.quick {
-                scenario.duration_ms = 50.0;
-            }
-            let out = sim::run(&scenario, context.seed, context.progress);
-            // Hosts that do nothing else are as fast as through the packet switch at best.
-            Ok(out.goodput_gbps(&scenario).min(host_gbps))
-        };
-        let [udp_61, udp_300, tcp_61, tcp_300] = context.over_seeds(3, |context| {
-            Ok([
-                goodput("udp", 8.83, 61.0, context)?,
-                goodput("udp", 8.83, 300.0, context)?,
-                goodput("cubic", 6.26, 61.0, context)?,
-                goodput("cubic", 6.26, 300.0, context)?,
-            ])
-        })?;
-        let share = |ours: ebb_report::Ours, of: f64| ebb_report::Ours {
-            mean: 100.0 * ours.mean / of,
-            half_width_95: ours.half_width_95.map(|width| 100.0 * width / of),
-            ..ours
-        };
-        let (card, jitter) = (Card::default(), Jitter::default());
-        let points = vec![(61.0, udp_61.mean), (300.0, udp_300.mean)];
-        let plot = Plot::new(self.title(), Axis::new("day", "us"))
-            .panel(Axis::new("received per host", "Gb/s").from_zero())
-            .series(Series::line("UDP", points));
-        let report = Report::new(self.title()).plot(plot);
-        // A frame of 9,000 octets is on the link for 7.2 us.
-        let first = card.delay_us + 9000.0 * 8.0 / 10_000.0;
-        let on_time = 100.0 * (1.0 - jitter.together - jitter.late - jitter.slow);
-        let tcp = "the published stack was bound by its CPU at 506 connections without segmentation \
-                   offload, which the simulator does not model; losses and round trips alone leave more";
-        let given = "given to the simulator";
-        let short = "a guard as long as the card's delay leaves 61 us room for five frames of 9,000 octets; \
-                     the published rate takes 5.8, so its guard was shorter or its frames were";
-        let long = "days of 300 us hold 38 frames, 99 % of what hosts send; the published rate takes 36.5, \
-                    and what kept its hosts from the rest is not told";
-        Ok(Findings::new(report)
-            .found(CLAIMS[0].id, 8.83, given)
-            .found(CLAIMS[1].id, udp_61, short)
-            .found(CLAIMS[2].id, udp_300, "duty cycle, card delay, guard and sync jitter")
-            .found(CLAIMS[3].id, share(udp_300, 8.83), long)
-            .found(CLAIMS[4].id, 6.26, given)
-            .found(CLAIMS[5].id, tcp_61, tcp)
-            .found(CLAIMS[6].id, tcp_300, tcp)
-            .found(CLAIMS[7].id, share(tcp_300, 6.26), tcp)
-            .found(CLAIMS[8].id, first, "card delay and one frame's time on the link")
-            .found(CLAIMS[9].id, card.delay_us, given)
-            .found(CLAIMS[10].id, on_time, given)
-            .found(CLAIMS[11].id, 100.0 * jitter.together, given)
-            .found(CLAIMS[12].id, 100.0 * jitter.late, given))
-    }
+fn prototype(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let goodput = |source: &str, host_gbps: f64, day_us: f64, context: &Context<'_>| {
+        let mut scenario = scenario(&format!("source = \"{source}\"\n"))?;
+        (scenario.host_gbps, scenario.day_us) = (host_gbps, day_us);
+        if context.quick {
+            scenario.duration_ms = 50.0;
+        }
+        let out = sim::run(&scenario, context.seed, context.progress);
+        // Hosts that do nothing else are as fast as through the packet switch at best.
+        Ok(out.goodput_gbps(&scenario).min(host_gbps))
+    };
+    let [udp_61, udp_300, tcp_61, tcp_300] = context.over_seeds(3, |context| {
+        Ok([
+            goodput("udp", 8.83, 61.0, context)?,
+            goodput("udp", 8.83, 300.0, context)?,
+            goodput("cubic", 6.26, 61.0, context)?,
+            goodput("cubic", 6.26, 300.0, context)?,
+        ])
+    })?;
+    let share = |ours: ebb_report::Ours, of: f64| ebb_report::Ours {
+        mean: 100.0 * ours.mean / of,
+        half_width_95: ours.half_width_95.map(|width| 100.0 * width / of),
+        ..ours
+    };
+    let (card, jitter) = (Card::default(), Jitter::default());
+    let points = vec![(61.0, udp_61.mean), (300.0, udp_300.mean)];
+    let plot = Plot::new(PROTOTYPE.title, Axis::new("day", "us"))
+        .panel(Axis::new("received per host", "Gb/s").from_zero())
+        .series(Series::line("UDP", points));
+    let report = Report::new(PROTOTYPE.title).plot(plot);
+    // A frame of 9,000 octets is on the link for 7.2 us.
+    let first = card.delay_us + 9000.0 * 8.0 / 10_000.0;
+    let on_time = 100.0 * (1.0 - jitter.together - jitter.late - jitter.slow);
+    let tcp = "the published stack was bound by its CPU at 506 connections without segmentation \
+               offload, which the simulator does not model; losses and round trips alone leave more";
+    let given = "given to the simulator";
+    let short = "a guard as long as the card's delay leaves 61 us room for five frames of 9,000 octets; \
+                 the published rate takes 5.8, so its guard was shorter or its frames were";
+    let long = "days of 300 us hold 38 frames, 99 % of what hosts send; the published rate takes 36.5, \
+                and what kept its hosts from the rest is not told";
+    Ok(Findings::new(report)
+        .found(CLAIMS[0].id, 8.83, given)
+        .found(CLAIMS[1].id, udp_61, short)
+        .found(CLAIMS[2].id, udp_300, "duty cycle, card delay, guard and sync jitter")
+        .found(CLAIMS[3].id, share(udp_300, 8.83), long)
+        .found(CLAIMS[4].id, 6.26, given)
+        .found(CLAIMS[5].id, tcp_61, tcp)
+        .found(CLAIMS[6].id, tcp_300, tcp)
+        .found(CLAIMS[7].id, share(tcp_300, 6.26), tcp)
+        .found(CLAIMS[8].id, first, "card delay and one frame's time on the link")
+        .found(CLAIMS[9].id, card.delay_us, given)
+        .found(CLAIMS[10].id, on_time, given)
+        .found(CLAIMS[11].id, 100.0 * jitter.together, given)
+        .found(CLAIMS[12].id, 100.0 * jitter.late, given))
 }

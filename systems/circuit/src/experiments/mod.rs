@@ -13,11 +13,11 @@ use ebb_report::Experiment;
 /// Every experiment of this system.
 pub fn experiments() -> Vec<&'static dyn Experiment> {
     vec![
-        &formulas::Formulas,
-        &power::Figure42,
-        &shares::Shares,
-        &tokens::Figure414,
-        &live::Prototype,
+        &formulas::FORMULAS,
+        &power::FIGURE_42,
+        &shares::SHARES,
+        &tokens::FIGURE_414,
+        &live::PROTOTYPE,
     ]
 }
 

@@ -1,6 +1,4 @@
-use ebb_report::{
-    Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
-};
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use crate::energy::DataCentre;
 
@@ -44,42 +42,33 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Fig. 4.2: what an optical core saves of a data centre's power.
-pub(super) struct Figure42;
+pub(super) static FIGURE_42: Figure = Figure {
+    id: "strong2013.fig4.2",
+    title: "Power that an optical core saves of a data centre",
+    claims: CLAIMS,
+    run: figure_42,
+};
 
-impl Experiment for Figure42 {
-    fn id(&self) -> &'static str {
-        "strong2013.fig4.2"
-    }
-
-    fn title(&self) -> &'static str {
-        "Power that an optical core saves of a data centre"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, _context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let centre = DataCentre::published();
-        let plot = Plot::new(self.title(), Axis::new("utilisation of the servers", "%"))
-            .panel(Axis::new("power saved", "%").from_zero());
-        let plot = centre.rate.iter().fold(plot, |plot, rate| {
-            let share = |tenths: i32| 100.0 * centre.saved(rate, f64::from(tenths) / 10.0);
-            let points = (0..=10).map(|tenths| (f64::from(tenths * 10), share(tenths))).collect();
-            plot.series(Series::line(format!("{} Gb/s", rate.gbps), points))
-        });
-        let at = |gbps: f64| {
-            centre.at(gbps).ok_or_else(|| ExperimentError(format!("no prices at {gbps} Gb/s")))
-        };
-        let (slow, fast) = (at(10.0)?, at(100.0)?);
-        let note = "the chapter prints neither how many packet ports a server needs nor how many \
-                    transceivers an optical uplink has; ours: two ports in the pod and one at the \
-                    core, 1 W for each 10 Gb/s channel; the other inputs are printed";
-        let report = Report::new(self.title()).plot(plot).text(note);
-        Ok(Findings::new(report)
-            .found(CLAIMS[0].id, 100.0 * centre.saved_mean(slow), note)
-            .found(CLAIMS[1].id, 100.0 * centre.saved_mean(fast), note)
-            .found(CLAIMS[2].id, 100.0 * centre.saved(slow, 0.3), note)
-            .found(CLAIMS[3].id, 100.0 * centre.saved(fast, 0.3), note))
-    }
+fn figure_42(_context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let centre = DataCentre::published();
+    let plot = Plot::new(FIGURE_42.title, Axis::new("utilisation of the servers", "%"))
+        .panel(Axis::new("power saved", "%").from_zero());
+    let plot = centre.rate.iter().fold(plot, |plot, rate| {
+        let share = |tenths: i32| 100.0 * centre.saved(rate, f64::from(tenths) / 10.0);
+        let points = (0..=10).map(|tenths| (f64::from(tenths * 10), share(tenths))).collect();
+        plot.series(Series::line(format!("{} Gb/s", rate.gbps), points))
+    });
+    let at = |gbps: f64| {
+        centre.at(gbps).ok_or_else(|| ExperimentError(format!("no prices at {gbps} Gb/s")))
+    };
+    let (slow, fast) = (at(10.0)?, at(100.0)?);
+    let note = "the chapter prints neither how many packet ports a server needs nor how many \
+                transceivers an optical uplink has; ours: two ports in the pod and one at the \
+                core, 1 W for each 10 Gb/s channel; the other inputs are printed";
+    let report = Report::new(FIGURE_42.title).plot(plot).text(note);
+    Ok(Findings::new(report)
+        .found(CLAIMS[0].id, 100.0 * centre.saved_mean(slow), note)
+        .found(CLAIMS[1].id, 100.0 * centre.saved_mean(fast), note)
+        .found(CLAIMS[2].id, 100.0 * centre.saved(slow, 0.3), note)
+        .found(CLAIMS[3].id, 100.0 * centre.saved(fast, 0.3), note))
 }

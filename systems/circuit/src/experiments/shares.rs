@@ -1,6 +1,6 @@
 use ebb_des::{Seed, Summary};
 use ebb_report::{
-    Cell, Claim, Column, Context, Experiment, ExperimentError, Findings, Ours, Report, Table,
+    Cell, Claim, Column, Context, ExperimentError, Figure, Findings, Ours, Report, Table,
 };
 
 use crate::schedulers::{self, Scheduler};
@@ -54,7 +54,12 @@ const PORTS: usize = 23;
 const WINDOW: Window = Window { length: 1.0, delta: 0.01 };
 
 /// Shares of demand that schedulers serve.
-pub(super) struct Shares;
+pub(super) static SHARES: Figure = Figure {
+    id: "circuit.shares",
+    title: "Share of demand that circuit schedulers serve",
+    claims: CLAIMS,
+    run: shares,
+};
 
 fn demand(kind: usize, seed: u64) -> Demand {
     match kind {
@@ -74,41 +79,25 @@ fn ours(scheduler: &dyn Scheduler, kind: usize, context: &Context<'_>) -> Ours {
     if kind == 0 { shares.into() } else { Ours::from(shares.mean()) }
 }
 
-impl Experiment for Shares {
-    fn id(&self) -> &'static str {
-        "circuit.shares"
-    }
-
-    fn title(&self) -> &'static str {
-        "Share of demand that circuit schedulers serve"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let columns = [Column::text("scheduler")].into_iter();
-        let columns = columns.chain(KINDS.map(|kind| Column::number(kind, "%", 1)));
-        let mut table = Table::new("Share of the demand served", columns);
-        let note = "the demand's shape is ours (sparse: 4 large flows of 17.5 % and 12 small ones of \
-                    2.5 % per port; hot spot: a third of everybody's traffic to one port): the check \
-                    says only the kind";
-        let mut found = Vec::new();
-        for (at, name) in NAMES.iter().enumerate() {
-            let scheduler = schedulers::by_name(name)
-                .ok_or_else(|| ExperimentError(format!("no scheduler {name}")))?;
-            let shares: Vec<Ours> = (0..3).map(|kind| ours(scheduler, kind, context)).collect();
-            let cells = shares.iter().map(|share| Cell::Number(100.0 * share.mean));
-            table.row(std::iter::once(Cell::from(*name)).chain(cells).collect::<Vec<_>>());
-            for (kind, share) in shares.into_iter().enumerate() {
-                found.push((CLAIMS[kind * NAMES.len() + at].id, share));
-            }
+fn shares(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let columns = [Column::text("scheduler")].into_iter();
+    let columns = columns.chain(KINDS.map(|kind| Column::number(kind, "%", 1)));
+    let mut table = Table::new("Share of the demand served", columns);
+    let note = "the demand's shape is ours (sparse: 4 large flows of 17.5 % and 12 small ones of \
+                2.5 % per port; hot spot: a third of everybody's traffic to one port): the check \
+                says only the kind";
+    let mut found = Vec::new();
+    for (at, name) in NAMES.iter().enumerate() {
+        let scheduler = schedulers::by_name(name)
+            .ok_or_else(|| ExperimentError(format!("no scheduler {name}")))?;
+        let shares: Vec<Ours> = (0..3).map(|kind| ours(scheduler, kind, context)).collect();
+        let cells = shares.iter().map(|share| Cell::Number(100.0 * share.mean));
+        table.row(std::iter::once(Cell::from(*name)).chain(cells).collect::<Vec<_>>());
+        for (kind, share) in shares.into_iter().enumerate() {
+            found.push((CLAIMS[kind * NAMES.len() + at].id, share));
         }
-        let report = Report::new(self.title()).table(table).text(note);
-        let findings = Findings::new(report);
-        Ok(found
-            .into_iter()
-            .fold(findings, |findings, (id, share)| findings.found(id, share, note)))
     }
+    let report = Report::new(SHARES.title).table(table).text(note);
+    let findings = Findings::new(report);
+    Ok(found.into_iter().fold(findings, |findings, (id, share)| findings.found(id, share, note)))
 }

@@ -1,6 +1,4 @@
-use ebb_report::{
-    Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
-};
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 use ebb_scenario::Document;
 
 use crate::sim::{self, Scenario};
@@ -44,7 +42,12 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Fig. 4.14: what rules for handing frames to the card lose.
-pub(super) struct Figure414;
+pub(super) static FIGURE_414: Figure = Figure {
+    id: "strong2013.fig4.14",
+    title: "Frames lost by token scheme and length of the day",
+    claims: CLAIMS,
+    run: figure_414,
+};
 
 /// Days of the figure, us.
 const DAYS_US: [f64; 6] = [61.0, 100.0, 150.0, 200.0, 250.0, 300.0];
@@ -55,56 +58,42 @@ pub(super) fn scenario(settings: &str) -> Result<Scenario, ExperimentError> {
     document.read().map_err(ExperimentError::from_error)
 }
 
-impl Experiment for Figure414 {
-    fn id(&self) -> &'static str {
-        "strong2013.fig4.14"
-    }
-
-    fn title(&self) -> &'static str {
-        "Frames lost by token scheme and length of the day"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let mut plot = Plot::new(self.title(), Axis::new("day", "us"))
-            .panel(Axis::new("lost", "%").from_zero());
-        let mut curves = [(); 3].map(|()| Vec::new());
-        let means = context.over_seeds(5, |context| {
-            let mut means = [0.0; 4];
-            for (at, tokens) in Tokens::ALL.into_iter().enumerate() {
-                for day_us in DAYS_US {
-                    let mut scenario = scenario("")?;
-                    (scenario.tokens, scenario.day_us) = (tokens, day_us);
-                    if context.quick {
-                        scenario.duration_ms = 50.0;
-                    }
-                    let loss = 100.0 * sim::run(&scenario, context.seed, context.progress).loss();
-                    means[at] += loss / DAYS_US.len() as f64;
-                    curves[at].push((day_us, loss));
+fn figure_414(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let mut plot = Plot::new(FIGURE_414.title, Axis::new("day", "us"))
+        .panel(Axis::new("lost", "%").from_zero());
+    let mut curves = [(); 3].map(|()| Vec::new());
+    let means = context.over_seeds(5, |context| {
+        let mut means = [0.0; 4];
+        for (at, tokens) in Tokens::ALL.into_iter().enumerate() {
+            for day_us in DAYS_US {
+                let mut scenario = scenario("")?;
+                (scenario.tokens, scenario.day_us) = (tokens, day_us);
+                if context.quick {
+                    scenario.duration_ms = 50.0;
                 }
+                let loss = 100.0 * sim::run(&scenario, context.seed, context.progress).loss();
+                means[at] += loss / DAYS_US.len() as f64;
+                curves[at].push((day_us, loss));
             }
-            means[3] = means[0] / means[2];
-            Ok(means)
-        })?;
-        for (tokens, points) in Tokens::ALL.into_iter().zip(curves) {
-            let points = points.into_iter().take(DAYS_US.len()).collect();
-            plot = plot.series(Series::line(tokens.name(), points));
         }
-        let report = Report::new(self.title()).plot(plot).text(
-            "The card's batches (beyond 80 KB, 10 to 300 us longer) happen as often as makes aging \
-             tokens lose what was published; sync frames go wrong as often as fig. 4.19 says.",
-        );
-        let naive = "without bursts of the hosts naive tokens have no evening rush to lose; how the \
-                     hosts' sending varied was not published";
-        let jitter = "days whose sync frames went wrong, of fig. 4.19; the text says the two rates are \
-                      very close";
-        Ok(Findings::new(report)
-            .found(CLAIMS[0].id, means[0], naive)
-            .found(CLAIMS[1].id, means[1], "fitted: how often the card goes over to batches")
-            .found(CLAIMS[2].id, means[2], jitter)
-            .found(CLAIMS[3].id, means[3], naive))
+        means[3] = means[0] / means[2];
+        Ok(means)
+    })?;
+    for (tokens, points) in Tokens::ALL.into_iter().zip(curves) {
+        let points = points.into_iter().take(DAYS_US.len()).collect();
+        plot = plot.series(Series::line(tokens.name(), points));
     }
+    let report = Report::new(FIGURE_414.title).plot(plot).text(
+        "The card's batches (beyond 80 KB, 10 to 300 us longer) happen as often as makes aging \
+         tokens lose what was published; sync frames go wrong as often as fig. 4.19 says.",
+    );
+    let naive = "without bursts of the hosts naive tokens have no evening rush to lose; how the \
+                 hosts' sending varied was not published";
+    let jitter = "days whose sync frames went wrong, of fig. 4.19; the text says the two rates are \
+                  very close";
+    Ok(Findings::new(report)
+        .found(CLAIMS[0].id, means[0], naive)
+        .found(CLAIMS[1].id, means[1], "fitted: how often the card goes over to batches")
+        .found(CLAIMS[2].id, means[2], jitter)
+        .found(CLAIMS[3].id, means[3], naive))
 }

@@ -1,6 +1,6 @@
 use ebb_report::{
-    Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Plot, Report,
-    Series, Table,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
+    Table,
 };
 use ebb_scenario::Progress;
 use ebb_traffic::DayProfile;
@@ -161,56 +161,47 @@ fn kwh(fleet: &Fleet, counts: &[u32], demand: &Demand) -> f64 {
 }
 
 /// Figures 8.3 to 8.5: energy and price of the designs.
-pub(super) struct Designs;
+pub(super) static DESIGNS: Figure = Figure {
+    id: "li2012-cluster.fig8.4",
+    title: "Servers chosen by price, capacity, power, the peak and the whole day",
+    claims: DESIGN_CLAIMS,
+    run: fig_8_4,
+};
 
-impl Experiment for Designs {
-    fn id(&self) -> &'static str {
-        "li2012-cluster.fig8.4"
-    }
-
-    fn title(&self) -> &'static str {
-        "Servers chosen by price, capacity, power, the peak and the whole day"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        DESIGN_CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let fleet = Fleet { groups: groups(), spare: false };
-        let demand = day(HOUR);
-        let all = chosen(&fleet, &demand, f64::INFINITY, context.progress)?;
-        let least = fleet
-            .least_price(demand.peak_mbps())
-            .ok_or_else(|| ExperimentError("no servers carry the peak".to_owned()))?;
-        let tight = chosen(&fleet, &demand, least, context.progress)?.swap_remove(4);
-        let energy = |index: usize| kwh(&fleet, &all[index].counts, &demand);
-        let price = |index: usize| fleet.price(&all[index].counts);
-        let [one, two, three, four, five, optimum] = [0, 1, 2, 3, 4, 5].map(energy);
-        let tight_kwh = kwh(&fleet, &tight.counts, &demand);
-        let saved = 100.0 * (1.0 - five / two);
-        let similar = chosen(&fleet, &demand, price(1), context.progress)?.swap_remove(4);
-        let proposed = (three + four + kwh(&fleet, &similar.counts, &demand)) / 3.0;
-        let usual = 100.0 * (1.0 - proposed / ((one + two) / 2.0));
-        let others = [0, 1, 2, 3].map(price).into_iter().fold(0.0, f64::max);
-        let cheapest = [1, 2, 3].map(price).into_iter().fold(f64::INFINITY, f64::min);
-        let report = drawn(self.title(), &fleet, &demand, &all, (least, &tight));
-        Ok(Findings::new(report)
-            .found("li2012-cluster.fig8.4.design2", two - optimum, SCALE)
-            .found("li2012-cluster.fig8.4.design1", two - one, DAY)
-            .found("li2012-cluster.fig8.4.design4", four - optimum, Note::verdict(DAY, PEAK_ONLY))
-            .found("li2012-cluster.fig8.4.design5", 100.0 * (five / optimum - 1.0), DAY)
-            .found(
-                "li2012-cluster.fig8.4.design5.tight",
-                100.0 * (tight_kwh / one - 1.0),
-                "the budget is the least that carries the peak; the source prints none",
-            )
-            .found("li2012-cluster.fig8.4.worst3", three - four, DAY)
-            .found("li2012-cluster.s8.saved", usual, EXISTING)
-            .found("li2012-cluster.s8.saved.most", saved, DAY)
-            .found("li2012-cluster.fig8.5.cheapest", price(0) / cheapest, DAY)
-            .found("li2012-cluster.fig8.5.optimal", price(4) / others, Note::verdict(DAY, PRICE)))
-    }
+fn fig_8_4(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let fleet = Fleet { groups: groups(), spare: false };
+    let demand = day(HOUR);
+    let all = chosen(&fleet, &demand, f64::INFINITY, context.progress)?;
+    let least = fleet
+        .least_price(demand.peak_mbps())
+        .ok_or_else(|| ExperimentError("no servers carry the peak".to_owned()))?;
+    let tight = chosen(&fleet, &demand, least, context.progress)?.swap_remove(4);
+    let energy = |index: usize| kwh(&fleet, &all[index].counts, &demand);
+    let price = |index: usize| fleet.price(&all[index].counts);
+    let [one, two, three, four, five, optimum] = [0, 1, 2, 3, 4, 5].map(energy);
+    let tight_kwh = kwh(&fleet, &tight.counts, &demand);
+    let saved = 100.0 * (1.0 - five / two);
+    let similar = chosen(&fleet, &demand, price(1), context.progress)?.swap_remove(4);
+    let proposed = (three + four + kwh(&fleet, &similar.counts, &demand)) / 3.0;
+    let usual = 100.0 * (1.0 - proposed / ((one + two) / 2.0));
+    let others = [0, 1, 2, 3].map(price).into_iter().fold(0.0, f64::max);
+    let cheapest = [1, 2, 3].map(price).into_iter().fold(f64::INFINITY, f64::min);
+    let report = drawn(DESIGNS.title, &fleet, &demand, &all, (least, &tight));
+    Ok(Findings::new(report)
+        .found("li2012-cluster.fig8.4.design2", two - optimum, SCALE)
+        .found("li2012-cluster.fig8.4.design1", two - one, DAY)
+        .found("li2012-cluster.fig8.4.design4", four - optimum, Note::verdict(DAY, PEAK_ONLY))
+        .found("li2012-cluster.fig8.4.design5", 100.0 * (five / optimum - 1.0), DAY)
+        .found(
+            "li2012-cluster.fig8.4.design5.tight",
+            100.0 * (tight_kwh / one - 1.0),
+            "the budget is the least that carries the peak; the source prints none",
+        )
+        .found("li2012-cluster.fig8.4.worst3", three - four, DAY)
+        .found("li2012-cluster.s8.saved", usual, EXISTING)
+        .found("li2012-cluster.s8.saved.most", saved, DAY)
+        .found("li2012-cluster.fig8.5.cheapest", price(0) / cheapest, DAY)
+        .found("li2012-cluster.fig8.5.optimal", price(4) / others, Note::verdict(DAY, PRICE)))
 }
 
 const SCALE: &str = "the source's traffic is not public and its scale not printed: the winter weekday of \
@@ -258,49 +249,40 @@ fn drawn(
 }
 
 /// Figure 8.6: servers chosen for samples of one length and run at another.
-pub(super) struct Mismatch;
+pub(super) static MISMATCH: Figure = Figure {
+    id: "li2012-cluster.fig8.6",
+    title: "Servers chosen for one sampling interval and run at another",
+    claims: MISMATCH_CLAIMS,
+    run: fig_8_6,
+};
 
-impl Experiment for Mismatch {
-    fn id(&self) -> &'static str {
-        "li2012-cluster.fig8.6"
-    }
-
-    fn title(&self) -> &'static str {
-        "Servers chosen for one sampling interval and run at another"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        MISMATCH_CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let fleet = Fleet { groups: groups(), spare: false };
-        let intervals = [300.0, 900.0, 1800.0, 3600.0];
-        let columns = [
-            Column::number("chosen for", "min", 0),
-            Column::number("run at", "min", 0),
-            Column::number("energy", "kWh/day", 3),
-            Column::number("unserved", "%", 4),
-        ];
-        let mut table = Table::new("Design V", columns).named_by(2);
-        let mut energy = std::collections::BTreeMap::new();
-        for chosen_s in intervals {
-            let design = chosen(&fleet, &day(chosen_s), f64::INFINITY, context.progress)?;
-            let counts = &design[4].counts;
-            for run_s in intervals {
-                let demand = day(run_s);
-                let kwh = kwh(&fleet, counts, &demand);
-                let (_, unserved) = crate::plan::served(&demand, fleet.carries_mbps(counts));
-                table.row([chosen_s / 60.0, run_s / 60.0, kwh, 100.0 * unserved].map(Into::into));
-                energy.insert((chosen_s as u32, run_s as u32), kwh);
-            }
+fn fig_8_6(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let fleet = Fleet { groups: groups(), spare: false };
+    let intervals = [300.0, 900.0, 1800.0, 3600.0];
+    let columns = [
+        Column::number("chosen for", "min", 0),
+        Column::number("run at", "min", 0),
+        Column::number("energy", "kWh/day", 3),
+        Column::number("unserved", "%", 4),
+    ];
+    let mut table = Table::new("Design V", columns).named_by(2);
+    let mut energy = std::collections::BTreeMap::new();
+    for chosen_s in intervals {
+        let design = chosen(&fleet, &day(chosen_s), f64::INFINITY, context.progress)?;
+        let counts = &design[4].counts;
+        for run_s in intervals {
+            let demand = day(run_s);
+            let kwh = kwh(&fleet, counts, &demand);
+            let (_, unserved) = crate::plan::served(&demand, fleet.carries_mbps(counts));
+            table.row([chosen_s / 60.0, run_s / 60.0, kwh, 100.0 * unserved].map(Into::into));
+            energy.insert((chosen_s as u32, run_s as u32), kwh);
         }
-        let mismatch = energy[&(3600, 300)] - energy[&(3600, 3600)];
-        let slight = 100.0 * (energy[&(300, 300)] / energy[&(3600, 3600)] - 1.0);
-        Ok(Findings::new(Report::new(self.title()).table(table))
-            .found("li2012-cluster.fig8.6.mismatch", mismatch, Note::verdict(DAY, SMOOTH))
-            .found("li2012-cluster.s8.3.sampling", slight, DAY))
     }
+    let mismatch = energy[&(3600, 300)] - energy[&(3600, 3600)];
+    let slight = 100.0 * (energy[&(300, 300)] / energy[&(3600, 3600)] - 1.0);
+    Ok(Findings::new(Report::new(MISMATCH.title).table(table))
+        .found("li2012-cluster.fig8.6.mismatch", mismatch, Note::verdict(DAY, SMOOTH))
+        .found("li2012-cluster.s8.3.sampling", slight, DAY))
 }
 
 const SMOOTH: &str = "the mean weekday is smoother from one five minutes to the next than the source's \

@@ -7,5 +7,5 @@ use ebb_report::Experiment;
 
 /// Every experiment of this system.
 pub fn experiments() -> Vec<&'static dyn Experiment> {
-    vec![&chapter8::Designs, &chapter8::Mismatch, &virtual_form::VirtualForm]
+    vec![&chapter8::DESIGNS, &chapter8::MISMATCH, &virtual_form::VIRTUAL_FORM]
 }

@@ -1,8 +1,6 @@
 //! Chapters 3 and 4: virtual routers on few cores, by the placement planner's model.
 
-use ebb_report::{
-    Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table,
-};
+use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Note, Report, Table};
 
 use crate::placement::{Balancing, Costs, Layout, Link, Machine, Placed, PlacementProblem, place};
 
@@ -144,26 +142,17 @@ const CLICK_NS: f64 = 1000.0;
 const MULTISTAGE: fn() -> [f64; 3] = || [ns(900.0), ns(900.0), 2.0 * CLICK_NS];
 
 /// Figures 3.4 to 3.14, 4.1 to 4.5, tables 3.1 and 3.2.
-pub(super) struct VirtualForm;
+pub(super) static VIRTUAL_FORM: Figure = Figure {
+    id: "li2012-virtual.chapters3-4",
+    title: "Balancers and routers that share servers and cores",
+    claims: CLAIMS,
+    run: virtual_form,
+};
 
-impl Experiment for VirtualForm {
-    fn id(&self) -> &'static str {
-        "li2012-virtual.chapters3-4"
-    }
-
-    fn title(&self) -> &'static str {
-        "Balancers and routers that share servers and cores"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let report = Report::new(self.title());
-        let findings = chapter4(chapter3(Findings::new(report)), context)?;
-        Ok(findings)
-    }
+fn virtual_form(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let report = Report::new(VIRTUAL_FORM.title);
+    let findings = chapter4(chapter3(Findings::new(report)), context)?;
+    Ok(findings)
 }
 
 const ESX: &str = "the sum of what one hypervisor's machines do to each other is fitted as a share for each \

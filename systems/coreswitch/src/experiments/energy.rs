@@ -1,8 +1,6 @@
 //! Table 3.17: work per joule.
 
-use ebb_report::{
-    Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table,
-};
+use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Note, Report, Table};
 
 use super::programs::simulate;
 use crate::{Cache, Mechanism, Way};
@@ -67,61 +65,51 @@ const PROGRAMS: [(&str, &str, Cache); 4] = [
 const KERNELS: [(&str, Way); 2] = [("bound", Way::Bound), ("v5", Way::Switched(Mechanism::V5))];
 
 /// The experiment.
-pub(super) struct Table317;
+pub(super) static TABLE_317: Figure = Figure {
+    id: "strong2013.table3.17",
+    title: "Work per joule with system calls on another core",
+    claims: CLAIMS,
+    run: table_317,
+};
 
-impl Experiment for Table317 {
-    fn id(&self) -> &'static str {
-        "strong2013.table3.17"
-    }
-
-    fn title(&self) -> &'static str {
-        "Work per joule with system calls on another core"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let columns = [
-            Column::text("program"),
-            Column::text("kernel"),
-            Column::number("CC", "units/J", 3),
-            Column::number("CS", "units/J", 3),
-            Column::number("SS", "units/J", 3),
-        ];
-        let mut table = Table::new("Units of work per joule", columns);
-        let (mut numbers, mut gains) = (Vec::new(), Vec::new());
-        let mut stream = f64::NAN;
-        for (name, program, cache) in PROGRAMS {
-            for (kernel, way) in KERNELS {
-                let of = |configuration| {
-                    let (workload, outcome) =
-                        simulate((program, configuration, way, cache, 1), context);
-                    outcome.efficiency(&workload)
-                };
-                let [cc, cs, ss] = ["CC", "CS", "SS"].map(of);
-                table.row([name.into(), kernel.into(), cc.into(), cs.into(), ss.into()]);
-                numbers.push((format!("strong2013.table3.17.{name}.ss.{kernel}"), ss / cc));
-                numbers.push((format!("strong2013.table3.17.{name}.cs.{kernel}"), cs / cc));
-                if kernel == "v5" {
-                    gains.push(cs / cc);
-                    stream = cc / 1000.0;
-                }
+fn table_317(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let columns = [
+        Column::text("program"),
+        Column::text("kernel"),
+        Column::number("CC", "units/J", 3),
+        Column::number("CS", "units/J", 3),
+        Column::number("SS", "units/J", 3),
+    ];
+    let mut table = Table::new("Units of work per joule", columns);
+    let (mut numbers, mut gains) = (Vec::new(), Vec::new());
+    let mut stream = f64::NAN;
+    for (name, program, cache) in PROGRAMS {
+        for (kernel, way) in KERNELS {
+            let of = |configuration| {
+                let (workload, outcome) =
+                    simulate((program, configuration, way, cache, 1), context);
+                outcome.efficiency(&workload)
+            };
+            let [cc, cs, ss] = ["CC", "CS", "SS"].map(of);
+            table.row([name.into(), kernel.into(), cc.into(), cs.into(), ss.into()]);
+            numbers.push((format!("strong2013.table3.17.{name}.ss.{kernel}"), ss / cc));
+            numbers.push((format!("strong2013.table3.17.{name}.cs.{kernel}"), cs / cc));
+            if kernel == "v5" {
+                gains.push(cs / cc);
+                stream = cc / 1000.0;
             }
         }
-        numbers.push(("strong2013.table3.17.stream.cc.v5".to_owned(), stream));
-        let most = gains.iter().copied().fold(f64::MIN, f64::max);
-        let mean = gains.iter().sum::<f64>() / gains.len() as f64;
-        numbers.push(("strong2013.s3.6.4.most".to_owned(), most));
-        numbers.push(("strong2013.s3.6.4.mean".to_owned(), mean));
-        let met =
-            "busy time of each core times what such a core draws; sleeping cores draw nothing";
-        let findings = Findings::new(Report::new(self.title()).table(table));
-        Ok(numbers
-            .iter()
-            .fold(findings, |all, (id, ours)| all.found(id, *ours, Note::verdict(met, missed(id)))))
     }
+    numbers.push(("strong2013.table3.17.stream.cc.v5".to_owned(), stream));
+    let most = gains.iter().copied().fold(f64::MIN, f64::max);
+    let mean = gains.iter().sum::<f64>() / gains.len() as f64;
+    numbers.push(("strong2013.s3.6.4.most".to_owned(), most));
+    numbers.push(("strong2013.s3.6.4.mean".to_owned(), mean));
+    let met = "busy time of each core times what such a core draws; sleeping cores draw nothing";
+    let findings = Findings::new(Report::new(TABLE_317.title).table(table));
+    Ok(numbers
+        .iter()
+        .fold(findings, |all, (id, ours)| all.found(id, *ours, Note::verdict(met, missed(id)))))
 }
 
 /// Why a claim is missed, where it is.

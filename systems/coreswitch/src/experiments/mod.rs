@@ -18,7 +18,7 @@ use ebb_report::{Claim, Experiment};
 #[must_use]
 pub fn experiments() -> Vec<&'static dyn Experiment> {
     let programs = &programs::ALL;
-    vec![&micro::Tables, &x86::Tables, &programs[0], &programs[1], &programs[2], &energy::Table317]
+    vec![&micro::TABLES, &x86::TABLES, &programs[0], &programs[1], &programs[2], &energy::TABLE_317]
 }
 
 /// Claims, and what each of them is computed from, side by side.

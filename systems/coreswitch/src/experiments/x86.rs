@@ -1,6 +1,6 @@
 //! Tables 3.4a, 3.12 and 3.16: the two-core Xeon beside the model of two complex cores.
 
-use ebb_report::{Claim, Context, Experiment, ExperimentError, Findings, Note, Report};
+use ebb_report::{Claim, Context, ExperimentError, Figure, Findings, Note, Report};
 
 use crate::{Configuration, Mechanism, costs};
 
@@ -81,59 +81,49 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// The experiment.
-pub(super) struct Tables;
+pub(super) static TABLES: Figure = Figure {
+    id: "strong2013.xeon",
+    title: "A two-core Xeon beside the model of two complex cores",
+    claims: CLAIMS,
+    run: tables,
+};
 
-impl Experiment for Tables {
-    fn id(&self) -> &'static str {
-        "strong2013.xeon"
-    }
-
-    fn title(&self) -> &'static str {
-        "A two-core Xeon beside the model of two complex cores"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, _context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let trip = |name: &str, mechanism| {
-            let machine =
-                Configuration::parse(name).expect("a row's name").machine(Default::default());
-            costs::round_trip_ns(mechanism, &machine.app[0], &machine.os[0], 0.0)
-        };
-        let excess = |name, mechanism| (trip(name, mechanism) - costs::GETTID_NS) / 2.0;
-        let faster = ["CC", "SS", "CS", "Cs"]
-            .map(|name| trip(name, Mechanism::V1) / trip(name, Mechanism::V4))
-            .into_iter()
-            .fold(f64::MIN, f64::max);
-        // One fdatasync, and so one round trip, of a transaction of 1/21532 s.
-        let slowdown = |mechanism| 2.0 * excess("CC", mechanism) / (1e9 / 21_532.0) * 100.0;
-        let calls = 941.2e6 / 8.0 * 60.0 / 16_384.0;
-        let xeon = Note::verdict(
-            "the model of two Alpha cores at the same clock, with no number of the Xeon in it",
-            "another instruction set and another way of polling: the model is of two Alpha cores",
-        );
-        let impact = "one round trip per transaction in series; on the Xeon nothing of it shows, though its own \
-                      round trip is a tenth of a transaction: there the call overlaps with something that \
-                      the source does not name";
-        Ok(Findings::new(Report::new(self.title()))
-            .found("strong2013.table3.4a.v1", trip("CC", Mechanism::V1), xeon.clone())
-            .found("strong2013.table3.4a.v2", trip("CC", Mechanism::V2), xeon.clone())
-            .found("strong2013.table3.4a.v3", trip("CC", Mechanism::V4), xeon)
-            .found(
-                "strong2013.s3.4.excess",
-                excess("CC", Mechanism::V4),
-                "half of what Table 3.4b says",
-            )
-            .found("strong2013.s3.4.excess.cs", excess("Cs", Mechanism::V4), "as in Table 3.4b")
-            .found("strong2013.s3.faster", faster, "on sim_Cs, V4")
-            .found("strong2013.table3.12.v1", slowdown(Mechanism::V1), impact)
-            .found("strong2013.table3.12.v3", slowdown(Mechanism::V3), impact)
-            .found(
-                "strong2013.table3.16.socketcall",
-                calls,
-                "the text says 64 KB per call; the count says 16",
-            ))
-    }
+fn tables(_context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let trip = |name: &str, mechanism| {
+        let machine = Configuration::parse(name).expect("a row's name").machine(Default::default());
+        costs::round_trip_ns(mechanism, &machine.app[0], &machine.os[0], 0.0)
+    };
+    let excess = |name, mechanism| (trip(name, mechanism) - costs::GETTID_NS) / 2.0;
+    let faster = ["CC", "SS", "CS", "Cs"]
+        .map(|name| trip(name, Mechanism::V1) / trip(name, Mechanism::V4))
+        .into_iter()
+        .fold(f64::MIN, f64::max);
+    // One fdatasync, and so one round trip, of a transaction of 1/21532 s.
+    let slowdown = |mechanism| 2.0 * excess("CC", mechanism) / (1e9 / 21_532.0) * 100.0;
+    let calls = 941.2e6 / 8.0 * 60.0 / 16_384.0;
+    let xeon = Note::verdict(
+        "the model of two Alpha cores at the same clock, with no number of the Xeon in it",
+        "another instruction set and another way of polling: the model is of two Alpha cores",
+    );
+    let impact = "one round trip per transaction in series; on the Xeon nothing of it shows, though its own \
+                  round trip is a tenth of a transaction: there the call overlaps with something that \
+                  the source does not name";
+    Ok(Findings::new(Report::new(TABLES.title))
+        .found("strong2013.table3.4a.v1", trip("CC", Mechanism::V1), xeon.clone())
+        .found("strong2013.table3.4a.v2", trip("CC", Mechanism::V2), xeon.clone())
+        .found("strong2013.table3.4a.v3", trip("CC", Mechanism::V4), xeon)
+        .found(
+            "strong2013.s3.4.excess",
+            excess("CC", Mechanism::V4),
+            "half of what Table 3.4b says",
+        )
+        .found("strong2013.s3.4.excess.cs", excess("Cs", Mechanism::V4), "as in Table 3.4b")
+        .found("strong2013.s3.faster", faster, "on sim_Cs, V4")
+        .found("strong2013.table3.12.v1", slowdown(Mechanism::V1), impact)
+        .found("strong2013.table3.12.v3", slowdown(Mechanism::V3), impact)
+        .found(
+            "strong2013.table3.16.socketcall",
+            calls,
+            "the text says 64 KB per call; the count says 16",
+        ))
 }

@@ -8,5 +8,5 @@ use ebb_report::Experiment;
 /// Every experiment.
 #[must_use]
 pub fn experiments() -> Vec<&'static dyn Experiment> {
-    vec![&measured_power::Switches, &montanana::Figures]
+    vec![&measured_power::SWITCHES, &montanana::FIGURES]
 }

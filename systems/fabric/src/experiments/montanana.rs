@@ -8,7 +8,7 @@
 
 use ebb_des::Seed;
 use ebb_report::{
-    Cell, Claim, Column, Context, Details, Experiment, ExperimentError, Findings, Note, Ours, Plot,
+    Cell, Claim, Column, Context, Details, ExperimentError, Figure, Findings, Note, Ours, Plot,
     Report, Series, Table,
 };
 
@@ -20,8 +20,12 @@ use crate::simulate::{Change, Outcome, Run, latency_peak, time_plot};
 use crate::topology::{HostId, Link, Topology, grid};
 
 /// The experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct Figures;
+pub static FIGURES: Figure = Figure {
+    id: "montanana2010.fig3-7",
+    title: "Reconfiguration schemes when links of an 8 x 8 torus go off and on",
+    claims: &CLAIMS,
+    run: figures,
+};
 
 const SOURCE: &str = "Montañana et al. 2010, section 4.2, Figs. 3-7";
 
@@ -140,33 +144,19 @@ struct Operation {
     rise: f64,
 }
 
-impl Experiment for Figures {
-    fn id(&self) -> &'static str {
-        "montanana2010.fig3-7"
-    }
-
-    fn title(&self) -> &'static str {
-        "Reconfiguration schemes when links of an 8 x 8 torus go off and on"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        &CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let topology = grid::torus(&[8, 8], 1).map_err(ExperimentError::from_error)?;
-        let mut first = None;
-        let mut done = 0.0;
-        let numbers = context.over_seeds(SEEDS, |context| {
-            context.progress.at(done / SEEDS as f64, "simulating");
-            done += 1.0;
-            let costs = simulated(&topology, context)?;
-            let numbers = numbers(&costs);
-            first.get_or_insert(costs);
-            Ok(numbers)
-        })?;
-        Ok(findings(&topology, &first.unwrap_or_default(), numbers, context))
-    }
+fn figures(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let topology = grid::torus(&[8, 8], 1).map_err(ExperimentError::from_error)?;
+    let mut first = None;
+    let mut done = 0.0;
+    let numbers = context.over_seeds(SEEDS, |context| {
+        context.progress.at(done / SEEDS as f64, "simulating");
+        done += 1.0;
+        let costs = simulated(&topology, context)?;
+        let numbers = numbers(&costs);
+        first.get_or_insert(costs);
+        Ok(numbers)
+    })?;
+    Ok(findings(&topology, &first.unwrap_or_default(), numbers, context))
 }
 
 /// Independent runs; the schemes have the same traffic in each.
@@ -468,9 +458,9 @@ mod tests {
     fn the_quick_form_finds_a_number_for_every_claim() {
         let context = Context { seed: 1, jobs: 2, quick: true, data: None, progress: &Silent };
         let mut reproduction = ebb_report::Reproduction::new();
-        let found = Figures.run(&context).expect("run");
+        let found = (FIGURES.run)(&context).expect("run");
         assert_eq!(found.plots_of_ours_alone(), Vec::<&str>::new());
-        reproduction.add(&Figures, Ok(found));
+        reproduction.add(&FIGURES, Ok(found));
         assert!(reproduction.failed().is_empty(), "{:?}", reproduction.failed());
         println!("{}", reproduction.report(false).to_terminal(&ebb_report::Terminal::plain()));
         assert_eq!(reproduction.rows().count(), CLAIMS.len());

@@ -1,4 +1,4 @@
-use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, Report, Table};
+use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 
 use super::suite::{Benchmark, FITTED, SEEDS, absent, benchmarks, comparison, run};
 use crate::analytic::{Misses, saved};
@@ -20,49 +20,39 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Equations 2.2 to 2.5 beside the simulator.
-pub(super) struct Formula;
+pub(super) static FORMULA: Figure = Figure {
+    id: "strong2013.formula",
+    title: "TAP's savings by formula and by simulation, in-order core",
+    claims: CLAIMS,
+    run: formula,
+};
 
-impl Experiment for Formula {
-    fn id(&self) -> &'static str {
-        "strong2013.formula"
+fn formula(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let Some(benchmarks) = benchmarks(context)? else {
+        return Ok(absent(FORMULA.title, CLAIMS));
+    };
+    let columns = [
+        Column::text("benchmark"),
+        Column::number("simulated", "%", 2),
+        Column::number("formula", "%", 2),
+    ];
+    let mut table = Table::new("Energy saved by TAP", columns);
+    let mut first = None;
+    let [mean, most] = context.over_seeds(SEEDS, |context| {
+        let rows = compared(&benchmarks, context)?;
+        let differences = rows.iter().map(|(_, simulated, formula)| (formula - simulated).abs());
+        let most = differences.clone().fold(0.0, f64::max);
+        let mean = differences.sum::<f64>() / rows.len().max(1) as f64;
+        first.get_or_insert(rows);
+        Ok([mean, most])
+    })?;
+    for (name, simulated, formula) in first.unwrap_or_default() {
+        table.row([name.into(), simulated.into(), formula.into()]);
     }
-
-    fn title(&self) -> &'static str {
-        "TAP's savings by formula and by simulation, in-order core"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let Some(benchmarks) = benchmarks(context)? else {
-            return Ok(absent(self.title(), CLAIMS));
-        };
-        let columns = [
-            Column::text("benchmark"),
-            Column::number("simulated", "%", 2),
-            Column::number("formula", "%", 2),
-        ];
-        let mut table = Table::new("Energy saved by TAP", columns);
-        let mut first = None;
-        let [mean, most] = context.over_seeds(SEEDS, |context| {
-            let rows = compared(&benchmarks, context)?;
-            let differences =
-                rows.iter().map(|(_, simulated, formula)| (formula - simulated).abs());
-            let most = differences.clone().fold(0.0, f64::max);
-            let mean = differences.sum::<f64>() / rows.len().max(1) as f64;
-            first.get_or_insert(rows);
-            Ok([mean, most])
-        })?;
-        for (name, simulated, formula) in first.unwrap_or_default() {
-            table.row([name.into(), simulated.into(), formula.into()]);
-        }
-        let note = "differences of the savings in points of a percentage; the formula takes every read for a row miss, as the paper does";
-        Ok(Findings::new(Report::new(self.title()).table(table))
-            .found("strong2013.formula.mean", mean, note)
-            .found("strong2013.formula.max", most, note))
-    }
+    let note = "differences of the savings in points of a percentage; the formula takes every read for a row miss, as the paper does";
+    Ok(Findings::new(Report::new(FORMULA.title).table(table))
+        .found("strong2013.formula.mean", mean, note)
+        .found("strong2013.formula.max", most, note))
 }
 
 /// What TAP saves of each benchmark by simulation and by formula, both %.

@@ -14,12 +14,12 @@ use ebb_report::Experiment;
 /// Every experiment of this system.
 pub fn experiments() -> Vec<&'static dyn Experiment> {
     vec![
-        &circuits::Circuits,
-        &spec::Figures213,
-        &formula::Formula,
-        &wake::Figure216,
-        &streams::Figure217,
-        &stagger::Figures218,
+        &circuits::CIRCUITS,
+        &spec::FIGURES_213,
+        &formula::FORMULA,
+        &wake::FIGURE_216,
+        &streams::FIGURE_217,
+        &stagger::FIGURES_218,
     ]
 }
 

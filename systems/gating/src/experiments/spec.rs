@@ -1,6 +1,6 @@
 use ebb_report::{
-    Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Plot, Report,
-    Series, Table,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
+    Table,
 };
 
 use super::suite::{Benchmark, SEEDS, absent, benchmarks, comparison, most_and_mean, of, run};
@@ -86,7 +86,12 @@ const CONTROLLERS: [&str; 7] =
     ["oracle", "tap", "counter", "fupg", "dvfs-oracle", "dvfs-mean", "hybrid"];
 
 /// Figures 2.13 to 2.15: energy saved by every controller on every benchmark.
-pub(super) struct Figures213;
+pub(super) static FIGURES_213: Figure = Figure {
+    id: "strong2013.spec",
+    title: "Energy saved on SPEC 2006, as profiles",
+    claims: CLAIMS,
+    run: figures_213,
+};
 
 type Measure = fn(&Compared, &str) -> f64;
 
@@ -98,42 +103,28 @@ fn measure(name: &str) -> Measure {
     }
 }
 
-impl Experiment for Figures213 {
-    fn id(&self) -> &'static str {
-        "strong2013.spec"
+fn figures_213(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let Some(benchmarks) = benchmarks(context)? else {
+        return Ok(absent(FIGURES_213.title, CLAIMS));
+    };
+    let mut report = Report::new(FIGURES_213.title).text(
+        "Profiles of the benchmarks behind the last cache. Six numbers are fitted, for all of them together, to seven that were printed of the oracle and of TAP on the out-of-order core, and a leakage share to the oracle's largest saving in order; none is fitted to one benchmark. The rest is predicted.",
+    );
+    let mut first = None;
+    let numbers = context.over_seeds(SEEDS, |context| {
+        let cores = simulated(&benchmarks, context)?;
+        let numbers = numbers(&cores);
+        first.get_or_insert(cores);
+        Ok(numbers)
+    })?;
+    for (name, all) in first.iter().flatten() {
+        report = report.table(table(name, all)).plot(plot(name, all));
     }
-
-    fn title(&self) -> &'static str {
-        "Energy saved on SPEC 2006, as profiles"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let Some(benchmarks) = benchmarks(context)? else {
-            return Ok(absent(self.title(), CLAIMS));
-        };
-        let mut report = Report::new(self.title()).text(
-            "Profiles of the benchmarks behind the last cache. Six numbers are fitted, for all of them together, to seven that were printed of the oracle and of TAP on the out-of-order core, and a leakage share to the oracle's largest saving in order; none is fitted to one benchmark. The rest is predicted.",
-        );
-        let mut first = None;
-        let numbers = context.over_seeds(SEEDS, |context| {
-            let cores = simulated(&benchmarks, context)?;
-            let numbers = numbers(&cores);
-            first.get_or_insert(cores);
-            Ok(numbers)
-        })?;
-        for (name, all) in first.iter().flatten() {
-            report = report.table(table(name, all)).plot(plot(name, all));
-        }
-        let why = "the profiles know how often and how near references come, not when: phases and dependences of the real programs are not in the data";
-        let claims = CLAIMS.iter().zip(numbers);
-        Ok(claims.fold(Findings::new(report), |found, (claim, ours)| {
-            found.found(claim.id, ours, Note::verdict("", why))
-        }))
-    }
+    let why = "the profiles know how often and how near references come, not when: phases and dependences of the real programs are not in the data";
+    let claims = CLAIMS.iter().zip(numbers);
+    Ok(claims.fold(Findings::new(report), |found, (claim, ours)| {
+        found.found(claim.id, ours, Note::verdict("", why))
+    }))
 }
 
 /// Every benchmark on one core, whose name comes first.

@@ -1,4 +1,4 @@
-use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, Report, Table};
+use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 
 use super::suite::{Benchmark, SEEDS, absent, benchmarks, comparison, run};
 use crate::circuit::Keeping;
@@ -49,57 +49,47 @@ const CLAIMS: &[Claim] = &[
 /// Programs on each of 16 cores.
 const CORES: usize = 16;
 /// Figures 2.18 to 2.20: wake-ups kept apart.
-pub(super) struct Figures218;
+pub(super) static FIGURES_218: Figure = Figure {
+    id: "strong2013.stagger",
+    title: "Wake-ups of 16 cores kept apart: all at once, staggered, in slots",
+    claims: CLAIMS,
+    run: figures_218,
+};
 
-impl Experiment for Figures218 {
-    fn id(&self) -> &'static str {
-        "strong2013.stagger"
+fn figures_218(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let Some(mut benchmarks) = benchmarks(context)? else {
+        return Ok(absent(FIGURES_218.title, CLAIMS));
+    };
+    for benchmark in &mut benchmarks {
+        benchmark.profile.instructions /= 10;
     }
-
-    fn title(&self) -> &'static str {
-        "Wake-ups of 16 cores kept apart: all at once, staggered, in slots"
+    let columns = [
+        Column::text("benchmark"),
+        Column::number("saved, all at once", "%", 2),
+        Column::number("saved, staggered", "%", 2),
+        Column::number("gated, staggered", "%", 2),
+        Column::number("gated, slots", "%", 2),
+    ];
+    let mut table = Table::new("TAP on 16 cores", columns);
+    let mut first = None;
+    let [mcf0, mcf9, mean0, mean9, least, most, lost] = context.over_seeds(SEEDS, |context| {
+        let rows = rows(&benchmarks, context)?;
+        let numbers = numbers(&rows);
+        first.get_or_insert(rows);
+        Ok(numbers)
+    })?;
+    for Row { name, worst, apart, gated, slots } in first.unwrap_or_default() {
+        table.row([name.into(), worst.into(), apart.into(), gated.into(), slots.into()]);
     }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let Some(mut benchmarks) = benchmarks(context)? else {
-            return Ok(absent(self.title(), CLAIMS));
-        };
-        for benchmark in &mut benchmarks {
-            benchmark.profile.instructions /= 10;
-        }
-        let columns = [
-            Column::text("benchmark"),
-            Column::number("saved, all at once", "%", 2),
-            Column::number("saved, staggered", "%", 2),
-            Column::number("gated, staggered", "%", 2),
-            Column::number("gated, slots", "%", 2),
-        ];
-        let mut table = Table::new("TAP on 16 cores", columns);
-        let mut first = None;
-        let [mcf0, mcf9, mean0, mean9, least, most, lost] =
-            context.over_seeds(SEEDS, |context| {
-                let rows = rows(&benchmarks, context)?;
-                let numbers = numbers(&rows);
-                first.get_or_insert(rows);
-                Ok(numbers)
-            })?;
-        for Row { name, worst, apart, gated, slots } in first.unwrap_or_default() {
-            table.row([name.into(), worst.into(), apart.into(), gated.into(), slots.into()]);
-        }
-        let note = "four channels of memory under 16 copies, as under STREAM. Without stagger every wake-up takes the worst case of all at once";
-        Ok(Findings::new(Report::new(self.title()).table(table))
-            .found("strong2013.stagger.mcf0", mcf0, note)
-            .found("strong2013.stagger.mcf9", mcf9, note)
-            .found("strong2013.stagger.mean0", mean0, note)
-            .found("strong2013.stagger.mean9", mean9, note)
-            .found("strong2013.stagger.never", least, note)
-            .found("strong2013.slots.max", most, note)
-            .found("strong2013.slots.mean", lost, note))
-    }
+    let note = "four channels of memory under 16 copies, as under STREAM. Without stagger every wake-up takes the worst case of all at once";
+    Ok(Findings::new(Report::new(FIGURES_218.title).table(table))
+        .found("strong2013.stagger.mcf0", mcf0, note)
+        .found("strong2013.stagger.mcf9", mcf9, note)
+        .found("strong2013.stagger.mean0", mean0, note)
+        .found("strong2013.stagger.mean9", mean9, note)
+        .found("strong2013.stagger.never", least, note)
+        .found("strong2013.slots.max", most, note)
+        .found("strong2013.slots.mean", lost, note))
 }
 
 /// A benchmark: energy saved with all wake-ups at once and kept apart, time gated kept apart and in

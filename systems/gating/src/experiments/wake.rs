@@ -1,6 +1,4 @@
-use ebb_report::{
-    Axis, Claim, Context, Experiment, ExperimentError, Findings, Plot, Report, Series,
-};
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::suite::{Benchmark, SEEDS, absent, benchmarks, comparison, most_and_mean, run};
 use crate::machine::CoreSettings;
@@ -40,46 +38,37 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Figure 2.16: savings against the wake-up time.
-pub(super) struct Figure216;
+pub(super) static FIGURE_216: Figure = Figure {
+    id: "strong2013.wake",
+    title: "Energy saved against the time to wake up, EV6",
+    claims: CLAIMS,
+    run: figure_216,
+};
 
-impl Experiment for Figure216 {
-    fn id(&self) -> &'static str {
-        "strong2013.wake"
-    }
-
-    fn title(&self) -> &'static str {
-        "Energy saved against the time to wake up, EV6"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let Some(benchmarks) = benchmarks(context)? else {
-            return Ok(absent(self.title(), CLAIMS));
-        };
-        let mut first = None;
-        let numbers = context.over_seeds(SEEDS, |context| {
-            let found @ [tap, counter] = &curves(&benchmarks, context)?;
-            let ends = |curve: &Curve| [curve.mean[LAST].1, curve.mean[0].1];
-            let most = |curve: &Curve| [curve.most[LAST], curve.most[0]];
-            let ([tap16, tap2], [counter16, counter2]) = (ends(tap), ends(counter));
-            let ([tapmost16, tapmost2], [most16, most2]) = (most(tap), most(counter));
-            let grows = tap2 / tap16;
-            first.get_or_insert_with(|| found.each_ref().map(|curve| curve.mean.clone()));
-            Ok([tap16, tap2, counter16, counter2, tapmost16, tapmost2, most16, most2, grows])
-        })?;
-        let [tap, counter] = first.unwrap_or_default();
-        let plot = Plot::new("Mean energy saved", Axis::new("time to wake up", "ns"))
-            .panel(Axis::new("energy saved", "%").from_zero())
-            .series(Series::line("tap", tap))
-            .series(Series::line("counter", counter));
-        let note = "over all benchmarks of the data; the paper leaves out eight whose savings change by less than 0.2 %";
-        let claims = CLAIMS.iter().zip(numbers);
-        let found = Findings::new(Report::new(self.title()).plot(plot));
-        Ok(claims.fold(found, |found, (claim, ours)| found.found(claim.id, ours, note)))
-    }
+fn figure_216(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let Some(benchmarks) = benchmarks(context)? else {
+        return Ok(absent(FIGURE_216.title, CLAIMS));
+    };
+    let mut first = None;
+    let numbers = context.over_seeds(SEEDS, |context| {
+        let found @ [tap, counter] = &curves(&benchmarks, context)?;
+        let ends = |curve: &Curve| [curve.mean[LAST].1, curve.mean[0].1];
+        let most = |curve: &Curve| [curve.most[LAST], curve.most[0]];
+        let ([tap16, tap2], [counter16, counter2]) = (ends(tap), ends(counter));
+        let ([tapmost16, tapmost2], [most16, most2]) = (most(tap), most(counter));
+        let grows = tap2 / tap16;
+        first.get_or_insert_with(|| found.each_ref().map(|curve| curve.mean.clone()));
+        Ok([tap16, tap2, counter16, counter2, tapmost16, tapmost2, most16, most2, grows])
+    })?;
+    let [tap, counter] = first.unwrap_or_default();
+    let plot = Plot::new("Mean energy saved", Axis::new("time to wake up", "ns"))
+        .panel(Axis::new("energy saved", "%").from_zero())
+        .series(Series::line("tap", tap))
+        .series(Series::line("counter", counter));
+    let note = "over all benchmarks of the data; the paper leaves out eight whose savings change by less than 0.2 %";
+    let claims = CLAIMS.iter().zip(numbers);
+    let found = Findings::new(Report::new(FIGURE_216.title).plot(plot));
+    Ok(claims.fold(found, |found, (claim, ours)| found.found(claim.id, ours, note)))
 }
 
 /// Times to wake up, ns.

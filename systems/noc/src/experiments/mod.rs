@@ -17,11 +17,11 @@ use crate::{Normalise, Plan, Problem};
 /// Every experiment of this system.
 pub fn experiments() -> Vec<&'static dyn Experiment> {
     vec![
-        &table::Table61,
-        &patterns::Figures6,
-        &toy::Toy,
-        &planes::Figures7,
-        &accurate_power::Figure710,
+        &table::TABLE_61,
+        &patterns::FIGURES_6,
+        &toy::TOY,
+        &planes::FIGURES_7,
+        &accurate_power::FIGURE_710,
     ]
 }
 

@@ -1,5 +1,5 @@
 use ebb_report::{
-    Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Ours, Plot, Report,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,
     Series, Table,
 };
 
@@ -50,58 +50,49 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Figs. 6.4, 6.5, 6.6 and the percentages of section 6.5: routings and the bound on one plane.
-pub(super) struct Figures6;
+pub(super) static FIGURES_6: Figure = Figure {
+    id: "li2012.fig6",
+    title: "Power of a 5 x 5 mesh under five patterns, one plane",
+    claims: CLAIMS,
+    run: figures_6,
+};
 
 const ROUTINGS: [&str; 6] = ["xy", "yx", "2p-es", "2p-rs", "4p-es", "adaptive"];
 
-impl Experiment for Figures6 {
-    fn id(&self) -> &'static str {
-        "li2012.fig6"
-    }
-
-    fn title(&self) -> &'static str {
-        "Power of a 5 x 5 mesh under five patterns, one plane"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let runs = if context.quick { 2 } else { 10 };
-        let mut report = Report::new(self.title()).text(format!(
-            "Load 1 is where the fullest link over all routings is full (eq. 6.7). Means of {runs} \
-             runs. Powers are relative to no DVFS at the same load."
-        ));
-        let mut columns = vec![Column::text("pattern")];
-        columns.extend(ROUTINGS.map(|name| Column::number(name, "", 3)));
-        columns.push(Column::number("bound", "", 3));
-        let mut table = Table::new("Power at load 1", columns);
-        let mut at_full = Vec::new();
-        for pattern in Pattern::OF_LI {
-            let mut problem = problem(pattern.name(), 1.0, Normalise::Max, 1);
-            problem.samples = if context.quick { 10 } else { 100 };
-            let plans = plans(&problem, context, runs)?;
-            let mut row = vec![pattern.name().into()];
-            for name in ROUTINGS {
-                row.push(mean(&plans, |plan| routing(plan, name)).unwrap_or(f64::NAN).into());
-            }
-            row.push(mean(&plans, least).unwrap_or(f64::NAN).into());
-            table.row(row);
-            at_full.push((pattern, plans));
+fn figures_6(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let runs = if context.quick { 2 } else { 10 };
+    let mut report = Report::new(FIGURES_6.title).text(format!(
+        "Load 1 is where the fullest link over all routings is full (eq. 6.7). Means of {runs} \
+         runs. Powers are relative to no DVFS at the same load."
+    ));
+    let mut columns = vec![Column::text("pattern")];
+    columns.extend(ROUTINGS.map(|name| Column::number(name, "", 3)));
+    columns.push(Column::number("bound", "", 3));
+    let mut table = Table::new("Power at load 1", columns);
+    let mut at_full = Vec::new();
+    for pattern in Pattern::OF_LI {
+        let mut problem = problem(pattern.name(), 1.0, Normalise::Max, 1);
+        problem.samples = if context.quick { 10 } else { 100 };
+        let plans = plans(&problem, context, runs)?;
+        let mut row = vec![pattern.name().into()];
+        for name in ROUTINGS {
+            row.push(mean(&plans, |plan| routing(plan, name)).unwrap_or(f64::NAN).into());
         }
-        report = report.table(table);
-        for pattern in [Pattern::Normal, Pattern::Transpose, Pattern::Hotspot] {
-            let curves = curves(pattern, context, runs.min(3))?;
-            report = drawn(report, printed(plot(pattern), pattern, &curves), &curves);
-        }
-        let orders = [Pattern::Normal, Pattern::Transpose, Pattern::Hotspot, Pattern::Uniform];
-        let mut tried = Vec::new();
-        for pattern in orders {
-            tried.push((pattern, super::tried::orders(pattern, context)?));
-        }
-        Ok(found(Findings::new(report), &at_full, &tried))
+        row.push(mean(&plans, least).unwrap_or(f64::NAN).into());
+        table.row(row);
+        at_full.push((pattern, plans));
     }
+    report = report.table(table);
+    for pattern in [Pattern::Normal, Pattern::Transpose, Pattern::Hotspot] {
+        let curves = curves(pattern, context, runs.min(3))?;
+        report = drawn(report, printed(plot(pattern), pattern, &curves), &curves);
+    }
+    let orders = [Pattern::Normal, Pattern::Transpose, Pattern::Hotspot, Pattern::Uniform];
+    let mut tried = Vec::new();
+    for pattern in orders {
+        tried.push((pattern, super::tried::orders(pattern, context)?));
+    }
+    Ok(found(Findings::new(report), &at_full, &tried))
 }
 
 fn plot(pattern: Pattern) -> Plot {

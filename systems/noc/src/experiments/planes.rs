@@ -1,6 +1,6 @@
 use ebb_des::Summary;
 use ebb_report::{
-    Axis, Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Ours, Plot, Report,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,
     Series, Table,
 };
 
@@ -37,60 +37,50 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Figs. 7.4, 7.5, 7.6 and the factors of section 7.4: allocations over two planes.
-pub(super) struct Figures7;
+pub(super) static FIGURES_7: Figure = Figure {
+    id: "li2012.fig7",
+    title: "Power of two planes under the patterns of chapter 7",
+    claims: CLAIMS,
+    run: figures_7,
+};
 
 const ALLOCATIONS: [&str; 4] = ["2p-balance", "2p-mini", "2p-4phase", "local"];
 const MPEG4: &str = "noc/mpeg4.csv";
 
-impl Experiment for Figures7 {
-    fn id(&self) -> &'static str {
-        "li2012.fig7"
-    }
-
-    fn title(&self) -> &'static str {
-        "Power of two planes under the patterns of chapter 7"
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let runs = if context.quick { 1 } else { 10 };
-        let mut columns = vec![Column::text("traffic"), Column::number("XY DVFS", "", 3)];
-        columns.extend(ALLOCATIONS.map(|name| Column::number(name, "", 3)));
-        columns.push(Column::number("bound", "", 3));
-        let mut table = Table::new("No DVFS over each, at load 1", columns);
-        let mut report = Report::new(self.title()).text(format!(
-            "Load 1 is where XY fills its fullest link on one plane (eq. 7.13). Means of {runs} runs. \
-             Flows stay whole; the bound splits them."
-        ));
-        let mut found = Vec::new();
-        for name in ["normal", "hotspot", "mpeg4", "uniform", "tornado"] {
-            let Some(mut problem) = study(name, 1.0, context) else { continue };
-            let random = name == "normal";
-            problem.bound = !(random && context.quick);
-            let plans = plans(&problem, context, if random { runs } else { 1 })?;
-            let factor = |value: Option<f64>| value.map_or(f64::NAN, |part| 1.0 / part);
-            let mut row =
-                vec![name.into(), factor(mean(&plans, |plan| routing(plan, "xy"))).into()];
-            for allocated in ALLOCATIONS {
-                row.push(factor(mean(&plans, |plan| allocation(plan, allocated))).into());
-            }
-            row.push(factor(mean(&plans, least)).into());
-            table.row(row);
-            if ["normal", "hotspot", "mpeg4"].contains(&name) {
-                report = drawn(report, printed(plot(name), name), &curves(name, context)?);
-            }
-            found.push((name, plans));
+fn figures_7(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let runs = if context.quick { 1 } else { 10 };
+    let mut columns = vec![Column::text("traffic"), Column::number("XY DVFS", "", 3)];
+    columns.extend(ALLOCATIONS.map(|name| Column::number(name, "", 3)));
+    columns.push(Column::number("bound", "", 3));
+    let mut table = Table::new("No DVFS over each, at load 1", columns);
+    let mut report = Report::new(FIGURES_7.title).text(format!(
+        "Load 1 is where XY fills its fullest link on one plane (eq. 7.13). Means of {runs} runs. \
+         Flows stay whole; the bound splits them."
+    ));
+    let mut found = Vec::new();
+    for name in ["normal", "hotspot", "mpeg4", "uniform", "tornado"] {
+        let Some(mut problem) = study(name, 1.0, context) else { continue };
+        let random = name == "normal";
+        problem.bound = !(random && context.quick);
+        let plans = plans(&problem, context, if random { runs } else { 1 })?;
+        let factor = |value: Option<f64>| value.map_or(f64::NAN, |part| 1.0 / part);
+        let mut row = vec![name.into(), factor(mean(&plans, |plan| routing(plan, "xy"))).into()];
+        for allocated in ALLOCATIONS {
+            row.push(factor(mean(&plans, |plan| allocation(plan, allocated))).into());
         }
-        report = report.table(table);
-        let tried = match study("mpeg4", 1.0, context) {
-            Some(problem) => Some(super::tried::mappings(&problem, context)?),
-            None => None,
-        };
-        Ok(findings(Findings::new(report), &found, tried))
+        row.push(factor(mean(&plans, least)).into());
+        table.row(row);
+        if ["normal", "hotspot", "mpeg4"].contains(&name) {
+            report = drawn(report, printed(plot(name), name), &curves(name, context)?);
+        }
+        found.push((name, plans));
     }
+    report = report.table(table);
+    let tried = match study("mpeg4", 1.0, context) {
+        Some(problem) => Some(super::tried::mappings(&problem, context)?),
+        None => None,
+    };
+    Ok(findings(Findings::new(report), &found, tried))
 }
 
 fn study(name: &str, load: f64, context: &Context<'_>) -> Option<Problem> {

@@ -1,5 +1,5 @@
 use ebb_report::{
-    Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Ours, Report, Table,
+    Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Report, Table,
 };
 use ebb_scenario::{Document, MemoryFiles};
 
@@ -49,7 +49,12 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Table 6.1: XY with and without DVFS under hot-spot traffic, flit by flit.
-pub(super) struct Table61;
+pub(super) static TABLE_61: Figure = Figure {
+    id: "li2012.table6.1",
+    title: "XY routing with and without DVFS under hot-spot traffic",
+    claims: CLAIMS,
+    run: table_61,
+};
 
 /// Below load 1, from the top of the table.
 const LOADS: [&str; 4] = ["0.8", "0.6", "0.4", "0.2"];
@@ -110,66 +115,52 @@ fn sustained(context: &Context<'_>) -> Result<f64, ExperimentError> {
     Ok(low)
 }
 
-impl Experiment for Table61 {
-    fn id(&self) -> &'static str {
-        "li2012.table6.1"
+fn table_61(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let columns = [
+        Column::number("load", "", 1),
+        Column::number("no DVFS", "", 4),
+        Column::number("DVFS", "", 4),
+        Column::number("actual ratio", "", 3),
+        Column::number("alpha squared", "", 3),
+        Column::number("runs whose queues settled", "", 1),
+    ];
+    let mut table = Table::new("Power of XY, relative to load 1, flit by flit", columns);
+    let mut found: Vec<(String, Ours)> = Vec::new();
+    let mut scale = 0.0;
+    for (index, name) in LOADS.into_iter().enumerate() {
+        context.progress.at(index as f64 / LOADS.len() as f64, "flit by flit");
+        let load: f64 = name.parse().expect("a number");
+        let [plain, scaled, actual, settled] =
+            context.over_seeds(SEEDS, |context| at(context, load))?;
+        let mut problem = problem("hotspot", load, Normalise::Xy, 1);
+        (problem.routing, problem.bound) = ("xy".to_owned(), false);
+        let plan = plans(&problem, context, 1)?.swap_remove(0);
+        let ratio = 1.0 / routing(&plan, "xy").unwrap_or(f64::NAN);
+        scale = plan.scale / load;
+        let numbers = [load, plain.mean, scaled.mean, actual.mean, ratio];
+        let settled = settled.mean * f64::from(settled.seeds);
+        table.row(numbers.into_iter().chain([settled]).map(Into::into));
+        found.push((format!("li2012.table6.1.nodvfs.{name}"), plain));
+        found.push((format!("li2012.table6.1.dvfs.{name}"), scaled));
+        found.push((format!("li2012.table6.1.actual.{name}"), actual));
+        found.push((format!("li2012.table6.1.ratio.{name}"), ratio.into()));
     }
-
-    fn title(&self) -> &'static str {
-        "XY routing with and without DVFS under hot-spot traffic"
+    let report = Report::new(TABLE_61.title).text(SETTLES).table(table);
+    let mut findings = Findings::new(report);
+    for (claim, ours) in found {
+        let note = if claim.contains("ratio") { "alpha squared" } else { FLITS };
+        findings = findings.found(&claim, ours, Note::verdict(note, CRITICAL));
     }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let columns = [
-            Column::number("load", "", 1),
-            Column::number("no DVFS", "", 4),
-            Column::number("DVFS", "", 4),
-            Column::number("actual ratio", "", 3),
-            Column::number("alpha squared", "", 3),
-            Column::number("runs whose queues settled", "", 1),
-        ];
-        let mut table = Table::new("Power of XY, relative to load 1, flit by flit", columns);
-        let mut found: Vec<(String, Ours)> = Vec::new();
-        let mut scale = 0.0;
-        for (index, name) in LOADS.into_iter().enumerate() {
-            context.progress.at(index as f64 / LOADS.len() as f64, "flit by flit");
-            let load: f64 = name.parse().expect("a number");
-            let [plain, scaled, actual, settled] =
-                context.over_seeds(SEEDS, |context| at(context, load))?;
-            let mut problem = problem("hotspot", load, Normalise::Xy, 1);
-            (problem.routing, problem.bound) = ("xy".to_owned(), false);
-            let plan = plans(&problem, context, 1)?.swap_remove(0);
-            let ratio = 1.0 / routing(&plan, "xy").unwrap_or(f64::NAN);
-            scale = plan.scale / load;
-            let numbers = [load, plain.mean, scaled.mean, actual.mean, ratio];
-            let settled = settled.mean * f64::from(settled.seeds);
-            table.row(numbers.into_iter().chain([settled]).map(Into::into));
-            found.push((format!("li2012.table6.1.nodvfs.{name}"), plain));
-            found.push((format!("li2012.table6.1.dvfs.{name}"), scaled));
-            found.push((format!("li2012.table6.1.actual.{name}"), actual));
-            found.push((format!("li2012.table6.1.ratio.{name}"), ratio.into()));
-        }
-        let report = Report::new(self.title()).text(SETTLES).table(table);
-        let mut findings = Findings::new(report);
-        for (claim, ours) in found {
-            let note = if claim.contains("ratio") { "alpha squared" } else { FLITS };
-            findings = findings.found(&claim, ours, Note::verdict(note, CRITICAL));
-        }
-        let [most] = context
-            .over_seeds(SEEDS, |context| sustained(context).map(|share| [share * scale * LINK]))?;
-        let note = format!(
-            "largest load whose queues settle, by bisection. XY's fullest link is full at {:.2}, 31.25 \
-             Mflit/s over 6.5, the tiles' worth of traffic on it: 10 tiles x 0.6 to the centre, their 0.4/24 \
-             to it, and what passes it. The published value is 31.25/6.0, which counts the hot-spot share \
-             alone.",
-            LINK * scale
-        );
-        Ok(findings.found("li2012.s6.6.load_max", most, note))
-    }
+    let [most] = context
+        .over_seeds(SEEDS, |context| sustained(context).map(|share| [share * scale * LINK]))?;
+    let note = format!(
+        "largest load whose queues settle, by bisection. XY's fullest link is full at {:.2}, 31.25 \
+         Mflit/s over 6.5, the tiles' worth of traffic on it: 10 tiles x 0.6 to the centre, their 0.4/24 \
+         to it, and what passes it. The published value is 31.25/6.0, which counts the hot-spot share \
+         alone.",
+        LINK * scale
+    );
+    Ok(findings.found("li2012.s6.6.load_max", most, note))
 }
 
 const FLITS: &str = "flit by flit, VOQ of 50 flits, packets of 5 to 10, alpha = 1/load, at most 3";

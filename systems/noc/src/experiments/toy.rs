@@ -1,4 +1,4 @@
-use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, Report, Table};
+use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 use ebb_scenario::MemoryFiles;
 
 use super::{problem, routing};
@@ -34,7 +34,12 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// The toy scenario: one flow of full rate, k of a low one, no two on a link.
-pub(super) struct Toy;
+pub(super) static TOY: Figure = Figure {
+    id: "li2012.toy",
+    title: "One full flow and many low ones on two planes",
+    claims: CLAIMS,
+    run: toy,
+};
 
 /// Power by eqs. 7.4 to 7.6 in units of P0, computed by the planner.
 struct Powers {
@@ -73,48 +78,34 @@ fn powers(context: &Context<'_>, side: usize, low: f64) -> Result<Powers, Experi
     })
 }
 
-impl Experiment for Toy {
-    fn id(&self) -> &'static str {
-        "li2012.toy"
+fn toy(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let columns = [
+        Column::number("rho", "", 2),
+        Column::number("one plane", "P0", 3),
+        Column::number("two even planes", "P0", 3),
+        Column::number("concentrated", "P0", 3),
+    ];
+    let mut table = Table::new("Power on a 5 x 5 mesh, k = 79", columns);
+    for step in 1..=10 {
+        let low = f64::from(step) / 10.0;
+        let Powers { one, even, concentrated } = powers(context, 5, low)?;
+        table.row([low.into(), one.into(), even.into(), concentrated.into()]);
     }
-
-    fn title(&self) -> &'static str {
-        "One full flow and many low ones on two planes"
+    let Powers { one, even, concentrated } = powers(context, 5, LOW)?;
+    let side = if context.quick { 5 } else { 12 };
+    let (mut below, mut above) = (0.1, 1.0);
+    for _ in 0..if context.quick { 8 } else { 12 } {
+        let low = (below + above) / 2.0;
+        let powers = powers(context, side, low)?;
+        let less = powers.concentrated < powers.even;
+        *(if less { &mut below } else { &mut above }) = low;
     }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        let columns = [
-            Column::number("rho", "", 2),
-            Column::number("one plane", "P0", 3),
-            Column::number("two even planes", "P0", 3),
-            Column::number("concentrated", "P0", 3),
-        ];
-        let mut table = Table::new("Power on a 5 x 5 mesh, k = 79", columns);
-        for step in 1..=10 {
-            let low = f64::from(step) / 10.0;
-            let Powers { one, even, concentrated } = powers(context, 5, low)?;
-            table.row([low.into(), one.into(), even.into(), concentrated.into()]);
-        }
-        let Powers { one, even, concentrated } = powers(context, 5, LOW)?;
-        let side = if context.quick { 5 } else { 12 };
-        let (mut below, mut above) = (0.1, 1.0);
-        for _ in 0..if context.quick { 8 } else { 12 } {
-            let low = (below + above) / 2.0;
-            let powers = powers(context, side, low)?;
-            let less = powers.concentrated < powers.even;
-            *(if less { &mut below } else { &mut above }) = low;
-        }
-        let planner = "by the planner, on as many adjacent tiles";
-        let links = 4 * side * (side - 1);
-        let note = format!("by bisection on the {side} x {side} mesh, k = {}", links - 1);
-        Ok(Findings::new(Report::new(self.title()).table(table))
-            .found("li2012.toy.one", one, planner)
-            .found("li2012.toy.even", even, planner)
-            .found("li2012.toy.concentrated", concentrated, planner)
-            .found("li2012.toy.threshold", below, note))
-    }
+    let planner = "by the planner, on as many adjacent tiles";
+    let links = 4 * side * (side - 1);
+    let note = format!("by bisection on the {side} x {side} mesh, k = {}", links - 1);
+    Ok(Findings::new(Report::new(TOY.title).table(table))
+        .found("li2012.toy.one", one, planner)
+        .found("li2012.toy.even", even, planner)
+        .found("li2012.toy.concentrated", concentrated, planner)
+        .found("li2012.toy.threshold", below, note))
 }

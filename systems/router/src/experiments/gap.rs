@@ -1,9 +1,8 @@
 //! How far each policy is from somebody who knew the load.
 
-use ebb_report::{Column, Context, ExperimentError, Findings, Report, Table};
+use ebb_report::{Column, Context, ExperimentError, Figure, Findings, Report, Table};
 use ebb_scenario::{Document, Files, MemoryFiles};
 
-use super::Figure;
 use crate::plan::Comparison;
 
 /// Every policy against the offline optimum on measured loads.

@@ -8,37 +8,11 @@ mod bolla;
 mod gap;
 mod niccolini;
 
-use ebb_report::{Claim, Context, Experiment, ExperimentError, Findings};
+use ebb_report::Experiment;
 
 /// Every experiment of this system.
 pub fn experiments() -> Vec<&'static dyn Experiment> {
     let figures = niccolini::FIGURES.iter().copied().chain([&gap::GAP]);
     let figures = figures.chain(bolla::FIGURES.iter().copied());
     figures.map(|figure| figure as &dyn Experiment).collect()
-}
-
-/// An experiment as data.
-struct Figure {
-    id: &'static str,
-    title: &'static str,
-    claims: &'static [Claim],
-    run: fn(&Context<'_>) -> Result<Findings, ExperimentError>,
-}
-
-impl Experiment for Figure {
-    fn id(&self) -> &'static str {
-        self.id
-    }
-
-    fn title(&self) -> &'static str {
-        self.title
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        self.claims
-    }
-
-    fn run(&self, context: &Context<'_>) -> Result<Findings, ExperimentError> {
-        (self.run)(context)
-    }
 }

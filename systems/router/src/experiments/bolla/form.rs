@@ -1,9 +1,7 @@
 use ebb_power::Chi;
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Findings, Plot, Report, Series, Table,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
 };
-
-use crate::experiments::Figure;
 
 const SECTION: &str = "Bolla et al., section V.A";
 

@@ -7,7 +7,7 @@ mod multicore;
 mod platform;
 mod stack;
 
-use super::Figure;
+use ebb_report::Figure;
 
 /// In the paper's order.
 pub(super) static FIGURES: &[&Figure] = &[

@@ -1,10 +1,8 @@
 use ebb_power::{Application, CoreModel, CoreState, Depth, Fit, Sample, Server};
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Findings, Plot, Report, Series, Table,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
 };
 use ebb_units::{Hertz, PacketsPerSecond, Watts};
-
-use crate::experiments::Figure;
 
 const SECTION: &str = "Bolla et al., section V.B";
 /// Loads as shares of the capacity.

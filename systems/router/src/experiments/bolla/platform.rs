@@ -1,7 +1,5 @@
 use ebb_power::{Application, Server};
-use ebb_report::{Axis, Claim, Context, ExperimentError, Findings, Plot, Report, Series};
-
-use crate::experiments::Figure;
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 const SECTION: &str = "Bolla et al., section IV.A";
 

@@ -1,9 +1,7 @@
 use ebb_power::Depth;
 use ebb_power::{Chi, Interrupt, Server};
-use ebb_report::{Axis, Claim, Context, ExperimentError, Findings, Plot, Report, Series};
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 use ebb_units::{Hertz, PacketsPerSecond};
-
-use crate::experiments::Figure;
 
 const SECTION: &str = "Bolla et al., section IV.B";
 /// The Xeon's largest throughput with one core at 3 GHz.

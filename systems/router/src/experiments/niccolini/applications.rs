@@ -1,12 +1,11 @@
 use ebb_des::Summary;
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Findings, Note, Ours, Plot, Report, Series,
-    Table,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,
+    Series, Table,
 };
 
 use super::bench::{AS_PUBLISHED, twin};
 use crate::Outcome;
-use crate::experiments::Figure;
 
 const SECTION: &str = "Niccolini et al. 2012, section 7, figure 15";
 

@@ -1,7 +1,8 @@
-use ebb_report::{Axis, Claim, Context, ExperimentError, Findings, Note, Plot, Report, Series};
+use ebb_report::{
+    Axis, Claim, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
+};
 
 use super::bench::{AS_PUBLISHED, twin};
-use crate::experiments::Figure;
 
 const SECTION: &str = "Niccolini et al. 2012, section 7, figure 17";
 

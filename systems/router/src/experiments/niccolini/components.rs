@@ -1,9 +1,8 @@
 use ebb_power::{CoreState, Depth};
-use ebb_report::{Claim, Column, Context, ExperimentError, Findings, Report, Table};
+use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 use ebb_units::BitsPerSecond;
 
 use super::bench::router;
-use crate::experiments::Figure;
 
 const SOURCE: &str = "Niccolini et al. 2012, section 3, figure 1";
 

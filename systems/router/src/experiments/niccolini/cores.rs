@@ -1,10 +1,10 @@
 use ebb_power::{CoreState, Depth};
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Findings, Note, Plot, Report, Series, Table,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
+    Table,
 };
 
 use super::bench::{full, mpps, per_joule, router};
-use crate::experiments::Figure;
 use crate::plan::Estimate;
 
 const SECTION: &str = "Niccolini et al. 2012, section 5.2";

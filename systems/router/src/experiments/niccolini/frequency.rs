@@ -1,9 +1,8 @@
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Findings, Plot, Report, Series, Table,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
 };
 
 use super::bench::{full, over_frequency, per_joule, router};
-use crate::experiments::Figure;
 
 const SECTION: &str = "Niccolini et al. 2012, section 5.1";
 

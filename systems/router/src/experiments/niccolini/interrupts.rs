@@ -1,7 +1,6 @@
-use ebb_report::{Axis, Claim, Context, ExperimentError, Findings, Plot, Report, Series};
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::bench::{mpps, router, twin};
-use crate::experiments::Figure;
 
 const SECTION: &str = "Niccolini et al. 2012, section 3";
 

@@ -1,9 +1,8 @@
 use ebb_power::Depth;
-use ebb_report::{Axis, Claim, Context, ExperimentError, Findings, Plot, Report, Series};
+use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::bench::{AS_PUBLISHED, router, twin};
 use crate::Outcome;
-use crate::experiments::Figure;
 
 const SECTION: &str = "Niccolini et al. 2012, section 7, figure 16";
 

@@ -13,7 +13,7 @@ mod naps;
 mod trend;
 mod whole;
 
-use super::Figure;
+use ebb_report::Figure;
 
 /// In the paper's order.
 pub(super) static FIGURES: &[&Figure] = &[

@@ -1,7 +1,6 @@
-use ebb_report::{Axis, Context, ExperimentError, Findings, Plot, Report, Series};
+use ebb_report::{Axis, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::bench::{mpps, router};
-use crate::experiments::Figure;
 
 /// Servers' idle power over the years: a survey of others, of which the paper prints no number.
 pub(super) static FIG02: Figure = Figure {

@@ -1,9 +1,9 @@
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Findings, Note, Plot, Report, Series, Table,
+    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
+    Table,
 };
 
 use super::bench::{AS_PUBLISHED, twin};
-use crate::experiments::Figure;
 
 const CONCLUSION: &str = "Niccolini et al. 2012, section 8";
 const ABSTRACT: &str = "Niccolini et al. 2012, abstract";
