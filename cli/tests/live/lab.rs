@@ -135,10 +135,10 @@ impl Lab {
         let ipv6 = self.wiring.ipv6;
         let (router, host) = (&self.router, self.host(port));
         let (here, there) = (mac_text(router_mac(port)), mac_text(host_mac(port)));
-        let queues = format!("numrxqueues {queues} numtxqueues {queues}");
+        let count = format!("numrxqueues {queues} numtxqueues {queues}");
         let add = format!(
-            "link add name p{port} netns {router} address {here} {queues} type veth \
-             peer name h{port} netns {host} address {there} {queues}"
+            "link add name p{port} netns {router} address {here} {count} type veth \
+             peer name h{port} netns {host} address {there} {count}"
         );
         let words: Vec<&str> = add.split_whitespace().collect();
         must("ip", &words);
@@ -156,6 +156,22 @@ impl Lab {
         }
         self.ip_hosts(port, &hosts);
         self.ip(&own);
+        if queues > 1 {
+            self.spread_by_flow(port);
+        }
+    }
+
+    /// Has a host choose its transmit queue by flow. Otherwise it is that of the CPU on which the
+    /// sender happens to run, and what a sender sends that moves is out of order from the start.
+    fn spread_by_flow(&self, port: usize) {
+        // SAFETY: no pointers involved.
+        let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as u64;
+        let mut words = vec!["ffffffff".to_owned(); (cpus / 32) as usize];
+        words.insert(0, format!("{:x}", (1u64 << (cpus % 32)) - 1));
+        let every = words.join(",");
+        let maps = format!("/sys/class/net/h{port}/queues/tx-*/xps_cpus");
+        let script = format!("for map in {maps}; do echo {every} >$map || exit 1; done");
+        must("ip", &["netns", "exec", self.host(port), "sh", "-c", &script]);
     }
 
     /// Removes one port with its host.
