@@ -161,20 +161,21 @@ class Router:
         self.child = lab.spawn(lab.router, lab.tools.ebb, "router", "run", "-c", config, log="router.log")
         self.pid = self.child.pid
 
-    def configure(self, mode, budget):
+    def configure(self, mode, budget, moderation=True):
         """Writes the configuration file and returns its path."""
         text = f'[router]\nworkers = {self.workers}\nmode = "{mode}"\nredirect = "steer"\n'
         text += f"cpus = {self.cpus}\n" if self.cpus else ""
         text += f'[status]\nsocket = "{self.socket}"\n'
         text += f'[governor]\njournal_directory = "{self.lab.directory}"\nlatency_budget_us = {budget}\n'
+        text += "" if moderation else "moderation = false\n"
         text += "".join(f'[[port]]\nname = "{port}"\nring = {self.ring}\n' for port in self.ports)
         with open(self.lab.path("router.toml"), "w") as file:
             file.write(text)
         return self.lab.path("router.toml")
 
-    def turn_to(self, mode, budget):
-        """Goes on under another policy or with another latency budget."""
-        self.configure(mode, budget)
+    def turn_to(self, mode, budget, moderation=True):
+        """Goes on under another policy, with another latency budget, with or without the kernel's moderation."""
+        self.configure(mode, budget, moderation)
         self.ask({"reload": {}})
         self.ask({"set": {"mode": mode}})
 

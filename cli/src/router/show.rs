@@ -158,6 +158,10 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     if total.checksums_finished > 0 {
         out += &format!("           {} checksums finished\n", total.checksums_finished);
     }
+    let gathers = status.ports.iter().filter_map(|port| port.gathers_us).max();
+    if let Some(micros) = gathers.filter(|micros| *micros > 0) {
+        out += &format!("           they gather in the ports' queues for {micros} us\n");
+    }
     for port in status.ports.iter().filter(|port| port.passed_long > 0) {
         out += &format!(
             "           {} on {} longer than a frame, left to the kernel\n",

@@ -163,6 +163,61 @@ fn reloads_and_changes_of_mode_lose_nothing() {
     router.stop();
 }
 
+/// A worker that would let packets gather has the kernel do it, and all is put back.
+#[test]
+fn packets_gather_in_the_ports_queues() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    let knobs = |name: &str| -> Vec<u64> {
+        let script = format!("cat /sys/class/net/p?/{name}");
+        let text = lab.inside(&["sh", "-c", &script]);
+        text.split_whitespace().map(|value| value.parse().expect("a number")).collect()
+    };
+    let gather = || {
+        let nanos = knobs("gro_flush_timeout");
+        // At most the default budget.
+        nanos.iter().all(|nanos| (10_000..=200_000).contains(nanos))
+            && knobs("napi_defer_hard_irqs") == [1, 1]
+    };
+    let untouched =
+        || knobs("gro_flush_timeout") == [0, 0] && knobs("napi_defer_hard_irqs") == [0, 0];
+    let started = |port: &str| {
+        let router = Setup { port: port.to_owned(), ..Setup::of(&lab) }.start(&lab);
+        (router, Traffic::start(&lab, &ways(2), 20_000))
+    };
+    let text = |moderation: bool| {
+        let governor = format!("moderation = {moderation}");
+        Setup { governor, ..Setup::of(&lab) }.text(&lab, "router")
+    };
+    for end in [Signal::SIGTERM, Signal::SIGKILL] {
+        let (mut router, traffic) = started("");
+        assert!(until(PATIENCE, gather), "{}", router.log());
+        router.wait_for("said so", |status| {
+            status.ports.iter().all(|port| port.gathers_us.is_some_and(|micros| micros >= 10))
+        });
+        router.request(&json!({ "set": { "mode": "poll" } })).expect("a command");
+        assert!(until(PATIENCE, untouched), "polling waits for nobody: {}", router.log());
+        router.request(&json!({ "set": { "mode": "napi" } })).expect("a command");
+        assert!(until(PATIENCE, gather), "{}", router.log());
+        router.upgrade(None).expect("another program");
+        assert!(until(PATIENCE, gather), "after an upgrade: {}", router.log());
+        router.reload(&text(false)).expect("a reload");
+        assert!(until(PATIENCE, untouched), "switched off: {}", router.log());
+        router.reload(&text(true)).expect("a reload");
+        assert!(until(PATIENCE, gather), "switched on: {}", router.log());
+        traffic.stop().assert_perfect("gathering", |flow| 1 - flow % 2);
+        router.signal(end);
+        assert!(until(PATIENCE, untouched), "{end:?} left {:?}", knobs("gro_flush_timeout"));
+    }
+    // Nothing moderates what comes to a generic program from a sender's memory.
+    let (mut router, traffic) = started("xdp = \"generic\"");
+    assert!(until(PATIENCE, || traffic.arrived() > 10_000), "{}", router.log());
+    assert!(untouched());
+    assert!(router.status().ports.iter().all(|port| port.gathers_us.is_none()));
+    traffic.stop().assert_perfect("generic", |flow| 1 - flow % 2);
+    router.stop();
+}
+
 /// Every queue gets packets under `steer`: none may wake a core that is parked.
 #[test]
 fn interrupts_leave_parked_cores_alone() {

@@ -110,12 +110,14 @@ impl Router {
         fs::write(&config, text).expect("a configuration");
         let log = lab.directory.join(format!("{name}.log"));
         let errors = File::create(&log).expect("a log");
-        // The router dies with the thread that started it, also when this is killed.
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).args(prefix).arg(binary());
+        // As people start it, with the namespace's own /sys. The router dies with the thread that
+        // started it, also when this is killed.
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &lab.router, "setpriv", "--pdeathsig", "KILL"]);
+        command.args(prefix).arg(binary());
         command.args(["router", "run", "-c"]).arg(&config);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-        let child = lab.in_router(|| command.spawn()).expect("setpriv (util-linux) runs");
+        let child = command.spawn().expect("ip (iproute2) runs");
         let socket = lab.directory.join(format!("{name}.sock"));
         Router { child, successor: None, config, socket, log, client: None }
     }

@@ -5,7 +5,7 @@ mod plant;
 
 use std::time::Duration;
 
-use ebb_control::policies::{Patient, Settings};
+use ebb_control::policies::{Patience, Patient, Settings};
 use ebb_control::{Idle, Limits, Observation, RouterPolicy, drive, policies};
 use ebb_units::Time;
 use plant::Router;
@@ -57,6 +57,30 @@ fn patience_follows_rate_cost_lateness_and_room() {
     assert_eq!(nanos(settled(200, 128, gap, crowded)), 100_000);
     let tiny = Observation { room: 8, ..plain };
     assert_eq!(settled(200, 128, gap, tiny), Idle::Halt, "a timer alone takes longer");
+}
+
+/// Where the kernel lets packets gather the same holds, but for a ring that is half full instead of a
+/// quarter, and but for sleeps that begin short: nothing has to be tried out.
+#[test]
+fn a_moderation_follows_the_same() {
+    let moderation = |budget: u64, packets, seen: Observation| {
+        let mut patience = Patience::new(Duration::from_micros(budget));
+        let gap = Duration::from_micros(200);
+        for turn in 0..400 {
+            patience.rest_moderated();
+            let seen = Observation { received: packets, ..seen };
+            patience.observe(Time::from_secs_f64(1.0) + gap * turn, &seen);
+        }
+        patience.moderation(&seen).map(|span| span.as_micros())
+    };
+    let plain = Observation { room: 2048, ..Observation::default() };
+    assert_eq!(moderation(200, 20, plain), Some(200));
+    assert_eq!(moderation(200, 1, plain), None, "rarer than two in a budget");
+    assert_eq!(moderation(0, 20, plain), None, "no budget");
+    assert_eq!(moderation(200, 20, Observation { late_nanos: 60_000, ..plain }), Some(140));
+    // 128 packets are half of the queue: 128 of 256 in 200 us.
+    assert_eq!(moderation(200, 256, Observation { room: 256, ..plain }), Some(100));
+    assert_eq!(moderation(200, 256, Observation { room: 8, ..plain }), None, "too soon full");
 }
 
 #[test]

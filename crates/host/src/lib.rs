@@ -18,6 +18,7 @@ pub mod idle;
 pub mod interrupts;
 pub mod journal;
 mod knob;
+pub mod moderation;
 pub mod namespace;
 pub mod netlink;
 pub mod pcap;

@@ -68,6 +68,7 @@ impl KnobError {
                 "the hardware or the firmware refuses it: check the firmware's setup"
             }
             Some(libc::EINVAL) => "the driver does not take this value",
+            None if self.source.kind() == io::ErrorKind::Other => "the governor works without",
             _ => "see the kernel log",
         }
     }

@@ -14,6 +14,7 @@ pub mod knobs;
 pub mod live;
 pub mod mailbox;
 pub mod memory_run;
+pub mod moderation;
 pub mod place;
 pub mod policy;
 pub mod power;

@@ -182,6 +182,9 @@ impl Live {
         }
         self.look_at_queues();
         self.follow_parking();
+        if self.upgrade.is_none() {
+            self.follow_wishes();
+        }
         self.converse_with_successor();
         let commands = std::mem::take(&mut *self.backend.inbox.lock().expect("inbox"));
         for (command, answer) in commands {

@@ -14,6 +14,7 @@ use hdrhistogram::Histogram;
 
 use crate::counters::{PortTally, WorkerCounters};
 pub use crate::mailbox::{Mailbox, Order};
+use crate::moderation::{Moderation, Wish};
 use crate::tap::Tap;
 
 /// Ports a router can have.
@@ -42,6 +43,8 @@ pub struct WorkerShared {
     pub inbox_full: AtomicBool,
     /// Frames in the worker's own pool.
     pub frames_free: AtomicU64,
+    /// How long it would have packets gather in the ports' queues.
+    pub wish: Wish,
 }
 
 /// The policy with the operating point it asked for last.
@@ -128,6 +131,8 @@ pub struct Shared {
     pub announce_changes: AtomicBool,
     /// The router is ending.
     pub stop: AtomicBool,
+    /// How long packets gather in the ports' queues.
+    pub moderation: Moderation,
     /// How long a packet may wait for the sake of energy, nanoseconds.
     budget_nanos: AtomicU64,
 }
@@ -162,6 +167,7 @@ impl Shared {
             knobs_changed: AtomicBool::new(false),
             announce_changes: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            moderation: Moderation::default(),
             budget_nanos: AtomicU64::new(0),
         }))
     }
@@ -193,6 +199,7 @@ impl WorkerShared {
             inbox: Mutex::new(Vec::new()),
             inbox_full: AtomicBool::new(false),
             frames_free: AtomicU64::new(0),
+            wish: Wish::default(),
         })
     }
 }

@@ -183,6 +183,10 @@ pub struct Port {
     pub redirect: String,
     /// Receive queues in use.
     pub queues: u16,
+    /// How long the kernel lets packets gather before it wakes a worker for them, in microseconds;
+    /// 0: not at all; absent where it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gathers_us: Option<u32>,
     /// Packets received.
     pub received: u64,
     /// Packets handed to the interface.

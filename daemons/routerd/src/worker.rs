@@ -19,6 +19,7 @@ use ebb_ports::{Port, PortCounters};
 use ebb_units::Time;
 
 use crate::mailbox::Owners;
+use crate::moderation::{self, Asking};
 use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
 use crate::tap::Place;
 
@@ -63,6 +64,7 @@ pub struct Worker {
     /// What sleeping has cost so far.
     toll: Toll,
     patience: Patience,
+    asking: Asking,
     /// What this worker saw in its latest round, for its patience.
     seen: Observation,
     wait_set: WaitSet,
@@ -123,6 +125,7 @@ impl Worker {
             room,
             toll: Toll::default(),
             patience: Patience::new(Duration::ZERO),
+            asking: Asking::default(),
             seen: Observation::default(),
             wait_set: WaitSet::new(),
             wait_owners: Vec::new(),
@@ -168,20 +171,40 @@ impl Worker {
             return;
         }
         match self.decide(now, &round) {
-            Idle::Poll => {}
+            Idle::Poll => {
+                if self.asking.goes_on(now, &self.shared.moderation, &mine.wish) {
+                    self.shared.control.ring();
+                }
+            }
             Idle::Halt => {
                 self.brace();
-                let deadline = self.next_deadline();
-                match self.patience.rest(&self.seen) {
-                    Idle::Gather { nanos } => {
-                        let span = Duration::from_nanos(u64::from(nanos));
-                        self.gather(mine, span, deadline);
-                    }
-                    _ => self.sleep(mine, deadline, true),
-                }
+                self.rest(now, mine);
             }
             // No live policy says so by itself.
             Idle::Gather { .. } => {}
+        }
+    }
+
+    /// Sleeps: until a packet comes, or until several have gathered. The kernel lets them gather where
+    /// it can, for that takes no timer of the worker's; elsewhere the worker shuts its eyes.
+    fn rest(&mut self, now: Time, mine: &WorkerShared) {
+        let deadline = self.next_deadline();
+        if self.shared.moderation.is_possible() {
+            let room = self.room.min(moderation::QUEUE_LEN);
+            let wish = self.patience.moderation(&Observation { room, ..self.seen });
+            if self.asking.rests(now, &self.shared.moderation, &mine.wish, wish) {
+                self.shared.control.ring();
+            }
+            if !self.shared.moderation.holds().is_zero() {
+                self.patience.rest_moderated();
+                return self.sleep(mine, deadline, true);
+            }
+        }
+        match self.patience.rest(&self.seen) {
+            Idle::Gather { nanos } => {
+                self.gather(mine, Duration::from_nanos(u64::from(nanos)), deadline);
+            }
+            _ => self.sleep(mine, deadline, true),
         }
     }
 
@@ -209,6 +232,7 @@ impl Worker {
         let now = clock::monotonic();
         let round = self.round(now, mine);
         mine.counters.queue_len.store(0, Relaxed);
+        mine.wish.forget();
         if round.received == 0 && round.queue_len == 0 {
             let deadline = self.graph.poll_at();
             self.brace();

@@ -68,6 +68,7 @@ fn section() -> impl Strategy<Value = String> {
                 "frequency",
                 "idle",
                 "interrupts",
+                "moderation",
                 "latency_budget_us",
                 "sysfs_root",
                 "journal",

@@ -12,6 +12,8 @@ const WORTH: u64 = 50;
 /// Packets that gather at the observed rate fill at most this part of a ring: the rest is for what
 /// comes faster than observed, and for a machine that wakes the worker late.
 const HEADROOM: f64 = 4.0;
+/// The same where the kernel lets them gather: it does not wait for the worker to wake.
+const HEADROOM_MODERATED: f64 = 2.0;
 /// A budget has to bring so many packets: a sleep that a timer ends costs about as much as two that
 /// a packet ends, for the timer has to be set and taken back.
 const FEWEST: f64 = 2.0;
@@ -144,26 +146,47 @@ impl Patience {
 
     /// How a worker sleeps whose policy says [`Idle::Halt`]: until a packet, or a while of its own.
     pub fn rest(&mut self, seen: &Observation) -> Idle {
-        let budget = self.budget;
-        let steady = self.rate * budget.as_secs_f64() >= FEWEST;
         let last = std::mem::take(&mut self.span);
-        if !steady || std::mem::take(&mut self.in_vain) {
+        if !self.is_steady() || std::mem::take(&mut self.in_vain) {
             return Idle::Halt;
         }
-        let mut span = budget.saturating_sub(Duration::from_nanos(u64::from(self.late)));
-        if seen.wake_nanos > 0 {
-            span = span.min(Duration::from_nanos(u64::from(seen.wake_nanos) * WORTH));
-        }
-        if seen.room > 0 {
-            let fills = f64::from(seen.room) / HEADROOM / self.peak.max(self.rate);
-            span = span.min(Duration::from_secs_f64(fills.min(1.0)));
-        }
-        span = span.min((last * 2).max(FIRST));
+        let span = self.longest(seen, HEADROOM).min((last * 2).max(FIRST));
         if span < LEAST {
             return Idle::Halt;
         }
         (self.gathers, self.span) = (true, span);
         Idle::Gather { nanos: span.as_nanos() as u32 }
+    }
+
+    /// How long the kernel should let packets gather before it wakes the worker for them; `None`
+    /// where so few come that each is worth it, or so many that there is no time.
+    pub fn moderation(&self, seen: &Observation) -> Option<Duration> {
+        let span = self.longest(seen, HEADROOM_MODERATED);
+        (self.is_steady() && span >= LEAST).then_some(span)
+    }
+
+    /// The worker sleeps until packets have gathered without its doing: what it finds then is no
+    /// sign of too little capacity.
+    pub fn rest_moderated(&mut self) {
+        (self.gathers, self.span, self.in_vain) = (true, Duration::ZERO, false);
+    }
+
+    /// Whether a budget brings packets enough.
+    fn is_steady(&self) -> bool {
+        self.rate * self.budget.as_secs_f64() >= FEWEST
+    }
+
+    /// The longest that packets may gather at present.
+    fn longest(&self, seen: &Observation, headroom: f64) -> Duration {
+        let mut span = self.budget.saturating_sub(Duration::from_nanos(u64::from(self.late)));
+        if seen.wake_nanos > 0 {
+            span = span.min(Duration::from_nanos(u64::from(seen.wake_nanos) * WORTH));
+        }
+        if seen.room > 0 {
+            let fills = f64::from(seen.room) / headroom / self.peak.max(self.rate);
+            span = span.min(Duration::from_secs_f64(fills.min(1.0)));
+        }
+        span
     }
 }
 

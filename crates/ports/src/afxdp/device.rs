@@ -21,6 +21,8 @@ pub(super) struct Device {
     pub(super) unfinished: bool,
     /// It is made of other interfaces, which receive in its stead.
     pub(super) aggregates: bool,
+    /// Whoever sends to it brings the packet all the way himself.
+    pub(super) carried: bool,
 }
 
 /// Drivers of devices on a bus whose senders are programs on the same machine.
@@ -60,7 +62,8 @@ pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
         let queues = ethtool.channels().map_or(1, |channels| channels.receiving().max(1));
         let driver = ethtool.driver().unwrap_or_default();
         let (unfinished, aggregates) = (shares_memory(&driver), aggregates(&driver));
-        Ok(Device { index, up, mtu, mac, queues, unfinished, aggregates })
+        let carried = driver.name == "tun";
+        Ok(Device { index, up, mtu, mac, queues, unfinished, aggregates, carried })
     }
 }
 

@@ -321,6 +321,13 @@ impl Interface {
         self.unfinished
     }
 
+    /// Whether the kernel looks at its queues when it gets to it, and can be told to wait: native
+    /// programs run where drivers do that, but for taps. A generic program may be behind a queue that
+    /// nothing moderates.
+    pub fn is_moderated(&self) -> bool {
+        self.mode.native && !self.device.carried
+    }
+
     /// The redirect table of the form `Steer`; `None` in the form `Rss`.
     pub fn steer_table(&self) -> Option<Box<dyn RedirectTable>> {
         match self.options.form {

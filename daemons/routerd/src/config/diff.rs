@@ -22,6 +22,8 @@ pub enum Change {
         /// Whether the depth of idle states is set.
         idle: bool,
     },
+    /// The kernel lets packets gather in the ports' queues from now on, or no more.
+    Moderation(bool),
     /// A port is opened at this position. A changed port is removed first.
     PortAdded(usize, Port),
     /// A port is closed; by its position in the old file, and its name.
@@ -65,6 +67,7 @@ impl fmt::Display for Change {
             Change::Knobs { frequency, idle } => {
                 write!(f, "governed: frequency {frequency}, idle {idle}")
             }
+            Change::Moderation(on) => write!(f, "governed: moderation {on}"),
             Change::PortAdded(_, port) => write!(f, "port {} opens", port.name),
             Change::PortRemoved(_, name) => write!(f, "port {name} closes"),
             Change::Statics => write!(
@@ -100,6 +103,9 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<Change> {
     let (frequency, idle) = (new.governor.frequency, new.governor.idle);
     if (old.governor.frequency, old.governor.idle) != (frequency, idle) {
         changes.push(Change::Knobs { frequency, idle });
+    }
+    if old.governor.moderation != new.governor.moderation {
+        changes.push(Change::Moderation(new.governor.moderation));
     }
     if statics_differ(old, new) {
         changes.push(Change::Statics);

@@ -172,6 +172,7 @@ fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
     let frequency = section.value("frequency", "true or false");
     let idle = section.value("idle", "true or false");
     let interrupts = section.value("interrupts", "true or false");
+    let moderation = section.value("moderation", "true or false");
     let budget = section.number::<u32>("latency_budget_us", 0..=10_000);
     let sysfs_root = section.value("sysfs_root", "a path in quotes");
     let directory = section.value::<PathBuf>("journal_directory", "a path in quotes");
@@ -188,6 +189,7 @@ fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
         frequency: or(frequency, true),
         idle: or(idle, true),
         interrupts: or(interrupts, true),
+        moderation: or(moderation, true),
         sysfs_root: or(sysfs_root, PathBuf::from("/")),
         journal_directory: directory
             .map(Spanned::into_inner)

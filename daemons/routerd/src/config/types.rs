@@ -91,6 +91,8 @@ pub struct Governor {
     /// Whether the interrupts of the ports' receive queues go to the CPUs of the workers that serve
     /// them.
     pub interrupts: bool,
+    /// Whether the kernel lets packets gather in the ports' queues when workers would wait anyway.
+    pub moderation: bool,
     /// Root of the tree that holds `sys/`; `/` but in tests.
     pub sysfs_root: PathBuf,
     /// The directory in which the former values of turned knobs are kept until they are restored;

@@ -13,6 +13,7 @@ use ebb_host::Sysfs;
 use ebb_host::ethtool::RssTable;
 use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Journal, Undo};
+use ebb_host::moderation::Moderation;
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
     self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem,
@@ -40,6 +41,10 @@ pub struct LiveInterface {
     pub up: bool,
     /// Its queues with the CPUs of their interrupts, put back when it closes.
     pub interrupts: Vec<(u32, Affinity)>,
+    /// How long its packets gather, put back when it closes; `None` where they cannot.
+    pub moderation: Option<Moderation>,
+    /// How long they gather at present.
+    pub gathers: Duration,
     /// It has another number of queues than when it was opened.
     pub queues_changed: bool,
 }
@@ -50,18 +55,68 @@ impl LiveInterface {
         u64::from(self.interface.queues()) * u64::from(self.interface.options().ring_len)
     }
 
-    /// Sends the interrupts of its receive queues to the CPUs of the workers that serve them, of
-    /// whom those below `active` are. What has none, or spreads them itself, stays as it is.
-    pub fn follow_workers(
+    /// Takes its knobs in hand, those of `governor` that it has.
+    pub fn take_knobs(
         &mut self,
         governor: &config::Governor,
         cpus: &[Option<usize>],
         active: u16,
         journal: &Journal,
     ) {
-        if !governor.interrupts || cpus.is_empty() {
-            return;
+        if governor.interrupts && !cpus.is_empty() {
+            self.follow_workers(governor, cpus, active, journal);
         }
+        self.take_moderation(governor, journal);
+    }
+
+    /// The same for its moderation alone, which a reload may switch on and off.
+    pub fn take_moderation(&mut self, governor: &config::Governor, journal: &Journal) {
+        if !governor.moderation {
+            self.give_moderation_back();
+        } else if self.interface.is_moderated() && self.moderation.is_none() {
+            let (name, index) = (self.interface.name(), self.interface.index());
+            match Moderation::open(&Sysfs::new(&governor.sysfs_root), name, index, journal) {
+                Ok(moderation) => self.moderation = Some(moderation),
+                Err(error) => info!(port = name, "workers let packets gather: {error}"),
+            }
+        }
+    }
+
+    fn give_moderation_back(&mut self) {
+        self.gathers = Duration::ZERO;
+        if let Some(mut moderation) = self.moderation.take()
+            && let Err(error) = moderation.restore()
+            && !error.is_absent()
+        {
+            info!(port = self.interface.name(), "moderation: {error}");
+        }
+    }
+
+    /// Has its packets gather for so long. Whether they do.
+    pub fn moderate(&mut self, pause: Duration) -> bool {
+        if self.gathers == pause {
+            return true;
+        }
+        let Some(moderation) = &mut self.moderation else { return false };
+        let Err(error) = moderation.set(pause) else {
+            self.gathers = pause;
+            return true;
+        };
+        info!(port = self.interface.name(), "workers let packets gather: {error}");
+        // One of its two knobs may be turned already.
+        self.give_moderation_back();
+        false
+    }
+
+    /// Sends the interrupts of its receive queues to the CPUs of the workers that serve them, of
+    /// whom those below `active` are. What has none, or spreads them itself, stays as it is.
+    fn follow_workers(
+        &mut self,
+        governor: &config::Governor,
+        cpus: &[Option<usize>],
+        active: u16,
+        journal: &Journal,
+    ) {
         let sysfs = Sysfs::new(&governor.sysfs_root);
         let name = self.interface.name();
         for (queue, number) in interrupts::of_queues(&sysfs, name) {
@@ -109,6 +164,7 @@ impl Drop for LiveInterface {
                 info!(port = self.interface.name(), "interrupt: {error}");
             }
         }
+        self.give_moderation_back();
     }
 }
 
@@ -203,8 +259,16 @@ fn ready(
 ) -> (LiveInterface, OpenPort) {
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
     let open = OpenPort { name: name.to_owned(), workers: ports, redirect };
-    let interrupts = Vec::new();
-    (LiveInterface { interface, form, up: true, interrupts, queues_changed: false }, open)
+    let live = LiveInterface {
+        interface,
+        form,
+        up: true,
+        interrupts: Vec::new(),
+        moderation: None,
+        gathers: Duration::ZERO,
+        queues_changed: false,
+    };
+    (live, open)
 }
 
 fn options(port: &config::Port, workers: u32, form: Form) -> InterfaceOptions {
@@ -356,6 +420,7 @@ impl Interfaces {
         line.checksums = checksums(&live.interface).to_owned();
         line.redirect = if live.form == Form::Rss { "rss" } else { "steer" }.to_owned();
         line.queues = live.interface.queues() as u16;
+        line.gathers_us = live.moderation.as_ref().map(|_| live.gathers.as_micros() as u32);
         if let Ok(counters) = live.interface.counters() {
             line.passed_to_kernel = counters.passed;
             line.passed_for = by_mechanism(&counters.passed_for);

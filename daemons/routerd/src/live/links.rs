@@ -9,6 +9,7 @@ use tracing::{info, warn};
 
 use super::interfaces::{self, LiveInterface};
 use super::{HOUSEKEEPING, Live, start};
+use crate::moderation;
 
 /// How often numbers of queues are looked at, at most.
 const QUEUES_EVERY: Duration = Duration::from_secs(1);
@@ -70,6 +71,29 @@ impl Live {
         let cpus = self.backend.router.cpus();
         for live in interfaces.open.iter_mut().flatten() {
             live.follow_parking(cpus, active);
+        }
+    }
+
+    /// Packets gather in the ports' queues for as long as the workers wish, where all ports can have
+    /// that done.
+    pub(super) fn follow_wishes(&mut self) {
+        let shared = self.backend.router.shared();
+        let mut interfaces = self.interfaces.lock().expect("interfaces");
+        let mut open: Vec<&mut LiveInterface> = interfaces.open.iter_mut().flatten().collect();
+        let possible = (1..=moderation::PORTS_MAX).contains(&open.len())
+            && open.iter().all(|live| live.moderation.is_some());
+        let held = shared.moderation.holds();
+        let wishes = || shared.workers.iter().map(|worker| &worker.wish);
+        let holds = match possible {
+            true => shared.moderation.due(wishes()).unwrap_or(held),
+            false => Duration::ZERO,
+        };
+        // A port that has come back lets nothing gather yet.
+        if open.iter_mut().all(|live| live.moderate(holds)) {
+            shared.moderation.set(possible, holds);
+        } else {
+            shared.moderation.set(false, Duration::ZERO);
+            open.into_iter().for_each(|live| _ = live.moderate(Duration::ZERO));
         }
     }
 
@@ -163,7 +187,7 @@ impl Live {
             interfaces::open(&self.umem, port, redirect, u32::from(workers), &self.journal)?;
         let active = self.backend.router.cores();
         let cpus = self.backend.router.cpus();
-        live.follow_workers(&self.config.governor, cpus, active, &self.journal);
+        live.take_knobs(&self.config.governor, cpus, active, &self.journal);
         let id = PortId(slot as u8);
         self.interfaces.lock().expect("interfaces").place(id, live);
         self.backend.router.attach(id, open)

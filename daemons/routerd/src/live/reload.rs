@@ -135,6 +135,12 @@ impl Live {
         if ports_changed {
             self.sync.set_ports(&port_names(&self.config))?;
         }
+        if self.config.governor.moderation != old.governor.moderation {
+            let mut interfaces = self.interfaces.lock().expect("interfaces");
+            for live in interfaces.open.iter_mut().flatten() {
+                live.take_moderation(&self.config.governor, &self.journal);
+            }
+        }
         if self.config.kernel != old.kernel {
             self.sync.ignore_policy(&self.config.kernel.ignore);
             let mut interfaces = self.interfaces.lock().expect("interfaces");
@@ -236,7 +242,7 @@ impl Live {
                 Ok((mut live, open)) => {
                     let cpus = self.backend.router.cpus();
                     let active = self.backend.router.cores();
-                    live.follow_workers(&new.governor, cpus, active, &self.journal);
+                    live.take_knobs(&new.governor, cpus, active, &self.journal);
                     pending.push((PortId(*slot as u8), live, open));
                 }
                 Err(error) if interfaces::may_come(&error) => {

@@ -233,7 +233,7 @@ fn open_ports(
             }
             Err(error) => return Err(error.context(format!("port {}", port.name))),
         };
-        live.follow_workers(&config.governor, cpus, u16::MAX, journal);
+        live.take_knobs(&config.governor, cpus, u16::MAX, journal);
         if live.interface.unserved_queues() > 0 {
             notes.push(format!(
                 "port {}: {} receive queues are not served; their packets stay with the kernel",

@@ -186,7 +186,7 @@ impl Live {
         info!(pid, free, micros, cores = stopped.point.cores, "took over");
         let (cpus, governor) = (self.backend.router.cpus(), &self.config.governor);
         for live in self.interfaces.lock().expect("interfaces").open.iter_mut().flatten() {
-            live.follow_workers(governor, cpus, stopped.point.cores, &self.journal);
+            live.take_knobs(governor, cpus, stopped.point.cores, &self.journal);
         }
         Ok(std::mem::take(&mut from.doors))
     }
