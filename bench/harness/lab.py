@@ -152,8 +152,9 @@ class Router:
     """`ebb router run` in a lab."""
 
     def __init__(self, lab, mode="poll", cpus=(1,), ring=2048, budget=BUDGET_US, workers=None,
-                 ports=PORTS):
+                 ports=PORTS, fill=None):
         """Without `cpus`, `workers` of them go where the router, or somebody else, puts them."""
+        self.fill = fill
         self.lab, self.socket, self.cpus, self.ring = lab, lab.path("router.sock"), list(cpus or ()), ring
         self.ports = ports
         self.workers = workers or len(self.cpus)
@@ -161,19 +162,20 @@ class Router:
         self.child = lab.spawn(lab.router, lab.tools.ebb, "router", "run", "-c", config, log="router.log")
         self.pid = self.child.pid
 
-    def configure(self, mode, budget, moderation=True):
+    def configure(self, mode, budget, moderation=False):
         """Writes the configuration file and returns its path."""
         text = f'[router]\nworkers = {self.workers}\nmode = "{mode}"\nredirect = "steer"\n'
         text += f"cpus = {self.cpus}\n" if self.cpus else ""
         text += f'[status]\nsocket = "{self.socket}"\n'
         text += f'[governor]\njournal_directory = "{self.lab.directory}"\nlatency_budget_us = {budget}\n'
-        text += "" if moderation else "moderation = false\n"
-        text += "".join(f'[[port]]\nname = "{port}"\nring = {self.ring}\n' for port in self.ports)
+        text += 'moderation = "on"\n' if moderation else ""
+        fill = f"fill = {self.fill}\n" if self.fill else ""
+        text += "".join(f'[[port]]\nname = "{port}"\nring = {self.ring}\n{fill}' for port in self.ports)
         with open(self.lab.path("router.toml"), "w") as file:
             file.write(text)
         return self.lab.path("router.toml")
 
-    def turn_to(self, mode, budget, moderation=True):
+    def turn_to(self, mode, budget, moderation=False):
         """Goes on under another policy, with another latency budget, with or without the kernel's moderation."""
         self.configure(mode, budget, moderation)
         self.ask({"reload": {}})

@@ -93,6 +93,37 @@ def forward(lab, form, setup, seconds):
     return seen
 
 
+# Frames that a queue has to receive into, of a ring of 2,048; the last: as many as the ring holds.
+FILLS = [64, 256, 1024, None]
+
+
+def fill(context):
+    """Packets a second, and what is lost at 80 % of them, by `[[port]] fill`."""
+    rounds, seconds = (1, 0.3) if context.quick else (7, 2.0)
+    raw = {str(depth): [] for depth in FILLS}
+    with Lab(context.tools) as lab:
+        installed = tables.install(lab, context.prefixes())
+        for turn in range(rounds):
+            for depth in FILLS if turn % 2 == 0 else FILLS[::-1]:
+                with Router(lab, "poll", fill=depth) as router:
+                    router.wait(installed["routes"])
+                    most = quiet.measured(context, lab, lambda: lab.load(seconds=seconds))
+                    rate = int(0.8e6 * most["received_mpps"])
+                    paced = quiet.measured(context, lab, lambda: lab.load(seconds=seconds, rate=rate))
+                raw[str(depth)].append({"most": most, "paced": paced})
+                context.say(f"  {depth}: {most['received_mpps']:.3f} Mpps, {paced['lost']} lost at 80 %")
+    rows = [["fill, ring of 2,048", "Mpps, median", "least", "most", "ratio to the whole ring, median", "lost at 80 %"]]
+    summary = {"routes": installed["routes"], "turns": rounds, "fills": {}}
+    rates = {depth: [seen["most"]["received_mpps"] for seen in turns] for depth, turns in raw.items()}
+    for depth, turns in raw.items():
+        ratio = spread([own / whole for own, whole in zip(rates[depth], rates["None"])])
+        sent, lost = (sum(seen["paced"][key] for seen in turns) for key in ("sent", "lost"))
+        title = "as many as the ring holds" if depth == "None" else depth
+        rows.append([title, *spread(rates[depth]).values(), ratio["median"], f"{lost} of {sent:,}"])
+        summary["fills"][title] = {"mpps": spread(rates[depth]), "ratio": ratio, "sent": sent, "lost": lost}
+    context.record.result("fill", rows, summary, raw)
+
+
 def idle(context):
     """What a router without traffic costs, and what it takes to learn the table."""
     seconds = 1 if context.quick else IDLE_SECONDS

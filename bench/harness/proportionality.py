@@ -11,10 +11,8 @@ from .lab import BUDGET_US, Lab, Router
 from .live import capacity
 
 LOADS = [0, 1, 5, 10, 25, 50, 75, 90]
-# Policies, each with the latency budgets it is shown with, the default and none, and whether the kernel lets
-# packets gather or the workers' timers alone do.
-SERIES = [("poll", BUDGET_US, True), ("napi", BUDGET_US, True), ("powersave", BUDGET_US, True),
-          ("napi", BUDGET_US, False), ("powersave", BUDGET_US, False), ("napi", 0, True), ("powersave", 0, True)]
+# Policies, each with the latency budgets it is shown with: the default, and none.
+SERIES = [("poll", BUDGET_US), ("napi", BUDGET_US), ("powersave", BUDGET_US), ("napi", 0), ("powersave", 0)]
 TWO_WORKERS = "powersave, 2 workers"
 
 
@@ -31,14 +29,14 @@ def proportionality(context):
             most, trials = capacity(context, lab, router)
             for turn, load in enumerate(loads):
                 # Interleaved, and not always in the same order.
-                for series in SERIES if turn % 2 == 0 else SERIES[::-1]:
-                    router.turn_to(*series)
-                    rows.append(point(context, lab, router, series, load, most, seconds))
+                for mode, budget in SERIES if turn % 2 == 0 else SERIES[::-1]:
+                    router.turn_to(mode, budget)
+                    rows.append(point(context, lab, router, (mode, budget), load, most, seconds))
         if os.cpu_count() > 1 and not context.quick:
             with Router(lab, "powersave", (1, 0)) as router:
                 router.wait(installed["routes"])
                 for load in loads:
-                    rows.append(point(context, lab, router, (TWO_WORKERS, BUDGET_US, True), load, most, seconds))
+                    rows.append(point(context, lab, router, (TWO_WORKERS, BUDGET_US), load, most, seconds))
         naps.append(sleeping(context, lab))
     nap_us = min(nap["cpu_us"] for nap in naps)
     rows.sort(key=lambda row: row["load_percent"])
@@ -75,24 +73,23 @@ def over(rows):
     found = {}
     for row in rows:
         if row["load_percent"] in (5, 10, 25, 50):
-            series = found.setdefault(name(row), {})
+            series = found.setdefault(f"{row['mode']}, {row['latency_budget_us']} us", {})
             series[str(row["load_percent"])] = row["cpu_percent"] - row["load_percent"]
     return found
 
 
 def point(context, lab, router, series, load, most, seconds):
-    mode, budget, moderation = series
+    mode, budget = series
     time.sleep(0.2 if context.quick else 1)
     # Without any packet there is still somebody to look on.
     rate = max(1e-3, most * load / 100)
     options = {"seconds": seconds, "rate": rate, "socket": router.socket, "pid": router.pid,
                "canary": router.cpus[0]}
     seen = quiet.measured(context, lab, lambda: lab.load(**options))
-    timers = "" if moderation else ", timers alone"
-    context.say(f"  {mode}, {budget} us{timers} at {load} %: {100 * seen['router_cpu_share']:.1f} % CPU, lost {seen['lost']}")
+    context.say(f"  {mode}, {budget} us at {load} %: {100 * seen['router_cpu_share']:.1f} % CPU, lost {seen['lost']}")
     silent = seen["received"] == 0
     return {
-        "mode": mode, "latency_budget_us": budget, "moderation": moderation, "load_percent": load, "mpps": seen["received_mpps"],
+        "mode": mode, "latency_budget_us": budget, "load_percent": load, "mpps": seen["received_mpps"],
         "cpu_percent": 100 * seen["router_cpu_share"], "cpu_seconds": seen["router_cpu_seconds"],
         "seconds": seen["seconds"],
         "watts_modelled": seen["router"]["watts"], "joules_modelled": seen["router"]["joules"],
@@ -166,9 +163,9 @@ def comparison(rows):
 
 
 def name(row):
-    """What a series is called: the defaults go without saying."""
-    budget = "" if row["latency_budget_us"] == BUDGET_US else ", no budget"
-    return row["mode"] + budget + ("" if row["moderation"] else ", timers alone")
+    """What a series is called: the default budget goes without saying."""
+    budget = row["latency_budget_us"]
+    return row["mode"] if budget == BUDGET_US else f"{row['mode']}, no budget"
 
 
 def line(row, mode):
@@ -204,8 +201,7 @@ set. They are those of the server model in `crates/power`, fed with the cores' a
 when idle. CPU seconds are what was measured.
 
 A worker that finds its queue empty while packets come steadily lets them gather for as long as `[governor]
-latency_budget_us` allows, {budget} us unless said otherwise ([how](#what-a-wake-up-costs)). `no budget` wakes for every packet;
-with `timers alone` (`[governor] moderation = false`) the worker shuts its eyes for a while instead of having the kernel wait.
+latency_budget_us` allows, {budget} us unless said otherwise ([how](#what-a-wake-up-costs)). `no budget` wakes for every packet.
 Rows during which others, or the hypervisor, took time from the machine were measured again; after a pause of its own
 the generator does not send what it missed.
 
@@ -223,18 +219,11 @@ CPU = load + wake-ups/s x (wake-up + system calls of a round)
 A timed sleep that does nothing else took {nap} us of the thread's CPU here and ended {late} us late (`ppoll` of one
 descriptor for {asked} us on the worker's CPU, before and after the rows). Whoever sleeps by a timer and lets no packet wait
 longer than the budget wakes at least once in every budget / (1 - load); times the cost of a sleep this is the least that can
-lie above the load with such sleeps. CPU less load, in percentage points:
+lie above the load. CPU less load, in percentage points:
 
 | series | 5 % | 10 % | 25 % | 50 % |
 |---|--:|--:|--:|--:|
 {surplus}
-About a third of a timed sleep is the timer: a sleep that another CPU ends costs the rest. Other timers (`clock_nanosleep`, a
-futex, a timer descriptor) cost what `ppoll` does. Where at most two ports are open, each with a native XDP program, workers
-therefore set none: the kernel looks at a queue again only after the time that the workers wish (`napi_defer_hard_irqs`,
-`gro_flush_timeout`), and wakes the worker when packets have gathered. The first packet after a silence is seen at once. With more
-ports, each with a time of its own, workers would wake oftener than by one timer for all. A worker that finds no time to
-sleep has its packets at once; when the router ends, all is as it was. `ebb router show` says how long packets gather.
-
 A sleep of a worker is one system call: `ppoll` on its doorbell, and on the sockets where it waits for a packet. The sockets
 are not kept in an epoll set, for the kernel wakes whoever watches a socket at every packet that it receives or sends. Every
 64th sleep takes two calls more, to measure what sleeping costs. Threads ask for exact timers (`PR_SET_TIMERSLACK`): with the
@@ -242,11 +231,20 @@ kernel's default a sleep ends up to 50 us late, a quarter of the default budget.
 
 How long a worker sleeps is decided beside the policy (`Patient` in `crates/control`), the same in the twin: at most the budget
 less what timers were late by; no longer than it takes for the wake-up to be 2 % of the time; no longer than packets take to
-fill a quarter of the ring, or half of the interface's queue; with a timer at most twice the sleep before; not at all when fewer than two packets come in a budget, then it
+fill a quarter of the ring; at most twice the sleep before; not at all when fewer than two packets come in a budget, then it
 waits for the packet. What gathered is not shown to the policy as a queue. Idle states up to the budget's wake-up latency are
 allowed to active cores (`pm_qos_resume_latency_us`).
 
+**The kernel's moderation.** `[governor] moderation = "on"` has the kernel let packets gather (`napi_defer_hard_irqs`,
+`gro_flush_timeout`): it looks at a port's queue again only after the time that the workers wish, and they set no timers. The
+first packet after a silence is seen at once; a worker that finds no time to sleep has its packets at once; `ebb router show`
+says how long they gather. `auto`, the default, does so for interfaces with interrupts of their own, whose processor would
+otherwise be woken by what the worker does not look at yet: on hardware that is expected, not measured. On veth, where no
+interrupt is spared, it is no gain to rely on: 1.05, 1.02, 1.01, 1.01 of the CPU without it at 5, 10, 25, 50 % of capacity
+(medians of five pairs, single ones 0.95 to 1.13, `bench/run policies`), though in another hour, when a timer cost more, it was 8 to
+1 points less. Each port has a time of its own, so two ports can wake a worker twice in a budget; with more than two it is
+never used.
+
 **Who is charged for what.** On veth the sender's system call carries a packet through the XDP program into the router's
-memory: that is the generator's CPU. So is the kernel's timer by which packets gather, which ends there; with a real
-interface it would be the CPU of the queue's interrupt, in place of the interrupts that it spares. What the router's own `sendto` does, up to the receiver's memory, is the router's.
+memory: that is the generator's CPU. What the router's own `sendto` does, up to the receiver's memory, is the router's.
 """

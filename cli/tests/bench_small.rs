@@ -40,7 +40,8 @@ fn every_live_benchmark_runs() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let mut names = vec!["veth", "steer", "idle", "churn", "kernel", "proportionality", "cores"];
+    let mut names =
+        vec!["veth", "steer", "fill", "idle", "churn", "kernel", "proportionality", "cores"];
     names.extend(["upgrade", "handover", "policies"]);
     // Its traffic is another's program.
     if Command::new("iperf3").arg("--version").output().is_ok() {

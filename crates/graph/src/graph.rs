@@ -218,7 +218,12 @@ impl GraphBuilder {
 impl Graph {
     /// Sends `batch` into `entry` and runs until every packet has left or is held by a node.
     pub fn run(&mut self, now: Time, entry: NodeId, batch: &mut Batch, exits: &mut Exits) {
-        self.pending[entry.0].append(batch);
+        let pending = &mut self.pending[entry.0];
+        if pending.is_empty() {
+            core::mem::swap(pending, batch);
+        } else {
+            pending.append(batch);
+        }
         self.settle(now, entry.0, exits);
     }
 

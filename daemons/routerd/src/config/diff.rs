@@ -2,7 +2,7 @@ use std::fmt;
 
 use ebb_control::policies::Settings;
 
-use super::types::{Config, Kernel, Limits, Metrics, Port};
+use super::types::{Config, Kernel, Limits, Metrics, Moderation, Port};
 
 /// One step of a reload.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +22,8 @@ pub enum Change {
         /// Whether the depth of idle states is set.
         idle: bool,
     },
-    /// The kernel lets packets gather in the ports' queues from now on, or no more.
-    Moderation(bool),
+    /// The kernel lets packets gather in other ports' queues than before.
+    Moderation(Moderation),
     /// A port is opened at this position. A changed port is removed first.
     PortAdded(usize, Port),
     /// A port is closed; by its position in the old file, and its name.
@@ -67,7 +67,9 @@ impl fmt::Display for Change {
             Change::Knobs { frequency, idle } => {
                 write!(f, "governed: frequency {frequency}, idle {idle}")
             }
-            Change::Moderation(on) => write!(f, "governed: moderation {on}"),
+            Change::Moderation(moderation) => {
+                write!(f, "governed: moderation {}", format!("{moderation:?}").to_lowercase())
+            }
             Change::PortAdded(_, port) => write!(f, "port {} opens", port.name),
             Change::PortRemoved(_, name) => write!(f, "port {name} closes"),
             Change::Statics => write!(

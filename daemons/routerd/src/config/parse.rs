@@ -15,8 +15,8 @@ use super::problem::ConfigError;
 use super::read::{Reader, Section};
 use super::statics;
 use super::types::{
-    Checksums, Config, Governor, Kernel, Limits, Metrics, Port, Power, Redirect, Router,
-    StatusSocket, Vlan, Xdp, ZeroCopy,
+    Checksums, Config, Governor, Kernel, Limits, Metrics, Moderation, Port, Power, Redirect,
+    Router, StatusSocket, Vlan, Xdp, ZeroCopy,
 };
 use crate::policy::Mechanism;
 
@@ -172,7 +172,7 @@ fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
     let frequency = section.value("frequency", "true or false");
     let idle = section.value("idle", "true or false");
     let interrupts = section.value("interrupts", "true or false");
-    let moderation = section.value("moderation", "true or false");
+    let moderation = section.value("moderation", "auto, on or off, in quotes");
     let budget = section.number::<u32>("latency_budget_us", 0..=10_000);
     let sysfs_root = section.value("sysfs_root", "a path in quotes");
     let directory = section.value::<PathBuf>("journal_directory", "a path in quotes");
@@ -189,7 +189,7 @@ fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
         frequency: or(frequency, true),
         idle: or(idle, true),
         interrupts: or(interrupts, true),
-        moderation: or(moderation, true),
+        moderation: or(moderation, Moderation::Auto),
         sysfs_root: or(sysfs_root, PathBuf::from("/")),
         journal_directory: directory
             .map(Spanned::into_inner)

@@ -92,7 +92,7 @@ pub struct Governor {
     /// them.
     pub interrupts: bool,
     /// Whether the kernel lets packets gather in the ports' queues when workers would wait anyway.
-    pub moderation: bool,
+    pub moderation: Moderation,
     /// Root of the tree that holds `sys/`; `/` but in tests.
     pub sysfs_root: PathBuf,
     /// The directory in which the former values of turned knobs are kept until they are restored;
@@ -100,6 +100,19 @@ pub struct Governor {
     pub journal_directory: PathBuf,
     /// Where every decision of the policy is written, a line of JSON each; `None`: nowhere.
     pub record: Option<PathBuf>,
+}
+
+/// `moderation`: whether the kernel lets packets gather in the ports' queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Moderation {
+    /// Where interrupts are spared by it, which virtual links have none of.
+    #[default]
+    Auto,
+    /// Wherever the kernel can.
+    On,
+    /// Nowhere.
+    Off,
 }
 
 /// `[power]`: what is known of the machine's power.

@@ -86,7 +86,7 @@ impl Config {
         put(&mut table, "sysfs_root", Some(shown(&governor.sysfs_root)));
         put(&mut table, "journal_directory", Some(shown(&governor.journal_directory)));
         put(&mut table, "interrupts", Some(governor.interrupts));
-        put(&mut table, "moderation", Some(governor.moderation));
+        put(&mut table, "moderation", Value::try_from(governor.moderation).ok());
         put(&mut table, "record", governor.record.as_ref().map(|path| shown(path)));
         table
     }

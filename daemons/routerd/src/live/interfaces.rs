@@ -13,7 +13,7 @@ use ebb_host::Sysfs;
 use ebb_host::ethtool::RssTable;
 use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Journal, Undo};
-use ebb_host::moderation::Moderation;
+use ebb_host::moderation::{self, Moderation};
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
     self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem,
@@ -71,11 +71,17 @@ impl LiveInterface {
 
     /// The same for its moderation alone, which a reload may switch on and off.
     pub fn take_moderation(&mut self, governor: &config::Governor, journal: &Journal) {
-        if !governor.moderation {
+        let (name, index) = (self.interface.name(), self.interface.index());
+        let sysfs = Sysfs::new(&governor.sysfs_root);
+        let wanted = match governor.moderation {
+            config::Moderation::Auto => moderation::has_interrupts(&sysfs, name),
+            config::Moderation::On => true,
+            config::Moderation::Off => false,
+        };
+        if !wanted {
             self.give_moderation_back();
         } else if self.interface.is_moderated() && self.moderation.is_none() {
-            let (name, index) = (self.interface.name(), self.interface.index());
-            match Moderation::open(&Sysfs::new(&governor.sysfs_root), name, index, journal) {
+            match Moderation::open(&sysfs, name, index, journal) {
                 Ok(moderation) => self.moderation = Some(moderation),
                 Err(error) => info!(port = name, "workers let packets gather: {error}"),
             }
