@@ -99,7 +99,7 @@ FILLS = [64, 256, 1024, None]
 
 def fill(context):
     """Packets a second, and what is lost at 80 % of them, by `[[port]] fill`."""
-    rounds, seconds = (1, 0.3) if context.quick else (7, 2.0)
+    rounds, seconds = (1, 0.3) if context.quick else (5, 1.5)
     raw = {str(depth): [] for depth in FILLS}
     with Lab(context.tools) as lab:
         installed = tables.install(lab, context.prefixes())
