@@ -83,9 +83,10 @@ static inline void forward(uint8_t *frame, const struct adjacency *adjacency)
 	uint16_t old, checksum;
 	memcpy(&old, ip + 8, 2);
 	memcpy(&checksum, ip + 10, 2);
-	ip[8]--;
-	uint16_t new;
-	memcpy(&new, ip + 8, 2);
+	/* The TTL comes first in memory. As a whole: a word that is read right after one byte of it was written
+	 * waits until that byte is in the cache. */
+	uint16_t new = rte_cpu_to_be_16(rte_be_to_cpu_16(old) - 0x100);
+	memcpy(ip + 8, &new, 2);
 	uint32_t sum = (uint16_t)~checksum + (uint32_t)(uint16_t)~old + new;
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);

@@ -1,5 +1,6 @@
 use ebb_units::Time;
 
+use crate::memory::move_leaving;
 use crate::{Batch, DropReason, Packet, PortId};
 
 /// One step of packet processing.
@@ -141,7 +142,7 @@ impl Outputs<'_> {
                     pending.append(batch)
                 }
             }
-            Edge::Transmit => batch.drain(..).for_each(|packet| self.transmit(packet)),
+            Edge::Transmit => self.transmit_if(batch, |packet| Some((packet.output, packet.len()))),
             Edge::Kernel => self.exits.kernel.append(batch),
         }
     }
@@ -152,10 +153,15 @@ impl Outputs<'_> {
         self.exits.transmit[packet.output.0 as usize].push(packet);
     }
 
-    /// The transmit exit of one port, for nodes that sort packets themselves.
-    #[inline]
-    pub fn transmit_to(&mut self, port: PortId) -> &mut Batch {
-        &mut self.exits.transmit[port.0 as usize]
+    /// Sends the packets for which `leaves` names a port and a length out of that port, cut to that length.
+    /// The others stay, in order.
+    #[inline(always)]
+    pub fn transmit_if(
+        &mut self,
+        batch: &mut Batch,
+        leaves: impl FnMut(&mut Packet) -> Option<(PortId, usize)>,
+    ) {
+        move_leaving(batch, &mut self.exits.transmit, leaves);
     }
 
     /// Hands a packet to the kernel.

@@ -87,6 +87,16 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
+/// The first four bytes of an IPv4 header's second half as one word in host order (TTL, protocol,
+/// checksum), with a TTL lower by one and the checksum that goes with it: what [`update`] makes of it in
+/// every case, in fewer steps, as the difference is always the same. The TTL must not be 0.
+#[inline(always)]
+pub fn lower_ttl(word: u32) -> u32 {
+    let sum = (word & 0xffff) + 0x100;
+    let sum = (sum + u32::from(sum >= 0xffff)) & 0xffff;
+    (word & 0xffff_0000).wrapping_sub(0x0100_0000) | sum
+}
+
 /// Sum of the pseudo-header of upper-layer protocols (RFC 768, RFC 8200 section 8.1); addresses
 /// of 4 or 16 bytes each.
 pub fn pseudo_header(source: &[u8], destination: &[u8], protocol: u8, len: usize) -> Sum {
@@ -110,6 +120,17 @@ mod tests {
             sum = (sum & 0xffff) + (sum >> 16);
         }
         !(sum as u16)
+    }
+
+    #[test]
+    fn a_lower_ttl_is_an_update_whatever_the_checksum() {
+        for sum in 0..=u16::MAX {
+            for top in [0x0100, 0x01ff, 0x4011, 0xff00, 0xffff_u16] {
+                let lowered = lower_ttl(u32::from(top) << 16 | u32::from(sum));
+                let expected = update(sum, top, top - 0x100);
+                assert_eq!(lowered, u32::from(top - 0x100) << 16 | u32::from(expected));
+            }
+        }
     }
 
     proptest! {

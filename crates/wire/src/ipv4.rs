@@ -134,10 +134,8 @@ impl<'a> Ipv4<'a> {
     pub fn decrement_ttl(bytes: &mut [u8]) {
         let header = bytes.first_chunk_mut::<20>().expect("an IPv4 header");
         assert!(header[8] > 0, "a dead packet");
-        let old = u16_at(header, 8);
-        let sum = checksum::update(u16_at(header, 10), old, old - 0x100);
-        header[8] -= 1;
-        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        let word = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+        header[8..12].copy_from_slice(&checksum::lower_ttl(word).to_be_bytes());
     }
 }
 

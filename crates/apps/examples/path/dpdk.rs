@@ -21,6 +21,7 @@ pub fn start(inputs: &Inputs, eal: &str) -> Result<Peer> {
         }
         fs::write(directory.join("prefixes"), prefixes)?;
         for (name, frames) in LOCALITIES.iter().zip(&inputs.v4) {
+            let frames: Vec<_> = frames.iter().map(|frame| frame.0).collect();
             fs::write(directory.join(name), frames.as_flattened())?;
         }
         Ok(())

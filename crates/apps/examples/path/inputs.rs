@@ -18,7 +18,10 @@ pub const FRAME_LEN: usize = 64;
 /// Gateways that the table leads to, numbered from 1.
 pub const GATEWAYS: u32 = 64;
 
-pub type Frame = [u8; FRAME_LEN];
+/// In a cache line of its own, as on the other side.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Frame(pub [u8; FRAME_LEN]);
 
 /// Names of the localities, in the order of [`Inputs::v4`].
 pub const LOCALITIES: [&str; 3] = ["uniform", "routed", "hot"];
@@ -125,7 +128,7 @@ fn frame(destination: IpAddr) -> Frame {
     let mut template = Template::udp((source, 4000).into(), (destination, 7).into());
     template.destination_mac = [2, 0, 0, 0, 0, 1];
     let payload = [0u8; FRAME_LEN];
-    let mut frame = [0; FRAME_LEN];
-    template.write(&payload[template.udp_payload_offset()..], &mut frame);
+    let mut frame = Frame([0; FRAME_LEN]);
+    template.write(&payload[template.udp_payload_offset()..], &mut frame.0);
     frame
 }

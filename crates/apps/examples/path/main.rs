@@ -43,6 +43,9 @@ struct Options {
     /// Only our own rates.
     #[arg(long)]
     no_dpdk: bool,
+    /// Only this locality, such as for a profile: uniform, routed, hot or "ipv6 routed".
+    #[arg(long)]
+    only: Option<String>,
     /// EAL arguments for DPDK.
     #[arg(
         long,
@@ -64,10 +67,10 @@ struct Router {
 impl Router {
     fn run(&mut self, frames: &[Frame], mut each: impl FnMut(&Batch)) {
         for chunk in frames.chunks_exact(Batch::RECEIVE_MAX) {
-            for bytes in chunk {
-                let frame = self.pool.get().expect("a free frame");
-                self.batch.push(frame.fill(bytes));
-            }
+            let pool = &mut self.pool;
+            let received =
+                chunk.iter().map(|bytes| pool.get().expect("a free frame").fill(&bytes.0));
+            self.batch.extend(received);
             self.graph.run(Time::from_nanos(1), self.entry, &mut self.batch, &mut self.exits);
             for batch in &mut self.exits.transmit {
                 each(batch);
@@ -105,11 +108,9 @@ impl Router {
     }
 }
 
-/// Seconds this thread has run, from the kernel's scheduler.
+/// Seconds this thread has run.
 fn cpu_seconds() -> f64 {
-    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = statistics.split(' ').next().and_then(|text| text.parse().ok());
-    nanos.map_or(f64::NAN, |nanos: f64| nanos * 1e-9)
+    ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9
 }
 
 fn build(inputs: &Inputs) -> Result<(FibWriter, Router, Json)> {
@@ -221,10 +222,16 @@ fn run(options: &Options) -> Result<Json> {
         false => Some(dpdk::start(&inputs, &options.eal).context("starting DPDK's side")?),
     };
     let mut rows = Vec::new();
+    let wanted = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
     for (locality, frames) in LOCALITIES.iter().zip(&inputs.v4) {
-        rows.push(compare(&mut router, frames, locality, &mut peer, options)?);
+        if wanted(locality) {
+            rows.push(compare(&mut router, frames, locality, &mut peer, options)?);
+        }
     }
-    rows.push(compare(&mut router, &inputs.v6, "ipv6 routed", &mut None, options)?);
+    if wanted("ipv6 routed") {
+        rows.push(compare(&mut router, &inputs.v6, "ipv6 routed", &mut None, options)?);
+    }
+    ensure!(!rows.is_empty(), "no locality of that name");
     Ok(json!({
         "benchmark": "path", "frame_len": inputs::FRAME_LEN, "rounds": options.rounds,
         "eal": options.eal, "table": table, "rates": rows,

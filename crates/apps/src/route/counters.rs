@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ebb_graph::DropReason;
 
 use super::bounds::Bounds;
-use super::tally::{Tallies, Volume};
+use super::tally::{Of, Tallies, Volume};
 use super::{InterfaceId, RouteLimits};
 
 /// What one worker's routing nodes did that the exits of its graph do not show.
@@ -24,9 +24,7 @@ pub struct RouteCounters {
     held: AtomicU64,
     held_originated: AtomicU64,
     bounds: Bounds,
-    next_hops: Tallies,
-    /// In, and out.
-    interfaces: [Tallies; 2],
+    tallies: Tallies,
 }
 
 impl Default for RouteCounters {
@@ -45,8 +43,7 @@ impl RouteCounters {
             held: AtomicU64::new(0),
             held_originated: AtomicU64::new(0),
             bounds: Bounds::new(limits),
-            next_hops: Tallies::default(),
-            interfaces: Default::default(),
+            tallies: Tallies::default(),
         }
     }
 
@@ -94,24 +91,24 @@ impl RouteCounters {
 
     /// What left through the next hop with this number ([`super::FibWriter::next_hops`]).
     pub fn next_hop(&self, number: u32) -> Volume {
-        self.next_hops.get(number)
+        self.tallies.get(Of::NextHop, number)
     }
 
     /// What arrived to be routed, and what left, on an interface: a port, or a VLAN of one.
     pub fn interface(&self, id: InterfaceId) -> [Volume; 2] {
-        [0, 1].map(|way| self.interfaces[way].get(u32::from(id.0)))
+        [Of::In, Of::Out].map(|way| self.tallies.get(way, u32::from(id.0)))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_next_hop(&self, number: u32, id: InterfaceId, bytes: usize) {
-        self.next_hops.count(number, 1, bytes as u64);
-        self.interfaces[1].count(u32::from(id.0), 1, bytes as u64);
+        self.tallies.count(Of::NextHop, number, 1, bytes as u64);
+        self.tallies.count(Of::Out, u32::from(id.0), 1, bytes as u64);
     }
 
     /// Packets that arrived on one interface, and their bytes.
     #[inline]
-    pub(super) fn count_interface(&self, id: u16, volume: Volume) {
-        self.interfaces[0].count(u32::from(id), volume.packets, volume.bytes);
+    pub(super) fn count_interface(&self, id: InterfaceId, volume: Volume) {
+        self.tallies.count(Of::In, u32::from(id.0), volume.packets, volume.bytes);
     }
 
     pub(super) fn count_in_place(&self, reason: DropReason) {

@@ -5,16 +5,16 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ebb_graph::{Batch, DropReason, Node, Outputs, Packet};
+use ebb_graph::{Batch, DropReason, Node, Outputs, Packet, PortId};
 use ebb_units::Time;
 use ebb_wire::{Ipv4, Ipv6, flow_hash};
 
 use super::fib::Reader;
 use super::hold::{Awaited, Held, Hold};
 use super::icmp::Fault;
-use super::input::V4;
+use super::input::{PLAIN, is_v4};
 use super::rewrite::{rewrite, rewrite_plain};
-use super::table::{Kind, NextHop};
+use super::table::{Kind, NextHop, Table};
 use super::validate::{Verdict as Source, forwardable_source};
 use super::{Fib, Requests, RouteCounters, source};
 
@@ -92,21 +92,26 @@ impl Forward {
     }
 
     /// Looks all destinations up, leaving the next hops in the order of each family's packets, and
-    /// the sources of packets that are to be filtered.
-    fn look_up(&mut self, batch: &Batch) {
+    /// the sources of packets that are to be filtered. Returns whether all packets are plain.
+    fn look_up(&mut self, batch: &Batch) -> bool {
         self.keys_v4.clear();
         self.keys_v6.clear();
         self.keys_source.clear();
-        if batch.iter().all(|packet| packet.kind == V4 && !source::asked(packet)) {
-            self.keys_v4.extend(batch.iter().map(|packet| packet.key));
+        self.keys_v4.resize(batch.len(), 0);
+        let plain = batch.iter().zip(&mut self.keys_v4).all(|(packet, key)| {
+            *key = packet.key;
+            packet.kind == PLAIN
+        });
+        if plain {
             self.hops_v4.resize(self.keys_v4.len(), 0);
             self.reader.fib.v4.lookup_batch(&self.keys_v4, &mut self.hops_v4);
             self.hops_v6.clear();
             self.hops_source.clear();
-            return;
+            return true;
         }
+        self.keys_v4.clear();
         for packet in batch.iter() {
-            if packet.kind == V4 {
+            if is_v4(packet) {
                 self.keys_v4.push(packet.key);
                 if source::asked(packet) {
                     let header = &packet.data()[usize::from(packet.l3)..];
@@ -131,35 +136,68 @@ impl Forward {
         if !self.keys_v6.is_empty() {
             self.reader.fib.v6.lookup_batch(&self.keys_v6, &mut self.hops_v6);
         }
+        false
     }
 
     /// Sends a batch of validated packets on their ways.
     fn route(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
         self.reader.enter();
-        self.look_up(batch);
+        if self.look_up(batch) && self.hold.len() == 0 {
+            self.send_plain(batch, out);
+        }
+        if !batch.is_empty() {
+            self.decide_all(batch);
+        }
+        self.reader.leave();
+        if !batch.is_empty() {
+            self.dispatch(now, batch, out);
+        }
+    }
+
+    /// Sends those of a batch of plain packets on their ways whose next hops are like most, and leaves the
+    /// others with theirs. A flow's packets are alike, so none overtakes.
+    fn send_plain(&mut self, batch: &mut Batch, out: &mut Outputs<'_>) {
+        let (table, counters) = (&self.reader.fib.table, &*self.counters);
+        let hops = &mut self.hops_v4[..];
+        let (mut at, mut kept) = (0, 0);
+        out.transmit_if(batch, |packet| {
+            let number = hops[at];
+            at += 1;
+            let sent = try_plain(packet, number, table, counters);
+            if sent.is_none() {
+                hops[kept] = number;
+                kept += 1;
+            }
+            sent
+        });
+        self.hops_v4.truncate(batch.len());
+    }
+
+    /// Decides on every packet and rewrites those that are to be transmitted.
+    #[inline(never)]
+    fn decide_all(&mut self, batch: &mut Batch) {
         self.verdicts.clear();
         let table = &self.reader.fib.table;
         let hold = (self.hold.len() > 0).then_some(&self.hold);
         let (mut next_v4, mut next_v6) = (self.hops_v4.iter(), self.hops_v6.iter());
         let mut next_source = self.hops_source.iter();
-        let mut all_transmitted = true;
-        let counters = &self.counters;
+        let counters = &*self.counters;
         let awaited = &mut self.awaited;
         self.verdicts.extend(batch.iter_mut().map(|packet| {
-            let next = if packet.kind == V4 { next_v4.next() } else { next_v6.next() };
+            let next = if is_v4(packet) { next_v4.next() } else { next_v6.next() };
             let mut number = *next.expect("one next hop per packet");
-            if hold.is_none()
-                && !source::asked(packet)
-                && let Some(plain) = table.read_plain(number)
-                && rewrite_plain(packet, &plain)
+            if packet.kind == PLAIN
+                && hold.is_none()
+                && let Some((port, len)) = try_plain(packet, number, table, counters)
             {
-                counters.count_next_hop(number, plain.interface, packet.data().len());
+                packet.output = port;
+                packet.set_len(len);
                 return Verdict::Transmit;
             }
             let mut hop = table.read(number);
             if hop.kind == Kind::Group {
-                packet.hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
-                number = table.member(hop.address, packet.hash);
+                let hash = flow_hash(&packet.data()[usize::from(packet.l3)..]);
+                number = table.member(hop.address, hash);
                 hop = table.read(number);
             }
             // Destinations that are not reached are told so whatever the source.
@@ -180,26 +218,24 @@ impl Forward {
             };
             if verdict == Verdict::Transmit {
                 counters.count_next_hop(number, hop.interface, packet.data().len());
-            } else {
-                all_transmitted = false;
             }
             verdict
         }));
-        self.reader.leave();
-        if all_transmitted {
-            batch.drain(..).for_each(|packet| out.transmit(packet));
-            return;
-        }
-        self.dispatch(now, batch, out);
     }
 
     fn dispatch(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
         let verdicts = core::mem::take(&mut self.verdicts);
+        let mut next = verdicts.iter();
+        out.transmit_if(batch, |packet| {
+            let transmit = next.next() == Some(&Verdict::Transmit);
+            transmit.then(|| (packet.output, packet.len()))
+        });
         let mut all_awaited = core::mem::take(&mut self.awaited);
         let mut next_awaited = all_awaited.drain(..);
-        for (packet, verdict) in batch.drain(..).zip(&verdicts) {
+        let others = verdicts.iter().filter(|verdict| **verdict != Verdict::Transmit);
+        for (packet, verdict) in batch.drain(..).zip(others) {
             match *verdict {
-                Verdict::Transmit => out.transmit(packet),
+                Verdict::Transmit => unreachable!("sent above"),
                 Verdict::Kernel => out.kernel(packet),
                 Verdict::Drop(reason) => out.drop(packet, reason),
                 Verdict::Fault => out.push(TO_ICMP, packet),
@@ -326,6 +362,21 @@ impl Node for Forward {
     }
 }
 
+/// Rewrites the headers of a plain packet whose next hop is like most and counts it; returns the port and the
+/// length with which it leaves. Others it leaves untouched.
+#[inline(always)]
+fn try_plain(
+    packet: &mut Packet,
+    number: u32,
+    table: &Table,
+    counters: &RouteCounters,
+) -> Option<(PortId, usize)> {
+    let plain = table.read_plain(number)?;
+    let len = rewrite_plain(packet, &plain)?;
+    counters.count_next_hop(number, plain.interface, len);
+    Some((plain.port, len))
+}
+
 /// Decides on one packet and rewrites it when it is to be transmitted. The order is RFC 1812's
 /// section 5.2.1 and Linux's: local delivery and rejection before TTL, TTL before size.
 #[inline]
@@ -339,7 +390,7 @@ fn decide(
         return reject(hop.kind, packet);
     }
     let bytes = &packet.data()[usize::from(packet.l3)..];
-    let is_v4 = packet.kind == V4;
+    let is_v4 = is_v4(packet);
     let (ttl, ip_len) = if is_v4 {
         let header = Ipv4::new(bytes).expect("validated");
         (header.ttl(), header.total_len())
@@ -384,7 +435,7 @@ fn reject(kind: Kind, packet: &mut Packet) -> Verdict {
     if kind == Kind::Kernel {
         return Verdict::Kernel;
     }
-    if packet.kind != V4 {
+    if !is_v4(packet) {
         match forwardable_source(&packet.data()[usize::from(packet.l3)..]) {
             Source::Route => {}
             Source::Kernel => return Verdict::Kernel,
@@ -417,7 +468,7 @@ fn awaited(packet: &Packet, hop: &NextHop) -> Awaited {
 
 fn destination(packet: &Packet) -> std::net::IpAddr {
     let bytes = &packet.data()[usize::from(packet.l3)..];
-    if packet.kind == V4 {
+    if is_v4(packet) {
         Ipv4::new(bytes).expect("validated").destination().into()
     } else {
         Ipv6::new(bytes).expect("validated").destination().into()

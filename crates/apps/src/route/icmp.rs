@@ -9,7 +9,7 @@ use ebb_units::Time;
 use ebb_wire::{Ipv4, Ipv6, checksum, ethertype, icmp, protocol};
 
 use super::fib::Reader;
-use super::input::V4;
+use super::input::{V4, is_v4};
 use super::table::Kind;
 use super::{Fib, InterfaceId, RouteCounters, checksums};
 
@@ -52,7 +52,7 @@ impl Fault {
             Fault::NeighbourSilent => (DropReason::NeighbourUnresolved, 0),
         };
         packet.reason = reason;
-        packet.detail = u32::from(mtu);
+        packet.key = u32::from(mtu);
     }
 }
 
@@ -103,7 +103,7 @@ impl Icmp {
     /// Turns a marked packet into an error, or hands it back untouched.
     fn answer(&mut self, now: Time, mut packet: Packet) -> Result<Packet, Packet> {
         let bytes = &packet.data()[usize::from(packet.l3)..];
-        let is_v4 = packet.kind == V4;
+        let is_v4 = is_v4(&packet);
         let front = if is_v4 { FRONT_V4 } else { FRONT_V6 };
         let may = if is_v4 { may_answer_v4(bytes) } else { may_answer_v6(bytes) };
         if !may
@@ -214,11 +214,12 @@ fn open(packet: &mut Packet, front: usize, ip_len: usize, quoted_max: usize) {
 
 fn build_v4(mut packet: Packet, source: [u8; 4], identification: u16) -> Packet {
     let (kind, code) = type_and_code(packet.reason, true);
-    let mtu = packet.detail as u16;
+    let mtu = packet.key as u16;
     let original = Ipv4::new(&packet.data()[usize::from(packet.l3)..]).expect("validated");
     let (peer, total_len) = (original.source().octets(), original.total_len());
     // RFC 1812 section 4.3.2.5: the same type of service, with the precedence of control traffic.
     let tos = original.tos() & 0x1e | 0xc0;
+    packet.kind = V4;
     packet.key = u32::from_be_bytes(peer);
     open(&mut packet, FRONT_V4, total_len, LEN_MAX_V4 - Ipv4::LEN - 8);
     let data = packet.data_mut();
@@ -241,7 +242,7 @@ fn build_v4(mut packet: Packet, source: [u8; 4], identification: u16) -> Packet 
 
 fn build_v6(mut packet: Packet, source: [u8; 16]) -> Packet {
     let (kind, code) = type_and_code(packet.reason, false);
-    let mtu = packet.detail;
+    let mtu = packet.key;
     let original = Ipv6::new(&packet.data()[usize::from(packet.l3)..]).expect("validated");
     let peer = original.source().octets();
     let ip_len = Ipv6::LEN + original.payload_len();

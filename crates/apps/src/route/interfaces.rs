@@ -11,8 +11,14 @@ use super::{Interface, InterfaceId, ReversePath};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attached {
     pub id: InterfaceId,
-    pub mac: [u8; 6],
+    /// The own MAC address as [`word_of`] has it.
+    pub mac: u64,
     pub reverse_path: ReversePath,
+}
+
+/// A MAC address as the first word of a frame with two bytes behind it: compared at once.
+pub(super) fn word_of([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +46,7 @@ impl Interfaces {
         for (&id, interface) in &all {
             let map = &mut ports[usize::from(interface.port.0)];
             let reverse_path = filters.get(&id).copied().unwrap_or_default();
-            let attached = Attached { id, mac: interface.mac, reverse_path };
+            let attached = Attached { id, mac: word_of(interface.mac), reverse_path };
             if interface.vlan == 0 {
                 map.untagged = Some(attached);
                 continue;

@@ -3,36 +3,28 @@
 use ebb_graph::Packet;
 use ebb_wire::{Ipv4, Ipv6, ethertype};
 
-use super::input::V4;
+use super::input::is_v4;
 use super::table::{NextHop, Plain};
 
 /// Length of an untagged link header and an IPv4 header without options.
 const PLAIN_LEN: usize = 34;
 
-/// The same as [`rewrite`] in one pass for what most packets are: received IPv4 without a tag, bound for a
-/// resolved neighbour on an untagged link, neither too large nor at its end. False, and the packet
-/// untouched, for all others.
+/// What [`rewrite`] does to the frame, in one pass, for a plain packet that is bound for a resolved neighbour
+/// on an untagged link, neither too large nor at its end. Returns the length that the frame is to have, or
+/// `None`, and the frame untouched, for all others.
 #[inline(always)]
-pub(super) fn rewrite_plain(packet: &mut Packet, hop: &Plain) -> bool {
-    if packet.kind != V4 || packet.l3 != 14 || packet.flags & Packet::ORIGINATED != 0 {
-        return false;
-    }
-    let Some(head) = packet.data_mut().first_chunk_mut::<PLAIN_LEN>() else { return false };
+pub(super) fn rewrite_plain(packet: &mut Packet, hop: &Plain) -> Option<usize> {
+    let head = packet.data_mut().first_chunk_mut::<PLAIN_LEN>()?;
     let ip_len = u16::from_be_bytes([head[16], head[17]]);
-    if head[22] <= 1 || ip_len > hop.mtu {
-        return false;
+    let word = u32::from_be_bytes([head[22], head[23], head[24], head[25]]);
+    if (word < 2 << 24) | (ip_len > hop.mtu) {
+        return None;
     }
     let [front, back] = hop.head.map(u64::to_ne_bytes);
     head[..8].copy_from_slice(&front);
     head[8..12].copy_from_slice(&back[..4]);
-    let sum = u16::from_be_bytes([head[24], head[25]]);
-    let old = u16::from_be_bytes([head[22], head[23]]);
-    let sum = ebb_wire::checksum::update(sum, old, old - 0x100);
-    head[22] -= 1;
-    head[24..26].copy_from_slice(&sum.to_be_bytes());
-    packet.set_len(14 + usize::from(ip_len));
-    packet.output = hop.port;
-    true
+    head[22..26].copy_from_slice(&ebb_wire::checksum::lower_ttl(word).to_be_bytes());
+    Some(14 + usize::from(ip_len))
 }
 
 /// Makes `packet`, whose IP packet has `ip_len` bytes, ready for `hop`: without link padding, with
@@ -40,7 +32,7 @@ pub(super) fn rewrite_plain(packet: &mut Packet, hop: &Plain) -> bool {
 #[inline]
 pub(super) fn rewrite(packet: &mut Packet, hop: &NextHop, ip_len: usize) {
     let l3 = usize::from(packet.l3);
-    let is_v4 = packet.kind == V4;
+    let is_v4 = is_v4(packet);
     packet.set_len(l3 + ip_len);
     if packet.flags & Packet::ORIGINATED == 0 {
         let bytes = &mut packet.data_mut()[l3..];

@@ -185,13 +185,19 @@ impl Table {
     /// The next hop number `index`.
     #[inline(always)]
     pub(super) fn read(&self, index: u32) -> NextHop {
+        NextHop::from_words(self.words(index))
+    }
+
+    /// The first words of a line, all of one version.
+    #[inline(always)]
+    fn words<const COUNT: usize>(&self, index: u32) -> [u64; COUNT] {
         let line = &self.lines[index as usize % NEXT_HOPS];
         loop {
             let version = line.version.load(Ordering::Acquire);
             let words = core::array::from_fn(|at| line.words[at].load(Ordering::Relaxed));
             fence(Ordering::Acquire);
             if version & 1 == 0 && line.version.load(Ordering::Relaxed) == version {
-                return NextHop::from_words(words);
+                return words;
             }
             core::hint::spin_loop();
         }
@@ -201,13 +207,9 @@ impl Table {
     /// need: `None` unless it is a resolved neighbour behind an untagged link.
     #[inline(always)]
     pub(super) fn read_plain(&self, index: u32) -> Option<Plain> {
-        let line = &self.lines[index as usize % NEXT_HOPS];
-        let version = line.version.load(Ordering::Acquire);
-        let [first, low, high] = core::array::from_fn(|at| line.words[at].load(Ordering::Relaxed));
-        fence(Ordering::Acquire);
-        let whole = version & 1 == 0 && line.version.load(Ordering::Relaxed) == version;
+        let [first, low, high] = self.words(index);
         let plain = first & (0xff | 1 << 48) == Kind::Forward as u64;
-        (whole & plain).then_some(Plain {
+        plain.then_some(Plain {
             port: PortId((first >> 8) as u8),
             mtu: (first >> 16) as u16,
             interface: InterfaceId((first >> 32) as u16),

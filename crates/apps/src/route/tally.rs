@@ -30,27 +30,43 @@ impl Volume {
     }
 }
 
+/// What is counted by number.
+#[derive(Clone, Copy)]
+pub(super) enum Of {
+    NextHop,
+    /// In through an interface.
+    In,
+    /// Out through an interface.
+    Out,
+}
+
 /// Counters with a single writer, all in one piece: memory comes with the pages that are in use.
 #[derive(Debug)]
-pub(super) struct Tallies(Box<[[AtomicU64; 2]]>);
+pub(super) struct Tallies(Box<[[AtomicU64; 2]; 3 * NUMBERS]>);
 
 impl Default for Tallies {
     fn default() -> Tallies {
-        Tallies(bytemuck::zeroed_slice_box(NUMBERS))
+        let all: Box<[_]> = bytemuck::zeroed_slice_box(3 * NUMBERS);
+        Tallies(all.try_into().expect("as many as asked for"))
     }
 }
 
 impl Tallies {
     /// Counts packets of `bytes` together; only the owning worker calls this.
-    #[inline]
-    pub(super) fn count(&self, number: u32, packets: u64, bytes: u64) {
-        let [all_packets, all_bytes] = &self.0[number as usize % NUMBERS];
+    #[inline(always)]
+    pub(super) fn count(&self, of: Of, number: u32, packets: u64, bytes: u64) {
+        let [all_packets, all_bytes] = self.at(of, number);
         all_packets.store(all_packets.load(Relaxed) + packets, Relaxed);
         all_bytes.store(all_bytes.load(Relaxed) + bytes, Relaxed);
     }
 
-    pub(super) fn get(&self, number: u32) -> Volume {
-        let [packets, bytes] = &self.0[number as usize % NUMBERS];
+    pub(super) fn get(&self, of: Of, number: u32) -> Volume {
+        let [packets, bytes] = self.at(of, number);
         Volume { packets: packets.load(Relaxed), bytes: bytes.load(Relaxed) }
+    }
+
+    #[inline(always)]
+    fn at(&self, of: Of, number: u32) -> &[AtomicU64; 2] {
+        &self.0[of as usize * NUMBERS + number as usize % NUMBERS]
     }
 }

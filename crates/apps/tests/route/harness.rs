@@ -81,7 +81,7 @@ impl Drop for Router {
 }
 
 /// Where a packet left.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Left {
     Sent(u8, Vec<u8>),
     Kernel(Vec<u8>),

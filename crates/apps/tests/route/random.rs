@@ -29,6 +29,16 @@ const DESTINATIONS: [&str; 20] = [
     "ff02::1",
 ];
 
+/// How addresses begin from which the router speaks.
+const OWN_SOURCES: [&[u8]; 6] = [
+    &[192, 0, 2, 1],
+    &[198, 51, 100, 1],
+    &[10, 7, 0, 1],
+    &[0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    &[0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    &[0x20, 1, 0xd, 0xb8, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+];
+
 /// A valid frame whose payload ends with its number, so that it is known again.
 fn valid() -> impl Strategy<Value = Vec<u8>> {
     let destination = proptest::sample::select(&DESTINATIONS[..]);
@@ -143,5 +153,39 @@ proptest! {
         router.wait(4_000_000_000);
         router.wait(4_000_000_000);
         prop_assert_eq!(router.graph.held(), 0, "nothing waits for ever");
+    }
+
+    /// Whatever stands beside a packet in its batch: it leaves the way it would alone, and behind those of its
+    /// exit that came before it. Errors come after the packets of their batch.
+    #[test]
+    fn a_packet_leaves_as_it_would_alone(
+        batch in proptest::collection::vec(prop_oneof![3 => valid(), 1 => any_frame()], 1..64),
+    ) {
+        let send = |at_once: usize| {
+            let mut router = Router::new();
+            let left: Vec<Left> = batch.chunks(at_once).flat_map(|frames| router.send(frames)).collect();
+            router.wait(4_000_000_000);
+            router.wait(4_000_000_000);
+            left
+        };
+        let (left, alone) = (send(batch.len()), send(1));
+        let (mut all, mut all_alone) = (left.clone(), alone.clone());
+        all.sort();
+        all_alone.sort();
+        prop_assert_eq!(all, all_alone);
+        let forwarded_by = |left: &[Left], port: u8| -> Vec<Left> {
+            let is_error = |frame: &[u8]| {
+                let l3 = link(frame).expect("a link header").payload;
+                let at = if frame[l3] >> 4 == 4 { 12 } else { 8 };
+                OWN_SOURCES.iter().any(|own| frame[l3 + at..].starts_with(own))
+            };
+            let by_port = left.iter().filter(
+                |left| matches!(left, Left::Sent(by, frame) if *by == port && !is_error(frame)),
+            );
+            by_port.cloned().collect()
+        };
+        for port in 0..2 {
+            prop_assert_eq!(forwarded_by(&left, port), forwarded_by(&alone, port));
+        }
     }
 }
