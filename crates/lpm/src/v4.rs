@@ -117,6 +117,33 @@ impl Entry for AtomicU32 {
     }
 }
 
+/// Puts the default in the place of entries of 0; returns which lead to groups, a bit each.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fill_in(entries: &mut [u32; 4], flag: u32, default: Value) -> u32 {
+    use std::arch::x86_64::*;
+    // SAFETY: every processor of this kind has SSE2; reads and writes the 16 bytes of the array.
+    unsafe {
+        let shift = _mm_cvtsi32_si128(flag.leading_zeros().cast_signed());
+        let all = _mm_loadu_si128(entries.as_ptr().cast());
+        let nothing = _mm_cmpeq_epi32(all, _mm_setzero_si128());
+        let default = _mm_and_si128(nothing, _mm_set1_epi32(default.cast_signed()));
+        _mm_storeu_si128(entries.as_mut_ptr().cast(), _mm_or_si128(all, default));
+        _mm_movemask_ps(_mm_castsi128_ps(_mm_sll_epi32(all, shift))).cast_unsigned()
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn fill_in(entries: &mut [u32; 4], flag: u32, default: Value) -> u32 {
+    let mut grouped = 0;
+    for (at, entry) in entries.iter_mut().enumerate() {
+        grouped |= u32::from(*entry & flag != 0) << at;
+        *entry = if *entry == 0 { default } else { *entry };
+    }
+    grouped
+}
+
 impl Ipv4Lpm {
     fn new() -> Self {
         Self {
@@ -210,38 +237,31 @@ impl Ipv4Lpm {
         for (value, &address) in values.iter_mut().zip(addresses) {
             *value = first[(address >> 8) as usize].load();
         }
-        // One less sets the flag for an entry of 0 too, and keeps it for a group, as none has number 0.
-        let mut seen = 0;
-        for value in values.iter() {
-            seen |= value.wrapping_sub(1);
-        }
-        if seen & E::GROUP != 0 {
-            self.read_rest(E::GROUP, addresses, values);
-        }
+        self.follow(E::GROUP, addresses, values);
     }
 
-    /// Puts members of groups and the default in the place of entries that lead there.
-    #[inline(never)]
-    fn read_rest(&self, flag: u32, addresses: &[u32], values: &mut [Value]) {
-        let mut seen = 0;
-        for value in values.iter() {
-            seen |= value;
-        }
-        if seen & flag != 0 {
-            self.read_groups(flag, addresses, values);
-        }
+    /// Puts members of groups and the default in the place of entries that lead there; at most
+    /// [`CHUNK_LEN`] of them.
+    #[inline(always)]
+    fn follow(&self, flag: u32, addresses: &[u32], values: &mut [Value]) {
         let default = self.default.load(Relaxed);
-        for value in values.iter_mut() {
+        let (fours, rest) = values.as_chunks_mut::<4>();
+        let mut grouped = 0;
+        for (at, four) in fours.iter_mut().enumerate() {
+            grouped |= u64::from(fill_in(four, flag, default)) << (4 * at);
+        }
+        let before = 4 * fours.len();
+        for (at, value) in rest.iter_mut().enumerate() {
+            grouped |= u64::from(*value & flag != 0) << (before + at);
             *value = if *value == 0 { default } else { *value };
         }
-    }
-
-    fn read_groups(&self, flag: u32, addresses: &[u32], values: &mut [Value]) {
-        for (value, &address) in values.iter_mut().zip(addresses) {
-            if *value & flag != 0 {
-                let group = (*value & !flag) as usize & (GROUPS_MAX - 1);
-                *value = self.groups[group * GROUP_LEN + (address & 255) as usize].load(Relaxed);
-            }
+        while grouped != 0 {
+            let at = grouped.trailing_zeros() as usize;
+            grouped &= grouped - 1;
+            let group = (values[at] & !flag) as usize & (GROUPS_MAX - 1);
+            let member = group * GROUP_LEN + (addresses[at] & 255) as usize;
+            let value = self.groups[member].load(Relaxed);
+            values[at] = if value == 0 { default } else { value };
         }
     }
 
