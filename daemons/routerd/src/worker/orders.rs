@@ -34,6 +34,8 @@ impl Worker {
             Order::Hold => {
                 self.brace();
                 mine.mailbox.answer(serial);
+                // What is left to be told would end each sleep at once.
+                self.tally(clock::monotonic(), mine);
             }
             Order::Run | Order::Park => mine.mailbox.answer(serial),
             Order::Stop => {}

@@ -178,8 +178,7 @@ impl Live {
         self.injection.end();
         std::thread::sleep(LAST_WORDS);
         // To give hundreds of megabytes back takes the kernel a while, on the CPUs of the new workers.
-        let workers = self.backend.router.cpus().iter().flatten().copied();
-        std::mem::forget(process::Politeness::off(workers, 19));
+        process::withdraw(self.backend.router.cpus().iter().flatten().copied());
         // Nothing is closed and nothing undone: it is all in use.
         std::process::exit(0)
     }
