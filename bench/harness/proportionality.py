@@ -245,6 +245,12 @@ interrupt is spared, it is no gain to rely on: 1.05, 1.02, 1.01, 1.01 of the CPU
 1 points less. Each port has a time of its own, so two ports can wake a worker twice in a budget; with more than two it is
 never used.
 
+**Priorities.** What else runs on a worker's CPU (here `kdamond`, a kernel thread that watches memory, and an agent of the
+machine's) holds it for 4 to 8 ms now and then, which is the p99 of some milliseconds above and, with rings of 2,048, most of
+the losses. With workers at nice -10 a trace showed no such gap, but at 75 % they lost more (12,193 of 1.3 million against
+100, medians of five pairs), because the kernel's own packet work on that CPU then waits instead. So workers keep the
+usual priority.
+
 **Who is charged for what.** On veth the sender's system call carries a packet through the XDP program into the router's
 memory: that is the generator's CPU. What the router's own `sendto` does, up to the receiver's memory, is the router's.
 """
