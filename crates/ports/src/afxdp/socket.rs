@@ -301,7 +301,9 @@ impl Socket {
             let descriptor = self.rx.pop();
             let frame = self.pair.umem.take_back(descriptor.address);
             let offset = descriptor.address as usize & (FRAME_LEN - 1);
-            batch.push(frame.into_packet(offset, descriptor.len as usize));
+            let packet = frame.into_packet(offset, descriptor.len as usize);
+            packet.prefetch();
+            batch.push(packet);
         }
         if count > 0 {
             self.rx.release();
