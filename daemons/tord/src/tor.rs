@@ -352,7 +352,9 @@ impl Switch {
         let now = now_ns();
         TorStatus {
             uptime_seconds: (now - self.started_ns) as f64 * 1e-9,
-            source: Some(self.plan.source(now)),
+            // As noted at the last look: after a pause of the machine the days known may all be
+            // over although the next look goes on with them.
+            source: self.sources.last().copied(),
             sync: self.plan.counters(),
             racks: self.racks.iter().map(Rack::status).collect(),
             rounds: self.rounds,
