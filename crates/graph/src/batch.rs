@@ -29,3 +29,9 @@ impl core::ops::DerefMut for Batch {
         &mut self.0
     }
 }
+
+impl AsMut<Vec<Packet>> for Batch {
+    fn as_mut(&mut self) -> &mut Vec<Packet> {
+        &mut self.0
+    }
+}

@@ -334,7 +334,7 @@ impl Packet {
 #[inline(always)]
 pub(crate) fn move_leaving(
     packets: &mut Vec<Packet>,
-    to: &mut [crate::Batch],
+    to: &mut [impl AsMut<Vec<Packet>>],
     mut leaves: impl FnMut(&mut Packet) -> Option<(PortId, usize)>,
 ) {
     let count = packets.len();
@@ -356,7 +356,7 @@ pub(crate) fn move_leaving(
             continue;
         };
         let len = packet.len().min(len);
-        let list: &mut Vec<Packet> = &mut to[output.0 as usize];
+        let list = to[output.0 as usize].as_mut();
         let end = list.len();
         if end == list.capacity() {
             list.reserve(count - at);
@@ -539,7 +539,7 @@ mod tests {
                 pool.get().expect("a frame").fill(&[number.to_be_bytes(), [7, 7]].concat())
             })
             .collect();
-        let mut lists = [crate::Batch::new(), crate::Batch::new()];
+        let mut lists = [Vec::new(), Vec::new()];
         let number = |packet: &Packet| u16::from_be_bytes([packet.data()[0], packet.data()[1]]);
         move_leaving(&mut packets, &mut lists, |packet| match number(packet) % 3 {
             0 => Some((PortId(1), 3)),
@@ -551,7 +551,7 @@ mod tests {
         assert_eq!([of(&lists[1]), of(&lists[0]), of(&packets)], [third(0), third(1), third(2)]);
         assert!(lists[1].iter().all(|packet| packet.len() == 3 && packet.output == PortId(1)));
         assert!(lists[0].iter().all(|packet| packet.len() == 4), "cut, never lengthened");
-        for list in lists.iter_mut().map(|list| &mut **list).chain([&mut packets]) {
+        for list in lists.iter_mut().chain([&mut packets]) {
             pool.put_batch(list);
         }
         assert_eq!(pool.len(), 512);
