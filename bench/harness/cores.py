@@ -7,6 +7,7 @@ from . import quiet, tables
 from .lab import Failure, Lab, Router
 from .quota import Day, Quotas
 from .record import verdict
+from .search import capacity
 
 WORKERS = 4
 SHARE = 0.2
@@ -30,8 +31,8 @@ def cores(context):
             with Router(lab, "poll", None, RING, workers=workers) as router:
                 router.wait(installed["routes"])
                 place(router, quotas)
-                seen = capacity(context, lab, router)
-                raw[workers] = seen
+                _, trials, seen = capacity(context, lab, quick_rate=5000 * workers)
+                raw[workers] = {**seen, "trials": trials}
                 rows.append({"workers": workers, "capacity_mpps": seen["received_mpps"],
                              "lost": seen["lost"], "reordered": seen["reordered"]})
                 context.say(f"  {workers} workers: {seen['received_mpps']:.3f} Mpps")
@@ -55,25 +56,6 @@ def place(router, quotas):
     for thread in threads:
         os.sched_setaffinity(thread, {CPU})
     quotas.confine(router.pid, threads)
-
-
-def capacity(context, lab, router):
-    """The highest rate at which less than one packet in 1,000 is lost, and what was seen there."""
-    seconds = 0.4 if context.quick else 1.5
-    trial = lambda **load: quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load), paced=False)
-    if context.quick:
-        return trial(rate=5000 * router.workers)
-    low, high, best = 0.0, 0.6e6 * router.workers * SHARE / 0.2, None
-    for _ in range(8):
-        rate = (low + high) / 2
-        seen = trial(rate=int(rate))
-        if seen["lost"] < 1e-3 * seen["sent"]:
-            low, best = rate, seen
-        else:
-            high = rate
-    if best is None:
-        raise Failure("no rate was low enough")
-    return best
 
 
 def shares(looks):

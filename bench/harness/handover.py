@@ -6,8 +6,9 @@ import time
 
 from . import quiet, tables
 from .lab import Failure, Lab, Router
-from .live import CHURN_RING, capacity, check_order
+from .live import CHURN_RING, check_order
 from .record import verdict
+from .search import capacity
 
 # Shares of the capacity, and the length of the rings, as in `upgrade`.
 LOADS = [(0.5, 2048), (0.8, 2048), (0.8, CHURN_RING)]
@@ -34,7 +35,7 @@ def handover(context):
                 router.wait(installed["routes"])
                 for thread in router.worker_threads():
                     os.sched_setaffinity(thread, {CPU})
-                most, trials[ring] = capacity(context, lab, router)
+                most, trials[ring], _ = capacity(context, lab)
                 for _ in range(turns):
                     # Without changes first: what this machine loses by itself.
                     for forced in (False, True):

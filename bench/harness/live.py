@@ -8,6 +8,7 @@ import time
 from . import quiet, tables
 from .lab import Failure, Lab, Router, Testpmd
 from .record import spread, verdict
+from .search import capacity
 
 IDLE_SECONDS = 10
 
@@ -159,37 +160,6 @@ def idle(context):
     context.record.result("idle", rows, {"routes": installed["routes"], "modes": modes}, raw)
 
 
-# How often a rate may fail before the search for the capacity goes below it: a virtual machine stands still now
-# and then, and what that costs is not the router's (binary search with loss verification, ETSI GS NFV-TST 009).
-VERIFIED = 3
-
-
-def capacity(context, lab, router):
-    """Highest rate, both directions together, at which less than one packet in 1,000 is lost."""
-    if context.quick:
-        return 20e3, []
-    seconds, trials = 1.5, []
-    trial = lambda **load: quiet.measured(context, lab, lambda: lab.load(seconds=seconds, **load), paced=False)
-
-    def carries(rate):
-        for _ in range(VERIFIED):
-            seen = trial(rate=int(rate))
-            lost = seen["lost"] / max(seen["sent"], 1)
-            trials.append((int(rate), seen["received_mpps"] * 1e6, lost))
-            if lost < 1e-3 and seen["sent_mpps"] * 1e6 >= 0.98 * rate:
-                return True
-        return False
-
-    most = trial()["received_mpps"] * 1e6
-    trials.append(("unlimited", most, None))
-    low, high = 0.0, 1.3 * most
-    for _ in range(7):
-        rate = (low + high) / 2
-        low, high = (rate, high) if carries(rate) else (low, rate)
-    context.say(f"  capacity: {low / 1e6:.3f} Mpps, {most / 1e6:.3f} when more is offered")
-    return low, trials
-
-
 # On two CPUs whoever changes the routes takes time from the worker or from the generator, and a
 # virtual machine stands still for up to 20 ms now and then: at 0.4 Mpps that is 8,000 packets,
 # which a longer ring keeps.
@@ -205,7 +175,7 @@ def churn(context):
         lab.load(destinations=lab.path("hosts"))
         with Router(lab, "napi", ring=CHURN_RING) as router:
             router.wait(installed["routes"])
-            most, trials = capacity(context, lab, router)
+            most, trials, _ = capacity(context, lab)
             for turn, rate in enumerate([0, 10_000] if context.quick else [0, 10_000] * 3):
                 seen = quiet.measured(context, lab, lambda: changing(lab, router, rate, 0.8 * most, seconds))
                 runs.append({"rate": rate, **seen})

@@ -8,7 +8,7 @@ import time
 
 from . import quiet, tables
 from .lab import BUDGET_US, Lab, Router
-from .live import capacity
+from .search import capacity
 
 LOADS = [0, 1, 5, 10, 25, 50, 75, 90]
 # Policies, each with the latency budgets it is shown with: the default, and none.
@@ -26,7 +26,7 @@ def proportionality(context):
         naps = [sleeping(context, lab)]
         with Router(lab, "poll") as router:
             router.wait(installed["routes"])
-            most, trials = capacity(context, lab, router)
+            most, trials, _ = capacity(context, lab)
             for turn, load in enumerate(loads):
                 # Interleaved, and not always in the same order.
                 for mode, budget in SERIES if turn % 2 == 0 else SERIES[::-1]:

@@ -7,8 +7,9 @@ import time
 
 from . import quiet, tables
 from .lab import Failure, Lab, Router
-from .live import CHURN_RING, capacity, check_order
+from .live import CHURN_RING, check_order
 from .record import verdict
+from .search import capacity
 
 # Shares of the capacity, and the length of the rings: the longer ones keep what comes while a virtual
 # machine stands still, see `CHURN_RING`.
@@ -24,7 +25,7 @@ def upgrade(context):
         for share, ring in LOADS[:1] if context.quick else LOADS:
             with Router(lab, "napi", ring=ring) as router:
                 router.wait(installed["routes"])
-                most, trials[ring] = capacity(context, lab, router)
+                most, trials[ring], _ = capacity(context, lab)
                 try:
                     for _ in range(turns):
                         if not context.quick:
