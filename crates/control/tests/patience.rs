@@ -111,6 +111,27 @@ fn what_gathered_is_no_reason_for_a_core() {
     assert!(router.point.cores >= 2, "more than one core carries: {:?}", router.changes);
 }
 
+/// Nor because a worker was not let run, now and then by the machine or always by a quota, as long as the core
+/// carries its load all the same; where it does not, that is seen.
+#[test]
+fn what_came_while_a_worker_was_held_is_no_reason_for_a_core() {
+    let limits = Limits { cores: 4, frequencies: 1 };
+    // How often, how long, and a share of the core that the worker has left.
+    for (every, length, left) in [(0.5, 0.002, 0.99), (0.05, 0.002, 0.96), (0.005, 0.004, 0.2)] {
+        let cores = |load: f64| {
+            let mut router = Router::new(limits, load);
+            router.pauses = Some((every, length));
+            let mut policy = patient("powersave", limits, &settings(200));
+            drive(&mut *policy, &mut router, Time::from_secs_f64(2.0)).expect("infallible");
+            (router.changes.len(), router.point.cores, router.lost)
+        };
+        let half = cores(0.45e6 * left);
+        assert_eq!(half, (0, 1, 0.0), "held for {length} s every {every} s, half loaded");
+        let (_, last, lost) = cores(1.3e6 * left);
+        assert!(last >= 2 && lost == 0.0, "held for {length} s every {every} s: {last}, {lost}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

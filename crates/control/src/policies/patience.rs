@@ -24,9 +24,15 @@ const LEAST: Duration = Duration::from_micros(10);
 const FIRST: Duration = Duration::from_micros(50);
 /// The mean rate looks back so many budgets.
 const MEMORY: u32 = 4;
-/// What gathered in a sleep is worked off within so many budgets; a queue that is still there
-/// after that is a queue.
+/// What gathered in a sleep or a pause is worked off within so many times as long as that took, or so many
+/// budgets; a queue that is still there after that is a queue.
 const WORK_OFF: u32 = 4;
+/// Between two rounds of a worker that has work lie microseconds; longer than this, and it was not let run.
+const PAUSE: Duration = Duration::from_micros(500);
+/// Longer pauses count as so long.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+/// The usual rate looks back so far: over several periods of a quota.
+const USUAL: Duration = Duration::from_millis(50);
 
 /// Lets packets gather before a worker wakes for them, within a latency budget.
 ///
@@ -42,7 +48,10 @@ const WORK_OFF: u32 = 4;
 /// - no longer than twice the sleep before, the first 50 us;
 /// - not at all after a sleep in which nothing came.
 ///
-/// The wrapped policy does not see what gathered: it takes a queue for a lack of capacity.
+/// The wrapped policy does not see what gathered: it takes a queue for a lack of capacity. Nor does it see what
+/// came while a worker with work was not let run, because a quota was used up, because something else ran on
+/// its CPU or a hypervisor took the time, as far as that is what comes in such a time at the usual rate: another
+/// core would not have had it sooner, and a step down before would count as failed.
 pub struct Patient {
     policy: Box<RouterPolicy>,
     budget: Duration,
@@ -61,6 +70,8 @@ pub struct Patience {
     peak: f64,
     /// Since when packets were counted for the next sample of `peak`, and how many.
     sampled: (Time, f64),
+    /// Packets a second, pauses included, the mean over a time up to [`USUAL`], and this time.
+    usual: (f64, Duration),
     /// How late sleeps end at worst, in nanoseconds.
     late: u32,
     /// The last sleep with eyes shut; zero after one that a packet ended.
@@ -114,12 +125,16 @@ impl Patience {
         if budget.is_zero() {
             return;
         }
+        let gap = self.seen_at.map_or(Duration::ZERO, |before| now.since(before));
         if std::mem::take(&mut self.gathers) {
             self.in_vain = seen.received == 0 && seen.own_queue_len == 0;
             // A late end of the machine's making must not end all patience.
             let late = seen.late_nanos.min(budget.as_nanos() as u32 / 2);
             self.late = late.max(self.late - self.late / 64);
-            self.backlog = (seen.own_queue_len, now + budget * WORK_OFF);
+            self.backlog = (seen.own_queue_len, now + budget.max(gap.min(PAUSE_MAX)) * WORK_OFF);
+        } else if gap > PAUSE {
+            let gap = gap.min(PAUSE_MAX);
+            self.backlog = ((self.usual.0 * gap.as_secs_f64()) as u32, now + gap * WORK_OFF);
         }
         self.backlog.0 = self.backlog.0.min(seen.own_queue_len);
         let Some(before) = self.seen_at.replace(now) else {
@@ -140,6 +155,10 @@ impl Patience {
             // What waits behind the batch has come as well.
             let came = count + f64::from(seen.own_queue_len);
             self.peak = (came / span.as_secs_f64()).max(self.peak * 15.0 / 16.0);
+            let (usual, known) = self.usual;
+            let share = span.as_secs_f64() / (span + known).as_secs_f64();
+            let usual = usual + (count / span.as_secs_f64() - usual) * share;
+            self.usual = (usual, (span + known).min(USUAL));
             self.sampled = (now, 0.0);
         }
     }

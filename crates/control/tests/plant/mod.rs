@@ -34,6 +34,9 @@ pub struct Router {
     pub gathered_max: u32,
     /// Sleeps of either kind.
     pub sleeps: u64,
+    /// Worker 0 is not let run: how often, and for how long, in seconds.
+    pub pauses: Option<(f64, f64)>,
+    paused_at: f64,
     now: f64,
 }
 
@@ -53,6 +56,8 @@ impl Router {
             idle: Idle::Poll,
             gathered_max: 0,
             sleeps: 0,
+            pauses: None,
+            paused_at: 0.0,
             now: 0.0,
         }
     }
@@ -151,6 +156,12 @@ impl Plant for Router {
                 self.advance((f64::from(nanos) * 1e-9 + WAKE).min(left));
             }
             _ => {}
+        }
+        if let Some((every, length)) = self.pauses
+            && self.now >= self.paused_at + every
+        {
+            self.paused_at = self.now;
+            self.advance(length.min((until.as_secs_f64() - self.now).max(0.0)));
         }
         // Times are whole nanoseconds: never stop just short of one.
         if until.since(self.now()) <= Duration::from_nanos(1) {
