@@ -232,7 +232,10 @@ kernel's default a sleep ends up to 50 us late, a quarter of the default budget.
 How long a worker sleeps is decided beside the policy (`Patient` in `crates/control`), the same in the twin: at most the budget
 less what timers were late by; no longer than it takes for the wake-up to be 2 % of the time; no longer than packets take to
 fill a quarter of the ring; at most twice the sleep before; not at all when fewer than two packets come in a budget, then it
-waits for the packet. What gathered is not shown to the policy as a queue. Idle states up to the budget's wake-up latency are
+waits for the packet. What gathered is not shown to the policy as a queue, nor what came while a worker with work was not
+let run (a quota used up, something else on its CPU), as far as that is what comes in such a time at the usual rate. Before,
+a pause of 4 ms at half of capacity looked like a lack of cores, and the step down before it like a failure: cores stayed on for
+seconds. Idle states up to the budget's wake-up latency are
 allowed to active cores (`pm_qos_resume_latency_us`).
 
 **The kernel's moderation.** `[governor] moderation = "on"` has the kernel let packets gather (`napi_defer_hard_irqs`,
@@ -241,13 +244,13 @@ first packet after a silence is seen at once; a worker that finds no time to sle
 says how long they gather. `auto`, the default, does so for interfaces with interrupts of their own, whose processor would
 otherwise be woken by what the worker does not look at yet: on hardware that is expected, not measured. On veth, where no
 interrupt is spared, it is no gain to rely on: 1.05, 1.02, 1.01, 1.01 of the CPU without it at 5, 10, 25, 50 % of capacity
-(medians of five pairs, single ones 0.95 to 1.13, `bench/run policies`), though in another hour, when a timer cost more, it was 8 to
-1 points less. Each port has a time of its own, so two ports can wake a worker twice in a budget; with more than two it is
+(medians of five pairs, single ones 0.95 to 1.13, `bench/run policies`), 0.91, 0.97, 1.07, 0.99 and 1.02, 0.97, 1.04, 0.97 on another
+machine, though in an hour when a timer cost more it was 8 to 1 points less. Each port has a time of its own, so two ports can wake a worker twice in a budget; with more than two it is
 never used.
 
 **Priorities.** What else runs on a worker's CPU (here `kdamond`, a kernel thread that watches memory, and an agent of the
 machine's) holds it for 4 to 8 ms now and then, which is the p99 of some milliseconds above and, with rings of 2,048, most of
-the losses. With workers at nice -10 a trace showed no such gap, but at 75 % they lost more (12,193 of 1.3 million against
+the losses; how often depends on the machine. With workers at nice -10 a trace showed no such gap, but at 75 % they lost more (12,193 of 1.3 million against
 100, medians of five pairs), because the kernel's own packet work on that CPU then waits instead. So workers keep the
 usual priority.
 
