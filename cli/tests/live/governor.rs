@@ -205,8 +205,14 @@ fn packets_gather_in_the_ports_queues() {
         for moderation in ["off", "on", "auto"] {
             router.reload(&set(moderation).text(&lab, "router")).expect("a reload");
             let on = moderation == "on";
+            let ports = router.status().ports;
+            assert!(
+                ports.iter().all(|port| port.gathers_us.is_some() == on),
+                "switched {moderation}"
+            );
             let done = until(PATIENCE, || if on { gather() } else { untouched() });
-            assert!(done, "switched {moderation}: {}", router.log());
+            let values = (knobs("gro_flush_timeout"), knobs("napi_defer_hard_irqs"));
+            assert!(done, "switched {moderation}: {values:?} {}", router.log());
         }
         router.reload(&set("on").text(&lab, "router")).expect("a reload");
         assert!(until(PATIENCE, gather), "switched on: {}", router.log());

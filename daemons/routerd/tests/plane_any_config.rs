@@ -1,6 +1,6 @@
 //! No configuration makes the router panic: it is refused with a reason, or it is good for a start.
 
-use ebb_routerd::config::Config;
+use ebb_routerd::config::{Change, Config};
 use ebb_routerd::live::preflight;
 use ebb_routerd::memory_run;
 use proptest::prelude::*;
@@ -99,7 +99,40 @@ proptest! {
             let mut kept = config.clone();
             kept.keep_what_needs_a_restart(&example);
             Config::diff(&example, &kept).iter().for_each(|change| _ = change.to_string());
+            assert_all_else_is_taken_over(&kept, &config);
         }
+    }
+}
+
+/// What differs between the configuration `kept` by a reload and the one asked for needs a restart.
+fn assert_all_else_is_taken_over(kept: &Config, asked: &Config) {
+    for change in Config::diff(kept, asked) {
+        assert!(matches!(change, Change::Restart { .. }), "said, but not done: {change}");
+    }
+}
+
+/// A reload that says what it takes over has taken it over.
+#[test]
+fn what_a_reload_says_it_also_does() {
+    let port = "[[port]]\nname = \"a\"\n";
+    let of =
+        |text: &str| Config::from_str("x", &format!("{text}\n{port}")).expect("a configuration");
+    let running = of("");
+    for text in [
+        "[router]\nmode = \"poll\"\nworkers = 7",
+        "[powersave]\nqueue_high = 99\nbatch = 8",
+        "[governor]\nmoderation = \"on\"",
+        "[governor]\nmoderation = \"off\"\ninterrupts = false",
+        "[governor]\nfrequency = false\nidle = false\nlatency_budget_us = 7",
+        "[kernel]\nignore = [\"forwarding\"]",
+        "[metrics]\nlisten = \"127.0.0.1:9464\"",
+        "[limits]\nicmp_rate_pps = 3",
+    ] {
+        let asked = of(text);
+        assert_ne!(Config::diff(&running, &asked), [], "{text}");
+        let mut kept = asked.clone();
+        kept.keep_what_needs_a_restart(&running);
+        assert_all_else_is_taken_over(&kept, &asked);
     }
 }
 

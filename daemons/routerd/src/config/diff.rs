@@ -2,7 +2,7 @@ use std::fmt;
 
 use ebb_control::policies::Settings;
 
-use super::types::{Config, Kernel, Limits, Metrics, Moderation, Port};
+use super::types::{Config, Governor, Kernel, Limits, Metrics, Moderation, Port};
 
 /// One step of a reload.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,9 +172,8 @@ pub(super) fn keep(new: &mut Config, running: &Config) {
     let (mode, file) = (new.router.mode.clone(), new.router.routes_file.clone());
     new.router = running.router.clone();
     (new.router.mode, new.router.routes_file) = (mode, file);
-    let (frequency, idle) = (new.governor.frequency, new.governor.idle);
-    new.governor = running.governor.clone();
-    (new.governor.frequency, new.governor.idle) = (frequency, idle);
+    let Governor { frequency, idle, moderation, .. } = new.governor;
+    new.governor = Governor { frequency, idle, moderation, ..running.governor.clone() };
     new.powersave.batch = running.powersave.batch;
     new.power = running.power.clone();
     new.status = running.status.clone();
