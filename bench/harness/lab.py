@@ -180,6 +180,8 @@ class Router:
         self.configure(mode, budget, moderation)
         self.ask({"reload": {}})
         self.ask({"set": {"mode": mode}})
+        if any((port.get("gathers_us") is not None) != moderation for port in self.status()["ports"]):
+            raise Failure("the kernel's moderation of the ports is not as asked for")
 
     def __enter__(self):
         return self
