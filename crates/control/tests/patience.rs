@@ -63,7 +63,7 @@ fn patience_follows_rate_cost_lateness_and_room() {
 /// quarter, and but for sleeps that begin short: nothing has to be tried out.
 #[test]
 fn a_moderation_follows_the_same() {
-    let moderation = |budget: u64, packets, seen: Observation| {
+    let after_work = |work, budget: u64, packets, seen: Observation| {
         let mut patience = Patience::new(Duration::from_micros(budget));
         let gap = Duration::from_micros(200);
         for turn in 0..400 {
@@ -71,13 +71,17 @@ fn a_moderation_follows_the_same() {
             let seen = Observation { received: packets, ..seen };
             patience.observe(Time::from_secs_f64(1.0) + gap * turn, &seen);
         }
-        patience.moderation(&seen).map(|span| span.as_micros())
+        patience.moderation(&seen, Duration::from_micros(work)).map(|span| span.as_micros())
     };
+    let moderation = |budget, packets, seen| after_work(0, budget, packets, seen);
     let plain = Observation { room: 2048, ..Observation::default() };
     assert_eq!(moderation(200, 20, plain), Some(200));
+    assert_eq!(after_work(50, 200, 20, plain), Some(250), "it would wait for the work anyway");
+    assert_eq!(after_work(5_000, 200, 20, plain), Some(400), "it was not let run");
     assert_eq!(moderation(200, 1, plain), None, "rarer than two in a budget");
     assert_eq!(moderation(0, 20, plain), None, "no budget");
-    assert_eq!(moderation(200, 20, Observation { late_nanos: 60_000, ..plain }), Some(140));
+    let late = Observation { late_nanos: 60_000, ..plain };
+    assert_eq!(moderation(200, 20, late), Some(200), "the kernel's timer is not the worker's");
     // 128 packets are half of the queue: 128 of 256 in 200 us.
     assert_eq!(moderation(200, 256, Observation { room: 256, ..plain }), Some(100));
     assert_eq!(moderation(200, 256, Observation { room: 8, ..plain }), None, "too soon full");

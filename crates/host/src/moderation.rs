@@ -74,12 +74,6 @@ impl Moderation {
     }
 }
 
-/// Whether the interface `name` is a device's, whose interrupts are spared; the two ends of a virtual
-/// link hand packets to each other without any.
-pub fn has_interrupts(sysfs: &Sysfs, name: &str) -> bool {
-    !sysfs.list(&format!("sys/class/net/{name}/device")).is_empty()
-}
-
 fn refused(sysfs: &Sysfs, file: &str, why: &str) -> KnobError {
     KnobError::new(&sysfs.path(file), Operation::Write, std::io::Error::other(why.to_owned()))
 }
@@ -106,9 +100,6 @@ mod tests {
         let open = || Moderation::open(&sysfs, "eth1", 7, &journal);
         put("ifindex", "7\n");
         assert!(open().expect_err("nothing to set").is_absent());
-        assert!(!has_interrupts(&sysfs, "eth1"));
-        fs::create_dir_all(directory.join("device/msi_irqs")).expect("a directory");
-        assert!(has_interrupts(&sysfs, "eth1"));
         put("napi_defer_hard_irqs", "0\n");
         put("gro_flush_timeout", "20000\n");
         let error = open().expect_err("in use").to_string();

@@ -29,4 +29,5 @@ pub mod static_tables;
 pub mod status;
 pub mod sync;
 pub mod tap;
+pub mod toll;
 pub mod worker;

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use ebb_units::Time;
 
-/// Most ports whose packets the kernel lets gather. Each has a time of its own: with more of them
-/// workers would wake oftener than by one timer that they set themselves.
+/// Most ports whose packets the kernel lets gather unless it is told to. Each has a time of its own: with
+/// more of them workers would wake oftener than by one timer that they set themselves.
 pub const PORTS_MAX: usize = 2;
+/// The longest that packets gather: half of what a NIC's table is given to settle when flows move.
+pub const LONGEST: Duration = Duration::from_millis(1);
 /// Packets that a driver's queue holds where nothing is known of it: as many as a veth's.
 pub const QUEUE_LEN: u32 = 256;
 
@@ -80,7 +82,7 @@ impl Moderation {
 
 /// Whether a change is worth its system calls.
 fn differs(holds: u32, wanted: u32) -> bool {
-    (holds == 0) != (wanted == 0) || wanted < holds / 4 * 3 || wanted / 3 * 2 > holds
+    (holds == 0) != (wanted == 0) || wanted < holds / 8 * 7 || wanted / 8 * 7 > holds
 }
 
 /// One worker's side.
@@ -102,7 +104,7 @@ impl Asking {
         wish: Option<Duration>,
     ) -> bool {
         self.rested_at = now;
-        let wish = wish.map_or(INDIFFERENT, |wish| wish.as_nanos() as u32);
+        let wish = wish.map_or(INDIFFERENT, |wish| wish.min(LONGEST).as_nanos() as u32);
         self.ask(now, moderation, own, wish)
     }
 

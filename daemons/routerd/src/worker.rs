@@ -22,14 +22,12 @@ use crate::mailbox::Owners;
 use crate::moderation::{self, Asking};
 use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
 use crate::tap::Place;
+use crate::toll::Toll;
 
 /// How often a busy worker publishes what its ports count.
 const TALLY_EVERY: Duration = Duration::from_millis(100);
 /// How soon a sleeping worker tries again to send what the kernel has not taken yet.
 const TRANSMIT_RETRY: Duration = Duration::from_millis(1);
-
-/// Every so many sleeps their cost is measured.
-const COST_EVERY: u32 = 64;
 
 /// What a worker thread is made of.
 pub struct Worker {
@@ -70,16 +68,6 @@ pub struct Worker {
     wait_set: WaitSet,
     wait_owners: Vec<usize>,
     wait_fds: Vec<RawFd>,
-}
-
-/// What the policy wants to know of sleeping.
-#[derive(Default)]
-struct Toll {
-    sleeps: u32,
-    /// Processor time of going to sleep and waking, a mean over the latest samples.
-    wake_nanos: u32,
-    /// How much later than asked the last gathering ended.
-    late_nanos: u32,
 }
 
 /// What one round saw.
@@ -190,8 +178,10 @@ impl Worker {
     fn rest(&mut self, now: Time, mine: &WorkerShared) {
         let deadline = self.next_deadline();
         if self.shared.moderation.is_possible() {
-            let room = self.room.min(moderation::QUEUE_LEN);
-            let wish = self.patience.moderation(&Observation { room, ..self.seen });
+            let room = self.toll.room(self.room.min(moderation::QUEUE_LEN));
+            let seen = Observation { room, ..self.seen };
+            let wish = self.patience.moderation(&seen, self.toll.work());
+            let wish = wish.map(|span| self.toll.told(span));
             if self.asking.rests(now, &self.shared.moderation, &mine.wish, wish) {
                 self.shared.control.ring();
             }
@@ -248,6 +238,7 @@ impl Worker {
     /// Receives from every port once, runs the graph, and transmits what came out.
     fn round(&mut self, now: Time, mine: &WorkerShared) -> Round {
         let mut round = Round { received: 0, queue_len: 0 };
+        let mut most = 0;
         if now.since(self.tallied) >= TALLY_EVERY {
             self.tally(now, mine);
         }
@@ -258,6 +249,7 @@ impl Worker {
                 continue;
             }
             round.received += count as u32;
+            most = most.max(count as u32);
             round.queue_len += port.queue_len();
             let mut bytes = 0;
             for packet in self.batch.iter_mut() {
@@ -278,6 +270,7 @@ impl Worker {
         }
         if round.received > 0 {
             self.untallied = true;
+            self.toll.came(round.received, most);
             mine.counters.received.add(u64::from(round.received));
             mine.counters.batches.add(1);
         }
@@ -477,10 +470,13 @@ impl Worker {
         mine.frames_free.store(self.pool.len() as u64, Relaxed);
         mine.counters.queue_len.store(0, Relaxed);
         let asleep = clock::monotonic();
+        self.toll.sleeps(asleep, self.patience.budget());
         mine.counters.asleep_since.store(asleep.as_nanos(), Relaxed);
         self.wait(deadline.map(|at| at.since(asleep)));
         mine.counters.asleep_since.store(0, Relaxed);
-        mine.counters.slept(clock::monotonic().since(asleep).as_nanos() as u64);
+        let woke = clock::monotonic();
+        self.toll.wakes(woke, self.shared.moderation.holds());
+        mine.counters.slept(woke.since(asleep).as_nanos() as u64);
         mine.counters.wakeups.add(1);
         if self.wait_set.readiness(0) == Readiness::Readable {
             mine.mailbox.bell().drain();
@@ -496,16 +492,12 @@ impl Worker {
 
     /// Sleeps, and now and then looks what that costs: two system calls more.
     fn wait(&mut self, span: Option<Duration>) {
-        let sampled = self.toll.sleeps.is_multiple_of(COST_EVERY);
-        self.toll.sleeps = self.toll.sleeps.wrapping_add(1);
-        if !sampled {
+        if !self.toll.samples() {
             return self.wait_set.wait(span);
         }
         let before = clock::thread_cpu();
         self.wait_set.wait(span);
-        let cost = clock::thread_cpu().since(before).as_nanos() as u32;
-        let mean = self.toll.wake_nanos;
-        self.toll.wake_nanos = if mean == 0 { cost } else { mean - mean / 8 + cost / 8 };
+        self.toll.cost(clock::thread_cpu().since(before));
     }
 
     /// Adds the ports' descriptors to the wait set; false when a packet is there already.

@@ -68,8 +68,8 @@ pub struct Patience {
     rate: f64,
     /// The highest rate of late.
     peak: f64,
-    /// Since when packets were counted for the next sample of `peak`, and how many.
-    sampled: (Time, f64),
+    /// Since when packets were counted for the next sample of `peak`, how many, and how many waited then.
+    sampled: (Time, f64, f64),
     /// Packets a second, pauses included, the mean over a time up to [`USUAL`], and this time.
     usual: (f64, Duration),
     /// How late sleeps end at worst, in nanoseconds.
@@ -78,6 +78,8 @@ pub struct Patience {
     span: Duration,
     /// It was told to gather and has not reported since.
     gathers: bool,
+    /// The kernel lets packets gather: they come in bursts.
+    moderated: bool,
     /// The last gathering brought nothing.
     in_vain: bool,
     /// What gathered and is being worked off, and until when that is taken for granted.
@@ -126,7 +128,8 @@ impl Patience {
             return;
         }
         let gap = self.seen_at.map_or(Duration::ZERO, |before| now.since(before));
-        if std::mem::take(&mut self.gathers) {
+        let rested = std::mem::take(&mut self.gathers);
+        if rested {
             self.in_vain = seen.received == 0 && seen.own_queue_len == 0;
             // A late end of the machine's making must not end all patience.
             let late = seen.late_nanos.min(budget.as_nanos() as u32 / 2);
@@ -138,7 +141,7 @@ impl Patience {
         }
         self.backlog.0 = self.backlog.0.min(seen.own_queue_len);
         let Some(before) = self.seen_at.replace(now) else {
-            self.sampled = (now, 0.0);
+            self.sampled = (now, 0.0, f64::from(seen.own_queue_len));
             return;
         };
         let span = now.since(before).as_secs_f64();
@@ -148,28 +151,32 @@ impl Patience {
         } else {
             self.rate += f64::from(seen.received) / (budget * MEMORY).as_secs_f64();
         }
-        let (since, count) = self.sampled;
+        let (since, count, waited) = self.sampled;
         let (span, count) = (now.since(since), count + f64::from(seen.received));
-        self.sampled = (since, count);
-        if span >= budget / 4 {
-            // What waits behind the batch has come as well.
-            let came = count + f64::from(seen.own_queue_len);
+        self.sampled = (since, count, waited);
+        // Those that the kernel has let gather come as fast as it copies them, each port's by themselves.
+        let least = if self.moderated { budget } else { budget / 4 };
+        if span >= least && (rested || !self.moderated || span >= budget * WORK_OFF) {
+            // What waits behind the batch has come as well, what waited before has not come since.
+            let came = count + f64::from(seen.own_queue_len) - waited;
             self.peak = (came / span.as_secs_f64()).max(self.peak * 15.0 / 16.0);
             let (usual, known) = self.usual;
             let share = span.as_secs_f64() / (span + known).as_secs_f64();
             let usual = usual + (count / span.as_secs_f64() - usual) * share;
             self.usual = (usual, (span + known).min(USUAL));
-            self.sampled = (now, 0.0);
+            self.sampled = (now, 0.0, f64::from(seen.own_queue_len));
         }
     }
 
     /// How a worker sleeps whose policy says [`Idle::Halt`]: until a packet, or a while of its own.
     pub fn rest(&mut self, seen: &Observation) -> Idle {
+        self.moderated = false;
         let last = std::mem::take(&mut self.span);
         if !self.is_steady() || std::mem::take(&mut self.in_vain) {
             return Idle::Halt;
         }
-        let span = self.longest(seen, HEADROOM).min((last * 2).max(FIRST));
+        let asked = self.budget.saturating_sub(Duration::from_nanos(u64::from(self.late)));
+        let span = self.longest(seen, asked, HEADROOM).min((last * 2).max(FIRST));
         if span < LEAST {
             return Idle::Halt;
         }
@@ -177,17 +184,21 @@ impl Patience {
         Idle::Gather { nanos: span.as_nanos() as u32 }
     }
 
-    /// How long the kernel should let packets gather before it wakes the worker for them; `None`
+    /// How long from one look at the queues to the next the kernel should let packets gather; `None`
     /// where so few come that each is worth it, or so many that there is no time.
-    pub fn moderation(&self, seen: &Observation) -> Option<Duration> {
-        let span = self.longest(seen, HEADROOM_MODERATED);
+    ///
+    /// `work`: how long the worker is awake each time. The budget is for what comes later: until then it would
+    /// have waited anyway.
+    pub fn moderation(&self, seen: &Observation, work: Duration) -> Option<Duration> {
+        let span = self.longest(seen, self.budget + work.min(self.budget), HEADROOM_MODERATED);
         (self.is_steady() && span >= LEAST).then_some(span)
     }
 
     /// The worker sleeps until packets have gathered without its doing: what it finds then is no
     /// sign of too little capacity.
     pub fn rest_moderated(&mut self) {
-        (self.gathers, self.span, self.in_vain) = (true, Duration::ZERO, false);
+        (self.gathers, self.moderated) = (true, true);
+        (self.span, self.in_vain) = (Duration::ZERO, false);
     }
 
     /// Whether a budget brings packets enough.
@@ -195,9 +206,9 @@ impl Patience {
         self.rate * self.budget.as_secs_f64() >= FEWEST
     }
 
-    /// The longest that packets may gather at present.
-    fn longest(&self, seen: &Observation, headroom: f64) -> Duration {
-        let mut span = self.budget.saturating_sub(Duration::from_nanos(u64::from(self.late)));
+    /// The longest that packets may gather at present, at most `asked`.
+    fn longest(&self, seen: &Observation, asked: Duration, headroom: f64) -> Duration {
+        let mut span = asked;
         if seen.wake_nanos > 0 {
             span = span.min(Duration::from_nanos(u64::from(seen.wake_nanos) * WORTH));
         }

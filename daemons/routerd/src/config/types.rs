@@ -106,10 +106,11 @@ pub struct Governor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Moderation {
-    /// Where interrupts are spared by it, which virtual links have none of.
+    /// Where the kernel can, and at most two ports are open: each port's queue has a time of its own, so
+    /// with more workers would wake oftener than by a timer of theirs.
     #[default]
     Auto,
-    /// Wherever the kernel can.
+    /// Wherever the kernel can, with any number of ports.
     On,
     /// Nowhere.
     Off,

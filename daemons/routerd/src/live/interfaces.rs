@@ -13,7 +13,7 @@ use ebb_host::Sysfs;
 use ebb_host::ethtool::RssTable;
 use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Journal, Undo};
-use ebb_host::moderation::{self, Moderation};
+use ebb_host::moderation::Moderation;
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
     self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem,
@@ -73,12 +73,7 @@ impl LiveInterface {
     pub fn take_moderation(&mut self, governor: &config::Governor, journal: &Journal) {
         let (name, index) = (self.interface.name(), self.interface.index());
         let sysfs = Sysfs::new(&governor.sysfs_root);
-        let wanted = match governor.moderation {
-            config::Moderation::Auto => moderation::has_interrupts(&sysfs, name),
-            config::Moderation::On => true,
-            config::Moderation::Off => false,
-        };
-        if !wanted {
+        if governor.moderation == config::Moderation::Off {
             self.give_moderation_back();
         } else if self.interface.is_moderated() && self.moderation.is_none() {
             match Moderation::open(&sysfs, name, index, journal) {

@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::interfaces::{self, LiveInterface};
 use super::{HOUSEKEEPING, Live, start};
-use crate::moderation;
+use crate::{config, moderation};
 
 /// How often numbers of queues are looked at, at most.
 const QUEUES_EVERY: Duration = Duration::from_secs(1);
@@ -80,8 +80,13 @@ impl Live {
         let shared = self.backend.router.shared();
         let mut interfaces = self.interfaces.lock().expect("interfaces");
         let mut open: Vec<&mut LiveInterface> = interfaces.open.iter_mut().flatten().collect();
-        let possible = (1..=moderation::PORTS_MAX).contains(&open.len())
-            && open.iter().all(|live| live.moderation.is_some());
+        let worth_it = match self.config.governor.moderation {
+            config::Moderation::Auto => open.len() <= moderation::PORTS_MAX,
+            config::Moderation::On => true,
+            config::Moderation::Off => false,
+        };
+        let possible =
+            worth_it && !open.is_empty() && open.iter().all(|live| live.moderation.is_some());
         let held = shared.moderation.holds();
         let wishes = || shared.workers.iter().map(|worker| &worker.wish);
         let holds = match possible {
