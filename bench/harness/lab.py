@@ -162,20 +162,20 @@ class Router:
         self.child = lab.spawn(lab.router, lab.tools.ebb, "router", "run", "-c", config, log="router.log")
         self.pid = self.child.pid
 
-    def configure(self, mode, budget, moderation=False):
+    def configure(self, mode, budget, moderation=True):
         """Writes the configuration file and returns its path."""
         text = f'[router]\nworkers = {self.workers}\nmode = "{mode}"\nredirect = "steer"\n'
         text += f"cpus = {self.cpus}\n" if self.cpus else ""
         text += f'[status]\nsocket = "{self.socket}"\n'
         text += f'[governor]\njournal_directory = "{self.lab.directory}"\nlatency_budget_us = {budget}\n'
-        text += 'moderation = "on"\n' if moderation else ""
+        text += "" if moderation else 'moderation = "off"\n'
         fill = f"fill = {self.fill}\n" if self.fill else ""
         text += "".join(f'[[port]]\nname = "{port}"\nring = {self.ring}\n{fill}' for port in self.ports)
         with open(self.lab.path("router.toml"), "w") as file:
             file.write(text)
         return self.lab.path("router.toml")
 
-    def turn_to(self, mode, budget, moderation=False):
+    def turn_to(self, mode, budget, moderation=True):
         """Goes on under another policy, with another latency budget, with or without the kernel's moderation."""
         self.configure(mode, budget, moderation)
         self.ask({"reload": {}})

@@ -11,8 +11,11 @@ from .lab import BUDGET_US, Lab, Router
 from .search import capacity
 
 LOADS = [0, 1, 5, 10, 25, 50, 75, 90]
-# Policies, each with the latency budgets it is shown with: the default, and none.
-SERIES = [("poll", BUDGET_US), ("napi", BUDGET_US), ("powersave", BUDGET_US), ("napi", 0), ("powersave", 0)]
+# Policies, each with the latency budgets it is shown with: the default, and none; and once with workers' timers instead of
+# the kernel's moderation.
+SERIES = [("poll", BUDGET_US, True), ("napi", BUDGET_US, True), ("powersave", BUDGET_US, True), ("powersave", BUDGET_US, False),
+          ("napi", 0, True), ("powersave", 0, True)]
+TIMERS = "powersave, timers"
 TWO_WORKERS = "powersave, 2 workers"
 
 
@@ -29,16 +32,16 @@ def proportionality(context):
             most, trials, _ = capacity(context, lab)
             for turn, load in enumerate(loads):
                 # Interleaved, and not always in the same order.
-                for mode, budget in SERIES if turn % 2 == 0 else SERIES[::-1]:
-                    router.turn_to(mode, budget)
-                    rows.append(point(context, lab, router, (mode, budget), load, most, seconds))
+                for mode, budget, moderation in SERIES if turn % 2 == 0 else SERIES[::-1]:
+                    router.turn_to(mode, budget, moderation)
+                    label = mode if moderation else TIMERS
+                    rows.append(point(context, lab, router, (label, budget), load, most, seconds))
         if os.cpu_count() > 1 and not context.quick:
             with Router(lab, "powersave", (1, 0)) as router:
                 router.wait(installed["routes"])
                 for load in loads:
                     rows.append(point(context, lab, router, (TWO_WORKERS, BUDGET_US), load, most, seconds))
         naps.append(sleeping(context, lab))
-    nap_us = min(nap["cpu_us"] for nap in naps)
     rows.sort(key=lambda row: row["load_percent"])
     table = [["load, %", "mode", "budget, us", "Mpps", "CPU, % of a core", "CPU s", "W modelled", "sent", "lost", "reordered",
               "p50, us", "p99, us", "wake-ups/s", "steal, %"]]
@@ -47,7 +50,7 @@ def proportionality(context):
                       row["watts_modelled"], row["sent"], row["lost"], row["reordered"], row["p50_us"],
                       row["p99_us"], row["wakeups_per_second"], row["steal_percent"]])
     summary = {"capacity_mpps": most / 1e6, "routes": installed["routes"], "seconds": seconds,
-               "over": over(rows), "naps": naps, "least_over": least_over(nap_us),
+               "over": over(rows), "naps": naps, "least_over": least_over(naps),
                "rows": [{k: v for k, v in row.items() if k != "raw"} for row in rows]}
     context.record.result("proportionality", table, summary, {"rows": rows, "capacity": trials})
     draw(context, lab_title(context, most), rows)
@@ -56,16 +59,20 @@ def proportionality(context):
 
 
 def sleeping(context, lab):
-    """What a timed sleep costs on the worker's CPU while nobody works there."""
-    cpu, count = os.cpu_count() - 1, 100 if context.quick else 4000
-    tries = [lab.tool(lab.router, "nap", "--cpu", str(min(cpu, 1)), "--count", str(count)) for _ in range(3)]
-    return {key: statistics.median(nap[key] for nap in tries) for key in tries[0]}
+    """What a sleep that a timer ends costs on the worker's CPU while nobody works there, and one that another CPU ends."""
+    cpu, count = min(os.cpu_count() - 1, 1), 100 if context.quick else 4000
+    found = {}
+    for kind, words in (("timer", []), ("other", ["--by", "0"] if cpu else [])):
+        tries = [lab.tool(lab.router, "nap", "--cpu", str(cpu), "--count", str(count), *words) for _ in range(3)]
+        found[kind] = {key: statistics.median(nap[key] for nap in tries) for key in tries[0]}
+    return found
 
 
-def least_over(nap_us):
-    """The least CPU above the load, in percentage points, of whoever sleeps by a timer and lets no packet
-    wait longer than the budget: one sleep in every budget / (1 - load)."""
-    return {str(load): (100 - load) * nap_us / BUDGET_US for load in (5, 10, 25, 50)}
+def least_over(naps):
+    """The least CPU above the load, in percentage points, of whoever lets no packet wait longer than the budget, by what
+    ends the sleeps: one in every budget / (1 - load)."""
+    return {kind: {str(load): (100 - load) * min(nap[kind]["cpu_us"] for nap in naps) / BUDGET_US for load in (5, 10, 25, 50)}
+            for kind in ("timer", "other")}
 
 
 def over(rows):
@@ -132,8 +139,8 @@ def document(context, rows, most, routes, seconds, naps):
             command=facts["command"], day=facts["started"][:10], cpu=facts["cpu"], cpus=facts["cpus"],
             kind="a virtual machine, " if facts["virtual"] else "", kernel=facts["kernel"],
             routes=f"{routes:,}", most=f"{most / 1e6:.2f}", seconds=seconds, idle=comparison(rows), budget=BUDGET_US,
-            nap=span([nap["cpu_us"] for nap in naps]), late=span([nap["late_us"] for nap in naps]),
-            asked=naps[0]["asked_us"], surplus=surplus(rows, naps),
+            nap=span([nap["timer"]["cpu_us"] for nap in naps]), late=span([nap["timer"]["late_us"] for nap in naps]),
+            woken=span([nap["other"]["cpu_us"] for nap in naps]), asked=naps[0]["timer"]["asked_us"], surplus=surplus(rows, naps),
             rows="".join(line(row, name(row)) for row in rows)))
 
 
@@ -148,8 +155,10 @@ def surplus(rows, naps):
     loads, text = (5, 10, 25, 50), ""
     for series, found in over(rows).items():
         text += f"| {series} | " + " | ".join(f"{found[str(load)]:.1f}" for load in loads) + " |\n"
-    least = least_over(min(nap["cpu_us"] for nap in naps))
-    return text + f"| least with sleeps by a timer, {BUDGET_US} us | " + " | ".join(f"{least[str(load)]:.1f}" for load in loads) + " |\n"
+    least = least_over(naps)
+    for kind, words in (("timer", "a timer"), ("other", "another CPU")):
+        text += f"| least with sleeps that {words} ends, {BUDGET_US} us | " + " | ".join(f"{least[kind][str(load)]:.1f}" for load in loads) + " |\n"
+    return text
 
 
 def comparison(rows):
@@ -217,9 +226,8 @@ CPU = load + wake-ups/s x (wake-up + system calls of a round)
 ```
 
 A timed sleep that does nothing else took {nap} us of the thread's CPU here and ended {late} us late (`ppoll` of one
-descriptor for {asked} us on the worker's CPU, before and after the rows). Whoever sleeps by a timer and lets no packet wait
-longer than the budget wakes at least once in every budget / (1 - load); times the cost of a sleep this is the least that can
-lie above the load. CPU less load, in percentage points:
+descriptor for {asked} us on the worker's CPU, before and after the rows). Whoever lets no packet wait longer than the budget
+wakes at least once in every budget / (1 - load); times the cost of a sleep this is the least that can lie above the load. CPU less load, in percentage points:
 
 | series | 5 % | 10 % | 25 % | 50 % |
 |---|--:|--:|--:|--:|
@@ -229,8 +237,8 @@ are not kept in an epoll set, for the kernel wakes whoever watches a socket at e
 64th sleep takes two calls more, to measure what sleeping costs. Threads ask for exact timers (`PR_SET_TIMERSLACK`): with the
 kernel's default a sleep ends up to 50 us late, a quarter of the default budget.
 
-How long a worker sleeps is decided beside the policy (`Patient` in `crates/control`), the same in the twin: at most the budget
-less what timers were late by; no longer than it takes for the wake-up to be 2 % of the time; no longer than packets take to
+How long a worker sleeps by its own timer is decided beside the policy (`Patient` in `crates/control`), the same in the twin: at most
+the budget less what timers were late by; no longer than it takes for the wake-up to be 2 % of the time; no longer than packets take to
 fill a quarter of the ring; at most twice the sleep before; not at all when fewer than two packets come in a budget, then it
 waits for the packet. What gathered is not shown to the policy as a queue, nor what came while a worker with work was not
 let run (a quota used up, something else on its CPU), as far as that is what comes in such a time at the usual rate. Before,
@@ -238,15 +246,15 @@ a pause of 4 ms at half of capacity looked like a lack of cores, and the step do
 seconds. Idle states up to the budget's wake-up latency are
 allowed to active cores (`pm_qos_resume_latency_us`).
 
-**The kernel's moderation.** `[governor] moderation = "on"` has the kernel let packets gather (`napi_defer_hard_irqs`,
-`gro_flush_timeout`): it looks at a port's queue again only after the time that the workers wish, and they set no timers. The
-first packet after a silence is seen at once; a worker that finds no time to sleep has its packets at once; `ebb router show`
-says how long they gather. `auto`, the default, does so for interfaces with interrupts of their own, whose processor would
-otherwise be woken by what the worker does not look at yet: on hardware that is expected, not measured. On veth, where no
-interrupt is spared, it is no gain to rely on: 1.05, 1.02, 1.01, 1.01 of the CPU without it at 5, 10, 25, 50 % of capacity
-(medians of five pairs, single ones 0.95 to 1.13, `bench/run policies`), 0.91, 0.97, 1.07, 0.99 and 1.02, 0.97, 1.04, 0.97 on another
-machine, though in an hour when a timer cost more it was 8 to 1 points less. Each port has a time of its own, so two ports can wake a worker twice in a budget; with more than two it is
-never used.
+**The kernel's moderation.** Most of what such a sleep costs is its timer: in a virtual machine each setting of one is an
+exit to the hypervisor. A sleep that another CPU ends took {woken} us. So, where at most two ports are open, the kernel lets
+packets gather (`napi_defer_hard_irqs`, `gro_flush_timeout`): it looks at a port's queue again only after the time that the
+workers wish, and they set no timers. That time is the budget and what the worker works meanwhile, for what comes then would
+wait anyway, less what it wakes later than the kernel was told; no longer than packets take to fill half of the driver's
+queue, and at most 1 ms. The first packet after a silence is seen at once; a worker that finds no time to sleep has its
+packets at once; `ebb router show` says how long they gather. Each port has a time of its own, so two ports can wake a worker
+twice in a budget; with more, `[governor] moderation = "on"` has it done all the same, `"off"` never. The series `timers`
+above is without it. MODERATED
 
 **Priorities.** What else runs on a worker's CPU (here `kdamond`, a kernel thread that watches memory, and an agent of the
 machine's) holds it for 4 to 8 ms now and then, which is the p99 of some milliseconds above and, with rings of 2,048, most of
@@ -256,4 +264,5 @@ usual priority.
 
 **Who is charged for what.** On veth the sender's system call carries a packet through the XDP program into the router's
 memory: that is the generator's CPU. What the router's own `sendto` does, up to the receiver's memory, is the router's.
+With moderation the timer too is on that CPU. CHARGED
 """

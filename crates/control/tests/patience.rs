@@ -79,12 +79,36 @@ fn a_moderation_follows_the_same() {
     assert_eq!(after_work(50, 200, 20, plain), Some(250), "it would wait for the work anyway");
     assert_eq!(after_work(5_000, 200, 20, plain), Some(400), "it was not let run");
     assert_eq!(moderation(200, 1, plain), None, "rarer than two in a budget");
+    assert_eq!(moderation(200, 3, plain), Some(200), "it goes on with two");
     assert_eq!(moderation(0, 20, plain), None, "no budget");
     let late = Observation { late_nanos: 60_000, ..plain };
     assert_eq!(moderation(200, 20, late), Some(200), "the kernel's timer is not the worker's");
     // 128 packets are half of the queue: 128 of 256 in 200 us.
     assert_eq!(moderation(200, 256, Observation { room: 256, ..plain }), Some(100));
     assert_eq!(moderation(200, 256, Observation { room: 8, ..plain }), None, "too soon full");
+}
+
+/// Around the rate from which on it is worth it, chance must not switch it to and fro.
+#[test]
+fn a_moderation_begins_later_than_it_ends() {
+    let (mut patience, mut now) =
+        (Patience::new(Duration::from_micros(200)), Time::from_secs_f64(1.0));
+    let mut begins = |received| {
+        let mut last = None;
+        for _ in 0..100 {
+            let seen = Observation { received, room: 256, ..Observation::default() };
+            now += Duration::from_micros(200);
+            patience.observe(now, &seen);
+            last = patience.moderation(&seen, Duration::ZERO);
+            match last {
+                Some(_) => patience.rest_moderated(),
+                None => _ = patience.rest(&seen),
+            }
+        }
+        last.is_some()
+    };
+    let seen: Vec<bool> = [1, 3, 5, 3, 1, 3].into_iter().map(&mut begins).collect();
+    assert_eq!(seen, [false, false, true, true, false, false]);
 }
 
 #[test]

@@ -17,6 +17,9 @@ const HEADROOM_MODERATED: f64 = 2.0;
 /// A budget has to bring so many packets: a sleep that a timer ends costs about as much as two that
 /// a packet ends, for the timer has to be set and taken back.
 const FEWEST: f64 = 2.0;
+/// So many before the kernel begins to let them gather, each port's by themselves: two of each of two ports. It ends
+/// when there are fewer than [`FEWEST`], so that chance does not switch it to and fro.
+const FEWEST_MODERATED: f64 = 4.0;
 /// Shorter sleeps than this are none: a timer alone takes microseconds.
 const LEAST: Duration = Duration::from_micros(10);
 /// The first sleep after one that a packet ended; each further one is at most twice the one before,
@@ -172,7 +175,7 @@ impl Patience {
     pub fn rest(&mut self, seen: &Observation) -> Idle {
         self.moderated = false;
         let last = std::mem::take(&mut self.span);
-        if !self.is_steady() || std::mem::take(&mut self.in_vain) {
+        if !self.brings(FEWEST) || std::mem::take(&mut self.in_vain) {
             return Idle::Halt;
         }
         let asked = self.budget.saturating_sub(Duration::from_nanos(u64::from(self.late)));
@@ -191,7 +194,8 @@ impl Patience {
     /// have waited anyway.
     pub fn moderation(&self, seen: &Observation, work: Duration) -> Option<Duration> {
         let span = self.longest(seen, self.budget + work.min(self.budget), HEADROOM_MODERATED);
-        (self.is_steady() && span >= LEAST).then_some(span)
+        let fewest = if self.moderated { FEWEST } else { FEWEST_MODERATED };
+        (self.brings(fewest) && span >= LEAST).then_some(span)
     }
 
     /// The worker sleeps until packets have gathered without its doing: what it finds then is no
@@ -201,9 +205,9 @@ impl Patience {
         (self.span, self.in_vain) = (Duration::ZERO, false);
     }
 
-    /// Whether a budget brings packets enough.
-    fn is_steady(&self) -> bool {
-        self.rate * self.budget.as_secs_f64() >= FEWEST
+    /// Whether a budget brings so many packets.
+    fn brings(&self, packets: f64) -> bool {
+        self.rate * self.budget.as_secs_f64() >= packets
     }
 
     /// The longest that packets may gather at present, at most `asked`.
