@@ -54,7 +54,7 @@ def policies(context):
         same = [seen for seen in rounds if (seen["workers"], seen["load_percent"]) == (workers, load)]
         found = summary["workers"].setdefault(str(workers), {})[str(load)] = {}
         for own, other in PAIRS:
-            if own not in SERIES[workers]:
+            if own not in SERIES[workers] or other not in SERIES[workers]:
                 continue
             shares = {name: statistics.median(seen[name]["cpu_percent"] for seen in same) for name in (own, other)}
             lost = {name: sum(seen[name]["lost"] for seen in same) for name in (own, other)}
