@@ -265,9 +265,10 @@ wait anyway, less what it wakes later than the kernel was told; no longer than p
 queue, and at most 1 ms. The first packet after a silence is seen at once; a worker that finds no time to sleep has its
 packets at once; `ebb router show` says how long they gather. Each port has a time of its own, so two ports can wake a worker
 twice in a budget; with more, `[governor] moderation = "on"` has it done all the same, `"off"` never. The series `timers`
-above is without it. On one machine moderated `powersave` took 0.74, 0.81,
-0.91 and 1.04 times the CPU of that at 5, 10, 25, 50 % of capacity (medians of five pairs, `bench/run policies`): at half of
-capacity a worker seldom sleeps, and nothing is left to gain.
+above is without it. Against that moderated `powersave` took 0.74, 0.81, 0.91 and
+1.04 times the CPU at 5, 10, 25, 50 % of capacity (medians of five pairs of `bench/run policies`; at half of capacity 0.96 to
+1.19, no gain to rely on). What it costs is waiting, within the budget: compare their
+p50 above.
 
 **Priorities.** What else runs on a worker's CPU (here `kdamond`, a kernel thread that watches memory, and an agent of the
 machine's) holds it for 4 to 8 ms now and then, which is the p99 of some milliseconds above and, with rings of 2,048, most of
