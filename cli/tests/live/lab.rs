@@ -213,6 +213,13 @@ impl Lab {
         must("ip", &arguments)
     }
 
+    /// Packets that the router's interface of a port dropped instead of sending them.
+    pub fn transmit_dropped(&self, port: usize) -> u64 {
+        let statistics = format!("/sys/class/net/p{port}/statistics/tx_dropped");
+        let count = self.inside(&["cat", &statistics]);
+        count.trim().parse().expect("a number")
+    }
+
     /// Packets that the interfaces themselves dropped.
     pub fn interfaces_dropped(&self) -> u64 {
         let namespaces = [&self.router].into_iter().chain(&self.hosts);
