@@ -234,6 +234,11 @@ class Router:
                 found.append((name, seconds, int(switches[0].split()[1])))
         return found
 
+    def split(self):
+        """Clock ticks of the process in its own code and in the kernel."""
+        fields = read(f"/proc/{self.pid}/stat").rsplit(")", 1)[1].split()
+        return int(fields[11]), int(fields[12])
+
     def worker_threads(self):
         """Thread numbers of the workers, in their order."""
         found = {}
