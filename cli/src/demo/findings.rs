@@ -225,6 +225,7 @@ fn load_plot(days: &[Day]) -> Plot {
         |value: Quantity| move |day: &Day| Series::line(&day.mode, points(&day.moments, value));
     let steps = |day: &Day| Series::step(&day.mode, points(&day.moments, |m| f64::from(m.cores)));
     let workers = days.iter().map(|day| day.workers).max().unwrap_or(1) as f64;
+    let power = format!("power, {}", days.first().map_or("modelled", |day| day.joules_basis));
     let mut plot = Plot::new("A day's load and what it cost", Axis::new("time", "s"))
         .panel(Axis::new("offered load", "kpps").from_zero());
     if let Some(day) = days.last() {
@@ -234,7 +235,7 @@ fn load_plot(days: &[Day]) -> Plot {
         (Axis::new("CPU used", "cores").reaching(0.0, 1.0), &series(|moment| moment.cpus)),
         (Axis::new("cores on", "").reaching(0.0, workers), &steps),
         // Not from zero: what an idle server draws anyway would press the lines together.
-        (Axis::new("power", "W"), &series(|moment| moment.watts)),
+        (Axis::new(power, "W"), &series(|moment| moment.watts)),
     ];
     for (axis, make) in panels {
         plot = plot.panel(axis);
