@@ -1,32 +1,39 @@
-//! IPv6: 20 bits, 12 bits, then nodes of 6 bits with counted children.
-//!
-//! A node is that of poptrie (Asai and Ohara, "Poptrie: a compressed trie with population count for
-//! fast and scalable software IP routing table lookup", SIGCOMM 2015, section 3): 64 slots in 24 bytes,
-//! one bit map of the slots that have a child and one of the slots where a run of equal leaves ends;
-//! counting bits before a slot gives the place of its child or leaf in a block. What is ours:
+//! IPv6: 20 bits, 12 bits, then nodes of 8 or 16 bits, a cache line or less of which is read.
 //!
 //! * The first 32 bits are two plain tables, 20 bits at the root and 12 in a chunk for each /20 that has
-//!   routes (under 700 in the Internet's table), so /29 to /32 need no node, /48 needs three, and
-//!   32 + 16 * 6 = 128 leaves no odd rest.
+//!   routes (under 700 in the Internet's table), so /29 to /32 need no node.
+//! * Below, 16 bits whose addresses fall into few ranges are one cache line, which holds where ranges end and
+//!   what they lead to: neighbouring prefixes are searched, as in DXR (Zec, Rizzo and Mikuc, "DXR: towards
+//!   a billion routing lookups per second in software", SIGCOMM CCR 42(5), 2012), though all ends at once
+//!   by one comparison of vectors. What has more ranges becomes a plain table for the next 8 bits, and each
+//!   of its entries is a value or a node again. So /48 needs one line in three, or two or three.
 //! * Prefixes of up to 16 bits are not pushed into the trie but kept in a table of their own, asked
 //!   when the trie finds nothing, so that a change of ::/0 does not touch every node.
-//! * Leaf runs keep prefixes of different length apart, and the writer knows each run's length: a new
-//!   prefix finds which leaves it takes over without asking for the prefixes below it.
+//! * Ranges keep prefixes of different length apart, and the writer knows each one's length: a new
+//!   prefix finds which it takes over without asking for the prefixes below it.
 //! * A batch descends one level at a time, all its lookups side by side, so that their loads overlap.
-//! * Blocks are never changed but for single words: a change writes new blocks and swings one word.
+//! * Ranges are never changed but for single words: a change writes a new line and swings one word.
 
 mod blocks;
+mod build;
+mod nodes;
 mod trie;
+#[cfg(target_arch = "x86_64")]
+mod vector;
+mod walk;
 mod writer;
 
-use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::time::Duration;
 
 use crate::Value;
 use crate::generation::Generation;
 use crate::pages::Pages;
-use crate::simd::{prefetch, with_popcount};
+use crate::simd::with_popcount;
+
+use nodes::{DOWN, LinePages};
+use walk::{LANES, Walk, near_table_slot};
 
 pub use writer::Ipv6Writer;
 
@@ -35,25 +42,9 @@ const ROOT_LEN: u8 = 20;
 const CHUNK_BITS: u8 = 12;
 /// Bits before the first node.
 const FIRST_LEN: u8 = ROOT_LEN + CHUNK_BITS;
-const STRIDE: u8 = 6;
 const ROOTS: usize = 1 << ROOT_LEN;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNKS_MAX: usize = 1 << 15;
-const NODES_MAX: usize = 1 << 24;
-const LEAVES_MAX: usize = 1 << 26;
-
-/// Words of a node: map of children, map of ends of leaf runs, and both blocks (children in the upper half).
-const NODE_WORDS: usize = 3;
-const CHILDREN: usize = 0;
-const RUNS: usize = 1;
-const BLOCKS: usize = 2;
-
-/// Set in an entry that leads further down (from the root to a chunk, from a chunk to a node), clear in
-/// one that is a value.
-const DOWN: u32 = 1 << 31;
-
-/// Addresses looked up side by side between two looks at the generation.
-const LANES: usize = 64;
 
 /// The IPv6 table that readers share.
 ///
@@ -66,91 +57,11 @@ pub struct Ipv6Lpm {
     short: Pages<AtomicU32, { 1 << SHORT_LEN }>,
     roots: Pages<AtomicU32, ROOTS>,
     chunks: Pages<AtomicU32, { CHUNKS_MAX * CHUNK }>,
-    nodes: Pages<AtomicU64, { NODES_MAX * NODE_WORDS }>,
-    leaves: Pages<AtomicU32, LEAVES_MAX>,
+    lines: LinePages,
     /// Bytes that the writer has touched.
     bytes: AtomicUsize,
-}
-
-type Nodes = [AtomicU64; NODES_MAX * NODE_WORDS];
-
-/// Lookups side by side.
-struct Walk {
-    states: [u32; LANES],
-    /// Which states are nodes.
-    walking: u64,
-}
-
-impl Walk {
-    /// Takes all lookups to their leaves.
-    #[inline(always)]
-    fn descend(&mut self, table: &Ipv6Lpm, addresses: &[u128]) {
-        let mut shift = 128 - FIRST_LEN;
-        // As long as a slot lies in the upper half, shifts of one word do.
-        while self.walking != 0 && shift >= 64 + STRIDE {
-            shift -= STRIDE;
-            self.level(table, |at| ((addresses[at] >> 64) as u64 >> (shift - 64)) as u8 % 64);
-        }
-        while self.walking != 0 && shift > 0 {
-            shift -= STRIDE;
-            self.level(table, |at| slot_at(addresses[at], shift));
-        }
-    }
-
-    /// One level for all that are at nodes. What each needs next is on its way while the others step.
-    #[inline(always)]
-    fn level(&mut self, table: &Ipv6Lpm, slot: impl Fn(usize) -> u8) {
-        let (nodes, leaves) = (&*table.nodes, &*table.leaves);
-        let mut left = self.walking;
-        let mut walking = 0;
-        while left != 0 {
-            let at = left.trailing_zeros() as usize % LANES;
-            left &= left - 1;
-            let step = step(nodes, self.states[at], slot(at));
-            self.states[at] = step.next;
-            walking |= step.is_node << at;
-            let node = (&raw const nodes[first_word(step.next)]).cast::<u8>();
-            let leaf = (&raw const leaves[step.next as usize % LEAVES_MAX]).cast::<u8>();
-            prefetch(select_unpredictable(step.is_node != 0, node, leaf));
-        }
-        self.walking = walking;
-    }
-}
-
-/// What a node says about one slot.
-struct Step {
-    /// 1 if `next` is a node, 0 if it is a leaf.
-    is_node: u64,
-    next: u32,
-}
-
-#[inline(always)]
-fn step(nodes: &Nodes, node: u32, slot: u8) -> Step {
-    let first = first_word(node);
-    let blocks = nodes[first + BLOCKS].load(Acquire);
-    let children = nodes[first + CHILDREN].load(Relaxed);
-    let runs = nodes[first + RUNS].load(Relaxed);
-    let is_node = children >> slot & 1;
-    let map = runs ^ ((children ^ runs) & is_node.wrapping_neg());
-    let block = (blocks >> (is_node * 32)) as u32;
-    let before = (1u64 << slot) - 1;
-    Step { is_node, next: block.wrapping_add((map & before).count_ones()) }
-}
-
-#[inline(always)]
-fn first_word(node: u32) -> usize {
-    node as usize % NODES_MAX * NODE_WORDS
-}
-
-/// All ones for 1, 0 for 0: selects without a branch, which would wait for what is loaded.
-#[inline(always)]
-fn mask_of(bit: u32) -> u32 {
-    bit.wrapping_neg()
-}
-
-#[inline(always)]
-fn slot_at(address: u128, shift: u8) -> u8 {
-    (address >> shift) as u8 % 64
+    /// Words are gathered by vector instructions, which the processor has.
+    vector: AtomicBool,
 }
 
 impl Ipv6Lpm {
@@ -160,10 +71,46 @@ impl Ipv6Lpm {
             short: Pages::sparse(),
             roots: Pages::dense(),
             chunks: Pages::dense(),
-            nodes: Pages::dense(),
-            leaves: Pages::dense(),
+            lines: Pages::dense(),
             bytes: AtomicUsize::new(0),
+            vector: AtomicBool::new(false),
         }
+    }
+
+    /// Takes vectors where they are at least as fast on this processor, as
+    /// [`Ipv4Lpm::take_faster`](crate::Ipv4Lpm::take_faster) does.
+    pub fn take_faster(&self, clock: impl Fn() -> Duration) -> bool {
+        let addresses: [u128; 256] = std::array::from_fn(|at| {
+            u128::from((at as u32).wrapping_mul(0x9e37_79b9)) << 93 | 1 << 125
+        });
+        let mut values = [0; 256];
+        let mut least = |vector| {
+            self.use_vector(vector);
+            let trial = |_| {
+                let begun = clock();
+                self.lookup_batch(&addresses, &mut values);
+                clock().saturating_sub(begun)
+            };
+            (0..16).map(trial).min()
+        };
+        let pay = Self::has_vector() && least(true) <= least(false);
+        self.use_vector(pay)
+    }
+
+    /// Whether this processor can read the table by vectors (AVX-512F, BW, DQ and VL).
+    pub fn has_vector() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return vector::available();
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Reads the table by vectors of 16 addresses from now on, or one by one (as at the start). Without
+    /// such vectors it stays one by one; returns whether vectors are used.
+    pub fn use_vector(&self, wanted: bool) -> bool {
+        let used = wanted && Self::has_vector();
+        self.vector.store(used, Relaxed);
+        used
     }
 
     /// The value of the longest prefix that covers `address` (host byte order); 0 if none does.
@@ -185,10 +132,7 @@ impl Ipv6Lpm {
         for (addresses, values) in chunks {
             loop {
                 let begun = self.generation.begin();
-                with_popcount(
-                    #[inline(always)]
-                    || self.read(addresses, values),
-                );
+                self.read(addresses, values);
                 if self.generation.unchanged(begun) {
                     break;
                 }
@@ -196,51 +140,117 @@ impl Ipv6Lpm {
         }
     }
 
-    /// States are entries of the root, then of a chunk, then nodes, then numbers of leaves. Each kind has a
-    /// pass of its own over the lookups that get there, which are the bits of a mask: a pass is a few
-    /// instructions long, so the processor has the loads of many lookups under way, and no branch depends
-    /// on a single state, which would have to wait for memory.
     #[inline(always)]
     fn read(&self, addresses: &[u128], values: &mut [Value]) {
-        let (roots, chunks, leaves) = (&*self.roots, &*self.chunks, &*self.leaves);
-        let mut walk = Walk { states: [0; LANES], walking: 0 };
+        #[cfg(target_arch = "x86_64")]
+        let (addresses, values) = if self.vector.load(Relaxed) {
+            // SAFETY: `use_vector` asked the processor; `lookup_batch` cut both to one length.
+            let read = unsafe { vector::read(self, addresses, values) };
+            (&addresses[read..], &mut values[read..])
+        } else {
+            (addresses, values)
+        };
+        if !addresses.is_empty() {
+            with_popcount(
+                #[inline(always)]
+                || self.read_singly(addresses, values),
+            );
+        }
+    }
+
+    /// Each kind of word has a pass of its own over the lookups that get there, as in [`Walk`].
+    #[inline(always)]
+    fn read_singly(&self, addresses: &[u128], values: &mut [Value]) {
+        let (roots, chunks) = (&*self.roots, &*self.chunks);
+        let mut walk = Walk::new();
         let mut chunked = 0u64;
         for (at, &address) in addresses.iter().take(LANES).enumerate() {
             let root = roots[(address >> (128 - ROOT_LEN)) as usize].load(Acquire);
-            walk.states[at] = root;
+            walk.words[at] = root;
             chunked |= u64::from(root >> 31) << at;
         }
         while chunked != 0 {
             let at = chunked.trailing_zeros() as usize % LANES;
             chunked &= chunked - 1;
-            let chunk = (walk.states[at] & !DOWN) as usize % CHUNKS_MAX;
+            let chunk = (walk.words[at] & !DOWN) as usize % CHUNKS_MAX;
             let within = (addresses[at] >> (128 - FIRST_LEN)) as usize % CHUNK;
-            let state = chunks[chunk * CHUNK + within].load(Acquire);
-            walk.states[at] = state;
-            walk.walking |= u64::from(state >> 31) << at;
-            prefetch(&raw const self.nodes[first_word(state & mask_of(state >> 31))]);
+            let word = chunks[chunk * CHUNK + within].load(Acquire);
+            walk.arrive(&self.lines, at, word, near_table_slot(addresses[at], FIRST_LEN));
         }
-        let mut deep = walk.walking;
-        walk.descend(self, addresses);
-        while deep != 0 {
-            let at = deep.trailing_zeros() as usize % LANES;
-            deep &= deep - 1;
-            walk.states[at] = leaves[walk.states[at] as usize % LEAVES_MAX].load(Relaxed);
-        }
+        walk.descend(&self.lines, addresses);
         let mut none = 0u64;
-        for (at, (value, &state)) in values.iter_mut().zip(&walk.states).enumerate() {
-            *value = state;
-            none |= u64::from(state == 0) << at;
+        for (at, (value, &word)) in values.iter_mut().zip(&walk.words).enumerate() {
+            *value = word;
+            none |= u64::from(word == 0) << at;
         }
         while none != 0 {
             let at = none.trailing_zeros() as usize % LANES;
             none &= none - 1;
-            values[at] = self.short[(addresses[at] >> (128 - SHORT_LEN)) as usize].load(Relaxed);
+            values[at] = self.short_value(addresses[at]);
         }
+    }
+
+    /// What prefixes of up to 16 bits say.
+    #[inline(always)]
+    fn short_value(&self, address: u128) -> Value {
+        self.short[(address >> (128 - SHORT_LEN)) as usize].load(Relaxed)
     }
 
     /// Memory that the table holds, in bytes; the writer's own is [`Ipv6Writer::memory_bytes`].
     pub fn memory_bytes(&self) -> usize {
         self.bytes.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An address near one of a few places, which differ in their first, middle or last bits.
+    fn near(place: u8, bits: u16, shift: u8) -> u128 {
+        let place = u128::from(place % 4) << 104 | 0x2001 << 112;
+        place ^ u128::from(bits).wrapping_shl(u32::from(shift))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Roots, chunks, ranges and tables at any depth, short prefixes and holes, in batches of any length.
+        #[test]
+        fn vectors_find_what_single_reads_find(
+            routes in prop::collection::vec((any::<u8>(), any::<u16>(), 0..128u8, 0..=128u8), 1..120),
+            probes in prop::collection::vec((any::<prop::sample::Index>(), any::<u16>(), 0..128u8), 1..200),
+        ) {
+            let (mut writer, table) = Ipv6Writer::new();
+            let mask = |len: u8| !u128::MAX.checked_shr(u32::from(len)).unwrap_or(0);
+            for (&(place, bits, shift, len), value) in routes.iter().zip(1..) {
+                writer.insert(near(place, bits, shift) & mask(len), len, value).expect("is valid");
+            }
+            let addresses: Vec<u128> = probes
+                .iter()
+                .map(|(at, low, shift)| {
+                    let (place, bits, route_shift, _) = *at.get(&routes);
+                    near(place, bits, route_shift) ^ u128::from(*low) << shift >> 16
+                })
+                .collect();
+            let (mut singly, mut by_vectors) = (vec![0; 200], vec![0; 200]);
+            table.use_vector(false);
+            table.lookup_batch(&addresses, &mut singly);
+            if table.use_vector(true) {
+                table.lookup_batch(&addresses, &mut by_vectors);
+                prop_assert_eq!(singly, by_vectors);
+            }
+        }
+    }
+
+    #[test]
+    fn a_processor_without_vectors_stays_with_single_reads() {
+        let (_writer, table) = Ipv6Writer::new();
+        assert_eq!(table.use_vector(true), Ipv6Lpm::has_vector());
+        assert!(!table.use_vector(false));
+        // A clock that stands still: equally fast.
+        assert_eq!(table.take_faster(|| Duration::ZERO), Ipv6Lpm::has_vector());
     }
 }

@@ -66,9 +66,7 @@ trait Table {
     type Address: Copy;
 
     /// Reads by vectors from now on, or one by one; returns whether by vectors.
-    fn use_vector(&self, _wanted: bool) -> bool {
-        false
-    }
+    fn use_vector(&self, wanted: bool) -> bool;
 }
 
 impl Table for Ipv4Lpm {
@@ -84,6 +82,10 @@ impl Table for Ipv4Lpm {
 
 impl Table for Ipv6Lpm {
     type Address = u128;
+    fn use_vector(&self, wanted: bool) -> bool {
+        Ipv6Lpm::use_vector(self, wanted)
+    }
+
     fn lookup_batch(&self, addresses: &[u128], values: &mut [Value]) {
         Ipv6Lpm::lookup_batch(self, addresses, values);
     }

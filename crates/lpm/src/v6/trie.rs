@@ -1,64 +1,22 @@
-//! Changing the trie: nodes are taken apart into 64 slots, changed, and put together in new blocks.
+//! Changing the trie: which words a prefix has, and which a change gives it.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::blocks::Blocks;
-use super::{
-    BLOCKS, CHILDREN, CHUNK, CHUNKS_MAX, DOWN, FIRST_LEN, Ipv6Lpm, LEAVES_MAX, NODE_WORDS,
-    NODES_MAX, ROOT_LEN, ROOTS, RUNS, STRIDE, slot_at, step,
+use super::build::{Entry, Nodes, Ranges};
+use super::nodes::{
+    DOWN, FIRST_RANGE, LINE, RANGES_BITS, TABLE_BITS, first_word, range_of, range_slot, table_slot,
 };
+use super::{CHUNK, CHUNKS_MAX, FIRST_LEN, Ipv6Lpm, ROOT_LEN, ROOTS};
+use crate::LpmError;
 use crate::pages::Pages;
-use crate::{LpmError, Value};
 
-const SLOTS: usize = 64;
-const LEVELS: usize = (128 - FIRST_LEN as usize) / STRIDE as usize;
-
-/// Retired blocks that are worth a new generation.
-const RETIRED_ENOUGH: usize = 256;
-
-/// Retired chunks that are.
+/// Retired chunks that are worth a new generation.
 const RETIRED_CHUNKS_ENOUGH: usize = 8;
-
-/// Length that stands for "a node" among the lengths of a chunk's entries.
-const NODE_LEN: u8 = u8::MAX;
-
-/// Elements that insertions leave unused, so that removals find blocks. One insertion takes at most
-/// some 200: a block of neighbours, a block of the changed node, and a chain of small ones.
-const ROOM: u32 = 1 << 16;
-
-/// The value of a slot and the length of the prefix that it comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Leaf {
-    pub(super) value: Value,
-    pub(super) len: u8,
-}
-
-impl Leaf {
-    /// No prefix over 16 bits.
-    pub(super) const NONE: Self = Self { value: 0, len: 0 };
-}
-
-/// The three words of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Node {
-    children: u64,
-    runs: u64,
-    child_block: u32,
-    leaf_block: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
-    Leaf(Leaf),
-    Node(Node),
-}
 
 /// What the writer knows about the trie beside what readers see.
 #[derive(Debug)]
 pub(super) struct Trie {
-    nodes: Blocks,
-    leaves: Blocks,
-    leaf_lens: Pages<u8, LEAVES_MAX>,
+    nodes: Nodes,
     root_lens: Pages<u8, ROOTS>,
     chunk_lens: Pages<u8, { CHUNKS_MAX * CHUNK }>,
     /// Entries of each chunk that are nodes or belong to prefixes the root cannot hold.
@@ -67,36 +25,40 @@ pub(super) struct Trie {
     chunks_retired: Vec<u32>,
 }
 
-/// The way from a chunk to a node.
-struct Path {
-    /// Index of the chunk's entry among all entries of all chunks.
-    entry: usize,
-    /// Nodes by number and the slot taken out of each; the last one's slot is where the prefix begins.
-    steps: [(u32, u8); LEVELS],
-    len: usize,
+/// Where an entry stands.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Among the entries of all chunks.
+    Chunk(usize),
+    /// Among the words of all lines.
+    Line(usize),
 }
 
-impl Path {
-    fn last(&self) -> (u32, u8) {
-        self.steps[self.len - 1]
-    }
+/// The way from a chunk to the entry that a prefix changes: places, and how many bits lead to each.
+type Path = Vec<(Place, u8)>;
 
-    /// Bits before the last node's slots.
-    fn bits_before(&self) -> u8 {
-        FIRST_LEN + STRIDE * (self.len as u8 - 1)
-    }
+/// What a change does: the entries of a prefix, and all values below them, go to `leaf` where the length
+/// of the present owner is `taken`.
+struct Change<'a, T> {
+    prefix: u128,
+    len: u8,
+    taken: &'a T,
+    leaf: Entry,
 }
 
-fn slot_after(prefix: u128, bits_before: u8) -> u8 {
-    slot_at(prefix, 128 - STRIDE - bits_before)
+impl<T: Fn(u8) -> bool> Change<'_, T> {
+    /// First and last slot of the prefix in ranges after `depth` bits.
+    fn slots(&self, depth: u8) -> (u16, u16) {
+        let first = range_slot(self.prefix, depth);
+        let host = u16::MAX.checked_shr(u32::from(self.len - depth)).unwrap_or(0);
+        (first, first | host)
+    }
 }
 
 impl Trie {
     pub(super) fn new() -> Self {
         Self {
-            nodes: Blocks::new(NODES_MAX),
-            leaves: Blocks::new(LEAVES_MAX),
-            leaf_lens: Pages::sparse(),
+            nodes: Nodes::new(),
             root_lens: Pages::sparse(),
             chunk_lens: Pages::sparse(),
             chunk_busy: Vec::new(),
@@ -105,16 +67,15 @@ impl Trie {
         }
     }
 
-    /// Whether the next insertion finds all blocks it may need.
+    /// Whether the next insertion finds all lines and chunks it may need.
     pub(super) fn check_room(&self) -> Result<(), LpmError> {
         let chunks = !self.chunks_free.is_empty()
             || self.chunks_retired.len() >= RETIRED_CHUNKS_ENOUGH
             || self.chunk_busy.len() < CHUNKS_MAX;
-        let room = chunks && self.nodes.has_room(ROOM) && self.leaves.has_room(ROOM);
-        if room { Ok(()) } else { Err(LpmError::Full) }
+        if chunks && self.nodes.has_room() { Ok(()) } else { Err(LpmError::Full) }
     }
 
-    /// Gives the entries of a prefix of up to 32 bits, and all leaves below them, to `leaf` where the
+    /// Gives the entries of a prefix of over 16 bits, and all values below them, to `leaf` where the
     /// length of the present owner is `taken`.
     pub(super) fn assign(
         &mut self,
@@ -122,13 +83,17 @@ impl Trie {
         prefix: u128,
         len: u8,
         taken: impl Fn(u8) -> bool,
-        leaf: Leaf,
+        leaf: Entry,
     ) {
         let root = (prefix >> (128 - ROOT_LEN)) as usize;
         if len > ROOT_LEN {
             let start = self.entry_of(table, prefix);
-            for entry in start..start + (1 << (FIRST_LEN - len)) {
-                self.assign_entry(table, entry, &taken, leaf);
+            if len > FIRST_LEN {
+                self.change(table, start, &Change { prefix, len, taken: &taken, leaf });
+            } else {
+                for entry in start..start + (1 << (FIRST_LEN - len)) {
+                    self.assign_entry(table, entry, &taken, leaf);
+                }
             }
             self.settle(table, root);
             return;
@@ -140,7 +105,7 @@ impl Trie {
                 }
             } else if taken(self.root_lens[root]) {
                 self.root_lens[root] = leaf.len;
-                table.roots[root].store(leaf.value, Release);
+                table.roots[root].store(leaf.word, Release);
             }
         }
     }
@@ -148,24 +113,37 @@ impl Trie {
     fn assign_entry(
         &mut self,
         table: &Ipv6Lpm,
-        entry: usize,
+        at: usize,
         taken: &impl Fn(u8) -> bool,
-        leaf: Leaf,
+        leaf: Entry,
     ) {
-        let content = table.chunks[entry].load(Relaxed);
-        if content & DOWN != 0 {
-            self.assign_below(table, read(table, content & !DOWN), taken, leaf);
-        } else if taken(self.chunk_lens[entry]) {
-            self.set_entry(table, entry, leaf.value, leaf.len);
+        let entry = self.entry(table, Place::Chunk(at));
+        let assigned = self.nodes.assign(table, entry, taken, leaf);
+        if assigned != entry {
+            self.set(table, Place::Chunk(at), assigned);
         }
     }
 
-    fn set_entry(&mut self, table: &Ipv6Lpm, entry: usize, content: u32, len: u8) {
-        let busy = &mut self.chunk_busy[entry / CHUNK];
-        *busy -= u16::from(self.chunk_lens[entry] > ROOT_LEN);
-        *busy += u16::from(len > ROOT_LEN);
-        self.chunk_lens[entry] = len;
-        table.chunks[entry].store(content, Release);
+    fn entry(&self, table: &Ipv6Lpm, place: Place) -> Entry {
+        match place {
+            Place::Chunk(at) => {
+                Entry { word: table.chunks[at].load(Relaxed), len: self.chunk_lens[at] }
+            }
+            Place::Line(at) => self.nodes.entry(table, at),
+        }
+    }
+
+    fn set(&mut self, table: &Ipv6Lpm, place: Place, entry: Entry) {
+        match place {
+            Place::Chunk(at) => {
+                let busy = &mut self.chunk_busy[at / CHUNK];
+                *busy -= u16::from(self.chunk_lens[at] > ROOT_LEN);
+                *busy += u16::from(entry.len > ROOT_LEN);
+                self.chunk_lens[at] = entry.len;
+                table.chunks[at].store(entry.word, Release);
+            }
+            Place::Line(at) => self.nodes.set(table, at, entry),
+        }
     }
 
     /// Index of the first chunk entry of a prefix; makes the chunk if there is none.
@@ -210,243 +188,109 @@ impl Trie {
         }
     }
 
-    /// The same for all leaves of a node and below.
-    fn assign_below(
-        &mut self,
-        table: &Ipv6Lpm,
-        node: Node,
-        taken: &impl Fn(u8) -> bool,
-        leaf: Leaf,
-    ) {
-        for index in node.leaf_block..node.leaf_block + node.runs.count_ones() {
-            let len = &mut self.leaf_lens[index as usize];
-            if taken(*len) {
-                *len = leaf.len;
-                table.leaves[index as usize].store(leaf.value, Relaxed);
+    /// Changes what lies below an entry of a chunk.
+    fn change<T: Fn(u8) -> bool>(&mut self, table: &Ipv6Lpm, entry: usize, change: &Change<'_, T>) {
+        let mut path = self.find(table, entry, change);
+        let Some(&(place, depth)) = path.last() else { unreachable!("a path begins at the chunk") };
+        let mut entry = self.entry(table, place);
+        if entry.is_table() {
+            let first = first_word(entry.word) + table_slot(change.prefix, depth);
+            for at in first..first + (1 << (depth + TABLE_BITS - change.len)) {
+                self.nodes.assign_at(table, at, change.taken, change.leaf);
             }
-        }
-        for index in node.child_block..node.child_block + node.children.count_ones() {
-            self.assign_below(table, read(table, index), taken, leaf);
-        }
-    }
-
-    /// Adds a prefix of over 32 bits.
-    pub(super) fn insert(&mut self, table: &Ipv6Lpm, prefix: u128, leaf: Leaf) {
-        let entry = self.entry_of(table, prefix);
-        let Some(path) = find(table, entry, prefix, leaf.len) else {
-            let held =
-                Leaf { value: table.chunks[entry].load(Relaxed), len: self.chunk_lens[entry] };
-            let node = self.chain(table, prefix, FIRST_LEN, held, leaf);
-            self.link(table, entry, node);
-            return;
-        };
-        let node = read(table, path.last().0);
-        let mut slots = self.take_apart(table, node);
-        let bits_before = path.bits_before();
-        if leaf.len <= bits_before + STRIDE {
-            self.assign_slots(
-                table,
-                &mut slots,
-                prefix,
-                (leaf.len, bits_before),
-                &|held| held <= leaf.len,
-                leaf,
-            );
+            self.swing_smaller(table, &mut path, change.prefix);
         } else {
-            let slot = &mut slots[usize::from(path.last().1)];
-            let Slot::Leaf(held) = *slot else { unreachable!("the path ends where no child is") };
-            *slot = Slot::Node(self.chain(table, prefix, bits_before + STRIDE, held, leaf));
+            let ranges = match entry.is_node() {
+                true => self.nodes.take_apart(table, entry),
+                false => Ranges::all(entry),
+            };
+            self.nodes.give_up(entry);
+            entry = self.changed(table, &ranges, depth, change);
+            self.swing(table, &mut path, change.prefix, entry);
         }
-        let changed = self.put_together(table, &slots, Some(node));
-        self.replace(table, &path, changed);
-        self.retire(node, changed);
+        self.nodes.retire();
     }
 
-    /// Takes a prefix of over 32 bits out; `leaf` takes over.
-    pub(super) fn remove(&mut self, table: &Ipv6Lpm, prefix: u128, len: u8, leaf: Leaf) {
-        let entry = self.entry_of(table, prefix);
-        let mut path = find(table, entry, prefix, len).expect("the prefix is in the trie");
-        let mut node = read(table, path.last().0);
-        let mut slots = self.take_apart(table, node);
-        let bits_before = path.bits_before();
-        assert!(len <= bits_before + STRIDE, "the prefix has a node");
-        self.assign_slots(table, &mut slots, prefix, (len, bits_before), &|held| held == len, leaf);
-        let mut gone: Vec<Node> = Vec::new();
-        while let Some(leaf) = only_leaf(&slots, path.bits_before()) {
-            gone.push(node);
-            path.len -= 1;
-            if path.len == 0 {
-                let number = table.chunks[entry].load(Relaxed) & !DOWN;
-                self.set_entry(table, entry, leaf.value, leaf.len);
-                self.nodes.retire(number, 1);
-                self.settle(table, (prefix >> (128 - ROOT_LEN)) as usize);
-                break;
+    /// The way to the node whose slots the prefix is made of, or to the value that is in its place.
+    fn find<T>(&self, table: &Ipv6Lpm, entry: usize, change: &Change<'_, T>) -> Path {
+        let mut path = vec![(Place::Chunk(entry), FIRST_LEN)];
+        loop {
+            let (place, depth) = path[path.len() - 1];
+            let node = self.entry(table, place);
+            if !node.is_node() {
+                return path;
             }
-            let (number, slot) = path.last();
-            node = read(table, number);
-            slots = self.take_apart(table, node);
-            slots[usize::from(slot)] = Slot::Leaf(leaf);
-        }
-        if path.len > 0 {
-            let changed = self.put_together(table, &slots, Some(node));
-            self.replace(table, &path, changed);
-            self.retire(node, changed);
-        }
-        for node in gone {
-            self.leaves.retire(node.leaf_block, node.runs.count_ones());
-            self.nodes.retire(node.child_block, node.children.count_ones());
+            let first = first_word(node.word);
+            let (at, bits) = if node.is_table() {
+                (first + table_slot(change.prefix, depth), TABLE_BITS)
+            } else {
+                let range = range_of(&table.lines, first, range_slot(change.prefix, depth));
+                (first + FIRST_RANGE + range, RANGES_BITS)
+            };
+            // A value in ranges may be that of many slots, from which one is cut out.
+            let cut = !node.is_table() && !self.nodes.entry(table, at).is_node();
+            if change.len <= depth + bits || cut {
+                return path;
+            }
+            path.push((Place::Line(at), depth + bits));
         }
     }
 
-    /// A node, and nodes below it as needed, in which everything is `held` but for the new prefix.
-    fn chain(
+    /// An entry for what `ranges` become.
+    fn changed<T: Fn(u8) -> bool>(
         &mut self,
         table: &Ipv6Lpm,
-        prefix: u128,
-        bits_before: u8,
-        held: Leaf,
-        leaf: Leaf,
-    ) -> Node {
-        let mut slots = [Slot::Leaf(held); SLOTS];
-        if leaf.len <= bits_before + STRIDE {
-            self.assign_slots(table, &mut slots, prefix, (leaf.len, bits_before), &|_| true, leaf);
-        } else {
-            let below = self.chain(table, prefix, bits_before + STRIDE, held, leaf);
-            slots[usize::from(slot_after(prefix, bits_before))] = Slot::Node(below);
-        }
-        self.put_together(table, &slots, None)
-    }
-
-    /// Gives the slots of a prefix, and the leaves below them, to `leaf`.
-    fn assign_slots(
-        &mut self,
-        table: &Ipv6Lpm,
-        slots: &mut [Slot; SLOTS],
-        prefix: u128,
-        (len, bits_before): (u8, u8),
-        taken: &impl Fn(u8) -> bool,
-        leaf: Leaf,
-    ) {
-        let first = usize::from(slot_after(prefix, bits_before));
-        let count = 1 << (bits_before + STRIDE - len);
-        for slot in &mut slots[first..first + count] {
-            match slot {
-                Slot::Node(below) => self.assign_below(table, *below, taken, leaf),
-                Slot::Leaf(held) if taken(held.len) => *held = leaf,
-                Slot::Leaf(_) => {}
+        ranges: &Ranges,
+        depth: u8,
+        change: &Change<'_, T>,
+    ) -> Entry {
+        let slots = change.slots(depth);
+        let changed = ranges.change(slots, |held| {
+            if change.len <= depth + RANGES_BITS {
+                self.nodes.assign(table, held, change.taken, change.leaf)
+            } else {
+                self.changed(table, &Ranges::all(held), depth + RANGES_BITS, change)
             }
-        }
+        });
+        self.nodes.put_together(table, &changed)
     }
 
-    fn take_apart(&self, table: &Ipv6Lpm, node: Node) -> [Slot; SLOTS] {
-        let mut slots = [Slot::Leaf(Leaf::NONE); SLOTS];
-        let (mut child, mut leaf) = (node.child_block, node.leaf_block);
-        for (at, slot) in slots.iter_mut().enumerate() {
-            if node.children >> at & 1 != 0 {
-                *slot = Slot::Node(read(table, child));
-                child += 1;
-                continue;
-            }
-            *slot = Slot::Leaf(Leaf {
-                value: table.leaves[leaf as usize].load(Relaxed),
-                len: self.leaf_lens[leaf as usize],
-            });
-            leaf += (node.runs >> at & 1) as u32;
-        }
-        slots
-    }
-
-    /// Writes the blocks of a node; its children's block stays the old one's if they are the same.
-    fn put_together(&mut self, table: &Ipv6Lpm, slots: &[Slot; SLOTS], old: Option<Node>) -> Node {
-        let mut node = Node { children: 0, runs: 0, child_block: 0, leaf_block: 0 };
-        let (mut leaves, mut leaves_len) = ([Leaf::NONE; SLOTS], 0);
-        let mut run_end = 0;
-        for (at, slot) in slots.iter().enumerate() {
-            match slot {
-                Slot::Node(_) => node.children |= 1 << at,
-                Slot::Leaf(leaf) => {
-                    if leaves_len == 0 || leaves[leaves_len - 1] != *leaf {
-                        node.runs |= run_end;
-                        leaves[leaves_len] = *leaf;
-                        leaves_len += 1;
-                    }
-                    run_end = 1 << at;
+    /// Puts an entry where the path ends, and what it makes smaller above.
+    fn swing(&mut self, table: &Ipv6Lpm, path: &mut Path, prefix: u128, mut entry: Entry) {
+        while let Some((place, _)) = path.pop() {
+            let above = path.last().map(|&(above, depth)| (self.entry(table, above), depth));
+            match above {
+                // A value may be that of the ranges beside it.
+                Some((node, depth)) if !node.is_table() && !entry.is_node() => {
+                    let slot = range_slot(prefix, depth);
+                    let ranges = self.nodes.take_apart(table, node);
+                    let ranges = ranges.change((slot, slot), |_| entry);
+                    self.nodes.give_up(node);
+                    entry = self.nodes.put_together(table, &ranges);
+                }
+                _ => {
+                    self.set(table, place, entry);
+                    return self.swing_smaller(table, path, prefix);
                 }
             }
         }
-        node.runs |= run_end;
-        self.reclaim(table, node.children.count_ones(), leaves_len as u32);
-        node.leaf_block = self.leaves.take(leaves_len as u32);
-        for (leaf, index) in leaves[..leaves_len].iter().zip(node.leaf_block as usize..) {
-            table.leaves[index].store(leaf.value, Relaxed);
-            self.leaf_lens[index] = leaf.len;
-        }
-        match old {
-            Some(old) if old.children == node.children => node.child_block = old.child_block,
-            _ => {
-                node.child_block = self.nodes.take(node.children.count_ones());
-                let children = slots.iter().filter_map(|slot| match slot {
-                    Slot::Node(child) => Some(*child),
-                    Slot::Leaf(_) => None,
-                });
-                for (child, number) in children.zip(node.child_block..) {
-                    write(table, number, child);
-                }
-            }
-        }
-        node
     }
 
-    /// Puts a node in the place of the path's last one: its neighbours move to a new block with it, and
-    /// the one word that leads there swings.
-    fn replace(&mut self, table: &Ipv6Lpm, path: &Path, changed: Node) {
-        if path.len == 1 {
-            let old = table.chunks[path.entry].load(Relaxed) & !DOWN;
-            self.link(table, path.entry, changed);
-            self.nodes.retire(old, 1);
-            return;
-        }
-        let (above, _) = path.steps[path.len - 2];
-        let parent = read(table, above);
-        let count = parent.children.count_ones();
-        self.reclaim(table, count, 0);
-        let block = self.nodes.take(count);
-        for (from, to) in (parent.child_block..parent.child_block + count).zip(block..) {
-            let node = if from == path.last().0 { changed } else { read(table, from) };
-            write(table, to, node);
-        }
-        let word = u64::from(block) << 32 | u64::from(parent.leaf_block);
-        table.nodes[above as usize * NODE_WORDS + BLOCKS].store(word, Release);
-        self.nodes.retire(parent.child_block, count);
-    }
-
-    fn link(&mut self, table: &Ipv6Lpm, entry: usize, node: Node) {
-        self.reclaim(table, 1, 0);
-        let number = self.nodes.take(1);
-        write(table, number, node);
-        self.set_entry(table, entry, number | DOWN, NODE_LEN);
-    }
-
-    /// Retires what a changed node no longer uses.
-    fn retire(&mut self, old: Node, changed: Node) {
-        self.leaves.retire(old.leaf_block, old.runs.count_ones());
-        if old.child_block != changed.child_block || changed.children != old.children {
-            self.nodes.retire(old.child_block, old.children.count_ones());
-        }
-    }
-
-    /// Reuses retired blocks before fresh ones, once there are enough of them to start a generation.
-    fn reclaim(&mut self, table: &Ipv6Lpm, nodes_len: u32, leaves_len: u32) {
-        let enough = self.nodes.retired_len() + self.leaves.retired_len() >= RETIRED_ENOUGH;
-        if enough && (self.nodes.lacks(nodes_len) || self.leaves.lacks(leaves_len)) {
-            self.advance(table);
+    /// Puts something smaller in the place of the table where the path ends, if that will do.
+    fn swing_smaller(&mut self, table: &Ipv6Lpm, path: &mut Path, prefix: u128) {
+        let Some(&(place, depth)) = path.last() else { return };
+        let node = self.entry(table, place);
+        if node.is_table()
+            && let Some(smaller) = self.nodes.smaller(table, node, depth)
+        {
+            self.nodes.give_up(node);
+            self.swing(table, path, prefix, smaller);
         }
     }
 
     fn advance(&mut self, table: &Ipv6Lpm) {
         table.generation.advance();
         self.nodes.reclaim();
-        self.leaves.reclaim();
         self.chunks_free.append(&mut self.chunks_retired);
     }
 
@@ -455,8 +299,7 @@ impl Trie {
         size_of_val(&*table.short)
             + size_of_val(&*table.roots)
             + self.chunk_busy.len() * CHUNK * size_of::<u32>()
-            + self.nodes.used() * NODE_WORDS * size_of::<u64>()
-            + self.leaves.used() * size_of::<u32>()
+            + self.nodes.used() * LINE * size_of::<u32>()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -464,9 +307,7 @@ impl Trie {
         self.root_lens.len()
             + self.chunk_busy.len() * (CHUNK + size_of::<u16>())
             + chunks * size_of::<u32>()
-            + self.leaves.used()
             + self.nodes.memory_bytes()
-            + self.leaves.memory_bytes()
     }
 }
 
@@ -474,55 +315,4 @@ impl Trie {
 fn chunk_at(table: &Ipv6Lpm, root: usize) -> Option<usize> {
     let content = table.roots[root].load(Relaxed);
     (content & DOWN != 0).then_some((content & !DOWN) as usize)
-}
-
-/// The way to the node whose slots the prefix is made of, or to the last one there is on that way;
-/// `None` when the chunk's entry is a leaf.
-fn find(table: &Ipv6Lpm, entry: usize, prefix: u128, len: u8) -> Option<Path> {
-    let content = table.chunks[entry].load(Relaxed);
-    if content & DOWN == 0 {
-        return None;
-    }
-    let mut path = Path { entry, steps: [(0, 0); LEVELS], len: 0 };
-    let mut number = content & !DOWN;
-    loop {
-        let bits_before = FIRST_LEN + STRIDE * path.len as u8;
-        let slot = slot_after(prefix, bits_before);
-        path.steps[path.len] = (number, slot);
-        path.len += 1;
-        if len <= bits_before + STRIDE {
-            return Some(path);
-        }
-        let step = step(&table.nodes, number, slot);
-        if step.is_node == 0 {
-            return Some(path);
-        }
-        number = step.next;
-    }
-}
-
-/// The leaf that a node's parent could hold instead of the node.
-fn only_leaf(slots: &[Slot; SLOTS], bits_before: u8) -> Option<Leaf> {
-    let Slot::Leaf(leaf) = slots[0] else { return None };
-    let alike = leaf.len <= bits_before && slots.iter().all(|slot| *slot == slots[0]);
-    alike.then_some(leaf)
-}
-
-fn read(table: &Ipv6Lpm, number: u32) -> Node {
-    let words = &table.nodes[number as usize * NODE_WORDS..][..NODE_WORDS];
-    let blocks = words[BLOCKS].load(Relaxed);
-    Node {
-        children: words[CHILDREN].load(Relaxed),
-        runs: words[RUNS].load(Relaxed),
-        child_block: (blocks >> 32) as u32,
-        leaf_block: blocks as u32,
-    }
-}
-
-fn write(table: &Ipv6Lpm, number: u32, node: Node) {
-    let words = &table.nodes[number as usize * NODE_WORDS..][..NODE_WORDS];
-    words[CHILDREN].store(node.children, Relaxed);
-    words[RUNS].store(node.runs, Relaxed);
-    let blocks = u64::from(node.child_block) << 32 | u64::from(node.leaf_block);
-    words[BLOCKS].store(blocks, Relaxed);
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::trie::{Leaf, Trie};
-use super::{FIRST_LEN, Ipv6Lpm, SHORT_LEN};
+use super::build::Entry;
+use super::trie::Trie;
+use super::{Ipv6Lpm, SHORT_LEN};
 use crate::store::Store;
 use crate::{LpmError, Value};
 
@@ -52,12 +53,8 @@ impl Ipv6Writer {
             self.assign_short(prefix, len, |held| held <= len + 1, value, len + 1);
         } else {
             self.trie.check_room()?;
-            let leaf = Leaf { value, len };
-            if len <= FIRST_LEN {
-                self.trie.assign(&self.table, prefix, len, |held| held <= len, leaf);
-            } else {
-                self.trie.insert(&self.table, prefix, leaf);
-            }
+            let leaf = Entry::leaf(value, len);
+            self.trie.assign(&self.table, prefix, len, |held| held <= len, leaf);
             self.count_bytes();
         }
         Ok(self.store.insert(prefix, len, value))
@@ -73,14 +70,10 @@ impl Ipv6Writer {
             return Some(removed);
         }
         let leaf = match cover {
-            Some((len, value)) if len > SHORT_LEN => Leaf { value, len },
-            _ => Leaf::NONE,
+            Some((len, value)) if len > SHORT_LEN => Entry::leaf(value, len),
+            _ => Entry::NONE,
         };
-        if len <= FIRST_LEN {
-            self.trie.assign(&self.table, prefix, len, |held| held == len, leaf);
-        } else {
-            self.trie.remove(&self.table, prefix, len, leaf);
-        }
+        self.trie.assign(&self.table, prefix, len, |held| held == len, leaf);
         self.count_bytes();
         Some(removed)
     }
