@@ -66,9 +66,19 @@ macro_rules! family {
 
             #[test]
             fn readers_see_only_what_an_address_can_have() {
+                readers_see_only_what_an_address_can_have_by(false);
+            }
+
+            #[test]
+            fn readers_by_vectors_see_only_what_an_address_can_have() {
+                readers_see_only_what_an_address_can_have_by(true);
+            }
+
+            fn readers_see_only_what_an_address_can_have_by(vector: bool) {
                 let mut random = ChaCha8Rng::seed_from_u64(1);
                 let mut routes = routes(&mut random);
                 let (mut writer, table) = $writer::new();
+                table.use_vector(vector);
                 // Half way, one value grows past what narrow entries hold.
                 let grown = routes.iter().position(|route| !route.pinned).expect("some are not");
                 routes[grown].value = MAX_VALUE;

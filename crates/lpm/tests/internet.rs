@@ -68,6 +68,11 @@ macro_rules! family {
                     .collect();
                 let mut values = vec![0; addresses.len()];
                 table.lookup_batch(&addresses, &mut values);
+                let mut by_vectors = vec![0; addresses.len()];
+                table.use_vector(true);
+                table.lookup_batch(&addresses, &mut by_vectors);
+                table.use_vector(false);
+                assert_eq!(by_vectors, values);
                 for (address, value) in addresses.into_iter().zip(values) {
                     let found = by_len
                         .iter()

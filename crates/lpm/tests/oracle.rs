@@ -14,7 +14,7 @@ struct Change<A> {
 }
 
 macro_rules! family {
-    ($module:ident, $writer:ident, $address:ty, $lens:expr) => {
+    ($module:ident, $writer:ident, $address:ty, $lens:expr, $place:expr) => {
         mod $module {
             use super::*;
 
@@ -27,11 +27,14 @@ macro_rules! family {
             /// Few bits vary, at all places, so that prefixes nest and meet often.
             fn address() -> impl Strategy<Value = $address> {
                 (any::<$address>(), any::<$address>(), any::<$address>(), 0..4u8).prop_map(
-                    |(a, b, c, way)| match way {
-                        0 => a & b & c,
-                        1 => (a & b & c) >> (a as u32 % u32::from(BITS)),
-                        2 => !(a & b & c),
-                        _ => (a & 3) << (b as u32 % (u32::from(BITS) - 1)),
+                    |(a, b, c, way)| {
+                        let place: fn($address) -> $address = $place;
+                        place(match way {
+                            0 => a & b & c,
+                            1 => (a & b & c) >> (a as u32 % u32::from(BITS)),
+                            2 => !(a & b & c),
+                            _ => (a & 3) << (b as u32 % (u32::from(BITS) - 1)),
+                        })
                     },
                 )
             }
@@ -77,6 +80,7 @@ macro_rules! family {
                         prop_assert_eq!(before, Ok(routes.insert(key, change.value)));
                         prop_assert_eq!(writer.get(key.0, key.1), Some(change.value));
                     }
+                    table.use_vector(count % 2 == 1);
                     table.lookup_batch(&addresses, &mut values);
                     for (&address, &value) in addresses.iter().zip(&values) {
                         prop_assert_eq!(value, expected(&routes, address), "{:x}", address);
@@ -126,5 +130,21 @@ macro_rules! family {
     };
 }
 
-family!(ipv4, Ipv4Writer, u32, prop_oneof![2 => 24..=32u8, 1 => 12..24u8, 1 => Just(0u8)]);
-family!(ipv6, Ipv6Writer, u128, prop_oneof![3 => 17..=128u8, 2 => 24..34u8, 1 => 0..=16u8]);
+family!(
+    ipv4,
+    Ipv4Writer,
+    u32,
+    prop_oneof![2 => 24..=32u8, 1 => 12..24u8, 1 => Just(0u8)],
+    |address| address
+);
+family!(
+    ipv6,
+    Ipv6Writer,
+    u128,
+    prop_oneof![3 => 17..=128u8, 2 => 24..34u8, 1 => 0..=16u8],
+    |address| address
+);
+// All in one /32, where more come together than a line holds.
+family!(ipv6_crowded, Ipv6Writer, u128, prop_oneof![4 => 33..=50u8, 1 => 28..=128u8], |address| {
+    0x2001_0db8 << 96 | address >> 32
+});
