@@ -37,9 +37,10 @@ impl Fib {
     }
 
     /// Looks prefixes up in the way that a short trial by `clock` finds faster on this processor
-    /// ([`Ipv4Lpm::take_faster`]).
+    /// ([`Ipv4Lpm::take_faster`], [`Ipv6Lpm::take_faster`]).
     pub fn take_faster_lookup(&self, clock: impl Fn() -> Duration) {
-        self.v4.take_faster(clock);
+        self.v4.take_faster(&clock);
+        self.v6.take_faster(&clock);
     }
 
     /// Memory held by the prefix tables and the next hops, in bytes.
