@@ -190,6 +190,16 @@ impl Ipv6Lpm {
         }
     }
 
+    /// The value for a word that a lookup came to after `depth` bits.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn value_below(&self, word: u32, address: u128, depth: u8) -> Value {
+        match walk::follow(&self.lines, word, address, depth) {
+            0 => self.short_value(address),
+            value => value,
+        }
+    }
+
     /// What prefixes of up to 16 bits say.
     #[inline(always)]
     fn short_value(&self, address: u128) -> Value {

@@ -9,11 +9,11 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 
 use super::nodes::{
-    FIRST_RANGE, LINE, LINES_MAX, Lines, RANGES_BITS, RANGES_MAX, TABLE_BITS, TO_TABLE, WORDS,
-    first_word,
+    DOWN, FIRST_RANGE, LINE, LINES_MAX, Lines, RANGES_BITS, RANGES_MAX, TABLE_BITS, TO_TABLE,
+    WORDS, first_word,
 };
-use super::walk::{LANES, Walk};
-use super::{CHUNK, CHUNK_BITS, CHUNKS_MAX, FIRST_LEN, Ipv6Lpm};
+use super::walk::LANES;
+use super::{CHUNK, CHUNK_BITS, CHUNKS_MAX, FIRST_LEN, Ipv6Lpm, ROOT_LEN, SHORT_LEN};
 use crate::Value;
 
 /// Addresses in one vector.
@@ -29,18 +29,15 @@ pub(super) fn available() -> bool {
         && std::arch::is_x86_feature_detected!("bmi2")
 }
 
-/// Vectors that descend side by side.
-const VECTORS: usize = LANES / WIDTH;
-
-/// Lookups of a stretch. Each level is a pass over its vectors, so that the loads of all are under way at
-/// once, and what branches depend on is loaded by then.
-struct Stretch<'a> {
+/// Lookups of `N` vectors. Each level is a pass over the vectors, so that the loads of all are under way
+/// at once, and what branches depend on is loaded by then.
+struct Stretch<'a, const N: usize> {
     table: &'a Ipv6Lpm,
-    addresses: &'a [u128],
-    words: [__m512i; VECTORS],
-    /// Bits after the chunks' that are still to be asked, and their depth.
-    next: [__m512i; VECTORS],
-    depths: [__m512i; VECTORS],
+    addresses: &'a [[u128; WIDTH]; N],
+    values: &'a mut [[Value; WIDTH]; N],
+    words: [__m512i; N],
+    /// The first 32 bits of the addresses.
+    top: [__m512i; N],
 }
 
 /// The values of whole vectors of up to [`LANES`] `addresses`; returns how many addresses that were.
@@ -49,90 +46,74 @@ struct Stretch<'a> {
 /// The processor has what [`available`] asks for, and `values` is as long as `addresses`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
 pub(super) unsafe fn read(table: &Ipv6Lpm, addresses: &[u128], values: &mut [Value]) -> usize {
-    let whole = addresses.len().min(LANES) / WIDTH * WIDTH;
-    let (addresses, values) = (&addresses[..whole], &mut values[..whole]);
-    let zero = _mm512_setzero_si512();
-    let [words, next, depths] = [[zero; VECTORS]; 3];
-    let mut stretch = Stretch { table, addresses, words, next, depths };
+    let (addresses, values) = (addresses.as_chunks().0, values.as_chunks_mut().0);
     // SAFETY: handed on to the caller.
     unsafe {
-        let mut top = [zero; VECTORS];
-        let down = stretch.at_chunks(&mut top);
-        if down {
-            stretch.at_tables();
-        }
-        stretch.at_short(&top, values);
-        if down {
-            stretch.at_ranges(values);
-        }
+        let (rest, beyond) = read_groups::<4>(table, addresses, values);
+        let (rest, beyond) = read_groups::<2>(table, rest, beyond);
+        read_groups::<1>(table, rest, beyond);
     }
-    whole
+    addresses.len() * WIDTH
 }
 
-impl Stretch<'_> {
+/// Groups of `N` vectors; returns what is left.
+///
+/// # Safety
+/// As [`read`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
+unsafe fn read_groups<'a, 'v, const N: usize>(
+    table: &Ipv6Lpm,
+    addresses: &'a [[u128; WIDTH]],
+    values: &'v mut [[Value; WIDTH]],
+) -> (&'a [[u128; WIDTH]], &'v mut [[Value; WIDTH]]) {
+    let (groups, rest) = addresses.as_chunks::<N>();
+    let (into, beyond) = values.as_chunks_mut::<N>();
+    for (addresses, values) in groups.iter().zip(into) {
+        let [words, top] = [[_mm512_setzero_si512(); N]; 2];
+        let mut stretch = Stretch { table, addresses, values, words, top };
+        // SAFETY: handed on to the caller.
+        unsafe {
+            if stretch.at_chunks() {
+                stretch.below_chunks();
+            } else {
+                stretch.at_short();
+            }
+        }
+    }
+    (rest, beyond)
+}
+
+impl<const N: usize> Stretch<'_, N> {
     /// From addresses to what chunks hold, where there are chunks; returns whether that leads further.
-    /// Leaves the first 32 bits of the addresses in `top`.
     ///
     /// # Safety
     /// As [`read`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    unsafe fn at_chunks(&mut self, top: &mut [__m512i; VECTORS]) -> bool {
-        let table = self.table;
-        let vectors = self.addresses.as_chunks::<WIDTH>().0;
-        let lanes = vectors.iter().zip(top.iter_mut()).zip(&mut self.words);
-        for ((addresses, top), words) in lanes {
-            *top = double_words::<3>(addresses);
+    unsafe fn at_chunks(&mut self) -> bool {
+        for at in 0..N {
+            self.top[at] = double_words::<3>(&self.addresses[at]);
+            let root = _mm512_srli_epi32::<{ 32 - ROOT_LEN as u32 }>(self.top[at]);
             // SAFETY: 20 bits are inside the root.
-            *words = unsafe { gather(table.roots.as_ptr(), _mm512_srli_epi32::<12>(*top), !0) };
+            self.words[at] = unsafe { gather(self.table.roots.as_ptr(), root, !0) };
         }
         let mut down = 0;
-        for (top, words) in top.iter().zip(&mut self.words).take(vectors.len()) {
-            let chunked = _mm512_movepi32_mask(*words);
+        for at in 0..N {
+            let words = self.words[at];
+            let chunked = _mm512_movepi32_mask(words);
             if chunked != 0 {
-                let chunk = _mm512_and_si512(*words, _mm512_set1_epi32(CHUNKS_MAX as i32 - 1));
-                let within = _mm512_and_si512(*top, _mm512_set1_epi32(CHUNK as i32 - 1));
+                let chunk = _mm512_and_si512(words, _mm512_set1_epi32(CHUNKS_MAX as i32 - 1));
                 let chunk = _mm512_slli_epi32::<{ CHUNK_BITS as u32 }>(chunk);
+                let within = _mm512_and_si512(self.top[at], _mm512_set1_epi32(CHUNK as i32 - 1));
                 let index = _mm512_or_si512(chunk, within);
-                let base = table.chunks.as_ptr();
+                let base = self.table.chunks.as_ptr();
                 // SAFETY: a chunk's number is masked to be below CHUNKS_MAX, an entry's below CHUNK.
-                *words = unsafe { gather_into(*words, base, index, chunked) };
+                self.words[at] = unsafe { gather_into(words, base, index, chunked) };
                 down |= chunked;
             }
         }
         down != 0
-    }
-
-    /// Through two tables at most.
-    ///
-    /// # Safety
-    /// As [`read`].
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    unsafe fn at_tables(&mut self) {
-        let lines = self.table.lines.as_ptr();
-        let vectors = self.addresses.as_chunks::<WIDTH>().0;
-        for (addresses, next) in vectors.iter().zip(&mut self.next) {
-            *next = double_words::<2>(addresses);
-        }
-        self.depths = [_mm512_set1_epi32(i32::from(FIRST_LEN)); VECTORS];
-        for _ in 0..2 {
-            for at in 0..vectors.len() {
-                let (words, next) = (self.words[at % VECTORS], self.next[at % VECTORS]);
-                let tables = to_tables(words);
-                let line = _mm512_and_si512(words, _mm512_set1_epi32(LINES_MAX as i32 - 1));
-                let slot = _mm512_srli_epi32::<{ 32 - TABLE_BITS as u32 }>(next);
-                let index = _mm512_add_epi32(_mm512_slli_epi32::<4>(line), slot);
-                let index = _mm512_and_si512(index, _mm512_set1_epi32(WORDS as i32 - 1));
-                // SAFETY: the index of a word is masked to be inside the lines.
-                self.words[at % VECTORS] = unsafe { gather_into(words, lines, index, tables) };
-                self.next[at % VECTORS] =
-                    _mm512_mask_slli_epi32::<{ TABLE_BITS as u32 }>(next, tables, next);
-                let deeper = _mm512_set1_epi32(i32::from(TABLE_BITS));
-                let depth = self.depths[at % VECTORS];
-                self.depths[at % VECTORS] = _mm512_mask_add_epi32(depth, tables, depth, deeper);
-            }
-        }
     }
 
     /// Stores words, or what short prefixes say in the place of 0.
@@ -141,89 +122,114 @@ impl Stretch<'_> {
     /// As [`read`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    unsafe fn at_short(&self, top: &[__m512i; VECTORS], values: &mut [Value]) {
-        let vectors = values.as_chunks_mut::<WIDTH>().0;
-        for ((values, &words), top) in vectors.iter_mut().zip(&self.words).zip(top) {
+    unsafe fn at_short(&mut self) {
+        for at in 0..N {
+            let mut words = self.words[at];
             let none = _mm512_testn_epi32_mask(words, words);
-            let short = self.table.short.as_ptr();
-            // SAFETY: 16 bits are inside the table of short prefixes; a vector of values is written.
-            unsafe {
-                let words = match none {
-                    0 => words,
-                    _ => gather_into(words, short, _mm512_srli_epi32::<16>(*top), none),
-                };
-                _mm512_storeu_si512(values.as_mut_ptr().cast(), words);
+            if none != 0 {
+                let short = _mm512_srli_epi32::<{ 32 - SHORT_LEN as u32 }>(self.top[at]);
+                // SAFETY: 16 bits are inside the table of short prefixes.
+                words = unsafe { gather_into(words, self.table.short.as_ptr(), short, none) };
             }
+            // SAFETY: writes one vector of values.
+            unsafe { _mm512_storeu_si512(self.values[at].as_mut_ptr().cast(), words) };
         }
     }
 
-    /// Lookups that are at ranges, one by one, and what few are not at values then.
+    /// Through two tables at most, then to ranges.
     ///
     /// # Safety
     /// As [`read`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    unsafe fn at_ranges(&self, values: &mut [Value]) {
-        let lines = &*self.table.lines;
-        let mut slots = [0u32; LANES];
-        let (mut ranges, mut tables) = (0u64, 0u64);
-        for (at, (slots, words)) in
-            slots.as_chunks_mut::<WIDTH>().0.iter_mut().zip(&self.words).enumerate()
-        {
-            let to_tables = to_tables(*words);
-            tables |= u64::from(to_tables) << (at * WIDTH);
-            ranges |= u64::from(_mm512_movepi32_mask(*words) & !to_tables) << (at * WIDTH);
-            let slot = _mm512_srli_epi32::<{ 32 - RANGES_BITS as u32 }>(self.next[at]);
-            // SAFETY: writes the array.
-            unsafe { _mm512_storeu_si512(slots.as_mut_ptr().cast(), slot) };
+    unsafe fn below_chunks(&mut self) {
+        let lines = self.table.lines.as_ptr();
+        let mut lanes = Lanes::new();
+        // Bits after the chunks' that are still to be asked, and their depth.
+        let mut next: [_; N] = std::array::from_fn(|at| double_words::<2>(&self.addresses[at]));
+        let mut depths = [_mm512_set1_epi32(i32::from(FIRST_LEN)); N];
+        for _ in 0..2 {
+            for at in 0..N {
+                let words = self.words[at];
+                let tables = to_tables(words);
+                let line = _mm512_and_si512(words, _mm512_set1_epi32(LINES_MAX as i32 - 1));
+                let slot = _mm512_srli_epi32::<{ 32 - TABLE_BITS as u32 }>(next[at]);
+                let index = _mm512_add_epi32(_mm512_slli_epi32::<4>(line), slot);
+                let index = _mm512_and_si512(index, _mm512_set1_epi32(WORDS as i32 - 1));
+                // SAFETY: the index of a word is masked to be inside the lines.
+                self.words[at] = unsafe { gather_into(words, lines, index, tables) };
+                let taken = _mm512_set1_epi32(i32::from(TABLE_BITS));
+                next[at] = _mm512_mask_sllv_epi32(next[at], tables, next[at], taken);
+                depths[at] = _mm512_mask_add_epi32(depths[at], tables, depths[at], taken);
+            }
         }
-        let (mut left, mut none, mut further) = (ranges, 0u64, 0u64);
+        // SAFETY: handed on to the caller.
+        unsafe { self.at_short() };
+        for at in 0..N {
+            let slots = _mm512_srli_epi32::<{ 32 - RANGES_BITS as u32 }>(next[at]);
+            lanes.note(at, self.words[at], slots, depths[at]);
+        }
+        // SAFETY: handed on to the caller.
+        unsafe {
+            lanes.finish(self.table, self.addresses.as_flattened(), self.values.as_flattened_mut())
+        };
+    }
+}
+
+/// Lookups one by one: those at ranges, and the few that lead further than that.
+struct Lanes {
+    slots: [u32; LANES],
+    depths: [u8; LANES],
+    ranges: u64,
+    tables: u64,
+}
+
+impl Lanes {
+    #[inline]
+    fn new() -> Self {
+        Self { slots: [0; LANES], depths: [0; LANES], ranges: 0, tables: 0 }
+    }
+
+    /// Takes note of what a vector came to, and of the slots in the upper halves of `slots`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
+    fn note(&mut self, vector: usize, words: __m512i, slots: __m512i, depths: __m512i) {
+        let tables = to_tables(words);
+        let ranges = _mm512_movepi32_mask(words) & !tables;
+        self.tables |= u64::from(tables) << (vector * WIDTH);
+        self.ranges |= u64::from(ranges) << (vector * WIDTH);
+        let into = &mut self.slots.as_chunks_mut::<WIDTH>().0[vector];
+        // SAFETY: writes one vector of slots.
+        unsafe { _mm512_storeu_si512(into.as_mut_ptr().cast(), slots) };
+        let into = &mut self.depths.as_chunks_mut::<WIDTH>().0[vector];
+        // SAFETY: writes one vector of depths.
+        unsafe { _mm_storeu_si128(into.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(depths)) };
+    }
+
+    /// From words in `values` to values.
+    ///
+    /// # Safety
+    /// As [`read`].
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
+    unsafe fn finish(&self, table: &Ipv6Lpm, addresses: &[u128], values: &mut [Value]) {
+        let (mut left, mut rest) = (self.ranges, self.tables);
         while left != 0 {
-            let at = left.trailing_zeros() as usize % LANES;
+            let at = left.trailing_zeros() as usize;
             left &= left - 1;
             let first = first_word(values[at]);
             // SAFETY: handed on to the caller.
-            let range = unsafe { range_of(lines, first, slots[at] as u16) };
-            let word = lines[(first + FIRST_RANGE + range) % WORDS].load(Acquire);
+            let range = unsafe { range_of(&table.lines, first, self.slots[at % LANES] as u16) };
+            let word = table.lines[(first + FIRST_RANGE + range) % WORDS].load(Acquire);
             values[at] = word;
-            none |= u64::from(word == 0) << at;
-            further |= u64::from(word >> 31) << at;
+            rest |= u64::from(word == 0 || word & DOWN != 0) << at;
         }
-        if (further | tables) != 0 {
-            self.finish(further, tables, values);
-        }
-        while none != 0 {
-            let at = none.trailing_zeros() as usize % LANES;
-            none &= none - 1;
-            values[at] = self.table.short_value(self.addresses[at]);
-        }
-    }
-
-    /// The rest is for the scalar way: `further` are those that ranges lead further, `tables` those at
-    /// tables still.
-    #[inline(never)]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    fn finish(&self, further: u64, tables: u64, values: &mut [Value]) {
-        let mut walk = Walk::new();
-        for (depths, vector) in walk.depths.as_chunks_mut::<WIDTH>().0.iter_mut().zip(self.depths) {
-            // SAFETY: writes the array.
-            unsafe { _mm_storeu_si128(depths.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(vector)) };
-        }
-        let all = further | tables;
-        let mut left = all;
-        while left != 0 {
-            let at = left.trailing_zeros() as usize % LANES;
-            left &= left - 1;
-            walk.depths[at] += RANGES_BITS * (further >> at & 1) as u8;
-            walk.arrive(&self.table.lines, at, values[at], 0);
-        }
-        walk.descend_far(&self.table.lines, self.addresses);
-        left = all;
-        while left != 0 {
-            let at = left.trailing_zeros() as usize % LANES;
-            left &= left - 1;
-            let word = walk.words[at];
-            values[at] = if word == 0 { self.table.short_value(self.addresses[at]) } else { word };
+        while rest != 0 {
+            let at = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let passed = RANGES_BITS * (self.ranges >> at & 1) as u8;
+            let depth = self.depths[at % LANES] + passed;
+            values[at] = table.value_below(values[at], addresses[at], depth);
         }
     }
 }

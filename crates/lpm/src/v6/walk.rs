@@ -4,16 +4,16 @@ use std::sync::atomic::Ordering::Acquire;
 
 use super::FIRST_LEN;
 use super::nodes::{
-    FIRST_RANGE, Lines, RANGES_BITS, TABLE_BITS, WORDS, first_word, range_of, range_slot,
-    table_slot,
+    DOWN, FIRST_RANGE, Lines, RANGES_BITS, TABLE_BITS, TO_TABLE, WORDS, first_word, range_of,
+    range_slot, table_slot,
 };
 use crate::simd::prefetch;
 
 /// Addresses looked up side by side between two looks at the generation.
 pub(super) const LANES: usize = 64;
 
-/// Bits that nodes may take at most.
-const DEPTH: u8 = 128 - FIRST_LEN;
+/// Nodes that a lookup passes at most.
+const STEPS: u8 = (128 - FIRST_LEN) / TABLE_BITS;
 
 /// Lookups side by side. Each is a word; the two kinds of nodes that words lead to have a pass of their
 /// own over the lookups that are there, which are the bits of a mask: a pass is a few instructions
@@ -22,7 +22,7 @@ const DEPTH: u8 = 128 - FIRST_LEN;
 pub(super) struct Walk {
     pub(super) words: [u32; LANES],
     /// Bits that led to each.
-    pub(super) depths: [u8; LANES],
+    depths: [u8; LANES],
     tables: u64,
     ranges: u64,
 }
@@ -62,11 +62,11 @@ impl Walk {
 
     /// The same from any depth.
     #[inline(always)]
-    pub(super) fn descend_far(&mut self, lines: &Lines, addresses: &[u128]) {
+    fn descend_far(&mut self, lines: &Lines, addresses: &[u128]) {
         let table = |at: usize, depth| table_slot(addresses[at], depth);
         let range = |at: usize, depth| range_slot(addresses[at], depth);
         // Nodes that a writer uses anew meanwhile may lead round in a circle, so steps are counted.
-        for _ in 0..DEPTH / TABLE_BITS {
+        for _ in 0..STEPS {
             if (self.tables | self.ranges) == 0 {
                 break;
             }
@@ -111,6 +111,26 @@ impl Walk {
             self.arrive(lines, at, word, table_slot(at, below));
         }
     }
+}
+
+/// The value that a word leads to after `depth` bits, for few that are not worth a walk.
+#[inline]
+pub(super) fn follow(lines: &Lines, mut word: u32, address: u128, mut depth: u8) -> u32 {
+    for _ in 0..STEPS {
+        if word & DOWN == 0 {
+            break;
+        }
+        let first = first_word(word);
+        let (at, bits) = if word & TO_TABLE != 0 {
+            (first + table_slot(address, depth), TABLE_BITS)
+        } else {
+            let range = range_of(lines, first, range_slot(address, depth));
+            (first + FIRST_RANGE + range, RANGES_BITS)
+        };
+        word = lines[at % WORDS].load(Acquire);
+        depth = depth.wrapping_add(bits);
+    }
+    word
 }
 
 /// As [`table_slot`] where it lies in the upper half.
