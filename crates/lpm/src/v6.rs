@@ -8,7 +8,9 @@
 //!   by one comparison of vectors. What has more ranges becomes a plain table for the next 8 bits, and each
 //!   of its entries is a value or a node again. So /48 needs one line in three, or two or three.
 //! * Prefixes of up to 16 bits are not pushed into the trie but kept in a table of their own, asked
-//!   when the trie finds nothing, so that a change of ::/0 does not touch every node.
+//!   when the trie finds nothing, so that a change of ::/0 does not touch every node. Only roots without
+//!   a chunk hold what they say (a million words for ::/0, a millisecond), so that an address no longer
+//!   prefix is near to costs one load.
 //! * Ranges keep prefixes of different length apart, and the writer knows each one's length: a new
 //!   prefix finds which it takes over without asking for the prefixes below it.
 //! * A batch descends one level at a time, all its lookups side by side, so that their loads overlap.
@@ -169,6 +171,7 @@ impl Ipv6Lpm {
             walk.words[at] = root;
             chunked |= u64::from(root >> 31) << at;
         }
+        let in_chunks = chunked;
         while chunked != 0 {
             let at = chunked.trailing_zeros() as usize % LANES;
             chunked &= chunked - 1;
@@ -183,6 +186,7 @@ impl Ipv6Lpm {
             *value = word;
             none |= u64::from(word == 0) << at;
         }
+        none &= in_chunks;
         while none != 0 {
             let at = none.trailing_zeros() as usize % LANES;
             none &= none - 1;

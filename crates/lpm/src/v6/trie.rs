@@ -1,12 +1,13 @@
 //! Changing the trie: which words a prefix has, and which a change gives it.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::build::{Entry, Nodes, Ranges};
 use super::nodes::{
     DOWN, FIRST_RANGE, LINE, RANGES_BITS, TABLE_BITS, first_word, range_of, range_slot, table_slot,
 };
-use super::{CHUNK, CHUNKS_MAX, FIRST_LEN, Ipv6Lpm, ROOT_LEN, ROOTS};
+use super::{CHUNK, CHUNKS_MAX, FIRST_LEN, Ipv6Lpm, ROOT_LEN, ROOTS, SHORT_LEN};
 use crate::LpmError;
 use crate::pages::Pages;
 
@@ -104,8 +105,7 @@ impl Trie {
                     self.assign_entry(table, entry, &taken, leaf);
                 }
             } else if taken(self.root_lens[root]) {
-                self.root_lens[root] = leaf.len;
-                table.roots[root].store(leaf.word, Release);
+                self.set_root(table, root, leaf);
             }
         }
     }
@@ -146,6 +146,27 @@ impl Trie {
         }
     }
 
+    /// Gives a root a value; where no prefix of over 16 bits has one, what shorter ones say.
+    fn set_root(&mut self, table: &Ipv6Lpm, root: usize, entry: Entry) {
+        self.root_lens[root] = entry.len;
+        let short = table.short[root >> (ROOT_LEN - SHORT_LEN)].load(Relaxed);
+        let value = if entry.len == 0 { short } else { entry.word };
+        table.roots[root].store(value, Release);
+    }
+
+    /// Brings changed entries of the table of short prefixes to the roots that hold them.
+    pub(super) fn spread_short(&self, table: &Ipv6Lpm, changed: Range<usize>) {
+        for short in changed {
+            let value = table.short[short].load(Relaxed);
+            let first = short << (ROOT_LEN - SHORT_LEN);
+            for root in first..first + (1 << (ROOT_LEN - SHORT_LEN)) {
+                if self.root_lens[root] == 0 && chunk_at(table, root).is_none() {
+                    table.roots[root].store(value, Release);
+                }
+            }
+        }
+    }
+
     /// Index of the first chunk entry of a prefix; makes the chunk if there is none.
     fn entry_of(&mut self, table: &Ipv6Lpm, prefix: u128) -> usize {
         let root = (prefix >> (128 - ROOT_LEN)) as usize;
@@ -155,8 +176,9 @@ impl Trie {
         }
         let chunk = self.take_chunk(table);
         let entries = chunk * CHUNK..(chunk + 1) * CHUNK;
-        let value = table.roots[root].load(Relaxed);
-        self.chunk_lens[entries.clone()].fill(self.root_lens[root]);
+        let len = self.root_lens[root];
+        let value = if len == 0 { 0 } else { table.roots[root].load(Relaxed) };
+        self.chunk_lens[entries.clone()].fill(len);
         for entry in &table.chunks[entries] {
             entry.store(value, Relaxed);
         }
@@ -181,9 +203,7 @@ impl Trie {
         if let Some(chunk) = chunk_at(table, root)
             && self.chunk_busy[chunk] == 0
         {
-            self.root_lens[root] = self.chunk_lens[chunk * CHUNK];
-            let value = table.chunks[chunk * CHUNK].load(Relaxed);
-            table.roots[root].store(value, Release);
+            self.set_root(table, root, self.entry(table, Place::Chunk(chunk * CHUNK)));
             self.chunks_retired.push(chunk as u32);
         }
     }

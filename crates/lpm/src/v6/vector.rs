@@ -38,6 +38,8 @@ struct Stretch<'a, const N: usize> {
     words: [__m512i; N],
     /// The first 32 bits of the addresses.
     top: [__m512i; N],
+    /// Those that roots lead to chunks; the others have their values from there.
+    chunked: [__mmask16; N],
 }
 
 /// The values of whole vectors of up to [`LANES`] `addresses`; returns how many addresses that were.
@@ -71,7 +73,7 @@ unsafe fn read_groups<'a, 'v, const N: usize>(
     let (into, beyond) = values.as_chunks_mut::<N>();
     for (addresses, values) in groups.iter().zip(into) {
         let [words, top] = [[_mm512_setzero_si512(); N]; 2];
-        let mut stretch = Stretch { table, addresses, values, words, top };
+        let mut stretch = Stretch { table, addresses, values, words, top, chunked: [0; N] };
         // SAFETY: handed on to the caller.
         unsafe {
             if stretch.at_chunks() {
@@ -102,6 +104,7 @@ impl<const N: usize> Stretch<'_, N> {
         for at in 0..N {
             let words = self.words[at];
             let chunked = _mm512_movepi32_mask(words);
+            self.chunked[at] = chunked;
             if chunked != 0 {
                 let chunk = _mm512_and_si512(words, _mm512_set1_epi32(CHUNKS_MAX as i32 - 1));
                 let chunk = _mm512_slli_epi32::<{ CHUNK_BITS as u32 }>(chunk);
@@ -125,7 +128,7 @@ impl<const N: usize> Stretch<'_, N> {
     unsafe fn at_short(&mut self) {
         for at in 0..N {
             let mut words = self.words[at];
-            let none = _mm512_testn_epi32_mask(words, words);
+            let none = _mm512_mask_testn_epi32_mask(self.chunked[at], words, words);
             if none != 0 {
                 let short = _mm512_srli_epi32::<{ 32 - SHORT_LEN as u32 }>(self.top[at]);
                 // SAFETY: 16 bits are inside the table of short prefixes.

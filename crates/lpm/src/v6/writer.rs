@@ -115,12 +115,13 @@ impl Ipv6Writer {
         let range = start..start + (1 << (SHORT_LEN - len));
         let (table, lens) = (&self.table, &mut self.short_lens[range.clone()]);
         table.generation.alone(|| {
-            for (entry, held) in table.short[range].iter().zip(lens) {
+            for (entry, held) in table.short[range.clone()].iter().zip(lens) {
                 if taken(*held) {
                     *held = held_len;
                     entry.store(value, Relaxed);
                 }
             }
+            self.trie.spread_short(table, range);
         });
     }
 
