@@ -3,8 +3,8 @@
 //! Room: `apps` looks up packets' destinations here, the control side turns routes into changes. The
 //! crate knows addresses and numbers; what a number means (a next hop) is its users' business.
 //!
-//! [`Ipv4Lpm`] is DIR-24-8 (one load for nearly every address), [`Ipv6Lpm`] a compressed trie below two
-//! plain tables. Each is written through its one [`Ipv4Writer`] or [`Ipv6Writer`], which also remembers
+//! [`Ipv4Lpm`] is DIR-24-8 (one load for nearly every address), [`Ipv6Lpm`] lines of ranges and small tables
+//! below two plain tables. Each is written through its one [`Ipv4Writer`] or [`Ipv6Writer`], which also remembers
 //! the prefixes themselves.
 //!
 //! ```
@@ -32,7 +32,7 @@
 //! Readers share only lines that nobody writes but the writer, so lookups scale with cores until the
 //! shared cache's bandwidth ends: an IPv4 lookup of an unpredictable address moves one line of the
 //! first table (32 MiB, of 16-bit entries; 64 MiB more once values or groups pass 32,767), an IPv6 lookup
-//! one line of a chunk, one per node (none up to /32, three for /48) and one of leaves. Looking up
+//! one line of a chunk and one per node (none up to /32, one to three for /48). Looking up
 //! batches of 32 or more is what hides the latency of these loads. Each change of one prefix
 //! invalidates the lines it stores to in the readers' caches, besides that readers do not notice it.
 //! DIR-24-8 pays 1 KiB for every /24 that holds longer prefixes: host routes strewn over a
@@ -42,8 +42,9 @@
 //! that locks its memory should do so on fault (`MCL_ONFAULT`).
 //!
 //! # Unsafe code
-//! Three small places, each with its proof: mappings with huge pages (`pages`), the call of code
-//! compiled for processors with a population count, and prefetches (both `simd`). The tables
+//! Few small places, each with its proof: mappings with huge pages (`pages`), the call of code
+//! compiled for processors with a population count, and prefetches (both `simd`), lookups by vectors
+//! (`vector` of either family), and the load of a line of ranges (`v6::nodes`). The tables
 //! themselves are atomics behind masked or checked indices.
 
 mod address;

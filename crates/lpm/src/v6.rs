@@ -6,7 +6,7 @@
 //!   what they lead to: neighbouring prefixes are searched, as in DXR (Zec, Rizzo and Mikuc, "DXR: towards
 //!   a billion routing lookups per second in software", SIGCOMM CCR 42(5), 2012), though all ends at once
 //!   by one comparison of vectors. What has more ranges becomes a plain table for the next 8 bits, and each
-//!   of its entries is a value or a node again. So /48 needs one line in three, or two or three.
+//!   of its entries is a value or a node again. A /48 costs one to three lines.
 //! * Prefixes of up to 16 bits are not pushed into the trie but kept in a table of their own, asked
 //!   when the trie finds nothing, so that a change of ::/0 does not touch every node. Only roots without
 //!   a chunk hold what they say (a million words for ::/0, a millisecond), so that an address no longer
@@ -79,8 +79,8 @@ impl Ipv6Lpm {
         }
     }
 
-    /// Takes vectors where they are at least as fast on this processor, as
-    /// [`Ipv4Lpm::take_faster`](crate::Ipv4Lpm::take_faster) does.
+    /// Takes vectors where they are at least as fast on this processor, found out as
+    /// [`Ipv4Lpm::take_faster`](crate::Ipv4Lpm::take_faster) does; returns whether vectors are used.
     pub fn take_faster(&self, clock: impl Fn() -> Duration) -> bool {
         let addresses: [u128; 256] = std::array::from_fn(|at| {
             u128::from((at as u32).wrapping_mul(0x9e37_79b9)) << 93 | 1 << 125
@@ -99,7 +99,7 @@ impl Ipv6Lpm {
         self.use_vector(pay)
     }
 
-    /// Whether this processor can read the table by vectors (AVX-512F, BW, DQ and VL).
+    /// Whether this processor can read the table by vectors (AVX-512F, BW, DQ, VL and BMI).
     pub fn has_vector() -> bool {
         #[cfg(target_arch = "x86_64")]
         return vector::available();

@@ -11,8 +11,8 @@ use crate::{LpmError, Value};
 
 /// The one writer of an [`Ipv6Lpm`].
 ///
-/// Each change is visible to readers as soon as the call returns. It rewrites one node of the trie and
-/// the block of nodes it lies in, plus in place the leaves that change hands below it.
+/// Each change is visible to readers as soon as the call returns. It writes one line of ranges anew, or
+/// entries of a table in place, plus in place the values that change hands below.
 #[derive(Debug)]
 pub struct Ipv6Writer {
     table: Arc<Ipv6Lpm>,
