@@ -101,7 +101,7 @@ mod tests {
     fn lived(period: Duration, work: Duration, holds: Duration) -> Toll {
         let (mut toll, mut now) = (Toll::default(), Time::from_secs_f64(1.0));
         for _ in 0..100 {
-            now = now + period;
+            now += period;
             toll.wakes(now, holds);
             toll.sleeps(now + work, us(200));
         }
