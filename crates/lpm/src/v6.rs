@@ -19,6 +19,7 @@
 mod blocks;
 mod build;
 mod nodes;
+mod trial;
 mod trie;
 #[cfg(target_arch = "x86_64")]
 mod vector;
@@ -79,24 +80,12 @@ impl Ipv6Lpm {
         }
     }
 
-    /// Takes vectors where they are at least as fast on this processor, found out as
-    /// [`Ipv4Lpm::take_faster`](crate::Ipv4Lpm::take_faster) does; returns whether vectors are used.
+    /// Takes vectors where they are at least as fast on this processor: as with
+    /// [`Ipv4Lpm::take_faster`](crate::Ipv4Lpm::take_faster) a trial by `clock` tells, here in a small table
+    /// of its own that has nodes of all kinds, whatever this one holds; a millisecond or two. Returns
+    /// whether vectors are used.
     pub fn take_faster(&self, clock: impl Fn() -> Duration) -> bool {
-        let addresses: [u128; 256] = std::array::from_fn(|at| {
-            u128::from((at as u32).wrapping_mul(0x9e37_79b9)) << 93 | 1 << 125
-        });
-        let mut values = [0; 256];
-        let mut least = |vector| {
-            self.use_vector(vector);
-            let trial = |_| {
-                let begun = clock();
-                self.lookup_batch(&addresses, &mut values);
-                clock().saturating_sub(begun)
-            };
-            (0..16).map(trial).min()
-        };
-        let pay = Self::has_vector() && least(true) <= least(false);
-        self.use_vector(pay)
+        self.use_vector(Self::has_vector() && trial::vectors_pay(clock))
     }
 
     /// Whether this processor can read the table by vectors (AVX-512F, BW, DQ, VL and BMI).
