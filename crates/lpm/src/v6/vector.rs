@@ -12,12 +12,15 @@ use super::nodes::{
     DOWN, FIRST_RANGE, LINE, LINES_MAX, Lines, RANGES_BITS, RANGES_MAX, TABLE_BITS, TO_TABLE,
     WORDS, first_word,
 };
-use super::walk::LANES;
+use super::walk::{LANES, Walk};
 use super::{CHUNK, CHUNK_BITS, CHUNKS_MAX, FIRST_LEN, Ipv6Lpm, ROOT_LEN, SHORT_LEN};
 use crate::Value;
 
 /// Addresses in one vector.
 const WIDTH: usize = 16;
+
+/// Lookups below ranges that are followed one by one, each to its end: a walk costs as much as a few.
+const SINGLY_MAX: u32 = 4;
 
 /// Whether this processor and system have what the functions here are compiled for.
 pub(super) fn available() -> bool {
@@ -179,7 +182,7 @@ impl<const N: usize> Stretch<'_, N> {
     }
 }
 
-/// Lookups one by one: those at ranges, and the few that lead further than that.
+/// Lookups one by one: those at ranges, and those that lead further than that.
 struct Lanes {
     slots: [u32; LANES],
     depths: [u8; LANES],
@@ -227,12 +230,44 @@ impl Lanes {
             values[at] = word;
             rest |= u64::from(word == 0 || word & DOWN != 0) << at;
         }
+        if rest.count_ones() > SINGLY_MAX {
+            return self.finish_many(table, addresses, values, rest);
+        }
         while rest != 0 {
             let at = rest.trailing_zeros() as usize;
             rest &= rest - 1;
-            let passed = RANGES_BITS * (self.ranges >> at & 1) as u8;
-            let depth = self.depths[at % LANES] + passed;
-            values[at] = table.value_below(values[at], addresses[at], depth);
+            values[at] = table.value_below(values[at], addresses[at], self.depth(at));
+        }
+    }
+
+    /// Bits that led to a lookup's word, behind ranges if it was at some.
+    #[inline]
+    fn depth(&self, at: usize) -> u8 {
+        self.depths[at % LANES] + RANGES_BITS * (self.ranges >> at & 1) as u8
+    }
+
+    /// Those of `rest` side by side, so that their loads overlap.
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
+    fn finish_many(&self, table: &Ipv6Lpm, addresses: &[u128], values: &mut [Value], rest: u64) {
+        let mut walk = Walk::new();
+        let each = |mut lanes: u64| {
+            std::iter::from_fn(move || {
+                let at = (lanes != 0).then(|| lanes.trailing_zeros() as usize % LANES)?;
+                lanes &= lanes - 1;
+                Some(at)
+            })
+        };
+        for at in each(rest) {
+            let place = (values[at], self.depth(at));
+            walk.begin_at(&table.lines, at, place, addresses[at]);
+        }
+        walk.descend_far(&table.lines, addresses);
+        for at in each(rest) {
+            values[at] = match walk.words[at] {
+                0 => table.short_value(addresses[at]),
+                value => value,
+            };
         }
     }
 }

@@ -56,13 +56,29 @@ impl Walk {
         let range = |at: usize, depth| (upper(addresses[at]) << depth >> 48) as u16;
         self.at_tables(lines, table);
         self.at_tables(lines, table);
-        self.at_ranges(lines, range, |_, _| 0);
+        // What comes after ranges may lie in the lower half, but in the 64 bits after the first 24.
+        let below = |at: usize, depth| (middle(addresses[at]) << (depth - 24) >> 56) as usize;
+        self.at_ranges(lines, range, below);
         self.descend_far(lines, addresses);
     }
 
-    /// The same from any depth.
+    /// Puts a lookup at a word that `depth` bits led to.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn descend_far(&mut self, lines: &Lines, addresses: &[u128]) {
+    pub(super) fn begin_at(
+        &mut self,
+        lines: &Lines,
+        at: usize,
+        (word, depth): (u32, u8),
+        address: u128,
+    ) {
+        self.depths[at] = depth;
+        self.arrive(lines, at, word, table_slot(address, depth));
+    }
+
+    /// As [`descend`](Self::descend), from any depth.
+    #[inline(always)]
+    pub(super) fn descend_far(&mut self, lines: &Lines, addresses: &[u128]) {
         let table = |at: usize, depth| table_slot(addresses[at], depth);
         let range = |at: usize, depth| range_slot(addresses[at], depth);
         // Nodes that a writer uses anew meanwhile may lead round in a circle, so steps are counted.
@@ -137,6 +153,12 @@ pub(super) fn follow(lines: &Lines, mut word: u32, address: u128, mut depth: u8)
 #[inline(always)]
 pub(super) fn near_table_slot(address: u128, depth: u8) -> usize {
     (upper(address) << depth >> (64 - TABLE_BITS)) as usize
+}
+
+/// The 64 bits after the first 24.
+#[inline(always)]
+fn middle(address: u128) -> u64 {
+    (address >> 40) as u64
 }
 
 #[inline(always)]
