@@ -159,3 +159,5 @@ macro_rules! family {
 
 family!(ipv4, Ipv4Writer, u32, 10 << 24, [22, 25, 27, 30, 32], 24);
 family!(ipv6, Ipv6Writer, u128, 0x20 << 120, [19, 31, 36, 48, 64, 128], 28);
+// Two blocks in each /32, whose ranges are now fewer than a table needs and now more than a line holds.
+family!(ipv6_crowded, Ipv6Writer, u128, 0x20 << 120, [30, 40, 43, 46, 48, 64], 33);
