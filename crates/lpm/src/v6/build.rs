@@ -244,30 +244,42 @@ impl Nodes {
             1..=RANGES_AGAIN => {}
             _ => return None,
         }
-        let mut ranges = Ranges::default();
-        for slot in 0..TABLE {
-            let entry = self.entry(table, first + slot);
-            let inner = match entry.is_node() {
-                true if entry.is_table() => return None,
-                true => self.take_apart(table, entry),
-                false => Ranges::all(entry),
-            };
-            // What is told apart later than in these 16 bits.
-            if inner.has_node() || inner.0.iter().any(|(end, _)| end & 0xff != 0xff) {
-                return None;
-            }
-            inner
-                .0
-                .iter()
-                .for_each(|&(end, leaf)| ranges.push((slot as u16) << 8 | end >> 8, leaf));
-        }
-        if ranges.0.len() > RANGES_AGAIN {
-            return None;
-        }
+        let ranges = self.ranges_of(table, first)?;
         for at in first..first + TABLE {
             self.give_up(self.entry(table, at));
         }
         Some(self.put_together(table, &ranges))
+    }
+
+    /// The ranges of a table with few nodes, if they are few and lie in these 16 bits.
+    fn ranges_of(&self, table: &Ipv6Lpm, first: usize) -> Option<Ranges> {
+        let mut nodes = (first..first + TABLE).filter(|&at| self.lens[at] == NODE_LEN);
+        if !nodes.all(|at| self.is_told_apart_early(table, self.entry(table, at))) {
+            return None;
+        }
+        let mut ranges = Ranges::default();
+        for slot in 0..TABLE {
+            let (entry, before) = (self.entry(table, first + slot), (slot as u16) << 8);
+            if entry.is_node() {
+                let inner = self.take_apart(table, entry).0;
+                inner.iter().for_each(|&(end, leaf)| ranges.push(before | end >> 8, leaf));
+            } else {
+                ranges.push(before | 0xff, entry);
+            }
+            if ranges.0.len() > RANGES_AGAIN {
+                return None;
+            }
+        }
+        Some(ranges)
+    }
+
+    /// Whether a node is ranges that all end with their first 8 bits and are values.
+    fn is_told_apart_early(&self, table: &Ipv6Lpm, node: Entry) -> bool {
+        let first = first_word(node.word);
+        let words = first + FIRST_RANGE..first + FIRST_RANGE + ranges_len(table, first);
+        !node.is_table()
+            && (0..RANGES_MAX - 1).all(|at| end_at(&table.lines, first, at) & 0xff == 0xff)
+            && self.lens[words].iter().all(|&len| len != NODE_LEN)
     }
 
     /// Notes a node that no word will lead to when the present change is done.
