@@ -1,6 +1,5 @@
 //! Changing the trie: which words a prefix has, and which a change gives it.
 
-use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::build::{Entry, Nodes, Ranges};
@@ -8,8 +7,8 @@ use super::nodes::{
     DOWN, FIRST_RANGE, LINE, RANGES_BITS, TABLE_BITS, first_word, range_of, range_slot, table_slot,
 };
 use super::{CHUNK, CHUNKS_MAX, FIRST_LEN, Ipv6Lpm, ROOT_LEN, ROOTS, SHORT_LEN};
-use crate::LpmError;
 use crate::pages::Pages;
+use crate::{LpmError, Value};
 
 /// Retired chunks that are worth a new generation.
 const RETIRED_CHUNKS_ENOUGH: usize = 8;
@@ -154,15 +153,12 @@ impl Trie {
         table.roots[root].store(value, Release);
     }
 
-    /// Brings changed entries of the table of short prefixes to the roots that hold them.
-    pub(super) fn spread_short(&self, table: &Ipv6Lpm, changed: Range<usize>) {
-        for short in changed {
-            let value = table.short[short].load(Relaxed);
-            let first = short << (ROOT_LEN - SHORT_LEN);
-            for root in first..first + (1 << (ROOT_LEN - SHORT_LEN)) {
-                if self.root_lens[root] == 0 && chunk_at(table, root).is_none() {
-                    table.roots[root].store(value, Release);
-                }
+    /// Brings an entry of the table of short prefixes to the roots that hold it.
+    pub(super) fn spread_short(&self, table: &Ipv6Lpm, short: usize, value: Value) {
+        let first = short << (ROOT_LEN - SHORT_LEN);
+        for root in first..first + (1 << (ROOT_LEN - SHORT_LEN)) {
+            if self.root_lens[root] == 0 && chunk_at(table, root).is_none() {
+                table.roots[root].store(value, Release);
             }
         }
     }

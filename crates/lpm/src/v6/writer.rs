@@ -115,13 +115,14 @@ impl Ipv6Writer {
         let range = start..start + (1 << (SHORT_LEN - len));
         let (table, lens) = (&self.table, &mut self.short_lens[range.clone()]);
         table.generation.alone(|| {
-            for (entry, held) in table.short[range.clone()].iter().zip(lens) {
-                if taken(*held) {
-                    *held = held_len;
-                    entry.store(value, Relaxed);
+            for (short, held) in range.zip(lens).filter(|(_, held)| taken(**held)) {
+                *held = held_len;
+                // What stays the same is not stored, which would take it from readers' caches.
+                if table.short[short].load(Relaxed) != value {
+                    table.short[short].store(value, Relaxed);
+                    self.trie.spread_short(table, short, value);
                 }
             }
-            self.trie.spread_short(table, range);
         });
     }
 
