@@ -88,7 +88,8 @@ pub enum LpmError {
         /// The value asked for.
         value: Value,
     },
-    /// The address space set aside for the table is used up; the table is unchanged.
+    /// The address space set aside for the table is used up, but for what removals may need; the table is
+    /// unchanged. Room comes back as prefixes are removed.
     #[error("the table is full")]
     Full,
 }

@@ -1,84 +1,206 @@
-//! Blocks of 1 to 64 neighbours within one large array: taken, retired, and reused by size.
+//! Lines of one large array, taken singly or as blocks of 16 neighbours, retired, and reused.
 //!
-//! Blocks are not merged, and split only when the array is used up. What each size needs at its peak
-//! stays with that size, so updates that come and go for ever need no more than their worst moment did.
+//! A block is handed out whole or line by line, and is whole again once all its lines are free. Single
+//! lines come from blocks that are in pieces as long as there are any, so that the others stay whole.
 
-/// The free blocks of one array.
+use super::nodes::TABLE_LINES;
+
+/// Lines of a block.
+pub(super) const BLOCK: u32 = TABLE_LINES;
+
+/// Blocks that insertions leave to removals, which have no way to fail: of two equal neighbours that were
+/// one range they may make more nodes. A change takes under [`CHANGE_MAX`] of them and usually gives back
+/// as many.
+pub(super) const ROOM: usize = 1 << 15;
+
+/// More blocks and lines than one change takes: a table, a node in each of its at most 12 slots within which
+/// ranges end, 5 lines one below the other in one of them, and a line for each of up to 12 levels above.
+pub(super) const CHANGE_MAX: usize = 32;
+
+/// All lines of a block, a bit each.
+const ALL: u16 = u16::MAX;
+
+/// The free lines of one array.
 #[derive(Debug)]
-pub(crate) struct Blocks {
-    free: [Vec<u32>; 65],
+pub(super) struct Blocks {
+    /// Which lines of each block are free; blocks beyond were never used.
+    free: Vec<u16>,
+    /// The blocks whose lines are all free.
+    whole: Vec<u32>,
+    /// Each block of which some lines are free and some are not, and some that are no longer so.
+    pieces: Vec<u32>,
+    /// First lines and how many of each.
     retired: Vec<(u32, u8)>,
-    /// Everything from here on was never used.
-    fresh: u32,
-    limit: u32,
+    blocks_max: u32,
 }
 
 impl Blocks {
-    pub(crate) fn new(limit: usize) -> Self {
-        let limit = u32::try_from(limit).expect("numbers of elements fit 32 bits");
-        Self { free: [const { Vec::new() }; 65], retired: Vec::new(), fresh: 0, limit }
+    /// Of at most so many lines, a multiple of 16.
+    pub(super) fn new(lines: usize) -> Self {
+        let blocks_max = u32::try_from(lines).expect("numbers of lines fit 32 bits") / BLOCK;
+        let (whole, pieces, retired) = (Vec::new(), Vec::new(), Vec::new());
+        Self { free: Vec::new(), whole, pieces, retired, blocks_max }
     }
 
-    /// Whether `count` more elements are there whatever was retired.
-    pub(crate) fn has_room(&self, count: u32) -> bool {
-        self.limit - self.fresh >= count
+    /// How many blocks are whole or were never used: as many times a block or a line can be had,
+    /// whatever the order.
+    pub(super) fn whole_len(&self) -> usize {
+        self.whole.len() + self.unused_len()
     }
 
-    /// Whether a block of this size would have to come from fresh elements.
-    pub(crate) fn lacks(&self, len: u32) -> bool {
-        len > 0 && self.free[len as usize].is_empty()
+    fn unused_len(&self) -> usize {
+        self.blocks_max as usize - self.free.len()
     }
 
-    /// The first element of a block of `len`; 0 when `len` is 0.
-    pub(crate) fn take(&mut self, len: u32) -> u32 {
-        if len == 0 {
-            return 0;
+    /// Whether all blocks were used already.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.unused_len() == 0
+    }
+
+    /// Whether a line, or a block, would have to come from a block that was never used.
+    pub(super) fn lacks(&mut self, len: u32) -> bool {
+        self.whole.is_empty() && (len == BLOCK || self.piece().is_none())
+    }
+
+    /// The first line of a block, or one line.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(super) fn take(&mut self, len: u32) -> u32 {
+        if len == BLOCK {
+            return self.take_whole() * BLOCK;
         }
-        if let Some(start) = self.free[len as usize].pop() {
-            return start;
+        let block = self.piece().unwrap_or_else(|| {
+            let block = self.take_whole();
+            self.free[block as usize] = ALL;
+            self.pieces.push(block);
+            block
+        });
+        let free = &mut self.free[block as usize];
+        let line = block * BLOCK + free.trailing_zeros();
+        *free &= *free - 1;
+        if *free == 0 {
+            self.pieces.pop();
         }
-        if !self.has_room(len) {
-            return self.split(len);
-        }
-        let start = self.fresh;
-        self.fresh += len;
-        start
+        line
     }
 
-    fn split(&mut self, len: u32) -> u32 {
-        let sizes = len as usize + 1..self.free.len();
-        let larger = sizes.into_iter().find(|&size| !self.free[size].is_empty());
-        let larger = larger.expect("insertions leave room for removals");
-        let start = self.free[larger].pop().expect("found just now");
-        self.free[larger - len as usize].push(start + len);
-        start
-    }
-
-    /// Notes a block that no word leads to any more.
-    pub(crate) fn retire(&mut self, start: u32, len: u32) {
-        if len > 0 {
-            self.retired.push((start, len as u8));
+    fn take_whole(&mut self) -> u32 {
+        if let Some(block) = self.whole.pop() {
+            self.free[block as usize] = 0;
+            return block;
         }
+        assert!(
+            !self.is_used_up(),
+            "out of lines: insertions leave {ROOM} blocks to removals, enough for {} of them at least",
+            ROOM / CHANGE_MAX
+        );
+        self.free.push(0);
+        self.free.len() as u32 - 1
     }
 
-    pub(crate) fn retired_len(&self) -> usize {
+    /// The last block in pieces, where there is one.
+    fn piece(&mut self) -> Option<u32> {
+        while let Some(&block) = self.pieces.last() {
+            if !matches!(self.free[block as usize], 0 | ALL) {
+                return Some(block);
+            }
+            self.pieces.pop();
+        }
+        None
+    }
+
+    /// Notes lines that no word leads to any more.
+    pub(super) fn retire(&mut self, start: u32, len: u32) {
+        self.retired.push((start, len as u8));
+    }
+
+    pub(super) fn retired_len(&self) -> usize {
         self.retired.len()
     }
 
-    /// Makes retired blocks free; the generation must have advanced since the last of them retired.
-    pub(crate) fn reclaim(&mut self) {
+    /// Makes retired lines free; the generation must have advanced since the last of them retired.
+    pub(super) fn reclaim(&mut self) {
         for (start, len) in self.retired.drain(..) {
-            self.free[len as usize].push(start);
+            let block = start / BLOCK;
+            let free = &mut self.free[block as usize];
+            let lines = if u32::from(len) == BLOCK { ALL } else { 1 << (start % BLOCK) };
+            if *free == 0 && lines != ALL {
+                self.pieces.push(block);
+            }
+            *free |= lines;
+            if *free == ALL {
+                self.whole.push(block);
+            }
         }
     }
 
-    /// Elements in use now or before.
-    pub(crate) fn used(&self) -> usize {
-        self.fresh as usize
+    /// Lines in use now or before.
+    pub(super) fn used(&self) -> usize {
+        self.free.len() * BLOCK as usize
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let free: usize = self.free.iter().map(Vec::capacity).sum();
-        free * size_of::<u32>() + self.retired.capacity() * size_of::<(u32, u8)>()
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.free.capacity() * size_of::<u16>()
+            + (self.whole.capacity() + self.pieces.capacity()) * size_of::<u32>()
+            + self.retired.capacity() * size_of::<(u32, u8)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_that_are_all_free_again_are_a_block() {
+        let mut blocks = Blocks::new(4 * BLOCK as usize);
+        let lines: Vec<u32> = (0..4 * BLOCK).map(|_| blocks.take(1)).collect();
+        assert!(blocks.is_used_up() && blocks.whole_len() == 0);
+        lines.iter().for_each(|&line| blocks.retire(line, 1));
+        blocks.reclaim();
+        assert_eq!(blocks.whole_len(), 4);
+        let taken: BTreeSet<u32> = (0..4).map(|_| blocks.take(BLOCK)).collect();
+        assert_eq!(taken, BTreeSet::from([0, 16, 32, 48]));
+    }
+
+    proptest! {
+        /// Nothing is handed out twice, and everything can be had again in the end.
+        #[test]
+        fn lines_in_use_are_nobody_elses(
+            steps in prop::collection::vec((0..4u8, any::<prop::sample::Index>()), 1..400),
+        ) {
+            const LINES: u32 = 64 * BLOCK;
+            let mut blocks = Blocks::new(LINES as usize);
+            let (mut held, mut in_use) = (Vec::new(), vec![false; LINES as usize]);
+            for (kind, index) in steps {
+                match kind {
+                    0 | 1 if !blocks.is_used_up() => {
+                        let len = if kind == 0 { 1 } else { BLOCK };
+                        let start = blocks.take(len);
+                        for line in start..start + len {
+                            prop_assert!(!std::mem::replace(&mut in_use[line as usize], true));
+                        }
+                        held.push((start, len));
+                    }
+                    2 if !held.is_empty() => {
+                        let (start, len) = held.swap_remove(index.index(held.len()));
+                        in_use[start as usize..(start + len) as usize].fill(false);
+                        blocks.retire(start, len);
+                    }
+                    _ => blocks.reclaim(),
+                }
+            }
+            for (start, len) in held {
+                blocks.retire(start, len);
+            }
+            blocks.reclaim();
+            prop_assert_eq!(blocks.whole_len() as u32, LINES / BLOCK);
+            let all: BTreeSet<u32> = (0..LINES / BLOCK).map(|_| blocks.take(BLOCK)).collect();
+            prop_assert_eq!(all.len() as u32, LINES / BLOCK);
+        }
     }
 }

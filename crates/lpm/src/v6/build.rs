@@ -3,20 +3,15 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::Ipv6Lpm;
-use super::blocks::Blocks;
+use super::blocks::{BLOCK, Blocks, ROOM};
 use super::nodes::{
-    DOWN, FIRST_RANGE, LINE, LINES_MAX, RANGES_MAX, TABLE, TABLE_LINES, TO_TABLE, WORDS, end_at,
-    first_word,
+    DOWN, FIRST_RANGE, LINE, RANGES_MAX, TABLE, TO_TABLE, WORDS, end_at, first_word,
 };
 use crate::Value;
 use crate::pages::Pages;
 
-/// Retired blocks that are worth a new generation.
+/// Retired nodes that are worth a new generation.
 const RETIRED_ENOUGH: usize = 256;
-
-/// Lines that insertions leave unused, so that removals find blocks. A change takes at most some 250: a
-/// table and one in each of its 13 slots that had ranges, or a chain of small nodes.
-const ROOM: u32 = 1 << 16;
 
 /// Length that stands for "a node".
 const NODE_LEN: u8 = u8::MAX;
@@ -126,13 +121,23 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    pub(super) fn new() -> Self {
-        Self { lines: Blocks::new(LINES_MAX), lens: Pages::sparse(), gone: Vec::new() }
+    /// Of at most so many lines.
+    pub(super) fn new(lines: usize) -> Self {
+        Self { lines: Blocks::new(lines), lens: Pages::sparse(), gone: Vec::new() }
     }
 
-    /// Whether the next insertion finds all lines it may need.
-    pub(super) fn has_room(&self) -> bool {
-        self.lines.has_room(ROOM)
+    /// Whether the next insertion finds all lines it may need, and removals after it theirs; reuses what
+    /// was retired if need be.
+    pub(super) fn make_room(&mut self, table: &Ipv6Lpm) -> bool {
+        if self.lines.whole_len() < ROOM && self.lines.retired_len() > 0 {
+            self.advance(table);
+        }
+        self.lines.whole_len() >= ROOM
+    }
+
+    fn advance(&mut self, table: &Ipv6Lpm) {
+        table.generation.advance();
+        self.reclaim();
     }
 
     pub(super) fn entry(&self, table: &Ipv6Lpm, at: usize) -> Entry {
@@ -227,7 +232,7 @@ impl Nodes {
     }
 
     fn table(&mut self, table: &Ipv6Lpm, entries: &[Entry; TABLE]) -> Entry {
-        let line = self.take(table, TABLE_LINES);
+        let line = self.take(table, BLOCK);
         for (at, &entry) in (first_word(line)..).zip(entries) {
             self.set(table, at, entry);
         }
@@ -292,16 +297,17 @@ impl Nodes {
     /// The present change is done.
     pub(super) fn retire(&mut self) {
         for word in self.gone.drain(..) {
-            let len = if word & TO_TABLE != 0 { TABLE_LINES } else { 1 };
+            let len = if word & TO_TABLE != 0 { BLOCK } else { 1 };
             self.lines.retire(word & !(DOWN | TO_TABLE), len);
         }
     }
 
-    /// Reuses retired blocks before fresh ones, once there are enough of them to start a generation.
+    /// Reuses retired lines before others, once there are enough of them to start a generation or nothing
+    /// else is left.
     fn take(&mut self, table: &Ipv6Lpm, len: u32) -> u32 {
-        if self.lines.retired_len() >= RETIRED_ENOUGH && self.lines.lacks(len) {
-            table.generation.advance();
-            self.reclaim();
+        let enough = if self.lines.is_used_up() { 1 } else { RETIRED_ENOUGH };
+        if self.lines.retired_len() >= enough && self.lines.lacks(len) {
+            self.advance(table);
         }
         self.lines.take(len)
     }

@@ -56,9 +56,10 @@ impl<T: Fn(u8) -> bool> Change<'_, T> {
 }
 
 impl Trie {
-    pub(super) fn new() -> Self {
+    /// With nodes of at most so many lines.
+    pub(super) fn new(lines: usize) -> Self {
         Self {
-            nodes: Nodes::new(),
+            nodes: Nodes::new(lines),
             root_lens: Pages::sparse(),
             chunk_lens: Pages::sparse(),
             chunk_busy: Vec::new(),
@@ -67,12 +68,20 @@ impl Trie {
         }
     }
 
-    /// Whether the next insertion finds all lines and chunks it may need.
-    pub(super) fn check_room(&self) -> Result<(), LpmError> {
-        let chunks = !self.chunks_free.is_empty()
-            || self.chunks_retired.len() >= RETIRED_CHUNKS_ENOUGH
-            || self.chunk_busy.len() < CHUNKS_MAX;
-        if chunks && self.nodes.has_room() { Ok(()) } else { Err(LpmError::Full) }
+    /// Finds all lines and the chunk that the insertion of a prefix may need.
+    pub(super) fn make_room(
+        &mut self,
+        table: &Ipv6Lpm,
+        prefix: u128,
+        len: u8,
+    ) -> Result<(), LpmError> {
+        let root = (prefix >> (128 - ROOT_LEN)) as usize;
+        let chunks = len <= ROOT_LEN
+            || chunk_at(table, root).is_some()
+            || self.chunk_busy.len() < CHUNKS_MAX
+            || !(self.chunks_free.is_empty() && self.chunks_retired.is_empty());
+        let lines = len <= FIRST_LEN || self.nodes.make_room(table);
+        if chunks && lines { Ok(()) } else { Err(LpmError::Full) }
     }
 
     /// Gives the entries of a prefix of over 16 bits, and all values below them, to `leaf` where the
@@ -183,13 +192,15 @@ impl Trie {
     }
 
     fn take_chunk(&mut self, table: &Ipv6Lpm) -> usize {
-        if self.chunks_free.is_empty() && self.chunks_retired.len() >= RETIRED_CHUNKS_ENOUGH {
+        let used_up = self.chunk_busy.len() == CHUNKS_MAX;
+        let enough = if used_up { 1 } else { RETIRED_CHUNKS_ENOUGH };
+        if self.chunks_free.is_empty() && self.chunks_retired.len() >= enough {
             self.advance(table);
         }
         if let Some(chunk) = self.chunks_free.pop() {
             return chunk as usize;
         }
-        assert!(self.chunk_busy.len() < CHUNKS_MAX, "room was checked");
+        assert!(!used_up, "room was made, and prefixes that are removed have chunks");
         self.chunk_busy.push(0);
         self.chunk_busy.len() - 1
     }
