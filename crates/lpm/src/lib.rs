@@ -34,18 +34,24 @@
 //! first table (32 MiB, of 16-bit entries; 64 MiB more once values or groups pass 32,767), an IPv6 lookup
 //! one line of a chunk and one per node (none up to /32, one to three for /48). Looking up
 //! batches of 32 or more is what hides the latency of these loads. Each change of one prefix
-//! invalidates the lines it stores to in the readers' caches, besides that readers do not notice it.
+//! invalidates the lines it stores to in the readers' caches, besides that readers do not notice it:
+//! a few for most, up to all 4 MiB of the IPv6 roots for ::/0 (of 0.0.0.0/0, one).
+//!
 //! DIR-24-8 pays 1 KiB for every /24 that holds longer prefixes: host routes strewn over a
-//! million /24s are its limit ([`LpmError::Full`]); the Internet's table has some thousand.
+//! million /24s are its limit ([`LpmError::Full`]); the Internet's table has some thousand. IPv6 prefixes
+//! of over 32 bits share 2^23 lines of 64 bytes: one that is far from others takes a line for each 16
+//! bits beyond 32, one for a /48 and six for a /128, so 1.3 million strewn hosts are the limit; where more
+//! than 11 ranges meet within 16 bits there is a table of 1 KiB. Chunks are one for each /20 that has
+//! prefixes of over 20 bits, and at most 2^15.
 //!
 //! Tables reserve up to 1.4 GiB of address space each and touch memory as routes come; a process
 //! that locks its memory should do so on fault (`MCL_ONFAULT`).
 //!
 //! # Unsafe code
 //! Few small places, each with its proof: mappings with huge pages (`pages`), the call of code
-//! compiled for processors with a population count, and prefetches (both `simd`), lookups by vectors
-//! (`vector` of either family), and the load of a line of ranges (`v6::nodes`). The tables
-//! themselves are atomics behind masked or checked indices.
+//! compiled for processors with BMI, and prefetches (both `simd`), lookups by vectors (`vector` of either
+//! family, called from `v4` and `v6`), four IPv4 entries at once (`v4`), and the load of a line of
+//! ranges (`v6::nodes`). The tables themselves are atomics behind masked or checked indices.
 
 mod address;
 mod generation;

@@ -1,24 +1,21 @@
-//! What the language leaves to the processor: code compiled a second time for those that count bits in
-//! one instruction, and hints about what will be read next.
+//! What the language leaves to the processor: code compiled a second time for those that find, clear and
+//! shift bits in one instruction each, and hints about what will be read next.
 
-/// Runs `body`, compiled with POPCNT and BMI where the processor has them. `body` must be
-/// `#[inline(always)]` to profit.
+/// Runs `body`, compiled with BMI where the processor has it: masks whose bits are lookups are gone through
+/// in fewer instructions. `body` must be `#[inline(always)]` to profit.
 #[inline(always)]
-pub(crate) fn with_popcount<R>(body: impl FnOnce() -> R) -> R {
+pub(crate) fn with_bmi<R>(body: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("popcnt")
-        && std::arch::is_x86_feature_detected!("bmi1")
-        && std::arch::is_x86_feature_detected!("bmi2")
-    {
+    if std::arch::is_x86_feature_detected!("bmi1") && std::arch::is_x86_feature_detected!("bmi2") {
         // SAFETY: the processor has all features that the function is compiled for.
-        return unsafe { counting(body) };
+        return unsafe { compiled_with_bmi(body) };
     }
     body()
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt,bmi1,bmi2")]
-fn counting<R>(body: impl FnOnce() -> R) -> R {
+#[target_feature(enable = "bmi1,bmi2")]
+fn compiled_with_bmi<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 

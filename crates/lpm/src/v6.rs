@@ -33,7 +33,7 @@ use std::time::Duration;
 use crate::Value;
 use crate::generation::Generation;
 use crate::pages::Pages;
-use crate::simd::with_popcount;
+use crate::simd::with_bmi;
 
 use nodes::{DOWN, LinePages};
 use walk::{LANES, Walk, near_table_slot};
@@ -142,7 +142,7 @@ impl Ipv6Lpm {
             (addresses, values)
         };
         if !addresses.is_empty() {
-            with_popcount(
+            with_bmi(
                 #[inline(always)]
                 || self.read_singly(addresses, values),
             );

@@ -90,7 +90,7 @@ unsafe fn read_groups<'a, 'v, const N: usize>(
 }
 
 impl<const N: usize> Stretch<'_, N> {
-    /// From addresses to what chunks hold, where there are chunks; returns whether that leads further.
+    /// From addresses to what chunks hold, where there are chunks; returns whether any root led to one.
     ///
     /// # Safety
     /// As [`read`].
@@ -122,7 +122,8 @@ impl<const N: usize> Stretch<'_, N> {
         down != 0
     }
 
-    /// Stores words, or what short prefixes say in the place of 0.
+    /// Stores words, or what short prefixes say in the place of a chunk's or node's 0; what roots say
+    /// without a chunk, 0 or not, is the value.
     ///
     /// # Safety
     /// As [`read`].

@@ -12,8 +12,13 @@ use crate::{LpmError, Value};
 
 /// The one writer of an [`Ipv6Lpm`].
 ///
-/// Each change is visible to readers as soon as the call returns. It writes one line of ranges anew, or
-/// entries of a table in place, plus in place the values that change hands below.
+/// Each change is visible to readers as soon as the call returns. A prefix of over 32 bits costs a line of
+/// ranges or entries of a table in place, plus in place the values that change hands below; now and then
+/// ranges become a table (1 KiB, and a node for each of its slots within which ranges end) or a table
+/// ranges. One of 17 to 32 bits costs the chunk entries or roots that it covers, up to 4,096 entries for
+/// each root with a chunk, and a chunk of 16 KiB where it is the first over 20 bits of its /20. One of up
+/// to 16 bits costs the entries of the table of short prefixes that it owns and, for each whose value
+/// changes, those of its 16 roots that have no chunk: up to a million words for ::/0.
 #[derive(Debug)]
 pub struct Ipv6Writer {
     table: Arc<Ipv6Lpm>,
