@@ -291,9 +291,10 @@ above is without it. Against that moderated `powersave` took 0.74, 0.81, 0.91 an
 1.19, no gain to rely on). What it costs is waiting, within the budget: compare their
 p50 above.
 
-**Busy polling by the kernel** (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL`, a budget of 64), for `poll`: the worker's own calls then
-look at the driver's queue. Tried on veth, two pairs: 0.60 and 0.53 Mpps with it, 0.61 and 0.59 without. What it takes off the
-CPU of the interrupts it adds to the worker's, which is the one that has none to spare; so Ebb does not ask for it.
+**Busy polling by the kernel** (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL`, a budget of 64), for `poll`: tried on veth, where it
+does nothing, 0.59 Mpps with it and 0.59 without (medians of five turns). A profile shows that the kernel never polls: since it
+looks for a socket's queue when that is bound, drivers have to say which queue is whose, and veth does not. So Ebb does not
+ask for it.
 
 **Priorities.** What else runs on a worker's CPU (here `kdamond`, a kernel thread that watches memory, and an agent of the
 machine's) holds it for 4 to 8 ms now and then, which is the p99 of some milliseconds above and, with rings of 2,048, most of
