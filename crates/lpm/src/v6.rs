@@ -9,7 +9,7 @@
 //!   of its entries is a value or a node again. A /48 costs one to three lines.
 //! * Prefixes of up to 16 bits are not pushed into the trie but kept in a table of their own, asked
 //!   when the trie finds nothing, so that a change of ::/0 does not touch every node. Only roots without
-//!   a chunk hold what they say (a million words for ::/0, a millisecond), so that an address no longer
+//!   a chunk hold what they say (a million words for ::/0, half a millisecond), so that an address no longer
 //!   prefix is near to costs one load.
 //! * Ranges keep prefixes of different length apart, and the writer knows each one's length: a new
 //!   prefix finds which it takes over without asking for the prefixes below it.
