@@ -19,6 +19,8 @@ pub(super) struct Device {
     pub(super) queues: u32,
     /// Its senders may leave checksums to hardware that is not there.
     pub(super) unfinished: bool,
+    /// It is a piece of hardware, or a virtual machine's stand-in for one; others' packets are copied.
+    pub(super) on_a_bus: bool,
     /// It is made of other interfaces, which receive in its stead.
     pub(super) aggregates: bool,
     /// Whoever sends to it brings the packet all the way himself.
@@ -33,11 +35,14 @@ fn aggregates(driver: &Driver) -> bool {
     matches!(driver.name.as_str(), "bonding" | "team")
 }
 
+fn on_a_bus(driver: &Driver) -> bool {
+    !matches!(driver.bus.as_str(), "" | "N/A" | "tap" | "tun")
+}
+
 /// Whether frames come from senders' memory: the interface is on no bus, or is one of
 /// [`PARAVIRTUAL`]. An interface that says nothing of its driver is taken for such a one.
 fn shares_memory(driver: &Driver) -> bool {
-    let on_a_bus = !matches!(driver.bus.as_str(), "" | "N/A" | "tap" | "tun");
-    !on_a_bus || PARAVIRTUAL.contains(&driver.name.as_str())
+    !on_a_bus(driver) || PARAVIRTUAL.contains(&driver.name.as_str())
 }
 
 pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
@@ -62,8 +67,8 @@ pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
         let queues = ethtool.channels().map_or(1, |channels| channels.receiving().max(1));
         let driver = ethtool.driver().unwrap_or_default();
         let (unfinished, aggregates) = (shares_memory(&driver), aggregates(&driver));
-        let carried = driver.name == "tun";
-        Ok(Device { index, up, mtu, mac, queues, unfinished, aggregates, carried })
+        let (carried, on_a_bus) = (driver.name == "tun", on_a_bus(&driver));
+        Ok(Device { index, up, mtu, mac, queues, unfinished, on_a_bus, aggregates, carried })
     }
 }
 

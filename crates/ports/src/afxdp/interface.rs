@@ -12,6 +12,7 @@ use super::link::Link;
 use super::program::{Program, Sockets, Table};
 use super::redirect::{Indirection, RssTable, SteerTable};
 use super::socket::{Pair, PairParts, Socket, SocketParts};
+use super::sys::Chunks;
 use super::{
     AfXdpError, AfXdpPort, Checksums, Form, InterfaceOptions, KernelPolicy, OpenMode, REASONS,
     Umem, ZeroCopy, sys,
@@ -91,8 +92,14 @@ impl Interface {
         let long = device.mtu > MTU_WHOLE;
         let native = program.attach(&options.name, device.index, options.mode, long)?;
 
-        let mut opener =
-            Opener { umem, options, index: device.index, native, metadata: false, first: None };
+        let copies = match options.zero_copy {
+            ZeroCopy::Auto => !native || !device.on_a_bus,
+            ZeroCopy::No => true,
+            ZeroCopy::Yes => false,
+        };
+        let chunks = if copies { Chunks::Anywhere } else { Chunks::Aligned };
+        let (index, metadata) = (device.index, false);
+        let mut opener = Opener { umem, options, index, native, chunks, metadata, first: None };
         let mut sockets: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
         let mut pairs = Vec::new();
         for queue in 0..queues {
@@ -481,6 +488,7 @@ struct Opener<'a> {
     options: &'a InterfaceOptions,
     index: u32,
     native: bool,
+    chunks: Chunks,
     metadata: bool,
     /// A descriptor of the socket that registered the memory, and whether it is zero-copy.
     first: Option<(OwnedFd, bool)>,
@@ -501,7 +509,8 @@ impl Opener<'_> {
             let failed = |e| AfXdpError::system("make AF_XDP rings", e);
             if self.first.is_none() {
                 let register = |e| AfXdpError::system("register frame memory", e);
-                self.metadata = sys::register(fd.as_fd(), self.umem.region()).map_err(register)?;
+                let region = self.umem.region();
+                self.metadata = sys::register(fd.as_fd(), region, self.chunks).map_err(register)?;
             }
             let parts = SocketParts::new(fd.as_fd(), self.options.ring_len).map_err(failed)?;
             let pair = match &head {

@@ -16,6 +16,17 @@ pub(super) struct Descriptor {
     pub(super) options: u32,
 }
 
+impl Descriptor {
+    /// Where a received packet begins in the region. The kernel names it as it stands, or, in memory
+    /// registered without places for frames ([`sys::Chunks::Anywhere`](super::sys::Chunks)), the address
+    /// that it was given and in the highest 16 bits how far behind that the packet begins.
+    #[inline]
+    pub(super) fn start(&self) -> u64 {
+        const SHIFT: u32 = 48;
+        (self.address & ((1 << SHIFT) - 1)) + (self.address >> SHIFT)
+    }
+}
+
 /// What the kernel writes into a ring's flags when it waits for a system call.
 const NEED_WAKEUP: u32 = 1;
 
@@ -257,6 +268,13 @@ impl<T: Copy> ConsumerRing<T> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_packet_is_named_by_its_place_or_by_its_frame_and_the_way_into_it() {
+        let start = |address| Descriptor { address, ..Descriptor::default() }.start();
+        assert_eq!(start(7 * 2048 + 256), 7 * 2048 + 256);
+        assert_eq!(start(256 << 48 | 7 * 2048), 7 * 2048 + 256);
+    }
 
     /// Both ends of one ring over anonymous memory, with indices about to wrap.
     fn pair(len: u32, start: u32) -> (ProducerRing<u64>, ConsumerRing<u64>) {

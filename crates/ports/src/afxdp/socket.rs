@@ -299,8 +299,9 @@ impl Socket {
         let count = self.rx.available().min(max as u32);
         for _ in 0..count {
             let descriptor = self.rx.pop();
-            let frame = self.pair.umem.take_back(descriptor.address);
-            let offset = descriptor.address as usize & (FRAME_LEN - 1);
+            let start = descriptor.start();
+            let frame = self.pair.umem.take_back(start);
+            let offset = start as usize & (FRAME_LEN - 1);
             let packet = frame.into_packet(offset, descriptor.len as usize);
             packet.prefetch();
             batch.push(packet);

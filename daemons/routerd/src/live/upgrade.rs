@@ -39,8 +39,9 @@ use crate::router::Stopped;
 pub(super) use predecessor::Predecessor;
 pub(super) use successor::Successor;
 
-/// What both programs must agree on; another number is declined.
-const PROTOCOL: u32 = 1;
+/// What both programs must agree on; a number that the new one does not know is declined. From 2 on
+/// received packets may be named by two numbers (`Descriptor::start` in crates/ports).
+const PROTOCOL: u32 = 2;
 /// How readily the new program gives way to the running workers until it is prepared, where it
 /// has no other CPU than theirs.
 pub(super) const NICENESS: i32 = 10;

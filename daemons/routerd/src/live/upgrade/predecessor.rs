@@ -46,7 +46,7 @@ impl Predecessor {
         )?;
         let word = serde_json::from_str(&text).context("the running router speaks otherwise")?;
         let Word::Offer(offer) = word else { anyhow::bail!("the running router offers nothing") };
-        let declined = offer.protocol != PROTOCOL;
+        let declined = !(1..=PROTOCOL).contains(&offer.protocol);
         let mut descriptors = descriptors.into_iter();
         let mut next = |there: bool| there.then(|| descriptors.next()).flatten();
         let memory = next(true);
