@@ -11,6 +11,10 @@
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define ENTRIES(count) int (*max_entries)[count]
+// The way of most packets is to be laid out in a row: whoever sends pays for each line of code that it has
+// to fetch, between the kernel's own for a packet.
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 static void *(*map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
 static long (*redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUNC_redirect_map;
@@ -75,13 +79,17 @@ struct address6 {
 };
 
 // Why packets that a worker could forward are the kernel's, 0: they are not.
-struct policy {
-	// Which sides are in `policy_prefixes`, a bit each; whether there is something in
-	// `policy_vlans`.
-	__u8 sides, vlans;
-	// For all VLANs.
-	__u8 all4, all6;
-	__u32 unused;
+union policy {
+	struct {
+		// Which sides are in `policy_prefixes`, a bit each; whether there is something in
+		// `policy_vlans`.
+		__u8 sides, vlans;
+		// For all VLANs.
+		__u8 all4, all6;
+		__u32 unused;
+	};
+	// 0 where nothing is the kernel's.
+	__u64 any;
 };
 
 struct vlan_policy {
@@ -129,21 +137,14 @@ struct {
 	struct table *value;
 } redirect SEC(".maps");
 
-// MAC addresses whose frames are for this interface.
-struct {
-	int (*type)[BPF_MAP_TYPE_ARRAY];
-	ENTRIES(1);
-	__u32 *key;
-	struct macs *value;
-} own_macs SEC(".maps");
+// What the router writes and every packet asks for: arrays of one value each, by the names of their
+// sections, read without a look-up.
 
+// MAC addresses whose frames are for this interface.
+struct macs own_macs SEC(".data.macs");
 // One bit for each hash of a local address: spares most packets the look-up.
-struct {
-	int (*type)[BPF_MAP_TYPE_ARRAY];
-	ENTRIES(1);
-	__u32 *key;
-	struct filter *value;
-} local_filter SEC(".maps");
+struct filter local_filter SEC(".data.filter");
+union policy policies SEC(".data.policies");
 
 struct {
 	int (*type)[BPF_MAP_TYPE_HASH];
@@ -160,13 +161,6 @@ struct {
 	struct address6 *key;
 	__u8 *value;
 } local6 SEC(".maps");
-
-struct {
-	int (*type)[BPF_MAP_TYPE_ARRAY];
-	ENTRIES(1);
-	__u32 *key;
-	struct policy *value;
-} policies SEC(".maps");
 
 // By VLAN, 0 for none.
 struct {
@@ -249,19 +243,18 @@ INLINE int has_ports(__u8 protocol)
 
 INLINE int for_this_interface(const struct ethernet *eth)
 {
-	struct macs *macs = map_lookup(&own_macs, &zero);
 	__u64 mac = LOAD32(eth->destination) |
 		    (__u64) * (const __u16 *)(eth->destination + 4) << 32;
 
-	if (!macs)
-		return 0;
-	if (macs->count == MACS_EVERY)
+	if (LIKELY(own_macs.mac[0] == mac))
+		return own_macs.count != 0;
+	if (own_macs.count == MACS_EVERY)
 		return !(eth->destination[0] & 1);
 #pragma unroll
-	for (int i = 0; i < MACS_MAX; i++) {
-		if (i >= macs->count)
+	for (int i = 1; i < MACS_MAX; i++) {
+		if (i >= own_macs.count)
 			return 0;
-		if (macs->mac[i] == mac)
+		if (own_macs.mac[i] == mac)
 			return 1;
 	}
 	return 0;
@@ -272,21 +265,19 @@ INLINE int for_this_interface(const struct ethernet *eth)
 
 INLINE int is_local4(__u32 address)
 {
-	struct filter *filter = map_lookup(&local_filter, &zero);
 	__u32 bit = (address * 0x9e3779b1U) >> 20;
 	__u64 key = address;
 
-	if (!filter || !(filter->v4[bit >> 6 & (FILTER_WORDS - 1)] >> (bit & 63) & 1))
+	if (LIKELY(!(local_filter.v4[bit >> 6 & (FILTER_WORDS - 1)] >> (bit & 63) & 1)))
 		return 0;
 	return map_lookup(&local4, &key) != 0;
 }
 
 INLINE int is_local6(const struct address6 *address)
 {
-	struct filter *filter = map_lookup(&local_filter, &zero);
 	__u64 bit = ((address->high ^ address->low) * K1) >> 52;
 
-	if (!filter || !(filter->v6[bit >> 6 & (FILTER_WORDS - 1)] >> (bit & 63) & 1))
+	if (LIKELY(!(local_filter.v6[bit >> 6 & (FILTER_WORDS - 1)] >> (bit & 63) & 1)))
 		return 0;
 	return map_lookup(&local6, address) != 0;
 }
@@ -312,41 +303,39 @@ INLINE int reasons_of_vlan(__u32 vlan)
 
 INLINE int policy4(const struct ipv4 *ip, __u32 vlan)
 {
-	struct policy *policy = map_lookup(&policies, &zero);
 	int reason;
 
-	if (!policy)
-		return FOR_KERNEL;
-	reason = policy->all4;
-	if (!reason && policy->vlans)
+	if (LIKELY(!policies.any))
+		return FOR_WORKER;
+	reason = policies.all4;
+	if (!reason && policies.vlans)
 		reason = reasons_of_vlan(vlan) & 0xff;
-	if (!reason && policy->sides & 1 << SOURCE4)
+	if (!reason && policies.sides & 1 << SOURCE4)
 		reason = reason_of(SOURCE4, ip->source, 0, 0, 0);
-	if (!reason && policy->sides & 1 << DESTINATION4)
+	if (!reason && policies.sides & 1 << DESTINATION4)
 		reason = reason_of(DESTINATION4, ip->destination, 0, 0, 0);
-	if (!reason && policy->sides & 1 << ROUTE4 && reason_of(ROUTE4, ip->destination, 0, 0, 0))
+	if (!reason && policies.sides & 1 << ROUTE4 && reason_of(ROUTE4, ip->destination, 0, 0, 0))
 		return FOR_KERNEL;
 	return FOR_WORKER + reason;
 }
 
 INLINE int policy6(const struct ipv6 *ip, __u32 vlan)
 {
-	struct policy *policy = map_lookup(&policies, &zero);
 	const __u16 *a = ip->source;
 	int reason;
 
-	if (!policy)
-		return FOR_KERNEL;
-	reason = policy->all6;
-	if (!reason && policy->vlans)
+	if (LIKELY(!policies.any))
+		return FOR_WORKER;
+	reason = policies.all6;
+	if (!reason && policies.vlans)
 		reason = reasons_of_vlan(vlan) >> 8;
-	if (!reason && policy->sides & 1 << SOURCE6)
+	if (!reason && policies.sides & 1 << SOURCE6)
 		reason = reason_of(SOURCE6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4), LOAD32(a + 6));
 	a = ip->destination;
-	if (!reason && policy->sides & 1 << DESTINATION6)
+	if (!reason && policies.sides & 1 << DESTINATION6)
 		reason = reason_of(DESTINATION6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4),
 				   LOAD32(a + 6));
-	if (!reason && policy->sides & 1 << ROUTE6 &&
+	if (!reason && policies.sides & 1 << ROUTE6 &&
 	    reason_of(ROUTE6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4), LOAD32(a + 6)))
 		return FOR_KERNEL;
 	return FOR_WORKER + reason;
@@ -359,14 +348,14 @@ INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *has
 	int way;
 	__u32 ports = 0;
 
-	if (transport > end || ip->version_length != 0x45)
+	if (UNLIKELY(transport > end || ip->version_length != 0x45))
 		return 0;
-	if ((ip->destination & 0xf0) == 0xe0 || ip->destination == 0xffffffff)
+	if (UNLIKELY((ip->destination & 0xf0) == 0xe0 || ip->destination == 0xffffffff))
 		return 0;
-	if (is_local4(ip->destination))
+	if (UNLIKELY(is_local4(ip->destination)))
 		return 0;
 	way = policy4(ip, vlan);
-	if (!hashed || way != FOR_WORKER)
+	if (!hashed || UNLIKELY(way != FOR_WORKER))
 		return way;
 	if (has_ports(ip->protocol) && !(ip->fragment & NET16(0x3fff)) && transport + 4 <= end)
 		ports = LOAD32(transport);
@@ -424,11 +413,11 @@ INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 	const __u16 *type = &eth->type;
 	__u32 vlan = 0;
 
-	if ((const void *)(eth + 1) > end || !for_this_interface(eth))
+	if (UNLIKELY((const void *)(eth + 1) > end || !for_this_interface(eth)))
 		return 0;
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
-		if (*type != NET16(0x8100) && *type != NET16(0x88a8))
+		if (LIKELY(*type != NET16(0x8100) && *type != NET16(0x88a8)))
 			break;
 		type += 2;
 		if ((const void *)(type + 1) > end)
@@ -437,7 +426,7 @@ INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 		if (i == 0)
 			vlan = NET16(type[-1]) & (VLANS - 1);
 	}
-	if (*type == NET16(0x0800))
+	if (LIKELY(*type == NET16(0x0800)))
 		return route4((const void *)(type + 1), end, vlan, hash, hashed);
 	if (*type == NET16(0x86dd))
 		return route6((const void *)(type + 1), end, vlan, hash, hashed);
@@ -453,7 +442,7 @@ INLINE __u64 stamp_due(struct cpu_state *cpu)
 
 	if (!stamp_interval_ns)
 		return ktime_ns();
-	if (jiffies == cpu->jiffies && (++cpu->count & 15))
+	if (LIKELY(jiffies == cpu->jiffies && (++cpu->count & 15)))
 		return 0;
 	cpu->jiffies = jiffies;
 	now = ktime_ns();
@@ -501,16 +490,16 @@ INLINE int decide(struct xdp_md *ctx, int pieces)
 	int stamped = 0, way;
 	__u64 now;
 
-	if (!cpu)
+	if (UNLIKELY(!cpu))
 		return XDP_PASS;
 	way = route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash, steered);
-	if (way != FOR_WORKER) {
+	if (UNLIKELY(way != FOR_WORKER)) {
 		cpu->passed++;
 		if (way != FOR_KERNEL)
 			cpu->passed_for[way & (REASONS - 1)]++;
 		return XDP_PASS;
 	}
-	if (!fits(ctx, pieces)) {
+	if (UNLIKELY(!fits(ctx, pieces))) {
 		cpu->passed++;
 		cpu->passed_long++;
 		return XDP_PASS;
@@ -522,9 +511,9 @@ INLINE int decide(struct xdp_md *ctx, int pieces)
 		key = key * workers + *(volatile __u8 *)&table->worker[hash & (TABLE_LEN - 1)];
 	}
 	now = stamp_due(cpu);
-	if (now)
+	if (UNLIKELY(now))
 		stamped = put_stamp(ctx, now);
-	if (redirect_map(&sockets, key, XDP_PASS) == XDP_REDIRECT) {
+	if (LIKELY(redirect_map(&sockets, key, XDP_PASS) == XDP_REDIRECT)) {
 		cpu->redirected++;
 		return XDP_REDIRECT;
 	}

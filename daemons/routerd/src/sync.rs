@@ -21,13 +21,13 @@ use tracing::{debug, info};
 
 use crate::policy::{Follower, Mechanism};
 use crate::rib::{Rib, Scope, Update};
-use crate::shortcuts::{Followed, KernelRoutes};
+use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyObject, Tables};
 
 /// What the ports learn from the kernel's tables.
 pub trait PortUpdates {
-    /// The host's own addresses: their packets stay with the kernel.
-    fn set_local_addresses(&mut self, addresses: &[IpAddr]);
+    /// The host's own addresses, and others whose packets stay with the kernel.
+    fn set_kernel_addresses(&mut self, addresses: &[IpAddr]);
     /// The MAC addresses on which a port's interfaces receive.
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
     /// Destinations whose packets are the kernel's to forward.
@@ -107,15 +107,14 @@ impl Sync {
         }
         for update in self.rib.take_updates() {
             match update {
-                Update::LocalAddresses(addresses) => {
-                    self.fib.shortcuts.set_local(&addresses);
-                    updates.set_local_addresses(&addresses);
-                }
+                Update::LocalAddresses(addresses) => self.fib.shortcuts.set_local(&addresses),
                 Update::Macs(port, macs) => updates.set_macs(port, &macs),
                 Update::Link { port, up, gone } => updates.link_changed(port, up, gone),
             }
         }
-        if let Some(routes) = self.fib.shortcuts.changed() {
+        if let Some(Kernels { addresses, routes }) = self.fib.shortcuts.changed() {
+            let addresses: Vec<IpAddr> = addresses.into_iter().collect();
+            updates.set_kernel_addresses(&addresses);
             updates.set_kernel_routes(&routes);
         }
         self.ask();

@@ -23,7 +23,7 @@ struct Told {
 }
 
 impl PortUpdates for Told {
-    fn set_local_addresses(&mut self, addresses: &[IpAddr]) {
+    fn set_kernel_addresses(&mut self, addresses: &[IpAddr]) {
         self.addresses = addresses.to_vec();
     }
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]) {

@@ -177,12 +177,12 @@ impl Program {
         };
         let table = table.map_err(|error| AfXdpError::system("map the redirect table", error))?;
         let program = Program {
-            macs: map(&mut ebpf, "own_macs"),
-            filter: map(&mut ebpf, "local_filter"),
+            macs: map(&mut ebpf, ".data.macs"),
+            filter: map(&mut ebpf, ".data.filter"),
             local4: map(&mut ebpf, "local4"),
             local6: map(&mut ebpf, "local6"),
             states: map(&mut ebpf, "cpu_states"),
-            policies: map(&mut ebpf, "policies"),
+            policies: map(&mut ebpf, ".data.policies"),
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
             policy: KernelPolicy::default(),

@@ -431,7 +431,7 @@ impl Interfaces {
 }
 
 impl crate::sync::PortUpdates for Interfaces {
-    fn set_local_addresses(&mut self, addresses: &[IpAddr]) {
+    fn set_kernel_addresses(&mut self, addresses: &[IpAddr]) {
         self.local = addresses.to_vec();
         for live in self.open.iter_mut().flatten() {
             if let Err(error) = live.interface.set_local_addresses(addresses) {

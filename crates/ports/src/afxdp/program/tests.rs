@@ -42,7 +42,7 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
 fn the_program_computes_the_same_hash() {
     let Some(()) = samples::privileged("load BPF programs") else { return };
     let (mut ebpf, program) = load_helper("hash_of").unwrap();
-    let mut macs: Array<MapData, Macs> = map(&mut ebpf, "own_macs");
+    let mut macs: Array<MapData, Macs> = map(&mut ebpf, ".data.macs");
     let mut mac = [0; MACS_MAX];
     mac[0] = u64::from_le_bytes([2, 0, 0, 0, 0, 1, 0, 0]);
     macs.set(0, Macs { count: 1, mac }, 0).unwrap();
