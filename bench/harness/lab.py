@@ -236,8 +236,7 @@ class Router:
 
     def split(self):
         """Clock ticks of the process in its own code and in the kernel."""
-        fields = read(f"/proc/{self.pid}/stat").rsplit(")", 1)[1].split()
-        return int(fields[11]), int(fields[12])
+        return ticks(self.pid)
 
     def worker_threads(self):
         """Thread numbers of the workers, in their order."""
@@ -258,6 +257,12 @@ class Router:
 def read(path):
     with open(path) as file:
         return file.read()
+
+
+def ticks(pid):
+    """Clock ticks of a process in its own code and in the kernel."""
+    fields = read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
+    return int(fields[11]), int(fields[12])
 
 
 def children(pid):

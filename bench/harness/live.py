@@ -3,10 +3,11 @@
 import json
 import os
 import subprocess
+import threading
 import time
 
 from . import quiet, tables
-from .lab import Failure, Lab, Router, Testpmd
+from .lab import Failure, Lab, Router, Testpmd, ticks
 from .record import spread, verdict
 from .search import capacity
 
@@ -35,9 +36,13 @@ def veth(context):
             rows.append([title, *spread(rates[name]).values()])
     if ratio:
         rows.append(["ratio, turn by turn", *spread(ratio).values()])
+    own = {name: spread([seen["own_percent"] for seen in raw[name]]) for name in rates}
+    for name, percent in own.items():
+        rows.append([f"{name}: of a CPU in its own code, %", *percent.values()])
     summary = {
         "routes": installed["routes"], "table": context.origin, "turns": rounds,
         "mpps": {name: spread(values) for name, values in rates.items()},
+        "own_percent": own,
         "ratio": spread(ratio) if ratio else None,
     }
     context.record.result("veth", rows, summary, raw)
@@ -47,7 +52,20 @@ def contend(lab, name, routes, seconds):
     with Router(lab, "poll") if name == "ebb" else Testpmd(lab) as running:
         if name == "ebb":
             running.wait(routes)
-        return lab.load(seconds=seconds)
+        share = threading.Thread(target=own_share, args=(running.child.pid, seconds, shares := []))
+        share.start()
+        seen = lab.load(seconds=seconds)
+        share.join()
+        return seen | {"own_percent": shares[0]}
+
+
+def own_share(pid, seconds, shares):
+    """Adds how much of a CPU a process spends in its own code, in percent, in the middle of a load."""
+    time.sleep(0.3 * seconds)
+    began, before = time.monotonic(), ticks(pid)[0]
+    time.sleep(0.5 * seconds)
+    spent = (ticks(pid)[0] - before) / os.sysconf("SC_CLK_TCK")
+    shares.append(100 * spent / (time.monotonic() - began))
 
 
 # The workers' CPUs and the length of the rings. With three CPUs or more the generator would have its own.
