@@ -1,5 +1,31 @@
 //! What the language leaves to the processor: code compiled a second time for those that find, clear and
-//! shift bits in one instruction each, and hints about what will be read next.
+//! shift bits in one instruction each, loads of many words at once, hints about what will be read next, and
+//! trials of which way is faster.
+
+#[cfg(target_arch = "x86_64")]
+mod gathering;
+
+use std::time::Duration;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use gathering::{gather, gather_into};
+
+/// Turns of each way in a trial, of which the fastest counts.
+const TURNS: usize = 16;
+
+/// Whether the second way of doing something (`true`) takes no longer than the first, by `clock`, which
+/// counts from whenever.
+pub(crate) fn no_slower(clock: impl Fn() -> Duration, mut way: impl FnMut(bool)) -> bool {
+    let mut least = |second| {
+        let turn = |_| {
+            let begun = clock();
+            way(second);
+            clock().saturating_sub(begun)
+        };
+        (0..TURNS).map(turn).min()
+    };
+    least(true) <= least(false)
+}
 
 /// Runs `body`, compiled with BMI where the processor has it: masks whose bits are lookups are gone through
 /// in fewer instructions. `body` must be `#[inline(always)]` to profit.

@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::Value;
 use crate::generation::Generation;
 use crate::pages::Pages;
+use crate::simd::no_slower;
 
 pub use writer::Ipv4Writer;
 
@@ -164,17 +165,12 @@ impl Ipv4Lpm {
         let addresses: [u32; 256] =
             std::array::from_fn(|at| (at as u32).wrapping_mul(0x9e37_79b9) >> 12);
         let mut values = [0; 256];
-        let mut least = |vector| {
-            self.use_vector(vector);
-            let trial = |_| {
-                let begun = clock();
+        let pays = Self::has_vector()
+            && no_slower(clock, |vector| {
+                self.use_vector(vector);
                 self.lookup_batch(&addresses, &mut values);
-                clock().saturating_sub(begun)
-            };
-            (0..16).map(trial).min()
-        };
-        let pay = Self::has_vector() && least(true) <= least(false);
-        self.use_vector(pay)
+            });
+        self.use_vector(pays)
     }
 
     /// Whether this processor can read the table by vectors (AVX-512F).

@@ -3,12 +3,12 @@
 //! Same values as the scalar way of [`Ipv4Lpm`](super::Ipv4Lpm); which of the two is faster depends on
 //! how the processor carries out a gather, so the table is told which to take.
 
-use core::arch::asm;
 use core::arch::x86_64::*;
 use core::sync::atomic::{AtomicU16, AtomicU32};
 
 use super::{FIRST_LEN, GROUP_LEN, GROUPS_MAX};
 use crate::Value;
+use crate::simd::gather;
 
 /// Addresses in one vector.
 const LANES: usize = 16;
@@ -129,29 +129,4 @@ unsafe fn follow<const FLAG: u32>(entry: __m512i, address: __m512i, beyond: Beyo
     }
     let nothing = _mm512_testn_epi32_mask(value, value);
     _mm512_mask_mov_epi32(value, nothing, _mm512_set1_epi32(beyond.default.cast_signed()))
-}
-
-/// Loads the 32-bit words at the indices of `lanes`, zeros in the others.
-///
-/// In assembly because a writer may store to them meanwhile: each lane is an aligned load of its own,
-/// which the processor carries out whole, and what the compiler knows nothing of it cannot split.
-///
-/// # Safety
-/// Every index of `lanes` lies within the words at `base`, which outlives the call.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn gather(base: *const u32, indices: __m512i, lanes: __mmask16) -> __m512i {
-    let loaded: __m512i;
-    // SAFETY: reads the words that the caller vouches for and changes two registers.
-    unsafe {
-        asm!(
-            "vpgatherdd {loaded}{{{lanes}}}, dword ptr [{base} + {indices}*4]",
-            base = in(reg) base,
-            indices = in(zmm_reg) indices,
-            loaded = inout(zmm_reg) _mm512_setzero_si512() => loaded,
-            lanes = inout(kreg) lanes => _,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    loaded
 }

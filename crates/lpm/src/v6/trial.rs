@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use super::{Ipv6Lpm, Ipv6Writer};
 use crate::address::Address;
+use crate::simd::no_slower;
 
 /// Addresses looked up in one turn.
 const ADDRESSES: usize = 256;
-
-/// Turns of each way, of which the fastest counts.
-const TURNS: usize = 16;
 
 /// Bits that addresses of a kind have in common, and the length of the prefix that each has to itself.
 type Kind = (u8, u8);
@@ -48,16 +46,10 @@ const KINDS: [Kind; 16] = [
 pub(super) fn vectors_pay(clock: impl Fn() -> Duration) -> bool {
     let (table, addresses) = representative();
     let mut values = [0; ADDRESSES];
-    let mut least = |vector| {
+    no_slower(clock, |vector| {
         table.use_vector(vector);
-        let turn = |_| {
-            let begun = clock();
-            table.lookup_batch(&addresses, &mut values);
-            clock().saturating_sub(begun)
-        };
-        (0..TURNS).map(turn).min()
-    };
-    least(true) <= least(false)
+        table.lookup_batch(&addresses, &mut values);
+    })
 }
 
 /// A table of which a few MiB are touched, and addresses of all kinds in it.

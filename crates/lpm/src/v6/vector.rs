@@ -5,7 +5,6 @@
 
 use core::arch::asm;
 use core::arch::x86_64::*;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 
 use super::nodes::{
@@ -15,6 +14,7 @@ use super::nodes::{
 use super::walk::{LANES, Walk};
 use super::{CHUNK, CHUNK_BITS, CHUNKS_MAX, FIRST_LEN, Ipv6Lpm, ROOT_LEN, SHORT_LEN};
 use crate::Value;
+use crate::simd::{gather, gather_into};
 
 /// Addresses in one vector.
 const WIDTH: usize = 16;
@@ -101,7 +101,7 @@ impl<const N: usize> Stretch<'_, N> {
             self.top[at] = double_words::<3>(&self.addresses[at]);
             let root = _mm512_srli_epi32::<{ 32 - ROOT_LEN as u32 }>(self.top[at]);
             // SAFETY: 20 bits are inside the root.
-            self.words[at] = unsafe { gather(self.table.roots.as_ptr(), root, !0) };
+            self.words[at] = unsafe { gather(self.table.roots.as_ptr().cast(), root, !0) };
         }
         let mut down = 0;
         for at in 0..N {
@@ -113,7 +113,7 @@ impl<const N: usize> Stretch<'_, N> {
                 let chunk = _mm512_slli_epi32::<{ CHUNK_BITS as u32 }>(chunk);
                 let within = _mm512_and_si512(self.top[at], _mm512_set1_epi32(CHUNK as i32 - 1));
                 let index = _mm512_or_si512(chunk, within);
-                let base = self.table.chunks.as_ptr();
+                let base = self.table.chunks.as_ptr().cast();
                 // SAFETY: a chunk's number is masked to be below CHUNKS_MAX, an entry's below CHUNK.
                 self.words[at] = unsafe { gather_into(words, base, index, chunked) };
                 down |= chunked;
@@ -136,7 +136,8 @@ impl<const N: usize> Stretch<'_, N> {
             if none != 0 {
                 let short = _mm512_srli_epi32::<{ 32 - SHORT_LEN as u32 }>(self.top[at]);
                 // SAFETY: 16 bits are inside the table of short prefixes.
-                words = unsafe { gather_into(words, self.table.short.as_ptr(), short, none) };
+                words =
+                    unsafe { gather_into(words, self.table.short.as_ptr().cast(), short, none) };
             }
             // SAFETY: writes one vector of values.
             unsafe { _mm512_storeu_si512(self.values[at].as_mut_ptr().cast(), words) };
@@ -150,7 +151,7 @@ impl<const N: usize> Stretch<'_, N> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
     unsafe fn below_chunks(&mut self) {
-        let lines = self.table.lines.as_ptr();
+        let lines = self.table.lines.as_ptr().cast();
         let mut lanes = Lanes::new();
         // Bits after the chunks' that are still to be asked, and their depth.
         let mut next: [_; N] = std::array::from_fn(|at| double_words::<2>(&self.addresses[at]));
@@ -315,45 +316,4 @@ unsafe fn range_of(lines: &Lines, first: usize, slot: u16) -> usize {
         );
     }
     (u32::from(not_before) | 1 << (RANGES_MAX - 1)).trailing_zeros() as usize
-}
-
-/// Loads the 32-bit words at the indices of `lanes`, zeros in the others.
-///
-/// # Safety
-/// As [`gather_into`].
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn gather(base: *const AtomicU32, indices: __m512i, lanes: __mmask16) -> __m512i {
-    // SAFETY: handed on to the caller.
-    unsafe { gather_into(_mm512_setzero_si512(), base, indices, lanes) }
-}
-
-/// Loads the 32-bit words at the indices of `lanes`, those of `other` in the others.
-///
-/// In assembly because a writer may store to them meanwhile: each lane is an aligned load of its own,
-/// which the processor carries out whole, and what the compiler knows nothing of it cannot split.
-///
-/// # Safety
-/// Every index of `lanes` lies within the words at `base`, which outlives the call.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn gather_into(
-    other: __m512i,
-    base: *const AtomicU32,
-    indices: __m512i,
-    lanes: __mmask16,
-) -> __m512i {
-    let loaded: __m512i;
-    // SAFETY: reads the words that the caller vouches for and changes two registers.
-    unsafe {
-        asm!(
-            "vpgatherdd {loaded}{{{lanes}}}, dword ptr [{base} + {indices}*4]",
-            base = in(reg) base,
-            indices = in(zmm_reg) indices,
-            loaded = inout(zmm_reg) other => loaded,
-            lanes = inout(kreg) lanes => _,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    loaded
 }
