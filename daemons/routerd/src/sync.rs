@@ -50,6 +50,8 @@ pub struct Sync {
     policy: Follower,
     policy_objects: Arc<Vec<PolicyObject>>,
     bases: view::Bases,
+    /// Addresses that the ports know.
+    told: BTreeSet<IpAddr>,
 }
 
 impl Sync {
@@ -81,9 +83,19 @@ impl Sync {
         let fib = Followed::new(fib);
         let policy = Follower::open()?;
         let policy_objects = Arc::default();
-        let bases = view::Bases::default();
-        let mut sync =
-            Sync { monitor, kernel, rib, fib, requests, resyncs: 0, policy, policy_objects, bases };
+        let (bases, told) = (view::Bases::default(), BTreeSet::new());
+        let mut sync = Sync {
+            monitor,
+            kernel,
+            rib,
+            fib,
+            requests,
+            resyncs: 0,
+            policy,
+            policy_objects,
+            bases,
+            told,
+        };
         sync.rib.start(&mut sync.fib);
         sync.dump(Scope::All)?;
         sync.fib.publish();
@@ -112,10 +124,8 @@ impl Sync {
                 Update::Link { port, up, gone } => updates.link_changed(port, up, gone),
             }
         }
-        if let Some(Kernels { addresses, routes }) = self.fib.shortcuts.changed() {
-            let addresses: Vec<IpAddr> = addresses.into_iter().collect();
-            updates.set_kernel_addresses(&addresses);
-            updates.set_kernel_routes(&routes);
+        if let Some(kernels) = self.fib.shortcuts.changed() {
+            self.told = tell(&self.told, kernels, updates);
         }
         self.ask();
         self.follow_policy(updates)
@@ -261,5 +271,59 @@ impl Sync {
             }
             _ => Vec::new(),
         }
+    }
+}
+
+/// Tells the ports, which know the addresses `told`, and returns what they know then. What goes from one list
+/// to the other stands in both for a moment.
+fn tell(
+    told: &BTreeSet<IpAddr>,
+    kernels: Kernels,
+    updates: &mut dyn PortUpdates,
+) -> BTreeSet<IpAddr> {
+    let Kernels { addresses, routes } = kernels;
+    let list = |addresses: &BTreeSet<IpAddr>| addresses.iter().copied().collect::<Vec<_>>();
+    let both = told | &addresses;
+    if both != *told {
+        updates.set_kernel_addresses(&list(&both));
+    }
+    updates.set_kernel_routes(&routes);
+    if addresses != both {
+        updates.set_kernel_addresses(&list(&addresses));
+    }
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Vec<String>);
+
+    impl PortUpdates for Heard {
+        fn set_kernel_addresses(&mut self, addresses: &[IpAddr]) {
+            self.0.push(format!("{addresses:?}"));
+        }
+        fn set_macs(&mut self, _port: PortId, _macs: &[[u8; 6]]) {}
+        fn set_kernel_routes(&mut self, routes: &KernelRoutes) {
+            self.0.push(format!("{} routes", routes.len()));
+        }
+        fn link_changed(&mut self, _port: PortId, _up: bool, _gone: bool) {}
+    }
+
+    #[test]
+    fn what_goes_from_one_list_to_the_other_stands_in_both_for_a_moment() {
+        let set = |hosts: &[u8]| hosts.iter().map(|host| IpAddr::from([10, 0, 0, *host])).collect();
+        let said = |told: &[u8], wanted: &[u8]| {
+            let (mut heard, addresses) = (Heard::default(), set(wanted));
+            let kernels = Kernels { addresses, ..Kernels::default() };
+            assert_eq!(tell(&set(told), kernels, &mut heard), set(wanted));
+            heard.0
+        };
+        assert_eq!(said(&[], &[1]), ["[10.0.0.1]", "0 routes"]);
+        assert_eq!(said(&[1, 2], &[1]), ["0 routes", "[10.0.0.1]"]);
+        assert_eq!(said(&[1], &[2]), ["[10.0.0.1, 10.0.0.2]", "0 routes", "[10.0.0.2]"]);
+        assert_eq!(said(&[1], &[1]), ["0 routes"]);
     }
 }

@@ -19,7 +19,8 @@ pub(super) struct Device {
     pub(super) queues: u32,
     /// Its senders may leave checksums to hardware that is not there.
     pub(super) unfinished: bool,
-    /// It is a piece of hardware, or a virtual machine's stand-in for one; others' packets are copied.
+    /// It is a piece of hardware, or a virtual machine's stand-in for one. Of others no driver is known that
+    /// would not copy packets.
     pub(super) on_a_bus: bool,
     /// It is made of other interfaces, which receive in its stead.
     pub(super) aggregates: bool,

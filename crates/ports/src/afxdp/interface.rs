@@ -92,12 +92,17 @@ impl Interface {
         let long = device.mtu > MTU_WHOLE;
         let native = program.attach(&options.name, device.index, options.mode, long)?;
 
-        let copies = match options.zero_copy {
-            ZeroCopy::Auto => !native || !device.on_a_bus,
+        let copied = match options.zero_copy {
+            ZeroCopy::Auto => !device.on_a_bus,
             ZeroCopy::No => true,
             ZeroCopy::Yes => false,
         };
-        let chunks = if copies { Chunks::Anywhere } else { Chunks::Aligned };
+        // The stack of notes has no lock of its own: not where several CPUs may fill one queue at once, as in
+        // the generic hook (until Linux 6.15 with a lock for each socket only) or what writes to a tap.
+        let chunks = match native && copied && !device.carried {
+            true => Chunks::Anywhere,
+            false => Chunks::Aligned,
+        };
         let (index, metadata) = (device.index, false);
         let mut opener = Opener { umem, options, index, native, chunks, metadata, first: None };
         let mut sockets: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();

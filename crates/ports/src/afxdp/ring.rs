@@ -273,7 +273,7 @@ mod tests {
     fn a_packet_is_named_by_its_place_or_by_its_frame_and_the_way_into_it() {
         let start = |address| Descriptor { address, ..Descriptor::default() }.start();
         assert_eq!(start(7 * 2048 + 256), 7 * 2048 + 256);
-        assert_eq!(start(256 << 48 | 7 * 2048), 7 * 2048 + 256);
+        assert_eq!(start((256 << 48) | (7 * 2048)), 7 * 2048 + 256);
     }
 
     /// Both ends of one ring over anonymous memory, with indices about to wrap.

@@ -364,7 +364,7 @@ impl Interfaces {
     /// Puts a newly opened interface in its place and tells it what it must know.
     pub fn place(&mut self, id: PortId, mut live: LiveInterface) {
         if let Err(error) = live.interface.set_local_addresses(&self.local) {
-            warn!(port = live.interface.name(), %error, "own addresses");
+            warn!(port = live.interface.name(), %error, "addresses of the kernel");
         }
         if let Some(policy) = self.policies.get(&id)
             && let Err(error) = live.interface.set_policy(policy)
@@ -435,7 +435,7 @@ impl crate::sync::PortUpdates for Interfaces {
         self.local = addresses.to_vec();
         for live in self.open.iter_mut().flatten() {
             if let Err(error) = live.interface.set_local_addresses(addresses) {
-                warn!(port = live.interface.name(), %error, "own addresses");
+                warn!(port = live.interface.name(), %error, "addresses of the kernel");
             }
         }
     }

@@ -42,6 +42,11 @@ pub(super) use successor::Successor;
 /// What both programs must agree on; a number that the new one does not know is declined. From 2 on
 /// received packets may be named by two numbers (`Descriptor::start` in crates/ports).
 const PROTOCOL: u32 = 2;
+
+/// Whether this program can take over from one that speaks so.
+fn understands(protocol: u32) -> bool {
+    (1..=PROTOCOL).contains(&protocol)
+}
 /// How readily the new program gives way to the running workers until it is prepared, where it
 /// has no other CPU than theirs.
 pub(super) const NICENESS: i32 = 10;
@@ -185,6 +190,11 @@ fn hear(courier: &mut Courier) -> Result<Word> {
 mod tests {
     use super::*;
     use ebb_control::IdleDepth;
+
+    #[test]
+    fn programs_before_are_understood_and_later_ones_are_not() {
+        assert_eq!([0, 1, 2, 3].map(understands), [false, true, true, false]);
+    }
 
     #[test]
     fn where_a_router_stopped_survives_the_conversation() {

@@ -66,6 +66,32 @@ fn the_program_computes_the_same_hash() {
 }
 
 #[test]
+fn frames_to_any_of_its_addresses_are_for_the_interface() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let (mut ebpf, fd) = load_helper("hash_of").unwrap();
+    let mut macs: Array<MapData, Macs> = map(&mut ebpf, ".data.macs");
+    let number = |last: u8| u64::from_le_bytes([2, 0, 0, 0, 0, last, 0, 0]);
+    let sixteen: [u64; MACS_MAX] = std::array::from_fn(|at| number(at as u8));
+    let taken = |to: [u8; 6]| {
+        let mut frame = udp4(1, 1);
+        frame[..6].copy_from_slice(&to);
+        run(&fd, &frame) != 0
+    };
+    for count in [0, 1, 2, MACS_MAX as u64, u64::MAX] {
+        let mut mac = sixteen;
+        mac.iter_mut().skip(count.min(MACS_MAX as u64) as usize).for_each(|mac| *mac = 0);
+        let mac = if count == u64::MAX { [0; MACS_MAX] } else { mac };
+        macs.set(0, Macs { count, mac }, 0).unwrap();
+        for last in [0, 1, 2, 15, 16] {
+            let its = count == u64::MAX || u64::from(last) < count;
+            assert_eq!(taken([2, 0, 0, 0, 0, last]), its, "{last} of {count}");
+        }
+        assert_eq!(taken([0; 6]), count == u64::MAX, "no address, {count}");
+        assert!(!taken([1, 0, 0, 0, 0, 0]), "a group, {count}");
+    }
+}
+
+#[test]
 fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
     let Some(()) = samples::privileged("load BPF programs") else { return };
     let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();

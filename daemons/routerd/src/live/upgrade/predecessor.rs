@@ -11,7 +11,7 @@ use ebb_host::Courier;
 use ebb_ports::afxdp::{Handoff, Inheritance, Umem};
 use tracing::info;
 
-use super::{Offer, OfferedPort, PROTOCOL, Word, hear, say};
+use super::{Offer, OfferedPort, Word, hear, say, understands};
 use crate::api::Doors;
 use crate::config::Config;
 use crate::live::Live;
@@ -46,7 +46,7 @@ impl Predecessor {
         )?;
         let word = serde_json::from_str(&text).context("the running router speaks otherwise")?;
         let Word::Offer(offer) = word else { anyhow::bail!("the running router offers nothing") };
-        let declined = !(1..=PROTOCOL).contains(&offer.protocol);
+        let declined = !understands(offer.protocol);
         let mut descriptors = descriptors.into_iter();
         let mut next = |there: bool| there.then(|| descriptors.next()).flatten();
         let memory = next(true);
