@@ -159,6 +159,12 @@ fn cores_spark(day: &Day) -> String {
     spark_between(&means.collect::<Vec<_>>(), 0.0, day.workers as f64)
 }
 
+/// Packets that the router sent and the generator did not receive.
+fn lost_behind(day: &Day) -> u64 {
+    let forwarded = day.status.packets().forwarded;
+    forwarded.saturating_sub(day.summary.received).min(day.summary.lost)
+}
+
 /// Each mode against polling.
 pub fn verdicts(days: &[Day]) -> Vec<String> {
     let Some(poll) = days.iter().find(|day| day.mode == "poll") else { return Vec::new() };
@@ -193,6 +199,13 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
             share(day),
             share(poll),
         );
+        let behind = lost_behind(day);
+        if behind > 0 {
+            text += &format!(
+                " {behind} of the packets lost had left the router: the generator, which shares its \
+                 CPU with a worker, took them too late.",
+            );
+        }
         if day.summary.sent != poll.summary.sent {
             text += &format!(
                 " It was sent {} packets, poll {}: what the generator could not send even a while \
@@ -307,6 +320,7 @@ fn figures(day: &Day) -> Value {
             "operating_point_changes": day.status.governor.changes,
             "entries_moved": day.status.governor.entries_moved,
         },
+        "lost_behind_the_router": lost_behind(day),
     })
 }
 
@@ -395,5 +409,17 @@ mod tests {
             text.contains("paid with latency: 99 % of its packets took at most 350 us, poll's 20")
         );
         assert!(text.contains("sent 990 packets, poll 1000"), "{text}");
+    }
+
+    #[test]
+    fn what_left_the_router_is_not_its_loss() {
+        let (poll, mut behind) = (day("poll", 10.0, 200.0), day("napi", 5.0, 150.0));
+        let before = verdicts(&[poll.clone(), behind.clone()]).remove(0);
+        assert!(!before.contains("had left the router"), "{before}");
+        let mut worker = ebb_routerd::status::Worker::default();
+        worker.packets.forwarded = 1000;
+        behind.status.workers.push(worker);
+        let text = verdicts(&[poll, behind]).remove(0);
+        assert!(text.contains("1 of the packets lost had left the router"), "{text}");
     }
 }
