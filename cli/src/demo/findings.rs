@@ -202,8 +202,7 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
         let behind = lost_behind(day);
         if behind > 0 {
             text += &format!(
-                " {behind} of the packets lost had left the router: the generator, which shares its \
-                 CPU with a worker, took them too late.",
+                " {behind} of the packets lost had left the router: the generator took them too late.",
             );
         }
         if day.summary.sent != poll.summary.sent {

@@ -26,7 +26,8 @@ pub use socket::SocketLink;
 
 /// Frames at once.
 const TURN: usize = 64;
-/// Most that often before the other links and the receiving get their turn.
+/// Most that often, sent as received, before the other links get their turn: who sends more at a time than
+/// he receives loses what comes back once sending takes all his time.
 const BURSTS_MAX: usize = 8;
 /// Distance of a [`Progress`]'s samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
@@ -243,13 +244,19 @@ impl Generator {
         let mut total = 0;
         for link in &mut self.links {
             let (tracker, clock) = (&mut self.tracker, self.clock);
-            // Read once the frames are here: a clock read before may be older than a frame.
-            let mut now = None;
-            total += link.receive(&mut |frame| {
-                if let Some(probe) = read_probe(frame) {
-                    tracker.record(&probe, *now.get_or_insert_with(clock));
+            for _ in 0..BURSTS_MAX {
+                // Read once the frames are here: a clock read before may be older than a frame.
+                let mut now = None;
+                let count = link.receive(&mut |frame| {
+                    if let Some(probe) = read_probe(frame) {
+                        tracker.record(&probe, *now.get_or_insert_with(clock));
+                    }
+                })?;
+                total += count;
+                if count < TURN {
+                    break;
                 }
-            })?;
+            }
         }
         Ok(total)
     }
@@ -272,6 +279,7 @@ impl Generator {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::VecDeque;
 
     use ebb_traffic::{Constant, FlowSpec, SizeMix, StreamSpec, Timeline, draw_flows};
@@ -380,6 +388,64 @@ mod tests {
         assert!(summary.sent >= 20, "{summary:?}");
         // The echo swallows every hundredth.
         assert_eq!(summary.lost, summary.sent / 100, "none of its own: {summary:?}");
+    }
+
+    thread_local! {
+        /// A clock that goes on as it is looked at, and while `Laborious` sends.
+        static NANOS: Cell<u64> = const { Cell::new(1_000_000_000) };
+    }
+
+    fn looked() -> Time {
+        NANOS.set(NANOS.get() + 100);
+        Time::from_nanos(NANOS.get())
+    }
+
+    /// A link on which each frame takes two microseconds, and that keeps as many as a ring does.
+    #[derive(Default)]
+    struct Laborious(VecDeque<Vec<u8>>);
+
+    impl TestLink for Laborious {
+        fn room(&mut self) -> io::Result<usize> {
+            Ok(TURN)
+        }
+        fn send(
+            &mut self,
+            _: Time,
+            count: usize,
+            write: &mut dyn FnMut(&mut [u8]) -> usize,
+        ) -> io::Result<()> {
+            NANOS.set(NANOS.get() + 2000 * count as u64);
+            for _ in 0..count {
+                let mut buffer = [0; 1514];
+                let len = write(&mut buffer);
+                if self.0.len() < 4096 {
+                    self.0.push_back(buffer[..len].to_vec());
+                }
+            }
+            Ok(())
+        }
+        fn receive(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+            let count = self.0.len().min(TURN);
+            self.0.drain(..count).for_each(|frame| see(&frame));
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn who_catches_up_receives_what_comes_back() {
+        let now = looked();
+        let due = Time::from_nanos(now.as_nanos() - 20_000_000);
+        let pace = Timeline::new(Constant::new(due, PacketsPerSecond(400_000.0)));
+        let sender = Sender { pace: Box::new(pace), ..sender(0) };
+        let links: Vec<Box<dyn TestLink>> = vec![Box::<Laborious>::default()];
+        let mut generator = Generator::new(links, vec![sender], 10, Start::Zero)
+            .with_clock(looked)
+            .with_moderation(Duration::from_micros(100));
+        let end = now + Duration::from_millis(60);
+        generator.run(end, Duration::from_millis(1)).expect("a link in memory");
+        let summary = generator.summary(true);
+        assert!(summary.sent >= 20_000, "{summary:?}");
+        assert_eq!(summary.lost, 0, "{summary:?}");
     }
 
     #[test]

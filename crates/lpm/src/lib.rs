@@ -49,8 +49,8 @@
 //!
 //! # Unsafe code
 //! Few small places, each with its proof: mappings with huge pages (`pages`), the call of code
-//! compiled for processors with BMI, and prefetches (both `simd`), lookups by vectors (`vector` of either
-//! family, called from `v4` and `v6`), four IPv4 entries at once (`v4`), and the load of a line of
+//! compiled for processors with BMI, gathers, and prefetches (all `simd`), lookups by vectors (`vector` of
+//! either family, called from `v4` and `v6`), four IPv4 entries at once (`v4`), and the load of a line of
 //! ranges (`v6::nodes`). The tables themselves are atomics behind masked or checked indices.
 
 mod address;
