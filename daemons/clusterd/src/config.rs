@@ -458,7 +458,7 @@ impl ClusterConfig {
             inside: balancer.inside[index].clone(),
             macs: (0..names.len()).map(|number| mac_after(known(&side.mac), number)).collect(),
             addresses: side.all_addresses(),
-            probe: address_after(side.probe, me),
+            probes: (0..names.len()).map(|number| address_after(side.probe, number)).collect(),
             probe_macs: (0..names.len()).map(|number| self.probe_mac(index, number)).collect(),
         });
         let back_ends = self.back_end.iter().map(|one| BackEnd {

@@ -305,10 +305,8 @@ impl Node {
                 }
             }
             self.look();
-            let failed = self.balancer.as_ref().and_then(|balancer| balancer.status().failed);
-            if let Some(why) = failed {
-                bail!("the balancer ended: {why}");
-            }
+            let running = self.balancer.as_ref().is_none_or(|balancer| balancer.is_running());
+            ensure!(running, "the balancer ended by a fault of its own, see the log");
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())

@@ -14,6 +14,7 @@ use super::face::{BackEnd, Face, Side};
 use super::frame::{Verdict, from_inside, from_outside};
 use super::peers::Bond;
 use super::plane::{Link, Plane, Probing};
+use super::probe::Seal;
 use Power::{Draining, Off, On};
 
 fn side(number: u8) -> Side {
@@ -25,7 +26,7 @@ fn side(number: u8) -> Side {
             format!("10.0.{number}.1/24").parse().expect("a subnet"),
             format!("2001:db8:{number}::1/64").parse().expect("a subnet"),
         ],
-        probe: format!("10.0.{number}.254").parse().expect("an address"),
+        probes: vec![format!("10.0.{number}.254").parse().expect("an address")],
         probe_macs: vec![[2, 0, 0, 0, 2, number]],
     }
 }
@@ -71,13 +72,10 @@ impl World {
             far.push(made.far);
         }
         let pool = Pool::standalone(16_384);
-        let plane = Plane::new(
-            face.clone(),
-            links,
-            pool,
-            (Probing::default(), &Bond::default()),
-            Time::ZERO,
-        );
+        let how = (Probing::default(), &Bond::default());
+        let seal = Seal::random().expect("random bytes");
+        let mut plane = Plane::new(face.clone(), pool, how, seal, Time::ZERO);
+        links.into_iter().enumerate().for_each(|(number, link)| plane.attach(number, link));
         let router = |delay| Router {
             delay: Duration::from_millis(delay),
             alive: true,
@@ -109,11 +107,11 @@ impl World {
             self.far[0].send(frames.iter().map(Vec::as_slice));
         }
         for _ in 0..4 {
-            self.plane.turn(self.now).expect("links in memory");
+            self.plane.turn(self.now);
             self.route();
         }
         self.plane.tend(self.now);
-        self.plane.turn(self.now).expect("links in memory");
+        self.plane.turn(self.now);
         let arrived = &mut self.arrived;
         self.far[2].receive(|frame| {
             if frame[12..14] == [8, 0] {
@@ -250,7 +248,7 @@ fn who_asks_for_the_cluster_is_answered_with_its_address() {
     );
     assert_eq!(reply, expected);
     let other = [&ask[..41], &[9]].concat();
-    assert_eq!(from_outside(&face, 1, 0, &other), Verdict::Ignore, "somebody else's address");
+    assert_eq!(from_outside(&face, 1, 0, &other), Verdict::Everybody, "no answer, but news");
     let solicitation = group(
         "3333ff000001 020000000909 86dd 60000000 0020 3a ff \
          20010db8000000000000000000000002 ff0200000000000000000001ff000001 \
@@ -271,7 +269,9 @@ fn back_ends_speak_as_the_cluster() {
     let mut ask = group(
         "ffffffffffff 020000010100 0806 0001 0800 06 04 0001 020000010100 0a000001 000000000000 0a000002",
     );
-    assert_eq!(from_inside(&face, 1, 0, &mut ask), (Some(1), Verdict::Out));
+    let said = from_inside(&face, 1, 0, &mut ask);
+    assert_eq!((said.row, said.verdict), (Some(1), Verdict::Out));
+    assert_eq!(said.asked, Some("10.0.0.2".parse().expect("an address")));
     assert_eq!((&ask[6..12], &ask[22..28]), (&[2, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 0][..]));
     let mut solicitation = group(
         "3333ff000002 020000010100 86dd 60000000 0020 3a ff \
@@ -282,7 +282,7 @@ fn back_ends_speak_as_the_cluster() {
         ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);
     let sum = sum.bytes(&solicitation[54..86]).finish();
     solicitation[56..58].copy_from_slice(&sum.to_be_bytes());
-    assert_eq!(from_inside(&face, 1, 0, &mut solicitation).1, Verdict::Out);
+    assert_eq!(from_inside(&face, 1, 0, &mut solicitation).verdict, Verdict::Out);
     assert_eq!(solicitation[80..86], [2, 0, 0, 0, 0, 0]);
     let sum =
         ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);
