@@ -207,6 +207,9 @@ pub struct SideConfig {
     pub addresses: Vec<IpNet>,
     /// The first balancer's address for probes, in one of the subnets; the others have those after it.
     pub probe: IpAddr,
+    /// The largest IP packet that its link takes, in bytes, where that is less than the segment does.
+    #[serde(default)]
+    pub mtu: Option<u32>,
 }
 
 impl SideConfig {

@@ -355,7 +355,7 @@ impl Node {
         let mut record = self.record.lock().expect("record");
         for event in record.iter().skip(self.said) {
             match &event.what {
-                What::Failed(_) | What::Ended | What::Store(Some(_)) => {
+                What::Failed(_) | What::Ended | What::Mended | What::Store(Some(_)) => {
                     warn!(member = event.member, "{}", event.what);
                 }
                 what => info!(member = event.member, "{what}"),
@@ -467,6 +467,7 @@ fn keeper(
                 bridges: keep.bridges.clone(),
                 macs: config.macs_of(&keep.back_end),
                 addresses: config.side.iter().map(SideConfig::all_addresses).collect(),
+                mtus: config.side.iter().map(|side| side.mtu).collect(),
                 probes: config.probes(),
                 routes: keep.routes.iter().map(route).collect(),
                 run: keep.run.clone(),

@@ -138,7 +138,8 @@ pub struct Links {
 
 /// The longest rings for so many queues and frames.
 fn ring_len(queues: u32, frames: u32) -> Option<u32> {
-    let fits = |len: &u32| u64::from(queues) * u64::from(len * FRAMES_PER_PLACE) <= u64::from(frames);
+    let fits =
+        |len: &u32| u64::from(queues) * u64::from(len * FRAMES_PER_PLACE) <= u64::from(frames);
     let halves = std::iter::successors(Some(RING_LEN_MAX), |len| Some(len / 2));
     halves.take_while(|len| *len >= RING_LEN_MIN).find(fits)
 }
@@ -314,7 +315,11 @@ impl Links {
                     tracing::info!(interface, "the link is up: the balancer uses it again");
                 }
                 ((state, Some(why)), _) => {
-                    tracing::warn!(interface, "the link is {}: {why}; it is tried again", state.word());
+                    tracing::warn!(
+                        interface,
+                        "the link is {}: {why}; it is tried again",
+                        state.word()
+                    );
                 }
                 ((state, None), _) => {
                     let state = state.word();

@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-use ebb_cluster::{
-    Announcer, Balancer, Book, LinkState, Move, Neighbours, Power, SteeringTable,
-};
+use ebb_cluster::{Announcer, Balancer, Book, LinkState, Move, Neighbours, Power, SteeringTable};
 use ebb_graph::{Batch, Packet, Pool};
 use ebb_ports::{PacketSocket, Port};
 use ebb_units::Time;

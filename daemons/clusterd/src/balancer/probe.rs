@@ -73,7 +73,8 @@ impl Seal {
     pub fn read(&self, face: &Face, at: usize, frame: &[u8]) -> Result<Probe, Foreign> {
         let (said, seal) = payload(frame).ok_or(Foreign::Other)?;
         let short = |at: usize| u16::from_be_bytes([said[at], said[at + 1]]);
-        let long = |at: usize| u64::from_be_bytes(said[at..at + 8].try_into().expect("eight bytes"));
+        let long =
+            |at: usize| u64::from_be_bytes(said[at..at + 8].try_into().expect("eight bytes"));
         let (row, pair, sides) = (short(8), short(10), face.sides.len());
         let back_end = face.back_ends.get(usize::from(row)).ok_or(Foreign::Forged)?;
         let way = usize::from(pair) < sides * sides && usize::from(pair) % sides == at;

@@ -119,14 +119,15 @@ impl BalancerHandle {
             status: status.clone(),
         };
         let end = stop.clone();
-        let forwarder = std::thread::Builder::new().name("ebb-balancer".into()).spawn(move || {
-            if let Some(cpu) = options.cpu
-                && let Err(error) = process::pin_to(cpu)
-            {
-                tracing::warn!(cpu, %error, "the balancer is not bound to its CPU");
-            }
-            forward(plane, &desk, &end);
-        })?;
+        let forwarder =
+            std::thread::Builder::new().name("ebb-balancer".into()).spawn(move || {
+                if let Some(cpu) = options.cpu
+                    && let Err(error) = process::pin_to(cpu)
+                {
+                    tracing::warn!(cpu, %error, "the balancer is not bound to its CPU");
+                }
+                forward(plane, &desk, &end);
+            })?;
         let (end, shared) = (stop.clone(), status.clone());
         let watch = move || {
             let show = |links| shared.lock().expect("status").links = links;

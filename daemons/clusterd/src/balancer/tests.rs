@@ -1,5 +1,9 @@
 //! The forwarding over links in memory, before back-ends that take their time.
 
+mod breaks;
+mod neighbours;
+mod probes;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -57,6 +61,10 @@ struct World {
     arrived: BTreeMap<u16, Vec<u32>>,
     version: u64,
     sent: u32,
+    /// What back-ends were sent to route, with the side, as long as it is kept.
+    routed: Vec<(usize, Vec<u8>)>,
+    /// What the world was told on each side besides packets of flows.
+    told: [Vec<Vec<u8>>; 2],
 }
 
 const FLOWS: u16 = 50;
@@ -83,7 +91,19 @@ impl World {
         };
         let (routers, now) = (delays_ms.map(router).into(), Time::from_nanos(1_000_000));
         let arrived = BTreeMap::new();
-        World { plane, far, face, routers, now, arrived, version: 0, sent: 0 }
+        let told = [Vec::new(), Vec::new()];
+        World {
+            plane,
+            far,
+            face,
+            routers,
+            now,
+            arrived,
+            version: 0,
+            sent: 0,
+            routed: Vec::new(),
+            told,
+        }
     }
 
     fn book(&mut self, powers: [Power; 3]) {
@@ -112,25 +132,31 @@ impl World {
         }
         self.plane.tend(self.now);
         self.plane.turn(self.now);
-        let arrived = &mut self.arrived;
+        let (arrived, [near, far]) = (&mut self.arrived, &mut self.told);
         self.far[2].receive(|frame| {
+            assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 1], "it comes from the cluster");
             if frame[12..14] == [8, 0] {
-                assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 1], "it comes from the cluster");
                 let (flow, sequence) = read(frame);
                 arrived.entry(flow).or_default().push(sequence);
+            } else {
+                far.push(frame.to_vec());
             }
         });
-        self.far[0].receive(|_| {});
+        self.far[0].receive(|frame| near.push(frame.to_vec()));
     }
 
     /// The back-ends' turn.
     fn route(&mut self) {
         for side in 0..2 {
             let (mut got, face) = (Vec::new(), &self.face);
+            let routed = &mut self.routed;
             self.far[2 * side + 1].receive(|frame| {
+                routed.push((side, frame.to_vec()));
                 let to = frame[..6].try_into().expect("six bytes");
-                let row = face.row_of(&to).expect("a back-end's");
-                got.push((usize::from(row), frame.to_vec()));
+                if to[0] & 1 == 0 && frame[12..14] == [8, 0] {
+                    let row = face.row_of(&to).expect("a back-end's");
+                    got.push((usize::from(row), frame.to_vec()));
+                }
             });
             for (row, frame) in got {
                 let due = self.now + self.routers[row].delay;
