@@ -35,11 +35,12 @@ pub fn next_book(
     };
     let mut next = Book { version, entries: book.entries.clone(), voice: book.voice.clone() };
     for (name, wanted) in wanted {
-        let entry =
-            next.entries.entry(name.clone()).or_insert(Entry { power: Power::Off, since: version });
-        let up = |since: u64| {
-            members.get(name).is_some_and(|report| report.up && answers(report.version, since))
-        };
+        // Whoever is up and in no book was in one that is lost: it may have flows, and drains first.
+        let report = members.get(name).filter(|report| report.up);
+        let lost = report.is_some_and(|report| report.version > book.version);
+        let power = if lost { Power::On } else { Power::Off };
+        let entry = next.entries.entry(name.clone()).or_insert(Entry { power, since: version });
+        let up = |since: u64| report.is_some_and(|report| answers(report.version, since));
         let reached = reached(name);
         let power = match (entry.power, *wanted) {
             (Power::Off, true) => Power::Waking,
@@ -211,6 +212,12 @@ mod tests {
             "it was told to another time"
         );
         assert_eq!(next_book(&book(Power::On), 4, &wanted(true), &acknowledged(4), &up(4)), None);
+        let next = next_book(&Book::default(), 0, &wanted(false), &acknowledged(50), &up(50));
+        assert_eq!(
+            power(&next.expect("one")),
+            (Power::Draining, 51),
+            "what is up is not let go at once"
+        );
     }
 
     #[test]

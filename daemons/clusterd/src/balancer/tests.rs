@@ -152,7 +152,7 @@ impl World {
             let routed = &mut self.routed;
             self.far[2 * side + 1].receive(|frame| {
                 routed.push((side, frame.to_vec()));
-                let to = frame[..6].try_into().expect("six bytes");
+                let to: [u8; 6] = frame[..6].try_into().expect("six bytes");
                 if to[0] & 1 == 0 && frame[12..14] == [8, 0] {
                     let row = face.row_of(&to).expect("a back-end's");
                     got.push((usize::from(row), frame.to_vec()));
