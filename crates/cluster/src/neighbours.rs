@@ -10,8 +10,8 @@ const KNOWN_MAX: usize = 4096;
 /// The same words again are passed on so often at most: back-ends may have held the first ones for a
 /// mistake (Linux' lock time is a second).
 const AGAIN: Duration = Duration::from_secs(1);
-/// Other words of the same neighbour are.
-const CHANGE: Duration = Duration::from_millis(100);
+/// Other words of the same neighbour, in a second: who has just answered may move the moment after.
+const CHANGES_MAX: u32 = 10;
 /// Words of those that no back-end has asked for, in a second.
 const STRANGERS_MAX: u32 = 100;
 
@@ -27,11 +27,31 @@ pub enum Manner {
     Asks,
 }
 
+/// So many in a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quota {
+    second: u64,
+    used: u32,
+}
+
+impl Quota {
+    fn take(&mut self, most: u32, now: Time) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if self.second != second {
+            *self = Quota { second, used: 0 };
+        }
+        self.used += 1;
+        self.used <= most
+    }
+}
+
+#[derive(Default)]
 struct Known {
     /// When a back-end last asked for it.
     asked: Option<Time>,
     /// What was passed on last, and when.
     told: Option<([u8; 6], Time)>,
+    changes: Quota,
 }
 
 impl Known {
@@ -48,49 +68,37 @@ impl Known {
 #[derive(Default)]
 pub struct Neighbours {
     known: BTreeMap<IpAddr, Known>,
-    /// The second, and words of strangers in it.
-    strangers: (u64, u32),
+    strangers: Quota,
 }
 
 impl Neighbours {
     /// A back-end has asked for a neighbour.
     pub fn asked(&mut self, address: IpAddr, now: Time) {
         self.make_room(address);
-        let known = self.known.entry(address).or_insert(Known { asked: None, told: None });
-        known.asked = Some(now);
+        self.known.entry(address).or_default().asked = Some(now);
     }
 
     /// A neighbour says what its Ethernet address is. Whether the back-ends are to hear that.
     pub fn says(&mut self, address: IpAddr, mac: [u8; 6], manner: Manner, now: Time) -> bool {
-        let known = self.known.get(&address);
-        let asked = known.and_then(|known| known.asked);
-        let told = known.and_then(|known| known.told);
-        let fresh = match told {
+        let known = self.known.get_mut(&address);
+        let asked = known.as_ref().and_then(|known| known.asked);
+        let fresh = known.is_none_or(|known| match known.told {
             None => true,
             Some((_, at)) if asked.is_some_and(|asked| asked >= at) => true,
-            Some((before, at)) => now.since(at) >= if before == mac { AGAIN } else { CHANGE },
-        };
+            Some((before, at)) if before == mac => now.since(at) >= AGAIN,
+            Some(_) => known.changes.take(CHANGES_MAX, now),
+        });
         let heard = fresh
             && match (asked, manner) {
                 (Some(_), _) => true,
                 (None, Manner::Asks) => false,
-                (None, Manner::Answer | Manner::Unasked) => self.stranger(now),
+                (None, _) => self.strangers.take(STRANGERS_MAX, now),
             };
         if heard {
             self.make_room(address);
-            let known = self.known.entry(address).or_insert(Known { asked: None, told: None });
-            known.told = Some((mac, now));
+            self.known.entry(address).or_default().told = Some((mac, now));
         }
         heard
-    }
-
-    fn stranger(&mut self, now: Time) -> bool {
-        let second = now.as_nanos() / 1_000_000_000;
-        if self.strangers.0 != second {
-            self.strangers = (second, 0);
-        }
-        self.strangers.1 += 1;
-        self.strangers.1 <= STRANGERS_MAX
     }
 
     /// Strangers go first, then those that were asked for and never answered: whoever tries all addresses of
@@ -142,7 +150,12 @@ mod tests {
         assert!(neighbours.says(host(1), B, Unasked, ms(1300)), "locked tables hear it now");
         neighbours.asked(host(1), ms(1310));
         assert!(neighbours.says(host(1), B, Answer, ms(1311)), "an answer to a question");
-        assert!(!neighbours.says(host(1), A, Answer, ms(1312)), "one answer to one question");
+        assert!(neighbours.says(host(1), A, Unasked, ms(1312)), "it moves right after its answer");
+        let more = (0..50u8).filter(|step| {
+            let mac = [2, 0, 0, 0, 1, *step];
+            neighbours.says(host(1), mac, Unasked, ms(1313 + u64::from(*step)))
+        });
+        assert!(more.count() < 10, "but not on and on");
         assert!(neighbours.says(host(2), A, Unasked, ms(1400)), "of before a restart, perhaps");
         assert!(!neighbours.says(host(3), A, Asks, ms(1400)), "who asks gets into no table");
     }
