@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Controller, OcsConfig};
-use crate::seal::{Keys, Sealer};
+use crate::seal::Sealer;
 use crate::status::ControlStatus;
 use crate::sync::{
     self, Announced, Circuits, DAY_NS_MAX, DAYS_MAX, Frame, Heard, RACKS_MAX, SyncError,
@@ -266,6 +266,7 @@ impl Planner {
 mod tests {
     use super::*;
     use crate::plan::{Clock, Phase, Plan};
+    use crate::seal::Keys;
 
     fn planner(scheduler: &str) -> Planner {
         let text = crate::config::OCS_EXAMPLE
