@@ -369,6 +369,15 @@ impl Interface {
         self.program.lock().expect("program").set_macs(macs)
     }
 
+    /// The BPF array that says which frames are for this interface, and the length of its only value: while
+    /// the first 8 bytes of that are zero, all are the kernel's.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn station(&self) -> io::Result<(OwnedFd, u32)> {
+        self.program.lock().expect("program").station()
+    }
+
     /// Frames to every unicast address are for this interface: for switches and balancers, whose
     /// link must be promiscuous or get no others anyway.
     ///

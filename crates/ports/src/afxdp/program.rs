@@ -36,6 +36,8 @@ pub(super) struct Program {
     ebpf: Ebpf,
     link: Option<Link>,
     macs: Array<MapData, Macs>,
+    /// The same array.
+    station: OwnedFd,
     filter: Array<MapData, Filter>,
     local4: HashMap<MapData, [u8; 4], u8>,
     local6: HashMap<MapData, [u8; 16], u8>,
@@ -176,8 +178,15 @@ impl Program {
             _ => panic!("the program has no array redirect"),
         };
         let table = table.map_err(|error| AfXdpError::system("map the redirect table", error))?;
+        let (station, macs) = match ebpf.take_map(".data.macs") {
+            Some(Map::Array(data)) => (data.fd().as_fd().try_clone_to_owned(), Map::Array(data)),
+            _ => panic!("the program has no array .data.macs"),
+        };
+        let station =
+            station.map_err(|error| AfXdpError::system("keep the interface's addresses", error))?;
         let program = Program {
-            macs: map(&mut ebpf, ".data.macs"),
+            macs: Array::try_from(macs).unwrap_or_else(|error| panic!("map .data.macs: {error:?}")),
+            station,
             filter: map(&mut ebpf, ".data.filter"),
             local4: map(&mut ebpf, "local4"),
             local6: map(&mut ebpf, "local6"),
@@ -273,6 +282,11 @@ impl Program {
     /// Keeps itself attached from now on by a link of another process.
     pub(super) fn keep(&mut self, link: Link) {
         self.link = Some(link);
+    }
+
+    /// The array of own addresses, and the length of its value.
+    pub(super) fn station(&self) -> io::Result<(OwnedFd, u32)> {
+        Ok((self.station.try_clone()?, size_of::<Macs>() as u32))
     }
 
     pub(super) fn set_macs(&mut self, macs: &[[u8; 6]]) -> io::Result<()> {

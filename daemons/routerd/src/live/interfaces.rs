@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use ebb_graph::PortId;
 use ebb_host::Sysfs;
 use ebb_host::ethtool::RssTable;
 use ebb_host::interrupts::{self, Affinity};
-use ebb_host::journal::{Journal, Undo};
+use ebb_host::journal::{Brake, Journal, Undo};
 use ebb_host::moderation::Moderation;
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
@@ -358,9 +359,16 @@ pub struct Interfaces {
     links: BTreeMap<u8, (bool, bool)>,
     /// Links that came or went since the last look: port, up, gone.
     pub link_changes: Vec<(PortId, bool, bool)>,
+    /// The guard: gives the packets to the kernel while the router stands still.
+    brake: Option<Brake>,
 }
 
 impl Interfaces {
+    /// No interfaces yet; the guard is told of each.
+    pub fn guarded(brake: Brake) -> Interfaces {
+        Interfaces { brake: Some(brake), ..Interfaces::default() }
+    }
+
     /// Puts a newly opened interface in its place and tells it what it must know.
     pub fn place(&mut self, id: PortId, mut live: LiveInterface) {
         if let Err(error) = live.interface.set_local_addresses(&self.local) {
@@ -378,6 +386,14 @@ impl Interfaces {
             && let Err(error) = live.interface.set_macs(macs)
         {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
+        }
+        if let Some(brake) = &self.brake {
+            let placed = live.interface.station();
+            let placed = placed.and_then(|(array, len)| brake.place(id.0, array.as_fd(), len));
+            if let Err(error) = placed {
+                let port = live.interface.name();
+                warn!(port, %error, "nobody gives its packets to the kernel should the router stand still");
+            }
         }
         let slot = usize::from(id.0);
         if self.open.len() <= slot {

@@ -23,7 +23,7 @@ use crate::energy::Meter;
 use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
 use crate::router::{OpenPort, limits};
-use crate::static_tables::route_limits;
+use crate::static_tables::live_route_limits;
 
 /// How long workers may take to close a port, and the kernel to let go of its queues.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -119,7 +119,7 @@ impl Live {
             self.backend.router.attach(id, open)?;
         }
         let router = &self.backend.router;
-        router.set_route_limits(&route_limits(&self.config));
+        router.set_route_limits(&live_route_limits(&self.config));
         let policy_changed = self.config.router.mode != old.router.mode
             || self.config.powersave != old.powersave
             || machine.meter.is_some();
