@@ -52,7 +52,7 @@ fn each_kind_of_route_has_its_target() {
         (tunnel, Some(Target::Kernel)),
         (Route { mtu: 1300, ..plain.clone() }, Some(narrow)),
         (Route { mtu: 1300, ..via(prefix, 2, "") }, Some(Target::Kernel)),
-        (Route { source_specific: true, ..plain.clone() }, Some(Target::Kernel)),
+        (Route { source: Some(prefix.parse().unwrap()), ..plain.clone() }, Some(Target::Kernel)),
         (Route { tos: 8, ..plain.clone() }, Some(Target::Kernel)),
         (Route { nexthop_id: Some(9), ..plain.clone() }, Some(Target::Kernel)),
         (Route { table: 1000, ..plain.clone() }, None),
