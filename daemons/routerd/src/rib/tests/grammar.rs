@@ -76,9 +76,9 @@ impl Dice {
         let address = self.address();
         let len = match (address, self.one_in(40)) {
             (IpAddr::V4(_), false) => self.of(&[32, 32, 32, 31, 30, 25, 24, 24, 16, 0]),
-            (IpAddr::V4(_), true) => self.of(&[8, 4, 1]),
+            (IpAddr::V4(_), true) => self.of(&[8, 9]),
             (IpAddr::V6(_), false) => self.of(&[128, 128, 128, 127, 64, 64, 48, 33, 32]),
-            (IpAddr::V6(_), true) => self.of(&[24, 20, 17]),
+            (IpAddr::V6(_), true) => self.of(&[24, 20]),
         };
         IpNet::new(address, len).expect("a length").trunc()
     }
