@@ -17,6 +17,7 @@ mod objects;
 mod order;
 mod prefixes;
 mod resync;
+mod room;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use links::Links;
 use prefixes::Prefixes;
 pub(crate) use prefixes::is_kernels as is_reserved;
 use resync::Resync;
+use room::put;
 pub use tables::{Nowhere, Tables};
 
 use crate::place::Place;
@@ -238,7 +240,8 @@ impl Rib {
     fn put_again(&mut self, key: prefixes::Key, out: &mut impl Tables) {
         let list = self.prefixes.list(key);
         let target = self.prefixes.winner(key, &list, &self.slots).target(&self.slots);
-        self.refused += put(out, key.prefix(), target);
+        let held = put(out, key.prefix(), target);
+        self.note(key, held, out);
     }
 
     /// Whether something has to be dumped again.
@@ -414,9 +417,8 @@ impl Rib {
         let after = self.prefixes.winner(key, &list, &self.slots);
         let target_before = before.target(&self.slots);
         let target_after = after.target(&self.slots);
-        if target_before != target_after {
-            self.refused += put(out, key.prefix(), target_after);
-        }
+        let differs = target_before != target_after;
+        let held = differs.then(|| put(out, key.prefix(), target_after));
         let part = if key.is_v4() { Part::Routes4 } else { Part::Routes6 };
         self.resync.want_if(part, edit.guessed);
         if let Some(added) = edit.added {
@@ -426,6 +428,9 @@ impl Rib {
             self.slots.release(removed.slot);
         }
         self.prefixes.put_back(key, list);
+        if let Some(held) = held {
+            self.note(key, held, out);
+        }
         if wide_before != wide_after {
             self.review(key.prefix(), wide_before.local != wide_after.local, out);
         }
@@ -488,19 +493,4 @@ fn rank(table: u32) -> Option<u8> {
         253 => Some(2),
         _ => None,
     }
-}
-
-/// Sets or removes; a route that finds no place is left to the kernel, or dropped from the tables
-/// where even that has no place. Returns how many were refused.
-fn put(out: &mut impl Tables, prefix: IpNet, target: Option<&Target>) -> u64 {
-    let Some(target) = target else {
-        out.remove_route(prefix);
-        return 0;
-    };
-    let Err(error) = out.set_route(prefix, target) else { return 0 };
-    tracing::warn!(%prefix, %error, "no place for a route; the kernel forwards it");
-    if out.set_route(prefix, &Target::Kernel).is_err() {
-        out.remove_route(prefix);
-    }
-    1
 }

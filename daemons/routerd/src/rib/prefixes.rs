@@ -153,6 +153,8 @@ pub(super) struct Prefixes {
     pub(super) lifetimes: Lifetimes,
     /// Prefixes of which there may be more than is known, until all has been asked for: the kernel's.
     pub(super) unsure: BTreeSet<Key>,
+    /// Prefixes that found no place in the forwarding tables.
+    pub(super) unheld: BTreeSet<Key>,
 }
 
 impl Prefixes {
@@ -213,6 +215,9 @@ impl Prefixes {
         if !self.unsure.is_empty() && self.unsure.contains(&key) {
             return Winner::Kernel;
         }
+        if !self.unheld.is_empty() && self.is_around_unheld(key) {
+            return Winner::Kernel;
+        }
         let Some(first) = order::best(list, slots) else { return Winner::Nobody };
         let best = slots.candidate(first);
         if best.rank > 0 && !self.wide_local.is_empty() && self.hidden_by_local(key) {
@@ -229,6 +234,17 @@ impl Prefixes {
             return Winner::Kernel;
         }
         Winner::Slot(first)
+    }
+
+    /// Whether there is any candidate for a prefix.
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.map.contains_key(&key)
+    }
+
+    fn is_around_unheld(&self, key: Key) -> bool {
+        let prefix = key.prefix();
+        let inside = |other: &Key| *other != key && prefix.contains(&other.prefix());
+        self.unheld.iter().any(inside)
     }
 
     fn hidden_by_local(&self, key: Key) -> bool {

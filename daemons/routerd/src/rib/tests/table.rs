@@ -134,6 +134,28 @@ fn a_route_without_place_is_counted() {
 }
 
 #[test]
+fn what_lies_around_a_route_without_place_is_the_kernels() {
+    let mut out = Recorder { capacity: Some(9), ..Recorder::default() };
+    let mut rib = Rib::new(&[(PortId(0), "p0".into())]);
+    rib.start(&mut out);
+    let (_, kernel) = started();
+    kernel.dump(Part::Links).iter().for_each(|link| rib.apply(link, &mut out));
+    let wide = via("198.51.0.0/16", 2, "10.0.0.2");
+    let (inside, other) = (via("198.51.100.0/24", 3, "10.0.0.3"), via("10.0.0.0/8", 2, "10.0.0.2"));
+    let at = |out: &Recorder, route: &Route| out.routes.get(&route.prefix).cloned();
+    let way = Target::via(InterfaceId(0), "10.0.0.2".parse().unwrap());
+    let default = via("0.0.0.0/0", 2, "10.0.0.2");
+    [&wide, &other, &default].map(|route| rib.apply(&added(route.clone()), &mut out));
+    rib.apply(&added(inside.clone()), &mut out);
+    assert_eq!((at(&out, &wide), at(&out, &inside)), (Some(Target::Kernel), None));
+    assert_eq!((at(&out, &other), rib.refused()), (Some(way.clone()), 1));
+    // Room for it comes back.
+    rib.apply(&Event::RouteGone(other), &mut out);
+    assert_eq!((at(&out, &wide), at(&out, &default)), (Some(way.clone()), Some(way)));
+    assert!(matches!(at(&out, &inside), Some(Target::Kernel)), "p1 is no port here");
+}
+
+#[test]
 fn ports_can_be_exchanged() {
     let (mut router, _) = started();
     let route = via("198.51.100.0/24", 2, "10.0.0.2");
