@@ -581,15 +581,13 @@ fn key(route: &Route) -> (IpNet, u8, u8, u32) {
 /// Whether two IPv6 routes of one place have a way in common, which the kernel refuses
 /// (`rt6_duplicate_nexthop`). All of those that lead nowhere lead through the loopback interface.
 fn shares(one: &Route, other: &Route) -> bool {
-    if one.prefix.addr().is_ipv4() || key(one) != key(other) {
-        return false;
-    }
-    if one.nexthop_id.is_some() || other.nexthop_id.is_some() {
-        return one.nexthop_id == other.nexthop_id;
-    }
-    let known =
-        |hop: &RouteHop| other.hops.iter().any(|o| (o.link, o.gateway) == (hop.link, hop.gateway));
-    one.hops.iter().any(known) || (one.hops.is_empty() && other.hops.is_empty())
+    let way = |hop: &RouteHop| (hop.link, hop.gateway);
+    let known = |hop: &RouteHop| other.hops.iter().any(|o| way(o) == way(hop));
+    let bare = one.hops.is_empty() && other.hops.is_empty();
+    !one.prefix.addr().is_ipv4()
+        && key(one) == key(other)
+        && one.nexthop_id == other.nexthop_id
+        && (one.nexthop_id.is_some() || bare || one.hops.iter().any(known))
 }
 
 fn merges(route: &Route) -> bool {
