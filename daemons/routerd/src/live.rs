@@ -178,7 +178,7 @@ impl Live {
     fn turn(&mut self) -> Result<()> {
         let changes = {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
-            self.sync.turn(&mut *interfaces)?;
+            self.sync.turn(&mut *interfaces);
             self.sync.rebase(|number| self.backend.router.next_hop_volume(number));
             // What another program shares must stay open until it has taken over or given up.
             match self.upgrade {

@@ -11,18 +11,24 @@
 //! interfaces that are no ports or belong to a bridge, bond or VRF, multicast and broadcast.
 
 mod candidate;
+mod lifetimes;
 mod links;
+mod objects;
 mod order;
 mod prefixes;
 mod resync;
+mod room;
+mod tables;
 #[cfg(test)]
 mod tests;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use ebb_apps::route::{FibError, FibWriter, Interface, InterfaceId, Target};
+use ebb_apps::route::{InterfaceId, Target};
 use ebb_graph::PortId;
-use ebb_host::netlink::{Event, NextHopTarget, Part, Route, TABLE_LOCAL, TABLE_MAIN};
+use ebb_host::netlink::{Event, Part, Route, TABLE_LOCAL, TABLE_MAIN};
+use ebb_units::Time;
 use ipnet::IpNet;
 
 use candidate::{Candidate, Slots};
@@ -30,64 +36,10 @@ use links::Links;
 use prefixes::Prefixes;
 pub(crate) use prefixes::is_kernels as is_reserved;
 use resync::Resync;
+use room::put;
+pub use tables::{Nowhere, Tables};
 
 use crate::place::Place;
-
-/// Where changes go.
-pub trait Tables {
-    /// Adds or changes an interface.
-    fn set_interface(&mut self, id: InterfaceId, interface: Interface);
-    /// Removes an interface and its neighbours.
-    fn remove_interface(&mut self, id: InterfaceId);
-    /// Adds or replaces a route.
-    ///
-    /// # Errors
-    /// When a table is full; the former route stays.
-    fn set_route(&mut self, prefix: IpNet, target: &Target) -> Result<(), FibError>;
-    /// Removes a route; whether there was one.
-    fn remove_route(&mut self, prefix: IpNet) -> bool;
-    /// Makes a neighbour known or changes its MAC address.
-    fn set_neighbour(&mut self, interface: InterfaceId, address: IpAddr, mac: [u8; 6]);
-    /// Forgets a neighbour.
-    fn remove_neighbour(&mut self, interface: InterfaceId, address: IpAddr);
-}
-
-impl Tables for FibWriter {
-    fn set_interface(&mut self, id: InterfaceId, interface: Interface) {
-        FibWriter::set_interface(self, id, interface);
-    }
-    fn remove_interface(&mut self, id: InterfaceId) {
-        FibWriter::remove_interface(self, id);
-    }
-    fn set_route(&mut self, prefix: IpNet, target: &Target) -> Result<(), FibError> {
-        FibWriter::set_route(self, prefix, target)
-    }
-    fn remove_route(&mut self, prefix: IpNet) -> bool {
-        FibWriter::remove_route(self, prefix)
-    }
-    fn set_neighbour(&mut self, interface: InterfaceId, address: IpAddr, mac: [u8; 6]) {
-        FibWriter::set_neighbour(self, interface, address, mac);
-    }
-    fn remove_neighbour(&mut self, interface: InterfaceId, address: IpAddr) {
-        FibWriter::remove_neighbour(self, interface, address);
-    }
-}
-
-/// Tables for those who only want to know what [`Rib`] makes of links.
-pub struct Nowhere;
-
-impl Tables for Nowhere {
-    fn set_interface(&mut self, _: InterfaceId, _: Interface) {}
-    fn remove_interface(&mut self, _: InterfaceId) {}
-    fn set_route(&mut self, _: IpNet, _: &Target) -> Result<(), FibError> {
-        Ok(())
-    }
-    fn remove_route(&mut self, _: IpNet) -> bool {
-        false
-    }
-    fn set_neighbour(&mut self, _: InterfaceId, _: IpAddr, _: [u8; 6]) {}
-    fn remove_neighbour(&mut self, _: InterfaceId, _: IpAddr) {}
-}
 
 /// What a dump covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,9 +76,10 @@ pub struct Rib {
     prefixes: Prefixes,
     slots: Slots,
     resync: Resync,
-    /// Routes that did not fit the forwarding tables and were left to the kernel or dropped.
+    /// Routes that did not fit the forwarding tables and were left to the kernel.
     refused: u64,
     changes: u64,
+    now: Time,
 }
 
 impl Rib {
@@ -139,6 +92,7 @@ impl Rib {
             resync: Resync::default(),
             refused: 0,
             changes: 0,
+            now: Time::ZERO,
         }
     }
 
@@ -156,6 +110,22 @@ impl Rib {
     pub fn set_ports(&mut self, ports: &[(PortId, String)], out: &mut impl Tables) {
         let moved = self.links.set_ports(ports, out);
         self.retarget_links(&moved, out);
+    }
+
+    /// It is `now`: what ends by itself until then has ended. To be called before events are taken over, which
+    /// tell spans of time, and when [`Rib::next`] says so.
+    pub fn pass(&mut self, now: Time, out: &mut impl Tables) {
+        self.now = self.now.max(now);
+        for key in self.prefixes.lifetimes.pass(self.now) {
+            self.put_again(key, out);
+        }
+        let asks = self.prefixes.lifetimes.asks(self.now);
+        self.resync.want_if(Part::Routes6, asks);
+    }
+
+    /// When something ends by itself, or is to be looked at, next.
+    pub fn next(&self) -> Option<Time> {
+        self.prefixes.lifetimes.next()
     }
 
     /// Takes over one event.
@@ -188,6 +158,7 @@ impl Rib {
             Event::NeighbourGone(gone) => self.links.remove_neighbour(gone.link, gone.address, out),
             Event::NextHop(object) => {
                 self.links.next_hops.insert(object.id, object.target.clone());
+                self.links.doubtful.remove(&object.id);
                 self.retarget(Candidate::by_object, out);
             }
             Event::NextHopGone(id) => self.next_hop_gone(*id, out),
@@ -211,7 +182,13 @@ impl Rib {
 
     /// Ends a dump.
     pub fn finish(&mut self, out: &mut impl Tables) {
-        let gone = self.resync.finish();
+        self.finish_without(&[], out);
+    }
+
+    /// Ends a dump of which these parts could not be read to their end: what they did not show stays known as
+    /// it was, and they are wanted again.
+    pub fn finish_without(&mut self, unread: &[Part], out: &mut impl Tables) {
+        let gone = self.resync.finish(unread);
         for link in gone.links {
             self.link_gone(link, out);
         }
@@ -222,25 +199,57 @@ impl Rib {
             self.next_hop_gone(id, out);
         }
         if gone.next_hops_listed {
-            // Announced and, with its object, silently gone before the objects were listed.
-            let orphans = self.slots.orphans(&self.links);
-            self.drop_slots(&orphans, out);
+            self.next_hops_listed(out);
         }
         for (link, address) in gone.neighbours {
             self.links.remove_neighbour(link, address, out);
         }
+        if gone.routes.v6 {
+            for key in std::mem::take(&mut self.prefixes.unsure) {
+                self.put_again(key, out);
+            }
+        }
         for key in self.prefixes.unconfirmed(gone.routes) {
-            self.edit(key, out, |list, _| {
-                let before = list.len();
-                let gone = list.iter().copied().filter(|entry| !entry.confirmed).collect();
-                list.retain(|entry| entry.confirmed);
-                assert!(list.len() < before, "a prefix without unconfirmed routes was listed");
-                order::Edit { removed: gone, ..order::Edit::default() }
-            });
+            self.sweep(key, out);
         }
     }
 
-    /// What has to be dumped again, if anything.
+    /// Removes what a dump did not show of one prefix.
+    fn sweep(&mut self, key: prefixes::Key, out: &mut impl Tables) {
+        self.edit(key, out, |list, slots| {
+            let hides = |entry: &prefixes::Entry| order::may_hide(list, entry, slots);
+            let gone: Vec<_> =
+                list.iter().copied().filter(|entry| !entry.confirmed && !hides(entry)).collect();
+            list.retain(|entry| !gone.contains(entry));
+            order::Edit { removed: gone, ..order::Edit::default() }
+        });
+        let list = self.prefixes.list(key);
+        let best = order::best(&list, &self.slots);
+        if list.iter().any(|entry| !entry.confirmed && Some(entry.slot) == best) {
+            self.doubt(key, out);
+        }
+    }
+
+    /// There may be more of a prefix than is known: its packets are the kernel's until all was asked for.
+    fn doubt(&mut self, key: prefixes::Key, out: &mut impl Tables) {
+        self.prefixes.unsure.insert(key);
+        self.put_again(key, out);
+    }
+
+    /// Sets a prefix as it stands.
+    fn put_again(&mut self, key: prefixes::Key, out: &mut impl Tables) {
+        let list = self.prefixes.list(key);
+        let target = self.prefixes.winner(key, &list, &self.slots).target(&self.slots);
+        let held = put(out, key.prefix(), target);
+        self.note(key, held, out);
+    }
+
+    /// Whether something has to be dumped again.
+    pub fn wants(&self) -> bool {
+        self.resync.wants()
+    }
+
+    /// What has to be dumped again, if anything; it then counts as done.
     pub fn wanted(&mut self) -> Option<Scope> {
         self.resync.wanted()
     }
@@ -311,28 +320,80 @@ impl Rib {
     }
 
     fn add_route(&mut self, route: &Route, replace: bool, append: bool, out: &mut impl Tables) {
-        let Some(candidate) = Candidate::of(route) else { return };
+        let Some(mut candidate) = Candidate::of(route) else { return };
         if prefixes::is_kernels(route.prefix) {
             return;
         }
+        let key = prefixes::Key::from(route.prefix);
+        if candidate.v6 && !replace {
+            candidate = order::known_as(candidate, &self.prefixes.list(key), &self.slots);
+        }
+        let (v6, several) = (candidate.v6, candidate.hops.len() > 1);
         let slot = self.slots.intern(candidate, &self.links);
+        let before = self.prefixes.lifetimes.end(key, slot);
         let dump = self.resync.covers(route.prefix);
-        self.edit(prefixes::Key::from(route.prefix), out, |list, slots| {
-            order::insert(list, slot, slots, order::Mode { replace, append, dump })
-        });
+        let mode = order::Mode { replace, append, dump };
+        let edited = self.edit(key, out, |list, slots| order::insert(list, slot, slots, mode));
+        if v6 {
+            let inherits = edited.mortal && !replace && !dump;
+            let left = route.lifetime_ms;
+            let end =
+                self.end_of(left, several, inherits).or(before.filter(|end| self.is_now(*end)));
+            self.set_end(key, slot, end, out);
+            if edited.guessed && replace {
+                self.doubt(key, out);
+            }
+        }
         self.slots.drop_unused(slot);
+    }
+
+    /// When a route ends of whose life so much is left. Of routes that are merged the kernel tells one life
+    /// and goes by all: it decides.
+    fn end_of(&self, left_ms: Option<i64>, several: bool, inherits: bool) -> Option<Time> {
+        match left_ms.map(u64::try_from) {
+            None if inherits => Some(lifetimes::OVER),
+            None => None,
+            Some(Ok(left)) if !several => Some(self.now + Duration::from_millis(left)),
+            Some(_) => Some(lifetimes::OVER),
+        }
+    }
+
+    /// In the moment of its end a route looks as if it had none.
+    fn is_now(&self, end: Time) -> bool {
+        const MOMENT: Duration = Duration::from_millis(100);
+        end < self.now + MOMENT && self.now < end + MOMENT
+    }
+
+    fn set_end(&mut self, key: prefixes::Key, slot: u32, end: Option<Time>, out: &mut impl Tables) {
+        let lifetimes = &mut self.prefixes.lifetimes;
+        let stands = self.slots.is_held(slot);
+        if (end.is_some() && stands) || lifetimes.end(key, slot).is_some() {
+            lifetimes.set(key, slot, end.filter(|_| stands));
+            self.put_again(key, out);
+        }
     }
 
     fn remove_route(&mut self, route: &Route, out: &mut impl Tables) {
         let Some(candidate) = Candidate::of(route) else { return };
         let key = prefixes::Key::from(route.prefix);
-        let rest = order::remainder(&candidate, self.prefixes.list(key), &self.slots);
+        let list = self.prefixes.list(key);
+        let rest = order::remainder(&candidate, &list, &self.slots);
         let added = match rest {
             order::Rest::Unknown => return,
             order::Rest::Nothing => None,
             order::Rest::Hops(rest) => Some(self.slots.intern(rest, &self.links)),
         };
-        self.edit(key, out, |list, slots| order::remove(list, &candidate, added, slots));
+        let uncovers = order::uncovers(&candidate, &list, added, &self.slots);
+        let edited =
+            self.edit(key, out, |list, slots| order::remove(list, &candidate, added, slots));
+        if let (Some(rest), true) = (added, edited.mortal) {
+            self.set_end(key, rest, Some(lifetimes::OVER), out);
+            self.resync.want(Part::Routes6);
+        }
+        if uncovers {
+            self.resync.want(Part::Routes6);
+            self.doubt(key, out);
+        }
     }
 
     /// Changes one prefix's list of candidates and carries the outcome to `out`.
@@ -341,18 +402,23 @@ impl Rib {
         key: prefixes::Key,
         out: &mut impl Tables,
         change: impl FnOnce(&mut Vec<prefixes::Entry>, &Slots) -> order::Edit,
-    ) {
+    ) -> Edited {
         let mut list = self.prefixes.take(key);
         let before = self.prefixes.winner(key, &list, &self.slots);
         let wide_before = self.prefixes.note_wide(key, &list, &self.slots);
         let edit = change(&mut list, &self.slots);
+        let mut mortal = false;
+        if !self.prefixes.lifetimes.is_empty() {
+            for removed in &edit.removed {
+                mortal |= self.prefixes.lifetimes.remove(key, removed.slot);
+            }
+        }
         let wide_after = self.prefixes.note_wide(key, &list, &self.slots);
         let after = self.prefixes.winner(key, &list, &self.slots);
         let target_before = before.target(&self.slots);
         let target_after = after.target(&self.slots);
-        if target_before != target_after {
-            self.refused += put(out, key.prefix(), target_after);
-        }
+        let differs = target_before != target_after;
+        let held = differs.then(|| put(out, key.prefix(), target_after));
         let part = if key.is_v4() { Part::Routes4 } else { Part::Routes6 };
         self.resync.want_if(part, edit.guessed);
         if let Some(added) = edit.added {
@@ -362,17 +428,19 @@ impl Rib {
             self.slots.release(removed.slot);
         }
         self.prefixes.put_back(key, list);
+        if let Some(held) = held {
+            self.note(key, held, out);
+        }
         if wide_before != wide_after {
             self.review(key.prefix(), wide_before.local != wide_after.local, out);
         }
+        Edited { guessed: edit.guessed, mortal }
     }
 
     /// A table of higher rank changed at `prefix`: what it hides or hid inside is set again.
     fn review(&mut self, prefix: IpNet, all_tables: bool, out: &mut impl Tables) {
         for key in self.prefixes.within(prefix, all_tables) {
-            let list = self.prefixes.list(key);
-            let target = self.prefixes.winner(key, &list, &self.slots).target(&self.slots);
-            self.refused += put(out, key.prefix(), target);
+            self.put_again(key, out);
         }
     }
 
@@ -389,65 +457,9 @@ impl Rib {
         if changed.is_empty() {
             return;
         }
-        for key in self.prefixes.won_by(&changed) {
-            let list = self.prefixes.list(key);
-            let target = self.prefixes.winner(key, &list, &self.slots).target(&self.slots);
-            self.refused += put(out, key.prefix(), target);
+        for key in self.prefixes.won_by(&changed, &self.slots) {
+            self.put_again(key, out);
         }
-    }
-
-    fn link_state_changed(
-        &mut self,
-        index: u32,
-        before: Option<(bool, bool)>,
-        after: (bool, bool),
-        out: &mut impl Tables,
-    ) {
-        let Some((was_admin_up, was_up)) = before else { return };
-        if was_up && !after.1 {
-            self.next_hops_lost(index);
-        }
-        if was_admin_up && !after.0 {
-            let dead = self.slots.dead_with(index, &self.links);
-            self.drop_slots(&dead, out);
-        }
-    }
-
-    /// The kernel removes next-hop objects with their link, and their routes with them, silently.
-    fn next_hops_lost(&mut self, link: u32) {
-        self.resync.want_if(Part::NextHops, self.links.next_hop_uses(link));
-        // In a dump, what is known of the objects may be older than what is known of the routes:
-        // any route with an object may be concerned.
-        if self.resync.is_running() && self.slots.any_by_object() {
-            self.resync.want_all();
-        }
-    }
-
-    fn link_gone(&mut self, index: u32, out: &mut impl Tables) {
-        let moved = self.links.remove_link(index, out);
-        self.next_hops_lost(index);
-        let dead = self.slots.gone_with(index);
-        self.drop_slots(&dead, out);
-        self.retarget_links(&moved, out);
-    }
-
-    /// An object goes, with its routes and the groups that it leaves empty.
-    fn next_hop_gone(&mut self, id: u32, out: &mut impl Tables) {
-        let mut gone = vec![id];
-        while let Some(id) = gone.pop() {
-            self.links.next_hops.remove(&id);
-            for (group, target) in &mut self.links.next_hops {
-                let NextHopTarget::Group(members) = target else { continue };
-                let before = members.len();
-                members.retain(|(member, _)| *member != id);
-                if members.is_empty() && before > 0 {
-                    gone.push(*group);
-                }
-            }
-            let dead = self.slots.of_next_hop(id);
-            self.drop_slots(&dead, out);
-        }
-        self.retarget(Candidate::by_object, out);
     }
 
     /// Removes every route that is one of these.
@@ -466,6 +478,13 @@ impl Rib {
     }
 }
 
+/// What came of a change of a prefix's candidates.
+struct Edited {
+    guessed: bool,
+    /// A candidate that ends by itself was replaced or removed.
+    mortal: bool,
+}
+
 /// Preference of a table: lower first. Other tables are not followed.
 fn rank(table: u32) -> Option<u8> {
     match table {
@@ -474,19 +493,4 @@ fn rank(table: u32) -> Option<u8> {
         253 => Some(2),
         _ => None,
     }
-}
-
-/// Sets or removes; a route that finds no place is left to the kernel, or dropped from the tables
-/// where even that has no place. Returns how many were refused.
-fn put(out: &mut impl Tables, prefix: IpNet, target: Option<&Target>) -> u64 {
-    let Some(target) = target else {
-        out.remove_route(prefix);
-        return 0;
-    };
-    let Err(error) = out.set_route(prefix, target) else { return 0 };
-    tracing::warn!(%prefix, %error, "no place for a route; the kernel forwards it");
-    if out.set_route(prefix, &Target::Kernel).is_err() {
-        out.remove_route(prefix);
-    }
-    1
 }

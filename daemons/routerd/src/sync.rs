@@ -4,23 +4,26 @@
 //! No thread of its own: the control thread calls [`Sync::turn`] when one of [`Sync::fds`] or the
 //! workers' doorbell says so.
 
+mod compare;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{Decision, FibWriter, InterfaceId, Requests, ReversePath};
 use ebb_graph::PortId;
-use ebb_host::netlink::{self, Monitor};
+use ebb_host::clock;
+use ebb_host::netlink::{self, Event, Monitor};
 use ebb_ports::afxdp::KernelPolicy;
 use serde_json::{Value, json};
-use tracing::{debug, info};
+use tracing::debug;
 
 use crate::policy::{Follower, Mechanism};
-use crate::rib::{Rib, Scope, Update};
+use crate::rib::{Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyObject, Tables};
 
@@ -46,7 +49,8 @@ pub struct Sync {
     rib: Rib,
     fib: Followed,
     requests: Arc<Requests>,
-    resyncs: u64,
+    /// Comparisons with the kernel, and when they take place.
+    comparisons: compare::Comparisons,
     policy: Follower,
     policy_objects: Arc<Vec<PolicyObject>>,
     bases: view::Bases,
@@ -90,14 +94,14 @@ impl Sync {
             rib,
             fib,
             requests,
-            resyncs: 0,
+            comparisons: compare::Comparisons::default(),
             policy,
             policy_objects,
             bases,
             told,
         };
         sync.rib.start(&mut sync.fib);
-        sync.dump(Scope::All)?;
+        sync.read_first()?;
         sync.fib.publish();
         Ok(sync)
     }
@@ -109,12 +113,10 @@ impl Sync {
 
     /// Takes over what the kernel said and asks it what the workers want to know.
     ///
-    /// # Errors
-    /// When netlink fails for good.
-    pub fn turn(&mut self, updates: &mut dyn PortUpdates) -> Result<()> {
-        let (rib, fib) = (&mut self.rib, &mut self.fib);
-        let events = self.monitor.poll(&mut |event| rib.apply(&event, fib)).context("netlink")?;
-        if self.catch_up()? || events > 0 {
+    /// What cannot be read is asked for again later, and forwarding goes on by what is known meanwhile.
+    pub fn turn(&mut self, updates: &mut dyn PortUpdates) {
+        let heard = self.listen();
+        if self.catch_up() || heard {
             self.fib.publish();
         }
         for update in self.rib.take_updates() {
@@ -128,7 +130,42 @@ impl Sync {
             self.told = tell(&self.told, kernels, updates);
         }
         self.ask();
-        self.follow_policy(updates)
+        if let Err(error) = self.follow_policy(updates) {
+            self.comparisons.failed("the kernel's policy", &error);
+        }
+    }
+
+    /// How long until [`Sync::turn`] has something to do that no descriptor tells of.
+    pub fn patience(&self) -> Option<Duration> {
+        let now = clock::monotonic();
+        let next = self.rib.next().into_iter().chain(self.comparisons.next()).min()?;
+        Some(next.as_nanos().saturating_sub(now.as_nanos())).map(Duration::from_nanos)
+    }
+
+    /// Takes over what the kernel said; whether it said something.
+    fn listen(&mut self) -> bool {
+        let (rib, fib) = (&mut self.rib, &mut self.fib);
+        let before = rib.changes();
+        rib.pass(clock::monotonic(), fib);
+        match self.monitor.poll(&mut |event| rib.apply(&event, fib)) {
+            Ok(events) => events > 0 || before != rib.changes(),
+            Err(error) => {
+                self.comparisons.failed("netlink", &error);
+                self.reopen();
+                true
+            }
+        }
+    }
+
+    /// Goes on with another socket: all may have changed.
+    fn reopen(&mut self) {
+        match Monitor::open() {
+            Ok(monitor) => {
+                self.monitor = monitor;
+                self.rib.apply(&Event::Overrun, &mut self.fib);
+            }
+            Err(error) => self.comparisons.failed("netlink monitor", &error),
+        }
     }
 
     /// These mechanisms of the kernel's policy are passed over from the next turn on.
@@ -157,39 +194,10 @@ impl Sync {
     }
 
     /// Goes on with other ports; what forwards through the others is not touched.
-    ///
-    /// # Errors
-    /// When the kernel's tables had to be compared and cannot be read.
-    pub fn set_ports(&mut self, ports: &[(PortId, String)]) -> Result<()> {
+    pub fn set_ports(&mut self, ports: &[(PortId, String)]) {
         self.rib.set_ports(ports, &mut self.fib);
-        self.catch_up()?;
+        self.catch_up();
         self.fib.publish();
-        Ok(())
-    }
-
-    /// Compares what the model wants compared; whether anything was.
-    fn catch_up(&mut self) -> Result<bool> {
-        let mut dumped = false;
-        while let Some(scope) = self.rib.wanted() {
-            info!(?scope, "comparing the tables with the kernel's");
-            self.resyncs += 1;
-            self.dump(scope)?;
-            dumped = true;
-        }
-        Ok(dumped)
-    }
-
-    fn dump(&mut self, scope: Scope) -> Result<()> {
-        self.rib.begin(scope);
-        let (rib, fib) = (&mut self.rib, &mut self.fib);
-        let mut each = |event| rib.apply(&event, fib);
-        match scope {
-            Scope::All => self.monitor.dump(&mut each),
-            Scope::Part(part) => self.monitor.dump_part(part, &mut each),
-        }
-        .context("reading the kernel's tables")?;
-        self.rib.finish(&mut self.fib);
-        Ok(())
     }
 
     /// Asks the kernel for neighbours that packets wait for or whose confirmation ran out.
@@ -212,7 +220,10 @@ impl Sync {
             neighbours: self.fib.neighbours() as u64,
             interfaces: self.rib.interfaces() as u64,
             changes: self.rib.changes(),
-            resyncs: self.resyncs,
+            resyncs: self.comparisons.begun,
+            unread: self.comparisons.unread,
+            failures: self.comparisons.failures,
+            refused: self.rib.refused(),
         }
     }
 

@@ -50,17 +50,24 @@ pub(super) const NDA_LLADDR: u16 = 2;
 pub(super) const NTF_USE: u8 = 0x01;
 
 pub(super) const RTA_DST: u16 = 1;
+pub(super) const RTA_SRC: u16 = 2;
 pub(super) const RTA_OIF: u16 = 4;
 pub(super) const RTA_GATEWAY: u16 = 5;
 pub(super) const RTA_PRIORITY: u16 = 6;
+pub(super) const RTA_PREFSRC: u16 = 7;
 pub(super) const RTA_METRICS: u16 = 8;
 pub(super) const RTAX_LOCK: u16 = 1;
 pub(super) const RTAX_MTU: u16 = 2;
 pub(super) const RTA_MULTIPATH: u16 = 9;
+pub(super) const RTA_FLOW: u16 = 11;
+pub(super) const RTA_CACHEINFO: u16 = 12;
 pub(super) const RTA_TABLE: u16 = 15;
 pub(super) const RTA_VIA: u16 = 18;
+pub(super) const RTA_PREF: u16 = 20;
 pub(super) const RTA_ENCAP: u16 = 22;
 pub(super) const RTA_NH_ID: u16 = 30;
+/// The last attribute of routes whose meaning is known here (`RTA_FLOWLABEL`).
+pub(super) const RTA_KNOWN_MAX: u16 = 31;
 
 pub(super) const RTNH_F_DEAD: u32 = 1;
 pub(super) const RTNH_F_ONLINK: u32 = 4;
@@ -74,6 +81,8 @@ pub(super) const NHA_OIF: u16 = 5;
 pub(super) const NHA_GATEWAY: u16 = 6;
 pub(super) const NHA_ENCAP: u16 = 8;
 pub(super) const NHA_FDB: u16 = 11;
+/// The last attribute of next-hop objects whose meaning is known here (`NHA_HW_STATS_USED`).
+pub(super) const NHA_KNOWN_MAX: u16 = 17;
 
 pub(super) const AF_INET: u8 = 2;
 pub(super) const AF_INET6: u8 = 10;

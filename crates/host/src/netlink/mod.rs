@@ -22,7 +22,7 @@ mod requests_route;
 mod socket;
 mod types;
 
-pub use monitor::{Monitor, Part};
+pub use monitor::{Listed, Monitor, Part};
 pub use parse::parse;
 pub use requests::Requests;
 pub use requests_link::Veth;

@@ -189,6 +189,7 @@ fn neighbour_state(bits: u16) -> NeighbourState {
 #[cfg(test)]
 mod tests {
     use super::super::frame::Builder;
+    use super::super::types::RouteKind;
     use super::*;
 
     fn only_event(builder: &Builder) -> Event {
@@ -227,6 +228,40 @@ mod tests {
             builder.begin(kind, 0, 0, &fixed).end();
             assert_eq!(parse(&builder.bytes, &mut |event| panic!("{event:?}")).unwrap(), 0);
         }
+    }
+
+    #[test]
+    fn a_route_of_which_something_is_not_understood_is_the_kernels() {
+        let route = |kind: u16, value: &[u8]| {
+            let mut fixed = [0; 12];
+            (fixed[0], fixed[1], fixed[4], fixed[7]) = (AF_INET, 8, 254, libc::RTN_UNICAST);
+            let mut builder = Builder::default();
+            builder.begin(RTM_NEWROUTE, 0, 0, &fixed).attribute(RTA_DST, &[10, 0, 0, 0]);
+            builder.u32(RTA_OIF, 2).attribute(kind, value).end();
+            let Event::Route { route, .. } = only_event(&builder) else { panic!("a route") };
+            (route.kind, route.hops.len())
+        };
+        assert_eq!(route(RTA_PRIORITY, &[1, 0, 0, 0]), (RouteKind::Unicast, 1));
+        assert_eq!(route(RTA_KNOWN_MAX + 1, &[1]), (RouteKind::Other, 0), "a newer kernel's");
+        assert_eq!(route(RTA_MULTIPATH, &[9]), (RouteKind::Other, 0), "a piece of a hop");
+    }
+
+    #[test]
+    fn a_route_tells_its_life_and_its_preference() {
+        let route = |left: i32, preference: u8| {
+            let mut fixed = [0; 12];
+            (fixed[0], fixed[4], fixed[7]) = (AF_INET6, 254, libc::RTN_UNICAST);
+            let mut info = [0; 32];
+            info[8..12].copy_from_slice(&left.to_ne_bytes());
+            let mut builder = Builder::default();
+            builder.begin(RTM_NEWROUTE, 0, 0, &fixed).u32(RTA_OIF, 2);
+            builder.attribute(RTA_CACHEINFO, &info).attribute(RTA_PREF, &[preference]).end();
+            let Event::Route { route, .. } = only_event(&builder) else { panic!("a route") };
+            (route.lifetime_ms, route.preference)
+        };
+        assert_eq!(route(0, 0), (None, 0));
+        assert_eq!(route(250, 1), (Some(2500), 1));
+        assert_eq!(route(-7, 3), (Some(-70), -1), "it has ended");
     }
 
     #[test]

@@ -220,8 +220,16 @@ pub struct Route {
     pub tos: u8,
     /// Who made the route (`RTPROT_*`).
     pub protocol: u8,
-    /// The route holds for some sources only: only the kernel can apply it.
-    pub source_specific: bool,
+    /// The route holds for these sources only: only the kernel can apply it.
+    pub source: Option<IpNet>,
+    /// What is left of its life, in milliseconds; negative when that is over (`fib6_check_expired`), of which
+    /// the kernel says nothing until it collects garbage. None: it lives until it is removed. IPv6 only.
+    pub lifetime_ms: Option<i64>,
+    /// Preference of the router behind it (RFC 4191 section 2.1): 1 high, 0 medium, -1 low. IPv6 only.
+    pub preference: i8,
+    /// Digest of what else distinguishes IPv4 routes with one prefix: scope, preferred source, metrics, realms
+    /// (`fib_find_info`). Two that differ in nothing else stand beside each other.
+    pub digest: u64,
     /// Largest packet that a router may send this way, in bytes; 0: the interface's. In IPv6 only
     /// where the route says `mtu lock`, as the kernel's own forwarding takes it.
     pub mtu: u32,
@@ -242,7 +250,10 @@ impl Route {
             table: TABLE_MAIN,
             tos: 0,
             protocol: libc::RTPROT_STATIC,
-            source_specific: false,
+            source: None,
+            lifetime_ms: None,
+            preference: 0,
+            digest: 0,
             mtu: 0,
             hops: hops.into_iter().collect(),
             nexthop_id: None,

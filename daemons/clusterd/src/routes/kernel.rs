@@ -337,7 +337,7 @@ const ESRCH: i32 = 3;
 
 /// Whether a daemon has made it, for all packets to its network.
 fn is_daemons(route: &Route) -> bool {
-    let plain = route.kind == RouteKind::Unicast && route.tos == 0 && !route.source_specific;
+    let plain = route.kind == RouteKind::Unicast && route.tos == 0 && route.source.is_none();
     plain && route.protocol != OURS && !NO_DAEMON.contains(&route.protocol)
 }
 

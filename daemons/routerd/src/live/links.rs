@@ -169,10 +169,11 @@ impl Live {
         if self.upgrade.is_some() {
             return RETRY_EVERY;
         }
-        match self.interfaces.lock().expect("interfaces").waiting().is_empty() {
+        let patience = match self.interfaces.lock().expect("interfaces").waiting().is_empty() {
             true => HOUSEKEEPING,
             false => RETRY_EVERY,
-        }
+        };
+        self.sync.patience().map_or(patience, |tables| tables.min(patience))
     }
 
     /// Frames into which the other ports receive.

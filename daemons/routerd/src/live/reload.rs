@@ -133,7 +133,7 @@ impl Live {
             self.set_mode(&mode)?;
         }
         if ports_changed {
-            self.sync.set_ports(&port_names(&self.config))?;
+            self.sync.set_ports(&port_names(&self.config));
         }
         if self.config.governor.moderation != old.governor.moderation {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
@@ -144,7 +144,7 @@ impl Live {
         if self.config.kernel != old.kernel {
             self.sync.ignore_policy(&self.config.kernel.ignore);
             let mut interfaces = self.interfaces.lock().expect("interfaces");
-            self.sync.turn(&mut *interfaces)?;
+            self.sync.turn(&mut *interfaces);
         }
         let mut report: Vec<String> = changes.iter().map(ToString::to_string).collect();
         let wanted = frames(&self.config, self.backend.router.cpus().len()).unwrap_or(0);

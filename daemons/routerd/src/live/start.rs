@@ -67,7 +67,7 @@ impl Live {
         fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
         let mut sync = Sync::start(&port_names(&config), writer, requests.clone())?;
         sync.ignore_policy(&config.kernel.ignore);
-        sync.turn(&mut *interfaces.lock().expect("interfaces"))?;
+        sync.turn(&mut *interfaces.lock().expect("interfaces"));
         let (machine, missing) = MachineKnobs::open(&config, &cpus, &journal);
         notes.extend(missing);
         let levels = machine.levels().to_vec();

@@ -19,6 +19,8 @@ pub(super) struct Links {
     addresses: BTreeMap<u32, BTreeSet<IpNet>>,
     neighbours: BTreeMap<(u32, IpAddr), [u8; 6]>,
     pub(super) next_hops: BTreeMap<u32, NextHopTarget>,
+    /// Next-hop objects of which nobody knows whether they are still there.
+    pub(super) doubtful: BTreeSet<u32>,
     /// Interfaces by link, present ones.
     present: BTreeMap<u32, InterfaceId>,
     /// Numbers given to (port, VLAN), for good.
@@ -55,6 +57,7 @@ impl Links {
             addresses: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             next_hops: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
             present: BTreeMap::new(),
             numbers: BTreeMap::new(),
             stale: Vec::new(),
@@ -117,10 +120,13 @@ impl Links {
         self.present.len()
     }
 
-    /// Whether a next-hop object leads through a link.
-    pub(super) fn next_hop_uses(&self, link: u32) -> bool {
+    /// Doubts the next-hop objects that lead through a link; whether there are any.
+    pub(super) fn doubt_next_hops(&mut self, link: u32) -> bool {
         let uses = |target: &NextHopTarget| matches!(target, NextHopTarget::Hop(hop) if hop.link == Some(link));
-        self.next_hops.values().any(uses)
+        let through = self.next_hops.iter().filter(|(_, target)| uses(target));
+        let doubted: Vec<u32> = through.map(|(id, _)| *id).collect();
+        self.doubtful.extend(&doubted);
+        !doubted.is_empty()
     }
 
     /// The port and VLAN a link stands for: ports themselves and 802.1Q interfaces on them, unless
