@@ -253,7 +253,13 @@ fn chains_concern_their_hooks() {
     assert_left(&elsewhere, |_, _| ());
     // All ports that are there, and those that come.
     elsewhere.chains[0].devices = vec![DeviceName::Prefix("eth".into())];
-    assert_left(&elsewhere, |_, p| *p = KernelPolicy::everything(reason));
+    assert_left(&elsewhere, |port, p| {
+        *p = KernelPolicy::everything(reason);
+        if port == 1 {
+            p.leave_vlan(false, 7, reason);
+            p.leave_vlan(true, 7, reason);
+        }
+    });
     let later = [places(), vec![place(9, "eth9", 9, 0)]].concat();
     let verdict = evaluate(&elsewhere, &later, &Default::default());
     assert_eq!(verdict.ports[&PortId(9)], KernelPolicy::everything(reason));
