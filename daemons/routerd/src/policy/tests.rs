@@ -262,7 +262,10 @@ fn chains_concern_their_hooks() {
     });
     let later = [places(), vec![place(9, "eth9", 9, 0)]].concat();
     let verdict = evaluate(&elsewhere, &later, &Default::default());
-    assert_eq!(verdict.ports[&PortId(9)], KernelPolicy::everything(reason));
+    let mut new = KernelPolicy::everything(reason);
+    // Nothing says yet that it forwards.
+    new.leave_vlan(false, 0, Mechanism::Forwarding as u8);
+    assert_eq!(verdict.ports[&PortId(9)], new);
 }
 
 #[test]
