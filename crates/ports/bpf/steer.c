@@ -39,7 +39,7 @@ static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len
 #define MACS_EVERY ~0ULL
 #define FILTER_WORDS 64
 #define VLANS 4096
-#define REASONS 8
+#define REASONS 16
 
 // What `route` says; above FOR_WORKER: for the kernel, for this reason.
 #define FOR_KERNEL 0
@@ -58,6 +58,14 @@ const volatile __u64 stamp_interval_ns = 1000000;
 struct stamp {
 	__u64 magic;
 	__u64 time_ns;
+};
+
+// "Ebb-back": stands before a frame that the router hands to the kernel where this program is generic and so
+// meets it again, as in src/afxdp/inject.rs. Its first byte, too, has the group bit set.
+#define HANDED_BACK_MAGIC 0x6b6361622d626245ULL
+
+struct handed_back {
+	__u64 magic, unused;
 };
 
 struct table {
@@ -174,7 +182,9 @@ struct {
 struct {
 	int (*type)[BPF_MAP_TYPE_LPM_TRIE];
 	int (*map_flags)[BPF_F_NO_PREALLOC];
-	ENTRIES(65536);
+	// Those before and after a change are in it together, and routes: twice PREFIXES_MAX of
+	// src/afxdp/policy.rs, and as many again.
+	ENTRIES(262144);
 	struct side_prefix *key;
 	__u8 *value;
 } policy_prefixes SEC(".maps");
@@ -352,7 +362,12 @@ INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *has
 		return 0;
 	if (UNLIKELY((ip->destination & 0xf0) == 0xe0 || ip->destination == 0xffffffff))
 		return 0;
-	if (UNLIKELY(is_local4(ip->destination)))
+	// Own networks are the kernel's to judge, from where as to where (`ip_route_input_slow`,
+	// `fib_validate_source`): route_localnet and accept_local allow what is otherwise forged or has
+	// come back.
+	if (UNLIKELY((ip->destination & 0xff) == 127 || (ip->source & 0xff) == 127))
+		return 0;
+	if (UNLIKELY(is_local4(ip->destination) || is_local4(ip->source)))
 		return 0;
 	way = policy4(ip, vlan);
 	if (!hashed || UNLIKELY(way != FOR_WORKER))
@@ -477,6 +492,16 @@ INLINE int fits(struct xdp_md *ctx, int pieces)
 	return pieces ? buff_len(ctx) <= ROOM : data + ROOM + 1 > end;
 }
 
+// Takes off what stands before a frame that the router has handed to the kernel.
+INLINE int was_handed_back(struct xdp_md *ctx)
+{
+	const struct handed_back *mark = (void *)(long)ctx->data;
+
+	if ((const void *)(mark + 1) > (void *)(long)ctx->data_end || mark->magic != HANDED_BACK_MAGIC)
+		return 0;
+	return !adjust_head(ctx, sizeof(*mark));
+}
+
 INLINE int decide(struct xdp_md *ctx, int pieces)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
@@ -494,6 +519,8 @@ INLINE int decide(struct xdp_md *ctx, int pieces)
 		return XDP_PASS;
 	way = route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash, steered);
 	if (UNLIKELY(way != FOR_WORKER)) {
+		if (way == FOR_KERNEL && was_handed_back(ctx))
+			return XDP_PASS;
 		cpu->passed++;
 		if (way != FOR_KERNEL)
 			cpu->passed_for[way & (REASONS - 1)]++;

@@ -281,6 +281,11 @@ impl Rib {
         self.links.places()
     }
 
+    /// IPv4 networks whose every address is the host's own (`ip route add local ...`).
+    pub fn local_networks(&self) -> Vec<IpNet> {
+        self.prefixes.local_networks()
+    }
+
     /// Whether links or their addresses have changed since the last call.
     pub fn take_places_changed(&mut self) -> bool {
         std::mem::take(&mut self.links.places_changed)

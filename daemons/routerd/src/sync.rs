@@ -25,7 +25,7 @@ use tracing::debug;
 use crate::policy::{Follower, Mechanism};
 use crate::rib::{Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
-use crate::status::{PolicyObject, Tables};
+use crate::status::{PolicyEffect, PolicyObject, Tables};
 
 /// What the ports learn from the kernel's tables.
 pub trait PortUpdates {
@@ -37,9 +37,11 @@ pub trait PortUpdates {
     fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
     /// A port's link went up or down, disappeared or came back.
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool);
-    /// What the ports leave to the kernel for the sake of its policy; ports that leave nothing are
-    /// absent.
-    fn set_policy(&mut self, _policies: &BTreeMap<PortId, KernelPolicy>) {}
+    /// What the ports leave to the kernel for the sake of its policy; ports that are absent leave
+    /// everything. Returns what could not be done, in words; such ports leave everything as well.
+    fn set_policy(&mut self, _policies: &BTreeMap<PortId, KernelPolicy>) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// See the module.
@@ -53,6 +55,8 @@ pub struct Sync {
     comparisons: compare::Comparisons,
     policy: Follower,
     policy_objects: Arc<Vec<PolicyObject>>,
+    /// What interfaces ask of sources.
+    reverse_paths: BTreeMap<InterfaceId, ReversePath>,
     bases: view::Bases,
     /// Addresses that the ports know.
     told: BTreeSet<IpAddr>,
@@ -97,11 +101,13 @@ impl Sync {
             comparisons: compare::Comparisons::default(),
             policy,
             policy_objects,
+            reverse_paths: BTreeMap::new(),
             bases,
             told,
         };
         sync.rib.start(&mut sync.fib);
         sync.read_first()?;
+        sync.policy.set_local_networks(sync.rib.local_networks());
         sync.fib.publish();
         Ok(sync)
     }
@@ -116,7 +122,15 @@ impl Sync {
     /// What cannot be read is asked for again later, and forwarding goes on by what is known meanwhile.
     pub fn turn(&mut self, updates: &mut dyn PortUpdates) {
         let heard = self.listen();
-        if self.catch_up() || heard {
+        let changed = self.catch_up() || heard;
+        if changed {
+            self.policy.set_local_networks(self.rib.local_networks());
+        }
+        // Before packets of a new interface are forwarded.
+        if let Err(error) = self.follow_policy(updates) {
+            self.comparisons.failed("the kernel's policy", &error);
+        }
+        if changed {
             self.fib.publish();
         }
         for update in self.rib.take_updates() {
@@ -130,9 +144,6 @@ impl Sync {
             self.told = tell(&self.told, kernels, updates);
         }
         self.ask();
-        if let Err(error) = self.follow_policy(updates) {
-            self.comparisons.failed("the kernel's policy", &error);
-        }
     }
 
     /// How long until [`Sync::turn`] has something to do that no descriptor tells of.
@@ -173,6 +184,11 @@ impl Sync {
         self.policy.ignore(ignored);
     }
 
+    /// The ports are told the kernel's policy at the next turn even if it is the same.
+    pub fn repeat_policy(&mut self) {
+        self.policy.repeat();
+    }
+
     /// What the kernel's policy consists of.
     pub fn policy_objects(&self) -> Arc<Vec<PolicyObject>> {
         self.policy_objects.clone()
@@ -184,12 +200,27 @@ impl Sync {
             self.policy.set_places(self.rib.places());
         }
         let Some(verdict) = self.policy.turn()? else { return Ok(()) };
-        updates.set_policy(&verdict.ports);
         let interface =
             |(link, mode): (&u32, &ReversePath)| Some((self.rib.interface_of(*link)?, *mode));
-        self.fib.set_reverse_paths(verdict.reverse_path.iter().filter_map(interface).collect());
+        let filters: BTreeMap<_, _> = verdict.reverse_path.iter().filter_map(interface).collect();
+        // What the kernel has judged until now a filter may have to judge, and the other way round.
+        self.fib.set_reverse_paths(stricter(&self.reverse_paths, &filters));
         self.fib.publish();
-        self.policy_objects = Arc::new(verdict.objects.clone());
+        let failures = updates.set_policy(&verdict.ports);
+        self.fib.set_reverse_paths(filters.clone());
+        self.fib.publish();
+        self.reverse_paths = filters;
+        let mut objects = verdict.objects.clone();
+        if !failures.is_empty() {
+            self.policy.tell_again();
+        }
+        objects.extend(failures.into_iter().map(|object| PolicyObject {
+            mechanism: Mechanism::Unheld.name().to_owned(),
+            object,
+            concerns: "all packets from there".to_owned(),
+            effect: PolicyEffect::Kernel,
+        }));
+        self.policy_objects = Arc::new(objects);
         Ok(())
     }
 
@@ -283,6 +314,21 @@ impl Sync {
             _ => Vec::new(),
         }
     }
+}
+
+/// The stricter of each interface's filters.
+fn stricter(
+    one: &BTreeMap<InterfaceId, ReversePath>,
+    other: &BTreeMap<InterfaceId, ReversePath>,
+) -> BTreeMap<InterfaceId, ReversePath> {
+    let mut both = other.clone();
+    for (id, mode) in one {
+        let of = both.entry(*id).or_insert(*mode);
+        if *mode == ReversePath::Strict {
+            *of = ReversePath::Strict;
+        }
+    }
+    both
 }
 
 /// Tells the ports, which know the addresses `told`, and returns what they know then. What goes from one list

@@ -396,12 +396,12 @@ impl Interface {
         self.program.lock().expect("program").set_local_addresses(addresses)
     }
 
-    /// What the program leaves to the kernel from now on although a worker could forward it. No
-    /// packet that is left to the kernel before and after reaches a worker in between.
+    /// What the program leaves to the kernel from now on although a worker could forward it; nothing
+    /// at first. No packet that is left to the kernel before and after reaches a worker in between.
     ///
     /// # Errors
-    /// When the kernel refuses, for example more than 65,536 prefixes; what was left to the kernel
-    /// before still is.
+    /// When the kernel refuses, or the policy has more than [`super::PREFIXES_MAX`] prefixes: until a
+    /// later call succeeds everything is left to the kernel, by the reason [`super::UNHELD`].
     pub fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
         self.program.lock().expect("program").set_policy(policy)
     }
@@ -411,8 +411,7 @@ impl Interface {
     /// packet may go either way.
     ///
     /// # Errors
-    /// When the kernel refuses, for example more than 65,536 prefixes with those of the policy;
-    /// then none is left to it.
+    /// When the kernel refuses, for example for want of memory; then none is left to it.
     pub fn set_kernel_routes(&mut self, routes: &[(IpAddr, u8, bool)]) -> io::Result<()> {
         self.program.lock().expect("program").set_kernel_routes(routes)
     }

@@ -15,7 +15,8 @@ use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
 use super::link::{self, Link};
-use super::policy::{KernelPolicy, REASONS, RawHead, raw_route};
+use super::policy::{KernelPolicy, REASONS, RawHead, RawPrefix, raw_route};
+use super::policy_maps::{Held, PolicyMaps};
 use super::{AfXdpError, Form, InterfaceCounters, Mode};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -45,7 +46,7 @@ pub(super) struct Program {
     policies: Array<MapData, RawHead>,
     policy_vlans: Array<MapData, [u8; 2]>,
     prefixes: LpmTrie<MapData, [u8; 20], u8>,
-    policy: KernelPolicy,
+    policy: Held,
     /// Prefixes of routes in `prefixes`, and the families they are of.
     routes: BTreeMap<(IpAddr, u8), bool>,
     route_sides: u8,
@@ -194,7 +195,7 @@ impl Program {
             policies: map(&mut ebpf, ".data.policies"),
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
-            policy: KernelPolicy::default(),
+            policy: Held::default(),
             routes: BTreeMap::new(),
             route_sides: 0,
             link: None,
@@ -337,34 +338,12 @@ impl Program {
         self.filter.set(0, wanted, 0).map_err(broken)
     }
 
-    /// Takes packets from the workers before others are given to them.
+    /// See [`super::Interface::set_policy`].
     pub(super) fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
-        if self.policy == *policy {
-            return Ok(());
-        }
-        for (prefix, reason) in policy.raw_prefixes() {
-            let key = Key::new(prefix.length, prefix.data());
-            self.prefixes.insert(&key, reason, 0).map_err(broken)?;
-        }
-        for vlan in policy.vlans() {
-            let reasons = policy.of_vlan(vlan);
-            if reasons != self.policy.of_vlan(vlan) {
-                self.policy_vlans.set(u32::from(vlan), reasons, 0).map_err(broken)?;
-            }
-        }
-        self.write_head(self.policy.head_with(policy))?;
-        for (prefix, _) in self.policy.raw_prefixes() {
-            if !policy.raw_prefixes().any(|(kept, _)| kept == prefix) {
-                let key = Key::new(prefix.length, prefix.data());
-                self.prefixes.remove(&key).map_err(broken)?;
-            }
-        }
-        for vlan in self.policy.vlans().filter(|vlan| policy.of_vlan(*vlan) == [0; 2]) {
-            self.policy_vlans.set(u32::from(vlan), [0; 2], 0).map_err(broken)?;
-        }
-        self.write_head(policy.head())?;
-        self.policy = policy.clone();
-        Ok(())
+        let mut held = std::mem::take(&mut self.policy);
+        let result = held.change(policy, self);
+        self.policy = held;
+        result
     }
 
     fn write_head(&mut self, mut head: RawHead) -> io::Result<()> {
@@ -420,6 +399,22 @@ impl Program {
             passed: states.iter().map(|state| state.passed).sum(),
             passed_long: states.iter().map(|state| state.passed_long).sum(),
         })
+    }
+}
+
+impl PolicyMaps for Program {
+    fn set_prefix(&mut self, prefix: &RawPrefix, reason: u8) -> io::Result<()> {
+        let key = Key::new(prefix.length, prefix.data());
+        self.prefixes.insert(&key, reason, 0).map_err(broken)
+    }
+    fn remove_prefix(&mut self, prefix: &RawPrefix) -> io::Result<()> {
+        self.prefixes.remove(&Key::new(prefix.length, prefix.data())).map_err(broken)
+    }
+    fn set_vlan(&mut self, vlan: u16, reasons: [u8; 2]) -> io::Result<()> {
+        self.policy_vlans.set(u32::from(vlan), reasons, 0).map_err(broken)
+    }
+    fn set_head(&mut self, head: RawHead) -> io::Result<()> {
+        self.write_head(head)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The live router's interfaces: opened over AF_XDP in the form that suits them, kept in step with
 //! what the kernel says of them, reopened when they come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
@@ -23,7 +23,7 @@ use ipnet::IpNet;
 use tracing::{info, warn};
 
 use crate::config;
-use crate::policy::by_mechanism;
+use crate::policy::{Mechanism, by_mechanism};
 use crate::router::OpenPort;
 use crate::shortcuts::KernelRoutes;
 use crate::status;
@@ -348,8 +348,10 @@ pub struct Interfaces {
     pub open: Vec<Option<LiveInterface>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
-    /// What ports leave to the kernel for the sake of its policy.
+    /// What ports leave to the kernel for the sake of its policy; those that are absent: everything.
     policies: BTreeMap<PortId, KernelPolicy>,
+    /// Ports that do not know all own addresses, and leave everything to the kernel therefore.
+    untold: BTreeSet<PortId>,
     /// Destinations that all interfaces leave to the kernel.
     routes: Vec<(IpAddr, u8, bool)>,
     /// MAC addresses on which a port receives, by port number.
@@ -371,14 +373,13 @@ impl Interfaces {
 
     /// Puts a newly opened interface in its place and tells it what it must know.
     pub fn place(&mut self, id: PortId, mut live: LiveInterface) {
+        self.untold.remove(&id);
         if let Err(error) = live.interface.set_local_addresses(&self.local) {
             warn!(port = live.interface.name(), %error, "addresses of the kernel");
+            self.untold.insert(id);
         }
-        if let Some(policy) = self.policies.get(&id)
-            && let Err(error) = live.interface.set_policy(policy)
-        {
-            warn!(port = live.interface.name(), %error, "the kernel's policy");
-        }
+        // Before a worker can receive from it.
+        _ = set_policy(&mut live, self.policies.get(&id).filter(|_| !self.untold.contains(&id)));
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, "routes of the kernel");
         }
@@ -400,6 +401,12 @@ impl Interfaces {
             self.open.resize_with(slot + 1, || None);
         }
         self.open[slot] = Some(live);
+    }
+
+    /// Another interface, or the same opened otherwise, takes the place of a port: until its policy is told it
+    /// leaves everything to the kernel.
+    pub fn forget_policy(&mut self, id: PortId) {
+        self.policies.remove(&id);
     }
 
     /// Closes a port whose link was set down or is gone; a new one has other MAC addresses.
@@ -446,12 +453,38 @@ impl Interfaces {
     }
 }
 
+/// The open interfaces by number.
+fn numbered(
+    open: &mut [Option<LiveInterface>],
+) -> impl Iterator<Item = (PortId, &mut LiveInterface)> {
+    (0u8..).zip(open).filter_map(|(slot, live)| Some((PortId(slot), live.as_mut()?)))
+}
+
+/// Tells an interface what it leaves to the kernel, everything where nobody has judged. What it cannot be
+/// told, in words: then it leaves everything as well.
+fn set_policy(live: &mut LiveInterface, policy: Option<&KernelPolicy>) -> Result<(), String> {
+    let everything = KernelPolicy::everything(Mechanism::Unheld as u8);
+    let result = live.interface.set_policy(policy.unwrap_or(&everything));
+    result.map_err(|error| {
+        let name = live.interface.name();
+        warn!(port = name, %error, "the kernel's policy cannot be held: all packets are the kernel's");
+        format!("not held at {name}: {error}")
+    })
+}
+
 impl crate::sync::PortUpdates for Interfaces {
     fn set_kernel_addresses(&mut self, addresses: &[IpAddr]) {
         self.local = addresses.to_vec();
-        for live in self.open.iter_mut().flatten() {
+        for (id, live) in numbered(&mut self.open) {
+            let known = !self.untold.remove(&id);
             if let Err(error) = live.interface.set_local_addresses(addresses) {
                 warn!(port = live.interface.name(), %error, "addresses of the kernel");
+                self.untold.insert(id);
+            }
+            // From them nothing may be forwarded.
+            if known == self.untold.contains(&id) {
+                let policy = self.policies.get(&id).filter(|_| !known);
+                _ = set_policy(live, policy);
             }
         }
     }
@@ -474,16 +507,21 @@ impl crate::sync::PortUpdates for Interfaces {
         }
     }
 
-    fn set_policy(&mut self, policies: &BTreeMap<PortId, KernelPolicy>) {
+    fn set_policy(&mut self, policies: &BTreeMap<PortId, KernelPolicy>) -> Vec<String> {
         self.policies.clone_from(policies);
-        let none = KernelPolicy::default();
-        for (slot, live) in self.open.iter_mut().enumerate() {
-            let Some(live) = live else { continue };
-            let policy = policies.get(&PortId(slot as u8)).unwrap_or(&none);
-            if let Err(error) = live.interface.set_policy(policy) {
-                warn!(port = live.interface.name(), %error, "the kernel's policy");
+        let mut failures = Vec::new();
+        for (id, live) in numbered(&mut self.open) {
+            if self.untold.contains(&id) && live.interface.set_local_addresses(&self.local).is_ok()
+            {
+                self.untold.remove(&id);
+            }
+            let untold = self.untold.contains(&id);
+            failures.extend(set_policy(live, policies.get(&id).filter(|_| !untold)).err());
+            if untold {
+                failures.push(format!("own addresses not held at {}", live.interface.name()));
             }
         }
+        failures
     }
 
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool) {

@@ -102,7 +102,9 @@ impl Live {
             if let Change::PortRemoved(slot, name) = change {
                 info!(port = name, "port closes");
                 self.close_port(*slot);
-                self.backend.router.detach(PortId(*slot as u8));
+                let id = PortId(*slot as u8);
+                self.interfaces.lock().expect("interfaces").forget_policy(id);
+                self.backend.router.detach(id);
             }
         }
         let ports_changed = changes
@@ -134,6 +136,7 @@ impl Live {
         }
         if ports_changed {
             self.sync.set_ports(&port_names(&self.config));
+            self.sync.repeat_policy();
         }
         if self.config.governor.moderation != old.governor.moderation {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
@@ -143,6 +146,8 @@ impl Live {
         }
         if self.config.kernel != old.kernel {
             self.sync.ignore_policy(&self.config.kernel.ignore);
+        }
+        if ports_changed || self.config.kernel != old.kernel {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
             self.sync.turn(&mut *interfaces);
         }

@@ -282,6 +282,12 @@ impl Prefixes {
         wide
     }
 
+    /// Prefixes of table `local` that are neither host addresses nor reserved, IPv4's.
+    pub(super) fn local_networks(&self) -> Vec<IpNet> {
+        let of_v4 = self.wide_local.iter().filter(|key| key.is_v4()).map(|key| key.prefix());
+        of_v4.filter(|prefix| !is_kernels(*prefix)).collect()
+    }
+
     /// Prefixes strictly inside `prefix` that a change at `prefix` may hide or uncover: of all
     /// tables, or of `default` only.
     pub(super) fn within(&self, prefix: IpNet, all_tables: bool) -> Vec<Key> {
