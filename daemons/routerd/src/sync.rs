@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{Decision, FibWriter, InterfaceId, Requests, ReversePath};
@@ -24,12 +25,21 @@ use crate::rib::{Rib, Scope, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyObject, Tables};
 
+/// How often is asked for what the kernel does not announce, at most.
+const CLAIMS_EVERY: Duration = Duration::from_secs(1);
+
 /// What the ports learn from the kernel's tables.
 pub trait PortUpdates {
     /// The host's own addresses, and others whose packets stay with the kernel.
     fn set_kernel_addresses(&mut self, addresses: &[IpAddr]);
     /// The MAC addresses on which a port's interfaces receive.
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
+    /// The VLANs of a port that are interfaces of the router.
+    fn set_vlans(&mut self, _port: PortId, _vlans: &[u16]) {}
+    /// The name of a port's interface by now.
+    fn renamed(&mut self, _port: PortId, _name: &str) {}
+    /// Who takes a port's frames, in words.
+    fn set_claimed(&mut self, _port: PortId, _by: Option<&str>) {}
     /// Destinations whose packets are the kernel's to forward.
     fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
     /// A port's link went up or down, disappeared or came back.
@@ -50,6 +60,7 @@ pub struct Sync {
     policy: Follower,
     policy_objects: Arc<Vec<PolicyObject>>,
     bases: view::Bases,
+    claims_asked_at: Instant,
     /// Addresses that the ports know.
     told: BTreeSet<IpAddr>,
 }
@@ -94,6 +105,7 @@ impl Sync {
             policy,
             policy_objects,
             bases,
+            claims_asked_at: Instant::now(),
             told,
         };
         sync.rib.start(&mut sync.fib);
@@ -114,13 +126,17 @@ impl Sync {
     pub fn turn(&mut self, updates: &mut dyn PortUpdates) -> Result<()> {
         let (rib, fib) = (&mut self.rib, &mut self.fib);
         let events = self.monitor.poll(&mut |event| rib.apply(&event, fib)).context("netlink")?;
-        if self.catch_up()? || events > 0 {
+        let claims = self.follow_claims(events > 0)?;
+        if self.catch_up()? || events > 0 || claims {
             self.fib.publish();
         }
         for update in self.rib.take_updates() {
             match update {
                 Update::LocalAddresses(addresses) => self.fib.shortcuts.set_local(&addresses),
                 Update::Macs(port, macs) => updates.set_macs(port, &macs),
+                Update::Vlans(port, vlans) => updates.set_vlans(port, &vlans),
+                Update::Name(port, name) => updates.renamed(port, &name),
+                Update::Claimed(port, by) => updates.set_claimed(port, by.as_deref()),
                 Update::Link { port, up, gone } => updates.link_changed(port, up, gone),
             }
         }
@@ -129,6 +145,37 @@ impl Sync {
         }
         self.ask();
         self.follow_policy(updates)
+    }
+
+    /// Asks for what the kernel does not announce of those who take frames of ports; whether
+    /// anything may have changed. After events at once, else now and then.
+    fn follow_claims(&mut self, events: bool) -> Result<bool> {
+        let (elsewhere, listened_to) = (self.rib.elsewhere(), self.rib.listened_to());
+        let any = !elsewhere.is_empty() || !listened_to.is_empty();
+        if !any || !events && self.claims_asked_at.elapsed() < CLAIMS_EVERY {
+            return Ok(false);
+        }
+        self.claims_asked_at = Instant::now();
+        for link in elsewhere {
+            if !self.kernel.is_elsewhere(link).context("netlink")? {
+                self.rib.end_elsewhere(link, &mut self.fib);
+            }
+        }
+        // Who cannot be asked for is none of them: then the frames are somebody else's.
+        let listeners = match listened_to.is_empty() {
+            true => BTreeMap::new(),
+            false => netlink::listeners().unwrap_or_default(),
+        };
+        for link in listened_to {
+            let count = listeners.get(&link).copied().unwrap_or(0);
+            self.rib.set_listeners(link, count, &mut self.fib);
+        }
+        Ok(true)
+    }
+
+    /// Whether something is asked for that the kernel does not announce.
+    pub fn is_watching(&self) -> bool {
+        !self.rib.elsewhere().is_empty() || !self.rib.listened_to().is_empty()
     }
 
     /// These mechanisms of the kernel's policy are passed over from the next turn on.
