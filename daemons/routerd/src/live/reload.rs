@@ -103,6 +103,10 @@ impl Live {
                 info!(port = name, "port closes");
                 self.close_port(*slot);
                 self.backend.router.detach(PortId(*slot as u8));
+                let stays = |change: &Change| matches!(change, Change::PortAdded(at, port) if at == slot && port.name == *name);
+                if !changes.iter().any(stays) {
+                    self.interfaces.lock().expect("interfaces").forget(PortId(*slot as u8));
+                }
             }
         }
         let ports_changed = changes
