@@ -422,6 +422,15 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 vlan, __u32 *has
 	return way;
 }
 
+INLINE int is_served(__u32 vlan)
+{
+	__u32 word = vlan >> 6;
+
+	// The compiler knows the bound, and Linux 6.1 forgets it where bytes were swapped.
+	asm volatile("" : "+r"(word));
+	return vlans.served[word & (VLANS / 64 - 1)] >> (vlan & 63) & 1;
+}
+
 INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 {
 	const struct ethernet *eth = data;
@@ -442,8 +451,7 @@ INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 		// service tags or two tags are the kernel's as well.
 		if (i == 0)
 			vlan = NET16(type[-1]) & (VLANS - 1);
-		if (!vlans.every && (i == 1 || type[-2] != NET16(0x8100) ||
-				     !(vlans.served[vlan >> 6 & (VLANS / 64 - 1)] >> (vlan & 63) & 1)))
+		if (!vlans.every && (i == 1 || type[-2] != NET16(0x8100) || !is_served(vlan)))
 			return 0;
 	}
 	if (LIKELY(*type == NET16(0x0800)))
