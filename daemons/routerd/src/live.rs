@@ -10,6 +10,7 @@ mod placement;
 mod preflight;
 mod reload;
 mod start;
+mod tags;
 mod upgrade;
 mod vigil;
 
@@ -155,6 +156,7 @@ impl Live {
             wait_set.add(self.backend.control.fd());
             self.upgrade.iter().for_each(|successor| wait_set.add(successor.fd()));
             self.sync.fds().into_iter().for_each(|fd| wait_set.add(fd));
+            self.interfaces.lock().expect("interfaces").fds().for_each(|fd| wait_set.add(fd));
             let patience = self.vigil.patience(self.patience());
             self.vigil.sleep(|| wait_set.wait(Some(patience)));
             self.backend.control.drain();
@@ -178,6 +180,7 @@ impl Live {
     fn turn(&mut self) -> Result<()> {
         let changes = {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
+            interfaces.look_at_tags();
             self.sync.turn(&mut *interfaces);
             self.sync.rebase(|number| self.backend.router.next_hop_volume(number));
             // What another program shares must stay open until it has taken over or given up.

@@ -11,6 +11,7 @@
 //! interfaces that are no ports or belong to a bridge, bond or VRF, multicast and broadcast.
 
 mod candidate;
+mod claims;
 mod lifetimes;
 mod links;
 mod objects;
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use ebb_apps::route::{InterfaceId, Target};
 use ebb_graph::PortId;
-use ebb_host::netlink::{Event, Part, Route, TABLE_LOCAL, TABLE_MAIN};
+use ebb_host::netlink::{Elsewhere, Event, Part, Route, TABLE_LOCAL, TABLE_MAIN};
 use ebb_units::Time;
 use ipnet::IpNet;
 
@@ -56,8 +57,16 @@ pub enum Update {
     /// All addresses of the host, sorted.
     LocalAddresses(Vec<IpAddr>),
     /// The MAC addresses on which this port's interfaces receive, sorted; none while the port
-    /// belongs to a bridge, bond or VRF, so that all its packets are the kernel's.
+    /// belongs to a bridge, bond or VRF or another interface takes its frames, so that all its
+    /// packets are the kernel's.
     Macs(PortId, Vec<[u8; 6]>),
+    /// The VLANs of this port that are interfaces of the router, sorted: all others' packets are the
+    /// kernel's.
+    Vlans(PortId, Vec<u16>),
+    /// The name that the port's link has now.
+    Name(PortId, String),
+    /// Who takes the port's frames, in words; none when nobody does any more.
+    Claimed(PortId, Option<String>),
     /// The port's link went up or down, disappeared or came back.
     Link {
         /// The port.
@@ -139,7 +148,14 @@ impl Rib {
                 self.retarget_links(&moved, out);
                 self.link_state_changed(link.index, before, (link.admin_up, link.up), out);
             }
-            Event::LinkGone(index) => self.link_gone(*index, out),
+            Event::LinkGone(index) => {
+                let moved = self.links.remove_link(*index, out);
+                self.link_gone(*index, &moved, out);
+            }
+            Event::LinkMoved { index, to } => {
+                let moved = self.links.move_link(*index, *to, out);
+                self.link_gone(*index, &moved, out);
+            }
             Event::Address(address) => {
                 if address.tentative {
                     self.links.remove_address(address, out);
@@ -190,7 +206,8 @@ impl Rib {
     pub fn finish_without(&mut self, unread: &[Part], out: &mut impl Tables) {
         let gone = self.resync.finish(unread);
         for link in gone.links {
-            self.link_gone(link, out);
+            let moved = self.links.remove_link(link, out);
+            self.link_gone(link, &moved, out);
         }
         for (link, address) in gone.addresses {
             self.links.remove_address_of(link, address, out);
@@ -257,6 +274,28 @@ impl Rib {
     /// What changed for the ports since the last call.
     pub fn take_updates(&mut self) -> Vec<Update> {
         self.links.take_updates()
+    }
+
+    /// Interfaces on the ports that lie in other namespaces, where their end is not heard of.
+    pub fn elsewhere(&self) -> Vec<Elsewhere> {
+        self.links.elsewhere().collect()
+    }
+
+    /// One of them is no more.
+    pub fn end_elsewhere(&mut self, gone: Elsewhere, out: &mut impl Tables) {
+        let moved = self.links.end_elsewhere(gone, out);
+        self.retarget_links(&moved, out);
+    }
+
+    /// Links that take frames for all stations, maybe for sockets that listen.
+    pub fn listened_to(&self) -> Vec<u32> {
+        self.links.listened_to()
+    }
+
+    /// So many sockets listen on a link to frames for all stations.
+    pub fn set_listeners(&mut self, link: u32, count: u32, out: &mut impl Tables) {
+        let moved = self.links.set_listeners(link, count, out);
+        self.retarget_links(&moved, out);
     }
 
     /// Neighbours on our interfaces whose confirmation has run out since the last call, as link

@@ -212,6 +212,9 @@ pub struct Port {
     /// Of these, packets longer than a frame of the router's.
     #[serde(default)]
     pub passed_long: u64,
+    /// Of these, packets whose VLAN tag travelled beside them.
+    #[serde(default)]
+    pub passed_beside: u64,
     /// Delay of sampled packets received here.
     pub latency: Latency,
 }

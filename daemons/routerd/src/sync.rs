@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{Decision, FibWriter, InterfaceId, Requests, ReversePath};
@@ -27,12 +27,21 @@ use crate::rib::{Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyEffect, PolicyObject, Tables};
 
+/// How often is asked for what the kernel does not announce, at most.
+const CLAIMS_EVERY: Duration = Duration::from_secs(1);
+
 /// What the ports learn from the kernel's tables.
 pub trait PortUpdates {
     /// The host's own addresses, and others whose packets stay with the kernel.
     fn set_kernel_addresses(&mut self, addresses: &[IpAddr]);
     /// The MAC addresses on which a port's interfaces receive.
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
+    /// The VLANs of a port that are interfaces of the router.
+    fn set_vlans(&mut self, _port: PortId, _vlans: &[u16]) {}
+    /// The name of a port's interface by now.
+    fn renamed(&mut self, _port: PortId, _name: &str) {}
+    /// Who takes a port's frames, in words.
+    fn set_claimed(&mut self, _port: PortId, _by: Option<&str>) {}
     /// Destinations whose packets are the kernel's to forward.
     fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
     /// A port's link went up or down, disappeared or came back.
@@ -58,6 +67,7 @@ pub struct Sync {
     /// What interfaces ask of sources.
     reverse_paths: BTreeMap<InterfaceId, ReversePath>,
     bases: view::Bases,
+    claims_asked_at: Instant,
     /// Addresses that the ports know.
     told: BTreeSet<IpAddr>,
 }
@@ -103,6 +113,7 @@ impl Sync {
             policy_objects,
             reverse_paths: BTreeMap::new(),
             bases,
+            claims_asked_at: Instant::now(),
             told,
         };
         sync.rib.start(&mut sync.fib);
@@ -122,7 +133,8 @@ impl Sync {
     /// What cannot be read is asked for again later, and forwarding goes on by what is known meanwhile.
     pub fn turn(&mut self, updates: &mut dyn PortUpdates) {
         let heard = self.listen();
-        let changed = self.catch_up() || heard;
+        let claims = self.follow_claims(heard);
+        let changed = self.catch_up() || heard || claims;
         if changed {
             self.policy.set_local_networks(self.rib.local_networks());
         }
@@ -137,6 +149,9 @@ impl Sync {
             match update {
                 Update::LocalAddresses(addresses) => self.fib.shortcuts.set_local(&addresses),
                 Update::Macs(port, macs) => updates.set_macs(port, &macs),
+                Update::Vlans(port, vlans) => updates.set_vlans(port, &vlans),
+                Update::Name(port, name) => updates.renamed(port, &name),
+                Update::Claimed(port, by) => updates.set_claimed(port, by.as_deref()),
                 Update::Link { port, up, gone } => updates.link_changed(port, up, gone),
             }
         }
@@ -177,6 +192,40 @@ impl Sync {
             }
             Err(error) => self.comparisons.failed("netlink monitor", &error),
         }
+    }
+
+    /// Asks for what the kernel does not announce of those who take frames of ports; whether
+    /// anything may have changed. After events at once, else now and then.
+    fn follow_claims(&mut self, events: bool) -> bool {
+        let (elsewhere, listened_to) = (self.rib.elsewhere(), self.rib.listened_to());
+        let any = !elsewhere.is_empty() || !listened_to.is_empty();
+        if !any || !events && self.claims_asked_at.elapsed() < CLAIMS_EVERY {
+            return false;
+        }
+        self.claims_asked_at = Instant::now();
+        for link in elsewhere {
+            match self.kernel.is_elsewhere(link) {
+                Ok(true) => {}
+                Ok(false) => self.rib.end_elsewhere(link, &mut self.fib),
+                // It is taken to be there until somebody says otherwise.
+                Err(error) => self.comparisons.failed("a link in another namespace", &error),
+            }
+        }
+        // Who cannot be asked for is none of them: then the frames are somebody else's.
+        let listeners = match listened_to.is_empty() {
+            true => BTreeMap::new(),
+            false => netlink::listeners().unwrap_or_default(),
+        };
+        for link in listened_to {
+            let count = listeners.get(&link).copied().unwrap_or(0);
+            self.rib.set_listeners(link, count, &mut self.fib);
+        }
+        true
+    }
+
+    /// Whether something is asked for that the kernel does not announce.
+    pub fn is_watching(&self) -> bool {
+        !self.rib.elsewhere().is_empty() || !self.rib.listened_to().is_empty()
     }
 
     /// These mechanisms of the kernel's policy are passed over from the next turn on.

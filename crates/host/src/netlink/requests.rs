@@ -10,7 +10,7 @@ use super::abi::*;
 use super::frame::{Builder, Messages};
 use super::parse::event;
 use super::socket::{Received, Socket, acknowledged};
-use super::types::{Error, Event, Link, Result};
+use super::types::{Elsewhere, Error, Event, Link, Result};
 
 /// Batches of requests are sent in pieces below this.
 pub(super) const SEND_LEN: usize = 128 * 1024;
@@ -88,6 +88,28 @@ impl Requests {
                     each(event);
                 }
             }
+        }
+    }
+
+    /// Whether there is a link in another namespace. Without a privilege there it is taken to be.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn is_elsewhere(&mut self, link: Elsewhere) -> Result<bool> {
+        let mut fixed = [0; 16];
+        fixed[4..8].copy_from_slice(&link.index.to_ne_bytes());
+        let asked = self.ask(
+            || format!("link {} of namespace {}", link.index, link.namespace),
+            RTM_GETLINK,
+            0,
+            &fixed,
+            |b| _ = b.u32(IFLA_TARGET_NETNSID, link.namespace.cast_unsigned()),
+        );
+        match asked {
+            // No such link, or no namespace of that number any more.
+            Err(error) if matches!(error.errno(), Some(libc::ENODEV | libc::EINVAL)) => Ok(false),
+            Err(Error::Refused { .. }) | Ok(()) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 

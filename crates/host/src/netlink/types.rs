@@ -84,15 +84,34 @@ pub struct Link {
     pub admin_up: bool,
     /// Whether this is the loopback interface.
     pub loopback: bool,
-    /// The interface this one runs over: the parent of a VLAN, the peer of a veth (an index that
-    /// may belong to another namespace).
+    /// Further names by which it can be asked for (`ip link property add ... altname`).
+    pub alternative_names: Vec<String>,
+    /// The interface this one runs over: the parent of a VLAN, the peer of a veth. None where that
+    /// one is in another namespace, in which its index counts.
     pub parent: Option<u32>,
-    /// 802.1Q identifier, 0..=4094, of a VLAN interface.
+    /// It takes frames that its parent would receive under the parent's own address, or may:
+    /// macvlans in modes passthru and source, ipvlans, and kinds of interfaces that are not known.
+    pub claims_parent: bool,
+    /// 802.1Q identifier, 0..=4094, of a VLAN interface with customer tags (type 8100).
     pub vlan: Option<u16>,
     /// `veth`, `vlan`, `bridge`, ...; none for physical interfaces.
     pub kind: Option<String>,
     /// The bridge, bond or VRF that owns this interface.
     pub master: Option<u32>,
+    /// How many want it to take frames for other stations too, whoever set it so (`ip link set
+    /// promisc on`) counted once.
+    pub promiscuity: u32,
+    /// Somebody set it so by hand: one of those in `promiscuity`.
+    pub promiscuous: bool,
+}
+
+/// A link in another namespace, as this one knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Elsewhere {
+    /// The namespace's number here (`ip netns list-id`).
+    pub namespace: i32,
+    /// The link's index there.
+    pub index: u32,
 }
 
 /// An address of one of the host's interfaces.
@@ -288,6 +307,13 @@ pub enum Event {
     Link(Link),
     /// The link with this index is gone.
     LinkGone(u32),
+    /// The link with this index was moved into another namespace.
+    LinkMoved {
+        /// Its index until then.
+        index: u32,
+        /// Where it is now.
+        to: Elsewhere,
+    },
     /// An address exists or changed.
     Address(Address),
     /// An address is gone.

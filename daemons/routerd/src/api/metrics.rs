@@ -217,7 +217,10 @@ fn ports(ports: &[Port], out: &mut Writer<'_>) -> fmt::Result {
         "Packets passed because they are longer than a frame",
         None,
         long,
-    )
+    )?;
+    let beside = each(|p| p.passed_beside);
+    let help = "Packets passed because their VLAN tag travels beside them";
+    out.counter("port_tag_beside_packets", help, None, beside)
 }
 
 fn interfaces(interfaces: &[Interface], out: &mut Writer<'_>) -> fmt::Result {

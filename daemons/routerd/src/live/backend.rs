@@ -95,6 +95,7 @@ impl Backend for LiveBackend {
         status.policy.objects = self.policy.lock().expect("policy").to_vec();
         status.interfaces = self.layer3(&status.ports);
         status.tables = self.tables.lock().expect("tables").clone();
+        status.warnings.extend(interfaces.notes());
         status.warnings.extend(self.refusals.lock().expect("refusals").values().cloned());
         status.warnings.splice(0..0, self.warnings.lock().expect("warnings").iter().cloned());
         status

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ use crate::router::OpenPort;
 use crate::shortcuts::KernelRoutes;
 use crate::status;
 
+use super::tags::Tags;
+
 /// How long a packet may take from a NIC's indirection table into a receive queue. Hardware gives
 /// no sign of it; the slowest interrupt moderation in use is a few hundred microseconds.
 const RSS_SETTLE: Duration = Duration::from_millis(2);
@@ -48,6 +50,8 @@ pub struct LiveInterface {
     pub gathers: Duration,
     /// It has another number of queues than when it was opened.
     pub queues_changed: bool,
+    /// Whether its program sees VLAN tags, and what is done where it does not.
+    tags: Tags,
 }
 
 impl LiveInterface {
@@ -245,7 +249,8 @@ pub fn take(
     let interface = Interface::take(umem, &options(port, workers, form), handoff)?;
     let redirect = match form {
         Form::Rss => {
-            let table = RssTable::open(&port.name)?;
+            let name = afxdp::name_of(interface.index())?;
+            let table = RssTable::open(&name)?;
             Some(interface.rss_table(Box::new(Ethtool(table)), RSS_SETTLE))
         }
         Form::Steer => interface.steer_table(),
@@ -261,6 +266,7 @@ fn ready(
 ) -> (LiveInterface, OpenPort) {
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
     let open = OpenPort { name: name.to_owned(), workers: ports, redirect };
+    let tags = Tags::of(&interface);
     let live = LiveInterface {
         interface,
         form,
@@ -269,6 +275,7 @@ fn ready(
         moderation: None,
         gathers: Duration::ZERO,
         queues_changed: false,
+        tags,
     };
     (live, open)
 }
@@ -356,6 +363,12 @@ pub struct Interfaces {
     routes: Vec<(IpAddr, u8, bool)>,
     /// MAC addresses on which a port receives, by port number.
     macs: BTreeMap<u8, Vec<[u8; 6]>>,
+    /// VLANs of which a port's workers get the frames, by port number.
+    vlans: BTreeMap<u8, Vec<u16>>,
+    /// Names that ports' interfaces have at present, by port number.
+    names: BTreeMap<u8, String>,
+    /// Who takes a port's frames, by port number.
+    claimed: BTreeMap<u8, String>,
     /// Whether a port's link is up, and whether it is gone, as the kernel last said; by port
     /// number.
     links: BTreeMap<u8, (bool, bool)>,
@@ -383,9 +396,17 @@ impl Interfaces {
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, "routes of the kernel");
         }
-        if let Some(macs) = self.macs.get(&id.0).filter(|macs| !macs.is_empty())
-            && let Err(error) = live.interface.set_macs(macs)
-        {
+        let vlans = self.vlans.get(&id.0).map(Vec::as_slice).unwrap_or_default();
+        if let Err(error) = live.interface.set_vlans(vlans) {
+            warn!(port = live.interface.name(), %error, "VLANs");
+        }
+        // Until the kernel's tables have been read its own address is all that is known of it.
+        let macs = self
+            .macs
+            .get(&id.0)
+            .filter(|macs| !macs.is_empty() || self.claimed.contains_key(&id.0));
+        let macs = macs.cloned().unwrap_or_else(|| vec![live.interface.mac()]);
+        if let Err(error) = live.tags.take_frames_to(&mut live.interface, &macs) {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
         }
         if let Some(brake) = &self.brake {
@@ -396,6 +417,7 @@ impl Interfaces {
                 warn!(port, %error, "nobody gives its packets to the kernel should the router stand still");
             }
         }
+        live.tags.note(&live.interface).iter().for_each(|note| warn!("{note}"));
         let slot = usize::from(id.0);
         if self.open.len() <= slot {
             self.open.resize_with(slot + 1, || None);
@@ -413,15 +435,50 @@ impl Interfaces {
     pub fn close(&mut self, id: PortId, set_down: bool) {
         if !set_down {
             self.macs.remove(&id.0);
+            self.vlans.remove(&id.0);
         }
         if let Some(open) = self.open.get_mut(usize::from(id.0)) {
             *open = None;
         }
     }
 
+    /// A port is none any more: the next of its number is another.
+    pub fn forget(&mut self, id: PortId) {
+        self.names.remove(&id.0);
+        self.claimed.remove(&id.0);
+    }
+
     /// The open interface of a port.
     pub fn get(&self, id: PortId) -> Option<&LiveInterface> {
         self.open.get(usize::from(id.0))?.as_ref()
+    }
+
+    /// The name that a port's interface has at present, if there is one.
+    pub fn name_of(&self, id: PortId) -> Option<&str> {
+        self.names.get(&id.0).map(String::as_str)
+    }
+
+    /// Conditions of ports that an operator should know of.
+    pub fn notes(&self) -> Vec<String> {
+        let claimed = |(port, by): (&u8, &String)| {
+            let name = self.name_of(PortId(*port)).unwrap_or_default();
+            format!("port {name}: its packets are left to the kernel: {by}")
+        };
+        let open = self.open.iter().flatten();
+        let blind = open.filter_map(|live| live.tags.note(&live.interface));
+        self.claimed.iter().map(claimed).chain(blind).collect()
+    }
+
+    /// Descriptors that are readable when there is something for [`Interfaces::look_at_tags`].
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> {
+        self.open.iter().flatten().filter_map(|live| live.tags.fd())
+    }
+
+    /// Leaves ports to the kernel where tagged frames come that programs take for others.
+    pub fn look_at_tags(&mut self) {
+        for live in self.open.iter_mut().flatten() {
+            live.tags.look(&mut live.interface);
+        }
     }
 
     /// Ports whose link is up although they are not open.
@@ -449,6 +506,7 @@ impl Interfaces {
             line.passed_to_kernel = counters.passed;
             line.passed_for = by_mechanism(&counters.passed_for);
             line.passed_long = counters.passed_long;
+            line.passed_beside = counters.passed_beside;
         }
     }
 }
@@ -502,8 +560,36 @@ impl crate::sync::PortUpdates for Interfaces {
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]) {
         self.macs.insert(port.0, macs.to_vec());
         let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
-        if let Err(error) = live.interface.set_macs(macs) {
+        if let Err(error) = live.tags.take_frames_to(&mut live.interface, macs) {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
+        }
+    }
+
+    fn set_vlans(&mut self, port: PortId, vlans: &[u16]) {
+        self.vlans.insert(port.0, vlans.to_vec());
+        let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
+        if let Err(error) = live.interface.set_vlans(vlans) {
+            warn!(port = live.interface.name(), %error, "VLANs");
+        }
+    }
+
+    fn renamed(&mut self, port: PortId, name: &str) {
+        if let Some(former) = self.names.insert(port.0, name.to_owned()) {
+            info!(port = former, "the interface is called {name} now, and goes on being this port");
+        }
+    }
+
+    fn set_claimed(&mut self, port: PortId, by: Option<&str>) {
+        let name = self.names.get(&port.0).cloned().unwrap_or_default();
+        match by {
+            Some(by) => {
+                warn!(port = name, "its packets are left to the kernel: {by}");
+                self.claimed.insert(port.0, by.to_owned());
+            }
+            None if self.claimed.remove(&port.0).is_some() => {
+                info!(port = name, "nobody else takes its packets any more");
+            }
+            None => {}
         }
     }
 

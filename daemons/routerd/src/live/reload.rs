@@ -103,7 +103,15 @@ impl Live {
                 info!(port = name, "port closes");
                 self.close_port(*slot);
                 let id = PortId(*slot as u8);
-                self.interfaces.lock().expect("interfaces").forget_policy(id);
+                let stays = |change: &Change| {
+                    matches!(change, Change::PortAdded(at, port) if at == slot && port.name == *name)
+                };
+                let mut interfaces = self.interfaces.lock().expect("interfaces");
+                interfaces.forget_policy(id);
+                if !changes.iter().any(stays) {
+                    interfaces.forget(id);
+                }
+                drop(interfaces);
                 self.backend.router.detach(id);
             }
         }

@@ -48,12 +48,12 @@ impl Rib {
         self.drop_slots(&orphans, out);
     }
 
-    pub(super) fn link_gone(&mut self, index: u32, out: &mut impl Tables) {
-        let moved = self.links.remove_link(index, out);
+    /// The link was taken out already; `moved` are those that changed with it.
+    pub(super) fn link_gone(&mut self, index: u32, moved: &[u32], out: &mut impl Tables) {
         self.next_hops_lost(index, out);
         let dead = self.slots.gone_with(index);
         self.drop_slots(&dead, out);
-        self.retarget_links(&moved, out);
+        self.retarget_links(moved, out);
     }
 
     /// An object goes, with its routes and the groups that it leaves empty.

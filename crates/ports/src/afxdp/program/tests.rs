@@ -92,6 +92,36 @@ fn frames_to_any_of_its_addresses_are_for_the_interface() {
 }
 
 #[test]
+fn frames_of_vlans_that_are_not_served_are_left_to_the_kernel() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
+    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+    let helper = program(&mut steer.ebpf, "hash_of");
+    helper.load().unwrap();
+    let fd = helper.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let plain = udp4(1, 1);
+    let tagged = |tags: &[u8]| [&plain[..12], tags, &plain[12..]].concat();
+    let frames = [
+        plain.clone(),
+        tagged(&[0x81, 0, 0xe0, 0]),
+        tagged(&[0x81, 0, 0x60, 7]),
+        tagged(&[0x81, 0, 0x0f, 0xff]),
+        tagged(&[0x88, 0xa8, 0, 7]),
+        tagged(&[0x81, 0, 0, 7, 0x81, 0, 0, 7]),
+    ];
+    let taken = || frames.each_ref().map(|frame| run(&fd, frame) != 0);
+    assert_eq!(taken(), [true; 6], "at first all are");
+    for (vlans, expected) in [
+        (&[][..], [true, true, false, false, false, false]),
+        (&[7], [true, true, true, false, false, false]),
+        (&[4095, 8], [true, true, false, true, false, false]),
+    ] {
+        steer.set_vlans(vlans).unwrap();
+        assert_eq!(taken(), expected, "{vlans:?}");
+    }
+}
+
+#[test]
 fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
     let Some(()) = samples::privileged("load BPF programs") else { return };
     let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();

@@ -137,6 +137,7 @@ fn link(index: u32) -> Link {
     Link {
         index,
         name: names[index as usize - 2].to_owned(),
+        alternative_names: Vec::new(),
         mac: Some([2, 0, 0, 0, 0, index as u8]),
         mtu: 1500,
         up: true,
@@ -146,6 +147,9 @@ fn link(index: u32) -> Link {
         vlan: vlan.then_some(7),
         kind: vlan.then(|| "vlan".to_owned()),
         master: None,
+        claims_parent: false,
+        promiscuity: 0,
+        promiscuous: false,
     }
 }
 
