@@ -103,9 +103,7 @@ impl Live {
                 info!(port = name, "port closes");
                 self.close_port(*slot);
                 let id = PortId(*slot as u8);
-                let stays = |change: &Change| {
-                    matches!(change, Change::PortAdded(at, port) if at == slot && port.name == *name)
-                };
+                let stays = |change: &Change| matches!(change, Change::PortAdded(at, port) if at == slot && port.name == *name);
                 let mut interfaces = self.interfaces.lock().expect("interfaces");
                 interfaces.forget_policy(id);
                 if !changes.iter().any(stays) {
