@@ -134,6 +134,13 @@ mod tests {
     use super::super::types::RouteKind;
     use super::*;
 
+    fn only_event(builder: &Builder) -> Event {
+        let mut events = Vec::new();
+        parse(&builder.bytes, &mut |event| events.push(event)).unwrap();
+        assert_eq!(events.len(), 1);
+        events.remove(0)
+    }
+
     #[test]
     fn a_bridges_messages_about_its_ports_are_passed_over() {
         for kind in [RTM_NEWLINK, RTM_DELLINK, RTM_NEWNEIGH] {

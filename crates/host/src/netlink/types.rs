@@ -67,7 +67,7 @@ impl Error {
 }
 
 /// A network interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Interface index, unique in the namespace while the interface exists.
     pub index: u32,

@@ -13,10 +13,18 @@ fn started() -> (Router, Link) {
     let (mut router, mut kernel) = (Router::new(), Kernel::new());
     router.settle(&mut kernel, Vec::new());
     let links = kernel.dump(Part::Links);
-    router.apply(&links);
-    router.rib.take_updates();
     let [Event::Link(port), ..] = &links[..] else { panic!("a link") };
-    (router, port.clone())
+    let port = port.clone();
+    // VLANs have the address of what they lie on.
+    let links = links.into_iter().map(|event| match event {
+        Event::Link(link) if link.parent == Some(port.index) => {
+            Event::Link(Link { mac: port.mac, ..link })
+        }
+        other => other,
+    });
+    router.apply(&links.collect::<Vec<_>>());
+    router.rib.take_updates();
+    (router, port)
 }
 
 fn upper(on: &Link, claims_parent: bool) -> Link {

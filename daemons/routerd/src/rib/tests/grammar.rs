@@ -100,6 +100,10 @@ impl Dice {
             vlan: self.one_in(2).then(|| self.of(&[7, 8, 0, 4094, u16::MAX])),
             kind: self.one_in(2).then(|| self.of(&["vlan", "vlan", "bridge"]).to_owned()),
             master: self.one_in(8).then_some(9),
+            claims_parent: self.one_in(8),
+            promiscuity: self.of(&[0, 0, 0, 1, 2]),
+            promiscuous: self.one_in(4),
+            alternative_names: Vec::new(),
         }
     }
 

@@ -146,7 +146,9 @@ fn what_lies_around_a_route_without_place_is_the_kernels() {
     let at = |out: &Recorder, route: &Route| out.routes.get(&route.prefix).cloned();
     let way = Target::via(InterfaceId(0), "10.0.0.2".parse().unwrap());
     let default = via("0.0.0.0/0", 2, "10.0.0.2");
-    [&wide, &other, &default].map(|route| rib.apply(&added(route.clone()), &mut out));
+    for route in [&wide, &other, &default] {
+        rib.apply(&added(route.clone()), &mut out);
+    }
     rib.apply(&added(inside.clone()), &mut out);
     assert_eq!((at(&out, &wide), at(&out, &inside)), (Some(Target::Kernel), None));
     assert_eq!((at(&out, &other), rib.refused()), (Some(way.clone()), 1));
