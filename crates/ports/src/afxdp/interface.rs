@@ -1,7 +1,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use ebb_graph::{FRAME_LEN, HEADROOM, Packet};
@@ -14,8 +14,8 @@ use super::redirect::{Indirection, RssTable, SteerTable};
 use super::socket::{Pair, PairParts, Socket, SocketParts};
 use super::sys::Chunks;
 use super::{
-    AfXdpError, AfXdpPort, Checksums, Form, InterfaceOptions, KernelPolicy, OpenMode, REASONS,
-    Umem, ZeroCopy, sys,
+    AfXdpError, AfXdpPort, Checksums, Form, InterfaceOptions, KernelPolicy, OpenMode, PacketPath,
+    REASONS, Umem, ZeroCopy, sys,
 };
 use crate::RedirectTable;
 
@@ -67,6 +67,10 @@ pub struct InterfaceCounters {
     /// Of these, packets that a worker could have forwarded, by the number of the reason given to
     /// [`Interface::set_policy`]; number 0 is not used.
     pub passed_for: [u64; REASONS],
+    /// Packets forwarded on the kernel path, those of super-frames singly.
+    pub forwarded: u64,
+    /// Bytes of their frames, without checksum.
+    pub forwarded_bytes: u64,
 }
 
 impl Interface {
@@ -90,7 +94,15 @@ impl Interface {
         sys::unlock_memory();
         let (mut program, map, table) = load(options, queues, &device)?;
         let long = device.mtu > MTU_WHOLE;
-        let native = program.attach(&options.name, device.index, options.mode, long)?;
+        let native = match options.path {
+            PacketPath::Worker => {
+                program.attach(&options.name, device.index, options.mode, long)?
+            }
+            PacketPath::Kernel => {
+                program.attach_forward(&options.name, device.index)?;
+                false
+            }
+        };
 
         let copied = match options.zero_copy {
             ZeroCopy::Auto => !device.on_a_bus,
@@ -132,7 +144,8 @@ impl Interface {
             return Err(AfXdpError::NoInterface { interface: options.name.clone() });
         }
         sys::unlock_memory();
-        let (program, map, table) = load(options, parts.queues, &device)?;
+        let (mut program, map, table) = load(options, parts.queues, &device)?;
+        program.set_path(options.path);
         let failed = |e| AfXdpError::system("map AF_XDP rings", e);
         let mut sockets: Vec<Vec<Socket>> = (0..options.workers).map(|_| Vec::new()).collect();
         let mut handed = parts.sockets.into_iter();
@@ -206,7 +219,7 @@ impl Interface {
     /// # Errors
     /// When the process has too many descriptors.
     pub(super) fn parts(&self) -> io::Result<Option<Parts>> {
-        let program = self.program.lock().expect("program");
+        let program = self.program();
         let Some(link) = program.link() else { return Ok(None) };
         let link = link.fd().try_clone_to_owned()?;
         let mut sockets = Vec::new();
@@ -234,7 +247,7 @@ impl Interface {
         let Some(link) = self.inherited.take() else { return Ok(()) };
         let result = self.take_place(&link, table);
         match result {
-            Ok(()) => self.program.lock().expect("program").keep(link),
+            Ok(()) => self.program().keep(link),
             Err(_) => self.inherited = Some(link),
         }
         result
@@ -248,7 +261,7 @@ impl Interface {
             let socket = handle.upgrade().ok_or(io::ErrorKind::NotConnected)?;
             self.sockets.set(*key, socket.as_fd())?;
         }
-        self.program.lock().expect("program").replace(link)
+        self.program().replace(link)
     }
 
     /// Puts the program back that another process may have replaced.
@@ -256,7 +269,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn take_back(&self) -> io::Result<()> {
-        let mut program = self.program.lock().expect("program");
+        let mut program = self.program();
         let Some(link) = program.link() else { return Ok(()) };
         let link = Link::of(link.fd().try_clone_to_owned()?);
         program.replace(&link)
@@ -265,6 +278,10 @@ impl Interface {
     /// Whether the program of another process is still attached.
     pub fn is_inherited(&self) -> bool {
         self.inherited.is_some()
+    }
+
+    pub(super) fn program(&self) -> MutexGuard<'_, Program> {
+        self.program.lock().expect("program")
     }
 
     /// How the interface was to be opened.
@@ -366,7 +383,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_macs(&mut self, macs: &[[u8; 6]]) -> io::Result<()> {
-        self.program.lock().expect("program").set_macs(macs)
+        self.program().set_macs(macs)
     }
 
     /// Frames to every unicast address are for this interface: for switches and balancers, whose
@@ -375,7 +392,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_every_mac(&mut self) -> io::Result<()> {
-        self.program.lock().expect("program").set_every_mac()
+        self.program().set_every_mac()
     }
 
     /// The addresses of the router itself, subnet broadcast addresses included: their packets
@@ -384,7 +401,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses or there are more than 4096 of a family.
     pub fn set_local_addresses(&mut self, addresses: &[IpAddr]) -> io::Result<()> {
-        self.program.lock().expect("program").set_local_addresses(addresses)
+        self.program().set_local_addresses(addresses)
     }
 
     /// What the program leaves to the kernel from now on although a worker could forward it. No
@@ -394,7 +411,7 @@ impl Interface {
     /// When the kernel refuses, for example more than 65,536 prefixes; what was left to the kernel
     /// before still is.
     pub fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
-        self.program.lock().expect("program").set_policy(policy)
+        self.program().set_policy(policy)
     }
 
     /// Destinations, prefix and length, with whether their packets are the kernel's to forward;
@@ -405,7 +422,7 @@ impl Interface {
     /// When the kernel refuses, for example more than 65,536 prefixes with those of the policy;
     /// then none is left to it.
     pub fn set_kernel_routes(&mut self, routes: &[(IpAddr, u8, bool)]) -> io::Result<()> {
-        self.program.lock().expect("program").set_kernel_routes(routes)
+        self.program().set_kernel_routes(routes)
     }
 
     /// What the XDP program counted.
@@ -413,7 +430,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn counters(&self) -> io::Result<InterfaceCounters> {
-        self.program.lock().expect("program").counters()
+        self.program().counters()
     }
 }
 

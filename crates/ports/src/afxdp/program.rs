@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
-use aya::programs::{ProgramError, Xdp};
+use aya::programs::{ProgramError, SchedClassifier, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
 use super::link::{self, Link};
 use super::policy::{KernelPolicy, REASONS, RawHead, raw_route};
-use super::{AfXdpError, Form, InterfaceCounters, Mode};
+use super::{AfXdpError, Form, InterfaceCounters, Mode, PacketPath};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
 
@@ -31,10 +31,15 @@ const WHOLE: &str = "steer";
 /// The program for packets that may lie in several.
 const PIECES: &str = "steer_frags";
 
-/// A loaded XDP program; detaches from its interface when dropped, or when the process ends.
+/// The program of the kernel path.
+const FORWARD: &str = "forward";
+
+/// A loaded program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
     ebpf: Ebpf,
     link: Option<Link>,
+    path: PacketPath,
+    pub(super) exits: HashMap<MapData, u32, u8>,
     macs: Array<MapData, Macs>,
     filter: Array<MapData, Filter>,
     local4: HashMap<MapData, [u8; 4], u8>,
@@ -73,6 +78,8 @@ struct CpuState {
     count: u64,
     passed_for: [u64; REASONS],
     passed_long: u64,
+    forwarded: u64,
+    forwarded_bytes: u64,
 }
 
 // SAFETY: only integers, without padding.
@@ -128,7 +135,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn broken<E: std::error::Error>(error: E) -> io::Error {
+pub(super) fn broken<E: std::error::Error>(error: E) -> io::Error {
     io::Error::other(chain(&error))
 }
 
@@ -185,6 +192,8 @@ impl Program {
             policies: map(&mut ebpf, ".data.policies"),
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
+            exits: map(&mut ebpf, "exits"),
+            path: PacketPath::Worker,
             policy: KernelPolicy::default(),
             routes: BTreeMap::new(),
             route_sides: 0,
@@ -192,6 +201,35 @@ impl Program {
             ebpf,
         };
         Ok((program, sockets, table))
+    }
+
+    /// Has packets forwarded in the kernel: loads and attaches the program before the network stack.
+    ///
+    /// # Errors
+    /// When the kernel refuses: before Linux 6.6 it has no such hook.
+    pub(super) fn attach_forward(&mut self, interface: &str, index: u32) -> Result<(), AfXdpError> {
+        self.path = PacketPath::Kernel;
+        let fd = self.forward().map_err(|error| refused(error.into()))?;
+        let link = Link::before_the_stack(fd, index).map_err(|source| match source.raw_os_error() {
+            Some(libc::ENODEV) => AfXdpError::NoInterface { interface: interface.to_owned() },
+            Some(libc::EINVAL) => AfXdpError::NoKernelPath { interface: interface.to_owned() },
+            _ => AfXdpError::system(format!("attach the kernel path to {interface}"), source),
+        })?;
+        self.link = Some(link);
+        Ok(())
+    }
+
+    /// The program of the kernel path, loaded when it is first asked for.
+    fn forward(&mut self) -> Result<BorrowedFd<'_>, ProgramError> {
+        let forward: &mut SchedClassifier = self
+            .ebpf
+            .program_mut(FORWARD)
+            .and_then(|program| program.try_into().ok())
+            .unwrap_or_else(|| panic!("no program {FORWARD} in the object"));
+        if forward.fd().is_err() {
+            forward.load()?;
+        }
+        forward.fd().map(|fd| fd.as_fd())
     }
 
     /// Attaches the program; `true` when it runs in the driver. `long`: packets may be longer than
@@ -258,6 +296,9 @@ impl Program {
     /// # Errors
     /// When the driver refuses or the interface is gone; the present program stays.
     pub(super) fn replace(&mut self, link: &Link) -> io::Result<()> {
+        if self.path == PacketPath::Kernel {
+            return link.update(self.forward().map_err(broken)?);
+        }
         let mut result = Ok(());
         // Which of the two the driver takes depends on its MTU and its peer's.
         for name in [WHOLE, PIECES] {
@@ -268,6 +309,11 @@ impl Program {
             }
         }
         result
+    }
+
+    /// Says on which path the program is that another process has attached.
+    pub(super) fn set_path(&mut self, path: PacketPath) {
+        self.path = path;
     }
 
     /// Keeps itself attached from now on by a link of another process.
@@ -405,6 +451,8 @@ impl Program {
             redirected: states.iter().map(|state| state.redirected).sum(),
             passed: states.iter().map(|state| state.passed).sum(),
             passed_long: states.iter().map(|state| state.passed_long).sum(),
+            forwarded: states.iter().map(|state| state.forwarded).sum(),
+            forwarded_bytes: states.iter().map(|state| state.forwarded_bytes).sum(),
         })
     }
 }
