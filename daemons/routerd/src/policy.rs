@@ -44,7 +44,7 @@ pub enum Mechanism {
     Tc = 5,
     /// Interfaces that belong to a VRF, bridge or bond.
     Vrf = 6,
-    /// Reverse-path filters: the workers' business, no reason of the XDP program.
+    /// Reverse-path filters: the workers' business, on the kernel path the network stack's.
     RpFilter = 7,
 }
 

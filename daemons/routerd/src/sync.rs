@@ -14,12 +14,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use ebb_apps::route::{Decision, FibWriter, InterfaceId, Requests, ReversePath};
 use ebb_graph::PortId;
-use ebb_host::netlink::{self, Monitor};
+use ebb_host::netlink::{self, Event, Monitor};
 use ebb_ports::afxdp::KernelPolicy;
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
-use crate::policy::{Follower, Mechanism};
+use crate::policy::{Follower, Mechanism, Place};
 use crate::rib::{Rib, Scope, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyObject, Tables};
@@ -32,6 +32,11 @@ pub trait PortUpdates {
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
     /// Destinations whose packets are the kernel's to forward.
     fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
+    /// Ports whose own IPv4 packets, those without a tag, have to pass a reverse-path filter. Holds from
+    /// the next [`PortUpdates::set_policy`] on.
+    fn set_filtered(&mut self, _ports: &BTreeSet<PortId>) {}
+    /// Something changed about a link, whichever.
+    fn links_changed(&mut self) {}
     /// A port's link went up or down, disappeared or came back.
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool);
     /// What the ports leave to the kernel for the sake of its policy; ports that leave nothing are
@@ -113,7 +118,12 @@ impl Sync {
     /// When netlink fails for good.
     pub fn turn(&mut self, updates: &mut dyn PortUpdates) -> Result<()> {
         let (rib, fib) = (&mut self.rib, &mut self.fib);
-        let events = self.monitor.poll(&mut |event| rib.apply(&event, fib)).context("netlink")?;
+        let mut links = false;
+        let mut each = |event| {
+            links |= matches!(event, Event::Link(_) | Event::LinkGone(_) | Event::Overrun);
+            rib.apply(&event, fib);
+        };
+        let events = self.monitor.poll(&mut each).context("netlink")?;
         if self.catch_up()? || events > 0 {
             self.fib.publish();
         }
@@ -126,6 +136,9 @@ impl Sync {
         }
         if let Some(kernels) = self.fib.shortcuts.changed() {
             self.told = tell(&self.told, kernels, updates);
+        }
+        if links {
+            updates.links_changed();
         }
         self.ask();
         self.follow_policy(updates)
@@ -147,6 +160,10 @@ impl Sync {
             self.policy.set_places(self.rib.places());
         }
         let Some(verdict) = self.policy.turn()? else { return Ok(()) };
+        let filtered = |place: &Place| {
+            (place.vlan == 0 && verdict.reverse_path.contains_key(&place.link)).then_some(place.port)
+        };
+        updates.set_filtered(&self.rib.places().iter().filter_map(filtered).collect());
         updates.set_policy(&verdict.ports);
         let interface =
             |(link, mode): (&u32, &ReversePath)| Some((self.rib.interface_of(*link)?, *mode));

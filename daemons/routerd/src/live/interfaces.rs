@@ -1,7 +1,7 @@
 //! The live router's interfaces: opened over AF_XDP in the form that suits them, kept in step with
 //! what the kernel says of them, reopened when they come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,13 +16,15 @@ use ebb_host::journal::{Journal, Undo};
 use ebb_host::moderation::Moderation;
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
-    self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem,
+    self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelPolicy,
+    OpenMode, PacketPath, Umem,
 };
 use ipnet::IpNet;
 use tracing::{info, warn};
 
+use super::kernel_path;
 use crate::config;
-use crate::policy::by_mechanism;
+use crate::policy::{Mechanism, by_mechanism};
 use crate::router::OpenPort;
 use crate::shortcuts::KernelRoutes;
 use crate::status;
@@ -192,14 +194,19 @@ pub fn open(
     workers: u32,
     journal: &Journal,
 ) -> Result<(LiveInterface, OpenPort)> {
+    let in_kernel = port.path == config::PacketPath::Kernel;
     let rss = match redirect {
+        // No packet comes to a worker, so none has to be spread.
+        _ if in_kernel => None,
         config::Redirect::Steer => None,
         config::Redirect::Rss => Some(rss(&port.name, workers)?),
         config::Redirect::Auto => rss(&port.name, workers).ok(),
     };
     let form = if rss.is_some() { Form::Rss } else { Form::Steer };
     let options = options(port, workers, form);
-    leave_vlan_tags_in(&port.name, journal);
+    if !in_kernel {
+        leave_vlan_tags_in(&port.name, journal);
+    }
     let interface = Interface::open(umem, &options)?;
     let redirect = match rss {
         Some((table, original)) => {
@@ -213,13 +220,14 @@ pub fn open(
     };
     info!(
         port = port.name,
+        path = ?options.path,
         mode = %interface.mode(),
         redirect = redirect.as_deref().map_or("none", RedirectTable::form),
         queues = interface.queues(),
         checksums = checksums(&interface),
         "port opened"
     );
-    if let Some(served) = interface.mtu_served() {
+    if let Some(served) = interface.mtu_served().filter(|_| !in_kernel) {
         warn!(
             port = port.name,
             "the MTU is larger than the router's frames: packets of more than \
@@ -274,6 +282,10 @@ fn ready(
 
 fn options(port: &config::Port, workers: u32, form: Form) -> InterfaceOptions {
     InterfaceOptions {
+        path: match port.path {
+            config::PacketPath::Worker => PacketPath::Worker,
+            config::PacketPath::Kernel => PacketPath::Kernel,
+        },
         mode: match port.xdp {
             config::Xdp::Auto => afxdp::Mode::Auto,
             config::Xdp::Native => afxdp::Mode::Native,
@@ -347,6 +359,8 @@ pub struct Interfaces {
     pub open: Vec<Option<LiveInterface>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
+    /// Ports whose IPv4 packets have to pass a reverse-path filter.
+    filtered: BTreeSet<PortId>,
     /// What ports leave to the kernel for the sake of its policy.
     policies: BTreeMap<PortId, KernelPolicy>,
     /// Destinations that all interfaces leave to the kernel.
@@ -366,9 +380,8 @@ impl Interfaces {
         if let Err(error) = live.interface.set_local_addresses(&self.local) {
             warn!(port = live.interface.name(), %error, "addresses of the kernel");
         }
-        if let Some(policy) = self.policies.get(&id)
-            && let Err(error) = live.interface.set_policy(policy)
-        {
+        let policy = policy_of(&self.policies, &self.filtered, id, &live);
+        if let Err(error) = live.interface.set_policy(&policy) {
             warn!(port = live.interface.name(), %error, "the kernel's policy");
         }
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
@@ -384,6 +397,7 @@ impl Interfaces {
             self.open.resize_with(slot + 1, || None);
         }
         self.open[slot] = Some(live);
+        self.set_exits();
     }
 
     /// Closes a port whose link was set down or is gone; a new one has other MAC addresses.
@@ -393,6 +407,24 @@ impl Interfaces {
         }
         if let Some(open) = self.open.get_mut(usize::from(id.0)) {
             *open = None;
+        }
+        self.set_exits();
+    }
+
+    /// Tells ports on the kernel path by which others their packets may leave.
+    fn set_exits(&mut self) {
+        let is_on = |live: &&LiveInterface| live.interface.options().path == PacketPath::Kernel;
+        if !self.open.iter().flatten().any(|live| is_on(&live)) {
+            return;
+        }
+        let open = self.open.iter().flatten();
+        let exits = kernel_path::exits(open.map(|live| live.interface.index()));
+        for live in self.open.iter_mut().flatten() {
+            if live.interface.options().path == PacketPath::Kernel
+                && let Err(error) = live.interface.set_exits(&exits)
+            {
+                warn!(port = live.interface.name(), %error, "exits of the kernel path");
+            }
         }
     }
 
@@ -416,7 +448,11 @@ impl Interfaces {
             return;
         };
         line.up = live.up;
-        line.xdp = if live.interface.mode().native { "native" } else { "generic" }.to_owned();
+        (line.path, line.xdp) = match (live.interface.options().path, live.interface.mode()) {
+            (PacketPath::Kernel, _) => ("kernel", "none"),
+            (PacketPath::Worker, OpenMode { native: true, .. }) => ("worker", "native"),
+            (PacketPath::Worker, OpenMode { native: false, .. }) => ("worker", "generic"),
+        };
         line.zero_copy = live.interface.mode().zero_copy;
         line.checksums = checksums(&live.interface).to_owned();
         line.redirect = if live.form == Form::Rss { "rss" } else { "steer" }.to_owned();
@@ -426,8 +462,24 @@ impl Interfaces {
             line.passed_to_kernel = counters.passed;
             line.passed_for = by_mechanism(&counters.passed_for);
             line.passed_long = counters.passed_long;
+            line.kernel_path = counters.forwarded;
+            line.kernel_path_bytes = counters.forwarded_bytes;
         }
     }
+}
+
+/// What a port leaves to the kernel. On the kernel path nobody but the network stack filters sources.
+fn policy_of(
+    policies: &BTreeMap<PortId, KernelPolicy>,
+    filtered: &BTreeSet<PortId>,
+    id: PortId,
+    live: &LiveInterface,
+) -> KernelPolicy {
+    let mut policy = policies.get(&id).cloned().unwrap_or_default();
+    if filtered.contains(&id) && live.interface.options().path == PacketPath::Kernel {
+        policy.leave_vlan(false, 0, Mechanism::RpFilter as u8);
+    }
+    policy
 }
 
 impl crate::sync::PortUpdates for Interfaces {
@@ -460,14 +512,21 @@ impl crate::sync::PortUpdates for Interfaces {
 
     fn set_policy(&mut self, policies: &BTreeMap<PortId, KernelPolicy>) {
         self.policies.clone_from(policies);
-        let none = KernelPolicy::default();
         for (slot, live) in self.open.iter_mut().enumerate() {
             let Some(live) = live else { continue };
-            let policy = policies.get(&PortId(slot as u8)).unwrap_or(&none);
-            if let Err(error) = live.interface.set_policy(policy) {
+            let policy = policy_of(policies, &self.filtered, PortId(slot as u8), live);
+            if let Err(error) = live.interface.set_policy(&policy) {
                 warn!(port = live.interface.name(), %error, "the kernel's policy");
             }
         }
+    }
+
+    fn set_filtered(&mut self, ports: &BTreeSet<PortId>) {
+        self.filtered.clone_from(ports);
+    }
+
+    fn links_changed(&mut self) {
+        self.set_exits();
     }
 
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool) {
