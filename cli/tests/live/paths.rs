@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ebb_routerd::status::Status;
 
-use crate::live::lab::{Lab, Wiring};
+use crate::live::lab::{Lab, Wiring, run, skip};
 use crate::live::router::{PATIENCE, Router, Setup, until};
 use crate::live::traffic::{Traffic, way};
 
@@ -67,6 +67,9 @@ impl Scene {
 
 #[test]
 fn packets_of_the_kernel_path_obey_the_kernels_policy() {
+    if !run("sh", &["-c", "command -v nft"]).status.success() {
+        return skip("nft is not installed (Debian: nftables)");
+    }
     let Some(mut scene) = scene("kernel") else { return };
     let ports = &scene.router.status().ports;
     assert!(ports.iter().all(|port| port.path == "kernel" && port.xdp == "none"), "{ports:#?}");
@@ -78,7 +81,14 @@ fn packets_of_the_kernel_path_obey_the_kernels_policy() {
             "ip route replace 10.100.0.0/16 via 10.0.1.2; sysctl -qw net.ipv4.conf.p0.rp_filter=1",
             "sysctl -qw net.ipv4.conf.p0.rp_filter=0",
         ),
-        ("tc qdisc add dev p1 root handle 1: netem loss 100%", "tc qdisc del dev p1 root"),
+        (
+            "nft 'table inet filter { chain forward { type filter hook forward priority 0; policy drop; }; }'",
+            "nft 'delete table inet filter'",
+        ),
+        (
+            "nft 'table netdev early { chain in { type filter hook ingress device p0 priority 0; policy drop; }; }'",
+            "nft 'delete table netdev early'",
+        ),
     ];
     for (change, undo) in changes {
         scene.flows(0, change);
