@@ -19,6 +19,8 @@ mod governor;
 mod hosts;
 #[path = "live/order.rs"]
 mod order;
+#[path = "live/paths.rs"]
+mod paths;
 #[path = "live/policy.rs"]
 mod policy;
 #[path = "live/reload.rs"]

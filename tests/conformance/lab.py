@@ -169,8 +169,10 @@ class Lab:
             file.write("[governor]\nfrequency = false\nidle = false\n")
             file.write(f'journal_directory = "{self.directory}"\n')
             file.write(f"[limits]\n{limits}")
+            # EBB_PATH=kernel: the same suites over the kernel path.
+            path = os.environ.get("EBB_PATH", "worker")
             for port in PORTS:
-                file.write(f'[[port]]\nname = "p{port}"\n')
+                file.write(f'[[port]]\nname = "p{port}"\npath = "{path}"\n')
         self.log = open(f"{self.directory}/router.log", "w+", encoding="utf-8")
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", self.router, ebb, "router", "run", "-c", configuration],

@@ -294,12 +294,14 @@ fn ports(status: &Status) -> Table {
     let columns = [
         Column::text("port"),
         Column::text("link"),
+        Column::text("path"),
         Column::text("xdp"),
         Column::text("redirect"),
         Column::text("checksums"),
         Column::count("received"),
         Column::count("transmitted"),
         Column::count("rx dropped"),
+        Column::count("kernel path"),
         Column::count("to kernel"),
         Column::number("latency", "p99 us", 1),
     ];
@@ -314,12 +316,14 @@ fn ports(status: &Status) -> Table {
         table.row([
             port.name.as_str().into(),
             link.into(),
+            port.path.as_str().into(),
             format!("{}{copy}", port.xdp).into(),
             port.redirect.as_str().into(),
             port.checksums.as_str().into(),
             port.received.into(),
             port.transmitted.into(),
             port.receive_dropped.into(),
+            port.kernel_path.into(),
             port.passed_to_kernel.into(),
             if port.latency.count > 0 { port.latency.p99_us.into() } else { Cell::Missing },
         ]);

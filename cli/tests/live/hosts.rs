@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use ebb_routerd::status::{Port, Status};
 use serde_json::Value;
 
 use crate::live::lab::{Lab, Wiring, must, run, skip, within};
@@ -157,6 +158,30 @@ fn streams_and_datagrams_pass_between_unmodified_hosts() {
     let status = router.status();
     assert!(status.ports.iter().all(|port| port.checksums == "complete"), "{:?}", status.ports);
     assert!(status.packets().adds_up(), "{:?}", status.packets());
+    router.stop();
+}
+
+#[test]
+fn super_frames_pass_whole_on_the_kernel_path() {
+    if !installed(&[("iperf3", "iperf3")]) {
+        return;
+    }
+    let change = |_: &Lab, setup: &mut Setup| setup.port = "path = \"kernel\"".into();
+    let Some((lab, mut router)) = between_hosts(change) else { return };
+    let _server = Served::start(&lab, 1, &["iperf3", "-s"]);
+    let counted = |status: &Status| -> [u64; 2] {
+        let sum = |of: fn(&Port) -> u64| status.ports.iter().map(of).sum();
+        [sum(|port| port.kernel_path), sum(|port| port.kernel_path_bytes)]
+    };
+    for address in ["10.0.1.2", "2001:db8:1::2"] {
+        let before = counted(&router.status());
+        assert_streamed(&iperf3(&lab, &["-c", address, "-n", "20M"]), &router);
+        let after = counted(&router.status());
+        // Each frame of the MTU counts, in whatever super-frames they came.
+        assert!(after[0] - before[0] > 13_000, "{address}: {before:?}, {after:?}");
+        assert!(after[1] - before[1] > 20_000_000, "{address}: {before:?}, {after:?}");
+    }
+    assert_eq!(router.status().packets().received, 0, "packets came to a worker");
     router.stop();
 }
 

@@ -140,6 +140,9 @@ struct cpu_state {
 	__u64 passed_for[REASONS];
 	__u64 passed_long;
 	__u64 passed_beside;
+	// By `forward`, bytes with link headers.
+	__u64 forwarded;
+	__u64 forwarded_bytes;
 };
 
 // The sockets: by queue and worker in the form Steer, by queue in the form Rss.
@@ -210,6 +213,14 @@ struct {
 	__u32 *key;
 	struct cpu_state *value;
 } cpu_states SEC(".maps");
+
+// How packets may leave that `forward` sends, by the interface's index.
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	ENTRIES(256);
+	__u32 *key;
+	__u8 *value;
+} exits SEC(".maps");
 
 struct ethernet {
 	__u8 destination[6];
@@ -618,6 +629,8 @@ int steer_beside_frags(struct xdp_md *ctx)
 {
 	return decide(ctx, 1, 1);
 }
+
+#include "forward.h"
 
 // Run on packets that the router hands to the kernel.
 SEC("xdp")

@@ -5,6 +5,7 @@ mod backend;
 mod commands;
 mod inject;
 mod interfaces;
+mod kernel_path;
 mod links;
 mod placement;
 mod preflight;

@@ -48,8 +48,8 @@ pub enum Mechanism {
     Tc = 5,
     /// Interfaces that belong to a VRF, bridge or bond.
     Vrf = 6,
-    /// Reverse-path filters, the workers' business; and networks that are the host's own, from which the kernel
-    /// takes no packets whatever the filters are.
+    /// Reverse-path filters, the workers' business, on the kernel path the network stack's; and networks that are
+    /// the host's own, from which the kernel takes no packets whatever the filters are.
     RpFilter = 7,
     /// Any of them, where the policy has not been judged yet or could not be taken over.
     Unheld = UNHELD,

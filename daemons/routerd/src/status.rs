@@ -173,7 +173,10 @@ pub struct Port {
     pub up: bool,
     /// The interface disappeared.
     pub gone: bool,
-    /// `native` or `generic`, or `memory`, `pcap` for other kinds of port.
+    /// Who forwards the packets that it receives: `worker` or `kernel`.
+    #[serde(default)]
+    pub path: String,
+    /// `native` or `generic`, `none` on the kernel path, or `memory`, `pcap` for other kinds of port.
     pub xdp: String,
     /// Whether frames are shared with the driver.
     pub zero_copy: bool,
@@ -215,6 +218,12 @@ pub struct Port {
     /// Of these, packets whose VLAN tag travelled beside them.
     #[serde(default)]
     pub passed_beside: u64,
+    /// Packets forwarded on the kernel path, those of super-frames singly.
+    #[serde(default)]
+    pub kernel_path: u64,
+    /// Bytes of their frames, without checksum.
+    #[serde(default)]
+    pub kernel_path_bytes: u64,
     /// Delay of sampled packets received here.
     pub latency: Latency,
 }

@@ -22,7 +22,7 @@ use ebb_ports::afxdp::KernelPolicy;
 use serde_json::{Value, json};
 use tracing::debug;
 
-use crate::policy::{Follower, Mechanism};
+use crate::policy::{Follower, Mechanism, Place};
 use crate::rib::{Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyEffect, PolicyObject, Tables};
@@ -44,6 +44,11 @@ pub trait PortUpdates {
     fn set_claimed(&mut self, _port: PortId, _by: Option<&str>) {}
     /// Destinations whose packets are the kernel's to forward.
     fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
+    /// Ports whose own IPv4 packets, those without a tag, have to pass a reverse-path filter. Holds from
+    /// the next [`PortUpdates::set_policy`] on.
+    fn set_filtered(&mut self, _ports: &BTreeSet<PortId>) {}
+    /// Something changed about a link, whichever.
+    fn links_changed(&mut self) {}
     /// A port's link went up or down, disappeared or came back.
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool);
     /// What the ports leave to the kernel for the sake of its policy; ports that are absent leave
@@ -68,6 +73,8 @@ pub struct Sync {
     reverse_paths: BTreeMap<InterfaceId, ReversePath>,
     bases: view::Bases,
     claims_asked_at: Instant,
+    /// A link came, went or changed since the ports were told so.
+    links_changed: bool,
     /// Addresses that the ports know.
     told: BTreeSet<IpAddr>,
 }
@@ -114,6 +121,7 @@ impl Sync {
             reverse_paths: BTreeMap::new(),
             bases,
             claims_asked_at: Instant::now(),
+            links_changed: false,
             told,
         };
         sync.rib.start(&mut sync.fib);
@@ -145,6 +153,9 @@ impl Sync {
         if changed {
             self.fib.publish();
         }
+        if std::mem::take(&mut self.links_changed) {
+            updates.links_changed();
+        }
         for update in self.rib.take_updates() {
             match update {
                 Update::LocalAddresses(addresses) => self.fib.shortcuts.set_local(&addresses),
@@ -173,7 +184,12 @@ impl Sync {
         let (rib, fib) = (&mut self.rib, &mut self.fib);
         let before = rib.changes();
         rib.pass(clock::monotonic(), fib);
-        match self.monitor.poll(&mut |event| rib.apply(&event, fib)) {
+        let links = &mut self.links_changed;
+        let mut each = |event| {
+            *links |= matches!(event, Event::Link(_) | Event::LinkGone(_) | Event::Overrun);
+            rib.apply(&event, fib);
+        };
+        match self.monitor.poll(&mut each) {
             Ok(events) => events > 0 || before != rib.changes(),
             Err(error) => {
                 self.comparisons.failed("netlink", &error);
@@ -255,6 +271,11 @@ impl Sync {
         // What the kernel has judged until now a filter may have to judge, and the other way round.
         self.fib.set_reverse_paths(stricter(&self.reverse_paths, &filters));
         self.fib.publish();
+        let filtered = |place: &Place| {
+            (place.vlan == 0 && verdict.reverse_path.contains_key(&place.link))
+                .then_some(place.port)
+        };
+        updates.set_filtered(&self.rib.places().iter().filter_map(filtered).collect());
         let failures = updates.set_policy(&verdict.ports);
         self.fib.set_reverse_paths(filters.clone());
         self.fib.publish();

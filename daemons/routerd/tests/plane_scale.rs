@@ -46,6 +46,7 @@ fn link(index: u32) -> Event {
         claims_parent: false,
         promiscuity: 0,
         promiscuous: false,
+        mtu_max: 0,
     })
 }
 

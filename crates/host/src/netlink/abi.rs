@@ -37,6 +37,7 @@ pub(super) const IFLA_LINK_NETNSID: u16 = 37;
 pub(super) const IFLA_NEW_NETNSID: u16 = 45;
 pub(super) const IFLA_TARGET_NETNSID: u16 = 46;
 pub(super) const IFLA_NEW_IFINDEX: u16 = 49;
+pub(super) const IFLA_MAX_MTU: u16 = 51;
 pub(super) const IFLA_PROP_LIST: u16 = 52;
 pub(super) const IFLA_ALT_IFNAME: u16 = 53;
 pub(super) const IFLA_INFO_KIND: u16 = 1;

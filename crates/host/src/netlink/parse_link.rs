@@ -43,6 +43,7 @@ pub(super) fn link(body: &[u8]) -> Parsed<Option<Link>> {
         alternative_names: Vec::new(),
         mac: None,
         mtu: 0,
+        mtu_max: 0,
         up: admin_up && flags & libc::IFF_LOWER_UP as u32 != 0,
         admin_up,
         loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
@@ -61,6 +62,7 @@ pub(super) fn link(body: &[u8]) -> Parsed<Option<Link>> {
             IFLA_IFNAME => link.name = string_of(value),
             IFLA_PROP_LIST => properties(value, &mut link)?,
             IFLA_MTU => link.mtu = u32_of(value)?,
+            IFLA_MAX_MTU => link.mtu_max = u32_of(value)?,
             IFLA_LINK => link.parent = Some(u32_of(value)?).filter(|&index| index != 0),
             // There is one also where the namespace has no number here.
             IFLA_LINK_NETNSID => elsewhere = true,

@@ -77,6 +77,8 @@ pub struct Link {
     pub mac: Option<[u8; 6]>,
     /// Largest IP packet, in bytes.
     pub mtu: u32,
+    /// The largest that can be set, 0 where the kernel does not say.
+    pub mtu_max: u32,
     /// Administratively up and with carrier: packets can pass.
     pub up: bool,
     /// Administratively up, whatever the carrier. The kernel keeps IPv4 routes on loss of carrier

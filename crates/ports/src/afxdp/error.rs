@@ -65,6 +65,15 @@ pub enum AfXdpError {
         /// Receive queue.
         queue: u32,
     },
+    /// The kernel has no hook for the kernel path.
+    #[error(
+        "interface {interface} cannot be on the kernel path: this kernel has no links for traffic \
+         control (Linux 6.6 has them): set path = \"worker\""
+    )]
+    NoKernelPath {
+        /// Its name.
+        interface: String,
+    },
     /// The driver has no zero-copy mode.
     #[error("interface {interface} has no zero-copy mode: set zero-copy to no or auto")]
     NoZeroCopy {

@@ -1,7 +1,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use ebb_graph::{FRAME_LEN, HEADROOM, Packet};
@@ -15,7 +15,7 @@ use super::socket::{Pair, PairParts, Socket, SocketParts};
 use super::sys::Chunks;
 use super::{
     AfXdpError, AfXdpPort, Checksums, Form, InterfaceOptions, KernelPolicy, Mode, OpenMode,
-    REASONS, Umem, ZeroCopy, sys,
+    PacketPath, REASONS, Umem, ZeroCopy, sys,
 };
 use crate::RedirectTable;
 
@@ -71,6 +71,10 @@ pub struct InterfaceCounters {
     /// Of these, packets that a worker could have forwarded, by the number of the reason given to
     /// [`Interface::set_policy`]; number 0 is not used.
     pub passed_for: [u64; REASONS],
+    /// Packets forwarded on the kernel path, those of super-frames singly.
+    pub forwarded: u64,
+    /// Bytes of their frames, without checksum.
+    pub forwarded_bytes: u64,
 }
 
 impl Interface {
@@ -94,8 +98,16 @@ impl Interface {
         sys::unlock_memory();
         let (mut program, map, table) = load(options, queues, &device)?;
         let long = device.mtu > MTU_WHOLE;
-        let (native, beside) = program.attach(&options.name, device.index, options.mode, long)?;
-        let sees_tags = beside || !device.beside;
+        let (native, sees_tags) = match options.path {
+            PacketPath::Worker => {
+                let attached = program.attach(&options.name, device.index, options.mode, long)?;
+                (attached.0, attached.1 || !device.beside)
+            }
+            PacketPath::Kernel => {
+                program.attach_forward(&options.name, device.index)?;
+                (false, true)
+            }
+        };
 
         let copied = match options.zero_copy {
             ZeroCopy::Auto => !device.on_a_bus,
@@ -136,7 +148,8 @@ impl Interface {
         // It may have another name by now.
         let device = device::look_up_index(parts.index)?;
         sys::unlock_memory();
-        let (program, map, table) = load(options, parts.queues, &device)?;
+        let (mut program, map, table) = load(options, parts.queues, &device)?;
+        program.set_path(options.path)?;
         let failed = |e| AfXdpError::system("map AF_XDP rings", e);
         let mut sockets: Vec<Vec<Socket>> = (0..options.workers).map(|_| Vec::new()).collect();
         let mut handed = parts.sockets.into_iter();
@@ -214,7 +227,7 @@ impl Interface {
     /// # Errors
     /// When the process has too many descriptors.
     pub(super) fn parts(&self) -> io::Result<Option<Parts>> {
-        let program = self.program.lock().expect("program");
+        let program = self.program();
         let Some(link) = program.link() else { return Ok(None) };
         let link = link.fd().try_clone_to_owned()?;
         let mut sockets = Vec::new();
@@ -242,7 +255,7 @@ impl Interface {
         let Some(link) = self.inherited.take() else { return Ok(()) };
         let result = self.take_place(&link, table);
         match result {
-            Ok(()) => self.program.lock().expect("program").keep(link),
+            Ok(()) => self.program().keep(link),
             Err(_) => self.inherited = Some(link),
         }
         result
@@ -256,7 +269,7 @@ impl Interface {
             let socket = handle.upgrade().ok_or(io::ErrorKind::NotConnected)?;
             self.sockets.set(*key, socket.as_fd())?;
         }
-        self.program.lock().expect("program").replace(link, self.mode.native)
+        self.program().replace(link, self.mode.native)
     }
 
     /// Puts the program back that another process may have replaced.
@@ -264,7 +277,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn take_back(&self) -> io::Result<()> {
-        let program = self.program.lock().expect("program");
+        let program = self.program();
         let Some(link) = program.link() else { return Ok(()) };
         program.replace(link, self.mode.native)
     }
@@ -272,6 +285,10 @@ impl Interface {
     /// Whether the program of another process is still attached.
     pub fn is_inherited(&self) -> bool {
         self.inherited.is_some()
+    }
+
+    pub(super) fn program(&self) -> MutexGuard<'_, Program> {
+        self.program.lock().expect("program")
     }
 
     /// How the interface was to be opened.
@@ -373,7 +390,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_macs(&mut self, macs: &[[u8; 6]]) -> io::Result<()> {
-        self.program.lock().expect("program").set_macs(macs)
+        self.program().set_macs(macs)
     }
 
     /// The BPF array that says which frames are for this interface, and the length of its only value: while
@@ -407,7 +424,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_every_mac(&mut self) -> io::Result<()> {
-        self.program.lock().expect("program").set_every_mac()
+        self.program().set_every_mac()
     }
 
     /// The addresses of the router itself, subnet broadcast addresses included: their packets
@@ -416,7 +433,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses or there are more than 4096 of a family.
     pub fn set_local_addresses(&mut self, addresses: &[IpAddr]) -> io::Result<()> {
-        self.program.lock().expect("program").set_local_addresses(addresses)
+        self.program().set_local_addresses(addresses)
     }
 
     /// What the program leaves to the kernel from now on although a worker could forward it; nothing
@@ -426,7 +443,7 @@ impl Interface {
     /// When the kernel refuses, or the policy has more than [`super::PREFIXES_MAX`] prefixes: until a
     /// later call succeeds everything is left to the kernel, by the reason [`super::UNHELD`].
     pub fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
-        self.program.lock().expect("program").set_policy(policy)
+        self.program().set_policy(policy)
     }
 
     /// Destinations, prefix and length, with whether their packets are the kernel's to forward;
@@ -436,7 +453,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses, for example for want of memory; then none is left to it.
     pub fn set_kernel_routes(&mut self, routes: &[(IpAddr, u8, bool)]) -> io::Result<()> {
-        self.program.lock().expect("program").set_kernel_routes(routes)
+        self.program().set_kernel_routes(routes)
     }
 
     /// What the XDP program counted.
@@ -444,7 +461,7 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn counters(&self) -> io::Result<InterfaceCounters> {
-        self.program.lock().expect("program").counters()
+        self.program().counters()
     }
 }
 

@@ -1,5 +1,5 @@
-//! What keeps an XDP program attached: the commands BPF_LINK_CREATE and BPF_LINK_UPDATE of bpf(2)
-//! (Linux 5.9). The interface has the program until the last descriptor of the link is closed,
+//! What keeps a program attached: the commands BPF_LINK_CREATE and BPF_LINK_UPDATE of bpf(2)
+//! (Linux 5.9, before the network stack 6.6). The interface has the program until the last descriptor of the link is closed,
 //! whichever process has it.
 
 use std::io;
@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_XDP: u32 = 37;
+const BPF_TCX_INGRESS: u32 = 46;
 
 /// In the network stack's generic hook (`XDP_FLAGS_SKB_MODE`).
 pub(super) const GENERIC: u32 = 1 << 1;
@@ -25,18 +26,31 @@ fn bpf(command: libc::c_int, attributes: &Attributes) -> io::Result<libc::c_int>
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }
 
-/// An attached XDP program.
+/// An attached program.
 #[derive(Debug)]
 pub(super) struct Link(OwnedFd);
 
 impl Link {
-    /// Attaches a program to an interface.
+    /// Attaches an XDP program to an interface.
     ///
     /// # Errors
     /// `EBUSY` and `EEXIST` when there is one already; what the driver says of the program.
     pub(super) fn create(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result<Link> {
+        Link::attach(program, index, BPF_XDP, flags)
+    }
+
+    /// Attaches a program of traffic control behind those that are already where an interface's packets
+    /// enter the network stack.
+    ///
+    /// # Errors
+    /// `EINVAL` where the kernel has no such links (before Linux 6.6).
+    pub(super) fn before_the_stack(program: BorrowedFd<'_>, index: u32) -> io::Result<Link> {
+        Link::attach(program, index, BPF_TCX_INGRESS, 0)
+    }
+
+    fn attach(program: BorrowedFd<'_>, index: u32, hook: u32, flags: u32) -> io::Result<Link> {
         let mut attributes = Attributes::default();
-        attributes[..4].copy_from_slice(&[program.as_raw_fd() as u32, index, BPF_XDP, flags]);
+        attributes[..4].copy_from_slice(&[program.as_raw_fd() as u32, index, hook, flags]);
         let fd = bpf(BPF_LINK_CREATE, &attributes)?;
         // SAFETY: the descriptor is new and owned by nobody else.
         Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))

@@ -9,6 +9,29 @@ pub enum Form {
     Steer,
 }
 
+/// Who forwards the packets that an interface receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PacketPath {
+    /// Workers, over AF_XDP.
+    #[default]
+    Worker,
+    /// A program in the kernel, before the network stack (`bpf/forward.h`). Workers can send by the
+    /// interface all the same.
+    Kernel,
+}
+
+/// How packets of the kernel path leave by an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exit {
+    /// Through its queueing discipline and its driver.
+    Device = 1,
+    /// Straight into what its peer receives: of a veth or netkit whose peer is in another network
+    /// namespace and has no native XDP program, and by which nothing that the kernel does to packets on
+    /// their way out is passed over.
+    Peer = 2,
+}
+
 /// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -55,6 +78,8 @@ pub struct InterfaceOptions {
     pub workers: u32,
     /// Which redirect table.
     pub form: Form,
+    /// Who forwards what it receives.
+    pub path: PacketPath,
     /// Where the XDP program runs.
     pub mode: Mode,
     /// Whether the NIC does the copying.
@@ -81,6 +106,7 @@ impl InterfaceOptions {
             name: name.to_owned(),
             workers,
             form,
+            path: PacketPath::Worker,
             mode: Mode::Auto,
             zero_copy: ZeroCopy::Auto,
             checksums: Checksums::Auto,
@@ -95,7 +121,7 @@ impl InterfaceOptions {
 /// How an interface was opened in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpenMode {
-    /// The driver runs the XDP program, not the generic hook.
+    /// The driver runs the XDP program, not the generic hook, nor traffic control.
     pub native: bool,
     /// The NIC reads and writes the frames itself.
     pub zero_copy: bool,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
-use aya::programs::{ProgramError, Xdp};
+use aya::programs::{ProgramError, SchedClassifier, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use tracing::debug;
 
@@ -19,7 +19,7 @@ use super::beside::Beside;
 use super::link::{self, Link};
 use super::policy::{KernelPolicy, REASONS, RawHead, RawPrefix, raw_route};
 use super::policy_maps::{Held, PolicyMaps};
-use super::{AfXdpError, Form, InterfaceCounters, Mode};
+use super::{AfXdpError, Form, InterfaceCounters, Mode, PacketPath};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
 
@@ -34,13 +34,18 @@ const WHOLE: &str = "steer";
 /// The program for packets that may lie in several.
 const PIECES: &str = "steer_frags";
 
-/// A loaded XDP program; detaches from its interface when dropped, or when the process ends.
+/// The program of the kernel path.
+const FORWARD: &str = "forward";
+
+/// A loaded program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
     ebpf: Ebpf,
     /// The programs that see VLAN tags beside frames, where there are such.
     beside: Option<Beside>,
     link: Option<Link>,
     vlans: Array<MapData, Vlans>,
+    path: PacketPath,
+    pub(super) exits: HashMap<MapData, u32, u8>,
     macs: Array<MapData, Macs>,
     /// The same array.
     station: OwnedFd,
@@ -89,6 +94,8 @@ struct CpuState {
     passed_for: [u64; REASONS],
     passed_long: u64,
     passed_beside: u64,
+    forwarded: u64,
+    forwarded_bytes: u64,
 }
 
 // SAFETY: only integers, without padding.
@@ -146,7 +153,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn broken<E: std::error::Error>(error: E) -> io::Error {
+pub(super) fn broken<E: std::error::Error>(error: E) -> io::Error {
     io::Error::other(chain(&error))
 }
 
@@ -247,6 +254,8 @@ impl Program {
             policies: map(&mut ebpf, ".data.policies"),
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
+            exits: map(&mut ebpf, "exits"),
+            path: PacketPath::Worker,
             policy: Held::default(),
             routes: BTreeMap::new(),
             route_sides: 0,
@@ -254,6 +263,36 @@ impl Program {
             ebpf,
         };
         Ok((program, sockets, table))
+    }
+
+    /// Has packets forwarded in the kernel: loads and attaches the program before the network stack.
+    ///
+    /// # Errors
+    /// When the kernel refuses: before Linux 6.6 it has no such hook.
+    pub(super) fn attach_forward(&mut self, interface: &str, index: u32) -> Result<(), AfXdpError> {
+        self.path = PacketPath::Kernel;
+        let fd = self.forward().map_err(|error| refused(error.into()))?;
+        let link =
+            Link::before_the_stack(fd, index).map_err(|source| match source.raw_os_error() {
+                Some(libc::ENODEV) => AfXdpError::NoInterface { interface: interface.to_owned() },
+                Some(libc::EINVAL) => AfXdpError::NoKernelPath { interface: interface.to_owned() },
+                _ => AfXdpError::system(format!("attach the kernel path to {interface}"), source),
+            })?;
+        self.link = Some(link);
+        Ok(())
+    }
+
+    /// The program of the kernel path, loaded when it is first asked for.
+    fn forward(&mut self) -> Result<BorrowedFd<'_>, ProgramError> {
+        let forward: &mut SchedClassifier = self
+            .ebpf
+            .program_mut(FORWARD)
+            .and_then(|program| program.try_into().ok())
+            .unwrap_or_else(|| panic!("no program {FORWARD} in the object"));
+        if forward.fd().is_err() {
+            forward.load()?;
+        }
+        forward.fd().map(|fd| fd.as_fd())
     }
 
     /// Attaches the program; whether it runs in the driver, and whether it sees VLAN tags beside
@@ -320,6 +359,14 @@ impl Program {
     /// # Errors
     /// When the driver refuses or the interface is gone; the present program stays.
     pub(super) fn replace(&self, link: &Link, native: bool) -> io::Result<()> {
+        if self.path == PacketPath::Kernel {
+            return match self.ebpf.program(FORWARD) {
+                Some(aya::programs::Program::SchedClassifier(forward)) => {
+                    link.update(forward.fd().map_err(broken)?.as_fd())
+                }
+                _ => panic!("no program {FORWARD} in the object"),
+            };
+        }
         let beside = self.beside.iter().flat_map(Beside::programs).filter(|_| native);
         // Which of the two the driver takes depends on its MTU and its peer's.
         let names = if native { [PIECES, WHOLE] } else { [WHOLE, PIECES] };
@@ -345,6 +392,15 @@ impl Program {
     /// Whether it would see VLAN tags beside frames in a driver.
     pub(super) fn may_see_tags_beside(&self) -> bool {
         self.beside.is_some()
+    }
+
+    /// Gets ready to take the place of the program of a path that another process has attached.
+    pub(super) fn set_path(&mut self, path: PacketPath) -> Result<(), AfXdpError> {
+        self.path = path;
+        if path == PacketPath::Kernel {
+            self.forward().map_err(|error| refused(error.into()))?;
+        }
+        Ok(())
     }
 
     /// Keeps itself attached from now on by a link of another process.
@@ -477,6 +533,8 @@ impl Program {
             passed: states.iter().map(|state| state.passed).sum(),
             passed_long: states.iter().map(|state| state.passed_long).sum(),
             passed_beside: states.iter().map(|state| state.passed_beside).sum(),
+            forwarded: states.iter().map(|state| state.forwarded).sum(),
+            forwarded_bytes: states.iter().map(|state| state.forwarded_bytes).sum(),
         })
     }
 }

@@ -211,6 +211,12 @@ fn ports(ports: &[Port], out: &mut Writer<'_>) -> fmt::Result {
     });
     let help = "Packets passed for the sake of the kernel's policy";
     out.counter("port_policy_packets", help, None, by_policy)?;
+    let forwarded = each(|p| p.kernel_path);
+    let help = "Packets forwarded on the kernel path";
+    out.counter("port_kernel_path_packets", help, None, forwarded)?;
+    let bytes = each(|p| p.kernel_path_bytes);
+    let help = "Bytes of frames forwarded on the kernel path";
+    out.counter("port_kernel_path", help, Some(&Unit::Bytes), bytes)?;
     let long = each(|p| p.passed_long);
     out.counter(
         "port_long_packets",

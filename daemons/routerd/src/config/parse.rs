@@ -15,8 +15,8 @@ use super::problem::ConfigError;
 use super::read::{Reader, Section};
 use super::statics;
 use super::types::{
-    Checksums, Config, Governor, Kernel, Limits, Metrics, Moderation, Port, Power, Redirect,
-    Router, StatusSocket, Vlan, Xdp, ZeroCopy,
+    Checksums, Config, Governor, Kernel, Limits, Metrics, Moderation, PacketPath, Port, Power,
+    Redirect, Router, StatusSocket, Vlan, Xdp, ZeroCopy,
 };
 use crate::policy::Mechanism;
 
@@ -218,6 +218,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
             section.report("name", section.span.clone(), "every port needs a name", remedy);
         }
     }
+    let path = section.value("path", "worker or kernel, in quotes");
     let xdp = section.value("xdp", "auto, native or generic");
     let zero_copy = section.value("zero_copy", "auto, yes or no, in quotes");
     let checksums = section.value("checksums", "auto, complete or trust, in quotes");
@@ -243,6 +244,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
     section.finish();
     let port = Port {
         name: or(name, String::new()),
+        path: or(path, PacketPath::Worker),
         xdp: or(xdp, Xdp::Auto),
         zero_copy: or(zero_copy, ZeroCopy::Auto),
         checksums: or(checksums, Checksums::Auto),

@@ -129,6 +129,8 @@ pub struct Power {
 pub struct Port {
     /// Linux interface; in replays and memory runs just a name.
     pub name: String,
+    /// Who forwards the packets that the interface receives.
+    pub path: PacketPath,
     /// Where the XDP program attaches.
     pub xdp: Xdp,
     /// Whether frames are shared with the driver.
@@ -150,6 +152,17 @@ pub struct Port {
     pub mtu: u16,
     /// VLAN interfaces. Not used live.
     pub vlan: Vec<Vlan>,
+}
+
+/// `path`: who forwards the packets that an interface receives (docs/paths.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PacketPath {
+    /// The workers, over AF_XDP.
+    #[default]
+    Worker,
+    /// A program in the kernel, before the network stack.
+    Kernel,
 }
 
 /// `xdp`: the attach mode.

@@ -117,6 +117,7 @@ fn nets(nets: &[ipnet::IpNet]) -> Option<Vec<String>> {
 fn port(port: &Port) -> Table {
     let mut table = Table::new();
     put(&mut table, "name", Some(port.name.clone()));
+    put(&mut table, "path", Value::try_from(port.path).ok());
     put(&mut table, "xdp", Value::try_from(port.xdp).ok());
     put(&mut table, "zero_copy", Value::try_from(port.zero_copy).ok());
     put(&mut table, "checksums", Value::try_from(port.checksums).ok());

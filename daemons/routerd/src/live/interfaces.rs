@@ -17,11 +17,13 @@ use ebb_host::journal::{Brake, Journal, Undo};
 use ebb_host::moderation::Moderation;
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
-    self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelPolicy, Umem,
+    self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelPolicy,
+    OpenMode, PacketPath, Umem,
 };
 use ipnet::IpNet;
 use tracing::{info, warn};
 
+use super::kernel_path;
 use crate::config;
 use crate::policy::{Mechanism, by_mechanism};
 use crate::router::OpenPort;
@@ -197,14 +199,19 @@ pub fn open(
     workers: u32,
     journal: &Journal,
 ) -> Result<(LiveInterface, OpenPort)> {
+    let in_kernel = port.path == config::PacketPath::Kernel;
     let rss = match redirect {
+        // No packet comes to a worker, so none has to be spread.
+        _ if in_kernel => None,
         config::Redirect::Steer => None,
         config::Redirect::Rss => Some(rss(&port.name, workers)?),
         config::Redirect::Auto => rss(&port.name, workers).ok(),
     };
     let form = if rss.is_some() { Form::Rss } else { Form::Steer };
     let options = options(port, workers, form);
-    leave_vlan_tags_in(&port.name, journal);
+    if !in_kernel {
+        leave_vlan_tags_in(&port.name, journal);
+    }
     let interface = Interface::open(umem, &options)?;
     let redirect = match rss {
         Some((table, original)) => {
@@ -218,13 +225,14 @@ pub fn open(
     };
     info!(
         port = port.name,
+        path = ?options.path,
         mode = %interface.mode(),
         redirect = redirect.as_deref().map_or("none", RedirectTable::form),
         queues = interface.queues(),
         checksums = checksums(&interface),
         "port opened"
     );
-    if let Some(served) = interface.mtu_served() {
+    if let Some(served) = interface.mtu_served().filter(|_| !in_kernel) {
         warn!(
             port = port.name,
             "the MTU is larger than the router's frames: packets of more than \
@@ -282,6 +290,10 @@ fn ready(
 
 fn options(port: &config::Port, workers: u32, form: Form) -> InterfaceOptions {
     InterfaceOptions {
+        path: match port.path {
+            config::PacketPath::Worker => PacketPath::Worker,
+            config::PacketPath::Kernel => PacketPath::Kernel,
+        },
         mode: match port.xdp {
             config::Xdp::Auto => afxdp::Mode::Auto,
             config::Xdp::Native => afxdp::Mode::Native,
@@ -355,6 +367,8 @@ pub struct Interfaces {
     pub open: Vec<Option<LiveInterface>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
+    /// Ports whose IPv4 packets have to pass a reverse-path filter.
+    filtered: BTreeSet<PortId>,
     /// What ports leave to the kernel for the sake of its policy; those that are absent: everything.
     policies: BTreeMap<PortId, KernelPolicy>,
     /// Ports that do not know all own addresses, and leave everything to the kernel therefore.
@@ -392,7 +406,8 @@ impl Interfaces {
             self.untold.insert(id);
         }
         // Before a worker can receive from it.
-        _ = set_policy(&mut live, self.policies.get(&id).filter(|_| !self.untold.contains(&id)));
+        let policy = policy_of(&self.policies, &self.filtered, id, &live);
+        _ = set_policy(&mut live, policy.as_ref().filter(|_| !self.untold.contains(&id)));
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, "routes of the kernel");
         }
@@ -423,6 +438,7 @@ impl Interfaces {
             self.open.resize_with(slot + 1, || None);
         }
         self.open[slot] = Some(live);
+        self.set_exits();
     }
 
     /// Another interface, or the same opened otherwise, takes the place of a port: until its policy is told it
@@ -439,6 +455,24 @@ impl Interfaces {
         }
         if let Some(open) = self.open.get_mut(usize::from(id.0)) {
             *open = None;
+        }
+        self.set_exits();
+    }
+
+    /// Tells ports on the kernel path by which others their packets may leave.
+    fn set_exits(&mut self) {
+        let is_on = |live: &&LiveInterface| live.interface.options().path == PacketPath::Kernel;
+        if !self.open.iter().flatten().any(|live| is_on(&live)) {
+            return;
+        }
+        let open = self.open.iter().flatten();
+        let exits = kernel_path::exits(open.map(|live| live.interface.index()));
+        for live in self.open.iter_mut().flatten() {
+            if live.interface.options().path == PacketPath::Kernel
+                && let Err(error) = live.interface.set_exits(&exits)
+            {
+                warn!(port = live.interface.name(), %error, "exits of the kernel path");
+            }
         }
     }
 
@@ -496,7 +530,12 @@ impl Interfaces {
             return;
         };
         line.up = live.up;
-        line.xdp = if live.interface.mode().native { "native" } else { "generic" }.to_owned();
+        let (path, xdp) = match (live.interface.options().path, live.interface.mode()) {
+            (PacketPath::Kernel, _) => ("kernel", "none"),
+            (PacketPath::Worker, OpenMode { native: true, .. }) => ("worker", "native"),
+            (PacketPath::Worker, OpenMode { native: false, .. }) => ("worker", "generic"),
+        };
+        (line.path, line.xdp) = (path.to_owned(), xdp.to_owned());
         line.zero_copy = live.interface.mode().zero_copy;
         line.checksums = checksums(&live.interface).to_owned();
         line.redirect = if live.form == Form::Rss { "rss" } else { "steer" }.to_owned();
@@ -507,6 +546,8 @@ impl Interfaces {
             line.passed_for = by_mechanism(&counters.passed_for);
             line.passed_long = counters.passed_long;
             line.passed_beside = counters.passed_beside;
+            line.kernel_path = counters.forwarded;
+            line.kernel_path_bytes = counters.forwarded_bytes;
         }
     }
 }
@@ -528,6 +569,20 @@ fn set_policy(live: &mut LiveInterface, policy: Option<&KernelPolicy>) -> Result
         warn!(port = name, %error, "the kernel's policy cannot be held: all packets are the kernel's");
         format!("not held at {name}: {error}")
     })
+}
+
+/// What a port leaves to the kernel. On the kernel path nobody but the network stack filters sources.
+fn policy_of(
+    policies: &BTreeMap<PortId, KernelPolicy>,
+    filtered: &BTreeSet<PortId>,
+    id: PortId,
+    live: &LiveInterface,
+) -> Option<KernelPolicy> {
+    let mut policy = policies.get(&id).cloned()?;
+    if filtered.contains(&id) && live.interface.options().path == PacketPath::Kernel {
+        policy.leave_vlan(false, 0, Mechanism::RpFilter as u8);
+    }
+    Some(policy)
 }
 
 impl crate::sync::PortUpdates for Interfaces {
@@ -602,12 +657,21 @@ impl crate::sync::PortUpdates for Interfaces {
                 self.untold.remove(&id);
             }
             let untold = self.untold.contains(&id);
-            failures.extend(set_policy(live, policies.get(&id).filter(|_| !untold)).err());
+            let policy = policy_of(policies, &self.filtered, id, live);
+            failures.extend(set_policy(live, policy.as_ref().filter(|_| !untold)).err());
             if untold {
                 failures.push(format!("own addresses not held at {}", live.interface.name()));
             }
         }
         failures
+    }
+
+    fn set_filtered(&mut self, ports: &BTreeSet<PortId>) {
+        self.filtered.clone_from(ports);
+    }
+
+    fn links_changed(&mut self) {
+        self.set_exits();
     }
 
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool) {

@@ -32,7 +32,10 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
             [(Form::Rss, 1), (Form::Steer, 1), (Form::Steer, 2), (Form::Steer, 64)]
         {
             let loaded = Program::load(form, workers, workers, false);
-            loaded.unwrap_or_else(|error| panic!("{form:?} for {workers} workers: {error}"));
+            let (mut program, ..) =
+                loaded.unwrap_or_else(|error| panic!("{form:?} for {workers} workers: {error}"));
+            let forward = program.forward();
+            forward.unwrap_or_else(|error| panic!("the kernel path: {}", chain(&error)));
         }
     });
     loaded.join().expect("loaded");

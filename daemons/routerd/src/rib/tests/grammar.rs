@@ -104,6 +104,7 @@ impl Dice {
             promiscuity: self.of(&[0, 0, 0, 1, 2]),
             promiscuous: self.one_in(4),
             alternative_names: Vec::new(),
+            mtu_max: 0,
         }
     }
 

@@ -150,6 +150,7 @@ fn link(index: u32) -> Link {
         claims_parent: false,
         promiscuity: 0,
         promiscuous: false,
+        mtu_max: 65_535,
     }
 }
 

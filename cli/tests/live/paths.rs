@@ -1,0 +1,142 @@
+//! The kernel path: forwarded before the network stack, by the kernel's own tables and under its policy;
+//! `docs/paths.md` states what these tests hold it to.
+
+use std::time::Duration;
+
+use ebb_routerd::status::Status;
+
+use crate::live::lab::{Lab, Wiring, run, skip};
+use crate::live::router::{PATIENCE, Router, Setup, until};
+use crate::live::traffic::{Traffic, way};
+
+/// Packets that may still arrive in a moment in which 300 are sent.
+const SILENCE: u64 = 5;
+
+struct Scene {
+    lab: Lab,
+    router: Router,
+    traffic: Traffic,
+}
+
+fn with_path(lab: &Lab, path: &str) -> Setup {
+    let mut setup = Setup::of(lab);
+    setup.port = format!("path = \"{path}\"");
+    setup
+}
+
+/// A flow from behind p0 to behind p1.
+fn scene(path: &str) -> Option<Scene> {
+    let lab = Lab::build(Wiring { apart: true, ..Wiring::plain(2) })?;
+    lab.routes();
+    lab.inside(&["sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.p0.rp_filter=0"]);
+    let router = with_path(&lab, path).start(&lab);
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0)], 2000);
+    Some(Scene { lab, router, traffic })
+}
+
+/// Packets forwarded by the kernel path and by workers.
+fn forwarded(status: &Status) -> [u64; 2] {
+    [status.ports.iter().map(|port| port.kernel_path).sum(), status.packets().forwarded]
+}
+
+impl Scene {
+    fn shell(&self, script: &str) {
+        self.lab.inside(&["sh", "-ec", script]);
+    }
+
+    /// Waits until packets arrive by the kernel path (0) or by workers (1), and not by the other.
+    fn flows(&mut self, by: usize, what: &str) {
+        let (router, traffic) = (&mut self.router, &self.traffic);
+        let good = until(PATIENCE, || {
+            let (before, arrived) = (forwarded(&router.status()), traffic.arrived_at(1));
+            std::thread::sleep(Duration::from_millis(150));
+            let after = forwarded(&router.status());
+            traffic.arrived_at(1) >= arrived + 100
+                && after[by] >= before[by] + 100
+                && after[1 - by] == before[1 - by]
+        });
+        assert!(good, "{what}: {:#?}\n{}", self.router.status(), self.router.log());
+    }
+
+    fn is_silent(&self) -> bool {
+        let before = self.traffic.arrived_at(1);
+        std::thread::sleep(Duration::from_millis(150));
+        self.traffic.arrived_at(1) <= before + SILENCE
+    }
+}
+
+#[test]
+fn packets_of_the_kernel_path_obey_the_kernels_policy() {
+    if !run("sh", &["-c", "command -v nft"]).status.success() {
+        return skip("nft is not installed (Debian: nftables)");
+    }
+    let Some(mut scene) = scene("kernel") else { return };
+    let ports = &scene.router.status().ports;
+    assert!(ports.iter().all(|port| port.path == "kernel" && port.xdp == "none"), "{ports:#?}");
+    let changes = [
+        ("sysctl -qw net.ipv4.ip_forward=0", "sysctl -qw net.ipv4.ip_forward=1"),
+        ("ip rule add from 10.100.0.0/16 pref 99 blackhole", "ip rule del pref 99"),
+        ("ip route add blackhole 10.101.0.0/24", "ip route del blackhole 10.101.0.0/24"),
+        (
+            "ip route replace 10.100.0.0/16 via 10.0.1.2; sysctl -qw net.ipv4.conf.p0.rp_filter=1",
+            "sysctl -qw net.ipv4.conf.p0.rp_filter=0",
+        ),
+        (
+            "nft 'table inet filter { chain forward { type filter hook forward priority 0; policy drop; }; }'",
+            "nft 'delete table inet filter'",
+        ),
+        (
+            "nft 'table netdev early { chain in { type filter hook ingress device p0 priority 0; policy drop; }; }'",
+            "nft 'delete table netdev early'",
+        ),
+    ];
+    for (change, undo) in changes {
+        scene.flows(0, change);
+        scene.shell(change);
+        let stopped = until(PATIENCE, || scene.is_silent());
+        assert!(stopped, "packets go on although: {change}\n{}", scene.router.log());
+        scene.shell(undo);
+    }
+    scene.flows(0, "in the end");
+    scene.traffic.stop();
+    scene.router.stop();
+}
+
+#[test]
+fn a_reload_moves_ports_from_path_to_path() {
+    let Some(mut scene) = scene("worker") else { return };
+    scene.flows(1, "by workers");
+    for (by, path) in [(0, "kernel"), (1, "worker"), (0, "kernel")] {
+        let text = with_path(&scene.lab, path).text(&scene.lab, "router");
+        scene.router.reload(&text).expect("taken over");
+        scene.flows(by, path);
+    }
+    scene.router.upgrade(None).expect("upgraded");
+    scene.flows(0, "after an upgrade");
+    scene.traffic.stop();
+    scene.router.stop();
+}
+
+#[test]
+fn who_is_killed_leaves_no_program_behind() {
+    let Some(mut scene) = scene("kernel") else { return };
+    scene.flows(0, "before");
+    let Scene { lab, router, traffic } = scene;
+    router.kill();
+    let before = traffic.arrived_at(1);
+    let goes_on = until(PATIENCE, || traffic.arrived_at(1) >= before + 200);
+    assert!(goes_on, "the kernel does not forward");
+    // What the program forwarded passed the stack's own count by.
+    let count = || {
+        let text = lab.inside(&["cat", "/proc/net/snmp"]);
+        let line = text.lines().rfind(|line| line.starts_with("Ip:")).expect("counters").to_owned();
+        line.split_whitespace()
+            .nth(6)
+            .and_then(|word| word.parse::<u64>().ok())
+            .expect("ForwDatagrams")
+    };
+    let before = count();
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(count() >= before + 100, "a program is still attached");
+    traffic.stop();
+}

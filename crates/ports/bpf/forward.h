@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The kernel path: forwards a packet where it already is, before the network stack looks at it. Included by
+// steer.c, whose maps and whose decision what is the kernel's it shares. It runs in the hook of traffic control
+// (tcx, Linux 6.6), so that packets keep what travels beside them: super-frames of 64 KB, checksums that a sender has
+// left to hardware.
+//
+// The way out is the kernel's own answer (bpf_fib_lookup): its rules, routes, next hops and neighbours, at the
+// moment of the packet. Whatever is not plain forwarding goes on to the stack untouched (TCX_NEXT), which answers
+// as its operator configured it: time run out, too long, no neighbour, no route, back out by where it came in, an
+// odd source, a damaged or padded header.
+
+static long (*fib_lookup)(void *ctx, struct bpf_fib_lookup *fib, int length,
+			  __u32 flags) = (void *)BPF_FUNC_fib_lookup;
+static long (*send_to)(__u32 index, __u64 flags) = (void *)BPF_FUNC_redirect;
+static long (*send_to_peer)(__u32 index, __u64 flags) = (void *)BPF_FUNC_redirect_peer;
+
+// The next program of the hook, then the stack (TC_ACT_UNSPEC of older headers).
+#define TCX_NEXT -1
+
+// In `exits`: through the interface, with its queueing discipline; or straight into what its peer in another
+// namespace receives.
+#define EXIT_DEVICE 1
+#define EXIT_PEER 2
+
+#define FAMILY4 2
+#define FAMILY6 10
+// `pkt_type` of frames to the interface's own address.
+#define TO_THIS_HOST 0
+#define FLOW_INFO NET32(0x0fffffff)
+
+struct tcp {
+	__u16 ports[2];
+	__u32 numbers[2];
+	__u8 length;
+};
+
+// The length of the packets that the packet stands for, link header left out: those of a super-frame are shorter.
+// 0: it cannot be told.
+INLINE __u32 length_of(struct __sk_buff *skb, __u8 protocol, const void *transport,
+		       const void *end, __u32 whole, __u32 header)
+{
+	const struct tcp *tcp = transport;
+
+	if (LIKELY(skb->gso_size == 0))
+		return whole;
+	if (protocol == 17)
+		return header + 8 + skb->gso_size;
+	if (protocol != 6 || (const void *)(tcp + 1) > end)
+		return 0;
+	return header + ((__u32)(tcp->length >> 4) << 2) + skb->gso_size;
+}
+
+// Whether the kernel takes a source for nobody's (RFC 1812 section 5.3.7), or it is the router's own.
+INLINE int odd_source4(__u32 source)
+{
+	__u8 first = source;
+
+	return first == 0 || first == 127 || first >= 224 || is_local4(source);
+}
+
+INLINE int odd6(const __u16 *address)
+{
+	__u8 first = address[0];
+
+	// What is embedded, the host's own, and groups.
+	return first == 0 || first == 0xff;
+}
+
+// The sum over an IPv4 header without options: 0xffff where its checksum is right.
+INLINE __u32 sum_of(const struct ipv4 *ip)
+{
+	const __u16 *words = (const __u16 *)ip;
+	__u32 sum = 0;
+
+#pragma unroll
+	for (int i = 0; i < 10; i++)
+		sum += words[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+INLINE int ask4(struct __sk_buff *skb, const struct ipv4 *ip, const void *end,
+		struct bpf_fib_lookup *fib)
+{
+	const void *transport = ip + 1;
+	__u32 length = NET16(ip->total_length);
+
+	// `route` has seen that there is a header of 20 bytes.
+	if (UNLIKELY(transport > end || ip->ttl <= 1 || odd_source4(ip->source)))
+		return 0;
+	if (UNLIKELY(length + sizeof(struct ethernet) != skb->len || sum_of(ip) != 0xffff))
+		return 0;
+	fib->family = FAMILY4;
+	fib->l4_protocol = ip->protocol;
+	fib->tot_len = length_of(skb, ip->protocol, transport, end, length, sizeof(*ip));
+	if (UNLIKELY(fib->tot_len == 0))
+		return 0;
+	fib->tos = ip->traffic_class;
+	fib->ipv4_src = ip->source;
+	fib->ipv4_dst = ip->destination;
+	if (has_ports(ip->protocol) && !(ip->fragment & NET16(0x3fff)) && transport + 4 <= end) {
+		fib->sport = ((const __u16 *)transport)[0];
+		fib->dport = ((const __u16 *)transport)[1];
+	}
+	return 1;
+}
+
+INLINE int ask6(struct __sk_buff *skb, const struct ipv6 *ip, const void *end,
+		struct bpf_fib_lookup *fib)
+{
+	const void *transport = ip + 1;
+	__u32 length = sizeof(*ip) + NET16(ip->payload_length);
+
+	if (UNLIKELY(transport > end || ip->hop_limit <= 1 || odd6(ip->source) ||
+		     odd6(ip->destination)))
+		return 0;
+	if (UNLIKELY(length + sizeof(struct ethernet) != skb->len))
+		return 0;
+	fib->family = FAMILY6;
+	fib->l4_protocol = ip->next_header;
+	fib->tot_len = length_of(skb, ip->next_header, transport, end, length, sizeof(*ip));
+	if (UNLIKELY(fib->tot_len == 0))
+		return 0;
+	fib->flowinfo = ip->version_class_flow & FLOW_INFO;
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		fib->ipv6_src[i] = LOAD32(ip->source + 2 * i);
+		fib->ipv6_dst[i] = LOAD32(ip->destination + 2 * i);
+	}
+	if (has_ports(ip->next_header) && transport + 4 <= end) {
+		fib->sport = ((const __u16 *)transport)[0];
+		fib->dport = ((const __u16 *)transport)[1];
+	}
+	return 1;
+}
+
+// RFC 1624: the header's checksum after its time to live went down by one.
+INLINE void age4(struct ipv4 *ip)
+{
+	__u32 sum = (__u32)ip->checksum + NET16(0x0100);
+
+	ip->checksum = sum + (sum >= 0xffff);
+	ip->ttl--;
+}
+
+INLINE int leave(struct cpu_state *cpu, int way)
+{
+	cpu->passed++;
+	if (way > FOR_WORKER)
+		cpu->passed_for[way & (REASONS - 1)]++;
+	return TCX_NEXT;
+}
+
+SEC("classifier")
+int forward(struct __sk_buff *skb)
+{
+	struct ethernet *eth = (void *)(long)skb->data;
+	const void *end = (void *)(long)skb->data_end;
+	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
+	struct bpf_fib_lookup fib = {};
+	int four, way;
+	__u32 hash;
+	__u8 *exit;
+
+	if (UNLIKELY(!cpu))
+		return TCX_NEXT;
+	// A tag beside the packet is a VLAN's.
+	if (UNLIKELY(skb->vlan_present || skb->pkt_type != TO_THIS_HOST ||
+		     (const void *)(eth + 1) > end))
+		return leave(cpu, FOR_KERNEL);
+	way = route(eth, end, &hash, 0);
+	if (UNLIKELY(way != FOR_WORKER))
+		return leave(cpu, way);
+	four = eth->type == NET16(0x0800);
+	if (!four && UNLIKELY(eth->type != NET16(0x86dd)))
+		return leave(cpu, FOR_KERNEL);
+	if (UNLIKELY(four ? !ask4(skb, (void *)(eth + 1), end, &fib) :
+			    !ask6(skb, (void *)(eth + 1), end, &fib)))
+		return leave(cpu, FOR_KERNEL);
+	fib.ifindex = skb->ingress_ifindex;
+	if (UNLIKELY(fib_lookup(skb, &fib, sizeof(fib), 0) != BPF_FIB_LKUP_RET_SUCCESS))
+		return leave(cpu, FOR_KERNEL);
+	if (UNLIKELY(fib.ifindex == skb->ingress_ifindex))
+		return leave(cpu, FOR_KERNEL);
+	exit = map_lookup(&exits, &fib.ifindex);
+	if (UNLIKELY(!exit))
+		return leave(cpu, FOR_KERNEL);
+	__builtin_memcpy(eth->destination, fib.dmac, 6);
+	__builtin_memcpy(eth->source, fib.smac, 6);
+	if (four)
+		age4((void *)(eth + 1));
+	else
+		((struct ipv6 *)(eth + 1))->hop_limit--;
+	cpu->forwarded += LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
+	cpu->forwarded_bytes += skb->len;
+	return *exit == EXIT_PEER ? send_to_peer(fib.ifindex, 0) : send_to(fib.ifindex, 0);
+}

@@ -1,0 +1,49 @@
+//! By which ports packets of the kernel path may leave, and how.
+
+use std::collections::BTreeMap;
+
+use ebb_host::netlink::{Link, Requests};
+use ebb_ports::afxdp::Exit;
+use tracing::debug;
+
+/// The largest MTU that a veth takes as long as its peer has no XDP program in its driver
+/// (`veth_xdp_set` bounds it, whatever the program takes).
+const MTU_MAX_FREE: u32 = 65_535;
+
+/// How packets may leave by each of these interfaces; those that are gone are left out.
+pub(super) fn exits(indices: impl Iterator<Item = u32>) -> BTreeMap<u32, Exit> {
+    let links = Requests::open().and_then(|mut kernel| kernel.links());
+    let links = links.unwrap_or_else(|error| {
+        debug!(%error, "the kernel path has no exits");
+        Vec::new()
+    });
+    let exit = |index| Some((index, exit_of(links.iter().find(|link| link.index == index)?)));
+    indices.filter_map(exit).collect()
+}
+
+/// A packet that goes straight to the peer passes neither its XDP program in the driver over, where there
+/// is one, nor a namespace's border: the kernel drops what would stay in the same one.
+fn exit_of(link: &Link) -> Exit {
+    let pair = link.kind.as_deref() == Some("veth");
+    match pair && link.parent.is_none() && link.mtu_max == MTU_MAX_FREE {
+        true => Exit::Peer,
+        false => Exit::Device,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pairs_across_namespaces_without_a_program_are_left_for_the_peer() {
+        let veth =
+            Link { index: 3, kind: Some("veth".into()), mtu_max: MTU_MAX_FREE, ..Link::default() };
+        assert_eq!(exit_of(&veth), Exit::Peer);
+        let here = Link { parent: Some(4), ..veth.clone() };
+        let filtered = Link { mtu_max: 3_520, ..veth.clone() };
+        let tap = Link { kind: Some("tun".into()), ..veth.clone() };
+        let card = Link { kind: None, ..veth };
+        assert!([here, filtered, tap, card].iter().all(|link| exit_of(link) == Exit::Device));
+    }
+}
