@@ -255,7 +255,7 @@ impl Scheduled {
 }
 
 impl Plan {
-    /// For people.
+    /// For people, and every field of the plan as a figure for programs.
     pub fn report(&self, title: &str) -> Report {
         let columns = [
             Column::text("scheduler"),
@@ -284,6 +284,12 @@ impl Plan {
         for (name, found) in &self.schedulers {
             report = report.figure(format!("served.{name}"), found.served);
         }
+        let schedulers = serde_json::to_value(&self.schedulers).expect("numbers and names");
+        report = report
+            .figure("delta", self.delta)
+            .figure("window", self.window)
+            .figure("busiest_port", self.busiest_port)
+            .figure("schedulers", schedulers);
         report = report.text(format!(
             "{} ports; nights of {} in a window of {}. The busiest port is asked for {:.3} of what \
              its link carries in a window.",
