@@ -1,5 +1,6 @@
 //! What can be done with optical circuits.
 
+use ebb_scenario::Schema;
 use ebb_study::{Flag, FlagValue, Study, StudyError, Work};
 
 use crate::CircuitError;
@@ -11,6 +12,7 @@ pub static SIM: Study = Study {
         "examples/circuit-sim.toml --set tokens=naive,aging,pacing",
         "examples/circuit-sim.toml --set day_us=61,100,200,300",
     ],
+    schema: Some(Schema::of::<crate::sim::Scenario>),
     ..Study::new(
         "circuit",
         "Racks behind an optical circuit switch: queues per destination, days and nights, tokens, UDP and TCP",
@@ -31,6 +33,7 @@ pub static PLAN: Study = Study {
 JSON: schedulers.NAME has served (share of the demand), direct (share by direct circuits), days,
 longest_day and schedule, a list of { duration, matching } in order: matching[i] is the output of input
 i, and each day comes after a night of delta. bound is the most that any schedule serves directly.",
+    schema: Some(Schema::of::<crate::Problem>),
     flags: &FLAGS,
     ..Study::new(
         "circuit",
@@ -43,44 +46,12 @@ i, and each day comes after a night of delta. bound is the most that any schedul
 };
 
 const FLAGS: [Flag; 7] = [
-    Flag {
-        name: "demand",
-        path: "demand",
-        value: FlagValue::Text("DEMAND"),
-        about: "csv:FILE (a row of numbers for each input, in units of what a link carries in a window of \
-                1), or uniform:PORTS, sparse:PORTS, hotspot:PORTS",
-    },
-    Flag {
-        name: "delta",
-        path: "delta",
-        value: FlagValue::Value("DELTA"),
-        about: "Length of a night [default: 0.01]",
-    },
-    Flag {
-        name: "window",
-        path: "window",
-        value: FlagValue::Value("WINDOW"),
-        about: "Length of the window [default: 1]",
-    },
-    Flag {
-        name: "scheduler",
-        path: "scheduler",
-        value: FlagValue::Text("SCHEDULER"),
-        about: "all, or names with commas: round-robin, tms-arbitrary, tms-bottleneck, solstice, eclipse, \
-                eclipse-2hop, hybrid [default: all]",
-    },
-    Flag {
-        name: "error",
-        path: "error",
-        value: FlagValue::Value("ERROR"),
-        about: "Let schedulers see each amount with an error of up to this share [default: 0]",
-    },
-    Flag {
-        name: "packet-share",
-        path: "packet_share",
-        value: FlagValue::Value("PACKET_SHARE"),
-        about: "Capacity of the hybrid's packet switch as a share of a circuit's [default: 0.1]",
-    },
+    Flag::of("demand", "demand", "DEMAND"),
+    Flag::of("delta", "delta", "DELTA"),
+    Flag::of("window", "window", "WINDOW"),
+    Flag::of("scheduler", "scheduler", "SCHEDULER"),
+    Flag::of("error", "error", "ERROR"),
+    Flag::of("packet-share", "packet_share", "PACKET_SHARE"),
     Flag {
         name: "no-bound",
         path: "bound",

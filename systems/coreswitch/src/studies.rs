@@ -1,5 +1,6 @@
 //! What can be done with programs whose system calls run elsewhere.
 
+use ebb_scenario::Schema;
 use ebb_study::{Study, StudyError, Work};
 
 use crate::SimulateError;
@@ -11,6 +12,7 @@ pub static SIM: Study = Study {
         "examples/coreswitch-web.toml --set configuration=CC,CS,SS --set kernel=bound,V5",
     ],
     headlines: &["power_w"],
+    schema: Some(Schema::of::<crate::Scenario>),
     ..Study::new(
         "coreswitch",
         "Programs whose system calls run on another core: cores of different size and clock, five ways of \
@@ -24,6 +26,7 @@ pub static SIM: Study = Study {
 /// `ebb plan coreswitch`.
 pub static PLAN: Study = Study {
     examples: &["examples/coreswitch-web.toml", "examples/coreswitch-measured.toml --json"],
+    schema: Some(Schema::of::<crate::Scenario>),
     ..Study::new(
         "coreswitch",
         "Core switching: from which length of a system call on it pays to run it on another core, in time \
