@@ -195,9 +195,9 @@ mod tests {
         assert_eq!(claims.map(|claim| claim.id).next(), None, "{AGAIN}");
     }
 
-    /// The README counts what the record says.
+    /// The page on reproduction counts what the record says.
     #[test]
-    fn the_readme_counts_the_record() {
+    fn the_page_counts_the_record() {
         let rows = recorded();
         let count = |basis: &str, kind: &str| {
             let of = |row: &&serde_json::Value| row["basis"] == basis && row["kind"] == kind;
@@ -205,8 +205,8 @@ mod tests {
             let met = all().filter(|row| row["verdict"] == "met").count();
             format!("{met} of {}", all().count())
         };
-        let readme =
-            include_str!("../../README.md").split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = include_str!("../../docs/reproduction.md");
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let expected = format!(
             "{} printed numbers predicted, {} implied by what was fitted, {} fitted; of words read as numbers {} predicted, {} implied, {} fitted",
             count("predicted", "literal"),
@@ -216,7 +216,7 @@ mod tests {
             count("implied", "reading"),
             count("calibrated", "reading"),
         );
-        assert!(readme.contains(&expected), "README.md is to say: {expected}");
+        assert!(page.contains(&expected), "docs/reproduction.md is to say: {expected}");
     }
 
     /// So does the table by document.

@@ -2,11 +2,16 @@
 //! namespaces: what hosts, operators and faults make of them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use ebb_host::namespace::Namespace;
+use ebb_ports::PacketSocket;
 use ebb_system_circuit::sim::{Congestion, Flow};
+use ebb_tord::seal::{Keys, Sealer};
+use ebb_tord::sync::{self, Announced, Frame, Heard};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -184,6 +189,21 @@ impl Racks {
         );
         fs::write(self.at("tor.toml"), tor).expect("a configuration");
         fs::write(self.at("ocs.toml"), ocs).expect("a configuration");
+    }
+
+    /// Has all parts seal what they say.
+    fn seal(&self) {
+        let token = self.at("token");
+        fs::write(&token, "what only these racks know\n").expect("a token");
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("a mode");
+        for (file, tables) in [("tor.toml", &["tor"][..]), ("ocs.toml", &["ocs", "controller"])] {
+            let mut text = fs::read_to_string(self.at(file)).expect("a configuration");
+            for table in tables {
+                let (from, line) = (format!("[{table}]\n"), format!("token_file = \"{token}\"\n"));
+                text = text.replace(&from, &(from.clone() + &line));
+            }
+            fs::write(self.at(file), text).expect("a configuration");
+        }
     }
 
     fn start(&self, name: &str, words: &[&str]) -> Running {
@@ -447,6 +467,76 @@ fn racks_survive_the_deaths_of_the_optical_switch_and_of_the_controller() {
     let passed = number(&racks.status("ocs")["passed"]);
     racks.stream(&["-t", "1"]);
     assert!(number(&racks.status("ocs")["passed"]) > passed + 10.0, "{}", racks.status("ocs"));
+}
+
+/// A frame in the controller's name, as somebody makes it up who hears the controller and has no key: dark
+/// days for as long as a frame can announce.
+fn forge(racks: &Racks) {
+    let namespace = Namespace::open(&racks.space("sw")).expect("a namespace");
+    let link = namespace.run(|| PacketSocket::open("sync")).expect("inside").expect("the bridge");
+    let (mut link, mut heard) = (link, None);
+    let found = until(|| {
+        link.receive(|bytes| {
+            let read = sync::read(bytes, &Keys::default());
+            heard = read
+                .ok()
+                .filter(|heard| matches!(heard.frame, Frame::Sync { .. }))
+                .or(heard.take());
+        })
+        .expect("received");
+        heard.is_some()
+    });
+    assert!(found, "the controller is not heard");
+    let Heard { frame, source, sequence, .. } = heard.expect("found");
+    let Frame::Sync { epoch, sent_ns, circuits, racks, days } = frame else { unreachable!() };
+    let last = *days.last().expect("days are announced");
+    let (long_ns, end_ns) = (sync::DAY_NS_MAX, last.begin_ns + u64::from(last.duration_ns));
+    let dark = |index: u32| Announced {
+        number: last.number + 1 + index,
+        duration_ns: long_ns as u32,
+        begin_ns: end_ns + 1_000 + u64::from(index) * (long_ns + 1_000),
+        outputs: [Announced::DARK; sync::RACKS_MAX],
+    };
+    let days = (0..sync::DAYS_MAX as u32).map(dark).collect();
+    let frame = Frame::Sync { epoch, sent_ns, circuits, racks, days };
+    let mut sealer = Sealer::new(Keys::default(), sequence + 1_000_000);
+    link.stage(|buffer| sync::write(&frame, source, &mut sealer, buffer));
+    assert_eq!(link.flush().expect("sent"), 1);
+}
+
+#[test]
+fn one_forged_frame_stops_no_switch() {
+    if !permitted() {
+        return;
+    }
+    for sealed in [false, true] {
+        let racks = Racks::build("forged");
+        racks.configure(&Settings { packets: false, link_mbps: 100, queue_kb: 400 });
+        if sealed {
+            racks.seal();
+        }
+        let (control, ocs, tor) = (racks.control(), racks.ocs(), racks.tor());
+        racks.follow("controller", &[&control, &ocs, &tor]);
+        let ping = || {
+            let host = racks.space("h0");
+            let line = ["netns", "exec", &host, "ping", "-q", "-c", "40", "-i", "0.05", "-W", "1"];
+            let output = run("ip", &[&line[..], &["10.77.1.5"]].concat());
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let arrived = said.split(", ").find_map(|part| part.strip_suffix(" received"));
+            arrived.and_then(|count| count.parse().ok()).unwrap_or(0)
+        };
+        // The hosts are found first.
+        assert!(until(|| ping() >= 25), "even before {}{}", tor.words(), ocs.words());
+        forge(&racks);
+        std::thread::sleep(Duration::from_millis(200));
+        let answered: u32 = ping();
+        let status = racks.status("tor");
+        // In the dark none would be; a busy machine loses some.
+        assert!(answered >= 15, "sealed: {sealed}, {answered} of 40 answered: {}", status["sync"]);
+        assert_eq!(status["sealed"], sealed);
+        assert_eq!(number(&status["sync"]["forged"]) > 0.0, sealed, "{}", status["sync"]);
+        assert_eq!(tor.words().contains("for laboratories"), !sealed, "{}", tor.words());
+    }
 }
 
 /// A connection as the kernel tells of it: at the end of each interval the time, the round trip

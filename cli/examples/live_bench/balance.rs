@@ -33,7 +33,7 @@ impl Balance {
             inside: self.ports[1].clone(),
             macs: vec![super::load::parse_mac(&self.mac)?],
             addresses: vec!["10.255.0.1/24".parse()?],
-            probe: "10.255.0.254".parse()?,
+            probes: vec!["10.255.0.254".parse()?],
             probe_macs: vec![[2, 0, 0, 0, 9, 9]],
         };
         let macs = vec![super::load::parse_mac(&self.back_end)?];
@@ -47,14 +47,14 @@ impl Balance {
         let entries = [("r0".to_owned(), entry)].into();
         balancer.follow(&Book { version: 1, entries, voice: None });
         while balancer.status().usable.is_empty() {
-            if let Some(why) = balancer.status().failed {
-                anyhow::bail!("the balancer failed: {why}");
+            if let Some(link) = balancer.status().links.iter().find(|link| !link.is_up()) {
+                anyhow::bail!("{link}");
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         println!("ready");
         _ = std::io::stdin().read_line(&mut String::new());
         let status = balancer.end();
-        Ok(json!({ "balancer": status.counters, "failed": status.failed }))
+        Ok(json!({ "balancer": status.counters, "links": status.links }))
     }
 }

@@ -91,6 +91,9 @@ fn own_balancer(
         list(&own.peers),
         own.takeovers
     );
+    for link in own.links.iter().filter(|link| !link.is_up()) {
+        _ = writeln!(text, "{link}; the others go on");
+    }
     let now = own.counters;
     if let Some((before, seconds)) = before
         && let Some(then) = before.balancer.as_ref().map(|own| own.counters)
@@ -117,6 +120,14 @@ fn own_balancer(
         now.drains_cut,
         own.deaths
     );
+    let lines = [
+        (now.link_down, "frames for links that were down"),
+        (now.probes_refused, "answers to probes that were none"),
+        (now.claims, "claims of others on the cluster's addresses"),
+    ];
+    for (count, what) in lines.into_iter().filter(|(count, _)| *count > 0) {
+        _ = writeln!(text, "{count} {what}");
+    }
 }
 
 #[cfg(test)]

@@ -168,6 +168,12 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
             port.passed_long, port.name
         );
     }
+    for port in status.ports.iter().filter(|port| port.passed_beside > 0) {
+        out += &format!(
+            "           {} on {} with a VLAN tag beside them, left to the kernel\n",
+            port.passed_beside, port.name
+        );
+    }
     out += &format!("latency    {}\n", latency(&status.latency));
     if status.interruption.count > 0 {
         out += &format!(

@@ -19,7 +19,8 @@ Examples:
 
 Hosts need no change: they send to their gateway, whose address the kernel answers for. Sync frames
 (EtherType 0x8015) say when which circuit stands; without them a fixed rotation holds for a while, then
-the packet path. SIGHUP takes over rates, tokens, guard and queue lengths.")]
+the packet path. They are sealed where the configuration names a token_file. SIGHUP takes over rates, tokens,
+guard, queue lengths and that file's keys.")]
     Run(Run),
     /// Say whether a configuration is right, and what is wrong where
     #[command(after_help = "\
@@ -53,7 +54,9 @@ is computed from the kernel's time of arrival and the link's rate.")]
     /// Plan circuits and announce them with sync frames
     #[command(after_help = "\
 Examples:
-  sudo ebb ocs control -c ocs.toml")]
+  sudo ebb ocs control -c ocs.toml
+
+SIGHUP takes over the keys that seal sync frames (token_file): the first line seals, all are believed.")]
     Control(Run),
     /// Say whether a configuration is right, and what is wrong where
     #[command(after_help = "\
@@ -104,9 +107,10 @@ impl Tor {
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Tor::Run(run) => ebb_tord::tor::run(&run.config).map(|()| ExitCode::SUCCESS),
-            Tor::Check(check) => {
-                check.run(config::TOR_EXAMPLE, |path| config::TorConfig::load(path).map(drop))
-            }
+            Tor::Check(check) => check.run(config::TOR_EXAMPLE, |path| {
+                config::TorConfig::load(path)?.keys()?;
+                Ok(())
+            }),
             Tor::Top(top) => top.run(),
             Tor::Reload(target) => {
                 api::ask(&target.socket, "reload")?;
@@ -121,9 +125,12 @@ impl Ocs {
         match self {
             Ocs::Run(run) => ebb_tord::ocs::run(&run.config).map(|()| ExitCode::SUCCESS),
             Ocs::Control(run) => ebb_tord::control::run(&run.config).map(|()| ExitCode::SUCCESS),
-            Ocs::Check(check) => {
-                check.run(config::OCS_EXAMPLE, |path| config::OcsConfig::load(path).map(drop))
-            }
+            Ocs::Check(check) => check.run(config::OCS_EXAMPLE, |path| {
+                let config = config::OcsConfig::load(path)?;
+                config.keys()?;
+                config.controller_keys()?;
+                Ok(())
+            }),
             Ocs::Show(show) => {
                 println!("{:#}", api::ask(&show.socket, "status")?);
                 Ok(ExitCode::SUCCESS)

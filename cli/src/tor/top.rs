@@ -33,6 +33,14 @@ fn still(status: &TorStatus) -> u64 {
     status.looks.iter().skip(first).sum()
 }
 
+/// Who vouches for sync frames.
+fn seals(status: &TorStatus) -> String {
+    if !status.sealed {
+        return "sync frames are not sealed (token_file is not set): for laboratories".to_owned();
+    }
+    format!("sealed: {} forged, {} replayed", status.sync.forged, status.sync.replayed)
+}
+
 fn panel(before: &TorStatus, now: &TorStatus) -> String {
     let span = (now.uptime_seconds - before.uptime_seconds).max(1e-3);
     let source = match now.source {
@@ -46,6 +54,7 @@ fn panel(before: &TorStatus, now: &TorStatus) -> String {
     let mut text = format!(
         "{source}, up {:.0} s, thread {busy:.0} % busy, stood still for 20 us or longer {stood:.0} times/s\n\
          sync: {} accepted, {} days missed, {} late, {} malformed, {} contradicting, {} stepped\n\
+         {}\n\
          rack   sent/s  Mb/s  packets/s  received/s  waiting kB  days left %  requeued  full\n",
         now.uptime_seconds,
         sync.accepted,
@@ -54,6 +63,7 @@ fn panel(before: &TorStatus, now: &TorStatus) -> String {
         sync.malformed,
         sync.contradicting,
         sync.stepped,
+        seals(now),
     );
     for (old, new) in before.racks.iter().zip(&now.racks) {
         let rate = |old: u64, new: u64| new.saturating_sub(old) as f64 / span;

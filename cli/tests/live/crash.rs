@@ -1,6 +1,10 @@
 //! Starts, ends and crashes under load: the kernel forwards whenever the router does not.
 
-use std::time::Duration;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ebb_host::signals::Signal;
 
 use crate::live::lab::{Lab, Wiring};
 use crate::live::router::{PATIENCE, Router, Setup, until};
@@ -59,6 +63,98 @@ fn the_kernel_takes_over_from_a_killed_router() {
     assert!(router.status().packets().forwarded >= 1000);
     let log = router.stop();
     assert!(!log.contains("WARN"), "{log}");
+}
+
+/// Stops thread `name` of a process as a debugger does, until it is killed.
+fn stop_thread(pid: u32, name: &str) -> Child {
+    const PROGRAM: &str = "
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+for thread in map(int, os.listdir(f'/proc/{sys.argv[1]}/task')):
+    if open(f'/proc/{sys.argv[1]}/task/{thread}/comm').read().strip() == sys.argv[2]:
+        # PTRACE_SEIZE and PTRACE_INTERRUPT.
+        if libc.ptrace(0x4206, thread, None, None) or libc.ptrace(0x4207, thread, None, None):
+            sys.exit('not permitted')
+time.sleep(600)
+";
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "python3", "-c", PROGRAM, &pid.to_string(), name]);
+    command.stdin(Stdio::null()).spawn().expect("setpriv (util-linux) and python3 run")
+}
+
+/// Whether the process, or one of its workers, is stopped: within a second the kernel forwards; afterwards
+/// the router does again.
+#[test]
+fn the_kernel_takes_over_from_a_router_that_stands_still() {
+    let Some(lab) = lab() else { return };
+    let setup = Setup { workers: 2, ..Setup::of(&lab) };
+    let mut router = setup.start(&lab);
+    let flow = |number: u8| way(usize::from(number % 2), usize::from(1 - number % 2), number);
+    let ways: Vec<_> = (0..16).map(flow).collect();
+    let traffic = Traffic::start(&lab, &ways, RATE_PPS);
+    flow_on(&traffic, 2000);
+    // Long without packets for one of them, too: who sleeps lives.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(!router.log().contains("stood still"), "{}", router.log());
+    for worker in [None, Some("ebb-worker-1")] {
+        let forwarded = router.status().packets().forwarded;
+        let debugger = worker.map(|name| stop_thread(router.pid(), name));
+        if debugger.is_none() {
+            router.signal(Signal::SIGSTOP);
+        }
+        std::thread::sleep(Duration::from_millis(1500));
+        let begun = Instant::now();
+        let before = traffic.arrived();
+        std::thread::sleep(Duration::from_secs(1));
+        let expected = RATE_PPS as f64 * begun.elapsed().as_secs_f64();
+        let arrived = (traffic.arrived() - before) as f64;
+        assert!(arrived > 0.8 * expected, "{worker:?} stopped: {arrived} of {expected}");
+        match debugger {
+            Some(mut debugger) => {
+                debugger.kill().expect("killed");
+                debugger.wait().expect("ended");
+            }
+            None => router.signal(Signal::SIGCONT),
+        }
+        router.wait_for("packets again", |status| status.packets().forwarded > forwarded + 5000);
+    }
+    assert!(router.log().contains("stood still"), "it says so: {}", router.log());
+    let warnings = router.status().warnings;
+    let said = warnings.iter().filter(|warning| warning.contains("stood still")).count();
+    assert_eq!(said, 1, "{warnings:?}");
+    traffic.stop();
+    router.stop();
+}
+
+/// The service manager hears that the router lives as long as its workers do.
+#[test]
+fn the_manager_hears_no_word_of_a_router_whose_worker_stopped() {
+    let Some(lab) = lab() else { return };
+    let socket = lab.directory.join("notify");
+    let manager = UnixDatagram::bind(&socket).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+    let signs = |span: Duration| {
+        let (begun, mut count) = (Instant::now(), 0);
+        let mut words = [0; 512];
+        while begun.elapsed() < span {
+            let len = manager.recv(&mut words).unwrap_or(0);
+            count += String::from_utf8_lossy(&words[..len]).matches("WATCHDOG=1").count();
+        }
+        count
+    };
+    let place = format!("NOTIFY_SOCKET={}", socket.display());
+    let prefix = ["env", &place, "WATCHDOG_USEC=1200000"];
+    let router = Router::start(&lab, "router", &Setup::of(&lab).text(&lab, "router"), &prefix);
+    assert!(signs(Duration::from_secs(4)) >= 3, "idle, it lives: {}", router.log());
+    let mut debugger = stop_thread(router.pid(), "ebb-worker-0");
+    std::thread::sleep(Duration::from_secs(2));
+    signs(Duration::from_millis(200));
+    assert_eq!(signs(Duration::from_secs(3)), 0, "{}", router.log());
+    debugger.kill().expect("killed");
+    debugger.wait().expect("ended");
+    assert!(signs(Duration::from_secs(4)) >= 3, "it goes on: {}", router.log());
+    router.stop();
 }
 
 #[test]

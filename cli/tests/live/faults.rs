@@ -216,10 +216,11 @@ fn what_a_flood_loses_is_counted() {
     let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
     lab.routes();
     let mut router = Setup::of(&lab).start(&lab);
-    let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(0, 1, 1)], 10_000);
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(0, 1, 1)], 20_000);
     wait_for_arrivals(&traffic, 1, 100, &router);
     router.signal(Signal::SIGSTOP);
-    std::thread::sleep(std::time::Duration::from_millis(800));
+    // Not so long that the guard gives the packets to the kernel.
+    std::thread::sleep(std::time::Duration::from_millis(400));
     router.signal(Signal::SIGCONT);
     wait_for_arrivals(&traffic, 1, 5000, &router);
     let books = traffic.stop();
@@ -228,7 +229,7 @@ fn what_a_flood_loses_is_counted() {
     });
     let lost = books.total.lost;
     let counted = status.ports[0].receive_dropped + status.packets().dropped_total();
-    println!("stopped for 800 ms at 10,000 packets/s: lost {lost}, counted {counted}");
+    println!("stopped for 400 ms at 20,000 packets/s: lost {lost}, counted {counted}");
     assert!(lost > 500, "the rings did not overflow");
     assert_eq!(lost, counted, "{:?}\n{:?}", status.ports, status.packets());
     assert_eq!(books.total.reordered, 0);

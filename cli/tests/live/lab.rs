@@ -110,6 +110,9 @@ impl Lab {
                 format!("net.ipv6.conf.default.disable_ipv6={ipv6}"),
             ];
             settings.push("net.ipv4.ip_forward=1".into());
+            // Of errors to a single host as many as tests like; one of them bounds them again.
+            settings.push("net.ipv4.icmp_ratelimit=0".into());
+            settings.push("net.ipv6.icmp.ratelimit=0".into());
             if wiring.ipv6 {
                 settings.push("net.ipv6.conf.all.forwarding=1".into());
                 settings.push("net.ipv6.conf.default.accept_dad=0".into());

@@ -72,8 +72,7 @@ fn under(lab: &Lab, unit: &Path) -> String {
 }
 
 /// Sends datagrams of 1,000 bytes that may be cut to a host behind a link of 576, until one arrives:
-/// a worker finds out that they are to be cut, and the kernel, which cuts them, gets them from a
-/// generic port through a TUN device.
+/// a worker finds out that they are to be cut, and hands them back to the kernel, which cuts them.
 fn must_be_cut(lab: &Lab) {
     let came = lab.directory.join("came");
     _ = fs::remove_file(&came);

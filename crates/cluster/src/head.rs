@@ -12,24 +12,35 @@ use crate::book::{Acknowledgement, Book, Entry, MemberReport, Power, Snapshot, W
 /// it is up, in answer to the very version that woke it, and a balancer reaches it; one that is draining goes off when every
 /// registered balancer has acknowledged the version that drains it, or comes back on when it is wanted
 /// again. Back-ends that `wanted` does not name are left as they are.
+///
+/// Whoever has followed a later book than this one followed that of a store whose contents are lost, or
+/// were put back from an older copy. What it says answers nothing that is in this book, and it passes over
+/// all books up to its own: the next one is later than those, and than `known`, the latest that this head
+/// has seen.
 pub fn next_book(
     book: &Book,
+    known: u64,
     wanted: &BTreeMap<String, bool>,
     balancers: &BTreeMap<String, Acknowledgement>,
     members: &BTreeMap<String, MemberReport>,
 ) -> Option<Book> {
-    let version = book.version + 1;
-    let acknowledged = |since: u64| balancers.values().all(|said| said.version >= since);
+    let answers = |version: u64, since: u64| version >= since && version <= book.version;
+    let followed = balancers.values().map(|said| said.version);
+    let followed = followed.chain(members.values().map(|report| report.version));
+    let latest = followed.fold(book.version.max(known), u64::max);
+    let version = latest + 1;
+    let acknowledged = |since: u64| balancers.values().all(|said| answers(said.version, since));
     let reached = |name: &String| {
         balancers.is_empty() || balancers.values().any(|said| !said.dead.contains(name))
     };
     let mut next = Book { version, entries: book.entries.clone(), voice: book.voice.clone() };
     for (name, wanted) in wanted {
-        let entry =
-            next.entries.entry(name.clone()).or_insert(Entry { power: Power::Off, since: version });
-        let up = |since: u64| {
-            members.get(name).is_some_and(|report| report.up && report.version >= since)
-        };
+        // Whoever is up and in no book was in one that is lost: it may have flows, and drains first.
+        let report = members.get(name).filter(|report| report.up);
+        let lost = report.is_some_and(|report| report.version > book.version);
+        let power = if lost { Power::On } else { Power::Off };
+        let entry = next.entries.entry(name.clone()).or_insert(Entry { power, since: version });
+        let up = |since: u64| report.is_some_and(|report| answers(report.version, since));
         let reached = reached(name);
         let power = match (entry.power, *wanted) {
             (Power::Off, true) => Power::Waking,
@@ -59,7 +70,8 @@ pub fn next_book(
     {
         next.voice = Some(voice);
     }
-    (next.entries != book.entries || next.voice != book.voice).then_some(next)
+    let changed = next.entries != book.entries || next.voice != book.voice;
+    (changed || latest > book.version).then_some(next)
 }
 
 /// One that may become the head: it asks for the office when it is vacant, and acts while it surely
@@ -70,12 +82,14 @@ pub struct Candidate {
     lease: Duration,
     /// When the lease was last asked to be prolonged, as far as that was confirmed.
     confirmed: Option<Time>,
+    /// The version of the latest book that it has seen.
+    known: u64,
 }
 
 impl Candidate {
     /// One called `name` whose lease lasts `lease` after each renewal.
     pub fn new(name: impl Into<String>, lease: Duration) -> Candidate {
-        Candidate { name: name.into(), lease, confirmed: None }
+        Candidate { name: name.into(), lease, confirmed: None, known: 0 }
     }
 
     /// Its name.
@@ -108,11 +122,13 @@ impl Candidate {
     /// What to write now, `wanted` being what the policy wants on: the office if it is vacant, the
     /// next book if it is the head.
     pub fn decide(
-        &self,
+        &mut self,
         now: Time,
         seen: &Snapshot,
         wanted: &BTreeMap<String, bool>,
     ) -> Option<Write> {
+        let version = seen.book.as_ref().map_or(0, |(book, _)| book.version);
+        self.known = self.known.max(version);
         if !self.holds(now) {
             return None;
         }
@@ -125,7 +141,7 @@ impl Candidate {
         let empty = Book::default();
         let (book, after) =
             seen.book.as_ref().map_or((&empty, 0), |(book, writes)| (book, *writes));
-        let book = next_book(book, wanted, &seen.balancers, &seen.members)?;
+        let book = next_book(book, self.known, wanted, &seen.balancers, &seen.members)?;
         Some(Write::Book { book, term: *term, after })
     }
 }
@@ -154,7 +170,7 @@ mod tests {
     #[test]
     fn off_waking_on_draining_off() {
         let step = |book: &Book, on, acknowledgements: u64, report: u64| {
-            next_book(book, &wanted(on), &acknowledged(acknowledgements), &up(report))
+            next_book(book, 0, &wanted(on), &acknowledged(acknowledgements), &up(report))
         };
         let waking = step(&Book::default(), true, 0, 0).expect("wakes");
         assert_eq!(power(&waking), (Power::Waking, 1));
@@ -172,11 +188,36 @@ mod tests {
     #[test]
     fn whoever_drained_before_it_came_up_wakes_again() {
         let (nobody, none) = (BTreeMap::new(), BTreeMap::new());
-        let waking = next_book(&Book::default(), &wanted(true), &nobody, &none).expect("wakes");
-        let draining = next_book(&waking, &wanted(false), &acknowledged(0), &none);
+        let waking = next_book(&Book::default(), 0, &wanted(true), &nobody, &none).expect("wakes");
+        let draining = next_book(&waking, 0, &wanted(false), &acknowledged(0), &none);
         let draining = draining.expect("drains");
-        let again = next_book(&draining, &wanted(true), &acknowledged(0), &none).expect("again");
+        let again = next_book(&draining, 0, &wanted(true), &acknowledged(0), &none).expect("again");
         assert_eq!(power(&again), (Power::Waking, 3));
+    }
+
+    /// The store has begun anew: what was followed before answers no order of the new book, and the next one
+    /// is late enough to be followed.
+    #[test]
+    fn a_store_that_starts_anew_is_ahead_of_its_followers_again() {
+        let entries = |power| [("r0".to_owned(), Entry { power, since: 3 })].into();
+        let book = |power| Book { version: 4, entries: entries(power), voice: Some("r0".into()) };
+        let next = next_book(&book(Power::On), 0, &wanted(true), &acknowledged(50), &up(49));
+        assert_eq!(power(&next.expect("later")), (Power::On, 51));
+        let next = next_book(&book(Power::Draining), 0, &wanted(false), &acknowledged(50), &up(4));
+        assert_eq!(power(&next.expect("later")), (Power::Draining, 51), "nobody has heard of it");
+        let next = next_book(&book(Power::Waking), 70, &wanted(true), &acknowledged(4), &up(60));
+        assert_eq!(
+            power(&next.expect("later")),
+            (Power::Waking, 71),
+            "it was told to another time"
+        );
+        assert_eq!(next_book(&book(Power::On), 4, &wanted(true), &acknowledged(4), &up(4)), None);
+        let next = next_book(&Book::default(), 0, &wanted(false), &acknowledged(50), &up(50));
+        assert_eq!(
+            power(&next.expect("one")),
+            (Power::Draining, 51),
+            "what is up is not let go at once"
+        );
     }
 
     #[test]

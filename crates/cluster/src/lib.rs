@@ -16,15 +16,23 @@
 //! Leases and deadlines only decide how long it takes until somebody acts.
 
 mod agent;
+mod announce;
+mod attach;
 mod balancer;
 mod book;
+mod echo;
 mod head;
 mod health;
+mod neighbours;
 mod table;
 
 pub use agent::{Agent, Order};
+pub use announce::Announcer;
+pub use attach::{Attachment, LinkState, Step, There};
 pub use balancer::{Balancer, Move};
 pub use book::{Acknowledgement, Book, Entry, MemberReport, Power, Snapshot, Write};
+pub use echo::Echoes;
 pub use head::{Candidate, next_book};
 pub use health::{Detector, Liveness};
+pub use neighbours::{Manner, Neighbours};
 pub use table::{SLOTS, SteeringTable};

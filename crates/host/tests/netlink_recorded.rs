@@ -68,7 +68,7 @@ fn describe(event: &Event) -> String {
             NextHopTarget::Hop(h) => format!("object {}{}", object.id, hop(h)),
             target => format!("object {} {target:?}", object.id),
         },
-        Event::LinkGone(_) | Event::NextHopGone(_) | Event::Overrun => {
+        Event::LinkGone(_) | Event::LinkMoved { .. } | Event::NextHopGone(_) | Event::Overrun => {
             format!("{event:?}").to_lowercase()
         }
     }

@@ -22,6 +22,10 @@ static long (*adjust_head)(struct xdp_md *ctx, int delta) = (void *)BPF_FUNC_xdp
 static __u64 (*ktime_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static __u64 (*jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
 static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len;
+// The kernel's function bpf_xdp_metadata_rx_vlan_tag (Linux 6.8). No helper has this number: in its place
+// the loader puts the function's own, see src/afxdp/load.rs.
+#define RX_VLAN_TAG 0x45424201
+static int (*rx_vlan_tag)(struct xdp_md *ctx, __u16 *protocol, __u16 *tag) = (void *)RX_VLAN_TAG;
 
 #define NET16(x) __builtin_bswap16(x)
 #define NET32(x) __builtin_bswap32(x)
@@ -39,7 +43,9 @@ static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len
 #define MACS_EVERY ~0ULL
 #define FILTER_WORDS 64
 #define VLANS 4096
-#define REASONS 8
+#define REASONS 16
+// There is no tag beside the frame (ENODATA).
+#define NO_TAG -61
 
 // What `route` says; above FOR_WORKER: for the kernel, for this reason.
 #define FOR_KERNEL 0
@@ -58,6 +64,14 @@ const volatile __u64 stamp_interval_ns = 1000000;
 struct stamp {
 	__u64 magic;
 	__u64 time_ns;
+};
+
+// "Ebb-back": stands before a frame that the router hands to the kernel where this program is generic and so
+// meets it again, as in src/afxdp/inject.rs. Its first byte, too, has the group bit set.
+#define HANDED_BACK_MAGIC 0x6b6361622d626245ULL
+
+struct handed_back {
+	__u64 magic, unused;
 };
 
 struct table {
@@ -92,6 +106,13 @@ union policy {
 	__u64 any;
 };
 
+// VLANs whose frames a worker may take, a bit each.
+struct vlans {
+	// All, whatever their tags.
+	__u64 every;
+	__u64 served[VLANS / 64];
+};
+
 struct vlan_policy {
 	__u8 v4, v6;
 };
@@ -118,6 +139,7 @@ struct cpu_state {
 	__u64 count;
 	__u64 passed_for[REASONS];
 	__u64 passed_long;
+	__u64 passed_beside;
 };
 
 // The sockets: by queue and worker in the form Steer, by queue in the form Rss.
@@ -144,6 +166,7 @@ struct {
 struct macs own_macs SEC(".data.macs");
 // One bit for each hash of a local address: spares most packets the look-up.
 struct filter local_filter SEC(".data.filter");
+struct vlans vlans SEC(".data.vlans") = { .every = 1 };
 union policy policies SEC(".data.policies");
 
 struct {
@@ -174,7 +197,9 @@ struct {
 struct {
 	int (*type)[BPF_MAP_TYPE_LPM_TRIE];
 	int (*map_flags)[BPF_F_NO_PREALLOC];
-	ENTRIES(65536);
+	// Those before and after a change are in it together, and routes: twice PREFIXES_MAX of
+	// src/afxdp/policy.rs, and as many again.
+	ENTRIES(262144);
 	struct side_prefix *key;
 	__u8 *value;
 } policy_prefixes SEC(".maps");
@@ -352,7 +377,12 @@ INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *has
 		return 0;
 	if (UNLIKELY((ip->destination & 0xf0) == 0xe0 || ip->destination == 0xffffffff))
 		return 0;
-	if (UNLIKELY(is_local4(ip->destination)))
+	// Own networks are the kernel's to judge, from where as to where (`ip_route_input_slow`,
+	// `fib_validate_source`): route_localnet and accept_local allow what is otherwise forged or has
+	// come back.
+	if (UNLIKELY((ip->destination & 0xff) == 127 || (ip->source & 0xff) == 127))
+		return 0;
+	if (UNLIKELY(is_local4(ip->destination) || is_local4(ip->source)))
 		return 0;
 	way = policy4(ip, vlan);
 	if (!hashed || UNLIKELY(way != FOR_WORKER))
@@ -407,6 +437,15 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 vlan, __u32 *has
 	return way;
 }
 
+INLINE int is_served(__u32 vlan)
+{
+	__u32 word = vlan >> 6;
+
+	// The compiler knows the bound, and Linux 6.1 forgets it where bytes were swapped.
+	asm volatile("" : "+r"(word));
+	return vlans.served[word & (VLANS / 64 - 1)] >> (vlan & 63) & 1;
+}
+
 INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 {
 	const struct ethernet *eth = data;
@@ -422,9 +461,13 @@ INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 		type += 2;
 		if ((const void *)(type + 1) > end)
 			return 0;
-		// The outer tag decides which interface the kernel would see.
+		// The outer tag decides which interface the kernel would see: frames of a VLAN that is
+		// none of the router's are nobody's, or somebody's who is not seen from here. Those with
+		// service tags or two tags are the kernel's as well.
 		if (i == 0)
 			vlan = NET16(type[-1]) & (VLANS - 1);
+		if (!vlans.every && (i == 1 || type[-2] != NET16(0x8100) || !is_served(vlan)))
+			return 0;
 	}
 	if (LIKELY(*type == NET16(0x0800)))
 		return route4((const void *)(type + 1), end, vlan, hash, hashed);
@@ -477,7 +520,26 @@ INLINE int fits(struct xdp_md *ctx, int pieces)
 	return pieces ? buff_len(ctx) <= ROOM : data + ROOM + 1 > end;
 }
 
-INLINE int decide(struct xdp_md *ctx, int pieces)
+// Takes off what stands before a frame that the router has handed to the kernel.
+INLINE int was_handed_back(struct xdp_md *ctx)
+{
+	const struct handed_back *mark = (void *)(long)ctx->data;
+
+	if ((const void *)(mark + 1) > (void *)(long)ctx->data_end || mark->magic != HANDED_BACK_MAGIC)
+		return 0;
+	return !adjust_head(ctx, sizeof(*mark));
+}
+
+// Whether a VLAN tag travels beside the frame, which seems to have none then, or nobody can say.
+INLINE int has_tag_beside(struct xdp_md *ctx)
+{
+	// By eights, as keys of maps are.
+	__u64 room[2] = {};
+
+	return rx_vlan_tag(ctx, (__u16 *)&room[0], (__u16 *)&room[1]) != NO_TAG;
+}
+
+INLINE int decide(struct xdp_md *ctx, int pieces, int beside)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	struct table *table;
@@ -494,9 +556,16 @@ INLINE int decide(struct xdp_md *ctx, int pieces)
 		return XDP_PASS;
 	way = route((void *)(long)ctx->data, (void *)(long)ctx->data_end, &hash, steered);
 	if (UNLIKELY(way != FOR_WORKER)) {
+		if (way == FOR_KERNEL && was_handed_back(ctx))
+			return XDP_PASS;
 		cpu->passed++;
 		if (way != FOR_KERNEL)
 			cpu->passed_for[way & (REASONS - 1)]++;
+		return XDP_PASS;
+	}
+	if (beside && UNLIKELY(has_tag_beside(ctx))) {
+		cpu->passed++;
+		cpu->passed_beside++;
 		return XDP_PASS;
 	}
 	if (UNLIKELY(!fits(ctx, pieces))) {
@@ -526,14 +595,28 @@ INLINE int decide(struct xdp_md *ctx, int pieces)
 SEC("xdp")
 int steer(struct xdp_md *ctx)
 {
-	return decide(ctx, 0);
+	return decide(ctx, 0, 0);
 }
 
 // For interfaces whose packets may lie in several buffers (Linux 5.18).
 SEC("xdp.frags")
 int steer_frags(struct xdp_md *ctx)
 {
-	return decide(ctx, 1);
+	return decide(ctx, 1, 0);
+}
+
+// The same two for interfaces whose VLAN tags may travel beside the frames: bound to one interface, and
+// only in its driver.
+SEC("xdp")
+int steer_beside(struct xdp_md *ctx)
+{
+	return decide(ctx, 0, 1);
+}
+
+SEC("xdp.frags")
+int steer_beside_frags(struct xdp_md *ctx)
+{
+	return decide(ctx, 1, 1);
 }
 
 // Run on packets that the router hands to the kernel.

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use common::{Memory, Wires, drain, flow_and_seq, opened, options, run, send, udp};
 use ebb_graph::Batch;
 use ebb_ports::Port;
-use ebb_ports::afxdp::{
-    AfXdpError, AfXdpPort, Form, Interface, InterfaceOptions, KernelInjector, Mode,
-};
+use ebb_ports::afxdp::{AfXdpError, AfXdpPort, Form, Interface, InterfaceOptions, Mode};
 
 fn readable(fd: RawFd, timeout_ms: i32) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -426,36 +424,6 @@ fn what_a_link_that_is_down_has_not_taken_is_counted_when_it_is_closed() {
     let counters = ports[0].counters();
     assert_eq!((counters.transmitted, counters.transmit_dropped), (0, 3));
     memory.close(ports, pool);
-}
-
-#[test]
-fn injected_packets_reach_the_kernel() {
-    let Some(wires) = Wires::new(1, 1) else { return };
-    let memory = Memory::new(4096);
-    let interface = Interface::open(&memory.umem, &options("p0", 1)).unwrap();
-    run(&format!("ip -n {} addr add 10.1.0.1/24 dev p0", wires.router));
-    let listener = std::net::UdpSocket::bind("10.1.0.1:9").unwrap();
-    listener.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-    let mut injector = KernelInjector::new().unwrap();
-    for seq in 0..3 {
-        let mut frame = udp(interface.mac(), 1, seq);
-        frame[26..30].copy_from_slice(&[10, 1, 0, 5]);
-        frame[24..26].copy_from_slice(&[0, 0]);
-        let sum: u32 =
-            frame[14..34].chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1])).sum();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        frame[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        match seq {
-            2 => injector.inject_through_tun(&frame).unwrap(),
-            _ => injector.inject(interface.index(), &frame).unwrap(),
-        }
-        let mut buffer = [0; 64];
-        let (len, from) = listener.recv_from(&mut buffer).unwrap();
-        assert_eq!((len, from.to_string().as_str()), (18, "10.1.0.5:1024"));
-        assert_eq!(buffer[..4], seq.to_be_bytes());
-    }
-    assert!(injector.inject(9999, &[0; 60]).is_err());
-    assert!(injector.inject_through_tun(&[0; 60]).is_err());
 }
 
 #[test]

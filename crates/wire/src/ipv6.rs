@@ -20,6 +20,23 @@ pub struct Upper {
     pub fragment_offset: Option<u16>,
 }
 
+impl Upper {
+    /// Whether an extension header was reached that is not followed: the chain is longer than the walk,
+    /// or than the bytes at hand.
+    pub fn is_cut_short(&self) -> bool {
+        self.fragment_offset.is_none_or(|offset| offset == 0)
+            && matches!(
+                self.protocol,
+                protocol::HOP_BY_HOP
+                    | protocol::ROUTING
+                    | protocol::DESTINATION_OPTIONS
+                    | protocol::MOBILITY
+                    | protocol::AUTHENTICATION
+                    | protocol::FRAGMENT
+            )
+    }
+}
+
 impl<'a> Ipv6<'a> {
     /// Length of the fixed header.
     pub const LEN: usize = 40;

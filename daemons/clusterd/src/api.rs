@@ -113,6 +113,12 @@ pub fn metrics_text(status: &ClusterStatus) -> String {
             own.takeovers as f64,
         );
         gauge(&mut registry, "deaths", "back-ends found dead", own.deaths as f64);
+        for link in &own.links {
+            let label = ("interface".into(), link.interface.clone().into());
+            let registry = registry.sub_registry_with_label(label);
+            let up = f64::from(u8::from(link.is_up()));
+            gauge(registry, "link_up", "whether packets can pass", up);
+        }
         let counters = serde_json::to_value(own.counters).unwrap_or_default();
         for (name, value) in counters.as_object().into_iter().flatten() {
             gauge(&mut registry, name, name.replace('_', " "), value.as_f64().unwrap_or(0.0));

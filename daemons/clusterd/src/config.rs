@@ -207,6 +207,9 @@ pub struct SideConfig {
     pub addresses: Vec<IpNet>,
     /// The first balancer's address for probes, in one of the subnets; the others have those after it.
     pub probe: IpAddr,
+    /// The largest IP packet that its link takes, in bytes, where that is less than the segment does.
+    #[serde(default)]
+    pub mtu: Option<u32>,
 }
 
 impl SideConfig {
@@ -458,7 +461,7 @@ impl ClusterConfig {
             inside: balancer.inside[index].clone(),
             macs: (0..names.len()).map(|number| mac_after(known(&side.mac), number)).collect(),
             addresses: side.all_addresses(),
-            probe: address_after(side.probe, me),
+            probes: (0..names.len()).map(|number| address_after(side.probe, number)).collect(),
             probe_macs: (0..names.len()).map(|number| self.probe_mac(index, number)).collect(),
         });
         let back_ends = self.back_end.iter().map(|one| BackEnd {

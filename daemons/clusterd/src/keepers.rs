@@ -129,6 +129,10 @@ impl Keeper for PatientKeeper {
         self.inner.is_there()
     }
 
+    fn mend(&mut self) -> Result<bool> {
+        self.inner.mend()
+    }
+
     fn routing(&mut self) -> Option<&mut Routing> {
         self.inner.routing()
     }

@@ -135,7 +135,7 @@ impl Lab {
             inside: format!("in{side}"),
             macs: vec![cluster_mac(side)],
             addresses: subnets(side).to_vec(),
-            probe: probe_address(side),
+            probes: vec![probe_address(side)],
             probe_macs: vec![probe_mac(side)],
         };
         let back_end = |(index, (name, weight)): (usize, &(String, u32))| BackEnd {

@@ -51,6 +51,15 @@ pub trait Keeper: Send {
         true
     }
 
+    /// Puts back what it gave to what it started and is not there any more: a kernel forgets routes when
+    /// an interface goes down. Returns whether there was something.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    fn mend(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// The routes of what it started, where they are its business.
     fn routing(&mut self) -> Option<&mut Routing> {
         None
@@ -119,6 +128,8 @@ pub enum What {
     Failed(String),
     /// Its back-end ended by itself.
     Ended,
+    /// It put addresses or routes back that its back-end had lost.
+    Mended,
     /// The store does not answer, or answers again.
     Store(Option<String>),
 }
@@ -132,6 +143,7 @@ impl std::fmt::Display for What {
             What::Slept => f.write_str("put its back-end to sleep"),
             What::Failed(why) => write!(f, "failed: {why}"),
             What::Ended => f.write_str("found its back-end ended"),
+            What::Mended => f.write_str("put back addresses or routes that its back-end had lost"),
             What::Store(Some(why)) => write!(f, "has no answer from the store: {why}"),
             What::Store(None) => f.write_str("has answers from the store again"),
         }

@@ -305,10 +305,8 @@ impl Node {
                 }
             }
             self.look();
-            let failed = self.balancer.as_ref().and_then(|balancer| balancer.status().failed);
-            if let Some(why) = failed {
-                bail!("the balancer ended: {why}");
-            }
+            let running = self.balancer.as_ref().is_none_or(|balancer| balancer.is_running());
+            ensure!(running, "the balancer ended by a fault of its own, see the log");
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())
@@ -357,7 +355,7 @@ impl Node {
         let mut record = self.record.lock().expect("record");
         for event in record.iter().skip(self.said) {
             match &event.what {
-                What::Failed(_) | What::Ended | What::Store(Some(_)) => {
+                What::Failed(_) | What::Ended | What::Mended | What::Store(Some(_)) => {
                     warn!(member = event.member, "{}", event.what);
                 }
                 what => info!(member = event.member, "{what}"),
@@ -469,6 +467,7 @@ fn keeper(
                 bridges: keep.bridges.clone(),
                 macs: config.macs_of(&keep.back_end),
                 addresses: config.side.iter().map(SideConfig::all_addresses).collect(),
+                mtus: config.side.iter().map(|side| side.mtu).collect(),
                 probes: config.probes(),
                 routes: keep.routes.iter().map(route).collect(),
                 run: keep.run.clone(),

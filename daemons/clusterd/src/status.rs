@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ebb_cluster::{Power, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use crate::balancer::{BalancerStatus, Counters};
+use crate::balancer::{BalancerStatus, Counters, LinkStatus};
 
 /// A member's state, as `ebb cluster show --json` prints it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -90,8 +90,9 @@ pub struct OwnBalancer {
     pub counters: Counters,
     /// Deaths of back-ends that it found.
     pub deaths: u64,
-    /// Why it ended, when it did.
-    pub failed: Option<String>,
+    /// Its links: outside and inside of each side, in turn.
+    #[serde(default)]
+    pub links: Vec<LinkStatus>,
 }
 
 /// What a book says of power, in a word.
@@ -149,7 +150,7 @@ impl ClusterStatus {
             forged: said.forged,
             counters: said.counters,
             deaths: said.found.iter().filter(|found| found.dead).count() as u64,
-            failed: said.failed.clone(),
+            links: said.links.clone(),
         });
         let slots: &BTreeMap<String, usize> = &said.shares;
         for back_end in &mut self.back_ends {

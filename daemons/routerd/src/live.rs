@@ -10,7 +10,9 @@ mod placement;
 mod preflight;
 mod reload;
 mod start;
+mod tags;
 mod upgrade;
+mod vigil;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,6 +23,7 @@ use ebb_control::policies::Points;
 use ebb_graph::{PortId, Reserve};
 use ebb_host::capability::Capability;
 use ebb_host::journal::{Guard, Journal};
+use ebb_host::pulse::Pulses;
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
 use ebb_host::{capability, process, service};
@@ -34,6 +37,7 @@ use backend::LiveBackend;
 use inject::Injection;
 use interfaces::Interfaces;
 pub use preflight::{Preflight, preflight};
+use vigil::{Vigil, Watch};
 
 /// How often the control thread looks at counters that wrap around (energy).
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
@@ -60,6 +64,7 @@ pub struct Live {
     signals: Signals,
     api: Option<ApiHandle>,
     points: Points,
+    vigil: Vigil,
 }
 
 /// Runs the router that `config` (read from `path`) describes until SIGINT or SIGTERM.
@@ -113,8 +118,10 @@ fn serve(
         Ok(()) => info!("privileges kept: {}", capability::reasons(&kept).join("; ")),
         Err(error) => warn!(%error, "privileges stay as they are"),
     }
-    let guard = Guard::spawn(&journal).context("guard process")?;
-    let started = Live::start(path, config, journal.clone(), inheritance.as_deref_mut());
+    let pulses = Pulses::new().context("memory for signs of life")?;
+    let guard = Guard::spawn_watching(&journal, &pulses).context("guard process")?;
+    let watch = Watch { pulses, brake: guard.brake() };
+    let started = Live::start(path, config, journal.clone(), inheritance.as_deref_mut(), watch);
     let result = started.and_then(Live::control);
     match inheritance {
         // What stands in it is the other router's duty, which goes on.
@@ -141,6 +148,7 @@ impl Live {
         self.turn()?;
         info!(ports = self.config.ports.len(), mode = self.config.router.mode, "forwarding");
         service::ready();
+        self.vigil.begin();
         let mut wait_set = WaitSet::new();
         loop {
             wait_set.clear();
@@ -148,13 +156,20 @@ impl Live {
             wait_set.add(self.backend.control.fd());
             self.upgrade.iter().for_each(|successor| wait_set.add(successor.fd()));
             self.sync.fds().into_iter().for_each(|fd| wait_set.add(fd));
-            wait_set.wait(Some(self.patience()));
+            self.interfaces.lock().expect("interfaces").fds().for_each(|fd| wait_set.add(fd));
+            let patience = self.vigil.patience(self.patience());
+            self.vigil.sleep(|| wait_set.wait(Some(patience)));
             self.backend.control.drain();
             if self.take_signals() {
                 break;
             }
             self.turn()?;
+            if let Some(warning) = self.vigil.turn() {
+                warn!("{warning}");
+                self.backend.replace_warning(vigil::STOOD_STILL, warning);
+            }
         }
+        self.vigil.end();
         service::stopping();
         info!("ending");
         self.api = None;
@@ -165,7 +180,8 @@ impl Live {
     fn turn(&mut self) -> Result<()> {
         let changes = {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
-            self.sync.turn(&mut *interfaces)?;
+            interfaces.look_at_tags();
+            self.sync.turn(&mut *interfaces);
             self.sync.rebase(|number| self.backend.router.next_hop_volume(number));
             // What another program shares must stay open until it has taken over or given up.
             match self.upgrade {

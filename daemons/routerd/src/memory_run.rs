@@ -61,6 +61,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
         fib,
         requests: Requests::new(1024, Arc::new(move || bell.ring())),
         route_limits: static_tables::route_limits(config),
+        pulses: ebb_host::pulse::Pulses::new()?,
         frames_total: frames,
         mode: config.router.mode.clone(),
         policy: recorded(

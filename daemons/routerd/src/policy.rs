@@ -9,15 +9,19 @@
 
 mod evaluate;
 mod follow;
+mod judge;
+mod objects;
+mod rules;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_apps::route::ReversePath;
 use ebb_graph::PortId;
-use ebb_host::netlink::policy::{Chain, Discipline, Rule, Switches, Transforms};
-use ebb_ports::afxdp::{KernelPolicy, REASONS};
+use ebb_host::netlink::policy::{Chain, Discipline, Rule, Source, Switches, Transforms};
+use ebb_ports::afxdp::{KernelPolicy, REASONS, UNHELD};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use crate::place::Place;
@@ -44,13 +48,16 @@ pub enum Mechanism {
     Tc = 5,
     /// Interfaces that belong to a VRF, bridge or bond.
     Vrf = 6,
-    /// Reverse-path filters: the workers' business, no reason of the XDP program.
+    /// Reverse-path filters, the workers' business; and networks that are the host's own, from which the kernel
+    /// takes no packets whatever the filters are.
     RpFilter = 7,
+    /// Any of them, where the policy has not been judged yet or could not be taken over.
+    Unheld = UNHELD,
 }
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Mechanism; 7] = [
+    pub const ALL: [Mechanism; 8] = [
         Mechanism::Forwarding,
         Mechanism::Rules,
         Mechanism::Xfrm,
@@ -58,6 +65,7 @@ impl Mechanism {
         Mechanism::Tc,
         Mechanism::Vrf,
         Mechanism::RpFilter,
+        Mechanism::Unheld,
     ];
 
     /// The name in configurations, metrics and JSON.
@@ -70,6 +78,30 @@ impl Mechanism {
             Mechanism::Tc => "tc",
             Mechanism::Vrf => "vrf",
             Mechanism::RpFilter => "rp_filter",
+            Mechanism::Unheld => "unheld",
+        }
+    }
+
+    /// Whether an operator may wish it to be passed over. Not of what belongs to other interfaces, of which no
+    /// worker takes packets, nor of what nobody knows.
+    pub const fn may_be_ignored(self) -> bool {
+        !matches!(self, Mechanism::Vrf | Mechanism::Unheld)
+    }
+
+    /// The one with this number.
+    fn of(reason: u8) -> Mechanism {
+        let mut all = Mechanism::ALL.into_iter();
+        all.find(|mechanism| *mechanism as u8 == reason).unwrap_or(Mechanism::Unheld)
+    }
+
+    /// The one that a source of policy tells of; the switches are reverse-path filters' as well.
+    fn of_source(source: Source) -> Mechanism {
+        match source {
+            Source::Rules => Mechanism::Rules,
+            Source::Switches => Mechanism::Forwarding,
+            Source::Transforms => Mechanism::Xfrm,
+            Source::Netfilter => Mechanism::Netfilter,
+            Source::TrafficControl => Mechanism::Tc,
         }
     }
 }
@@ -96,12 +128,18 @@ pub struct Facts {
     pub chains: Vec<Chain>,
     /// Traffic control at the places.
     pub disciplines: Vec<Discipline>,
+    /// Interfaces that take in no IPv6.
+    pub without_v6: BTreeSet<String>,
+    /// IPv4 networks whose every address is the host's own: nobody else may send from there.
+    pub local_networks: Vec<IpNet>,
+    /// What could not be read, and why.
+    pub unread: BTreeMap<Source, String>,
 }
 
 /// What follows from the facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// What each port leaves to the kernel; ports that leave nothing are absent.
+    /// What each port leaves to the kernel. Nobody has judged what comes in at ports that are absent.
     pub ports: BTreeMap<PortId, KernelPolicy>,
     /// Reverse-path filters by link; those that are off are absent.
     pub reverse_path: BTreeMap<u32, ReversePath>,

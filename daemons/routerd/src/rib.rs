@@ -11,18 +11,25 @@
 //! interfaces that are no ports or belong to a bridge, bond or VRF, multicast and broadcast.
 
 mod candidate;
+mod claims;
+mod lifetimes;
 mod links;
+mod objects;
 mod order;
 mod prefixes;
 mod resync;
+mod room;
+mod tables;
 #[cfg(test)]
 mod tests;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use ebb_apps::route::{FibError, FibWriter, Interface, InterfaceId, Target};
+use ebb_apps::route::{InterfaceId, Target};
 use ebb_graph::PortId;
-use ebb_host::netlink::{Event, NextHopTarget, Part, Route, TABLE_LOCAL, TABLE_MAIN};
+use ebb_host::netlink::{Elsewhere, Event, Part, Route, TABLE_LOCAL, TABLE_MAIN};
+use ebb_units::Time;
 use ipnet::IpNet;
 
 use candidate::{Candidate, Slots};
@@ -30,64 +37,10 @@ use links::Links;
 use prefixes::Prefixes;
 pub(crate) use prefixes::is_kernels as is_reserved;
 use resync::Resync;
+use room::put;
+pub use tables::{Nowhere, Tables};
 
 use crate::place::Place;
-
-/// Where changes go.
-pub trait Tables {
-    /// Adds or changes an interface.
-    fn set_interface(&mut self, id: InterfaceId, interface: Interface);
-    /// Removes an interface and its neighbours.
-    fn remove_interface(&mut self, id: InterfaceId);
-    /// Adds or replaces a route.
-    ///
-    /// # Errors
-    /// When a table is full; the former route stays.
-    fn set_route(&mut self, prefix: IpNet, target: &Target) -> Result<(), FibError>;
-    /// Removes a route; whether there was one.
-    fn remove_route(&mut self, prefix: IpNet) -> bool;
-    /// Makes a neighbour known or changes its MAC address.
-    fn set_neighbour(&mut self, interface: InterfaceId, address: IpAddr, mac: [u8; 6]);
-    /// Forgets a neighbour.
-    fn remove_neighbour(&mut self, interface: InterfaceId, address: IpAddr);
-}
-
-impl Tables for FibWriter {
-    fn set_interface(&mut self, id: InterfaceId, interface: Interface) {
-        FibWriter::set_interface(self, id, interface);
-    }
-    fn remove_interface(&mut self, id: InterfaceId) {
-        FibWriter::remove_interface(self, id);
-    }
-    fn set_route(&mut self, prefix: IpNet, target: &Target) -> Result<(), FibError> {
-        FibWriter::set_route(self, prefix, target)
-    }
-    fn remove_route(&mut self, prefix: IpNet) -> bool {
-        FibWriter::remove_route(self, prefix)
-    }
-    fn set_neighbour(&mut self, interface: InterfaceId, address: IpAddr, mac: [u8; 6]) {
-        FibWriter::set_neighbour(self, interface, address, mac);
-    }
-    fn remove_neighbour(&mut self, interface: InterfaceId, address: IpAddr) {
-        FibWriter::remove_neighbour(self, interface, address);
-    }
-}
-
-/// Tables for those who only want to know what [`Rib`] makes of links.
-pub struct Nowhere;
-
-impl Tables for Nowhere {
-    fn set_interface(&mut self, _: InterfaceId, _: Interface) {}
-    fn remove_interface(&mut self, _: InterfaceId) {}
-    fn set_route(&mut self, _: IpNet, _: &Target) -> Result<(), FibError> {
-        Ok(())
-    }
-    fn remove_route(&mut self, _: IpNet) -> bool {
-        false
-    }
-    fn set_neighbour(&mut self, _: InterfaceId, _: IpAddr, _: [u8; 6]) {}
-    fn remove_neighbour(&mut self, _: InterfaceId, _: IpAddr) {}
-}
 
 /// What a dump covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +57,16 @@ pub enum Update {
     /// All addresses of the host, sorted.
     LocalAddresses(Vec<IpAddr>),
     /// The MAC addresses on which this port's interfaces receive, sorted; none while the port
-    /// belongs to a bridge, bond or VRF, so that all its packets are the kernel's.
+    /// belongs to a bridge, bond or VRF or another interface takes its frames, so that all its
+    /// packets are the kernel's.
     Macs(PortId, Vec<[u8; 6]>),
+    /// The VLANs of this port that are interfaces of the router, sorted: all others' packets are the
+    /// kernel's.
+    Vlans(PortId, Vec<u16>),
+    /// The name that the port's link has now.
+    Name(PortId, String),
+    /// Who takes the port's frames, in words; none when nobody does any more.
+    Claimed(PortId, Option<String>),
     /// The port's link went up or down, disappeared or came back.
     Link {
         /// The port.
@@ -124,9 +85,10 @@ pub struct Rib {
     prefixes: Prefixes,
     slots: Slots,
     resync: Resync,
-    /// Routes that did not fit the forwarding tables and were left to the kernel or dropped.
+    /// Routes that did not fit the forwarding tables and were left to the kernel.
     refused: u64,
     changes: u64,
+    now: Time,
 }
 
 impl Rib {
@@ -139,6 +101,7 @@ impl Rib {
             resync: Resync::default(),
             refused: 0,
             changes: 0,
+            now: Time::ZERO,
         }
     }
 
@@ -158,6 +121,22 @@ impl Rib {
         self.retarget_links(&moved, out);
     }
 
+    /// It is `now`: what ends by itself until then has ended. To be called before events are taken over, which
+    /// tell spans of time, and when [`Rib::next`] says so.
+    pub fn pass(&mut self, now: Time, out: &mut impl Tables) {
+        self.now = self.now.max(now);
+        for key in self.prefixes.lifetimes.pass(self.now) {
+            self.put_again(key, out);
+        }
+        let asks = self.prefixes.lifetimes.asks(self.now);
+        self.resync.want_if(Part::Routes6, asks);
+    }
+
+    /// When something ends by itself, or is to be looked at, next.
+    pub fn next(&self) -> Option<Time> {
+        self.prefixes.lifetimes.next()
+    }
+
     /// Takes over one event.
     pub fn apply(&mut self, event: &Event, out: &mut impl Tables) {
         self.changes += 1;
@@ -169,7 +148,14 @@ impl Rib {
                 self.retarget_links(&moved, out);
                 self.link_state_changed(link.index, before, (link.admin_up, link.up), out);
             }
-            Event::LinkGone(index) => self.link_gone(*index, out),
+            Event::LinkGone(index) => {
+                let moved = self.links.remove_link(*index, out);
+                self.link_gone(*index, &moved, out);
+            }
+            Event::LinkMoved { index, to } => {
+                let moved = self.links.move_link(*index, *to, out);
+                self.link_gone(*index, &moved, out);
+            }
             Event::Address(address) => {
                 if address.tentative {
                     self.links.remove_address(address, out);
@@ -188,6 +174,7 @@ impl Rib {
             Event::NeighbourGone(gone) => self.links.remove_neighbour(gone.link, gone.address, out),
             Event::NextHop(object) => {
                 self.links.next_hops.insert(object.id, object.target.clone());
+                self.links.doubtful.remove(&object.id);
                 self.retarget(Candidate::by_object, out);
             }
             Event::NextHopGone(id) => self.next_hop_gone(*id, out),
@@ -211,9 +198,16 @@ impl Rib {
 
     /// Ends a dump.
     pub fn finish(&mut self, out: &mut impl Tables) {
-        let gone = self.resync.finish();
+        self.finish_without(&[], out);
+    }
+
+    /// Ends a dump of which these parts could not be read to their end: what they did not show stays known as
+    /// it was, and they are wanted again.
+    pub fn finish_without(&mut self, unread: &[Part], out: &mut impl Tables) {
+        let gone = self.resync.finish(unread);
         for link in gone.links {
-            self.link_gone(link, out);
+            let moved = self.links.remove_link(link, out);
+            self.link_gone(link, &moved, out);
         }
         for (link, address) in gone.addresses {
             self.links.remove_address_of(link, address, out);
@@ -222,25 +216,57 @@ impl Rib {
             self.next_hop_gone(id, out);
         }
         if gone.next_hops_listed {
-            // Announced and, with its object, silently gone before the objects were listed.
-            let orphans = self.slots.orphans(&self.links);
-            self.drop_slots(&orphans, out);
+            self.next_hops_listed(out);
         }
         for (link, address) in gone.neighbours {
             self.links.remove_neighbour(link, address, out);
         }
+        if gone.routes.v6 {
+            for key in std::mem::take(&mut self.prefixes.unsure) {
+                self.put_again(key, out);
+            }
+        }
         for key in self.prefixes.unconfirmed(gone.routes) {
-            self.edit(key, out, |list, _| {
-                let before = list.len();
-                let gone = list.iter().copied().filter(|entry| !entry.confirmed).collect();
-                list.retain(|entry| entry.confirmed);
-                assert!(list.len() < before, "a prefix without unconfirmed routes was listed");
-                order::Edit { removed: gone, ..order::Edit::default() }
-            });
+            self.sweep(key, out);
         }
     }
 
-    /// What has to be dumped again, if anything.
+    /// Removes what a dump did not show of one prefix.
+    fn sweep(&mut self, key: prefixes::Key, out: &mut impl Tables) {
+        self.edit(key, out, |list, slots| {
+            let hides = |entry: &prefixes::Entry| order::may_hide(list, entry, slots);
+            let gone: Vec<_> =
+                list.iter().copied().filter(|entry| !entry.confirmed && !hides(entry)).collect();
+            list.retain(|entry| !gone.contains(entry));
+            order::Edit { removed: gone, ..order::Edit::default() }
+        });
+        let list = self.prefixes.list(key);
+        let best = order::best(&list, &self.slots);
+        if list.iter().any(|entry| !entry.confirmed && Some(entry.slot) == best) {
+            self.doubt(key, out);
+        }
+    }
+
+    /// There may be more of a prefix than is known: its packets are the kernel's until all was asked for.
+    fn doubt(&mut self, key: prefixes::Key, out: &mut impl Tables) {
+        self.prefixes.unsure.insert(key);
+        self.put_again(key, out);
+    }
+
+    /// Sets a prefix as it stands.
+    fn put_again(&mut self, key: prefixes::Key, out: &mut impl Tables) {
+        let list = self.prefixes.list(key);
+        let target = self.prefixes.winner(key, &list, &self.slots).target(&self.slots);
+        let held = put(out, key.prefix(), target);
+        self.note(key, held, out);
+    }
+
+    /// Whether something has to be dumped again.
+    pub fn wants(&self) -> bool {
+        self.resync.wants()
+    }
+
+    /// What has to be dumped again, if anything; it then counts as done.
     pub fn wanted(&mut self) -> Option<Scope> {
         self.resync.wanted()
     }
@@ -248,6 +274,28 @@ impl Rib {
     /// What changed for the ports since the last call.
     pub fn take_updates(&mut self) -> Vec<Update> {
         self.links.take_updates()
+    }
+
+    /// Interfaces on the ports that lie in other namespaces, where their end is not heard of.
+    pub fn elsewhere(&self) -> Vec<Elsewhere> {
+        self.links.elsewhere().collect()
+    }
+
+    /// One of them is no more.
+    pub fn end_elsewhere(&mut self, gone: Elsewhere, out: &mut impl Tables) {
+        let moved = self.links.end_elsewhere(gone, out);
+        self.retarget_links(&moved, out);
+    }
+
+    /// Links that take frames for all stations, maybe for sockets that listen.
+    pub fn listened_to(&self) -> Vec<u32> {
+        self.links.listened_to()
+    }
+
+    /// So many sockets listen on a link to frames for all stations.
+    pub fn set_listeners(&mut self, link: u32, count: u32, out: &mut impl Tables) {
+        let moved = self.links.set_listeners(link, count, out);
+        self.retarget_links(&moved, out);
     }
 
     /// Neighbours on our interfaces whose confirmation has run out since the last call, as link
@@ -270,6 +318,11 @@ impl Rib {
     /// or bond. In order of links.
     pub fn places(&self) -> Vec<Place> {
         self.links.places()
+    }
+
+    /// IPv4 networks whose every address is the host's own (`ip route add local ...`).
+    pub fn local_networks(&self) -> Vec<IpNet> {
+        self.prefixes.local_networks()
     }
 
     /// Whether links or their addresses have changed since the last call.
@@ -311,28 +364,80 @@ impl Rib {
     }
 
     fn add_route(&mut self, route: &Route, replace: bool, append: bool, out: &mut impl Tables) {
-        let Some(candidate) = Candidate::of(route) else { return };
+        let Some(mut candidate) = Candidate::of(route) else { return };
         if prefixes::is_kernels(route.prefix) {
             return;
         }
+        let key = prefixes::Key::from(route.prefix);
+        if candidate.v6 && !replace {
+            candidate = order::known_as(candidate, &self.prefixes.list(key), &self.slots);
+        }
+        let (v6, several) = (candidate.v6, candidate.hops.len() > 1);
         let slot = self.slots.intern(candidate, &self.links);
+        let before = self.prefixes.lifetimes.end(key, slot);
         let dump = self.resync.covers(route.prefix);
-        self.edit(prefixes::Key::from(route.prefix), out, |list, slots| {
-            order::insert(list, slot, slots, order::Mode { replace, append, dump })
-        });
+        let mode = order::Mode { replace, append, dump };
+        let edited = self.edit(key, out, |list, slots| order::insert(list, slot, slots, mode));
+        if v6 {
+            let inherits = edited.mortal && !replace && !dump;
+            let left = route.lifetime_ms;
+            let end =
+                self.end_of(left, several, inherits).or(before.filter(|end| self.is_now(*end)));
+            self.set_end(key, slot, end, out);
+            if edited.guessed && replace {
+                self.doubt(key, out);
+            }
+        }
         self.slots.drop_unused(slot);
+    }
+
+    /// When a route ends of whose life so much is left. Of routes that are merged the kernel tells one life
+    /// and goes by all: it decides.
+    fn end_of(&self, left_ms: Option<i64>, several: bool, inherits: bool) -> Option<Time> {
+        match left_ms.map(u64::try_from) {
+            None if inherits => Some(lifetimes::OVER),
+            None => None,
+            Some(Ok(left)) if !several => Some(self.now + Duration::from_millis(left)),
+            Some(_) => Some(lifetimes::OVER),
+        }
+    }
+
+    /// In the moment of its end a route looks as if it had none.
+    fn is_now(&self, end: Time) -> bool {
+        const MOMENT: Duration = Duration::from_millis(100);
+        end < self.now + MOMENT && self.now < end + MOMENT
+    }
+
+    fn set_end(&mut self, key: prefixes::Key, slot: u32, end: Option<Time>, out: &mut impl Tables) {
+        let lifetimes = &mut self.prefixes.lifetimes;
+        let stands = self.slots.is_held(slot);
+        if (end.is_some() && stands) || lifetimes.end(key, slot).is_some() {
+            lifetimes.set(key, slot, end.filter(|_| stands));
+            self.put_again(key, out);
+        }
     }
 
     fn remove_route(&mut self, route: &Route, out: &mut impl Tables) {
         let Some(candidate) = Candidate::of(route) else { return };
         let key = prefixes::Key::from(route.prefix);
-        let rest = order::remainder(&candidate, self.prefixes.list(key), &self.slots);
+        let list = self.prefixes.list(key);
+        let rest = order::remainder(&candidate, &list, &self.slots);
         let added = match rest {
             order::Rest::Unknown => return,
             order::Rest::Nothing => None,
             order::Rest::Hops(rest) => Some(self.slots.intern(rest, &self.links)),
         };
-        self.edit(key, out, |list, slots| order::remove(list, &candidate, added, slots));
+        let uncovers = order::uncovers(&candidate, &list, added, &self.slots);
+        let edited =
+            self.edit(key, out, |list, slots| order::remove(list, &candidate, added, slots));
+        if let (Some(rest), true) = (added, edited.mortal) {
+            self.set_end(key, rest, Some(lifetimes::OVER), out);
+            self.resync.want(Part::Routes6);
+        }
+        if uncovers {
+            self.resync.want(Part::Routes6);
+            self.doubt(key, out);
+        }
     }
 
     /// Changes one prefix's list of candidates and carries the outcome to `out`.
@@ -341,18 +446,23 @@ impl Rib {
         key: prefixes::Key,
         out: &mut impl Tables,
         change: impl FnOnce(&mut Vec<prefixes::Entry>, &Slots) -> order::Edit,
-    ) {
+    ) -> Edited {
         let mut list = self.prefixes.take(key);
         let before = self.prefixes.winner(key, &list, &self.slots);
         let wide_before = self.prefixes.note_wide(key, &list, &self.slots);
         let edit = change(&mut list, &self.slots);
+        let mut mortal = false;
+        if !self.prefixes.lifetimes.is_empty() {
+            for removed in &edit.removed {
+                mortal |= self.prefixes.lifetimes.remove(key, removed.slot);
+            }
+        }
         let wide_after = self.prefixes.note_wide(key, &list, &self.slots);
         let after = self.prefixes.winner(key, &list, &self.slots);
         let target_before = before.target(&self.slots);
         let target_after = after.target(&self.slots);
-        if target_before != target_after {
-            self.refused += put(out, key.prefix(), target_after);
-        }
+        let differs = target_before != target_after;
+        let held = differs.then(|| put(out, key.prefix(), target_after));
         let part = if key.is_v4() { Part::Routes4 } else { Part::Routes6 };
         self.resync.want_if(part, edit.guessed);
         if let Some(added) = edit.added {
@@ -362,17 +472,19 @@ impl Rib {
             self.slots.release(removed.slot);
         }
         self.prefixes.put_back(key, list);
+        if let Some(held) = held {
+            self.note(key, held, out);
+        }
         if wide_before != wide_after {
             self.review(key.prefix(), wide_before.local != wide_after.local, out);
         }
+        Edited { guessed: edit.guessed, mortal }
     }
 
     /// A table of higher rank changed at `prefix`: what it hides or hid inside is set again.
     fn review(&mut self, prefix: IpNet, all_tables: bool, out: &mut impl Tables) {
         for key in self.prefixes.within(prefix, all_tables) {
-            let list = self.prefixes.list(key);
-            let target = self.prefixes.winner(key, &list, &self.slots).target(&self.slots);
-            self.refused += put(out, key.prefix(), target);
+            self.put_again(key, out);
         }
     }
 
@@ -389,65 +501,9 @@ impl Rib {
         if changed.is_empty() {
             return;
         }
-        for key in self.prefixes.won_by(&changed) {
-            let list = self.prefixes.list(key);
-            let target = self.prefixes.winner(key, &list, &self.slots).target(&self.slots);
-            self.refused += put(out, key.prefix(), target);
+        for key in self.prefixes.won_by(&changed, &self.slots) {
+            self.put_again(key, out);
         }
-    }
-
-    fn link_state_changed(
-        &mut self,
-        index: u32,
-        before: Option<(bool, bool)>,
-        after: (bool, bool),
-        out: &mut impl Tables,
-    ) {
-        let Some((was_admin_up, was_up)) = before else { return };
-        if was_up && !after.1 {
-            self.next_hops_lost(index);
-        }
-        if was_admin_up && !after.0 {
-            let dead = self.slots.dead_with(index, &self.links);
-            self.drop_slots(&dead, out);
-        }
-    }
-
-    /// The kernel removes next-hop objects with their link, and their routes with them, silently.
-    fn next_hops_lost(&mut self, link: u32) {
-        self.resync.want_if(Part::NextHops, self.links.next_hop_uses(link));
-        // In a dump, what is known of the objects may be older than what is known of the routes:
-        // any route with an object may be concerned.
-        if self.resync.is_running() && self.slots.any_by_object() {
-            self.resync.want_all();
-        }
-    }
-
-    fn link_gone(&mut self, index: u32, out: &mut impl Tables) {
-        let moved = self.links.remove_link(index, out);
-        self.next_hops_lost(index);
-        let dead = self.slots.gone_with(index);
-        self.drop_slots(&dead, out);
-        self.retarget_links(&moved, out);
-    }
-
-    /// An object goes, with its routes and the groups that it leaves empty.
-    fn next_hop_gone(&mut self, id: u32, out: &mut impl Tables) {
-        let mut gone = vec![id];
-        while let Some(id) = gone.pop() {
-            self.links.next_hops.remove(&id);
-            for (group, target) in &mut self.links.next_hops {
-                let NextHopTarget::Group(members) = target else { continue };
-                let before = members.len();
-                members.retain(|(member, _)| *member != id);
-                if members.is_empty() && before > 0 {
-                    gone.push(*group);
-                }
-            }
-            let dead = self.slots.of_next_hop(id);
-            self.drop_slots(&dead, out);
-        }
-        self.retarget(Candidate::by_object, out);
     }
 
     /// Removes every route that is one of these.
@@ -466,6 +522,13 @@ impl Rib {
     }
 }
 
+/// What came of a change of a prefix's candidates.
+struct Edited {
+    guessed: bool,
+    /// A candidate that ends by itself was replaced or removed.
+    mortal: bool,
+}
+
 /// Preference of a table: lower first. Other tables are not followed.
 fn rank(table: u32) -> Option<u8> {
     match table {
@@ -474,19 +537,4 @@ fn rank(table: u32) -> Option<u8> {
         253 => Some(2),
         _ => None,
     }
-}
-
-/// Sets or removes; a route that finds no place is left to the kernel, or dropped from the tables
-/// where even that has no place. Returns how many were refused.
-fn put(out: &mut impl Tables, prefix: IpNet, target: Option<&Target>) -> u64 {
-    let Some(target) = target else {
-        out.remove_route(prefix);
-        return 0;
-    };
-    let Err(error) = out.set_route(prefix, target) else { return 0 };
-    tracing::warn!(%prefix, %error, "no place for a route; the kernel forwards it");
-    if out.set_route(prefix, &Target::Kernel).is_err() {
-        out.remove_route(prefix);
-    }
-    1
 }

@@ -13,6 +13,7 @@ use ebb_apps::route::{Fib, InterfaceId, Requests, RouteLimits, Volume, graph};
 use ebb_control::redirect::Table;
 use ebb_control::{Limits, Observation, OperatingPoint, RouterPolicy};
 use ebb_graph::{Pool, PortId, Reserve};
+use ebb_host::pulse::Pulses;
 use ebb_host::{Doorbell, clock};
 use ebb_ports::{Port, PortCounters, RedirectTable};
 use ebb_units::{Hertz, Time};
@@ -58,6 +59,8 @@ pub struct Parts {
     pub requests: Arc<Requests>,
     /// Bounds of the routing nodes.
     pub route_limits: RouteLimits,
+    /// Where workers say that they live.
+    pub pulses: Pulses,
     /// Frames in all.
     pub frames_total: u32,
     /// The policy's name, one of [`ebb_control::policies::NAMES`].
@@ -166,7 +169,8 @@ impl Router {
         }
         let counters = graphs.iter().map(|(_, _, counters)| counters.clone()).collect();
         let order = if parts.held { Order::Hold } else { Order::Park };
-        let shared = Shared::new(counters, policy, first.point, parts.control, order)?;
+        let shared =
+            Shared::new(counters, policy, first.point, parts.control, order, parts.pulses)?;
         let mut names = Vec::new();
         let mut redirects = Vec::new();
         let mut by_worker: Vec<Vec<Option<Box<dyn Port>>>> =

@@ -8,6 +8,7 @@ use ebb_apps::route::RouteCounters;
 use ebb_control::{OperatingPoint, RouterPolicy};
 use ebb_graph::{Packet, PortId};
 use ebb_host::Doorbell;
+use ebb_host::pulse::Pulses;
 use ebb_ports::Port;
 use ebb_units::Time;
 use hdrhistogram::Histogram;
@@ -133,6 +134,8 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// How long packets gather in the ports' queues.
     pub moderation: Moderation,
+    /// Signs of life: the control thread's, then the workers'.
+    pub pulses: Pulses,
     /// How long a packet may wait for the sake of energy, nanoseconds.
     budget_nanos: AtomicU64,
 }
@@ -149,6 +152,7 @@ impl Shared {
         wanted: OperatingPoint,
         control: Arc<Doorbell>,
         order: Order,
+        pulses: Pulses,
     ) -> std::io::Result<Arc<Shared>> {
         let worker = |route| WorkerShared::new(route, order);
         let workers = routes.into_iter().map(worker).collect::<Result<_, _>>()?;
@@ -168,6 +172,7 @@ impl Shared {
             announce_changes: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             moderation: Moderation::default(),
+            pulses,
             budget_nanos: AtomicU64::new(0),
         }))
     }

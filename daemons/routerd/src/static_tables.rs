@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ebb_apps::route::{Fib, FibWriter, Interface, InterfaceId, Path, RouteLimits, Target};
+use ebb_apps::route::{
+    Fib, FibWriter, IcmpPerHost, Interface, InterfaceId, Path, RouteLimits, Target,
+};
 use ebb_graph::PortId;
 use ebb_host::clock;
+use ebb_host::icmp::ErrorRate;
 use ebb_units::Time;
 use ipnet::IpNet;
 
@@ -24,6 +28,20 @@ pub fn route_limits(config: &Config) -> RouteLimits {
         hold_timeout: Duration::from_millis(u64::from(config.limits.hold_ms_max)),
         icmp_rate_pps: config.limits.icmp_rate_pps,
         icmp_burst: config.limits.icmp_burst,
+        ..RouteLimits::default()
+    }
+}
+
+/// The same with what the kernel bounds by host, in the calling thread's network namespace.
+pub fn live_route_limits(config: &Config) -> RouteLimits {
+    let (v4, v6) = ebb_host::icmp::error_rates();
+    let of = |rate: ErrorRate| IcmpPerHost { interval: rate.interval, types: rate.types };
+    RouteLimits {
+        icmp_v4: of(v4),
+        icmp_v6: of(v6),
+        // The standard library's own maps begin with numbers that nobody can know.
+        icmp_seed: std::hash::RandomState::new().hash_one(0),
+        ..route_limits(config)
     }
 }
 

@@ -212,6 +212,9 @@ pub struct Port {
     /// Of these, packets longer than a frame of the router's.
     #[serde(default)]
     pub passed_long: u64,
+    /// Of these, packets whose VLAN tag travelled beside them.
+    #[serde(default)]
+    pub passed_beside: u64,
     /// Delay of sampled packets received here.
     pub latency: Latency,
 }
@@ -279,6 +282,15 @@ pub struct Tables {
     pub changes: u64,
     /// Times the tables were compared anew because messages were lost.
     pub resyncs: u64,
+    /// Lists of the kernel that changed all the time while they were read, and were asked for again later.
+    #[serde(default)]
+    pub unread: u64,
+    /// Errors of the sockets by which the kernel is asked.
+    #[serde(default)]
+    pub failures: u64,
+    /// Routes that found no place and were left to the kernel.
+    #[serde(default)]
+    pub refused: u64,
 }
 
 /// The kernel's own policy on forwarded packets.

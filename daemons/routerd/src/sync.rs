@@ -4,25 +4,31 @@
 //! No thread of its own: the control thread calls [`Sync::turn`] when one of [`Sync::fds`] or the
 //! workers' doorbell says so.
 
+mod compare;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{Decision, FibWriter, InterfaceId, Requests, ReversePath};
 use ebb_graph::PortId;
-use ebb_host::netlink::{self, Monitor};
+use ebb_host::clock;
+use ebb_host::netlink::{self, Event, Monitor};
 use ebb_ports::afxdp::KernelPolicy;
 use serde_json::{Value, json};
-use tracing::{debug, info};
+use tracing::debug;
 
 use crate::policy::{Follower, Mechanism};
-use crate::rib::{Rib, Scope, Update};
+use crate::rib::{Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
-use crate::status::{PolicyObject, Tables};
+use crate::status::{PolicyEffect, PolicyObject, Tables};
+
+/// How often is asked for what the kernel does not announce, at most.
+const CLAIMS_EVERY: Duration = Duration::from_secs(1);
 
 /// What the ports learn from the kernel's tables.
 pub trait PortUpdates {
@@ -30,13 +36,21 @@ pub trait PortUpdates {
     fn set_kernel_addresses(&mut self, addresses: &[IpAddr]);
     /// The MAC addresses on which a port's interfaces receive.
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
+    /// The VLANs of a port that are interfaces of the router.
+    fn set_vlans(&mut self, _port: PortId, _vlans: &[u16]) {}
+    /// The name of a port's interface by now.
+    fn renamed(&mut self, _port: PortId, _name: &str) {}
+    /// Who takes a port's frames, in words.
+    fn set_claimed(&mut self, _port: PortId, _by: Option<&str>) {}
     /// Destinations whose packets are the kernel's to forward.
     fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
     /// A port's link went up or down, disappeared or came back.
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool);
-    /// What the ports leave to the kernel for the sake of its policy; ports that leave nothing are
-    /// absent.
-    fn set_policy(&mut self, _policies: &BTreeMap<PortId, KernelPolicy>) {}
+    /// What the ports leave to the kernel for the sake of its policy; ports that are absent leave
+    /// everything. Returns what could not be done, in words; such ports leave everything as well.
+    fn set_policy(&mut self, _policies: &BTreeMap<PortId, KernelPolicy>) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// See the module.
@@ -46,10 +60,14 @@ pub struct Sync {
     rib: Rib,
     fib: Followed,
     requests: Arc<Requests>,
-    resyncs: u64,
+    /// Comparisons with the kernel, and when they take place.
+    comparisons: compare::Comparisons,
     policy: Follower,
     policy_objects: Arc<Vec<PolicyObject>>,
+    /// What interfaces ask of sources.
+    reverse_paths: BTreeMap<InterfaceId, ReversePath>,
     bases: view::Bases,
+    claims_asked_at: Instant,
     /// Addresses that the ports know.
     told: BTreeSet<IpAddr>,
 }
@@ -90,14 +108,17 @@ impl Sync {
             rib,
             fib,
             requests,
-            resyncs: 0,
+            comparisons: compare::Comparisons::default(),
             policy,
             policy_objects,
+            reverse_paths: BTreeMap::new(),
             bases,
+            claims_asked_at: Instant::now(),
             told,
         };
         sync.rib.start(&mut sync.fib);
-        sync.dump(Scope::All)?;
+        sync.read_first()?;
+        sync.policy.set_local_networks(sync.rib.local_networks());
         sync.fib.publish();
         Ok(sync)
     }
@@ -109,18 +130,28 @@ impl Sync {
 
     /// Takes over what the kernel said and asks it what the workers want to know.
     ///
-    /// # Errors
-    /// When netlink fails for good.
-    pub fn turn(&mut self, updates: &mut dyn PortUpdates) -> Result<()> {
-        let (rib, fib) = (&mut self.rib, &mut self.fib);
-        let events = self.monitor.poll(&mut |event| rib.apply(&event, fib)).context("netlink")?;
-        if self.catch_up()? || events > 0 {
+    /// What cannot be read is asked for again later, and forwarding goes on by what is known meanwhile.
+    pub fn turn(&mut self, updates: &mut dyn PortUpdates) {
+        let heard = self.listen();
+        let claims = self.follow_claims(heard);
+        let changed = self.catch_up() || heard || claims;
+        if changed {
+            self.policy.set_local_networks(self.rib.local_networks());
+        }
+        // Before packets of a new interface are forwarded.
+        if let Err(error) = self.follow_policy(updates) {
+            self.comparisons.failed("the kernel's policy", &error);
+        }
+        if changed {
             self.fib.publish();
         }
         for update in self.rib.take_updates() {
             match update {
                 Update::LocalAddresses(addresses) => self.fib.shortcuts.set_local(&addresses),
                 Update::Macs(port, macs) => updates.set_macs(port, &macs),
+                Update::Vlans(port, vlans) => updates.set_vlans(port, &vlans),
+                Update::Name(port, name) => updates.renamed(port, &name),
+                Update::Claimed(port, by) => updates.set_claimed(port, by.as_deref()),
                 Update::Link { port, up, gone } => updates.link_changed(port, up, gone),
             }
         }
@@ -128,12 +159,83 @@ impl Sync {
             self.told = tell(&self.told, kernels, updates);
         }
         self.ask();
-        self.follow_policy(updates)
+    }
+
+    /// How long until [`Sync::turn`] has something to do that no descriptor tells of.
+    pub fn patience(&self) -> Option<Duration> {
+        let now = clock::monotonic();
+        let next = self.rib.next().into_iter().chain(self.comparisons.next()).min()?;
+        Some(next.as_nanos().saturating_sub(now.as_nanos())).map(Duration::from_nanos)
+    }
+
+    /// Takes over what the kernel said; whether it said something.
+    fn listen(&mut self) -> bool {
+        let (rib, fib) = (&mut self.rib, &mut self.fib);
+        let before = rib.changes();
+        rib.pass(clock::monotonic(), fib);
+        match self.monitor.poll(&mut |event| rib.apply(&event, fib)) {
+            Ok(events) => events > 0 || before != rib.changes(),
+            Err(error) => {
+                self.comparisons.failed("netlink", &error);
+                self.reopen();
+                true
+            }
+        }
+    }
+
+    /// Goes on with another socket: all may have changed.
+    fn reopen(&mut self) {
+        match Monitor::open() {
+            Ok(monitor) => {
+                self.monitor = monitor;
+                self.rib.apply(&Event::Overrun, &mut self.fib);
+            }
+            Err(error) => self.comparisons.failed("netlink monitor", &error),
+        }
+    }
+
+    /// Asks for what the kernel does not announce of those who take frames of ports; whether
+    /// anything may have changed. After events at once, else now and then.
+    fn follow_claims(&mut self, events: bool) -> bool {
+        let (elsewhere, listened_to) = (self.rib.elsewhere(), self.rib.listened_to());
+        let any = !elsewhere.is_empty() || !listened_to.is_empty();
+        if !any || !events && self.claims_asked_at.elapsed() < CLAIMS_EVERY {
+            return false;
+        }
+        self.claims_asked_at = Instant::now();
+        for link in elsewhere {
+            match self.kernel.is_elsewhere(link) {
+                Ok(true) => {}
+                Ok(false) => self.rib.end_elsewhere(link, &mut self.fib),
+                // It is taken to be there until somebody says otherwise.
+                Err(error) => self.comparisons.failed("a link in another namespace", &error),
+            }
+        }
+        // Who cannot be asked for is none of them: then the frames are somebody else's.
+        let listeners = match listened_to.is_empty() {
+            true => BTreeMap::new(),
+            false => netlink::listeners().unwrap_or_default(),
+        };
+        for link in listened_to {
+            let count = listeners.get(&link).copied().unwrap_or(0);
+            self.rib.set_listeners(link, count, &mut self.fib);
+        }
+        true
+    }
+
+    /// Whether something is asked for that the kernel does not announce.
+    pub fn is_watching(&self) -> bool {
+        !self.rib.elsewhere().is_empty() || !self.rib.listened_to().is_empty()
     }
 
     /// These mechanisms of the kernel's policy are passed over from the next turn on.
     pub fn ignore_policy(&mut self, ignored: &[Mechanism]) {
         self.policy.ignore(ignored);
+    }
+
+    /// The ports are told the kernel's policy at the next turn even if it is the same.
+    pub fn repeat_policy(&mut self) {
+        self.policy.repeat();
     }
 
     /// What the kernel's policy consists of.
@@ -147,49 +249,35 @@ impl Sync {
             self.policy.set_places(self.rib.places());
         }
         let Some(verdict) = self.policy.turn()? else { return Ok(()) };
-        updates.set_policy(&verdict.ports);
         let interface =
             |(link, mode): (&u32, &ReversePath)| Some((self.rib.interface_of(*link)?, *mode));
-        self.fib.set_reverse_paths(verdict.reverse_path.iter().filter_map(interface).collect());
+        let filters: BTreeMap<_, _> = verdict.reverse_path.iter().filter_map(interface).collect();
+        // What the kernel has judged until now a filter may have to judge, and the other way round.
+        self.fib.set_reverse_paths(stricter(&self.reverse_paths, &filters));
         self.fib.publish();
-        self.policy_objects = Arc::new(verdict.objects.clone());
+        let failures = updates.set_policy(&verdict.ports);
+        self.fib.set_reverse_paths(filters.clone());
+        self.fib.publish();
+        self.reverse_paths = filters;
+        let mut objects = verdict.objects.clone();
+        if !failures.is_empty() {
+            self.policy.tell_again();
+        }
+        objects.extend(failures.into_iter().map(|object| PolicyObject {
+            mechanism: Mechanism::Unheld.name().to_owned(),
+            object,
+            concerns: "all packets from there".to_owned(),
+            effect: PolicyEffect::Kernel,
+        }));
+        self.policy_objects = Arc::new(objects);
         Ok(())
     }
 
     /// Goes on with other ports; what forwards through the others is not touched.
-    ///
-    /// # Errors
-    /// When the kernel's tables had to be compared and cannot be read.
-    pub fn set_ports(&mut self, ports: &[(PortId, String)]) -> Result<()> {
+    pub fn set_ports(&mut self, ports: &[(PortId, String)]) {
         self.rib.set_ports(ports, &mut self.fib);
-        self.catch_up()?;
+        self.catch_up();
         self.fib.publish();
-        Ok(())
-    }
-
-    /// Compares what the model wants compared; whether anything was.
-    fn catch_up(&mut self) -> Result<bool> {
-        let mut dumped = false;
-        while let Some(scope) = self.rib.wanted() {
-            info!(?scope, "comparing the tables with the kernel's");
-            self.resyncs += 1;
-            self.dump(scope)?;
-            dumped = true;
-        }
-        Ok(dumped)
-    }
-
-    fn dump(&mut self, scope: Scope) -> Result<()> {
-        self.rib.begin(scope);
-        let (rib, fib) = (&mut self.rib, &mut self.fib);
-        let mut each = |event| rib.apply(&event, fib);
-        match scope {
-            Scope::All => self.monitor.dump(&mut each),
-            Scope::Part(part) => self.monitor.dump_part(part, &mut each),
-        }
-        .context("reading the kernel's tables")?;
-        self.rib.finish(&mut self.fib);
-        Ok(())
     }
 
     /// Asks the kernel for neighbours that packets wait for or whose confirmation ran out.
@@ -212,7 +300,10 @@ impl Sync {
             neighbours: self.fib.neighbours() as u64,
             interfaces: self.rib.interfaces() as u64,
             changes: self.rib.changes(),
-            resyncs: self.resyncs,
+            resyncs: self.comparisons.begun,
+            unread: self.comparisons.unread,
+            failures: self.comparisons.failures,
+            refused: self.rib.refused(),
         }
     }
 
@@ -272,6 +363,21 @@ impl Sync {
             _ => Vec::new(),
         }
     }
+}
+
+/// The stricter of each interface's filters.
+fn stricter(
+    one: &BTreeMap<InterfaceId, ReversePath>,
+    other: &BTreeMap<InterfaceId, ReversePath>,
+) -> BTreeMap<InterfaceId, ReversePath> {
+    let mut both = other.clone();
+    for (id, mode) in one {
+        let of = both.entry(*id).or_insert(*mode);
+        if *mode == ReversePath::Strict {
+            *of = ReversePath::Strict;
+        }
+    }
+    both
 }
 
 /// Tells the ports, which know the addresses `told`, and returns what they know then. What goes from one list

@@ -14,6 +14,7 @@ use ebb_control::policies::Patience;
 use ebb_control::{Action, Idle, Observation};
 use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
 use ebb_host::clock;
+use ebb_host::pulse::Pulse;
 use ebb_host::wait::{Readiness, WaitSet};
 use ebb_ports::{Port, PortCounters};
 use ebb_units::Time;
@@ -26,6 +27,8 @@ use crate::toll::Toll;
 
 /// How often a busy worker publishes what its ports count.
 const TALLY_EVERY: Duration = Duration::from_millis(100);
+/// A worker without a sign of life for so long stands still: the kernel gets its packets.
+const PATIENCE: Duration = Duration::from_millis(750);
 /// How soon a sleeping worker tries again to send what the kernel has not taken yet.
 const TRANSMIT_RETRY: Duration = Duration::from_millis(1);
 
@@ -68,6 +71,7 @@ pub struct Worker {
     wait_set: WaitSet,
     wait_owners: Vec<usize>,
     wait_fds: Vec<RawFd>,
+    pulse: Pulse,
 }
 
 /// What one round saw.
@@ -87,6 +91,8 @@ impl Worker {
         (batch_max, room): (usize, u32),
     ) -> Worker {
         let used = ports.len();
+        // The first is the control thread's.
+        let pulse = shared.pulses.of(1 + index);
         let mut ports = ports;
         ports.resize_with(PORTS_MAX, || None);
         Worker {
@@ -118,6 +124,7 @@ impl Worker {
             wait_set: WaitSet::new(),
             wait_owners: Vec::new(),
             wait_fds: Vec::new(),
+            pulse,
         }
     }
 
@@ -126,10 +133,12 @@ impl Worker {
     pub fn run(mut self, inherited: bool) {
         let shared = self.shared.clone();
         let mine = &shared.workers[self.index];
+        self.pulse.begin(PATIENCE);
         if !inherited {
             self.ports.iter_mut().flatten().for_each(|port| open(port, &mut self.pool));
         }
         loop {
+            self.pulse.beat();
             if mine.inbox_full.load(Acquire) {
                 self.take_inbox(mine);
             }
@@ -147,6 +156,7 @@ impl Worker {
             }
         }
         self.close(mine);
+        self.pulse.end();
         mine.mailbox.answer(self.order_seen);
     }
 
@@ -492,12 +502,15 @@ impl Worker {
 
     /// Sleeps, and now and then looks what that costs: two system calls more.
     fn wait(&mut self, span: Option<Duration>) {
-        if !self.toll.samples() {
-            return self.wait_set.wait(span);
+        self.pulse.sleeps(true);
+        if self.toll.samples() {
+            let before = clock::thread_cpu();
+            self.wait_set.wait(span);
+            self.toll.cost(clock::thread_cpu().since(before));
+        } else {
+            self.wait_set.wait(span);
         }
-        let before = clock::thread_cpu();
-        self.wait_set.wait(span);
-        self.toll.cost(clock::thread_cpu().since(before));
+        self.pulse.sleeps(false);
     }
 
     /// Adds the ports' descriptors to the wait set; false when a packet is there already.

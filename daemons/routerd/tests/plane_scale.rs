@@ -33,6 +33,7 @@ fn link(index: u32) -> Event {
     Event::Link(Link {
         index,
         name: format!("p{index}"),
+        alternative_names: Vec::new(),
         mac: Some([2, 0, 0, 0, 0, index as u8]),
         mtu: 1500,
         up: true,
@@ -42,6 +43,9 @@ fn link(index: u32) -> Event {
         vlan: None,
         kind: None,
         master: None,
+        claims_parent: false,
+        promiscuity: 0,
+        promiscuous: false,
     })
 }
 

@@ -136,6 +136,10 @@ fn register(registry: &mut Registry, prefix: &str, value: &Value) {
                 let number = number.as_f64().unwrap_or(0.0);
                 gauge(registry, format!("{prefix}{key}"), key.replace('_', " "), number);
             }
+            Value::Bool(is) => {
+                let number = if *is { 1.0 } else { 0.0 };
+                gauge(registry, format!("{prefix}{key}"), key.replace('_', " "), number);
+            }
             Value::Object(_) => register(registry, &format!("{prefix}{key}_"), value),
             _ => {}
         }
@@ -171,5 +175,6 @@ mod tests {
         let text = metrics_text(&serde_json::to_value(status).expect("data"));
         assert!(text.contains("ebb_circuit_rack_sent{rack=\"3\"} 7"), "{text}");
         assert!(text.contains("ebb_circuit_sync_missed 0"), "{text}");
+        assert!(text.contains("ebb_circuit_sealed 0"), "{text}");
     }
 }

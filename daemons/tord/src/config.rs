@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use crate::plan::Clock;
+use crate::seal::Keys;
 use crate::sync::RACKS_MAX;
 
 /// A configuration with every setting of `ebb tor run`.
@@ -68,6 +69,9 @@ pub struct Tor {
     pub queue_kb: u64,
     /// Interface on which sync frames come.
     pub control: String,
+    /// Tokens that seal sync frames, one a line: the first seals, all are believed.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
     /// How its clock relates to the controller's.
     #[serde(default = "shared")]
     pub clock: Clock,
@@ -152,6 +156,9 @@ pub struct Ocs {
     pub card: Card,
     /// Interface on which sync frames come.
     pub control: String,
+    /// Tokens that seal sync frames, one a line: the first seals, all are believed.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
     /// How its clock relates to the controller's.
     #[serde(default = "shared")]
     pub clock: Clock,
@@ -205,6 +212,9 @@ pub struct Controller {
     pub announce_us: f64,
     /// Interface to announce on.
     pub control: String,
+    /// Tokens that seal sync frames, one a line: the first seals, all are believed.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
     /// Status socket.
     #[serde(default = "control_socket")]
     pub socket: PathBuf,
@@ -274,6 +284,14 @@ impl TorConfig {
     pub fn load(path: &Path) -> anyhow::Result<TorConfig> {
         Ok(TorConfig::parse(&path.display().to_string(), &text_of(path)?)?)
     }
+
+    /// The keys of sync frames.
+    ///
+    /// # Errors
+    /// When their file cannot be read, others may read it, or it holds none.
+    pub fn keys(&self) -> Result<Keys, Invalid> {
+        Keys::load("tor.token_file", self.tor.token_file.as_deref())
+    }
 }
 
 impl OcsConfig {
@@ -291,6 +309,22 @@ impl OcsConfig {
     /// When it cannot be read, or says what makes no sense.
     pub fn load(path: &Path) -> anyhow::Result<OcsConfig> {
         Ok(OcsConfig::parse(&path.display().to_string(), &text_of(path)?)?)
+    }
+
+    /// The keys of sync frames that the optical switch believes.
+    ///
+    /// # Errors
+    /// When their file cannot be read, others may read it, or it holds none.
+    pub fn keys(&self) -> Result<Keys, Invalid> {
+        Keys::load("ocs.token_file", self.ocs.token_file.as_deref())
+    }
+
+    /// The keys of sync frames that the controller seals with.
+    ///
+    /// # Errors
+    /// As [`OcsConfig::keys`].
+    pub fn controller_keys(&self) -> Result<Keys, Invalid> {
+        Keys::load("controller.token_file", self.controller.token_file.as_deref())
     }
 }
 

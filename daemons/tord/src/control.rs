@@ -12,15 +12,22 @@ use ebb_host::signals::{Signal, Signals};
 use ebb_ports::PacketSocket;
 use ebb_system_circuit::schedulers::{self, Scheduler};
 use ebb_system_circuit::{Demand, Window};
+use tracing::{info, warn};
 
 use crate::api::{self, Shared};
-use crate::clock::now_ns;
+use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Controller, OcsConfig};
+use crate::seal::Sealer;
 use crate::status::ControlStatus;
-use crate::sync::{self, Announced, Circuits, DAYS_MAX, Frame, RACKS_MAX, SyncError};
+use crate::sync::{
+    self, Announced, Circuits, DAY_NS_MAX, DAYS_MAX, Frame, Heard, RACKS_MAX, SyncError,
+};
 
 /// Its address on the control network.
 const MAC: [u8; 6] = [0x02, 0xeb, 2, 0, 0, 0];
+/// A report counts while the frame that it names was sent no longer ago, and what it said is planned
+/// for no longer, ns.
+const REPORT_NS_MAX: u64 = 1_000_000_000;
 
 /// Runs until told to stop.
 ///
@@ -28,6 +35,8 @@ const MAC: [u8; 6] = [0x02, 0xeb, 2, 0, 0, 0];
 /// When the configuration is wrong, the interface is missing, or rights are.
 pub fn run(path: &Path) -> Result<()> {
     let config = OcsConfig::load(path)?;
+    let keys = config.controller_keys()?;
+    crate::tor::warn_of_strangers(&keys, "controller");
     let mut signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
     let shared: Arc<Shared<ControlStatus>> = Arc::new(Shared::new());
     let _socket = api::serve(&config.controller.socket, None, shared.clone())?;
@@ -37,6 +46,7 @@ pub fn run(path: &Path) -> Result<()> {
     let epoch = (started >> 16) as u32 ^ std::process::id();
     let rate_bps = (config.ocs.link_mbps * 1e6) as u64;
     let mut planner = Planner::new(&config.controller, rate_bps, epoch, started);
+    let mut sealer = Sealer::new(keys, since_1970_ns());
     process::name_thread("ebb-control");
     // Milliseconds of days are announced ahead, but a controller that is late for longer is missed.
     // It goes before a switch on the same processor too, which would not let it in while there is work.
@@ -44,28 +54,48 @@ pub fn run(path: &Path) -> Result<()> {
     process::before_others(2);
     while !shared.stopped() {
         let now = now_ns();
-        listen(&mut socket, &mut planner);
+        listen(&mut socket, &mut planner, &mut sealer, now);
         let frame = planner.announce(now);
-        socket.stage(|buffer| sync::write(&frame, MAC, buffer));
+        socket.stage(|buffer| sync::write(&frame, MAC, &mut sealer, buffer));
         // Nobody hears a network that is down.
         _ = socket.flush();
         planner.status.uptime_seconds = (now - started) as f64 * 1e-9;
+        planner.status.sealed = sealer.keys().exist();
         shared.show(planner.status.clone());
         while let Some(signal) = signals.take()? {
-            if signal != Signal::SIGHUP {
-                shared.stop();
+            match signal {
+                Signal::SIGHUP => shared.ask_reload(),
+                _ => shared.stop(),
             }
+        }
+        if shared.take_reload() {
+            reload(path, &mut sealer, &mut planner.status);
         }
         std::thread::sleep(Duration::from_nanos((config.controller.announce_us * 1e3) as u64));
     }
     Ok(())
 }
 
-fn listen(socket: &mut PacketSocket, planner: &mut Planner) {
-    let heard = socket.receive(|bytes| match sync::read(bytes) {
-        Ok(Frame::Report { rack, waiting }) => planner.report(rack, &waiting),
-        // Another controller's.
-        Ok(Frame::Sync { .. }) | Err(SyncError::Foreign) => {}
+/// Takes over the keys; the rest needs a restart.
+fn reload(path: &Path, sealer: &mut Sealer, status: &mut ControlStatus) {
+    match OcsConfig::load(path).and_then(|config| Ok(config.controller_keys()?)) {
+        Ok(keys) => {
+            if keys != *sealer.keys() {
+                crate::tor::warn_of_strangers(&keys, "controller");
+                sealer.set_keys(keys);
+            }
+            status.reloads += 1;
+            info!("keys taken over; the rest of the configuration needs a restart");
+        }
+        Err(error) => warn!("the old keys stay: {error:#}"),
+    }
+}
+
+fn listen(socket: &mut PacketSocket, planner: &mut Planner, sealer: &mut Sealer, now_ns: u64) {
+    let heard = socket.receive(|bytes| match sync::read(bytes, sealer.keys()) {
+        Ok(heard) => planner.hear(now_ns, &heard, sealer),
+        Err(SyncError::Foreign) => {}
+        Err(SyncError::Seal) => planner.status.forged += 1,
         Err(_) => planner.status.malformed += 1,
     });
     // An interface that is down hears nothing.
@@ -79,6 +109,10 @@ struct Planner {
     epoch: u32,
     scheduler: &'static dyn Scheduler,
     waiting: [[u64; RACKS_MAX]; RACKS_MAX],
+    /// When each rack reported.
+    reported_ns: [u64; RACKS_MAX],
+    /// Each rack's last report: the frame that it named, and its own number.
+    last: [(u64, u64); RACKS_MAX],
     days: VecDeque<Announced>,
     number: u32,
     begin_ns: u64,
@@ -94,6 +128,8 @@ impl Planner {
             epoch,
             scheduler,
             waiting: [[0; RACKS_MAX]; RACKS_MAX],
+            reported_ns: [0; RACKS_MAX],
+            last: [(0, 0); RACKS_MAX],
             days: VecDeque::new(),
             number: 0,
             begin_ns: now_ns + (controller.lead_ms * 1e6) as u64,
@@ -101,9 +137,40 @@ impl Planner {
         }
     }
 
-    fn report(&mut self, rack: u8, waiting: &[u64; RACKS_MAX]) {
+    /// Takes note of a frame from the control network; only racks' matter.
+    fn hear(&mut self, now_ns: u64, heard: &Heard, sealer: &mut Sealer) {
+        let Frame::Report { rack, heard: named, waiting } = &heard.frame else { return };
+        if heard.sealed && !self.is_news(*rack, *named, heard.sequence, sealer) {
+            self.status.replayed += 1;
+            return;
+        }
+        self.report(now_ns, *rack, waiting);
+    }
+
+    /// Whether a sealed report was not heard before: it names a recent frame of ours, and comes after
+    /// the rack's last one.
+    fn is_news(&mut self, rack: u8, named: u64, sequence: u64, sealer: &mut Sealer) -> bool {
+        if sealer.overtake(named) {
+            // Of our run before, or of another controller: its word would be believed, not ours.
+            warn!(
+                rack,
+                "racks know later frames than this controller's clock allows: it goes on above them"
+            );
+            return false;
+        }
+        let recent = (REPORT_NS_MAX as f64 / (self.controller.announce_us * 1e3)).max(16.0) as u64;
+        let last = &mut self.last[usize::from(rack)];
+        let is_news = sealer.sequence() - named <= recent && (named, sequence) > *last;
+        if is_news {
+            *last = (named, sequence);
+        }
+        is_news
+    }
+
+    fn report(&mut self, now_ns: u64, rack: u8, waiting: &[u64; RACKS_MAX]) {
         self.status.reports += 1;
         self.waiting[usize::from(rack)] = *waiting;
+        self.reported_ns[usize::from(rack)] = now_ns;
     }
 
     /// The next frame.
@@ -119,7 +186,7 @@ impl Planner {
         // After a long sleep the past is not announced.
         self.begin_ns = self.begin_ns.max(now_ns);
         while self.begin_ns < now_ns + lead_ns || self.days.is_empty() {
-            self.plan_week();
+            self.plan_week(now_ns);
         }
         let up = self.days.front().is_some_and(|day| day.begin_ns <= now_ns);
         self.status.sent += 1;
@@ -132,14 +199,20 @@ impl Planner {
         }
     }
 
-    fn plan_week(&mut self) {
+    fn plan_week(&mut self, now_ns: u64) {
         let racks = usize::from(self.controller.racks);
         let (day_ns, night_ns) =
             ((self.controller.day_us * 1e3) as u64, (self.controller.night_us * 1e3) as u64);
         if self.scheduler.name() != "round-robin" {
-            let started = now_ns();
+            for (waiting, reported_ns) in self.waiting.iter_mut().zip(self.reported_ns) {
+                // A rack that says nothing any more waits for nothing.
+                if now_ns > reported_ns + REPORT_NS_MAX {
+                    *waiting = [0; RACKS_MAX];
+                }
+            }
+            let started = crate::clock::now_ns();
             let days = self.schedule(racks, day_ns, night_ns);
-            self.status.schedule_us = (now_ns() - started) as f64 * 1e-3;
+            self.status.schedule_us = (crate::clock::now_ns() - started) as f64 * 1e-3;
             if !days.is_empty() {
                 return days
                     .into_iter()
@@ -175,6 +248,8 @@ impl Planner {
             _ => Announced::DARK,
         };
         let begin_ns = self.begin_ns + night_ns;
+        // What a longer one would carry is planned again.
+        let duration_ns = duration_ns.min(DAY_NS_MAX);
         self.days.push_back(Announced {
             number: self.number,
             duration_ns: duration_ns as u32,
@@ -191,6 +266,7 @@ impl Planner {
 mod tests {
     use super::*;
     use crate::plan::{Clock, Phase, Plan};
+    use crate::seal::Keys;
 
     fn planner(scheduler: &str) -> Planner {
         let text = crate::config::OCS_EXAMPLE
@@ -200,19 +276,71 @@ mod tests {
         Planner::new(&config.controller, 10_000_000_000, 7, 1_000_000_000)
     }
 
+    fn sealer() -> Sealer {
+        Sealer::new(Keys::parse("a token that nobody knows").expect("a key"), 1_000)
+    }
+
+    /// Repeated, of long ago, of somebody without a key, from a rack whose word was counted already:
+    /// no such report changes what is planned.
+    #[test]
+    fn a_report_counts_once_and_only_while_it_is_fresh() {
+        let mut planner = planner("eclipse");
+        let (mut ours, mut racks) = (sealer(), sealer());
+        let mut report = |heard: u64| {
+            let mut buffer = [0; 1000];
+            let frame = Frame::Report { rack: 1, heard, waiting: [heard; RACKS_MAX] };
+            let len = sync::write(&frame, [2; 6], &mut racks, &mut buffer);
+            sync::read(&buffer[..len], racks.keys()).expect("sealed")
+        };
+        let (unheard, early, late) = (report(0), report(1_900), report(2_000));
+        ours.overtake(2_000);
+        let mut counted = |report: &Heard| {
+            let before = planner.status.reports;
+            planner.hear(0, report, &mut ours);
+            planner.status.reports > before
+        };
+        assert!(!counted(&unheard), "who heard nothing may repeat anything");
+        assert!(counted(&early) && counted(&late));
+        assert!(!counted(&early) && !counted(&late), "repeated");
+        assert!(!counted(&report(900)), "names a frame of a second ago and more");
+        assert!(counted(&report(2_000)), "the next of the same rack");
+        // Racks have heard an earlier run whose clock was ahead.
+        assert!(!counted(&report(9_000)));
+        assert_eq!(ours.sequence(), 9_000, "it goes on above that");
+        assert_eq!((planner.status.replayed, planner.waiting[1][0]), (5, 2_000));
+    }
+
+    /// A rack that died is not planned for.
+    #[test]
+    fn reports_age() {
+        let mut planner = planner("eclipse");
+        planner.report(
+            1_000_000_000,
+            0,
+            &std::array::from_fn(|to| if to == 2 { 900_000 } else { 0 }),
+        );
+        planner.announce(2_500_000_000);
+        assert_eq!(planner.waiting[0][2], 0);
+    }
+
     /// A rack that hears every frame always knows what comes.
     #[test]
     fn announcements_leave_no_gap() {
         for scheduler in ["round-robin", "eclipse"] {
             let mut planner = planner(scheduler);
-            planner.report(0, &std::array::from_fn(|to| if to == 2 { 400_000 } else { 0 }));
+            planner.report(
+                1_000_000_000,
+                0,
+                &std::array::from_fn(|to| if to == 2 { 400_000 } else { 0 }),
+            );
             let mut plan = Plan::new(Clock::Shared, 0);
+            let mut sealer = sealer();
             let mut buffer = [0; 1024];
             for step in 0..200u64 {
                 let now = 1_000_000_000 + step * 1_000_000;
                 let frame = planner.announce(now);
-                let len = sync::write(&frame, MAC, &mut buffer);
-                plan.hear(now, &sync::read(&buffer[..len]).expect("sound"));
+                let len = sync::write(&frame, MAC, &mut sealer, &mut buffer);
+                plan.hear(now, &sync::read(&buffer[..len], sealer.keys()).expect("sound"));
                 plan.turn(now);
                 if step > 6 {
                     let known = (0..10).all(|part| plan.at(now + part * 100_000) != Phase::Unknown);
@@ -235,14 +363,20 @@ mod tests {
                 for rack in 0..if kind == 2 { 4 } else { 1 } {
                     let of =
                         |to: usize| report.get(to).copied().filter(|_| to != usize::from(rack));
-                    planner.report(rack, &std::array::from_fn(|to| of(to).unwrap_or(0)));
+                    planner.report(
+                        1_000_000_000,
+                        rack,
+                        &std::array::from_fn(|to| of(to).unwrap_or(0)),
+                    );
                 }
                 let mut plan = Plan::new(Clock::Shared, 0);
+                let mut sealer = sealer();
                 let mut buffer = [0; 1024];
                 for step in 0..30u64 {
                     let now = 1_000_000_000 + step * 1_000_000;
-                    let len = sync::write(&planner.announce(now), MAC, &mut buffer);
-                    plan.hear(now, &sync::read(&buffer[..len]).expect("sound"));
+                    let frame = planner.announce(now);
+                    let len = sync::write(&frame, MAC, &mut sealer, &mut buffer);
+                    plan.hear(now, &sync::read(&buffer[..len], sealer.keys()).expect("sound"));
                     plan.turn(now);
                     let known = step < 6 || plan.at(now) != Phase::Unknown;
                     assert!(known, "{scheduler}, report {kind}, step {step}");
@@ -255,7 +389,11 @@ mod tests {
     #[test]
     fn a_long_queue_gets_its_circuit() {
         let mut planner = planner("eclipse");
-        planner.report(0, &std::array::from_fn(|to| if to == 2 { 900_000 } else { 0 }));
+        planner.report(
+            1_000_000_000,
+            0,
+            &std::array::from_fn(|to| if to == 2 { 900_000 } else { 0 }),
+        );
         let Frame::Sync { days, .. } = planner.announce(1_000_000_000) else { unreachable!() };
         assert_eq!(days[0].outputs[0], 2);
         assert!(days[0].duration_ns > 300_000, "{}", days[0].duration_ns);

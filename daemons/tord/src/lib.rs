@@ -22,6 +22,7 @@ mod neighbours;
 pub mod ocs;
 pub mod plan;
 pub mod rack;
+pub mod seal;
 pub mod status;
 pub mod sync;
 pub mod tor;

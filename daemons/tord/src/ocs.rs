@@ -23,13 +23,14 @@ use ebb_system_circuit::sim::Nic;
 use tracing::{info, warn};
 
 use crate::api::{self, Shared};
-use crate::clock::now_ns;
+use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, OcsConfig};
 use crate::plan::{Phase, Plan};
 use crate::rack::{rack_mac, time_ns};
+use crate::seal::Sealer;
 use crate::status::{CLASSES, OcsStatus, PARTS, class_of};
 use crate::sync::RACKS_MAX;
-use crate::tor::{RING, hear, open_interface};
+use crate::tor::{RING, exchange, hear, open_interface, warn_of_strangers};
 use crate::voq::wire_len;
 
 const STATUS_EVERY_NS: u64 = 50_000_000;
@@ -120,6 +121,8 @@ struct Emulator {
     /// Where each rack's port is among the fibres.
     at: [Option<usize>; RACKS_MAX],
     control: PacketSocket,
+    /// Of which only the keys matter: a switch of light says nothing.
+    sealer: Sealer,
     pool: Pool,
     rng: Rng,
     wait: WaitSet,
@@ -133,6 +136,8 @@ struct Emulator {
 
 impl Emulator {
     fn open(config: &OcsConfig) -> Result<Emulator> {
+        let keys = config.keys()?;
+        warn_of_strangers(&keys, "ocs");
         let frames = config.port.len() as u32 * 4 * RING + 4096;
         let (region, reserve) = Reserve::allocate(frames);
         let umem = Umem::new(region);
@@ -162,6 +167,7 @@ impl Emulator {
             fibres,
             at,
             control,
+            sealer: Sealer::new(keys, since_1970_ns()),
             pool: Pool::new(reserve),
             rng: Seed(1).stream("card"),
             wait: WaitSet::new(),
@@ -182,7 +188,7 @@ impl Emulator {
         // Days are announced milliseconds ahead: what is judged now was known long before.
         if now >= self.control_at_ns {
             self.control_at_ns = now + CONTROL_EVERY_NS;
-            hear(&mut self.control, &mut self.plan, now);
+            hear(&mut self.control, &mut self.plan, self.sealer.keys(), now);
             self.plan.turn(now);
         }
         let mut batch = std::mem::take(&mut self.batch);
@@ -296,6 +302,7 @@ impl Emulator {
         OcsStatus {
             uptime_seconds: (now - self.started_ns) as f64 * 1e-9,
             source: Some(self.plan.source(now)),
+            sealed: self.sealer.keys().exist(),
             sync: self.plan.counters(),
             cpu_seconds: ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9,
             dropped_receive: lost.sum(),
@@ -303,10 +310,13 @@ impl Emulator {
         }
     }
 
-    /// Takes over what can change while frames pass: circuits or packets, the packet switch's rate.
+    /// Takes over what can change while frames pass: circuits or packets, the packet switch's rate,
+    /// keys.
     fn reload(&mut self, path: &Path) {
-        match OcsConfig::load(path) {
-            Ok(config) => {
+        let read = OcsConfig::load(path).and_then(|config| Ok((config.keys()?, config)));
+        match read {
+            Ok((keys, config)) => {
+                exchange(keys, &mut self.sealer, &mut self.plan, "ocs");
                 self.mode = config.ocs.mode;
                 self.packet_bps = (config.ocs.packet_mbps * 1e6) as u64;
                 self.counters.reloads += 1;
@@ -326,7 +336,7 @@ impl Emulator {
 mod tests {
     use super::*;
     use crate::plan::Clock;
-    use crate::sync::{Announced, Circuits, Frame};
+    use crate::sync::{Announced, Circuits, Frame, Heard};
 
     #[test]
     fn light_must_meet_its_circuit_from_begin_to_end() {
@@ -343,7 +353,7 @@ mod tests {
         let days = vec![day(0, 1), day(1, 2)];
         let frame =
             Frame::Sync { epoch: 1, sent_ns: 900_000, circuits: Circuits::Down, racks: 3, days };
-        plan.hear(900_000, &frame);
+        plan.hear(900_000, &Heard { frame, source: [2; 6], sequence: 1, sealed: false });
         let fate = |to, begin, end| fate(&plan, 0, to, begin, end);
         assert_eq!(fate(1, 1_000_000, 1_012_000), Fate::Passes);
         assert_eq!(fate(1, 999_000, 1_011_000), Fate::Night(1_000));

@@ -13,6 +13,8 @@ pub struct TorStatus {
     pub uptime_seconds: f64,
     /// Whose days it keeps.
     pub source: Option<Source>,
+    /// Whether sync frames are sealed; if not, this is for laboratories.
+    pub sealed: bool,
     /// What became of sync frames.
     pub sync: SyncCounters,
     /// Its racks.
@@ -98,6 +100,8 @@ pub struct OcsStatus {
     pub uptime_seconds: f64,
     /// Whose days it keeps.
     pub source: Option<Source>,
+    /// Whether sync frames are sealed; if not, this is for laboratories.
+    pub sealed: bool,
     /// What became of sync frames.
     pub sync: SyncCounters,
     /// Frames that arrived for a circuit.
@@ -150,6 +154,14 @@ pub struct ControlStatus {
     pub reports: u64,
     /// Frames that made no sense.
     pub malformed: u64,
+    /// Whether sync frames are sealed; if not, this is for laboratories.
+    pub sealed: bool,
+    /// Reports without a seal of a known key.
+    pub forged: u64,
+    /// Sealed reports that were heard before, or name a frame of long ago.
+    pub replayed: u64,
+    /// Configurations taken over since it started: of them the keys.
+    pub reloads: u64,
     /// Time that the last schedule took, us.
     pub schedule_us: f64,
 }

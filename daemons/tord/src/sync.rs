@@ -4,6 +4,9 @@
 //! duration and whether circuits are up or down. Ours carry more, because no FPGA sends them and
 //! no network card of ours takes their time: when the day begins by the controller's clock, the
 //! circuits themselves, and the days after it, so that a frame that is lost takes nothing with it.
+//! What is said ends with a seal ([`crate::seal`]).
+
+use crate::seal::{self, Keys, Sealer};
 
 /// Their EtherType.
 pub const ETHERTYPE: u16 = 0x8015;
@@ -15,14 +18,15 @@ pub const RACKS_MAX: usize = 16;
 pub const DAYS_MAX: usize = 24;
 
 const MAGIC: [u8; 4] = *b"EbbC";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const LINK: usize = 14;
 const HEAD: usize = LINK + 4 + 4 + 4 + 8;
 const DAY: usize = 4 + 4 + 8 + RACKS_MAX;
 const REPORT: usize = 1 + RACKS_MAX * 8;
 
-/// Days that are further apart or longer than this make no sense, ns.
-pub const DAY_NS_MAX: u64 = 1_000_000_000;
+/// Days that are further apart or longer than this make no sense, ns: the most that a controller's
+/// configuration allows.
+pub const DAY_NS_MAX: u64 = 100_000_000;
 
 /// Whether light passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +75,25 @@ pub enum Frame {
     Report {
         /// The rack.
         rack: u8,
+        /// Number of the controller's last frame that it believed, 0 for none: who repeats a report
+        /// repeats this, too.
+        heard: u64,
         /// By destination.
         waiting: [u64; RACKS_MAX],
     },
+}
+
+/// A frame as it was received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// What it says.
+    pub frame: Frame,
+    /// Ethernet address of its sender, as it says.
+    pub source: [u8; 6],
+    /// Its number, which grows with every frame of a sender.
+    pub sequence: u64,
+    /// Whether a key that is known vouches for all of it; if not, there are no keys here.
+    pub sealed: bool,
 }
 
 /// Why bytes are no such frame.
@@ -94,13 +114,16 @@ pub enum SyncError {
     /// Two inputs on one output.
     #[error("circuits that are no matching")]
     Matching,
+    /// Without a seal of a key that is known.
+    #[error("no seal of a known key")]
+    Seal,
 }
 
-/// Writes the frame into `buffer` and returns its length.
+/// Writes the frame with its seal into `buffer` and returns its length.
 ///
 /// # Panics
 /// When `buffer` is shorter than 1,000 bytes or there are more than [`DAYS_MAX`] days.
-pub fn write(frame: &Frame, source: [u8; 6], buffer: &mut [u8]) -> usize {
+pub fn write(frame: &Frame, source: [u8; 6], sealer: &mut Sealer, buffer: &mut [u8]) -> usize {
     let mut at = Writer { buffer, at: 0 };
     at.put(&GROUP);
     at.put(&source);
@@ -120,13 +143,16 @@ pub fn write(frame: &Frame, source: [u8; 6], buffer: &mut [u8]) -> usize {
                 at.put(&day.outputs);
             }
         }
-        Frame::Report { rack, waiting } => {
+        Frame::Report { rack, heard, waiting } => {
             at.put(&[VERSION, 2, 0, 0]);
-            at.put(&[0; 12]);
+            at.put(&[0; 4]);
+            at.put(&heard.to_be_bytes());
             at.put(&[*rack]);
             waiting.iter().for_each(|bytes| at.put(&bytes.to_be_bytes()));
         }
     }
+    let seal = sealer.seal(&at.buffer[LINK..at.at]);
+    at.put(&seal);
     // Ethernet's least.
     while at.at < 60 {
         at.put(&[0]);
@@ -150,11 +176,11 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], SyncError>
     bytes.get(at..at + N).and_then(|part| part.try_into().ok()).ok_or(SyncError::Short)
 }
 
-/// Reads a frame from its Ethernet header on.
+/// Reads a frame from its Ethernet header on; where there are keys, only one that they vouch for.
 ///
 /// # Errors
-/// When it is none, or says what cannot be.
-pub fn read(bytes: &[u8]) -> Result<Frame, SyncError> {
+/// When it is none, says what cannot be, or is not sealed.
+pub fn read(bytes: &[u8], keys: &Keys) -> Result<Heard, SyncError> {
     let kind = u16::from_be_bytes(number(bytes, 12)?);
     if kind != ETHERTYPE {
         return Err(SyncError::Foreign);
@@ -163,17 +189,27 @@ pub fn read(bytes: &[u8]) -> Result<Frame, SyncError> {
     if number::<4>(bytes, LINK)? != MAGIC || version != VERSION {
         return Err(SyncError::Version);
     }
-    let epoch = u32::from_be_bytes(number(bytes, LINK + 8)?);
-    let sent_ns = u64::from_be_bytes(number(bytes, LINK + 12)?);
-    match kind {
-        0 | 1 => {
-            let circuits = if kind == 1 { Circuits::Up } else { Circuits::Down };
-            let days = days(bytes, racks, usize::from(count))?;
-            Ok(Frame::Sync { epoch, sent_ns, circuits, racks, days })
-        }
-        2 => report(bytes),
-        _ => Err(SyncError::Version),
+    let body = match kind {
+        0 | 1 => usize::from(count) * DAY,
+        2 => REPORT,
+        _ => return Err(SyncError::Version),
+    };
+    let seal: [u8; seal::LEN] = number(bytes, HEAD + body)?;
+    let sealed = keys.exist();
+    if sealed && !keys.hold(&bytes[LINK..HEAD + body], &seal) {
+        return Err(SyncError::Seal);
     }
+    let epoch = u32::from_be_bytes(number(bytes, LINK + 8)?);
+    let long = u64::from_be_bytes(number(bytes, LINK + 12)?);
+    let frame = if kind == 2 {
+        report(bytes, long)?
+    } else {
+        let circuits = if kind == 1 { Circuits::Up } else { Circuits::Down };
+        let days = days(bytes, racks, usize::from(count))?;
+        Frame::Sync { epoch, sent_ns: long, circuits, racks, days }
+    };
+    let sequence = u64::from_be_bytes(number(&seal, 0)?);
+    Ok(Heard { frame, source: number(bytes, 6)?, sequence, sealed })
 }
 
 fn days(bytes: &[u8], racks: u8, count: usize) -> Result<Vec<Announced>, SyncError> {
@@ -215,10 +251,7 @@ fn days(bytes: &[u8], racks: u8, count: usize) -> Result<Vec<Announced>, SyncErr
     Ok(days)
 }
 
-fn report(bytes: &[u8]) -> Result<Frame, SyncError> {
-    if bytes.len() < HEAD + REPORT {
-        return Err(SyncError::Short);
-    }
+fn report(bytes: &[u8], heard: u64) -> Result<Frame, SyncError> {
     let rack = bytes[HEAD];
     if usize::from(rack) >= RACKS_MAX {
         return Err(SyncError::Range);
@@ -227,7 +260,7 @@ fn report(bytes: &[u8]) -> Result<Frame, SyncError> {
     for (to, waiting) in waiting.iter_mut().enumerate() {
         *waiting = u64::from_be_bytes(number(bytes, HEAD + 1 + 8 * to)?);
     }
-    Ok(Frame::Report { rack, waiting })
+    Ok(Frame::Report { rack, heard, waiting })
 }
 
 #[cfg(test)]
@@ -249,17 +282,51 @@ mod tests {
         Frame::Sync { epoch: 3, sent_ns: 9, circuits: Circuits::Up, racks: 4, days }
     }
 
-    fn written(frame: &Frame) -> Vec<u8> {
-        let mut buffer = [0; 1024];
-        let len = write(frame, [2, 0, 0, 0, 0, 1], &mut buffer);
+    const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    fn keys() -> Keys {
+        Keys::parse("a token that nobody knows").expect("a key")
+    }
+
+    fn written_with(frame: &Frame, keys: Keys) -> Vec<u8> {
+        let mut buffer = [0; 1000];
+        let len = write(frame, SOURCE, &mut Sealer::new(keys, 4), &mut buffer);
         buffer[..len].to_vec()
+    }
+
+    fn written(frame: &Frame) -> Vec<u8> {
+        written_with(frame, Keys::default())
+    }
+
+    fn read(bytes: &[u8]) -> Result<Frame, SyncError> {
+        super::read(bytes, &Keys::default()).map(|heard| heard.frame)
     }
 
     #[test]
     fn what_is_written_is_read() {
-        for frame in [sample(1), sample(24), Frame::Report { rack: 2, waiting: [5; RACKS_MAX] }] {
-            assert_eq!(read(&written(&frame)), Ok(frame));
+        let report = Frame::Report { rack: 2, heard: 9, waiting: [5; RACKS_MAX] };
+        for frame in [sample(1), sample(24), report] {
+            for (sealed, keys) in [(false, Keys::default()), (true, keys())] {
+                let bytes = written_with(&frame, keys.clone());
+                let heard = Heard { frame: frame.clone(), source: SOURCE, sequence: 5, sealed };
+                assert_eq!(super::read(&bytes, &keys), Ok(heard));
+            }
         }
+    }
+
+    /// Whatever is changed beyond the addresses, which bridges may: nobody vouches for it.
+    #[test]
+    fn with_keys_only_their_own_words_are_read() {
+        let bytes = written_with(&sample(2), keys());
+        for at in LINK + 8..bytes.len() {
+            let mut spoilt = bytes.clone();
+            spoilt[at] ^= 1;
+            assert_eq!(super::read(&spoilt, &keys()), Err(SyncError::Seal), "byte {at}");
+        }
+        assert_eq!(super::read(&written(&sample(2)), &keys()), Err(SyncError::Seal));
+        let others = Keys::parse("another fabric's token").expect("a key");
+        assert_eq!(super::read(&bytes, &others), Err(SyncError::Seal));
+        assert!(super::read(&bytes, &Keys::default()).is_ok_and(|heard| !heard.sealed));
     }
 
     #[test]
@@ -275,6 +342,8 @@ mod tests {
         assert_eq!(spoilt(LINK + 4, 9), Err(SyncError::Version));
         assert_eq!(spoilt(LINK + 6, 1), Err(SyncError::Range));
         assert_eq!(spoilt(LINK + 7, 0), Err(SyncError::Range));
+        // A day of a second.
+        assert_eq!(spoilt(HEAD + 4, 0x3b), Err(SyncError::Range));
         // Two inputs on one output.
         assert_eq!(spoilt(HEAD + 16, good[HEAD + 17]), Err(SyncError::Matching));
         // The second day before the first has ended.

@@ -15,11 +15,12 @@ use ebb_ports::afxdp::{AfXdpPort, Form, Interface, InterfaceOptions, Umem};
 use tracing::{info, warn};
 
 use crate::api::{self, Shared};
-use crate::clock::now_ns;
+use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, RackConfig, TorConfig};
 use crate::neighbours::Neighbours;
 use crate::plan::{Phase, Plan, Source};
 use crate::rack::{HostPort, Rack, Rules, rack_mac};
+use crate::seal::{Keys, Sealer};
 use crate::status::{CLASSES, SOURCES_MAX, TorStatus, class_of};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
 
@@ -127,6 +128,7 @@ struct Switch {
     plan: Plan,
     racks: Vec<Rack>,
     control: PacketSocket,
+    sealer: Sealer,
     pool: Pool,
     fds: Vec<RawFd>,
     wait: WaitSet,
@@ -154,6 +156,8 @@ struct Switch {
 
 impl Switch {
     fn open(config: &TorConfig) -> Result<Switch> {
+        let keys = config.keys()?;
+        warn_of_strangers(&keys, "tor");
         let ports: u32 = config.rack.iter().map(|rack| 1 + rack.host.len() as u32).sum();
         let frames = ports * 4 * RING + config.rack.len() as u32 * FRAMES_PER_RACK + 4096;
         let (region, reserve): (&'static Region, _) = Reserve::allocate(frames);
@@ -175,6 +179,7 @@ impl Switch {
             plan: Plan::new(config.tor.clock, rotation_ns),
             racks,
             control,
+            sealer: Sealer::new(keys, since_1970_ns()),
             pool: Pool::new(reserve),
             fds,
             wait: WaitSet::new(),
@@ -271,7 +276,7 @@ impl Switch {
 
     fn chores(&mut self, now: u64) {
         self.control_at_ns = now + CONTROL_EVERY_NS;
-        hear(&mut self.control, &mut self.plan, now);
+        hear(&mut self.control, &mut self.plan, self.sealer.keys(), now);
         self.plan.turn(now);
         let source = self.plan.source(now);
         if self.sources.last() != Some(&source) {
@@ -338,10 +343,11 @@ impl Switch {
         for rack in &self.racks {
             let mut waiting = [0; RACKS_MAX];
             waiting.copy_from_slice(rack.waiting());
-            let frame = Frame::Report { rack: rack.number(), waiting };
+            let frame = Frame::Report { rack: rack.number(), heard: self.plan.heard(), waiting };
             let source = rack_mac(rack.number());
             if self.control.room() > 0 {
-                self.control.stage(|buffer| sync::write(&frame, source, buffer));
+                let sealer = &mut self.sealer;
+                self.control.stage(|buffer| sync::write(&frame, source, sealer, buffer));
             }
         }
         // A control network that is down says nothing; the plan falls back by itself.
@@ -355,6 +361,7 @@ impl Switch {
             // As noted at the last look: after a pause of the machine the days known may all be
             // over although the next look goes on with them.
             source: self.sources.last().copied(),
+            sealed: self.sealer.keys().exist(),
             sync: self.plan.counters(),
             racks: self.racks.iter().map(Rack::status).collect(),
             rounds: self.rounds,
@@ -367,10 +374,12 @@ impl Switch {
         }
     }
 
-    /// Takes over what can change while frames pass: rates, tokens, guards, queue lengths.
+    /// Takes over what can change while frames pass: rates, tokens, guards, queue lengths, keys.
     fn reload(&mut self, path: &Path) {
-        match TorConfig::load(path) {
-            Ok(config) => {
+        let read = TorConfig::load(path).and_then(|config| Ok((config.keys()?, config)));
+        match read {
+            Ok((keys, config)) => {
+                exchange(keys, &mut self.sealer, &mut self.plan, "tor");
                 self.rules = rules(&config);
                 let bytes = config.tor.queue_kb * 1000;
                 self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes));
@@ -428,15 +437,38 @@ fn open_rack(
     Ok(Rack::new(rack.number, Box::new(port), hosts, remotes, queue))
 }
 
+/// Says at the start, and whenever that begins, that nobody vouches for sync frames.
+pub(crate) fn warn_of_strangers(keys: &Keys, table: &str) {
+    if !keys.exist() {
+        warn!(
+            "field `{table}.token_file` is not set: sync frames are not sealed, and whoever reaches the control \
+             interface can stop the fabric; this is for laboratories"
+        );
+    }
+}
+
+/// Believes other keys from now on.
+pub(crate) fn exchange(keys: Keys, sealer: &mut Sealer, plan: &mut Plan, table: &str) {
+    if keys.exist() && !sealer.keys().exist() {
+        // Whom it followed so far nobody vouched for.
+        plan.follow_anew();
+    }
+    if keys != *sealer.keys() {
+        warn_of_strangers(&keys, table);
+        sealer.set_keys(keys);
+    }
+}
+
 /// Reads what has come on the control network into a plan.
-pub(crate) fn hear(control: &mut PacketSocket, plan: &mut Plan, now: u64) {
+pub(crate) fn hear(control: &mut PacketSocket, plan: &mut Plan, keys: &Keys, now: u64) {
     for _ in 0..4 {
         let heard = control.receive(|bytes| {
             // Others speak there too.
             let ours = bytes.get(12..14).is_some_and(|kind| kind == ETHERTYPE.to_be_bytes());
-            match sync::read(bytes) {
-                Ok(frame) => plan.hear(now, &frame),
+            match sync::read(bytes, keys) {
+                Ok(heard) => plan.hear(now, &heard),
                 Err(SyncError::Foreign) => {}
+                Err(SyncError::Seal) => plan.forged(),
                 Err(_) if ours => plan.malformed(),
                 Err(_) => {}
             }

@@ -290,8 +290,8 @@ impl Stage {
         let begun = monotonic();
         loop {
             let status = balancer.status();
-            if let Some(why) = status.failed {
-                anyhow::bail!("the balancer failed: {why}");
+            if let Some(why) = status.links.iter().find_map(|link| link.why.as_ref()) {
+                anyhow::bail!("the balancer cannot open an interface: {why}");
             }
             if status.usable.len() == count && status.acknowledgement.version == self.version {
                 return Ok(());

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -45,9 +47,9 @@ impl Setting {
         if self.packets { "packets" } else { "circuits" }
     }
 
-    fn tor(&self, socket: &str) -> String {
+    fn tor(&self, socket: &str, token: &str) -> String {
         let mut text = format!(
-            "[tor]\nmode = \"{}\"\nlink_mbps = {}\npacket_mbps = {}\ntokens = \"{}\"\ncontrol = \"{}\"\n\
+            "[tor]\ntoken_file = \"{token}\"\nmode = \"{}\"\nlink_mbps = {}\npacket_mbps = {}\ntokens = \"{}\"\ncontrol = \"{}\"\n\
              guard_us = {}\nrotation_ms = {ROTATION_MS}\nrealtime = true\nsocket = \"{socket}\"\n",
             self.mode(),
             self.link_mbps,
@@ -71,10 +73,10 @@ impl Setting {
     }
 
     /// The published card, its limits as time of this link.
-    fn ocs(&self, socket: &str, control: &str) -> String {
+    fn ocs(&self, socket: &str, control: &str, token: &str) -> String {
         let batch_bytes = (64.0 * self.link_mbps / 8.0) as u64;
         let mut text = format!(
-            "[ocs]\nmode = \"{}\"\nlink_mbps = {}\npacket_mbps = {}\ncontrol = \"{}\"\nrotation_ms = {ROTATION_MS}\n\
+            "[ocs]\ntoken_file = \"{token}\"\nmode = \"{}\"\nlink_mbps = {}\npacket_mbps = {}\ncontrol = \"{}\"\nrotation_ms = {ROTATION_MS}\n\
              realtime = true\nsocket = \"{socket}\"\ncard = {{ delay_us = 0.0, batch_over_bytes = {batch_bytes} }}\n",
             self.mode(),
             self.link_mbps,
@@ -86,7 +88,7 @@ impl Setting {
         }
         text + &format!(
             "[controller]\nracks = {}\nday_us = {}\nnight_us = {}\nlead_ms = {}\ncontrol = \"{}\"\n\
-             socket = \"{control}\"\n",
+             socket = \"{control}\"\ntoken_file = \"{token}\"\n",
             self.racks,
             self.day_us,
             self.night_us,
@@ -94,6 +96,15 @@ impl Setting {
             SYNC[2]
         )
     }
+}
+
+/// A token that seals this demonstration's sync frames.
+fn write_token(path: &Path) -> Result<()> {
+    let mut random = [0; 24];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    Ok(file.write_all(token.as_bytes())?)
 }
 
 /// The running programs; dropping it ends them.
@@ -140,8 +151,16 @@ impl<'a> Fabric<'a> {
     fn configure(&self, setting: &Setting) -> Result<()> {
         let text = |path: &PathBuf| path.display().to_string();
         let control = text(&self.lab.directory.join("control.sock"));
-        fs::write(self.lab.directory.join("tor.toml"), setting.tor(&text(&self.tor_socket)))?;
-        let ocs = setting.ocs(&text(&self.ocs_socket), &control);
+        let token = self.lab.directory.join("token");
+        if !token.exists() {
+            write_token(&token)?;
+        }
+        let token = text(&token);
+        fs::write(
+            self.lab.directory.join("tor.toml"),
+            setting.tor(&text(&self.tor_socket), &token),
+        )?;
+        let ocs = setting.ocs(&text(&self.ocs_socket), &control, &token);
         Ok(fs::write(self.lab.directory.join("ocs.toml"), ocs)?)
     }
 

@@ -198,7 +198,8 @@ impl Stage {
         let ended = monotonic();
         drop((members, front));
         let status = Arc::into_inner(balancer).map(BalancerHandle::end).unwrap_or_default();
-        ensure!(status.failed.is_none(), "the balancer failed: {:?}", status.failed);
+        let refused = status.links.iter().find_map(|link| link.why.as_ref());
+        ensure!(refused.is_none(), "the balancer cannot open an interface: {refused:?}");
         let killed = killed.map(|mut killed: Killed| {
             let row = self.row(&killed.name);
             let found =

@@ -8,6 +8,7 @@ use ebb_graph::{Batch, DropReason, Node, Outputs, Packet};
 use ebb_units::Time;
 use ebb_wire::{Ipv4, Ipv6, checksum, ethertype, icmp, protocol};
 
+use super::budget::Budget;
 use super::fib::Reader;
 use super::input::{V4, is_v4};
 use super::table::Kind;
@@ -85,19 +86,14 @@ fn type_and_code(reason: DropReason, is_v4: bool) -> (u8, u8) {
 pub(super) struct Icmp {
     reader: Reader,
     counters: Arc<RouteCounters>,
-    bucket: Bucket,
+    budget: Budget,
     identification: u16,
 }
 
 impl Icmp {
     pub(super) fn new(fib: &Arc<Fib>, counters: Arc<RouteCounters>) -> Icmp {
-        let limits = counters.limits();
-        Icmp {
-            reader: Reader::new(fib),
-            counters,
-            bucket: Bucket::new(limits.icmp_rate_pps, limits.icmp_burst),
-            identification: 0,
-        }
+        let budget = Budget::new(&counters.limits());
+        Icmp { reader: Reader::new(fib), counters, budget, identification: 0 }
     }
 
     /// Turns a marked packet into an error, or hands it back untouched.
@@ -112,10 +108,11 @@ impl Icmp {
         {
             return Err(packet);
         }
-        let Some(source) = self.source(&packet, is_v4) else { return Err(packet) };
-        let limits = self.counters.limits();
-        self.bucket.bound(limits.icmp_rate_pps, limits.icmp_burst);
-        if !self.bucket.take(now) {
+        let Some(peer) = sender(bytes, is_v4) else { return Err(packet) };
+        let Some(source) = self.source(&packet, peer) else { return Err(packet) };
+        let (kind, _) = type_and_code(packet.reason, is_v4);
+        let small = packet.reason == DropReason::PacketTooBig;
+        if !self.budget.take(now, &self.counters.limits(), peer, kind, small) {
             self.counters.count_suppressed();
             return Err(packet);
         }
@@ -131,13 +128,7 @@ impl Icmp {
 
     /// The address to speak from: of the interface that the error leaves by (RFC 1812
     /// section 4.3.2.4), else of the one where the packet arrived, else of the router.
-    fn source(&self, packet: &Packet, is_v4: bool) -> Option<IpAddr> {
-        let bytes = &packet.data()[usize::from(packet.l3)..];
-        let peer: IpAddr = if is_v4 {
-            Ipv4::new(bytes)?.source().into()
-        } else {
-            Ipv6::new(bytes)?.source().into()
-        };
+    fn source(&self, packet: &Packet, peer: IpAddr) -> Option<IpAddr> {
         self.reader.enter();
         let mut hop = self.reader.fib.next_hop(peer);
         if hop.kind == Kind::Group {
@@ -146,7 +137,7 @@ impl Icmp {
         }
         self.reader.leave();
         let neighbour = match hop.kind {
-            Kind::Forward | Kind::Resolve if hop.address_is_v4 == is_v4 => hop.neighbour(),
+            Kind::Forward | Kind::Resolve if hop.address_is_v4 == peer.is_ipv4() => hop.neighbour(),
             Kind::Forward | Kind::Resolve | Kind::OnLink => peer,
             // Nobody to be told: no way back, or the router itself is named as the sender.
             _ => return None,
@@ -177,6 +168,15 @@ impl Node for Icmp {
     }
 }
 
+/// Whom the error would be sent to.
+fn sender(bytes: &[u8], is_v4: bool) -> Option<IpAddr> {
+    if is_v4 {
+        Some(Ipv4::new(bytes)?.source().into())
+    } else {
+        Some(Ipv6::new(bytes)?.source().into())
+    }
+}
+
 /// Whether an error about this IPv4 packet may be sent (RFC 1812 section 4.3.2.7): not about ICMP
 /// errors nor fragments other than the first. The clauses on broadcast, multicast and invalid
 /// sources are kept by the nodes before.
@@ -190,12 +190,15 @@ fn may_answer_v4(bytes: &[u8]) -> bool {
 }
 
 /// Whether an error about this IPv6 packet may be sent (RFC 4443 section 2.4(e)): not about ICMP
-/// errors and redirects. In later fragments nothing can be told about the type. Link padding is no
-/// part of the packet.
+/// errors and redirects. In later fragments nothing can be told about the type. Behind more extension
+/// headers than are walked there may be an error. Link padding is no part of the packet.
 fn may_answer_v6(bytes: &[u8]) -> bool {
     let Some(header) = Ipv6::new(bytes) else { return false };
     let bytes = &bytes[..bytes.len().min(Ipv6::LEN + header.payload_len())];
     let Some(upper) = Ipv6::new(bytes).map(|header| header.upper()) else { return false };
+    if upper.is_cut_short() && upper.offset < bytes.len() {
+        return false;
+    }
     upper.protocol != protocol::ICMPV6
         || upper.fragment_offset.is_some_and(|offset| offset != 0)
         || bytes.get(upper.offset).is_some_and(|kind| !icmp::v6::is_error(*kind))
@@ -261,60 +264,4 @@ fn build_v6(mut packet: Packet, source: [u8; 16]) -> Packet {
     let sum = pseudo.bytes(message).finish();
     message[2..4].copy_from_slice(&sum.to_be_bytes());
     packet
-}
-
-/// A token bucket (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f)), kept as the time by which
-/// it will be full.
-#[derive(Debug)]
-struct Bucket {
-    /// Nanoseconds that one message costs.
-    cost: Option<u64>,
-    depth: u64,
-    full_at: u64,
-}
-
-impl Bucket {
-    fn new(rate_pps: u32, burst: u32) -> Bucket {
-        let mut bucket = Bucket { cost: None, depth: 0, full_at: 0 };
-        bucket.bound(rate_pps, burst);
-        bucket
-    }
-
-    /// Another rate and burst; what was taken so far stays taken.
-    fn bound(&mut self, rate_pps: u32, burst: u32) {
-        self.cost = 1_000_000_000u64.checked_div(u64::from(rate_pps));
-        self.depth = u64::from(burst) * self.cost.unwrap_or(0);
-    }
-
-    fn take(&mut self, now: Time) -> bool {
-        let Some(cost) = self.cost else { return false };
-        let now = now.as_nanos();
-        let full_at = self.full_at.max(now) + cost;
-        let allowed = full_at - now <= self.depth;
-        if allowed {
-            self.full_at = full_at;
-        }
-        allowed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bucket_gives_its_burst_and_then_its_rate() {
-        let mut bucket = Bucket::new(10, 3);
-        let taken = |bucket: &mut Bucket, nanos: u64| {
-            (0..100).filter(|_| bucket.take(Time::from_nanos(nanos))).count()
-        };
-        assert_eq!(taken(&mut bucket, 0), 3);
-        assert_eq!(taken(&mut bucket, 250_000_000), 2);
-        assert_eq!(taken(&mut bucket, 10_000_000_000), 3);
-        assert_eq!(taken(&mut Bucket::new(0, 3), 0), 0);
-        bucket.bound(10, 5);
-        assert_eq!(taken(&mut bucket, 10_000_000_000), 2);
-        bucket.bound(0, 5);
-        assert_eq!(taken(&mut bucket, 20_000_000_000), 0);
-    }
 }

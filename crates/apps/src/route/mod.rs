@@ -32,6 +32,7 @@ use std::sync::Arc;
 use ebb_graph::{Edge, Graph, GraphBuilder, NodeId};
 
 mod bounds;
+mod budget;
 mod checksums;
 mod counters;
 mod fib;
@@ -60,6 +61,7 @@ pub use types::{Decision, FibError, Interface, InterfaceId, Path, ReversePath, T
 pub use view::{Entry, Known};
 pub use writer::FibWriter;
 
+pub use budget::IcmpPerHost;
 use forward::Forward;
 use icmp::Icmp;
 use input::Input;
@@ -77,6 +79,13 @@ pub struct RouteLimits {
     pub icmp_rate_pps: u32,
     /// ICMP errors the worker may send at once.
     pub icmp_burst: u32,
+    /// Bounds of those to each single host, IPv4.
+    pub icmp_v4: IcmpPerHost,
+    /// The same for IPv6.
+    pub icmp_v6: IcmpPerHost,
+    /// A random number that nobody outside knows: which hosts' bounds are kept in the same place. Read when
+    /// the graph is built.
+    pub icmp_seed: u64,
 }
 
 impl Default for RouteLimits {
@@ -87,6 +96,9 @@ impl Default for RouteLimits {
             hold_timeout: Duration::from_secs(3),
             icmp_rate_pps: 1000,
             icmp_burst: 100,
+            icmp_v4: IcmpPerHost::NONE,
+            icmp_v6: IcmpPerHost::NONE,
+            icmp_seed: 0,
         }
     }
 }

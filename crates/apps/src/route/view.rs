@@ -13,7 +13,7 @@ use super::{Decision, FibWriter, InterfaceId};
 pub struct Entry {
     /// Destinations it is for.
     pub prefix: IpNet,
-    /// A neighbour's own entry, not a route that was set.
+    /// A neighbour's own entry where no route to the address was set.
     pub is_neighbour: bool,
     /// What happens to packets, in the words of [`FibWriter::lookup`].
     pub decision: Decision,
@@ -48,6 +48,7 @@ impl FibWriter {
         all.map(|(prefix, hop)| Entry {
             prefix,
             is_neighbour: prefix.prefix_len() == prefix.max_prefix_len()
+                && !self.hidden.contains_key(&prefix.addr())
                 && self.entered_at(prefix.addr()).is_some(),
             decision: self.describe(self.fib.table.read(hop), prefix.addr()),
         })

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ebb_lpm::{Ipv4Writer, Ipv6Writer, LpmError};
+use ebb_lpm::{Ipv4Writer, Ipv6Writer};
 use ipnet::IpNet;
 
 use super::hops::{Hops, Key};
@@ -13,10 +13,11 @@ use super::{Decision, Fib, FibError, Interface, InterfaceId, Path, ReversePath, 
 
 /// The one hand that changes a [`Fib`].
 ///
-/// Three things live in the prefix tables: the routes that were set, and for every neighbour on a
+/// Two things live in the prefix tables: the routes that were set, and for every neighbour on a
 /// connected subnet a host entry of its own, so that the fast path does one lookup for both. A
 /// host entry stands exactly while the longest route over the neighbour's address is an
-/// [`Target::OnLink`] of its interface.
+/// [`Target::OnLink`] of its interface; where that route is to the single address, the entry stands
+/// in its place, and the route is kept beside the table.
 #[derive(Debug)]
 pub struct FibWriter {
     pub(super) fib: Arc<Fib>,
@@ -27,6 +28,8 @@ pub struct FibWriter {
     pub(super) neighbours: BTreeMap<(IpAddr, InterfaceId), Neighbour>,
     /// Host entries in the prefix tables.
     hosts: usize,
+    /// Next hops, held, of the routes to single addresses in whose place host entries stand.
+    pub(super) hidden: BTreeMap<IpAddr, u32>,
     /// The last target set and its next hop: full tables repeat themselves.
     last: Option<Last>,
     interfaces_changed: bool,
@@ -74,6 +77,7 @@ impl FibWriter {
             interfaces: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             hosts: 0,
+            hidden: BTreeMap::new(),
             last: None,
             interfaces_changed: false,
             filters: BTreeMap::new(),
@@ -131,11 +135,15 @@ impl FibWriter {
     /// When a table is full or the target has no path; the former route stays.
     pub fn set_route(&mut self, prefix: IpNet, target: &Target) -> Result<(), FibError> {
         let hop = self.intern_target(target)?;
+        let host = (prefix.prefix_len() == prefix.max_prefix_len()).then(|| prefix.addr());
+        if host.is_some_and(|address| self.hidden.get(&address) == Some(&hop)) {
+            return Ok(());
+        }
         self.hops.hold(hop);
         match self.insert(prefix, hop) {
             Ok(former) => {
-                if prefix.prefix_len() == prefix.max_prefix_len() {
-                    self.yield_host_entry(prefix.addr());
+                if let Some(address) = host {
+                    self.yield_host_entry(address);
                 }
                 if let Some(former) = former {
                     self.hops.release(former);
@@ -143,21 +151,22 @@ impl FibWriter {
                 self.review_neighbours(prefix);
                 Ok(())
             }
-            Err(LpmError::Full) => {
+            Err(error) => {
                 self.hops.release(hop);
-                Err(FibError::PrefixesExhausted)
+                Err(error)
             }
-            Err(broken) => unreachable!("a prefix of the right form: {broken}"),
         }
     }
 
     /// Removes a route, at once; whether there was one.
     pub fn remove_route(&mut self, prefix: IpNet) -> bool {
         let is_host = prefix.prefix_len() == prefix.max_prefix_len();
-        if is_host && self.entered_at(prefix.addr()).is_some() {
-            return false;
-        }
-        let Some(former) = self.remove(prefix) else { return false };
+        let former = if is_host && self.entered_at(prefix.addr()).is_some() {
+            self.hidden.remove(&prefix.addr())
+        } else {
+            self.remove(prefix)
+        };
+        let Some(former) = former else { return false };
         self.hops.release(former);
         self.review_neighbours(prefix);
         true
@@ -200,7 +209,7 @@ impl FibWriter {
 
     /// Number of routes, without the host entries of neighbours.
     pub fn routes(&self) -> usize {
-        self.v4.len() + self.v6.len() - self.hosts
+        self.v4.len() + self.v6.len() - self.hosts + self.hidden.len()
     }
 
     /// Number of neighbours known.
@@ -260,19 +269,40 @@ impl FibWriter {
             Target::Paths(paths) => match &paths[..] {
                 [] => return Err(FibError::NoPaths),
                 [only] => key_of(only).unwrap_or(Key::OnLink(only.interface)),
-                several => {
-                    let mut members = Vec::with_capacity(several.len());
-                    for path in several {
-                        let key = key_of(path).unwrap_or(Key::Fixed(Kind::Kernel));
-                        members.push((self.intern(key)?, path.weight.max(1)));
-                    }
-                    Key::Group(members)
-                }
+                several => return self.intern_group(target, several),
             },
         };
         let hop = self.intern(key)?;
+        Ok(self.remember(target, hop))
+    }
+
+    /// The next hop of several paths. Its members are held until the group holds them, so that none is
+    /// left over when there is no place for all.
+    fn intern_group(&mut self, target: &Target, paths: &[Path]) -> Result<u32, FibError> {
+        let mut members = Vec::with_capacity(paths.len());
+        let mut interned = Ok(());
+        for path in paths {
+            match self.intern(key_of(path).unwrap_or(Key::Fixed(Kind::Kernel))) {
+                Ok(member) => {
+                    self.hops.hold(member);
+                    members.push((member, path.weight.max(1)));
+                }
+                Err(error) => {
+                    interned = Err(error);
+                    break;
+                }
+            }
+        }
+        let group = interned.and_then(|()| self.intern(Key::Group(members.clone())));
+        for (member, _) in members {
+            self.hops.release(member);
+        }
+        Ok(self.remember(target, group?))
+    }
+
+    fn remember(&mut self, target: &Target, hop: u32) -> u32 {
         self.last = Some(Last { target: target.clone(), hop, freed: self.hops.freed() });
-        Ok(hop)
+        hop
     }
 
     fn intern(&mut self, key: Key) -> Result<u32, FibError> {
@@ -394,8 +424,8 @@ impl FibWriter {
         let Ok(hop) = self.intern(Key::Neighbour(interface, address)) else { return };
         self.hops.hold(hop);
         match self.insert(IpNet::from(address), hop) {
-            Ok(former) => {
-                assert!(former.is_none(), "an explicit route covers its own address");
+            Ok(route) => {
+                self.hidden.extend(route.map(|route| (address, route)));
                 self.hosts += 1;
                 self.mark(key, true);
             }
@@ -425,17 +455,37 @@ impl FibWriter {
         if let Some(interface) = self.entered_at(address) {
             self.mark((address, interface), false);
             self.hosts -= 1;
+            if let Some(former) = self.hidden.remove(&address) {
+                self.hops.release(former);
+            }
         }
     }
 
+    /// Takes a host entry out; the route to the address, if there is one, takes its place again.
     fn remove_host_entry(&mut self, address: IpAddr) {
-        let hop = self.remove(IpNet::from(address)).expect("the host entry stands");
-        self.hops.release(hop);
+        let prefix = IpNet::from(address);
+        let route = self.hidden.remove(&address);
+        // A prefix that stands gets another value in place, which takes no room.
+        let restored = route.map(|hop| (hop, self.insert(prefix, hop)));
+        let former = match restored {
+            Some((_, Ok(former))) => former,
+            Some((hop, Err(_))) => {
+                self.hops.release(hop);
+                self.remove(prefix)
+            }
+            None => self.remove(prefix),
+        };
+        if let Some(former) = former {
+            self.hops.release(former);
+        }
         self.hosts -= 1;
     }
 
     /// The next hop of the longest route over `address`, host entries left out.
     fn cover(&self, address: IpAddr, has_host_entry: bool) -> Option<u32> {
+        if let Some(hop) = self.hidden.get(&address) {
+            return Some(*hop);
+        }
         let bits = if address.is_ipv4() { 32 } else { 128 };
         (0..=bits).rev().skip(usize::from(has_host_entry)).find_map(|len| {
             let prefix = IpNet::new(address, len).expect("a length within the address").trunc();
@@ -446,11 +496,13 @@ impl FibWriter {
         })
     }
 
-    fn insert(&mut self, prefix: IpNet, hop: u32) -> Result<Option<u32>, LpmError> {
-        match prefix {
+    fn insert(&mut self, prefix: IpNet, hop: u32) -> Result<Option<u32>, FibError> {
+        let inserted = match prefix {
             IpNet::V4(net) => self.v4.insert(net.network().to_bits(), net.prefix_len(), hop),
             IpNet::V6(net) => self.v6.insert(net.network().to_bits(), net.prefix_len(), hop),
-        }
+        };
+        // Length and bits are right by the type.
+        inserted.map_err(|_| FibError::PrefixesExhausted)
     }
 
     fn remove(&mut self, prefix: IpNet) -> Option<u32> {

@@ -1,6 +1,6 @@
 //! When errors are not sent, what they quote, and how many there are.
 
-use ebb_apps::route::RouteLimits;
+use ebb_apps::route::{IcmpPerHost, RouteLimits};
 use ebb_graph::DropReason;
 use ebb_wire::{link, protocol};
 
@@ -91,6 +91,45 @@ fn errors_quote_the_packet_unchanged_and_cut() {
             assert_eq!(quoted, &packet[..packet.len().min(total_max - front)]);
             assert!(outcome(&left[0]).contains("icmp"), "right checksums");
         }
+    }
+}
+
+/// An error behind more extension headers than are walked is still one (RFC 4443 section 2.4(e.1)).
+#[test]
+fn no_errors_about_what_may_be_an_error() {
+    for (headers, kind, answered) in [(1, 128, true), (1, 1, false), (9, 1, false), (9, 128, false)]
+    {
+        let mut payload = Vec::new();
+        for left in (0..headers).rev() {
+            let next = if left == 0 { protocol::ICMPV6 } else { protocol::DESTINATION_OPTIONS };
+            // Padding of 4 bytes, RFC 8200 section 4.2.
+            payload.extend_from_slice(&[next, 0, 1, 4, 0, 0, 0, 0]);
+        }
+        payload.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
+        let frame = ttl_1("2001:db8:100::5", protocol::DESTINATION_OPTIONS, &payload);
+        let left = Router::new().send(&[frame]);
+        let sent = matches!(left[..], [Left::Sent(0, _)]);
+        assert_eq!(sent, answered, "{headers} headers, type {kind}: {left:?}");
+    }
+}
+
+/// Senders of expired packets, more of them than there are errors to send, take no "fragmentation
+/// needed" from anybody.
+#[test]
+fn what_asks_for_smaller_packets_is_not_starved() {
+    let (icmp_v4, icmp_v6) = (IcmpPerHost::LINUX_V4, IcmpPerHost::LINUX_V6);
+    let limits = RouteLimits { icmp_v4, icmp_v6, ..RouteLimits::default() };
+    let mut router = Router::with(&limits);
+    let is_sent = |left: &Left| matches!(left, Left::Sent(..));
+    let flood: Vec<_> = (0..40).map(|_| ttl_1("203.0.113.5", protocol::UDP, &[0; 8])).collect();
+    let flooded = (0..10).flat_map(|_| router.send(&flood));
+    let errors = flooded.filter(is_sent).count();
+    assert_eq!(errors, 6, "one host has its own share");
+    for destination in ["10.100.0.1", "2001:db8:107::1"] {
+        let mut template = template(destination);
+        template.dont_fragment = true;
+        let left = router.send(&vec![template.to_frame(&vec![0; 1440]); 50]);
+        assert!(left.iter().all(is_sent), "{destination}: {left:?}");
     }
 }
 

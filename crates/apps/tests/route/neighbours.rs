@@ -202,3 +202,50 @@ fn an_interface_takes_its_neighbours_with_it() {
     assert_eq!(router.writer.lookup(ip("203.0.113.5")), gateway);
     assert_ne!(IN, OUT);
 }
+
+#[test]
+fn a_neighbour_with_a_route_of_its_own_is_forwarded_to() {
+    let mut router = Router::new();
+    for destination in ["10.77.0.9", "2001:db8:77::9"] {
+        let address = ip(destination);
+        let host = ipnet::IpNet::from(address).to_string();
+        let routes = router.writer.routes();
+        let decision = |router: &Router| router.writer.lookup(address);
+        let resolve = Decision::Resolve { interface: OUT, address };
+        let known = Decision::Forward { interface: OUT, address, mac: MAC };
+        // The neighbour after the route, and the route after the neighbour.
+        for neighbour_first in [false, true] {
+            if neighbour_first {
+                router.writer.set_neighbour(OUT, address, MAC);
+            }
+            set(&mut router.writer, &host, &Target::OnLink(OUT));
+            assert_eq!(
+                decision(&router),
+                if neighbour_first { known.clone() } else { resolve.clone() }
+            );
+            router.writer.set_neighbour(OUT, address, MAC);
+            router.writer.publish();
+            assert_eq!(decision(&router), known);
+            assert_eq!(router.send(&numbered(destination, 0..1)).len(), 1);
+            set(&mut router.writer, &host, &Target::OnLink(OUT));
+            assert_eq!((decision(&router), router.writer.routes()), (known.clone(), routes + 1));
+            let shown: Vec<bool> =
+                router.writer.entries(Some(net(&host))).map(|entry| entry.is_neighbour).collect();
+            assert_eq!(shown, [false], "one line: the route's");
+            router.writer.remove_neighbour(OUT, address);
+            assert_eq!(decision(&router), resolve);
+            router.writer.set_neighbour(OUT, address, MAC);
+            set(&mut router.writer, &host, &Target::Blackhole);
+            assert_eq!(decision(&router), Decision::Blackhole);
+            set(&mut router.writer, &host, &Target::OnLink(IN));
+            assert_eq!(decision(&router), Decision::Resolve { interface: IN, address });
+            set(&mut router.writer, &host, &Target::OnLink(OUT));
+            assert!(
+                router.writer.remove_route(net(&host)) && !router.writer.remove_route(net(&host))
+            );
+            assert_eq!(router.writer.routes(), routes);
+            assert!(!matches!(decision(&router), Decision::Forward { .. }));
+            router.writer.remove_neighbour(OUT, address);
+        }
+    }
+}

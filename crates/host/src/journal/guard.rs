@@ -1,24 +1,27 @@
-//! A process that outlives a `kill -9` of ours and undoes what it left.
+//! A process that outlives a `kill -9` of ours and undoes what it left; while our threads stand still it
+//! gives the packets to the kernel.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
-use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
+use nix::sys::socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair};
 use nix::sys::wait::waitpid;
-use nix::unistd::{
-    ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, fork, pipe2, setsid,
-};
+use nix::unistd::{ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, fork, setsid};
 
+use super::brake::{Arrays, Brake};
 use super::{Journal, undo_file};
+use crate::pulse::{LOOK_EVERY, Pulses, Watcher};
 
 /// The guard process, which ends after this value is dropped or its process has died.
 #[derive(Debug)]
 pub struct Guard {
     pid: Pid,
     /// The guard sees its end close when we die, however that happens.
-    lifeline: Option<OwnedFd>,
+    lifeline: Arc<OwnedFd>,
 }
 
 impl Guard {
@@ -29,7 +32,23 @@ impl Guard {
     /// # Errors
     /// When the process can't be made.
     pub fn spawn(journal: &Journal) -> io::Result<Self> {
-        let (watch, lifeline) = pipe2(OFlag::O_CLOEXEC)?;
+        Guard::start(journal, None)
+    }
+
+    /// As [`Guard::spawn`]; besides, while a thread of these stands still, it holds what it was told to
+    /// hold ([`Brake::place`]).
+    ///
+    /// # Errors
+    /// When the process can't be made.
+    pub fn spawn_watching(journal: &Journal, pulses: &Pulses) -> io::Result<Self> {
+        Guard::start(journal, Some(pulses))
+    }
+
+    fn start(journal: &Journal, pulses: Option<&Pulses>) -> io::Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (watch, lifeline) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
+        let watcher =
+            pulses.map(|pulses| (pulses, Watcher::new(pulses.clone(), std::process::id())));
         let path = journal.path().to_owned();
         // Signals wait until the child ignores them: a Ctrl-C right now must not end the guard.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
@@ -37,13 +56,18 @@ impl Guard {
         // may hold (glibc makes its allocator usable in the child) and never returns.
         let forked = unsafe { fork() };
         if let Ok(ForkResult::Child) = forked {
-            stand_guard(&watch, &path)
+            stand_guard(&watch, &path, watcher)
         }
         mask.thread_set_mask()?;
         match forked? {
-            ForkResult::Parent { child } => Ok(Guard { pid: child, lifeline: Some(lifeline) }),
+            ForkResult::Parent { child } => Ok(Guard { pid: child, lifeline: Arc::new(lifeline) }),
             ForkResult::Child => unreachable!("the child stands guard until it ends"),
         }
+    }
+
+    /// Tells it what to hold.
+    pub fn brake(&self) -> Brake {
+        Brake(self.lifeline.clone())
     }
 
     /// The guard's process identifier.
@@ -54,12 +78,13 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.lifeline = None;
+        // Whoever has a brake keeps the line open.
+        _ = shutdown(self.lifeline.as_raw_fd(), Shutdown::Both);
         while waitpid(self.pid, None) == Err(nix::errno::Errno::EINTR) {}
     }
 }
 
-fn stand_guard(watch: &OwnedFd, path: &Path) -> ! {
+fn stand_guard(watch: &OwnedFd, path: &Path, watcher: Option<(&Pulses, Watcher)>) -> ! {
     let _ = setsid();
     let _ = chdir("/");
     for number in [
@@ -78,17 +103,46 @@ fn stand_guard(watch: &OwnedFd, path: &Path) -> ! {
     let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
     let _ = nix::sys::prctl::set_name(c"ebb-guard");
     close_all_but(watch);
-    let mut byte = [0_u8];
-    loop {
-        match nix::unistd::read(watch, &mut byte) {
-            Ok(0) => break,
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(_) => break,
-        }
-    }
+    keep_watch(watch, watcher);
     undo_file(path);
     // SAFETY: ends the process without running what belongs to the parent.
     unsafe { libc::_exit(0) }
+}
+
+/// Returns once the program has died.
+fn keep_watch(line: &OwnedFd, mut watcher: Option<(&Pulses, Watcher)>) {
+    let mut arrays = Arrays::default();
+    let mut held = false;
+    let mut looked = crate::clock::monotonic();
+    loop {
+        let mut ready = [PollFd::new(line.as_fd(), PollFlags::POLLIN)];
+        let rest = LOOK_EVERY.saturating_sub(crate::clock::monotonic().since(looked));
+        let patience = match &watcher {
+            // In whole milliseconds, or the last part of one would be spent looking again and again.
+            Some(_) => PollTimeout::from(rest.as_millis() as u16 + 1),
+            None => PollTimeout::NONE,
+        };
+        match poll(&mut ready, patience) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) if !arrays.listen(line) => return,
+            Ok(_) => {}
+            Err(_) => return,
+        }
+        let now = crate::clock::monotonic();
+        if now.since(looked) < LOOK_EVERY {
+            continue;
+        }
+        looked = now;
+        let Some((pulses, watcher)) = &mut watcher else { continue };
+        let still = watcher.look(0).is_some();
+        if still && !held {
+            pulses.count_halt();
+        }
+        if still || held {
+            arrays.hold(still);
+        }
+        held = still;
+    }
 }
 
 /// The guard holds none of its parent's files: pipes to other programs end when the parent does,

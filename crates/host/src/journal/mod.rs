@@ -16,6 +16,7 @@
 //! A last line without its end was being written when the program died: the change that it
 //! announces was not made.
 
+mod brake;
 mod guard;
 mod store;
 mod trust;
@@ -29,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::{Flock, FlockArg};
 
+pub use brake::Brake;
 pub use guard::Guard;
 use store::{Content, Store};
 pub use undo::Undo;

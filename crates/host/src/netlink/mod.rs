@@ -12,8 +12,10 @@
 
 mod abi;
 mod frame;
+mod listeners;
 mod monitor;
 mod parse;
+mod parse_link;
 mod parse_route;
 pub mod policy;
 mod requests;
@@ -22,12 +24,13 @@ mod requests_route;
 mod socket;
 mod types;
 
-pub use monitor::{Monitor, Part};
+pub use listeners::listeners;
+pub use monitor::{Listed, Monitor, Part};
 pub use parse::parse;
 pub use requests::Requests;
 pub use requests_link::Veth;
 pub use requests_route::{RouteChange, RouteRefusal};
 pub use types::{
-    Address, Error, Event, Hops, Link, Neighbour, NeighbourState, NextHopObject, NextHopTarget,
-    Result, Route, RouteHop, RouteKind, TABLE_LOCAL, TABLE_MAIN,
+    Address, Elsewhere, Error, Event, Hops, Link, Neighbour, NeighbourState, NextHopObject,
+    NextHopTarget, Result, Route, RouteHop, RouteKind, TABLE_LOCAL, TABLE_MAIN,
 };

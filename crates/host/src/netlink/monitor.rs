@@ -19,7 +19,7 @@ const ATTEMPTS_MAX: u32 = 16;
 const POLL_MAX: usize = 1024;
 
 /// A part of the kernel's state that can be dumped on its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// Links.
     Links,
@@ -46,7 +46,8 @@ impl Part {
         Part::Routes6,
     ];
 
-    fn name(self) -> &'static str {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
         match self {
             Part::Links => "links",
             Part::Addresses => "addresses",
@@ -164,7 +165,7 @@ impl Monitor {
     /// leaves the rest for the next call; the descriptor stays readable.
     ///
     /// # Errors
-    /// When the socket fails. A malformed message is logged and skipped.
+    /// When the socket fails. A malformed message is logged and counts as lost.
     pub fn poll(&mut self, each: &mut dyn FnMut(Event)) -> Result<usize> {
         let mut count = 0;
         for _ in 0..POLL_MAX {
@@ -176,7 +177,11 @@ impl Monitor {
                 }
                 Received::Bytes(len) => match parse(self.socket.received(len), each) {
                     Ok(events) => count += events,
-                    Err(error) => tracing::warn!(%error, "skipped a netlink message"),
+                    Err(error) => {
+                        tracing::warn!(%error, "a netlink message counts as lost");
+                        each(Event::Overrun);
+                        count += 1;
+                    }
                 },
             }
         }
@@ -216,22 +221,27 @@ impl Monitor {
         Err(Error::Interrupted { what: part.name(), attempts: ATTEMPTS_MAX })
     }
 
-    /// False when messages were lost. An inconsistent dump (`NLM_F_DUMP_INTR`) is repeated here:
-    /// since changes arrive in order on this socket, what was said before stays true.
+    /// False when messages were lost. An inconsistent dump is repeated here: since changes arrive in
+    /// order on this socket, what was said before stays true.
     fn dump_attempt(&mut self, part: Part, each: &mut dyn FnMut(Event)) -> Result<bool> {
         for _ in 0..ATTEMPTS_MAX {
-            let seq = self.socket.next_seq();
-            self.socket.send(&part.request(seq))?;
-            match self.collect(part, seq, each)? {
-                Outcome::Complete => return Ok(true),
-                Outcome::Inconsistent => {}
-                Outcome::Overrun => return Ok(false),
+            match self.list(part, each)? {
+                Listed::Complete => return Ok(true),
+                Listed::Inconsistent => {}
+                Listed::Overrun => return Ok(false),
             }
         }
         Err(Error::Interrupted { what: part.name(), attempts: ATTEMPTS_MAX })
     }
 
-    fn collect(&mut self, part: Part, seq: u32, each: &mut dyn FnMut(Event)) -> Result<Outcome> {
+    /// Reports one part of what exists, mixed with changes of any part, once: whoever must go on with other
+    /// work decides himself when to ask again.
+    ///
+    /// # Errors
+    /// When the socket fails or the kernel refuses.
+    pub fn list(&mut self, part: Part, each: &mut dyn FnMut(Event)) -> Result<Listed> {
+        let seq = self.socket.next_seq();
+        self.socket.send(&part.request(seq))?;
         let (mut consistent, mut lost) = (true, false);
         loop {
             let len = match self.socket.receive(true)? {
@@ -244,7 +254,11 @@ impl Monitor {
                 Received::Nothing => continue,
             };
             for message in Messages::new(self.socket.received(len)) {
-                let (header, body) = message?;
+                let Ok((header, body)) = message else {
+                    tracing::warn!("a malformed netlink message counts as lost");
+                    lost = true;
+                    break;
+                };
                 let ours = header.seq == seq;
                 match header.kind {
                     DONE if ours => {
@@ -275,29 +289,35 @@ impl Monitor {
     }
 }
 
-enum Outcome {
+/// What came of [`Monitor::list`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Everything was listed: what was not is not there.
     Complete,
+    /// The kernel says that the list changed meanwhile (`NLM_F_DUMP_INTR`): what was listed is true,
+    /// what was not may be there all the same.
     Inconsistent,
+    /// Messages were lost: anything may have changed.
     Overrun,
 }
 
-fn finish(part: Part, errno: i32, consistent: bool, lost: bool) -> Result<Outcome> {
+fn finish(part: Part, errno: i32, consistent: bool, lost: bool) -> Result<Listed> {
     if errno != 0 {
         return refused(part, errno, String::new());
     }
     Ok(match (lost, consistent) {
-        (true, _) => Outcome::Overrun,
-        (false, true) => Outcome::Complete,
-        (false, false) => Outcome::Inconsistent,
+        (true, _) => Listed::Overrun,
+        (false, true) => Listed::Complete,
+        (false, false) => Listed::Inconsistent,
     })
 }
 
-fn refused(part: Part, errno: i32, message: String) -> Result<Outcome> {
+fn refused(part: Part, errno: i32, message: String) -> Result<Listed> {
     // Kernels without next-hop objects or without IPv6 have none of them.
     if matches!(errno, libc::EOPNOTSUPP | libc::EAFNOSUPPORT)
         && matches!(part, Part::NextHops | Part::Routes6)
     {
-        return Ok(Outcome::Complete);
+        return Ok(Listed::Complete);
     }
     Err(Error::Refused {
         request: format!("dump of {}", part.name()),

@@ -7,11 +7,10 @@ use libc::{
 };
 
 use super::abi::*;
-use super::frame::{
-    Fault, Header, Messages, Parsed, attributes, ip_of, mac_of, string_of, u16_of, u32_of,
-};
+use super::frame::{Fault, Header, Messages, Parsed, attributes, ip_of, mac_of, u16_of, u32_of};
+use super::parse_link::{gone, link};
 use super::parse_route::{next_hop, route};
-use super::types::{Address, Error, Event, Link, Neighbour, NeighbourState, Result};
+use super::types::{Address, Error, Event, Neighbour, NeighbourState, Result};
 
 /// Calls `each` with the events in one datagram as it came from a route netlink socket, and
 /// returns their number. Messages of other families and kinds are skipped.
@@ -51,69 +50,12 @@ pub(super) fn event(header: Header, body: &[u8]) -> Parsed<Option<Event>> {
         RTM_NEWNEIGH => neighbour(body)?.map(Event::Neighbour),
         RTM_DELNEIGH => neighbour(body)?.map(Event::NeighbourGone),
         RTM_NEWLINK => link(body)?.map(Event::Link),
-        RTM_DELLINK => link(body)?.map(|link| Event::LinkGone(link.index)),
+        RTM_DELLINK => gone(body)?,
         RTM_NEWADDR => address(body)?.map(Event::Address),
         RTM_DELADDR => address(body)?.map(Event::AddressGone),
         NEW_NEXTHOP => next_hop(body)?.map(Event::NextHop),
         DEL_NEXTHOP => next_hop(body)?.map(|next_hop| Event::NextHopGone(next_hop.id)),
         _ => None,
-    })
-}
-
-/// `struct ifinfomsg`. Messages of a bridge about its ports share the number and are skipped.
-fn link(body: &[u8]) -> Parsed<Option<Link>> {
-    let (fixed, rest) = body.split_first_chunk::<16>().ok_or(Fault("link header"))?;
-    if fixed[0] != libc::AF_UNSPEC as u8 {
-        return Ok(None);
-    }
-    let flags = u32_of(&fixed[8..12])?;
-    let admin_up = flags & libc::IFF_UP as u32 != 0;
-    let mut link = Link {
-        index: u32_of(&fixed[4..8])?,
-        name: String::new(),
-        mac: None,
-        mtu: 0,
-        up: admin_up && flags & libc::IFF_LOWER_UP as u32 != 0,
-        admin_up,
-        loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
-        parent: None,
-        vlan: None,
-        kind: None,
-        master: None,
-    };
-    attributes(rest, |kind, value| {
-        match kind {
-            IFLA_ADDRESS => link.mac = mac_of(value),
-            IFLA_IFNAME => link.name = string_of(value),
-            IFLA_MTU => link.mtu = u32_of(value)?,
-            IFLA_LINK => link.parent = Some(u32_of(value)?).filter(|&index| index != 0),
-            IFLA_MASTER => link.master = Some(u32_of(value)?).filter(|&index| index != 0),
-            IFLA_LINKINFO => link_info(value, &mut link)?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(Some(link))
-}
-
-fn link_info(info: &[u8], link: &mut Link) -> Parsed<()> {
-    let mut data: &[u8] = &[];
-    attributes(info, |kind, value| {
-        match kind {
-            IFLA_INFO_KIND => link.kind = Some(string_of(value)),
-            IFLA_INFO_DATA => data = value,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    if link.kind.as_deref() != Some("vlan") {
-        return Ok(());
-    }
-    attributes(data, |kind, value| {
-        if kind == IFLA_VLAN_ID {
-            link.vlan = Some(u16_of(value)?);
-        }
-        Ok(())
     })
 }
 
@@ -189,34 +131,8 @@ fn neighbour_state(bits: u16) -> NeighbourState {
 #[cfg(test)]
 mod tests {
     use super::super::frame::Builder;
+    use super::super::types::RouteKind;
     use super::*;
-
-    fn only_event(builder: &Builder) -> Event {
-        let mut events = Vec::new();
-        parse(&builder.bytes, &mut |event| events.push(event)).unwrap();
-        assert_eq!(events.len(), 1);
-        events.remove(0)
-    }
-
-    #[test]
-    fn a_vlan_link_has_a_parent_and_an_identifier() {
-        let mut builder = Builder::default();
-        builder
-            .begin(RTM_NEWLINK, 0, 0, &[0, 0, 1, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])
-            .string(IFLA_IFNAME, "eth0.7")
-            .u32(IFLA_LINK, 3)
-            .nested(IFLA_LINKINFO, |b| {
-                // The data may come before the kind.
-                b.nested(IFLA_INFO_DATA, |b| {
-                    b.attribute(IFLA_VLAN_ID, &7_u16.to_ne_bytes());
-                })
-                .string(IFLA_INFO_KIND, "vlan");
-            })
-            .end();
-        let Event::Link(link) = only_event(&builder) else { panic!() };
-        assert_eq!((link.index, link.parent, link.vlan), (9, Some(3), Some(7)));
-        assert_eq!((link.name.as_str(), link.up, link.admin_up), ("eth0.7", false, true));
-    }
 
     #[test]
     fn a_bridges_messages_about_its_ports_are_passed_over() {
@@ -227,6 +143,40 @@ mod tests {
             builder.begin(kind, 0, 0, &fixed).end();
             assert_eq!(parse(&builder.bytes, &mut |event| panic!("{event:?}")).unwrap(), 0);
         }
+    }
+
+    #[test]
+    fn a_route_of_which_something_is_not_understood_is_the_kernels() {
+        let route = |kind: u16, value: &[u8]| {
+            let mut fixed = [0; 12];
+            (fixed[0], fixed[1], fixed[4], fixed[7]) = (AF_INET, 8, 254, libc::RTN_UNICAST);
+            let mut builder = Builder::default();
+            builder.begin(RTM_NEWROUTE, 0, 0, &fixed).attribute(RTA_DST, &[10, 0, 0, 0]);
+            builder.u32(RTA_OIF, 2).attribute(kind, value).end();
+            let Event::Route { route, .. } = only_event(&builder) else { panic!("a route") };
+            (route.kind, route.hops.len())
+        };
+        assert_eq!(route(RTA_PRIORITY, &[1, 0, 0, 0]), (RouteKind::Unicast, 1));
+        assert_eq!(route(RTA_KNOWN_MAX + 1, &[1]), (RouteKind::Other, 0), "a newer kernel's");
+        assert_eq!(route(RTA_MULTIPATH, &[9]), (RouteKind::Other, 0), "a piece of a hop");
+    }
+
+    #[test]
+    fn a_route_tells_its_life_and_its_preference() {
+        let route = |left: i32, preference: u8| {
+            let mut fixed = [0; 12];
+            (fixed[0], fixed[4], fixed[7]) = (AF_INET6, 254, libc::RTN_UNICAST);
+            let mut info = [0; 32];
+            info[8..12].copy_from_slice(&left.to_ne_bytes());
+            let mut builder = Builder::default();
+            builder.begin(RTM_NEWROUTE, 0, 0, &fixed).u32(RTA_OIF, 2);
+            builder.attribute(RTA_CACHEINFO, &info).attribute(RTA_PREF, &[preference]).end();
+            let Event::Route { route, .. } = only_event(&builder) else { panic!("a route") };
+            (route.lifetime_ms, route.preference)
+        };
+        assert_eq!(route(0, 0), (None, 0));
+        assert_eq!(route(250, 1), (Some(2500), 1));
+        assert_eq!(route(-7, 3), (Some(-70), -1), "it has ended");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::frame::{Fault, Parsed, attributes, ip_of, u16_of, u32_of};
 use super::types::{Hops, NextHopObject, NextHopTarget, Route, RouteHop, RouteKind};
 
 /// `struct rtmsg`. Routes of other families (MPLS, multicast routing) and cached clones are
-/// skipped.
+/// skipped. A route of which something is not understood is of kind [`RouteKind::Other`].
 pub(super) fn route(body: &[u8]) -> Parsed<Option<Route>> {
     let (fixed, rest) = body.split_first_chunk::<12>().ok_or(Fault("route header"))?;
     let flags = u32_of(&fixed[8..12])?;
@@ -22,42 +22,84 @@ pub(super) fn route(body: &[u8]) -> Parsed<Option<Route>> {
     if flags & RTM_F_CLONED != 0 {
         return Ok(None);
     }
-    let mut destination = unspecified;
+    let v6 = fixed[0] == AF_INET6;
+    let (mut destination, mut source) = (unspecified, unspecified);
     let (mut metric, mut table, mut nexthop_id) = (0, u32::from(fixed[4]), None);
-    let mut mtu = 0;
+    let (mut mtu, mut lifetime_ms, mut preference) = (0, None, 0);
+    let mut digest = digest_of(FNV_START, &[fixed[6], (flags & RTNH_F_ONLINK) as u8]);
     let mut hop = hop_with_flags(flags);
     let mut hops = Hops::new();
+    let mut understood = true;
     attributes(rest, |kind, value| {
         match kind {
             RTA_DST => destination = ip_of(value)?,
+            RTA_SRC => source = ip_of(value)?,
             RTA_PRIORITY => metric = u32_of(value)?,
             RTA_TABLE => table = u32_of(value)?,
             RTA_NH_ID => nexthop_id = Some(u32_of(value)?),
-            RTA_MULTIPATH => multipath(value, &mut hops)?,
-            RTA_METRICS => mtu = forwarding_mtu(value, fixed[0] == AF_INET6)?,
-            _ => hop_attribute(kind, value, &mut hop)?,
+            RTA_PREFSRC | RTA_METRICS | RTA_FLOW => digest = digest_of(digest, value),
+            _ => {}
         }
+        let rest = match kind {
+            RTA_MULTIPATH => multipath(value, &mut hops),
+            RTA_METRICS => forwarding_mtu(value, v6).map(|found| mtu = found),
+            RTA_CACHEINFO => life(value).map(|found| lifetime_ms = found),
+            RTA_PREF => preferred(value).map(|found| preference = found),
+            _ => hop_attribute(kind, value, &mut hop),
+        };
+        understood &= rest.is_ok() && kind <= RTA_KNOWN_MAX;
         Ok(())
     })?;
     if hops.is_empty() && (hop.link.is_some() || hop.gateway.is_some()) {
         hops.push(hop);
     }
-    if destination.is_ipv4() != unspecified.is_ipv4() {
-        return Err(Fault("destination of another family"));
+    if !understood {
+        hops.clear();
+    }
+    let family = unspecified.is_ipv4();
+    if destination.is_ipv4() != family || source.is_ipv4() != family {
+        return Err(Fault("destination or source of another family"));
     }
     let prefix = IpNet::new(destination, fixed[1]).map_err(|_| Fault("route prefix length"))?;
+    let source = IpNet::new(source, fixed[2]).map_err(|_| Fault("source prefix length"))?;
     Ok(Some(Route {
         prefix: prefix.trunc(),
-        kind: kind_of(fixed[7]),
+        kind: if understood { kind_of(fixed[7]) } else { RouteKind::Other },
         metric,
         table,
         tos: fixed[3],
         protocol: fixed[5],
-        source_specific: fixed[2] != 0,
+        source: (fixed[2] != 0).then(|| source.trunc()),
+        lifetime_ms: lifetime_ms.filter(|_| v6),
+        preference,
+        digest: if v6 { 0 } else { digest },
         mtu,
         hops,
         nexthop_id,
     }))
+}
+
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Adds bytes to a digest (FNV-1a).
+fn digest_of(digest: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(digest, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// `struct rta_cacheinfo`: the third word is what is left, in hundredths of a second, 0 for no end.
+fn life(value: &[u8]) -> Parsed<Option<i64>> {
+    let left = u32_of(value.get(8..).unwrap_or_default())?.cast_signed();
+    Ok((left != 0).then(|| i64::from(left) * 10))
+}
+
+/// `ICMPV6_ROUTER_PREF_*`: two bits with a sign.
+fn preferred(value: &[u8]) -> Parsed<i8> {
+    match value {
+        [1, ..] => Ok(1),
+        [3, ..] => Ok(-1),
+        [_, ..] => Ok(0),
+        [] => Err(Fault("router preference")),
+    }
 }
 
 /// `ip_dst_mtu_maybe_forward` takes a route's MTU, its sister for IPv6 only a locked one.
@@ -134,6 +176,7 @@ pub(super) fn next_hop(body: &[u8]) -> Parsed<Option<NextHopObject>> {
     let (fixed, rest) = body.split_first_chunk::<8>().ok_or(Fault("next-hop header"))?;
     let mut hop = hop_with_flags(u32_of(&fixed[4..8])?);
     let (mut id, mut group, mut blackhole, mut bridge) = (None, None, false, false);
+    let mut understood = true;
     attributes(rest, |kind, value| {
         match kind {
             NHA_ID => id = Some(u32_of(value)?),
@@ -143,7 +186,7 @@ pub(super) fn next_hop(body: &[u8]) -> Parsed<Option<NextHopObject>> {
             NHA_GATEWAY => hop.gateway = Some(ip_of(value)?),
             NHA_ENCAP => hop.encapsulated = true,
             NHA_FDB => bridge = true,
-            _ => {}
+            _ => understood &= kind <= NHA_KNOWN_MAX,
         }
         Ok(())
     })?;
@@ -151,6 +194,8 @@ pub(super) fn next_hop(body: &[u8]) -> Parsed<Option<NextHopObject>> {
         return Ok(None);
     }
     let target = match group {
+        // Of a group without members nobody knows the way: the kernel's.
+        _ if !understood => NextHopTarget::Group(Vec::new()),
         Some(members) => NextHopTarget::Group(members),
         None if blackhole => NextHopTarget::Blackhole,
         None => NextHopTarget::Hop(hop),

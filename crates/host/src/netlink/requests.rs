@@ -10,7 +10,7 @@ use super::abi::*;
 use super::frame::{Builder, Messages};
 use super::parse::event;
 use super::socket::{Received, Socket, acknowledged};
-use super::types::{Error, Event, Link, Result};
+use super::types::{Elsewhere, Error, Event, Link, Result};
 
 /// Batches of requests are sent in pieces below this.
 pub(super) const SEND_LEN: usize = 128 * 1024;
@@ -65,8 +65,10 @@ impl Requests {
         Err(Error::Refused { request: what(), source, message })
     }
 
-    /// Reads to the end of the answer to `seq`: an acknowledgement or the end of a dump.
+    /// Reads to the end of the answer to `seq`: an acknowledgement or the end of a dump. A dump that changed
+    /// while it was read is as one that was refused with `EINTR`.
     fn answer(&mut self, seq: u32, each: &mut dyn FnMut(Event)) -> Result<(i32, String)> {
+        let mut consistent = true;
         loop {
             let Received::Bytes(len) = self.socket.receive(true)? else {
                 return Ok((libc::ENOBUFS, String::new()));
@@ -76,13 +78,38 @@ impl Requests {
                 if header.seq != seq {
                     continue;
                 }
+                consistent &= header.flags & DUMP_INTERRUPTED == 0;
                 if matches!(header.kind, ERROR | DONE) {
-                    return Ok(acknowledged(header, body));
+                    let (errno, message) = acknowledged(header, body);
+                    let changed = errno == 0 && header.kind == DONE && !consistent;
+                    return Ok((if changed { libc::EINTR } else { errno }, message));
                 }
                 if let Ok(Some(event)) = event(header, body) {
                     each(event);
                 }
             }
+        }
+    }
+
+    /// Whether there is a link in another namespace. Without a privilege there it is taken to be.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn is_elsewhere(&mut self, link: Elsewhere) -> Result<bool> {
+        let mut fixed = [0; 16];
+        fixed[4..8].copy_from_slice(&link.index.to_ne_bytes());
+        let asked = self.ask(
+            || format!("link {} of namespace {}", link.index, link.namespace),
+            RTM_GETLINK,
+            0,
+            &fixed,
+            |b| _ = b.u32(IFLA_TARGET_NETNSID, link.namespace.cast_unsigned()),
+        );
+        match asked {
+            // No such link, or no namespace of that number any more.
+            Err(error) if matches!(error.errno(), Some(libc::ENODEV | libc::EINVAL)) => Ok(false),
+            Err(Error::Refused { .. }) | Ok(()) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 
@@ -184,24 +211,31 @@ impl Requests {
     /// # Errors
     /// When the socket fails.
     pub fn links(&mut self) -> Result<Vec<Link>> {
-        let seq = self.socket.next_seq();
-        let mut builder = Builder::default();
-        builder
-            .begin(RTM_GETLINK, REQUEST | DUMP, seq, &[0; 16])
-            .u32(IFLA_EXT_MASK, SKIP_STATISTICS)
-            .end();
-        self.socket.send(&builder.bytes)?;
-        let mut links = Vec::new();
-        let (errno, message) = self.answer(seq, &mut |event| {
-            if let Event::Link(link) = event {
-                links.push(link);
+        const ATTEMPTS_MAX: u32 = 16;
+        for _ in 0..ATTEMPTS_MAX {
+            let seq = self.socket.next_seq();
+            let mut builder = Builder::default();
+            builder
+                .begin(RTM_GETLINK, REQUEST | DUMP, seq, &[0; 16])
+                .u32(IFLA_EXT_MASK, SKIP_STATISTICS)
+                .end();
+            self.socket.send(&builder.bytes)?;
+            let mut links = Vec::new();
+            let (errno, message) = self.answer(seq, &mut |event| {
+                if let Event::Link(link) = event {
+                    links.push(link);
+                }
+            })?;
+            match errno {
+                0 => return Ok(links),
+                libc::EINTR => {}
+                _ => {
+                    let source = io::Error::from_raw_os_error(errno);
+                    return Err(Error::Refused { request: "list links".into(), source, message });
+                }
             }
-        })?;
-        if errno == 0 {
-            return Ok(links);
         }
-        let source = io::Error::from_raw_os_error(errno);
-        Err(Error::Refused { request: "list links".into(), source, message })
+        Err(Error::Interrupted { what: "links", attempts: ATTEMPTS_MAX })
     }
 
     /// The link with this name, if there is one.

@@ -84,15 +84,34 @@ pub struct Link {
     pub admin_up: bool,
     /// Whether this is the loopback interface.
     pub loopback: bool,
-    /// The interface this one runs over: the parent of a VLAN, the peer of a veth (an index that
-    /// may belong to another namespace).
+    /// Further names by which it can be asked for (`ip link property add ... altname`).
+    pub alternative_names: Vec<String>,
+    /// The interface this one runs over: the parent of a VLAN, the peer of a veth. None where that
+    /// one is in another namespace, in which its index counts.
     pub parent: Option<u32>,
-    /// 802.1Q identifier, 0..=4094, of a VLAN interface.
+    /// It takes frames that its parent would receive under the parent's own address, or may:
+    /// macvlans in modes passthru and source, ipvlans, and kinds of interfaces that are not known.
+    pub claims_parent: bool,
+    /// 802.1Q identifier, 0..=4094, of a VLAN interface with customer tags (type 8100).
     pub vlan: Option<u16>,
     /// `veth`, `vlan`, `bridge`, ...; none for physical interfaces.
     pub kind: Option<String>,
     /// The bridge, bond or VRF that owns this interface.
     pub master: Option<u32>,
+    /// How many want it to take frames for other stations too, whoever set it so (`ip link set
+    /// promisc on`) counted once.
+    pub promiscuity: u32,
+    /// Somebody set it so by hand: one of those in `promiscuity`.
+    pub promiscuous: bool,
+}
+
+/// A link in another namespace, as this one knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Elsewhere {
+    /// The namespace's number here (`ip netns list-id`).
+    pub namespace: i32,
+    /// The link's index there.
+    pub index: u32,
 }
 
 /// An address of one of the host's interfaces.
@@ -220,8 +239,16 @@ pub struct Route {
     pub tos: u8,
     /// Who made the route (`RTPROT_*`).
     pub protocol: u8,
-    /// The route holds for some sources only: only the kernel can apply it.
-    pub source_specific: bool,
+    /// The route holds for these sources only: only the kernel can apply it.
+    pub source: Option<IpNet>,
+    /// What is left of its life, in milliseconds; negative when that is over (`fib6_check_expired`), of which
+    /// the kernel says nothing until it collects garbage. None: it lives until it is removed. IPv6 only.
+    pub lifetime_ms: Option<i64>,
+    /// Preference of the router behind it (RFC 4191 section 2.1): 1 high, 0 medium, -1 low. IPv6 only.
+    pub preference: i8,
+    /// Digest of what else distinguishes IPv4 routes with one prefix: scope, preferred source, metrics, realms
+    /// (`fib_find_info`). Two that differ in nothing else stand beside each other.
+    pub digest: u64,
     /// Largest packet that a router may send this way, in bytes; 0: the interface's. In IPv6 only
     /// where the route says `mtu lock`, as the kernel's own forwarding takes it.
     pub mtu: u32,
@@ -242,7 +269,10 @@ impl Route {
             table: TABLE_MAIN,
             tos: 0,
             protocol: libc::RTPROT_STATIC,
-            source_specific: false,
+            source: None,
+            lifetime_ms: None,
+            preference: 0,
+            digest: 0,
             mtu: 0,
             hops: hops.into_iter().collect(),
             nexthop_id: None,
@@ -277,6 +307,13 @@ pub enum Event {
     Link(Link),
     /// The link with this index is gone.
     LinkGone(u32),
+    /// The link with this index was moved into another namespace.
+    LinkMoved {
+        /// Its index until then.
+        index: u32,
+        /// Where it is now.
+        to: Elsewhere,
+    },
     /// An address exists or changed.
     Address(Address),
     /// An address is gone.

@@ -26,6 +26,8 @@ pub(super) struct Device {
     pub(super) aggregates: bool,
     /// Whoever sends to it brings the packet all the way himself.
     pub(super) carried: bool,
+    /// VLAN tags may travel beside its frames, where programs do not see them.
+    pub(super) beside: bool,
 }
 
 /// Drivers of devices on a bus whose senders are programs on the same machine.
@@ -44,6 +46,29 @@ fn on_a_bus(driver: &Driver) -> bool {
 /// [`PARAVIRTUAL`]. An interface that says nothing of its driver is taken for such a one.
 fn shares_memory(driver: &Driver) -> bool {
     !on_a_bus(driver) || PARAVIRTUAL.contains(&driver.name.as_str())
+}
+
+/// The same for the interface of an index, whatever its name is by now.
+pub(super) fn look_up_index(index: u32) -> Result<Device, AfXdpError> {
+    let name = name_of(index)
+        .map_err(|_| AfXdpError::NoInterface { interface: format!("of index {index}") })?;
+    look_up(&name)
+}
+
+/// The name that an interface has at present.
+///
+/// # Errors
+/// When there is none of this index.
+pub fn name_of(index: u32) -> io::Result<String> {
+    let mut name = [0; libc::IFNAMSIZ];
+    // SAFETY: the buffer has the length that the call writes at most.
+    let result = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    if result.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let bytes: Vec<u8> =
+        name.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned()).collect();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
@@ -69,7 +94,20 @@ pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
         let driver = ethtool.driver().unwrap_or_default();
         let (unfinished, aggregates) = (shares_memory(&driver), aggregates(&driver));
         let (carried, on_a_bus) = (driver.name == "tun", on_a_bus(&driver));
-        Ok(Device { index, up, mtu, mac, queues, unfinished, on_a_bus, aggregates, carried })
+        // What comes from memory may have a tag beside it unless it was written to a tap.
+        let beside = !on_a_bus && !carried || ethtool.strips_vlan_tags().unwrap_or(false);
+        Ok(Device {
+            index,
+            up,
+            mtu,
+            mac,
+            queues,
+            unfinished,
+            on_a_bus,
+            aggregates,
+            carried,
+            beside,
+        })
     }
 }
 

@@ -4,19 +4,23 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use aya::Ebpf;
 
 use super::test_run::{BPF_F_TEST_XDP_LIVE_FRAMES, TestRun};
-use super::tun::Tun;
 use super::{AfXdpError, program};
+
+/// What stands before a frame that meets a generic program of ours once more, as in `bpf/steer.c`:
+/// "Ebb-back", and eight bytes so that the frame stays where it was in its word.
+const HANDED_BACK: [u8; 16] = *b"Ebb-back\0\0\0\0\0\0\0\0";
 
 /// Hands packets to the kernel's own stack.
 ///
-/// Where the interface runs its XDP program in the driver the kernel takes the frame as if it had
-/// received it there: a program that passes everything is run on it in the kernel's live mode
-/// (Linux 5.18). With a generic program the frame would meet that program again; there the IP
-/// packet enters through a TUN device of our own.
+/// The kernel takes the frame as if the interface had received it just now: a program that passes
+/// everything is run on it in the kernel's live mode (Linux 5.18). An XDP program in the driver is
+/// behind the frame then. A generic one meets it again and lets it pass, for it is marked; the mark
+/// is taken off there. So whatever the kernel judges by the interface, such as the way back to a
+/// packet's source, it judges rightly in both.
 #[derive(Debug)]
 pub struct KernelInjector {
-    tun: Option<Tun>,
     program: OwnedFd,
+    marked: Vec<u8>,
     _ebpf: Ebpf,
 }
 
@@ -39,14 +43,28 @@ impl KernelInjector {
     /// When the kernel refuses the program.
     pub fn new() -> Result<KernelInjector, AfXdpError> {
         let (ebpf, program) = program::load_helper("pass")?;
-        Ok(KernelInjector { tun: None, program, _ebpf: ebpf })
+        Ok(KernelInjector { program, marked: Vec::new(), _ebpf: ebpf })
     }
 
-    /// Gives an Ethernet frame to the kernel as received on interface `ifindex`.
+    /// Gives an Ethernet frame to the kernel as received on interface `ifindex`, whose XDP program
+    /// is one of ours, in the driver (`native`) or generic.
     ///
     /// # Errors
-    /// When the interface is gone, has no XDP program in the driver, or the kernel refuses.
-    pub fn inject(&mut self, ifindex: u32, frame: &[u8]) -> io::Result<()> {
+    /// When the interface is gone or the kernel refuses.
+    pub fn inject(&mut self, ifindex: u32, native: bool, frame: &[u8]) -> io::Result<()> {
+        if native {
+            return self.run(ifindex, frame);
+        }
+        let mut marked = std::mem::take(&mut self.marked);
+        marked.clear();
+        marked.extend(HANDED_BACK);
+        marked.extend(frame);
+        let result = self.run(ifindex, &marked);
+        self.marked = marked;
+        result
+    }
+
+    fn run(&self, ifindex: u32, frame: &[u8]) -> io::Result<()> {
         let context = Context {
             data_end: frame.len() as u32,
             ingress_ifindex: ifindex,
@@ -64,18 +82,5 @@ impl KernelInjector {
             ..TestRun::default()
         };
         run.run()
-    }
-
-    /// Gives the IP packet in an Ethernet frame to the kernel as received on a TUN device, for
-    /// interfaces with a generic XDP program. The first call makes the device.
-    ///
-    /// # Errors
-    /// When the frame is not IP, the kernel has no TUN devices, or refuses.
-    pub fn inject_through_tun(&mut self, frame: &[u8]) -> io::Result<()> {
-        let tun = match &mut self.tun {
-            Some(tun) => tun,
-            None => self.tun.insert(Tun::new()?),
-        };
-        tun.inject(frame)
     }
 }

@@ -14,8 +14,8 @@ use super::redirect::{Indirection, RssTable, SteerTable};
 use super::socket::{Pair, PairParts, Socket, SocketParts};
 use super::sys::Chunks;
 use super::{
-    AfXdpError, AfXdpPort, Checksums, Form, InterfaceOptions, KernelPolicy, OpenMode, REASONS,
-    Umem, ZeroCopy, sys,
+    AfXdpError, AfXdpPort, Checksums, Form, InterfaceOptions, KernelPolicy, Mode, OpenMode,
+    REASONS, Umem, ZeroCopy, sys,
 };
 use crate::RedirectTable;
 
@@ -53,6 +53,8 @@ pub struct Interface {
     metadata: bool,
     /// The link of another process whose program is still attached.
     inherited: Option<Link>,
+    /// The program sees every VLAN tag.
+    sees_tags: bool,
 }
 
 /// What an interface's XDP program counted since it was attached.
@@ -64,6 +66,8 @@ pub struct InterfaceCounters {
     pub passed: u64,
     /// Of these, packets that are longer than a frame.
     pub passed_long: u64,
+    /// Of these, packets with a VLAN tag that travelled beside them, or of which nobody can say.
+    pub passed_beside: u64,
     /// Of these, packets that a worker could have forwarded, by the number of the reason given to
     /// [`Interface::set_policy`]; number 0 is not used.
     pub passed_for: [u64; REASONS],
@@ -90,7 +94,8 @@ impl Interface {
         sys::unlock_memory();
         let (mut program, map, table) = load(options, queues, &device)?;
         let long = device.mtu > MTU_WHOLE;
-        let native = program.attach(&options.name, device.index, options.mode, long)?;
+        let (native, beside) = program.attach(&options.name, device.index, options.mode, long)?;
+        let sees_tags = beside || !device.beside;
 
         let copied = match options.zero_copy {
             ZeroCopy::Auto => !device.on_a_bus,
@@ -113,7 +118,8 @@ impl Interface {
         let zero_copy = opener.first.as_ref().is_some_and(|(_, zero_copy)| *zero_copy);
         let mode = OpenMode { native, zero_copy };
         let metadata = opener.metadata;
-        let made = Made { device, queues, mode, program, map, table, sockets, pairs, metadata };
+        let made =
+            Made { device, queues, mode, program, map, table, sockets, pairs, metadata, sees_tags };
         Ok(Interface::assemble(options, made, None))
     }
 
@@ -127,10 +133,8 @@ impl Interface {
         options: &InterfaceOptions,
         parts: Parts,
     ) -> Result<Interface, AfXdpError> {
-        let device = device::look_up(&options.name)?;
-        if device.index != parts.index {
-            return Err(AfXdpError::NoInterface { interface: options.name.clone() });
-        }
+        // It may have another name by now.
+        let device = device::look_up_index(parts.index)?;
         sys::unlock_memory();
         let (program, map, table) = load(options, parts.queues, &device)?;
         let failed = |e| AfXdpError::system("map AF_XDP rings", e);
@@ -158,12 +162,15 @@ impl Interface {
             }
         }
         let Parts { queues, mode, pairs, link, metadata, .. } = parts;
-        let made = Made { device, queues, mode, program, map, table, sockets, pairs, metadata };
+        let sees_tags = !device.beside || mode.native && program.may_see_tags_beside();
+        let made =
+            Made { device, queues, mode, program, map, table, sockets, pairs, metadata, sees_tags };
         Ok(Interface::assemble(options, made, Some(Link::of(link))))
     }
 
     fn assemble(options: &InterfaceOptions, made: Made, inherited: Option<Link>) -> Interface {
-        let Made { device, queues, mode, program, map, table, sockets, pairs, metadata } = made;
+        let Made { device, queues, mode, program, map, table, sockets, pairs, metadata, sees_tags } =
+            made;
         let (program, map) = (Arc::new(Mutex::new(program)), Arc::new(map));
         let mut handles: Vec<(u32, Weak<OwnedFd>)> =
             sockets.iter().flatten().map(|socket| (socket.key, socket.handle())).collect();
@@ -197,6 +204,7 @@ impl Interface {
             pairs,
             metadata,
             inherited,
+            sees_tags,
         }
     }
 
@@ -248,7 +256,7 @@ impl Interface {
             let socket = handle.upgrade().ok_or(io::ErrorKind::NotConnected)?;
             self.sockets.set(*key, socket.as_fd())?;
         }
-        self.program.lock().expect("program").replace(link)
+        self.program.lock().expect("program").replace(link, self.mode.native)
     }
 
     /// Puts the program back that another process may have replaced.
@@ -256,10 +264,9 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn take_back(&self) -> io::Result<()> {
-        let mut program = self.program.lock().expect("program");
+        let program = self.program.lock().expect("program");
         let Some(link) = program.link() else { return Ok(()) };
-        let link = Link::of(link.fd().try_clone_to_owned()?);
-        program.replace(&link)
+        program.replace(link, self.mode.native)
     }
 
     /// Whether the program of another process is still attached.
@@ -272,7 +279,7 @@ impl Interface {
         &self.options
     }
 
-    /// The interface's name.
+    /// The name by which the interface was opened; it may have another by now.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -310,12 +317,12 @@ impl Interface {
     /// # Errors
     /// When the interface is gone.
     pub fn queues_changed(&self) -> Result<bool, AfXdpError> {
-        Ok(device::look_up(&self.name)?.queues != self.device.queues)
+        Ok(device::look_up_index(self.device.index)?.queues != self.device.queues)
     }
 
     /// Whether somebody has set the interface down; one without carrier is not.
     pub fn is_set_down(&self) -> bool {
-        device::look_up(&self.name).is_ok_and(|device| !device.up)
+        device::look_up_index(self.device.index).is_ok_and(|device| !device.up)
     }
 
     /// The ports, one per worker; empty the second time.
@@ -369,6 +376,31 @@ impl Interface {
         self.program.lock().expect("program").set_macs(macs)
     }
 
+    /// The BPF array that says which frames are for this interface, and the length of its only value: while
+    /// the first 8 bytes of that are zero, all are the kernel's.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn station(&self) -> io::Result<(OwnedFd, u32)> {
+        self.program.lock().expect("program").station()
+    }
+
+    /// The VLANs whose frames may reach workers besides those without a tag: all others are the
+    /// kernel's, and so are frames with two tags or with service tags (type 88a8). At first all may.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_vlans(&mut self, vlans: &[u16]) -> io::Result<()> {
+        self.program.lock().expect("program").set_vlans(vlans)
+    }
+
+    /// Whether the program tells tagged packets from others: where tags may travel beside them and
+    /// the driver is not asked (before Linux 6.8, in the generic hook), a packet of some VLAN
+    /// seems to have none.
+    pub fn sees_tags(&self) -> bool {
+        self.sees_tags
+    }
+
     /// Frames to every unicast address are for this interface: for switches and balancers, whose
     /// link must be promiscuous or get no others anyway.
     ///
@@ -387,12 +419,12 @@ impl Interface {
         self.program.lock().expect("program").set_local_addresses(addresses)
     }
 
-    /// What the program leaves to the kernel from now on although a worker could forward it. No
-    /// packet that is left to the kernel before and after reaches a worker in between.
+    /// What the program leaves to the kernel from now on although a worker could forward it; nothing
+    /// at first. No packet that is left to the kernel before and after reaches a worker in between.
     ///
     /// # Errors
-    /// When the kernel refuses, for example more than 65,536 prefixes; what was left to the kernel
-    /// before still is.
+    /// When the kernel refuses, or the policy has more than [`super::PREFIXES_MAX`] prefixes: until a
+    /// later call succeeds everything is left to the kernel, by the reason [`super::UNHELD`].
     pub fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
         self.program.lock().expect("program").set_policy(policy)
     }
@@ -402,8 +434,7 @@ impl Interface {
     /// packet may go either way.
     ///
     /// # Errors
-    /// When the kernel refuses, for example more than 65,536 prefixes with those of the policy;
-    /// then none is left to it.
+    /// When the kernel refuses, for example for want of memory; then none is left to it.
     pub fn set_kernel_routes(&mut self, routes: &[(IpAddr, u8, bool)]) -> io::Result<()> {
         self.program.lock().expect("program").set_kernel_routes(routes)
     }
@@ -429,6 +460,7 @@ struct Made {
     sockets: Vec<Vec<Socket>>,
     pairs: Vec<u16>,
     metadata: bool,
+    sees_tags: bool,
 }
 
 /// The program, not yet attached, and its maps.
@@ -441,8 +473,10 @@ fn load(
         Form::Steer => queues * options.workers,
         Form::Rss => queues,
     };
+    let beside = device.beside && options.mode != Mode::Generic;
+    let beside = beside.then_some(device.index);
     let (mut program, map, table) =
-        Program::load(options.form, options.workers, keys, options.stamp_all)?;
+        Program::load_for(options.form, options.workers, keys, options.stamp_all, beside)?;
     let failed = |source| AfXdpError::system("set up the XDP program", source);
     program.set_macs(&[device.mac]).map_err(failed)?;
     Ok((program, map, table))

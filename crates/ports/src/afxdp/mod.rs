@@ -5,9 +5,11 @@
 //! received on one leaves by another without a copy of ours. The sockets of a queue share its
 //! fill and completion rings, which whoever comes first services.
 //!
-//! VLAN tags must be in the packet for the program to see them: interfaces that strip them need
-//! `ethtool -K … rxvlan off`, and the far side of a veth pair `txvlan off`.
+//! The program sees VLAN tags in packets. Of those that travel beside them (on veth, and where an
+//! interface strips them) it asks the driver (Linux 6.8) and leaves such packets to the kernel;
+//! [`Interface::sees_tags`] says whether it can.
 
+mod beside;
 mod device;
 mod error;
 mod handoff;
@@ -17,22 +19,25 @@ mod link;
 mod memory;
 mod options;
 mod policy;
+mod policy_maps;
 mod port;
 mod program;
 mod redirect;
 mod ring;
 mod socket;
 mod sys;
+mod tag_watch;
 mod test_run;
-mod tun;
 mod umem;
 
+pub use device::name_of;
 pub use error::AfXdpError;
 pub use handoff::{Description, Handoff};
 pub use inject::KernelInjector;
 pub use interface::{Interface, InterfaceCounters, WORKERS_MAX};
 pub use options::{Checksums, Form, InterfaceOptions, Mode, OpenMode, ZeroCopy};
-pub use policy::{KernelPolicy, REASONS, Side};
+pub use policy::{KernelPolicy, PREFIXES_MAX, REASONS, Side, UNHELD};
 pub use port::AfXdpPort;
 pub use redirect::Indirection;
+pub use tag_watch::TagWatch;
 pub use umem::{Inheritance, Umem};

@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Numbers that a reason can have, 0 excluded.
-pub const REASONS: usize = 8;
+pub const REASONS: usize = 16;
+/// The reason by which packets are counted that are the kernel's because a policy could not be held.
+pub const UNHELD: u8 = REASONS as u8 - 1;
+/// Most prefixes of a policy. The program's table takes twice as many, since those before and after a change
+/// stand in it together, and the routes.
+pub const PREFIXES_MAX: usize = 65_536;
 /// 802.1Q identifiers, 0 for untagged packets.
 const VLANS: usize = 4096;
 
@@ -17,18 +23,32 @@ pub enum Side {
     Destination,
 }
 
+/// A side, an address whose bits behind the length are 0, and the length in bits.
+pub(super) type Prefix = (Side, IpAddr, u8);
+
 /// What an interface's XDP program leaves to the kernel for the sake of the kernel's own policy,
 /// each with a reason from 1 to [`REASONS`] - 1 by which it is counted. The program only counts
-/// them; what they stand for is the caller's.
+/// them; what they stand for is the caller's. Copies share their prefixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelPolicy {
     all: [Option<u8>; 2],
     /// IPv4's first.
     vlans: BTreeMap<u16, [u8; 2]>,
-    prefixes: BTreeMap<(Side, IpAddr, u8), u8>,
+    prefixes: Arc<BTreeMap<Prefix, u8>>,
 }
 
 impl KernelPolicy {
+    /// Leaves everything to the kernel.
+    ///
+    /// # Panics
+    /// When there is no such reason.
+    pub fn everything(reason: u8) -> KernelPolicy {
+        let mut policy = KernelPolicy::default();
+        policy.leave_all(false, reason);
+        policy.leave_all(true, reason);
+        policy
+    }
+
     /// Leaves all IPv4 (or IPv6) packets of a VLAN (0: untagged) to the kernel. The first reason
     /// given stays.
     ///
@@ -58,7 +78,40 @@ impl KernelPolicy {
     pub fn leave_prefix(&mut self, side: Side, address: IpAddr, length: u8, reason: u8) {
         let bits = if address.is_ipv4() { 32 } else { 128 };
         assert!(length <= bits && valid(reason), "{address}/{length}, reason {reason}");
-        self.prefixes.entry((side, address, length)).or_insert(reason);
+        let prefix = (side, masked(address, length), length);
+        Arc::make_mut(&mut self.prefixes).entry(prefix).or_insert(reason);
+    }
+
+    /// Leaves the prefixes of another policy to the kernel as well.
+    pub fn leave_prefixes_of(&mut self, other: &KernelPolicy) {
+        if self.prefixes.is_empty() {
+            self.prefixes = other.prefixes.clone();
+        } else if !Arc::ptr_eq(&self.prefixes, &other.prefixes) {
+            let own = Arc::make_mut(&mut self.prefixes);
+            for (prefix, reason) in other.prefixes.iter() {
+                own.entry(*prefix).or_insert(*reason);
+            }
+        }
+    }
+
+    /// Leaves the families to the kernel that another policy leaves to it.
+    pub fn leave_families_of(&mut self, other: &KernelPolicy) {
+        for (own, other) in self.all.iter_mut().zip(other.all) {
+            *own = own.or(other);
+        }
+    }
+
+    /// How many prefixes of a family are left to the kernel, and the reason of the first.
+    pub fn prefixes(&self, v6: bool) -> (usize, Option<u8>) {
+        let mut of = self.prefixes.iter().filter(|((_, address, _), _)| address.is_ipv6() == v6);
+        let first = of.next().map(|(_, reason)| *reason);
+        (of.count() + usize::from(first.is_some()), first)
+    }
+
+    /// Gives up a family's prefixes for the sake of something that leaves more of it to the kernel.
+    pub fn forget_prefixes(&mut self, v6: bool) {
+        let all = Arc::make_mut(&mut self.prefixes);
+        all.retain(|(_, address, _), _| address.is_ipv6() != v6);
     }
 
     /// Whether nothing is left to the kernel.
@@ -66,50 +119,35 @@ impl KernelPolicy {
         *self == KernelPolicy::default()
     }
 
-    /// The head of what either leaves to the kernel.
-    pub(super) fn head_with(&self, other: &KernelPolicy) -> RawHead {
-        let (own, others) = (self.head(), other.head());
-        let first = |a: u8, b: u8| if a == 0 { b } else { a };
-        RawHead {
-            sides: own.sides | others.sides,
-            vlans: own.vlans | others.vlans,
-            all: [first(others.all[0], own.all[0]), first(others.all[1], own.all[1])],
-            unused: 0,
-        }
-    }
-
     pub(super) fn head(&self) -> RawHead {
-        let sides = self.raw_prefixes().fold(0, |sides, (prefix, _)| sides | 1 << prefix.side);
+        let side = |(prefix, _): (&Prefix, &u8)| 1 << RawPrefix::of(prefix).side;
+        let sides = self.prefixes.iter().map(side).fold(0, |sides, side: u8| sides | side);
         let all = self.all.map(Option::unwrap_or_default);
         RawHead { sides, vlans: u8::from(!self.vlans.is_empty()), all, unused: 0 }
     }
 
-    /// The reasons of one VLAN's families.
-    pub(super) fn of_vlan(&self, vlan: u16) -> [u8; 2] {
-        self.vlans.get(&vlan).copied().unwrap_or_default()
+    /// VLANs with the reasons of either family.
+    pub(super) fn of_vlans(&self) -> &BTreeMap<u16, [u8; 2]> {
+        &self.vlans
     }
 
-    /// VLANs with reasons.
-    pub(super) fn vlans(&self) -> impl Iterator<Item = u16> {
-        self.vlans.keys().copied()
+    /// Prefixes with their reasons.
+    pub(super) fn all_prefixes(&self) -> &BTreeMap<Prefix, u8> {
+        &self.prefixes
     }
+}
 
-    pub(super) fn raw_prefixes(&self) -> impl Iterator<Item = (RawPrefix, u8)> {
-        self.prefixes.iter().map(|((side, address, length), reason)| {
-            let mut bytes = [0; 16];
-            let family = match address {
-                IpAddr::V4(v4) => {
-                    bytes[..4].copy_from_slice(&v4.octets());
-                    0
-                }
-                IpAddr::V6(v6) => {
-                    bytes = v6.octets();
-                    2
-                }
-            };
-            let side = family + u32::from(*side == Side::Destination);
-            (RawPrefix { length: 32 + u32::from(*length), side, address: bytes }, *reason)
-        })
+/// The address without its bits behind the first `length`.
+fn masked(address: IpAddr, length: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            let bits = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+            IpAddr::V4((v4.to_bits() & bits).into())
+        }
+        IpAddr::V6(v6) => {
+            let bits = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+            IpAddr::V6((v6.to_bits() & bits).into())
+        }
     }
 }
 
@@ -133,14 +171,27 @@ fn valid(reason: u8) -> bool {
     (1..REASONS as u8).contains(&reason)
 }
 
-/// `struct policy` of `bpf/steer.c`.
+/// `union policy` of `bpf/steer.c`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawHead {
     pub(super) sides: u8,
-    vlans: u8,
-    all: [u8; 2],
+    pub(super) vlans: u8,
+    pub(super) all: [u8; 2],
     unused: u32,
+}
+
+impl RawHead {
+    /// The head of what either leaves to the kernel.
+    pub(super) fn with(self, other: RawHead) -> RawHead {
+        let first = |a: u8, b: u8| if a == 0 { b } else { a };
+        RawHead {
+            sides: self.sides | other.sides,
+            vlans: self.vlans | other.vlans,
+            all: [first(other.all[0], self.all[0]), first(other.all[1], self.all[1])],
+            unused: 0,
+        }
+    }
 }
 
 /// `struct side_prefix` of `bpf/steer.c`.
@@ -153,6 +204,22 @@ pub(super) struct RawPrefix {
 }
 
 impl RawPrefix {
+    pub(super) fn of((side, address, length): &Prefix) -> RawPrefix {
+        let mut bytes = [0; 16];
+        let family = match address {
+            IpAddr::V4(v4) => {
+                bytes[..4].copy_from_slice(&v4.octets());
+                0
+            }
+            IpAddr::V6(v6) => {
+                bytes = v6.octets();
+                2
+            }
+        };
+        let side = family + u32::from(*side == Side::Destination);
+        RawPrefix { length: 32 + u32::from(*length), side, address: bytes }
+    }
+
     /// What the map compares.
     pub(super) fn data(&self) -> [u8; 20] {
         let mut data = [0; 20];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,9 +13,12 @@ use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader};
+use tracing::debug;
 
+use super::beside::Beside;
 use super::link::{self, Link};
-use super::policy::{KernelPolicy, REASONS, RawHead, raw_route};
+use super::policy::{KernelPolicy, REASONS, RawHead, RawPrefix, raw_route};
+use super::policy_maps::{Held, PolicyMaps};
 use super::{AfXdpError, Form, InterfaceCounters, Mode};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -34,8 +37,13 @@ const PIECES: &str = "steer_frags";
 /// A loaded XDP program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
     ebpf: Ebpf,
+    /// The programs that see VLAN tags beside frames, where there are such.
+    beside: Option<Beside>,
     link: Option<Link>,
+    vlans: Array<MapData, Vlans>,
     macs: Array<MapData, Macs>,
+    /// The same array.
+    station: OwnedFd,
     filter: Array<MapData, Filter>,
     local4: HashMap<MapData, [u8; 4], u8>,
     local6: HashMap<MapData, [u8; 16], u8>,
@@ -43,7 +51,7 @@ pub(super) struct Program {
     policies: Array<MapData, RawHead>,
     policy_vlans: Array<MapData, [u8; 2]>,
     prefixes: LpmTrie<MapData, [u8; 20], u8>,
-    policy: KernelPolicy,
+    policy: Held,
     /// Prefixes of routes in `prefixes`, and the families they are of.
     routes: BTreeMap<(IpAddr, u8), bool>,
     route_sides: u8,
@@ -54,6 +62,13 @@ pub(super) struct Program {
 struct Macs {
     count: u64,
     mac: [u64; MACS_MAX],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Vlans {
+    every: u64,
+    served: [u64; 64],
 }
 
 #[repr(C)]
@@ -73,10 +88,13 @@ struct CpuState {
     count: u64,
     passed_for: [u64; REASONS],
     passed_long: u64,
+    passed_beside: u64,
 }
 
 // SAFETY: only integers, without padding.
 unsafe impl aya::Pod for Macs {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Vlans {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Filter {}
 // SAFETY: as above.
@@ -147,13 +165,39 @@ fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Xdp {
         .unwrap_or_else(|| panic!("no XDP program {name} in the object"))
 }
 
+/// Its maps, none of them taken yet.
+fn descriptors(ebpf: &Ebpf) -> Vec<(String, RawFd)> {
+    let of = |map: &Map| match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::LpmTrie(data)
+        | Map::PerCpuArray(data)
+        | Map::XskMap(data) => Some(data.fd().as_fd().as_raw_fd()),
+        _ => None,
+    };
+    ebpf.maps().filter_map(|(name, map)| Some((name.to_owned(), of(map)?))).collect()
+}
+
 impl Program {
-    /// Loads the program for one interface, with places for `sockets` sockets.
+    /// Loads the program for any interface, with places for `sockets` sockets.
+    #[cfg(test)]
     pub(super) fn load(
         form: Form,
         workers: u32,
         sockets: u32,
         stamp_all: bool,
+    ) -> Result<(Program, Sockets, Table), AfXdpError> {
+        Program::load_for(form, workers, sockets, stamp_all, None)
+    }
+
+    /// Loads the program for one interface, with places for `sockets` sockets. `beside`: its index
+    /// where VLAN tags may travel beside frames.
+    pub(super) fn load_for(
+        form: Form,
+        workers: u32,
+        sockets: u32,
+        stamp_all: bool,
+        beside: Option<u32>,
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
         let form_number = match form {
             Form::Rss => 0u32,
@@ -170,14 +214,32 @@ impl Program {
         program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
         // Older kernels refuse it; then there is only the other.
         let _ = program(&mut ebpf, PIECES).load();
+        let beside = beside.and_then(|index| {
+            let globals: [(&str, &[u8]); 3] = [
+                ("form", &form_number.to_ne_bytes()),
+                ("workers", &workers.to_ne_bytes()),
+                ("stamp_interval_ns", &interval_ns.to_ne_bytes()),
+            ];
+            let loaded = Beside::load(OBJECT, &globals, &descriptors(&ebpf), index);
+            loaded.inspect_err(|error| debug!(index, %error, "tags beside frames not seen")).ok()
+        });
         let sockets = Sockets(Mutex::new(map(&mut ebpf, "sockets")));
         let table = match ebpf.take_map("redirect") {
             Some(Map::Array(data)) => Table::map(data.fd().as_fd()),
             _ => panic!("the program has no array redirect"),
         };
         let table = table.map_err(|error| AfXdpError::system("map the redirect table", error))?;
+        let (station, macs) = match ebpf.take_map(".data.macs") {
+            Some(Map::Array(data)) => (data.fd().as_fd().try_clone_to_owned(), Map::Array(data)),
+            _ => panic!("the program has no array .data.macs"),
+        };
+        let station =
+            station.map_err(|error| AfXdpError::system("keep the interface's addresses", error))?;
         let program = Program {
-            macs: map(&mut ebpf, ".data.macs"),
+            macs: Array::try_from(macs).unwrap_or_else(|error| panic!("map .data.macs: {error:?}")),
+            station,
+            beside,
+            vlans: map(&mut ebpf, ".data.vlans"),
             filter: map(&mut ebpf, ".data.filter"),
             local4: map(&mut ebpf, "local4"),
             local6: map(&mut ebpf, "local6"),
@@ -185,7 +247,7 @@ impl Program {
             policies: map(&mut ebpf, ".data.policies"),
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
-            policy: KernelPolicy::default(),
+            policy: Held::default(),
             routes: BTreeMap::new(),
             route_sides: 0,
             link: None,
@@ -194,34 +256,34 @@ impl Program {
         Ok((program, sockets, table))
     }
 
-    /// Attaches the program; `true` when it runs in the driver. `long`: packets may be longer than
-    /// a buffer of the driver's.
+    /// Attaches the program; whether it runs in the driver, and whether it sees VLAN tags beside
+    /// frames. `long`: packets may be longer than a buffer of the driver's.
     pub(super) fn attach(
         &mut self,
         interface: &str,
         index: u32,
         mode: Mode,
         long: bool,
-    ) -> Result<bool, AfXdpError> {
-        let mut attempts = Vec::new();
-        for (way, excluded) in [(link::DRIVER, Mode::Generic), (link::GENERIC, Mode::Native)] {
-            if mode != excluded {
-                // Also a peer with a larger MTU than the interface's own is a reason to refuse
-                // the plain program.
-                attempts.extend([(WHOLE, way), (PIECES, way)]);
-                if long {
-                    let last = attempts.len();
-                    attempts.swap(last - 2, last - 1);
-                }
-            }
+    ) -> Result<(bool, bool), AfXdpError> {
+        let mut attempts: Vec<(BorrowedFd<'_>, u32, bool)> = Vec::new();
+        // A driver that runs the program for whole packets only bounds its MTU, or that of a veth's
+        // far end, from then on.
+        if mode != Mode::Generic {
+            let beside = self.beside.iter().flat_map(Beside::programs);
+            attempts.extend(beside.map(|fd| (fd, link::DRIVER, true)));
+            attempts.extend(self.plain([PIECES, WHOLE]).map(|fd| (fd, link::DRIVER, false)));
+        }
+        // There each packet lies in one piece unless the program takes others.
+        if mode != Mode::Native {
+            let names = if long { [PIECES, WHOLE] } else { [WHOLE, PIECES] };
+            attempts.extend(self.plain(names).map(|fd| (fd, link::GENERIC, false)));
         }
         let mut reason = String::new();
-        for (name, attempt) in attempts {
-            let Ok(program) = program(&mut self.ebpf, name).fd() else { continue };
-            let error = match Link::create(program.as_fd(), index, attempt) {
+        for (program, attempt, beside) in attempts {
+            let error = match Link::create(program, index, attempt) {
                 Ok(link) => {
                     self.link = Some(link);
-                    return Ok(attempt == link::DRIVER);
+                    return Ok((attempt == link::DRIVER, beside));
                 }
                 Err(error) => error,
             };
@@ -257,12 +319,13 @@ impl Program {
     ///
     /// # Errors
     /// When the driver refuses or the interface is gone; the present program stays.
-    pub(super) fn replace(&mut self, link: &Link) -> io::Result<()> {
-        let mut result = Ok(());
+    pub(super) fn replace(&self, link: &Link, native: bool) -> io::Result<()> {
+        let beside = self.beside.iter().flat_map(Beside::programs).filter(|_| native);
         // Which of the two the driver takes depends on its MTU and its peer's.
-        for name in [WHOLE, PIECES] {
-            let Ok(program) = program(&mut self.ebpf, name).fd() else { continue };
-            result = link.update(program.as_fd());
+        let names = if native { [PIECES, WHOLE] } else { [WHOLE, PIECES] };
+        let mut result = Ok(());
+        for program in beside.chain(self.plain(names)) {
+            result = link.update(program);
             if result.is_ok() {
                 break;
             }
@@ -270,9 +333,28 @@ impl Program {
         result
     }
 
+    /// Those of these programs that the kernel took.
+    fn plain<'a>(&'a self, names: [&'a str; 2]) -> impl Iterator<Item = BorrowedFd<'a>> {
+        let program = |name| match self.ebpf.program(name)? {
+            aya::programs::Program::Xdp(program) => program.fd().ok().map(AsFd::as_fd),
+            _ => None,
+        };
+        names.into_iter().filter_map(program)
+    }
+
+    /// Whether it would see VLAN tags beside frames in a driver.
+    pub(super) fn may_see_tags_beside(&self) -> bool {
+        self.beside.is_some()
+    }
+
     /// Keeps itself attached from now on by a link of another process.
     pub(super) fn keep(&mut self, link: Link) {
         self.link = Some(link);
+    }
+
+    /// The array of own addresses, and the length of its value.
+    pub(super) fn station(&self) -> io::Result<(OwnedFd, u32)> {
+        Ok((self.station.try_clone()?, size_of::<Macs>() as u32))
     }
 
     pub(super) fn set_macs(&mut self, macs: &[[u8; 6]]) -> io::Result<()> {
@@ -285,6 +367,17 @@ impl Program {
             *place = u64::from_le_bytes([mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], 0, 0]);
         }
         self.macs.set(0, value, 0).map_err(broken)
+    }
+
+    /// Frames of these VLANs may go to workers, and those without a tag; see
+    /// [`super::Interface::set_vlans`].
+    pub(super) fn set_vlans(&mut self, vlans: &[u16]) -> io::Result<()> {
+        let mut value = Vlans { every: 0, served: [0; 64] };
+        // A tag of VLAN 0 carries a priority only.
+        for vlan in vlans.iter().copied().chain([0]).map(usize::from) {
+            value.served[vlan / 64 % 64] |= 1 << (vlan % 64);
+        }
+        self.vlans.set(0, value, 0).map_err(broken)
     }
 
     /// Frames to every unicast address are for this interface.
@@ -323,34 +416,12 @@ impl Program {
         self.filter.set(0, wanted, 0).map_err(broken)
     }
 
-    /// Takes packets from the workers before others are given to them.
+    /// See [`super::Interface::set_policy`].
     pub(super) fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
-        if self.policy == *policy {
-            return Ok(());
-        }
-        for (prefix, reason) in policy.raw_prefixes() {
-            let key = Key::new(prefix.length, prefix.data());
-            self.prefixes.insert(&key, reason, 0).map_err(broken)?;
-        }
-        for vlan in policy.vlans() {
-            let reasons = policy.of_vlan(vlan);
-            if reasons != self.policy.of_vlan(vlan) {
-                self.policy_vlans.set(u32::from(vlan), reasons, 0).map_err(broken)?;
-            }
-        }
-        self.write_head(self.policy.head_with(policy))?;
-        for (prefix, _) in self.policy.raw_prefixes() {
-            if !policy.raw_prefixes().any(|(kept, _)| kept == prefix) {
-                let key = Key::new(prefix.length, prefix.data());
-                self.prefixes.remove(&key).map_err(broken)?;
-            }
-        }
-        for vlan in self.policy.vlans().filter(|vlan| policy.of_vlan(*vlan) == [0; 2]) {
-            self.policy_vlans.set(u32::from(vlan), [0; 2], 0).map_err(broken)?;
-        }
-        self.write_head(policy.head())?;
-        self.policy = policy.clone();
-        Ok(())
+        let mut held = std::mem::take(&mut self.policy);
+        let result = held.change(policy, self);
+        self.policy = held;
+        result
     }
 
     fn write_head(&mut self, mut head: RawHead) -> io::Result<()> {
@@ -405,7 +476,24 @@ impl Program {
             redirected: states.iter().map(|state| state.redirected).sum(),
             passed: states.iter().map(|state| state.passed).sum(),
             passed_long: states.iter().map(|state| state.passed_long).sum(),
+            passed_beside: states.iter().map(|state| state.passed_beside).sum(),
         })
+    }
+}
+
+impl PolicyMaps for Program {
+    fn set_prefix(&mut self, prefix: &RawPrefix, reason: u8) -> io::Result<()> {
+        let key = Key::new(prefix.length, prefix.data());
+        self.prefixes.insert(&key, reason, 0).map_err(broken)
+    }
+    fn remove_prefix(&mut self, prefix: &RawPrefix) -> io::Result<()> {
+        self.prefixes.remove(&Key::new(prefix.length, prefix.data())).map_err(broken)
+    }
+    fn set_vlan(&mut self, vlan: u16, reasons: [u8; 2]) -> io::Result<()> {
+        self.policy_vlans.set(u32::from(vlan), reasons, 0).map_err(broken)
+    }
+    fn set_head(&mut self, head: RawHead) -> io::Result<()> {
+        self.write_head(head)
     }
 }
 

@@ -79,12 +79,22 @@ impl Wires {
         run(&format!("ip -n {} link set g{pair} mtu {mtu}", self.generator));
     }
 
+    /// Runs a command among the generator's interfaces.
+    pub fn in_generator(&self, command: &str) {
+        run(&format!("ip netns exec {} {command}", self.generator));
+    }
+
     /// The generator's socket on `g<pair>`.
     pub fn far(&self, pair: usize) -> PacketSocket {
+        self.far_by_name(&format!("g{pair}"))
+    }
+
+    /// The generator's socket on another of its interfaces.
+    pub fn far_by_name(&self, name: &str) -> PacketSocket {
         let path = format!("/run/netns/{}", self.generator);
         let here = File::open("/proc/thread-self/ns/net").expect("own namespace");
         enter(&File::open(path).expect("the generator's namespace"));
-        let socket = PacketSocket::open(&format!("g{pair}")).expect("a packet socket");
+        let socket = PacketSocket::open(name).expect("a packet socket");
         enter(&here);
         socket
     }

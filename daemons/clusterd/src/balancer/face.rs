@@ -20,8 +20,8 @@ pub struct Side {
     pub macs: Vec<Mac>,
     /// The cluster's own addresses on this link, with their subnets; all back-ends have the same.
     pub addresses: Vec<IpNet>,
-    /// Address of the balancer on the segment that probes are sent from and routed back to.
-    pub probe: IpAddr,
+    /// The addresses on the segment that probes are sent from and routed back to, one for each balancer.
+    pub probes: Vec<IpAddr>,
     /// The Ethernet addresses that probes are sent from on the segment, one for each balancer.
     pub probe_macs: Vec<Mac>,
 }
@@ -64,6 +64,7 @@ impl Face {
     pub fn new(sides: Vec<Side>, mut back_ends: Vec<BackEnd>, me: usize) -> Face {
         for side in &sides {
             assert!(me < side.macs.len() && side.macs.len() == side.probe_macs.len());
+            assert_eq!(side.probes.len(), side.macs.len(), "as many addresses for probes");
             assert_eq!(side.macs.len(), sides[0].macs.len(), "as many balancers on each side");
         }
         back_ends.sort_by(|a, b| a.name.cmp(&b.name));
@@ -83,6 +84,23 @@ impl Face {
     /// The address that this balancer's probes come from.
     pub fn probe_mac(&self, side: usize) -> Mac {
         self.sides[side].probe_macs[self.me]
+    }
+
+    /// The address that this balancer's probes come back to.
+    pub fn probe(&self, side: usize) -> IpAddr {
+        self.sides[side].probes[self.me]
+    }
+
+    /// Whether nobody else on a link may have an address: the cluster has it, or probes come back to it.
+    pub fn claims(&self, side: usize, address: IpAddr) -> bool {
+        let side = &self.sides[side];
+        side.owns(address) || side.probes.contains(&address)
+    }
+
+    /// Whether an Ethernet address is a balancer's or a back-end's.
+    pub fn is_ours(&self, side: usize, mac: &Mac) -> bool {
+        let side = &self.sides[side];
+        side.macs.contains(mac) || side.probe_macs.contains(mac) || self.row_of(mac).is_some()
     }
 
     /// Which balancer's address carries what goes to a host.

@@ -35,7 +35,10 @@ const GRACE: Duration = Duration::from_millis(50);
 /// Switches forget addresses; they are told again so often.
 const REMIND: Duration = Duration::from_secs(2);
 
+/// It can take charge of addresses.
 const READY: u8 = 1;
+/// It answers for addresses and can forward; balancers of versions that do not say so are not believed to.
+const SERVES: u8 = 2;
 
 /// What all balancers of a cluster have in common besides the face.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +53,7 @@ struct Peer {
     /// By link.
     detectors: Vec<Detector>,
     ready: bool,
+    serves: bool,
 }
 
 /// The balancers as one of them sees them. Time is an argument.
@@ -69,6 +73,7 @@ pub struct Peers {
     said: Time,
     reminded: Time,
     fit: bool,
+    serves: bool,
     leaving: bool,
     /// Hosts that it has heard on each side itself, and the next to be named.
     heard: Vec<(BTreeSet<Mac>, usize)>,
@@ -85,8 +90,11 @@ impl Peers {
         let (count, sides) = (face.balancers(), face.sides.len());
         let name = digest::digest(&digest::SHA256, bond.cluster.as_bytes());
         let detector = || Detector::new(probing.interval, probing.misses, now);
-        let peer =
-            |_| Peer { detectors: (0..2 * sides).map(|_| detector()).collect(), ready: false };
+        let peer = |_| Peer {
+            detectors: (0..2 * sides).map(|_| detector()).collect(),
+            ready: false,
+            serves: false,
+        };
         Peers {
             me: face.me,
             sides,
@@ -101,6 +109,7 @@ impl Peers {
             said: Time::ZERO,
             reminded: Time::ZERO,
             fit: true,
+            serves: false,
             leaving: false,
             heard: vec![(BTreeSet::new(), 0); sides],
             known: vec![BTreeSet::new(); sides],
@@ -120,6 +129,23 @@ impl Peers {
         self.charge
     }
 
+    /// Whether it answers for addresses of the cluster and can forward.
+    pub fn set_serves(&mut self, serves: bool) {
+        self.serves = serves;
+    }
+
+    /// Whether no other balancer has served before: the cluster begins with this one.
+    pub fn is_first(&self) -> bool {
+        let serves = |peer: usize| peer != self.me && self.peers[peer].serves && self.lives(peer);
+        !(0..self.peers.len()).any(serves)
+    }
+
+    /// The number of an address that it is in charge of, its own if it is: what neighbours are told by all.
+    pub fn speaks_for(&self) -> usize {
+        let own = self.owned >> self.me & 1 == 1;
+        if own { self.me } else { self.owned.trailing_zeros() as usize % self.peers.len() }
+    }
+
     /// How often it took the address of one that fell silent.
     pub fn takeovers(&self) -> u64 {
         self.takeovers
@@ -136,7 +162,7 @@ impl Peers {
     }
 
     fn lives(&self, peer: usize) -> bool {
-        let Peer { detectors, ready } = &self.peers[peer];
+        let Peer { detectors, ready, .. } = &self.peers[peer];
         *ready && detectors.iter().all(|link| link.state() == Liveness::Alive)
     }
 
@@ -188,6 +214,7 @@ impl Peers {
             return true;
         }
         self.peers[peer].ready = flags & READY != 0;
+        self.peers[peer].serves = flags & SERVES != 0;
         self.peers[peer].detectors[link].answered(now);
         for host in frame[HEAD..end].chunks_exact(6) {
             self.learn(link / 2, host.try_into().expect("six bytes"));
@@ -277,7 +304,8 @@ impl Peers {
         frame.extend(ETHERTYPE);
         frame.extend(MAGIC);
         frame.extend(self.tag);
-        frame.extend([self.me as u8, if ready { READY } else { 0 }, hosts.len() as u8]);
+        let flags = if ready { READY } else { 0 } | if self.serves { SERVES } else { 0 };
+        frame.extend([self.me as u8, flags, hosts.len() as u8]);
         hosts.iter().for_each(|host| frame.extend(host));
         match &self.key {
             Some(key) => frame.extend(hmac::sign(key, &frame[14..]).as_ref()),
@@ -313,7 +341,7 @@ mod tests {
             inside: format!("in{side}"),
             macs: (0..2).map(|balancer| [2, 0, 0, 0, balancer, side]).collect(),
             addresses: vec![format!("10.0.{side}.1/24").parse().expect("a subnet")],
-            probe: format!("10.0.{side}.24{me}").parse().expect("an address"),
+            probes: (0..2).map(|me| format!("10.0.{side}.24{me}").parse().expect("one")).collect(),
             probe_macs: (0..2).map(|balancer| [2, 0, 0, 2, balancer, side]).collect(),
         };
         let back_end = BackEnd {

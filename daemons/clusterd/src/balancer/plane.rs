@@ -1,10 +1,13 @@
 //! The balancer's forwarding: one thread, all links, frames rewritten where they lie.
 
+mod health;
+mod local;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-use ebb_cluster::{Balancer, Book, Detector, Liveness, Move, Power, SteeringTable};
+use ebb_cluster::{Announcer, Balancer, Book, LinkState, Move, Neighbours, Power, SteeringTable};
 use ebb_graph::{Batch, Packet, Pool};
 use ebb_ports::{PacketSocket, Port};
 use ebb_units::Time;
@@ -12,18 +15,13 @@ use ebb_units::Time;
 use super::face::Face;
 use super::frame::{Verdict, from_inside, from_outside};
 use super::peers::{Bond, Peers};
-use super::probe::Probe;
+use super::probe::Seal;
+use health::{Drain, Watched};
 
 /// Frames that wait for a link at most; more are lost, as in a full queue of a switch.
 const BACKLOG_MAX: usize = 4096;
-/// Frames held back by one drain at most; then it ends without its marker.
-const HELD_MAX: usize = 8192;
 /// Between two looks at what the XDP program leaves to the kernel: each is a system call for a link.
 const REST_EVERY: Duration = Duration::from_micros(200);
-/// Markers are sent again after this.
-const MARK_AGAIN: Duration = Duration::from_millis(5);
-/// A drain ends without its marker after this.
-const DRAIN_MAX: Duration = Duration::from_millis(200);
 /// Longest frame that fits the frames' memory behind its headroom.
 const FRAME_MAX: usize = 1776;
 
@@ -71,6 +69,9 @@ pub struct Counters {
     pub homeless: u64,
     /// Frames that found a link's queue full.
     pub overrun: u64,
+    /// Frames whose link was down or not there.
+    #[serde(default)]
+    pub link_down: u64,
     /// Frames that were not for the cluster.
     pub ignored: u64,
     /// Packets that were held back while their flow moved.
@@ -79,6 +80,15 @@ pub struct Counters {
     pub drains: u64,
     /// Drains that ended without their marker: packets may have changed their order.
     pub drains_cut: u64,
+    /// Packets that looked like answers to probes, and were none: made up, too late, or once too often.
+    #[serde(default)]
+    pub probes_refused: u64,
+    /// Messages in which somebody else claimed an address of the cluster.
+    #[serde(default)]
+    pub claims: u64,
+    /// Times that the cluster's addresses were announced on a side.
+    #[serde(default)]
+    pub announcements: u64,
 }
 
 /// Something that happened to a back-end, for the record.
@@ -94,20 +104,34 @@ pub struct Found {
     pub heard: Time,
 }
 
-struct Drain {
-    number: u64,
-    /// Pairs of sides whose marker is still on its way, a bit each.
-    pending: u32,
-    begun: Time,
-    marked: Time,
-    held: VecDeque<(usize, Packet)>,
+/// A link and what waits for it.
+#[derive(Default)]
+struct Place {
+    link: Option<Link>,
+    /// The interface is set down, or the link said so.
+    down: bool,
+    /// Nobody is at its other end.
+    silent: bool,
+    out: Batch,
 }
 
-struct Watched {
-    detectors: Vec<Detector>,
-    heard: Time,
-    probed: Time,
-    alive: bool,
+impl Place {
+    /// Whether what is sent there can arrive.
+    fn carries(&self) -> bool {
+        self.link.is_some() && !self.down && !self.silent
+    }
+
+    /// The link, if frames can be sent and received there.
+    fn usable(&mut self) -> Option<&mut Link> {
+        self.link.as_mut().filter(|_| !self.down)
+    }
+}
+
+/// What one side's neighbours are told and have said.
+#[derive(Default)]
+struct Talk {
+    announcer: Announcer,
+    neighbours: Neighbours,
 }
 
 /// The forwarding.
@@ -115,8 +139,11 @@ pub struct Plane {
     face: Face,
     logic: Balancer,
     /// Outside and inside of each side, in turn.
-    links: Vec<Link>,
-    out: Vec<Batch>,
+    places: Vec<Place>,
+    /// Links that turned out to be gone, since the last call of [`Plane::take_lost`].
+    lost: Vec<usize>,
+    /// By side.
+    talks: Vec<Talk>,
     pool: Pool,
     incoming: Batch,
     /// By slot: 1 + the row that it is moving away from; 0: it stays.
@@ -125,6 +152,7 @@ pub struct Plane {
     drained: u64,
     watched: Vec<Watched>,
     probing: Probing,
+    seal: Seal,
     peers: Peers,
     counters: Counters,
     found: Vec<Found>,
@@ -133,40 +161,71 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// For links in the order outside 0, inside 0, outside 1, inside 1, ...
+    /// One without links.
     pub fn new(
         face: Face,
-        links: Vec<Link>,
         pool: Pool,
         (probing, bond): (Probing, &Bond),
+        seal: Seal,
         now: Time,
     ) -> Plane {
-        assert_eq!(links.len(), 2 * face.sides.len(), "two links for each side");
-        let watched = || Watched {
-            detectors: (0..face.sides.len())
-                .map(|_| Detector::new(probing.interval, probing.misses, now))
-                .collect(),
-            heard: now,
-            probed: Time::ZERO,
-            alive: false,
-        };
+        let sides = face.sides.len();
         Plane {
             logic: Balancer::new(&face.weights()),
-            out: links.iter().map(|_| Batch::new()).collect(),
             peers: Peers::new(&face, bond, probing, now),
-            watched: face.back_ends.iter().map(|_| watched()).collect(),
+            watched: face.back_ends.iter().map(|_| Watched::new(sides, probing, now)).collect(),
+            places: (0..2 * sides).map(|_| Place::default()).collect(),
+            lost: Vec::new(),
+            talks: (0..sides).map(|_| Talk::default()).collect(),
             face,
-            links,
             pool,
             incoming: Batch::new(),
             moving: vec![0; ebb_cluster::SLOTS],
             drains: BTreeMap::new(),
             drained: 0,
             probing,
+            seal,
             counters: Counters::default(),
             found: Vec::new(),
             rest_at: Time::ZERO,
         }
+    }
+
+    /// Takes a link into use; links are counted outside 0, inside 0, outside 1, inside 1, ...
+    ///
+    /// # Panics
+    /// When there is one already, or no such place.
+    pub fn attach(&mut self, number: usize, link: Link) {
+        let place = &mut self.places[number];
+        assert!(place.link.is_none(), "link {number} is there");
+        (place.link, place.down, place.silent) = (Some(link), false, false);
+    }
+
+    /// How many links there are or could be.
+    pub fn links(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Closes a link, if it is there; what waits for it is lost.
+    pub fn detach(&mut self, number: usize) {
+        let place = &mut self.places[number];
+        self.counters.link_down += place.out.len() as u64;
+        self.pool.put_batch(&mut place.out);
+        if let Some(mut link) = place.link.take() {
+            link.port.close(&mut self.pool);
+        }
+    }
+
+    /// How a link's interface is, by who watches it.
+    pub fn set_state(&mut self, number: usize, state: LinkState) {
+        let place = &mut self.places[number];
+        place.down = !matches!(state, LinkState::Up | LinkState::NoCarrier);
+        place.silent = state != LinkState::Up;
+    }
+
+    /// Links that turned out to be gone since the last call; they are closed.
+    pub fn take_lost(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.lost)
     }
 
     /// What it counted.
@@ -192,8 +251,11 @@ impl Plane {
     /// The links' descriptors, for sleeping, if it is safe to sleep.
     pub fn prepare_wait(&mut self, fds: &mut Vec<std::os::fd::RawFd>) -> bool {
         fds.clear();
-        let mut safe = self.out.iter().all(|batch| batch.is_empty());
-        for link in &mut self.links {
+        let mut safe = true;
+        for place in &mut self.places {
+            safe &= place.out.is_empty();
+            // The socket of a link that is down would wake us at once.
+            let Some(link) = place.usable() else { continue };
             link.port.wait_fds(fds);
             fds.extend(link.rest.as_ref().map(PacketSocket::fd));
             safe &= link.port.prepare_wait();
@@ -201,40 +263,64 @@ impl Plane {
         safe
     }
 
-    /// Receives, forwards and sends once; returns how many frames there were.
-    ///
-    /// # Errors
-    /// When a link is gone.
-    pub fn turn(&mut self, now: Time) -> io::Result<usize> {
+    /// Receives, forwards and sends once; returns how many frames there were. A link that fails is left
+    /// out; the others go on.
+    pub fn turn(&mut self, now: Time) -> usize {
         let mut frames = 0;
         let rest = now.since(self.rest_at) >= REST_EVERY;
         if rest {
             self.rest_at = now;
         }
-        for link in 0..self.links.len() {
-            frames += self.receive(link, rest, now)?;
+        for link in 0..self.places.len() {
+            frames += self.receive(link, rest, now);
         }
-        for (link, out) in self.links.iter_mut().zip(&mut self.out) {
-            if !out.is_empty() {
-                link.port.transmit(&mut self.pool, out);
-                let excess = out.len().saturating_sub(BACKLOG_MAX);
-                self.counters.overrun += excess as u64;
-                let kept = out.len() - excess;
-                for packet in out.drain(kept..) {
-                    self.pool.put(packet.into_frame());
-                }
-            }
-            link.port.flush()?;
+        for link in 0..self.places.len() {
+            self.send(link);
         }
-        Ok(frames)
+        frames
     }
 
-    fn receive(&mut self, link: usize, rest: bool, now: Time) -> io::Result<usize> {
+    fn send(&mut self, number: usize) {
+        let Place { link, down, out, .. } = &mut self.places[number];
+        let Some(link) = link.as_mut().filter(|_| !*down) else {
+            self.counters.link_down += out.len() as u64;
+            return self.pool.put_batch(out);
+        };
+        if !out.is_empty() {
+            link.port.transmit(&mut self.pool, out);
+            let excess = out.len().saturating_sub(BACKLOG_MAX);
+            self.counters.overrun += excess as u64;
+            let kept = out.len() - excess;
+            for packet in out.drain(kept..) {
+                self.pool.put(packet.into_frame());
+            }
+        }
+        if let Err(error) = link.port.flush() {
+            self.fail(number, &error);
+        }
+    }
+
+    /// A link that is set down stays, and is tried again once its interface is said to be up; one that is
+    /// broken has to be opened anew.
+    #[cold]
+    fn fail(&mut self, number: usize, error: &io::Error) {
+        if error.kind() == io::ErrorKind::NetworkDown {
+            self.places[number].down = true;
+        } else {
+            self.detach(number);
+            self.lost.push(number);
+        }
+    }
+
+    fn receive(&mut self, number: usize, rest: bool, now: Time) -> usize {
+        let Place { link, down, .. } = &mut self.places[number];
+        let Some(link) = link.as_mut().filter(|_| !*down) else { return 0 };
         let mut batch = std::mem::take(&mut self.incoming);
-        self.links[link].port.receive(&mut self.pool, &mut batch, Batch::RECEIVE_MAX);
+        link.port.receive(&mut self.pool, &mut batch, Batch::RECEIVE_MAX);
         let (pool, place) = (&mut self.pool, &mut batch);
-        if let Some(rest) = self.links[link].rest.as_mut().filter(|_| rest) {
-            rest.receive(|bytes| {
+        let mut result = Ok(0);
+        if let Some(rest) = link.rest.as_mut().filter(|_| rest) {
+            result = rest.receive(|bytes| {
                 if bytes.len() <= FRAME_MAX
                     && let Some(frame) = pool.get()
                 {
@@ -242,26 +328,29 @@ impl Plane {
                     packet.flags |= Packet::UNFINISHED;
                     place.push(packet);
                 }
-            })?;
+            });
         }
         let count = batch.len();
         for mut packet in batch.drain(..) {
             if packet.flags & Packet::UNFINISHED != 0 {
                 ebb_wire::finish_checksums(packet.data_mut());
             }
-            if self.peers.several() && self.peers.hear(link, packet.data(), now) {
+            if self.peers.several() && self.peers.hear(number, packet.data(), now) {
                 self.pool.put(packet.into_frame());
-            } else if link.is_multiple_of(2) {
-                self.outside(link / 2, packet);
+            } else if number.is_multiple_of(2) {
+                self.outside(number / 2, packet, now);
             } else {
-                self.inside(link / 2, packet, now);
+                self.inside(number / 2, packet, now);
             }
         }
         self.incoming = batch;
-        Ok(count)
+        if let Err(error) = result {
+            self.fail(number, &error);
+        }
+        count
     }
 
-    fn outside(&mut self, side: usize, packet: Packet) {
+    fn outside(&mut self, side: usize, packet: Packet, now: Time) {
         let several = self.peers.several();
         let verdict = from_outside(&self.face, self.peers.charge(), side, packet.data());
         if several
@@ -282,26 +371,12 @@ impl Plane {
                 Some(row) => self.deliver(side, row, packet),
                 None => self.lose(packet),
             },
-            Verdict::Everybody => {
-                for row in self.present() {
-                    if let Some(frame) = self.pool.get() {
-                        let mut copy = frame.fill(packet.data());
-                        address_arp(
-                            copy.data_mut(),
-                            &self.face.back_ends[usize::from(row)].macs[side],
-                        );
-                        self.deliver(side, row, copy);
-                    }
-                }
-                self.pool.put(packet.into_frame());
-            }
+            Verdict::Everybody => self.pass_on(side, packet, now),
             Verdict::Answer(answer) => {
-                self.pool.put(packet.into_frame());
-                if let Some(frame) = self.pool.get() {
-                    self.out[2 * side].push(frame.fill(&answer));
-                }
+                self.send_made(2 * side, &answer);
+                self.pass_on(side, packet, now);
             }
-            Verdict::Out | Verdict::Probe(_) | Verdict::Ignore => {
+            Verdict::Out | Verdict::Probe | Verdict::Ignore => {
                 self.counters.ignored += 1;
                 self.pool.put(packet.into_frame());
             }
@@ -309,22 +384,29 @@ impl Plane {
     }
 
     fn inside(&mut self, side: usize, mut packet: Packet, now: Time) {
-        let (_, verdict) = from_inside(&self.face, self.peers.charge(), side, packet.data_mut());
-        match verdict {
+        let charge = self.peers.charge();
+        let said = from_inside(&self.face, charge, side, packet.data_mut());
+        if let Some(neighbour) = said.asked {
+            self.talks[side].neighbours.asked(neighbour, now);
+        }
+        match said.verdict {
             Verdict::Out => {
                 self.counters.returned += 1;
-                self.out[2 * side].push(packet);
+                self.places[2 * side].out.push(packet);
                 return;
             }
-            Verdict::Probe(probe) => self.came_back(probe, now),
-            Verdict::Answer(answer) => {
-                if let Some(frame) = self.pool.get() {
-                    self.out[2 * side + 1].push(frame.fill(&answer));
-                }
-            }
+            Verdict::Probe => self.came_back(side, packet.data(), now),
+            Verdict::Answer(answer) => self.send_made(2 * side + 1, &answer),
             _ => self.counters.ignored += 1,
         }
         self.pool.put(packet.into_frame());
+    }
+
+    /// Sends a frame of the balancer's own.
+    fn send_made(&mut self, link: usize, bytes: &[u8]) {
+        if let Some(frame) = self.pool.get() {
+            self.places[link].out.push(frame.fill(bytes));
+        }
     }
 
     fn balance(&mut self, side: usize, slot: usize, packet: Packet) {
@@ -351,7 +433,7 @@ impl Plane {
             let from = self.face.probe_mac(side);
             packet.data_mut()[6..12].copy_from_slice(&from);
         }
-        self.out[2 * side + 1].push(packet);
+        self.places[2 * side + 1].out.push(packet);
     }
 
     fn hold(&mut self, from: u16, side: usize, packet: Packet) {
@@ -389,14 +471,12 @@ impl Plane {
             match step {
                 Move::Drain { from, slots } => {
                     self.drained += 1;
-                    let pending = (1 << (self.face.sides.len() * self.face.sides.len())) - 1;
-                    let (number, held) = (self.drained, VecDeque::new());
-                    let drain = Drain { number, pending, begun: now, marked: now, held };
+                    let drain = Drain::new(self.drained, self.face.sides.len(), now);
                     self.drains.insert(from, drain);
                     for slot in slots {
                         self.moving[slot] = from + 1;
                     }
-                    self.mark(from);
+                    self.mark(from, now);
                 }
                 Move::Settled { slots } => {
                     for slot in slots {
@@ -406,117 +486,18 @@ impl Plane {
             }
         }
         for (side, packet) in released {
-            self.outside(side, packet);
+            self.outside(side, packet, now);
         }
     }
 
-    /// Sends the markers of a drain that have not come back behind everything that went before.
-    fn mark(&mut self, from: u16) {
-        let drain = &self.drains[&from];
-        let (number, pending) = (drain.number, drain.pending);
-        for pair in 0..(self.face.sides.len() * self.face.sides.len()) as u16 {
-            if pending >> pair & 1 == 1 {
-                self.send_probe(Probe { row: from, pair, drain: number });
-            }
-        }
-    }
-
-    fn send_probe(&mut self, probe: Probe) {
-        if let Some(frame) = self.pool.get() {
-            let side = usize::from(probe.pair) / self.face.sides.len();
-            self.out[2 * side + 1].push(frame.fill(&probe.frame(&self.face)));
-        }
-    }
-
-    fn came_back(&mut self, probe: Probe, now: Time) {
-        let sides = self.face.sides.len();
-        let row = usize::from(probe.row);
-        if row >= self.watched.len() || usize::from(probe.pair) >= sides * sides {
-            return;
-        }
-        if probe.drain == 0 {
-            let watched = &mut self.watched[row];
-            watched.heard = now;
-            watched.detectors[usize::from(probe.pair) / sides].answered(now);
-            return;
-        }
-        let Some(drain) = self.drains.get_mut(&probe.row) else { return };
-        if drain.number == probe.drain {
-            drain.pending &= !(1 << probe.pair);
-            if drain.pending == 0 {
-                self.counters.drains += 1;
-                self.end_drain(probe.row, now);
-            }
-        }
-    }
-
-    fn end_drain(&mut self, from: u16, now: Time) {
-        let Some(drain) = self.drains.remove(&from) else { return };
-        let moves = self.logic.drained(from);
-        self.carry_out(moves, drain.held, now);
-    }
-
-    /// Probes, looks who is silent, ends drains that take too long. To be called every millisecond or so.
+    /// To be called every millisecond or so, and does what is due: probes, words to other balancers and to
+    /// neighbours, drains that take too long.
     pub fn tend(&mut self, now: Time) {
-        for row in 0..self.watched.len() as u16 {
-            self.watch(row, now);
-        }
+        self.tend_back_ends(now);
         for (link, bytes) in self.peers.tend(&self.face, now) {
-            if let Some(frame) = self.pool.get() {
-                self.out[link].push(frame.fill(&bytes));
-            }
+            self.send_made(link, &bytes);
         }
-        let late: Vec<(u16, bool)> = self
-            .drains
-            .iter()
-            .filter_map(|(row, drain)| {
-                let over = now.since(drain.begun) >= DRAIN_MAX || drain.held.len() > HELD_MAX;
-                (over || now.since(drain.marked) >= MARK_AGAIN).then_some((*row, over))
-            })
-            .collect();
-        for (row, over) in late {
-            if over {
-                self.counters.drains_cut += 1;
-                self.end_drain(row, now);
-            } else {
-                self.drains.get_mut(&row).expect("just seen").marked = now;
-                self.mark(row);
-            }
-        }
-    }
-
-    fn watch(&mut self, row: u16, now: Time) {
-        let sides = self.face.sides.len();
-        let present = self.present().contains(&row);
-        let watched = &mut self.watched[usize::from(row)];
-        let due = present && now.since(watched.probed) >= self.probing.interval;
-        if due {
-            watched.probed = now;
-        }
-        watched.detectors.iter_mut().for_each(|one| _ = one.look(now));
-        if !present {
-            // Whoever comes back proves itself anew.
-            let Probing { interval, misses } = self.probing;
-            watched.detectors.fill_with(|| Detector::new(interval, misses, now));
-        }
-        let probed = self.probing.misses > 0;
-        let heard_of = watched.detectors.iter().all(|one| one.state() == Liveness::Alive);
-        let alive = if probed { heard_of } else { present };
-        let (heard, before) = (watched.heard, std::mem::replace(&mut watched.alive, alive));
-        if due && probed {
-            for from in 0..sides as u16 {
-                let to = (from + 1) % sides as u16;
-                self.send_probe(Probe { row, pair: from * sides as u16 + to, drain: 0 });
-            }
-        }
-        if alive != before {
-            if present {
-                self.found.push(Found { at: now, row, dead: !alive, heard });
-            }
-            let held = if alive { None } else { self.drains.remove(&row) };
-            let moves = self.logic.found(row, !alive);
-            self.carry_out(moves, held.map(|drain| drain.held).unwrap_or_default(), now);
-        }
+        self.announce(now);
     }
 
     /// Gives all frames back.
@@ -524,19 +505,6 @@ impl Plane {
         for drain in std::mem::take(&mut self.drains).into_values() {
             drain.held.into_iter().for_each(|(_, packet)| self.pool.put(packet.into_frame()));
         }
-        for (link, out) in self.links.iter_mut().zip(&mut self.out) {
-            self.pool.put_batch(out);
-            link.port.close(&mut self.pool);
-        }
-    }
-}
-
-/// Puts a back-end's address where an ARP reply names whom it is for.
-fn address_arp(frame: &mut [u8], mac: &[u8; 6]) {
-    if let Some(link) = ebb_wire::link(frame)
-        && link.ethertype == ebb_wire::ethertype::ARP
-        && let Some(target) = frame.get_mut(link.payload + 18..link.payload + 24)
-    {
-        target.copy_from_slice(mac);
+        (0..self.places.len()).for_each(|link| self.detach(link));
     }
 }

@@ -7,24 +7,22 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_cluster::{Acknowledgement, Book};
 use ebb_graph::{Pool, Reserve};
 use ebb_host::clock::monotonic;
 use ebb_host::namespace::Namespace;
-use ebb_host::netlink::Requests;
 use ebb_host::process;
 use ebb_host::wait::WaitSet;
-use ebb_ports::PacketSocket;
-use ebb_ports::afxdp::{Form, Interface, InterfaceOptions, Umem};
+use ebb_ports::afxdp::Umem;
 use ebb_units::Time;
 
 use super::face::Face;
+use super::links::{self, Board, Closed, LinkStatus, Links, Order};
 use super::peers::Bond;
-use super::plane::{Counters, Found, Link, Plane, Probing};
+use super::plane::{Counters, Found, Plane, Probing};
+use super::probe::Seal;
 
-/// Places in each ring.
-const RING_LEN: u32 = 2048;
 /// Frames beyond the rings': what drains hold back, and what is being made.
 const FRAMES_SPARE: u32 = 16_384;
 /// Turns without a frame before it sleeps.
@@ -64,99 +62,90 @@ pub struct BalancerStatus {
     pub takeovers: u64,
     /// Frames of balancers whose seal was wrong.
     pub forged: u64,
-    /// Why it ended, when it did.
-    pub failed: Option<String>,
+    /// Its links: outside and inside of each side, in turn.
+    pub links: Vec<LinkStatus>,
 }
 
-/// What others tell the thread.
-struct Orders {
-    unfit: AtomicBool,
-    leave: AtomicBool,
-}
-
-/// Between two looks at the links.
-const CARRIER_EVERY: Duration = Duration::from_millis(10);
-
-/// Watches whether all links carry.
-fn watch_carrier(
-    namespace: &Namespace,
-    names: Vec<String>,
-    orders: Arc<Orders>,
-    stop: Arc<AtomicBool>,
-) -> Result<()> {
-    let mut requests = namespace.run(Requests::open)??;
-    let run = move || {
-        while !stop.load(Relaxed) {
-            let up = |name: &String| {
-                let link = requests.link_by_name(name);
-                link.is_ok_and(|link| link.is_some_and(|link| link.up))
-            };
-            let fit = names.iter().all(up);
-            orders.unfit.store(!fit, Relaxed);
-            std::thread::sleep(CARRIER_EVERY);
-        }
-    };
-    std::thread::Builder::new().name("ebb-carrier".into()).spawn(run)?;
-    Ok(())
+/// What the thread that forwards has in common with others.
+struct Desk {
+    books: Receiver<Book>,
+    orders: Receiver<Order>,
+    closed: Sender<Closed>,
+    board: Arc<Board>,
+    leave: Arc<AtomicBool>,
+    status: Arc<Mutex<BalancerStatus>>,
 }
 
 /// A running balancer. Dropping it ends it.
 pub struct BalancerHandle {
     books: Sender<Book>,
     status: Arc<Mutex<BalancerStatus>>,
-    orders: Arc<Orders>,
+    leave: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl BalancerHandle {
-    /// Starts a balancer whose interfaces are in `namespace`.
+    /// Starts a balancer whose interfaces are in `namespace`. Those that are not there, or set down, are
+    /// waited for.
     ///
     /// # Errors
-    /// When AF_XDP or a raw socket cannot be opened on one of them.
+    /// When AF_XDP or a raw socket cannot be opened on one that is there.
     pub fn start(
         namespace: &Namespace,
         face: Face,
         options: RunnerOptions,
     ) -> Result<BalancerHandle> {
-        let count = 2 * face.sides.len() as u32;
-        let (region, reserve) = Reserve::allocate(count * RING_LEN * 2 + FRAMES_SPARE);
+        let frames = namespace.run(|| links::frames(&face))?;
+        let (region, reserve) = Reserve::allocate(frames.iter().sum::<u32>() + FRAMES_SPARE);
         let umem = Umem::new(region);
         _ = process::lift_memory_lock_limit();
-        let (interfaces, links) = namespace.run(|| open(&face, &umem))??;
-        let several = face.balancers() > 1;
-        let names = face.sides.iter().flat_map(|side| [side.outside.clone(), side.inside.clone()]);
-        let names: Vec<String> = names.collect();
+        let board = Arc::new(Board::new(frames.len()));
+        let (order, orders) = channel();
+        let (closed, closings) = channel();
+        let (books, inbox) = channel();
+        let open = || Links::open(&face, &frames, &umem, &board, order);
+        let mut links = namespace.run(open)??;
+        let (status, stop, leave) = <(Arc<Mutex<_>>, Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         let pool = Pool::new(reserve);
         let how = (options.probing, &options.bond);
-        let plane = Plane::new(face, links, pool, how, monotonic());
-        let orders =
-            Arc::new(Orders { unfit: AtomicBool::new(false), leave: AtomicBool::new(false) });
-        let (books, inbox) = channel();
-        let status = Arc::new(Mutex::new(BalancerStatus::default()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (shared, end) = (status.clone(), stop.clone());
-        if several {
-            watch_carrier(namespace, names, orders.clone(), stop.clone())?;
-        }
-        let asked = orders.clone();
-        let run = move || {
-            process::name_thread("ebb-balancer");
-            if let Some(cpu) = options.cpu
-                && let Err(error) = process::pin_to(cpu)
-            {
-                tracing::warn!(cpu, %error, "the balancer is not bound to its CPU");
-            }
-            forward(plane, &inbox, &shared, &asked, &end);
-            drop(interfaces);
+        let plane = Plane::new(face, pool, how, Seal::random()?, monotonic());
+        let desk = Desk {
+            books: inbox,
+            orders,
+            closed,
+            board,
+            leave: leave.clone(),
+            status: status.clone(),
         };
-        let thread = std::thread::Builder::new().name("ebb-balancer".into()).spawn(run)?;
-        Ok(BalancerHandle { books, status, orders, stop, thread: Some(thread) })
+        let end = stop.clone();
+        let forwarder =
+            std::thread::Builder::new().name("ebb-balancer".into()).spawn(move || {
+                if let Some(cpu) = options.cpu
+                    && let Err(error) = process::pin_to(cpu)
+                {
+                    tracing::warn!(cpu, %error, "the balancer is not bound to its CPU");
+                }
+                forward(plane, &desk, &end);
+            })?;
+        let (end, shared) = (stop.clone(), status.clone());
+        let watch = move || {
+            let show = |links| shared.lock().expect("status").links = links;
+            links.watch(&closings, &end, show);
+        };
+        let keeper = std::thread::Builder::new().name("ebb-links".into());
+        let threads = vec![forwarder, namespace.run(|| keeper.spawn(watch))??];
+        Ok(BalancerHandle { books, status, leave, stop, threads })
+    }
+
+    /// Whether it forwards; it does until it is ended, unless a fault of its own ended it.
+    pub fn is_running(&self) -> bool {
+        self.threads.iter().all(|thread| !thread.is_finished())
     }
 
     /// Makes it follow a book.
     pub fn follow(&self, book: &Book) {
-        // A balancer that has ended says so in its status.
+        // One that has ended needs none.
         _ = self.books.send(book.clone());
     }
 
@@ -167,7 +156,7 @@ impl BalancerHandle {
 
     /// Makes it leave its addresses to the other balancers; it takes what is on its way for some time.
     pub fn leave(&self) {
-        self.orders.leave.store(true, Relaxed);
+        self.leave.store(true, Relaxed);
     }
 
     /// Ends it and returns its last words.
@@ -178,7 +167,7 @@ impl BalancerHandle {
 
     fn finish(&mut self) {
         self.stop.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             thread.join().expect("the balancer does not panic");
         }
     }
@@ -192,59 +181,19 @@ impl Drop for BalancerHandle {
     }
 }
 
-fn open(face: &Face, umem: &Arc<Umem>) -> Result<(Vec<Interface>, Vec<Link>)> {
-    let (mut interfaces, mut links) = (Vec::new(), Vec::new());
-    for side in &face.sides {
-        for (name, outside) in [(&side.outside, true), (&side.inside, false)] {
-            let options = InterfaceOptions {
-                ring_len: RING_LEN,
-                ..InterfaceOptions::new(name, 1, Form::Steer)
-            };
-            let mut interface = Interface::open(umem, &options)?;
-            if outside {
-                interface.set_macs(&side.macs)?;
-            } else {
-                interface.set_every_mac()?;
-            }
-            let port = interface.take_ports().pop().context("a port for the worker")?;
-            let rest = PacketSocket::open(name).with_context(|| format!("{name}: a raw socket"))?;
-            links.push(Link { port: Box::new(port), rest: Some(rest) });
-            interfaces.push(interface);
-        }
-    }
-    Ok((interfaces, links))
-}
-
-fn forward(
-    mut plane: Plane,
-    inbox: &Receiver<Book>,
-    shared: &Mutex<BalancerStatus>,
-    orders: &Orders,
-    end: &AtomicBool,
-) {
+fn forward(mut plane: Plane, desk: &Desk, end: &AtomicBool) {
     let (mut wait, mut fds) = (WaitSet::new(), Vec::new());
     let (mut idle, mut tended) = (0, Time::ZERO);
     while !end.load(Relaxed) {
         let now = monotonic();
-        match plane.turn(now) {
-            Ok(0) => idle += 1,
-            Ok(_) => idle = 0,
-            Err(error) => {
-                shared.lock().expect("status").failed = Some(format!("a link failed: {error}"));
-                break;
-            }
+        if plane.turn(now) == 0 {
+            idle += 1;
+        } else {
+            idle = 0;
         }
         if now.since(tended) >= SLEEP_MAX {
             tended = now;
-            while let Ok(book) = inbox.try_recv() {
-                plane.follow(&book, now);
-            }
-            plane.peers().set_fit(!orders.unfit.load(Relaxed));
-            if orders.leave.load(Relaxed) {
-                plane.peers().leave();
-            }
-            plane.tend(now);
-            publish(&mut plane, shared);
+            tend(&mut plane, desk, now);
         }
         if idle > IDLE_TURNS && plane.prepare_wait(&mut fds) {
             wait.clear();
@@ -253,6 +202,34 @@ fn forward(
         }
     }
     plane.close();
+}
+
+/// What is done every millisecond or so.
+fn tend(plane: &mut Plane, desk: &Desk, now: Time) {
+    for order in desk.orders.try_iter() {
+        match order {
+            Order::Attach(number, link) => plane.attach(number, link),
+            Order::Detach(number) => {
+                plane.detach(number);
+                _ = desk.closed.send(Closed::Ordered(number));
+            }
+        }
+    }
+    for number in plane.take_lost() {
+        _ = desk.closed.send(Closed::Lost(number));
+    }
+    for number in 0..plane.links() {
+        plane.set_state(number, desk.board.state(number));
+    }
+    for book in desk.books.try_iter() {
+        plane.follow(&book, now);
+    }
+    plane.peers().set_fit(!desk.board.is_unfit());
+    if desk.leave.load(Relaxed) {
+        plane.peers().leave();
+    }
+    plane.tend(now);
+    publish(plane, &desk.status);
 }
 
 fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {

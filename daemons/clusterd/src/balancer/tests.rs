@@ -1,5 +1,9 @@
 //! The forwarding over links in memory, before back-ends that take their time.
 
+mod breaks;
+mod neighbours;
+mod probes;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,6 +18,7 @@ use super::face::{BackEnd, Face, Side};
 use super::frame::{Verdict, from_inside, from_outside};
 use super::peers::Bond;
 use super::plane::{Link, Plane, Probing};
+use super::probe::Seal;
 use Power::{Draining, Off, On};
 
 fn side(number: u8) -> Side {
@@ -25,7 +30,7 @@ fn side(number: u8) -> Side {
             format!("10.0.{number}.1/24").parse().expect("a subnet"),
             format!("2001:db8:{number}::1/64").parse().expect("a subnet"),
         ],
-        probe: format!("10.0.{number}.254").parse().expect("an address"),
+        probes: vec![format!("10.0.{number}.254").parse().expect("an address")],
         probe_macs: vec![[2, 0, 0, 0, 2, number]],
     }
 }
@@ -56,6 +61,10 @@ struct World {
     arrived: BTreeMap<u16, Vec<u32>>,
     version: u64,
     sent: u32,
+    /// What back-ends were sent to route, with the side, as long as it is kept.
+    routed: Vec<(usize, Vec<u8>)>,
+    /// What the world was told on each side besides packets of flows.
+    told: [Vec<Vec<u8>>; 2],
 }
 
 const FLOWS: u16 = 50;
@@ -71,13 +80,10 @@ impl World {
             far.push(made.far);
         }
         let pool = Pool::standalone(16_384);
-        let plane = Plane::new(
-            face.clone(),
-            links,
-            pool,
-            (Probing::default(), &Bond::default()),
-            Time::ZERO,
-        );
+        let how = (Probing::default(), &Bond::default());
+        let seal = Seal::random().expect("random bytes");
+        let mut plane = Plane::new(face.clone(), pool, how, seal, Time::ZERO);
+        links.into_iter().enumerate().for_each(|(number, link)| plane.attach(number, link));
         let router = |delay| Router {
             delay: Duration::from_millis(delay),
             alive: true,
@@ -85,7 +91,19 @@ impl World {
         };
         let (routers, now) = (delays_ms.map(router).into(), Time::from_nanos(1_000_000));
         let arrived = BTreeMap::new();
-        World { plane, far, face, routers, now, arrived, version: 0, sent: 0 }
+        let told = [Vec::new(), Vec::new()];
+        World {
+            plane,
+            far,
+            face,
+            routers,
+            now,
+            arrived,
+            version: 0,
+            sent: 0,
+            routed: Vec::new(),
+            told,
+        }
     }
 
     fn book(&mut self, powers: [Power; 3]) {
@@ -109,30 +127,36 @@ impl World {
             self.far[0].send(frames.iter().map(Vec::as_slice));
         }
         for _ in 0..4 {
-            self.plane.turn(self.now).expect("links in memory");
+            self.plane.turn(self.now);
             self.route();
         }
         self.plane.tend(self.now);
-        self.plane.turn(self.now).expect("links in memory");
-        let arrived = &mut self.arrived;
+        self.plane.turn(self.now);
+        let (arrived, [near, far]) = (&mut self.arrived, &mut self.told);
         self.far[2].receive(|frame| {
+            assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 1], "it comes from the cluster");
             if frame[12..14] == [8, 0] {
-                assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 1], "it comes from the cluster");
                 let (flow, sequence) = read(frame);
                 arrived.entry(flow).or_default().push(sequence);
+            } else {
+                far.push(frame.to_vec());
             }
         });
-        self.far[0].receive(|_| {});
+        self.far[0].receive(|frame| near.push(frame.to_vec()));
     }
 
     /// The back-ends' turn.
     fn route(&mut self) {
         for side in 0..2 {
             let (mut got, face) = (Vec::new(), &self.face);
+            let routed = &mut self.routed;
             self.far[2 * side + 1].receive(|frame| {
-                let to = frame[..6].try_into().expect("six bytes");
-                let row = face.row_of(&to).expect("a back-end's");
-                got.push((usize::from(row), frame.to_vec()));
+                routed.push((side, frame.to_vec()));
+                let to: [u8; 6] = frame[..6].try_into().expect("six bytes");
+                if to[0] & 1 == 0 && frame[12..14] == [8, 0] {
+                    let row = face.row_of(&to).expect("a back-end's");
+                    got.push((usize::from(row), frame.to_vec()));
+                }
             });
             for (row, frame) in got {
                 let due = self.now + self.routers[row].delay;
@@ -250,7 +274,7 @@ fn who_asks_for_the_cluster_is_answered_with_its_address() {
     );
     assert_eq!(reply, expected);
     let other = [&ask[..41], &[9]].concat();
-    assert_eq!(from_outside(&face, 1, 0, &other), Verdict::Ignore, "somebody else's address");
+    assert_eq!(from_outside(&face, 1, 0, &other), Verdict::Everybody, "no answer, but news");
     let solicitation = group(
         "3333ff000001 020000000909 86dd 60000000 0020 3a ff \
          20010db8000000000000000000000002 ff0200000000000000000001ff000001 \
@@ -271,7 +295,9 @@ fn back_ends_speak_as_the_cluster() {
     let mut ask = group(
         "ffffffffffff 020000010100 0806 0001 0800 06 04 0001 020000010100 0a000001 000000000000 0a000002",
     );
-    assert_eq!(from_inside(&face, 1, 0, &mut ask), (Some(1), Verdict::Out));
+    let said = from_inside(&face, 1, 0, &mut ask);
+    assert_eq!((said.row, said.verdict), (Some(1), Verdict::Out));
+    assert_eq!(said.asked, Some("10.0.0.2".parse().expect("an address")));
     assert_eq!((&ask[6..12], &ask[22..28]), (&[2, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 0][..]));
     let mut solicitation = group(
         "3333ff000002 020000010100 86dd 60000000 0020 3a ff \
@@ -282,7 +308,7 @@ fn back_ends_speak_as_the_cluster() {
         ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);
     let sum = sum.bytes(&solicitation[54..86]).finish();
     solicitation[56..58].copy_from_slice(&sum.to_be_bytes());
-    assert_eq!(from_inside(&face, 1, 0, &mut solicitation).1, Verdict::Out);
+    assert_eq!(from_inside(&face, 1, 0, &mut solicitation).verdict, Verdict::Out);
     assert_eq!(solicitation[80..86], [2, 0, 0, 0, 0, 0]);
     let sum =
         ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);

@@ -7,6 +7,9 @@ use super::*;
 /// Balancers that one address can have: their numbers are bits, and their addresses fit the XDP program.
 const BALANCERS_MAX: usize = 16;
 
+/// Larger packets are not balanced.
+const MTU_MAX: u32 = 1500;
+
 impl Check for ClusterConfig {
     fn check(&self) -> Result<(), Invalid> {
         let name = &self.cluster.name;
@@ -124,6 +127,11 @@ impl ClusterConfig {
                 "is empty",
                 "with prefix length",
             )?;
+            let six = side.addresses.iter().any(|net| net.addr().is_ipv6());
+            let least = if six { 1280 } else { 576 };
+            let sound = side.mtu.is_none_or(|mtu| (least..=MTU_MAX).contains(&mtu));
+            let remedy = format!("{least} to {MTU_MAX}");
+            Invalid::unless(sound, format!("side[{index}].mtu"), "is out of range", remedy)?;
             let last = address_after(side.probe, count - 1);
             let own = |net: &IpNet| net.contains(&side.probe) && net.contains(&last);
             let free = |number| {

@@ -65,7 +65,7 @@ fn the_second_balancer_has_the_addresses_after_the_firsts() {
     let config = ClusterConfig::parse("c.toml", &(text + second)).expect("two balancers");
     let face = config.face(config.member("m2").expect("there"));
     assert_eq!((face.me, face.sides[0].macs[1]), (1, [2, 0xeb, 0xb0, 0, 0, 0x11]));
-    assert_eq!(face.sides[0].probe, "10.77.0.241".parse::<IpAddr>().expect("one"));
+    assert_eq!(face.probe(0), "10.77.0.241".parse::<IpAddr>().expect("one"));
     assert_eq!(config.probes().len(), 4);
     // All balancers tell one link-local address: that of the first one's Ethernet address.
     let local: IpAddr = "fe80::eb:b0ff:fe00:10".parse().expect("one");

@@ -12,6 +12,9 @@ use crate::member::Keeper;
 use crate::program::Program;
 use crate::routes::{Routing, RoutingPlan};
 
+/// The error number of what is there already.
+const EEXIST: i32 = 17;
+
 /// What a back-end in a namespace looks like.
 #[derive(Clone, Debug)]
 pub struct RouterPlan {
@@ -23,6 +26,8 @@ pub struct RouterPlan {
     pub macs: Vec<Mac>,
     /// The cluster's addresses, by side.
     pub addresses: Vec<Vec<IpNet>>,
+    /// The largest IP packets that the sides' links take, where that is less than the segments do.
+    pub mtus: Vec<Option<u32>>,
     /// Where the balancers' probes are: side, address, Ethernet address.
     pub probes: Vec<(usize, IpAddr, Mac)>,
     /// Networks, and their next hops with their sides.
@@ -32,6 +37,9 @@ pub struct RouterPlan {
     /// The routing daemon of whoever speaks for the cluster.
     pub routing: Option<RoutingPlan>,
 }
+
+/// The largest IP packet of a segment that is balanced, in bytes.
+const MTU_MAX: u32 = 1500;
 
 /// A back-end that is a kernel router in a network namespace of this machine, with a program inside it if
 /// one is named: waking makes it, sleeping removes it. Its interfaces are `e0`, `e1`, ... by side.
@@ -61,14 +69,8 @@ impl NamespaceRouter {
         let mut near = Requests::open()?;
         let mut inside = namespace.run(Requests::open)??;
         let links = self.make_links(namespace, &mut near, &mut inside)?;
-        for (side, address, mac) in &self.plan.probes {
-            inside.add_neighbour(links[*side], *address, *mac)?;
-        }
-        let change = |(net, side, hop): &(IpNet, usize, IpAddr)| {
-            let hop = RouteHop::new(Some(links[*side]), Some(*hop));
-            RouteChange::Add(Route::unicast(*net, [hop]))
-        };
-        let refused = inside.change_routes(self.plan.routes.iter().map(change))?;
+        self.add_probes(&mut inside, &links)?;
+        let refused = inside.change_routes(self.routes(&links))?;
         if let Some(first) = refused.first() {
             let net = self.plan.routes[first.index].0;
             bail!("the kernel refused route {net}: {} {}", first.source, first.message);
@@ -78,6 +80,54 @@ impl NamespaceRouter {
             self.routing = Some(Routing::new(plan.clone(), space, links, &self.journal)?);
         }
         Ok(())
+    }
+
+    fn add_probes(&self, inside: &mut Requests, links: &[u32]) -> Result<()> {
+        for (side, address, mac) in &self.plan.probes {
+            inside.add_neighbour(links[*side], *address, *mac)?;
+        }
+        Ok(())
+    }
+
+    fn routes(&self, links: &[u32]) -> Vec<RouteChange> {
+        let change = |(net, side, hop): &(IpNet, usize, IpAddr)| {
+            let hop = RouteHop::new(Some(links[*side]), Some(*hop));
+            RouteChange::Add(Route::unicast(*net, [hop]))
+        };
+        self.plan.routes.iter().map(change).collect()
+    }
+
+    /// The addresses and routes again on links that are up; whether one was missing.
+    fn restore(&self, namespace: &Namespace) -> Result<bool> {
+        let mut inside = namespace.run(Requests::open)??;
+        let mut links = Vec::new();
+        for side in 0..self.plan.bridges.len() {
+            let link = inside.link_by_name(&format!("e{side}"))?.filter(|link| link.up);
+            // Nothing can be put on the others yet.
+            let Some(link) = link else { return Ok(false) };
+            links.push(link.index);
+        }
+        let mut missing = false;
+        for (link, addresses) in links.iter().zip(&self.plan.addresses) {
+            for net in addresses {
+                match inside.add_address(*link, *net) {
+                    Ok(()) => missing = true,
+                    Err(error) if error.errno() == Some(EEXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        let refused = inside.change_routes(self.routes(&links))?;
+        missing |= refused.len() < self.plan.routes.len();
+        let other = refused.iter().find(|refused| refused.source.raw_os_error() != Some(EEXIST));
+        if let Some(other) = other {
+            let net = self.plan.routes[other.index].0;
+            bail!("the kernel refuses route {net}: {} {}", other.source, other.message);
+        }
+        if missing {
+            self.add_probes(&mut inside, &links)?;
+        }
+        Ok(missing)
     }
 
     fn make_links(
@@ -96,9 +146,13 @@ impl NamespaceRouter {
                 format!("field `bridges`: there is no interface {bridge}; a bridge of this machine")
             })?;
             let port = near.index_of(&port)?;
+            let link = inside.index_of(&name)?;
+            // What the way out does not take must not be sent there: a router breaks it, or says so.
+            let mtu = self.plan.mtus[side].unwrap_or(MTU_MAX).min(bridge.mtu).min(MTU_MAX);
+            near.set_mtu(port, mtu)?;
+            inside.set_mtu(link, mtu)?;
             near.set_master(port, bridge.index)?;
             near.set_up(port, true)?;
-            let link = inside.index_of(&name)?;
             if self.plan.addresses[side].iter().any(|net| net.addr().is_ipv6()) {
                 // No link-local address of its own: it has the cluster's.
                 let knob = format!("net/ipv6/conf/{name}/addr_gen_mode");
@@ -154,6 +208,10 @@ impl Keeper for NamespaceRouter {
 
     fn is_there(&mut self) -> bool {
         self.namespace.is_some() && self.program.as_ref().is_none_or(Program::is_there)
+    }
+
+    fn mend(&mut self) -> Result<bool> {
+        self.namespace.as_ref().map_or(Ok(false), |namespace| self.restore(namespace))
     }
 
     fn routing(&mut self) -> Option<&mut Routing> {

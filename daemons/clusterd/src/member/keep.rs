@@ -12,6 +12,9 @@ use crate::store::{Store, StoreError};
 /// After a failure the keeper is asked again so much later.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Between two looks whether a back-end that is up has lost what it was given.
+const MEND_EVERY: Duration = Duration::from_secs(1);
+
 /// One that gives a back-end power and takes it, as the book says.
 pub struct KeeperMember {
     agent: Agent,
@@ -19,6 +22,9 @@ pub struct KeeperMember {
     keeper: Box<dyn Keeper>,
     record: Record,
     not_before: Time,
+    mended: Time,
+    /// Why it could not be mended.
+    broken: Option<String>,
     store_failed: bool,
     spreading: Spreading,
     /// Until it looks again, if nothing has changed in the store.
@@ -39,6 +45,8 @@ impl KeeperMember {
             keeper,
             record,
             not_before: Time::ZERO,
+            mended: Time::ZERO,
+            broken: None,
             store_failed: false,
             spreading: Spreading::default(),
             patience: AT_REST,
@@ -83,6 +91,7 @@ impl KeeperMember {
             self.say(What::Ended);
             self.agent.is_up(false);
         }
+        self.mend();
         let snapshot = self.store.snapshot()?;
         self.keep(&snapshot);
         let report = self.agent.report();
@@ -91,6 +100,27 @@ impl KeeperMember {
             self.store.write(&Write::Report { member: name.to_owned(), report })?;
         }
         self.spread(&snapshot)
+    }
+
+    fn mend(&mut self) {
+        let now = monotonic();
+        if !self.agent.report().up || now.since(self.mended) < MEND_EVERY {
+            return;
+        }
+        self.mended = now;
+        let broken = match self.keeper.mend() {
+            Ok(mended) => {
+                if mended {
+                    self.say(What::Mended);
+                }
+                None
+            }
+            Err(error) => Some(format!("{error:#}")),
+        };
+        if let Some(why) = broken.clone().filter(|_| broken != self.broken) {
+            self.say(What::Failed(why));
+        }
+        self.broken = broken;
     }
 
     fn spread(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {

@@ -183,7 +183,11 @@ impl Kernel {
             }
             Event::NextHopGone(id) => self.unsure |= self.theirs.objects.remove(&id),
             // These take routes with them without a word.
-            Event::Link(_) | Event::LinkGone(_) | Event::AddressGone(_) | Event::Overrun => {
+            Event::Link(_)
+            | Event::LinkGone(_)
+            | Event::LinkMoved { .. }
+            | Event::AddressGone(_)
+            | Event::Overrun => {
                 self.unsure = true;
             }
             Event::Address(_) | Event::Neighbour(_) | Event::NeighbourGone(_) => {}
@@ -231,6 +235,7 @@ impl Kernel {
                 Event::NextHopGone(_)
                 | Event::Link(_)
                 | Event::LinkGone(_)
+                | Event::LinkMoved { .. }
                 | Event::AddressGone(_) => *unsure = true,
                 _ => {}
             })?;
@@ -337,7 +342,7 @@ const ESRCH: i32 = 3;
 
 /// Whether a daemon has made it, for all packets to its network.
 fn is_daemons(route: &Route) -> bool {
-    let plain = route.kind == RouteKind::Unicast && route.tos == 0 && !route.source_specific;
+    let plain = route.kind == RouteKind::Unicast && route.tos == 0 && route.source.is_none();
     plain && route.protocol != OURS && !NO_DAEMON.contains(&route.protocol)
 }
 

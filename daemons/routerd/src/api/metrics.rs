@@ -115,6 +115,10 @@ fn overall(status: &Status, out: &mut Writer<'_>) -> fmt::Result {
     out.gauge("neighbours", "Neighbours known", None, one(tables.neighbours as i64))?;
     out.counter("table_changes", "Changes from the kernel", None, one(tables.changes))?;
     out.counter("resyncs", "Complete comparisons with the kernel", None, one(tables.resyncs))?;
+    let help = "Lists of the kernel that changed while they were read";
+    out.counter("unread_lists", help, None, one(tables.unread))?;
+    out.counter("table_failures", "Errors in asking the kernel", None, one(tables.failures))?;
+    out.counter("refused_routes", "Routes without a place", None, one(tables.refused))?;
     out.gauge("frames", "Packet memory", None, one(status.frames.total as i64))?;
     out.gauge("frames_free", "Unused packet memory", None, one(status.frames.free as i64))?;
     let governor = &status.governor;
@@ -213,7 +217,10 @@ fn ports(ports: &[Port], out: &mut Writer<'_>) -> fmt::Result {
         "Packets passed because they are longer than a frame",
         None,
         long,
-    )
+    )?;
+    let beside = each(|p| p.passed_beside);
+    let help = "Packets passed because their VLAN tag travels beside them";
+    out.counter("port_tag_beside_packets", help, None, beside)
 }
 
 fn interfaces(interfaces: &[Interface], out: &mut Writer<'_>) -> fmt::Result {

@@ -115,8 +115,7 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
 }
 
 fn kernel(mut section: Section<'_, '_>) -> Kernel {
-    // No worker takes packets of a VRF, so there is nothing to ignore.
-    let names = Mechanism::ALL.iter().filter(|known| **known != Mechanism::Vrf);
+    let names = Mechanism::ALL.iter().filter(|known| known.may_be_ignored());
     let names: Vec<&str> = names.map(|known| known.name()).collect();
     let remedy = format!("a list of {}", names.join(", "));
     let ignore = section.value::<Vec<Mechanism>>("ignore", &remedy);

@@ -252,8 +252,9 @@ pub struct Neighbour {
 /// `[limits]`: bounds against overload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// ICMP errors per second that a worker originates; 0: none (RFC 1812 section 4.3.2.8,
-    /// RFC 4443 section 2.4 f).
+    /// ICMP errors per second that a worker originates beside those that ask for smaller packets;
+    /// 0: none of any kind (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f). Each host's share is bounded as
+    /// the kernel's `icmp_ratelimit` and `icmp_ratemask` say when the configuration is read.
     pub icmp_rate_pps: u32,
     /// ICMP errors in one burst, at least 1.
     pub icmp_burst: u32,

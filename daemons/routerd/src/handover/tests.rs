@@ -61,8 +61,15 @@ impl Bench {
         let point = OperatingPoint { cores: 1, frequency: 0, depth: IdleDepth::Shallow };
         let routes = (0..workers).map(|_| Arc::new(RouteCounters::default())).collect();
         let control = Arc::new(Doorbell::new().unwrap());
-        let shared =
-            Shared::new(routes, Box::new(Napi::new(limits)), point, control, Order::Park).unwrap();
+        let shared = Shared::new(
+            routes,
+            Box::new(Napi::new(limits)),
+            point,
+            control,
+            Order::Park,
+            ebb_host::pulse::Pulses::new().unwrap(),
+        )
+        .unwrap();
         let log = Log::default();
         let held: Vec<_> = (0..ports).map(|_| Arc::new(Mutex::new([0; ENTRIES]))).collect();
         let refuses: Vec<_> = (0..ports).map(|_| Arc::new(AtomicBool::new(false))).collect();

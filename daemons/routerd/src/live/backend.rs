@@ -43,6 +43,13 @@ pub struct LiveBackend {
 }
 
 impl LiveBackend {
+    /// Shows this warning instead of the one that begins alike.
+    pub fn replace_warning(&self, begin: &str, warning: String) {
+        let mut warnings = self.warnings.lock().expect("warnings");
+        warnings.retain(|known| !known.starts_with(begin));
+        warnings.push(warning);
+    }
+
     fn layer3(&self, ports: &[Port]) -> Vec<status::Interface> {
         let known = self.layer3.lock().expect("interfaces");
         let line = |(id, name, port, vlan): &(InterfaceId, String, u8, u16)| {
@@ -88,6 +95,7 @@ impl Backend for LiveBackend {
         status.policy.objects = self.policy.lock().expect("policy").to_vec();
         status.interfaces = self.layer3(&status.ports);
         status.tables = self.tables.lock().expect("tables").clone();
+        status.warnings.extend(interfaces.notes());
         status.warnings.extend(self.refusals.lock().expect("refusals").values().cloned());
         status.warnings.splice(0..0, self.warnings.lock().expect("warnings").iter().cloned());
         status

@@ -137,11 +137,7 @@ impl Way {
         let origin = origin.map(|live| (live.interface.index(), live.interface.mode().native));
         drop(interfaces);
         if let (Some(injector), Some((index, native))) = (&mut self.injector, origin) {
-            let result = match native {
-                true => injector.inject(index, frame),
-                false => injector.inject_through_tun(frame),
-            };
-            if let Err(error) = result
+            if let Err(error) = injector.inject(index, native, frame)
                 && !std::mem::replace(&mut self.failed, true)
             {
                 warn!(%error, "a packet could not be handed to the kernel; more may follow");

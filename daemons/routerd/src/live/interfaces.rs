@@ -1,9 +1,10 @@
 //! The live router's interfaces: opened over AF_XDP in the form that suits them, kept in step with
 //! what the kernel says of them, reopened when they come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::{AsFd as _, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use ebb_graph::PortId;
 use ebb_host::Sysfs;
 use ebb_host::ethtool::RssTable;
 use ebb_host::interrupts::{self, Affinity};
-use ebb_host::journal::{Journal, Undo};
+use ebb_host::journal::{Brake, Journal, Undo};
 use ebb_host::moderation::Moderation;
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
@@ -22,10 +23,12 @@ use ipnet::IpNet;
 use tracing::{info, warn};
 
 use crate::config;
-use crate::policy::by_mechanism;
+use crate::policy::{Mechanism, by_mechanism};
 use crate::router::OpenPort;
 use crate::shortcuts::KernelRoutes;
 use crate::status;
+
+use super::tags::Tags;
 
 /// How long a packet may take from a NIC's indirection table into a receive queue. Hardware gives
 /// no sign of it; the slowest interrupt moderation in use is a few hundred microseconds.
@@ -47,6 +50,8 @@ pub struct LiveInterface {
     pub gathers: Duration,
     /// It has another number of queues than when it was opened.
     pub queues_changed: bool,
+    /// Whether its program sees VLAN tags, and what is done where it does not.
+    tags: Tags,
 }
 
 impl LiveInterface {
@@ -244,7 +249,8 @@ pub fn take(
     let interface = Interface::take(umem, &options(port, workers, form), handoff)?;
     let redirect = match form {
         Form::Rss => {
-            let table = RssTable::open(&port.name)?;
+            let name = afxdp::name_of(interface.index())?;
+            let table = RssTable::open(&name)?;
             Some(interface.rss_table(Box::new(Ethtool(table)), RSS_SETTLE))
         }
         Form::Steer => interface.steer_table(),
@@ -260,6 +266,7 @@ fn ready(
 ) -> (LiveInterface, OpenPort) {
     let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
     let open = OpenPort { name: name.to_owned(), workers: ports, redirect };
+    let tags = Tags::of(&interface);
     let live = LiveInterface {
         interface,
         form,
@@ -268,6 +275,7 @@ fn ready(
         moderation: None,
         gathers: Duration::ZERO,
         queues_changed: false,
+        tags,
     };
     (live, open)
 }
@@ -347,38 +355,69 @@ pub struct Interfaces {
     pub open: Vec<Option<LiveInterface>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
-    /// What ports leave to the kernel for the sake of its policy.
+    /// What ports leave to the kernel for the sake of its policy; those that are absent: everything.
     policies: BTreeMap<PortId, KernelPolicy>,
+    /// Ports that do not know all own addresses, and leave everything to the kernel therefore.
+    untold: BTreeSet<PortId>,
     /// Destinations that all interfaces leave to the kernel.
     routes: Vec<(IpAddr, u8, bool)>,
     /// MAC addresses on which a port receives, by port number.
     macs: BTreeMap<u8, Vec<[u8; 6]>>,
+    /// VLANs of which a port's workers get the frames, by port number.
+    vlans: BTreeMap<u8, Vec<u16>>,
+    /// Names that ports' interfaces have at present, by port number.
+    names: BTreeMap<u8, String>,
+    /// Who takes a port's frames, by port number.
+    claimed: BTreeMap<u8, String>,
     /// Whether a port's link is up, and whether it is gone, as the kernel last said; by port
     /// number.
     links: BTreeMap<u8, (bool, bool)>,
     /// Links that came or went since the last look: port, up, gone.
     pub link_changes: Vec<(PortId, bool, bool)>,
+    /// The guard: gives the packets to the kernel while the router stands still.
+    brake: Option<Brake>,
 }
 
 impl Interfaces {
+    /// No interfaces yet; the guard is told of each.
+    pub fn guarded(brake: Brake) -> Interfaces {
+        Interfaces { brake: Some(brake), ..Interfaces::default() }
+    }
+
     /// Puts a newly opened interface in its place and tells it what it must know.
     pub fn place(&mut self, id: PortId, mut live: LiveInterface) {
+        self.untold.remove(&id);
         if let Err(error) = live.interface.set_local_addresses(&self.local) {
             warn!(port = live.interface.name(), %error, "addresses of the kernel");
+            self.untold.insert(id);
         }
-        if let Some(policy) = self.policies.get(&id)
-            && let Err(error) = live.interface.set_policy(policy)
-        {
-            warn!(port = live.interface.name(), %error, "the kernel's policy");
-        }
+        // Before a worker can receive from it.
+        _ = set_policy(&mut live, self.policies.get(&id).filter(|_| !self.untold.contains(&id)));
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, "routes of the kernel");
         }
-        if let Some(macs) = self.macs.get(&id.0).filter(|macs| !macs.is_empty())
-            && let Err(error) = live.interface.set_macs(macs)
-        {
+        let vlans = self.vlans.get(&id.0).map(Vec::as_slice).unwrap_or_default();
+        if let Err(error) = live.interface.set_vlans(vlans) {
+            warn!(port = live.interface.name(), %error, "VLANs");
+        }
+        // Until the kernel's tables have been read its own address is all that is known of it.
+        let macs = self
+            .macs
+            .get(&id.0)
+            .filter(|macs| !macs.is_empty() || self.claimed.contains_key(&id.0));
+        let macs = macs.cloned().unwrap_or_else(|| vec![live.interface.mac()]);
+        if let Err(error) = live.tags.take_frames_to(&mut live.interface, &macs) {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
         }
+        if let Some(brake) = &self.brake {
+            let placed = live.interface.station();
+            let placed = placed.and_then(|(array, len)| brake.place(id.0, array.as_fd(), len));
+            if let Err(error) = placed {
+                let port = live.interface.name();
+                warn!(port, %error, "nobody gives its packets to the kernel should the router stand still");
+            }
+        }
+        live.tags.note(&live.interface).iter().for_each(|note| warn!("{note}"));
         let slot = usize::from(id.0);
         if self.open.len() <= slot {
             self.open.resize_with(slot + 1, || None);
@@ -386,19 +425,60 @@ impl Interfaces {
         self.open[slot] = Some(live);
     }
 
+    /// Another interface, or the same opened otherwise, takes the place of a port: until its policy is told it
+    /// leaves everything to the kernel.
+    pub fn forget_policy(&mut self, id: PortId) {
+        self.policies.remove(&id);
+    }
+
     /// Closes a port whose link was set down or is gone; a new one has other MAC addresses.
     pub fn close(&mut self, id: PortId, set_down: bool) {
         if !set_down {
             self.macs.remove(&id.0);
+            self.vlans.remove(&id.0);
         }
         if let Some(open) = self.open.get_mut(usize::from(id.0)) {
             *open = None;
         }
     }
 
+    /// A port is none any more: the next of its number is another.
+    pub fn forget(&mut self, id: PortId) {
+        self.names.remove(&id.0);
+        self.claimed.remove(&id.0);
+    }
+
     /// The open interface of a port.
     pub fn get(&self, id: PortId) -> Option<&LiveInterface> {
         self.open.get(usize::from(id.0))?.as_ref()
+    }
+
+    /// The name that a port's interface has at present, if there is one.
+    pub fn name_of(&self, id: PortId) -> Option<&str> {
+        self.names.get(&id.0).map(String::as_str)
+    }
+
+    /// Conditions of ports that an operator should know of.
+    pub fn notes(&self) -> Vec<String> {
+        let claimed = |(port, by): (&u8, &String)| {
+            let name = self.name_of(PortId(*port)).unwrap_or_default();
+            format!("port {name}: its packets are left to the kernel: {by}")
+        };
+        let open = self.open.iter().flatten();
+        let blind = open.filter_map(|live| live.tags.note(&live.interface));
+        self.claimed.iter().map(claimed).chain(blind).collect()
+    }
+
+    /// Descriptors that are readable when there is something for [`Interfaces::look_at_tags`].
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> {
+        self.open.iter().flatten().filter_map(|live| live.tags.fd())
+    }
+
+    /// Leaves ports to the kernel where tagged frames come that programs take for others.
+    pub fn look_at_tags(&mut self) {
+        for live in self.open.iter_mut().flatten() {
+            live.tags.look(&mut live.interface);
+        }
     }
 
     /// Ports whose link is up although they are not open.
@@ -426,16 +506,43 @@ impl Interfaces {
             line.passed_to_kernel = counters.passed;
             line.passed_for = by_mechanism(&counters.passed_for);
             line.passed_long = counters.passed_long;
+            line.passed_beside = counters.passed_beside;
         }
     }
+}
+
+/// The open interfaces by number.
+fn numbered(
+    open: &mut [Option<LiveInterface>],
+) -> impl Iterator<Item = (PortId, &mut LiveInterface)> {
+    (0u8..).zip(open).filter_map(|(slot, live)| Some((PortId(slot), live.as_mut()?)))
+}
+
+/// Tells an interface what it leaves to the kernel, everything where nobody has judged. What it cannot be
+/// told, in words: then it leaves everything as well.
+fn set_policy(live: &mut LiveInterface, policy: Option<&KernelPolicy>) -> Result<(), String> {
+    let everything = KernelPolicy::everything(Mechanism::Unheld as u8);
+    let result = live.interface.set_policy(policy.unwrap_or(&everything));
+    result.map_err(|error| {
+        let name = live.interface.name();
+        warn!(port = name, %error, "the kernel's policy cannot be held: all packets are the kernel's");
+        format!("not held at {name}: {error}")
+    })
 }
 
 impl crate::sync::PortUpdates for Interfaces {
     fn set_kernel_addresses(&mut self, addresses: &[IpAddr]) {
         self.local = addresses.to_vec();
-        for live in self.open.iter_mut().flatten() {
+        for (id, live) in numbered(&mut self.open) {
+            let known = !self.untold.remove(&id);
             if let Err(error) = live.interface.set_local_addresses(addresses) {
                 warn!(port = live.interface.name(), %error, "addresses of the kernel");
+                self.untold.insert(id);
+            }
+            // From them nothing may be forwarded.
+            if known == self.untold.contains(&id) {
+                let policy = self.policies.get(&id).filter(|_| !known);
+                _ = set_policy(live, policy);
             }
         }
     }
@@ -453,21 +560,54 @@ impl crate::sync::PortUpdates for Interfaces {
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]) {
         self.macs.insert(port.0, macs.to_vec());
         let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
-        if let Err(error) = live.interface.set_macs(macs) {
+        if let Err(error) = live.tags.take_frames_to(&mut live.interface, macs) {
             warn!(port = live.interface.name(), %error, "own MAC addresses");
         }
     }
 
-    fn set_policy(&mut self, policies: &BTreeMap<PortId, KernelPolicy>) {
+    fn set_vlans(&mut self, port: PortId, vlans: &[u16]) {
+        self.vlans.insert(port.0, vlans.to_vec());
+        let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
+        if let Err(error) = live.interface.set_vlans(vlans) {
+            warn!(port = live.interface.name(), %error, "VLANs");
+        }
+    }
+
+    fn renamed(&mut self, port: PortId, name: &str) {
+        if let Some(former) = self.names.insert(port.0, name.to_owned()) {
+            info!(port = former, "the interface is called {name} now, and goes on being this port");
+        }
+    }
+
+    fn set_claimed(&mut self, port: PortId, by: Option<&str>) {
+        let name = self.names.get(&port.0).cloned().unwrap_or_default();
+        match by {
+            Some(by) => {
+                warn!(port = name, "its packets are left to the kernel: {by}");
+                self.claimed.insert(port.0, by.to_owned());
+            }
+            None if self.claimed.remove(&port.0).is_some() => {
+                info!(port = name, "nobody else takes its packets any more");
+            }
+            None => {}
+        }
+    }
+
+    fn set_policy(&mut self, policies: &BTreeMap<PortId, KernelPolicy>) -> Vec<String> {
         self.policies.clone_from(policies);
-        let none = KernelPolicy::default();
-        for (slot, live) in self.open.iter_mut().enumerate() {
-            let Some(live) = live else { continue };
-            let policy = policies.get(&PortId(slot as u8)).unwrap_or(&none);
-            if let Err(error) = live.interface.set_policy(policy) {
-                warn!(port = live.interface.name(), %error, "the kernel's policy");
+        let mut failures = Vec::new();
+        for (id, live) in numbered(&mut self.open) {
+            if self.untold.contains(&id) && live.interface.set_local_addresses(&self.local).is_ok()
+            {
+                self.untold.remove(&id);
+            }
+            let untold = self.untold.contains(&id);
+            failures.extend(set_policy(live, policies.get(&id).filter(|_| !untold)).err());
+            if untold {
+                failures.push(format!("own addresses not held at {}", live.interface.name()));
             }
         }
+        failures
     }
 
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool) {

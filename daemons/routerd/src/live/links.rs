@@ -169,10 +169,12 @@ impl Live {
         if self.upgrade.is_some() {
             return RETRY_EVERY;
         }
-        match self.interfaces.lock().expect("interfaces").waiting().is_empty() {
+        let patience = match self.interfaces.lock().expect("interfaces").waiting().is_empty() {
+            true if self.sync.is_watching() => RETRY_EVERY,
             true => HOUSEKEEPING,
             false => RETRY_EVERY,
-        }
+        };
+        self.sync.patience().map_or(patience, |tables| tables.min(patience))
     }
 
     /// Frames into which the other ports receive.
@@ -184,12 +186,19 @@ impl Live {
 
     pub(super) fn open_port(&mut self, slot: usize) -> Result<()> {
         let workers = self.backend.router.limits().cores;
-        let port = &self.config.ports[slot];
+        let mut port = self.config.ports[slot].clone();
+        let configured = port.name.clone();
+        // Somebody may have given the interface another name since.
+        if let Some(name) = self.interfaces.lock().expect("interfaces").name_of(PortId(slot as u8))
+        {
+            name.clone_into(&mut port.name);
+        }
         let redirect = self.config.router.redirect;
         let (posted, frames) = (self.posted_beside(slot), self.umem.region().frames());
-        start::ensure_room(port, u32::from(workers), posted, frames)?;
-        let (mut live, open) =
-            interfaces::open(&self.umem, port, redirect, u32::from(workers), &self.journal)?;
+        start::ensure_room(&port, u32::from(workers), posted, frames)?;
+        let (mut live, mut open) =
+            interfaces::open(&self.umem, &port, redirect, u32::from(workers), &self.journal)?;
+        open.name = configured;
         let active = self.backend.router.cores();
         let cpus = self.backend.router.cpus();
         live.take_knobs(&self.config.governor, cpus, active, &self.journal);

@@ -23,7 +23,7 @@ use crate::energy::Meter;
 use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
 use crate::router::{OpenPort, limits};
-use crate::static_tables::route_limits;
+use crate::static_tables::live_route_limits;
 
 /// How long workers may take to close a port, and the kernel to let go of its queues.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -102,7 +102,15 @@ impl Live {
             if let Change::PortRemoved(slot, name) = change {
                 info!(port = name, "port closes");
                 self.close_port(*slot);
-                self.backend.router.detach(PortId(*slot as u8));
+                let id = PortId(*slot as u8);
+                let stays = |change: &Change| matches!(change, Change::PortAdded(at, port) if at == slot && port.name == *name);
+                let mut interfaces = self.interfaces.lock().expect("interfaces");
+                interfaces.forget_policy(id);
+                if !changes.iter().any(stays) {
+                    interfaces.forget(id);
+                }
+                drop(interfaces);
+                self.backend.router.detach(id);
             }
         }
         let ports_changed = changes
@@ -119,7 +127,7 @@ impl Live {
             self.backend.router.attach(id, open)?;
         }
         let router = &self.backend.router;
-        router.set_route_limits(&route_limits(&self.config));
+        router.set_route_limits(&live_route_limits(&self.config));
         let policy_changed = self.config.router.mode != old.router.mode
             || self.config.powersave != old.powersave
             || machine.meter.is_some();
@@ -133,7 +141,8 @@ impl Live {
             self.set_mode(&mode)?;
         }
         if ports_changed {
-            self.sync.set_ports(&port_names(&self.config))?;
+            self.sync.set_ports(&port_names(&self.config));
+            self.sync.repeat_policy();
         }
         if self.config.governor.moderation != old.governor.moderation {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
@@ -143,8 +152,10 @@ impl Live {
         }
         if self.config.kernel != old.kernel {
             self.sync.ignore_policy(&self.config.kernel.ignore);
+        }
+        if ports_changed || self.config.kernel != old.kernel {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
-            self.sync.turn(&mut *interfaces)?;
+            self.sync.turn(&mut *interfaces);
         }
         let mut report: Vec<String> = changes.iter().map(ToString::to_string).collect();
         let wanted = frames(&self.config, self.backend.router.cpus().len()).unwrap_or(0);

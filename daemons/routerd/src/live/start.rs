@@ -19,6 +19,7 @@ use super::backend::LiveBackend;
 use super::inject::Injection;
 use super::interfaces::{self, Interfaces};
 use super::upgrade::Predecessor;
+use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
 use crate::api::{self, ApiOptions, Doors};
 use crate::config::{self, Config};
@@ -26,7 +27,7 @@ use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
 use crate::record::recorded;
 use crate::router::{OpenPort, Parts, Router, limits, smallest_ring};
-use crate::static_tables::route_limits;
+use crate::static_tables::live_route_limits;
 use crate::sync::Sync;
 
 /// Frames beyond those that the rings hold: batches, holds, the kernel's queue.
@@ -38,6 +39,7 @@ impl Live {
         config: Config,
         journal: Journal,
         mut inheritance: Option<&mut Predecessor>,
+        watch: Watch,
     ) -> Result<Live> {
         let signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let cpus = placement::workers(&config)?;
@@ -50,7 +52,8 @@ impl Live {
             Some(inheritance) => (inheritance.memory()?, Reserve::new(Vec::new())),
             None => Umem::allocate(frames(&config, workers)?).context("packet memory")?,
         };
-        let interfaces = Arc::new(Mutex::new(Interfaces::default()));
+        let interfaces = Arc::new(Mutex::new(Interfaces::guarded(watch.brake)));
+        let vigil = Vigil::new(&watch.pulses);
         let (ports, mut notes) = match &mut inheritance {
             Some(inheritance) => {
                 (inheritance.ports(&config, &umem, workers, &interfaces)?, Vec::new())
@@ -64,7 +67,7 @@ impl Live {
         fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
         let mut sync = Sync::start(&port_names(&config), writer, requests.clone())?;
         sync.ignore_policy(&config.kernel.ignore);
-        sync.turn(&mut *interfaces.lock().expect("interfaces"))?;
+        sync.turn(&mut *interfaces.lock().expect("interfaces"));
         let (machine, missing) = MachineKnobs::open(&config, &cpus, &journal);
         notes.extend(missing);
         let levels = machine.levels().to_vec();
@@ -86,7 +89,8 @@ impl Live {
             reserve: reserve.clone(),
             fib,
             requests,
-            route_limits: route_limits(&config),
+            route_limits: live_route_limits(&config),
+            pulses: watch.pulses,
             frames_total: umem.region().frames(),
             mode: config.router.mode.clone(),
             policy: recorded(
@@ -134,6 +138,7 @@ impl Live {
             signals,
             api: None,
             points,
+            vigil,
         };
         let doors = match inheritance {
             Some(inheritance) => live.inherit(inheritance)?,

@@ -1,105 +1,55 @@
 //! From facts to a verdict. Where a selector cannot be told apart before a packet is looked at in
-//! full, more than it matches goes to the kernel, never less.
+//! full, more than it matches goes to the kernel, never less; so does whatever an object could concern
+//! that could not be read or has parts that are not known here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ebb_apps::route::ReversePath;
-use ebb_host::netlink::policy::{
-    Chain, Discipline, Family, Hook, Rule, RuleAction, Switches, Transform,
-};
-use ebb_host::netlink::{TABLE_LOCAL, TABLE_MAIN};
+use ebb_host::netlink::policy::{Chain, DeviceName, Discipline, Family, Hook, Switches, Transform};
 use ebb_ports::afxdp::Side;
 use ipnet::IpNet;
 
+use super::judge::{Judge, Scope, all_of};
+use super::rules::longer;
 use super::{Facts, Mechanism, Place, Verdict};
-use crate::status::{PolicyEffect, PolicyObject};
+use crate::status::PolicyEffect;
 
-const TABLE_DEFAULT: u32 = 253;
+/// Added to the words for an object with parts that are not known here.
+pub(super) const STRANGE: &str = ", with parts that Ebb does not know";
 
 /// What becomes of packets that come in at `places` under the kernel's policy, but for the
 /// mechanisms in `ignored`.
 pub fn evaluate(facts: &Facts, places: &[Place], ignored: &BTreeSet<Mechanism>) -> Verdict {
-    let mut judge = Judge { places, ignored, verdict: Verdict::default() };
+    let mut judge = Judge::new(places, ignored);
+    judge.unread(facts);
     judge.enslaved();
-    judge.forwarding(&facts.switches);
+    judge.forwarding(facts);
     for v6 in [false, true] {
         judge.rules(&facts.rules, v6);
     }
     judge.transforms(facts);
     facts.chains.iter().for_each(|chain| judge.chain(chain));
     facts.disciplines.iter().for_each(|discipline| judge.discipline(discipline));
-    judge.reverse_path(facts);
-    judge.verdict
-}
-
-struct Judge<'a> {
-    places: &'a [Place],
-    ignored: &'a BTreeSet<Mechanism>,
-    verdict: Verdict,
-}
-
-/// Which packets an object concerns.
-enum Scope {
-    /// All of these families (IPv4, IPv6), wherever they come in.
-    Families(bool, bool),
-    /// All that come in at one interface; with those of its VLANs if it is a port and `tagged`.
-    Place { link: u32, v4: bool, v6: bool, tagged: bool },
-    /// From or to a prefix, at these ports' interfaces, or at all.
-    Prefix(Side, IpNet, Option<u32>),
+    facts.local_networks.iter().for_each(|network| judge.local_network(*network));
+    let reverse_path = judge.reverse_path(facts);
+    let (ports, objects) = judge.finish();
+    Verdict { ports, reverse_path, objects }
 }
 
 impl Judge<'_> {
-    /// Notes an object of which a packet filter or the like is made, and leaves what it concerns
-    /// to the kernel unless it is ignored.
-    fn leave(&mut self, mechanism: Mechanism, object: String, concerns: String, scope: &Scope) {
-        let ignored = self.ignored.contains(&mechanism);
-        if !ignored {
-            self.enter(mechanism, scope);
-        }
-        let effect = if ignored { PolicyEffect::Ignored } else { PolicyEffect::Kernel };
-        self.note(mechanism, object, concerns, effect);
-    }
-
-    fn note(
-        &mut self,
-        mechanism: Mechanism,
-        object: String,
-        concerns: String,
-        effect: PolicyEffect,
-    ) {
-        let mechanism = mechanism.name().to_owned();
-        self.verdict.objects.push(PolicyObject { mechanism, object, concerns, effect });
-    }
-
-    fn enter(&mut self, mechanism: Mechanism, scope: &Scope) {
-        let reason = mechanism as u8;
-        for place in self.places {
-            let policy = self.verdict.ports.entry(place.port).or_default();
-            match *scope {
-                Scope::Families(v4, v6) => {
-                    for v6 in families(v4, v6).filter(|_| place.vlan == 0) {
-                        policy.leave_all(v6, reason);
-                    }
-                }
-                Scope::Place { link, v4, v6, tagged } if link == place.link => {
-                    for v6 in families(v4, v6) {
-                        match tagged && place.vlan == 0 {
-                            true => policy.leave_all(v6, reason),
-                            false => policy.leave_vlan(v6, place.vlan, reason),
-                        }
-                    }
-                }
-                Scope::Prefix(side, net, at) if at.is_none_or(|link| link == place.link) => {
-                    policy.leave_prefix(side, net.addr(), net.prefix_len(), reason);
-                }
-                _ => {}
+    /// Which packets a source concerns that could not be read nobody knows.
+    fn unread(&mut self, facts: &Facts) {
+        for (source, error) in &facts.unread {
+            let mechanism = Mechanism::of_source(*source);
+            // The switches are those of two mechanisms.
+            let whole = mechanism != Mechanism::Forwarding || self.is_ignored(Mechanism::RpFilter);
+            let words = || (format!("not read: {error}"), "all packets".to_owned());
+            let scope = Scope::Families(true, true);
+            match whole {
+                true => self.leave(mechanism, &scope, words),
+                false => self.leave(Mechanism::Unheld, &scope, words),
             }
         }
-        self.verdict.ports.retain(|_, policy| !policy.is_empty());
-    }
-
-    fn named(&self, name: &str) -> Option<u32> {
-        self.places.iter().find(|place| place.name == name).map(|place| place.link)
     }
 
     fn enslaved(&mut self) {
@@ -107,100 +57,69 @@ impl Judge<'_> {
             let scope = Scope::Place { link: place.link, v4: true, v6: true, tagged: true };
             // No worker has an interface there, so nobody can wish to ignore it.
             self.enter(Mechanism::Vrf, &scope);
-            let object = format!("{} belongs to another interface", place.name);
-            let concerns = format!("all packets from {}", place.name);
-            self.note(Mechanism::Vrf, object, concerns, PolicyEffect::Kernel);
+            self.note(Mechanism::Vrf, PolicyEffect::Kernel, || {
+                let object = format!("{} belongs to another interface", place.name);
+                (object, format!("all packets from {}", place.name))
+            });
         }
     }
 
-    fn forwarding(&mut self, switches: &[Switches]) {
+    fn forwarding(&mut self, facts: &Facts) {
         let of = |link: Option<u32>, v6: bool| {
-            switches.iter().find(|known| known.link == link && known.v6 == v6)
+            let mut of = facts.switches.iter();
+            of.find(|known| known.link == link && known.v6 == v6)
         };
+        let known = Known { v4: of(None, false), v6: of(None, true) };
+        let by_link =
+            facts.switches.iter().filter_map(|known| Some(((known.link?, known.v6), known)));
+        let by_link: HashMap<(u32, bool), &Switches> = by_link.collect();
         for place in self.places.iter().filter(|place| !place.enslaved) {
+            let own = |v6: bool| by_link.get(&(place.link, v6)).copied();
             // IPv4 asks the interface (`IN_DEV_FORWARD`), IPv6 the switch for all unless the
             // interface forces it (`ip6_forward`).
-            let v4 = of(Some(place.link), false).is_some_and(|known| known.forwarding);
-            let v6 = of(None, true).is_some_and(|all| all.forwarding)
-                || of(Some(place.link), true).is_some_and(|known| known.force_forwarding);
-            let all4 = of(None, false).is_some_and(|all| all.forwarding);
-            let object4 = match all4 {
-                true => format!("net.ipv4.conf.{}.forwarding = 0", place.name),
-                false => "net.ipv4.ip_forward = 0".to_owned(),
-            };
-            let object6 = "net.ipv6.conf.all.forwarding = 0".to_owned();
-            for (on, v6, object) in [(v4, false, object4), (v6, true, object6)] {
-                if !on {
-                    let family = if v6 { "IPv6" } else { "IPv4" };
-                    let concerns = format!("{family} packets from {}", place.name);
-                    let scope = Scope::Place { link: place.link, v4: !v6, v6, tagged: false };
-                    self.leave(Mechanism::Forwarding, object, concerns, &scope);
+            let v4 = own(false).is_some_and(|known| known.forwarding);
+            let v6 = known.v6.is_some_and(|all| all.forwarding)
+                || own(true).is_some_and(|known| known.force_forwarding);
+            if !v4 {
+                self.off(place, false, || match known.v4.is_some_and(|all| all.forwarding) {
+                    true => format!("net.ipv4.conf.{}.forwarding = 0", place.name),
+                    false => "net.ipv4.ip_forward = 0".to_owned(),
+                });
+            }
+            if !v6 {
+                self.off(place, true, || "net.ipv6.conf.all.forwarding = 0".to_owned());
+            } else if facts.without_v6.contains(&place.name) {
+                self.off(place, true, || format!("net.ipv6.conf.{}.disable_ipv6 = 1", place.name));
+            }
+            for (v6, all) in [(false, known.v4), (true, known.v6)] {
+                let strange = |known: &Switches| known.strange;
+                if own(v6).is_some_and(strange) || all.is_some_and(strange) {
+                    let family = if v6 { "ipv6" } else { "ipv4" };
+                    let object = || format!("net.{family}.conf.{}{STRANGE}", place.name);
+                    self.off(place, v6, object);
                 }
             }
         }
     }
 
-    fn rules(&mut self, rules: &[Rule], v6: bool) {
-        let mut tables = Vec::new();
-        for rule in rules.iter().filter(|rule| rule.v6 == v6) {
-            match rule.action {
-                RuleAction::Lookup(table) if is_plain(rule) && !rule.suppresses => {
-                    tables.push(table);
-                }
-                _ => self.rule(rule),
-            }
-        }
-        let usual: &[u32] = match v6 {
-            false => &[TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT],
-            true => &[TABLE_LOCAL, TABLE_MAIN],
-        };
-        // Without any rules the family is not there.
-        if tables != usual && rules.iter().any(|rule| rule.v6 == v6) {
-            let object = format!("tables in the order {tables:?} instead of {usual:?}");
-            self.leave(Mechanism::Rules, object, all_of(v6), &Scope::Families(!v6, v6));
-        }
-    }
-
-    /// A rule that is not one of the usual ones.
-    fn rule(&mut self, rule: &Rule) {
-        let object = describe(rule);
-        let harmless = match rule.action {
-            RuleAction::Nop => true,
-            // Looks where Ebb looks; what it passes over is found later, or by another rule.
-            RuleAction::Lookup(table) => rule.vrf || matches!(table, TABLE_LOCAL | TABLE_MAIN),
-            _ => false,
-        };
-        let never = rule.by_user
-            || rule.output.is_some()
-            || rule.input.as_deref() == Some("lo")
-            || rule.mark.is_some_and(|(mark, mask)| mark & mask != 0);
-        let input = rule.input.as_deref().map(|name| self.named(name));
-        if harmless || !rule.inverted && (never || input == Some(None)) {
-            let concerns = "no packets that Ebb forwards".to_owned();
-            return self.note(Mechanism::Rules, object, concerns, PolicyEffect::None);
-        }
-        let input = input.flatten().filter(|_| !rule.inverted);
-        let prefix = longer(rule.from, rule.to).filter(|_| !rule.inverted);
-        let (scope, concerns) = match (prefix, input) {
-            (Some((side, net)), at) => {
-                let word = if side == Side::Source { "from" } else { "to" };
-                (Scope::Prefix(side, net, at), format!("packets {word} {net}"))
-            }
-            (None, Some(link)) => {
-                let name = rule.input.as_deref().unwrap_or_default();
-                let scope = Scope::Place { link, v4: !rule.v6, v6: rule.v6, tagged: false };
-                (scope, format!("packets from {name}"))
-            }
-            (None, None) => (Scope::Families(!rule.v6, rule.v6), all_of(rule.v6)),
-        };
-        self.leave(Mechanism::Rules, object, concerns, &scope);
+    /// A switch keeps packets of a family from being forwarded that come in at a place.
+    fn off(&mut self, place: &Place, v6: bool, object: impl FnOnce() -> String) {
+        let scope = Scope::Place { link: place.link, v4: !v6, v6, tagged: false };
+        self.leave(Mechanism::Forwarding, &scope, || {
+            let family = if v6 { "IPv6" } else { "IPv4" };
+            (object(), format!("{family} packets from {}", place.name))
+        });
     }
 
     fn transforms(&mut self, facts: &Facts) {
+        let scope = Scope::Families(true, true);
         if facts.transforms.blocks_by_default {
-            let object = "blocked by default".to_owned();
-            let scope = Scope::Families(true, true);
-            self.leave(Mechanism::Xfrm, object, "all packets".into(), &scope);
+            let words = || ("blocked by default".to_owned(), "all packets".to_owned());
+            self.leave(Mechanism::Xfrm, &scope, words);
+        }
+        if facts.transforms.not_understood > 0 {
+            let object = format!("{} that are not understood", facts.transforms.not_understood);
+            self.leave(Mechanism::Xfrm, &scope, || (object, "all packets".to_owned()));
         }
         for policy in &facts.transforms.policies {
             self.transform(policy);
@@ -208,39 +127,39 @@ impl Judge<'_> {
     }
 
     fn transform(&mut self, policy: &Transform) {
-        let Transform { direction, from, to, blocks, templates, special } = policy;
+        let Transform { direction, from, to, blocks, templates, special, strange } = policy;
         let action = match (blocks, templates) {
             (true, _) => "block",
             (false, 0) => "allow",
             (false, _) => "transform",
         };
-        let object = format!("dir {direction} src {from} dst {to} {action}");
-        if *special || action == "allow" {
-            let concerns = "no packets that Ebb forwards".to_owned();
-            return self.note(Mechanism::Xfrm, object, concerns, PolicyEffect::None);
+        let more = if *strange { STRANGE } else { "" };
+        let object = || format!("dir {direction} src {from} dst {to} {action}{more}");
+        if !*strange && (*special || action == "allow") {
+            let words = || (object(), "no packets that Ebb forwards".to_owned());
+            return self.note(Mechanism::Xfrm, PolicyEffect::None, words);
         }
         let some = |net: &IpNet| (net.prefix_len() > 0).then_some(*net);
         let v6 = to.addr().is_ipv6();
         match longer(some(from), some(to)) {
             Some((side, net)) => {
-                let word = if side == Side::Source { "from" } else { "to" };
-                let concerns = format!("packets {word} {net}");
-                self.leave(Mechanism::Xfrm, object, concerns, &Scope::Prefix(side, net, None));
+                self.leave(Mechanism::Xfrm, &Scope::Prefix(side, net, None), || {
+                    let word = if side == Side::Source { "from" } else { "to" };
+                    (object(), format!("packets {word} {net}"))
+                });
             }
-            None => self.leave(Mechanism::Xfrm, object, all_of(v6), &Scope::Families(!v6, v6)),
+            None => {
+                let scope = Scope::Families(!v6, v6);
+                self.leave(Mechanism::Xfrm, &scope, || (object(), all_of(v6)));
+            }
         }
     }
 
     fn chain(&mut self, chain: &Chain) {
-        let neutral = !chain.drops && chain.rules == 0;
-        let policy = if chain.drops { "drop" } else { "accept" };
-        let count = match chain.rules {
-            1 => "1 rule".to_owned(),
-            rules => format!("{rules} rules"),
-        };
-        let object = format!("{}: policy {policy}, {count}", chain.name);
+        let neutral = !chain.drops && chain.rules == 0 && !chain.strange;
         let (v4, v6) = (chain.family != Family::V6, chain.family != Family::V4);
-        let bound: Vec<u32> = chain.devices.iter().filter_map(|name| self.named(name)).collect();
+        let fits = |place: &&Place| chain.devices.iter().any(|device| device.fits(&place.name));
+        let bound: Vec<u32> = self.places.iter().filter(fits).map(|place| place.link).collect();
         let none = match chain.hook {
             Hook::Input | Hook::Output => Some("the host's own packets only"),
             _ if neutral => Some("no packets: it accepts all"),
@@ -252,57 +171,63 @@ impl Judge<'_> {
         if let Some(concerns) = none {
             // Chains that are empty are not worth a line but where one would look for them.
             if !(neutral && matches!(chain.hook, Hook::Input | Hook::Output)) {
-                self.note(Mechanism::Netfilter, object, concerns.into(), PolicyEffect::None);
+                let words = || (words_for(chain), concerns.to_owned());
+                self.note(Mechanism::Netfilter, PolicyEffect::None, words);
             }
             return;
         }
         if chain.hook != Hook::Ingress {
-            let concerns = match (v4, v6) {
-                (true, true) => "all packets".to_owned(),
-                _ => all_of(v6),
-            };
-            return self.leave(Mechanism::Netfilter, object, concerns, &Scope::Families(v4, v6));
+            let concerns = if v4 && v6 { "all packets".to_owned() } else { all_of(v6) };
+            let scope = Scope::Families(v4, v6);
+            return self.leave(Mechanism::Netfilter, &scope, || (words_for(chain), concerns));
         }
-        let ignored = self.ignored.contains(&Mechanism::Netfilter);
+        let ignored = self.is_ignored(Mechanism::Netfilter);
         for link in bound.into_iter().filter(|_| !ignored) {
             self.enter(Mechanism::Netfilter, &Scope::Place { link, v4, v6, tagged: true });
         }
-        let concerns = format!("packets from {}", chain.devices.join(", "));
         let effect = if ignored { PolicyEffect::Ignored } else { PolicyEffect::Kernel };
-        self.note(Mechanism::Netfilter, object, concerns, effect);
+        self.note(Mechanism::Netfilter, effect, || {
+            let devices: Vec<String> = chain.devices.iter().map(DeviceName::to_string).collect();
+            (words_for(chain), format!("packets from {}", devices.join(", ")))
+        });
     }
 
     fn discipline(&mut self, discipline: &Discipline) {
         let Discipline { link, kind, ingress, egress } = discipline;
-        let Some(place) = self.places.iter().find(|place| place.link == *link) else { return };
-        let (link, name) = (*link, place.name.clone());
+        let Some(place) = self.place(*link) else { return };
+        let (link, name) = (*link, &place.name);
         if *ingress {
             let scope = Scope::Place { link, v4: true, v6: true, tagged: true };
-            let object = format!("{kind} with filters at {name}, receiving");
-            self.leave(Mechanism::Tc, object, format!("packets from {name}"), &scope);
+            self.leave(Mechanism::Tc, &scope, || {
+                (
+                    format!("{kind} with filters at {name}, receiving"),
+                    format!("packets from {name}"),
+                )
+            });
         }
         if *egress {
             // Where a packet will leave is not known before it is looked up.
-            let object = format!("{kind} at {name}, sending");
-            let scope = Scope::Families(true, true);
-            self.leave(
-                Mechanism::Tc,
-                object,
-                "all packets, for they may leave there".into(),
-                &scope,
-            );
+            self.leave(Mechanism::Tc, &Scope::Families(true, true), || {
+                let concerns = "all packets, for they may leave there";
+                (format!("{kind} at {name}, sending"), concerns.to_owned())
+            });
         }
     }
 
-    fn reverse_path(&mut self, facts: &Facts) {
-        let of = |link: Option<u32>| {
-            let known = facts.switches.iter().find(|known| known.link == link && !known.v6);
-            known.map_or(0, |known| known.reverse_path)
-        };
-        let by_rules = facts.rules.iter().any(|rule| !rule.v6 && !is_plain(rule))
-            && self.verdict.objects.iter().any(|object| {
-                object.mechanism == Mechanism::Rules.name() && object.effect == PolicyEffect::Kernel
-            });
+    /// Who names one of the host's own networks as its source is refused, unless `accept_local` is on
+    /// (`__fib_validate_source`). Single addresses the ports know.
+    fn local_network(&mut self, network: IpNet) {
+        self.leave(Mechanism::RpFilter, &Scope::Prefix(Side::Source, network, None), || {
+            (format!("local {network}"), format!("packets from {network}"))
+        });
+    }
+
+    fn reverse_path(&mut self, facts: &Facts) -> BTreeMap<u32, ReversePath> {
+        let of = facts.switches.iter().filter(|known| !known.v6);
+        let values: HashMap<Option<u32>, u32> =
+            of.map(|known| (known.link, known.reverse_path)).collect();
+        let of = |link: Option<u32>| values.get(&link).copied().unwrap_or_default();
+        let mut filters = BTreeMap::new();
         for place in self.places.iter().filter(|place| !place.enslaved) {
             // `IN_DEV_RPFILTER`: the larger of both.
             let value = of(None).max(of(Some(place.link)));
@@ -312,77 +237,38 @@ impl Judge<'_> {
                 (1, _) | (_, false) => ReversePath::Strict,
                 _ => ReversePath::Loose,
             };
-            let word = if mode == ReversePath::Strict { "strict" } else { "loose" };
-            let object = format!("net.ipv4.conf.{}.rp_filter = {value}, {word}", place.name);
-            let concerns = format!("IPv4 packets from {}", place.name);
-            if self.ignored.contains(&Mechanism::RpFilter) {
-                self.note(Mechanism::RpFilter, object, concerns, PolicyEffect::Ignored);
-            } else if by_rules {
+            let words = || {
+                let word = if mode == ReversePath::Strict { "strict" } else { "loose" };
+                let object = format!("net.ipv4.conf.{}.rp_filter = {value}, {word}", place.name);
+                (object, format!("IPv4 packets from {}", place.name))
+            };
+            if self.is_ignored(Mechanism::RpFilter) {
+                self.note(Mechanism::RpFilter, PolicyEffect::Ignored, words);
+            } else if self.by_rules[0] {
                 // The way back is looked up by rules that only the kernel follows.
                 let scope = Scope::Place { link: place.link, v4: true, v6: false, tagged: false };
-                self.leave(Mechanism::Rules, object, concerns, &scope);
+                self.leave(Mechanism::Rules, &scope, words);
             } else {
-                self.verdict.reverse_path.insert(place.link, mode);
-                self.note(Mechanism::RpFilter, object, concerns, PolicyEffect::Honoured);
+                filters.insert(place.link, mode);
+                self.note(Mechanism::RpFilter, PolicyEffect::Honoured, words);
             }
         }
+        filters
     }
 }
 
-fn families(v4: bool, v6: bool) -> impl Iterator<Item = bool> {
-    [(v4, false), (v6, true)].into_iter().filter(|(on, _)| *on).map(|(_, v6)| v6)
+/// What the switches for all interfaces say.
+struct Known<'a> {
+    v4: Option<&'a Switches>,
+    v6: Option<&'a Switches>,
 }
 
-fn all_of(v6: bool) -> String {
-    format!("all {} packets", if v6 { "IPv6" } else { "IPv4" })
-}
-
-/// Whether a rule matches every packet.
-fn is_plain(rule: &Rule) -> bool {
-    !rule.inverted
-        && rule.from.is_none()
-        && rule.to.is_none()
-        && rule.input.is_none()
-        && rule.output.is_none()
-        && rule.mark.is_none()
-        && !rule.by_user
-        && !rule.vrf
-        && !rule.further
-}
-
-/// The more telling of two selectors.
-fn longer(from: Option<IpNet>, to: Option<IpNet>) -> Option<(Side, IpNet)> {
-    let length = |net: &Option<IpNet>| net.map_or(0, |net| net.prefix_len());
-    if length(&from) >= length(&to) && from.is_some() {
-        from.map(|net| (Side::Source, net))
-    } else {
-        to.map(|net| (Side::Destination, net))
-    }
-}
-
-fn describe(rule: &Rule) -> String {
-    let mut words = vec![format!("{}:", rule.priority)];
-    if rule.inverted {
-        words.push("not".into());
-    }
-    words.push(rule.from.map_or("from all".into(), |net| format!("from {net}")));
-    words.extend(rule.to.map(|net| format!("to {net}")));
-    words.extend(rule.input.as_ref().map(|name| format!("iif {name}")));
-    words.extend(rule.output.as_ref().map(|name| format!("oif {name}")));
-    words.extend(rule.mark.map(|(mark, mask)| format!("fwmark {mark:#x}/{mask:#x}")));
-    if rule.by_user {
-        words.push("uidrange".into());
-    }
-    if rule.further {
-        words.push("(further selectors)".into());
-    }
-    words.push(match rule.action {
-        RuleAction::Lookup(_) if rule.vrf => "lookup l3mdev-table".into(),
-        RuleAction::Lookup(table) => format!("lookup {table}"),
-        RuleAction::Goto(target) => format!("goto {target}"),
-        RuleAction::Nop => "nop".into(),
-        RuleAction::Discard => "discard".into(),
-        RuleAction::Other(action) => format!("action {action}"),
-    });
-    if rule.v6 { format!("-6 {}", words.join(" ")) } else { words.join(" ") }
+fn words_for(chain: &Chain) -> String {
+    let policy = if chain.drops { "drop" } else { "accept" };
+    let count = match chain.rules {
+        1 => "1 rule".to_owned(),
+        rules => format!("{rules} rules"),
+    };
+    let more = if chain.strange { STRANGE } else { "" };
+    format!("{}: policy {policy}, {count}{more}", chain.name)
 }

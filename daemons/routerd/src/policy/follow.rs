@@ -1,17 +1,23 @@
 //! Keeps the verdict in step with the kernel.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_graph::PortId;
 use ebb_host::netlink::policy::{Source, Watch};
 use ebb_host::netlink::{Monitor, Part};
-use tracing::{info, warn};
+use ipnet::IpNet;
+use tracing::warn;
 
+use super::objects::say;
 use super::{Facts, Mechanism, Place, Verdict, evaluate};
 use crate::rib::{Nowhere, Rib};
-use crate::status::{PolicyEffect, PolicyObject};
+use crate::status::PolicyObject;
+
+/// When ports are told again what they could not hold.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Reads the kernel's policy when it says that it changed.
 pub struct Follower {
@@ -20,12 +26,12 @@ pub struct Follower {
     places: Vec<Place>,
     ignored: BTreeSet<Mechanism>,
     verdict: Verdict,
-    /// Sources that could not be read, and why.
-    unread: BTreeMap<Source, String>,
     /// Something changed since the last verdict.
     stale: bool,
     /// The places changed since: the verdict is told again even if it is the same.
     moved: bool,
+    /// When it is told again because a port could not hold it.
+    again: Option<Instant>,
 }
 
 impl Follower {
@@ -40,9 +46,9 @@ impl Follower {
             places: Vec::new(),
             ignored: BTreeSet::new(),
             verdict: Verdict::default(),
-            unread: BTreeMap::new(),
             stale: true,
             moved: false,
+            again: None,
         })
     }
 
@@ -59,13 +65,41 @@ impl Follower {
 
     /// Where packets come in now.
     pub fn set_places(&mut self, places: Vec<Place>) {
-        if self.places != places {
-            self.places = places;
-            self.stale = true;
-            self.moved = true;
-            // What traffic control does is read for these interfaces only.
-            self.read(Source::TrafficControl);
+        if self.places == places {
+            return;
         }
+        let known: BTreeSet<(u32, &str)> =
+            self.places.iter().map(|place| (place.link, &place.name[..])).collect();
+        let renamed = places.iter().filter(|place| !known.contains(&(place.link, &place.name)));
+        let renamed: Vec<&str> = renamed.map(|place| &place.name[..]).collect();
+        if !renamed.is_empty() {
+            // Nobody says that what is bound to an interface has its new name now.
+            self.watch.touch(Source::Netfilter);
+            self.facts.without_v6.extend(self.watch.without_v6(&renamed));
+        }
+        self.places = places;
+        self.stale = true;
+        self.moved = true;
+        // What traffic control does is read for these interfaces only.
+        self.read(Source::TrafficControl);
+    }
+
+    /// IPv4 networks whose every address is the host's own.
+    pub fn set_local_networks(&mut self, networks: Vec<IpNet>) {
+        if self.facts.local_networks != networks {
+            self.facts.local_networks = networks;
+            self.stale = true;
+        }
+    }
+
+    /// The verdict is told at the next turn even if it is the same.
+    pub fn repeat(&mut self) {
+        self.moved = true;
+    }
+
+    /// A port could not hold the verdict: it is told once more, after a while.
+    pub fn tell_again(&mut self) {
+        self.again = Some(Instant::now() + AGAIN);
     }
 
     /// The verdict, when it is another one than at the last call.
@@ -77,15 +111,22 @@ impl Follower {
         for source in &changed {
             self.read(*source);
         }
-        if changed.is_empty() && !std::mem::take(&mut self.stale) {
+        if self.again.is_some_and(|at| Instant::now() >= at) {
+            self.again = None;
+            self.moved = true;
+        }
+        if changed.is_empty() && !std::mem::take(&mut self.stale) && !self.moved {
             return Ok(None);
         }
         self.stale = false;
-        let mut verdict = evaluate(&self.facts, &self.places, &self.ignored);
-        verdict.objects.extend(self.unread.iter().map(not_read));
+        let verdict = evaluate(&self.facts, &self.places, &self.ignored);
+        if !changed.is_empty() {
+            self.watch.rest();
+        }
         if verdict == self.verdict && !std::mem::take(&mut self.moved) {
             return Ok(None);
         }
+        self.moved = false;
         say(&self.verdict.objects, &verdict.objects);
         self.verdict = verdict;
         Ok(Some(&self.verdict))
@@ -96,49 +137,31 @@ impl Follower {
         let (watch, facts) = (&mut self.watch, &mut self.facts);
         let result = match source {
             Source::Rules => watch.rules().map(|rules| facts.rules = rules),
-            Source::Switches => watch.switches().map(|switches| facts.switches = switches),
+            Source::Switches => {
+                let names: Vec<&str> = self.places.iter().map(|place| &place.name[..]).collect();
+                watch.forget_v6();
+                facts.without_v6 = watch.without_v6(&names);
+                watch.switches().map(|switches| facts.switches = switches)
+            }
             Source::Transforms => watch.transforms().map(|found| facts.transforms = found),
             Source::Netfilter => watch.chains().map(|chains| facts.chains = chains),
             Source::TrafficControl => {
                 watch.disciplines(&links).map(|found| facts.disciplines = found)
             }
         };
-        self.unread.remove(&source);
-        if let Err(error) = result {
-            warn!(?source, %error, "the kernel's policy cannot be read: it stays as it was");
-            self.unread.insert(source, error.to_string());
+        let Err(error) = result else {
+            facts.unread.remove(&source);
+            return;
+        };
+        watch.try_again(source);
+        let error = error.to_string();
+        let known = facts.unread.insert(source, error.clone());
+        if known.as_ref() != Some(&error) {
+            warn!(
+                ?source,
+                error, "the kernel's policy cannot be read: what it may concern is the kernel's"
+            );
         }
-    }
-}
-
-/// A source that could not be read, as an object: the packets it may concern are not known.
-fn not_read((source, error): (&Source, &String)) -> PolicyObject {
-    let mechanism = match source {
-        Source::Rules => Mechanism::Rules,
-        Source::Switches => Mechanism::Forwarding,
-        Source::Transforms => Mechanism::Xfrm,
-        Source::Netfilter => Mechanism::Netfilter,
-        Source::TrafficControl => Mechanism::Tc,
-    };
-    PolicyObject {
-        mechanism: mechanism.name().to_owned(),
-        object: format!("not read: {error}"),
-        concerns: "nobody knows which packets".to_owned(),
-        effect: PolicyEffect::None,
-    }
-}
-
-/// Tells what begins and what ends to matter.
-fn say(before: &[PolicyObject], after: &[PolicyObject]) {
-    let matters = |object: &&PolicyObject| object.effect != PolicyEffect::None;
-    for object in after.iter().filter(|object| !before.contains(object)).filter(matters) {
-        match object.effect {
-            PolicyEffect::Kernel => warn!("policy: {object}"),
-            _ => info!("policy: {object}"),
-        }
-    }
-    for object in before.iter().filter(|object| !after.contains(object)).filter(matters) {
-        info!("policy: no more: {object}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which packets each object concerns, row by row.
 
-use ebb_host::netlink::policy::{Family, Hook, RuleAction, Transform};
-use ebb_ports::afxdp::Side;
+use ebb_host::netlink::policy::{DeviceName, Family, Hook, RuleAction, Transform};
+use ebb_ports::afxdp::{PREFIXES_MAX, Side};
 use ipnet::IpNet;
 
 use super::*;
@@ -34,6 +34,7 @@ fn rule(v6: bool, priority: u32, table: u32) -> Rule {
         vrf: false,
         further: false,
         suppresses: false,
+        strange: false,
     }
 }
 
@@ -68,28 +69,34 @@ fn net(text: &str) -> IpNet {
     text.parse().expect("a prefix")
 }
 
-/// The policies of both ports as `make` fills them, and no others.
+/// The policies of both ports as `make` fills them.
 fn ports(make: impl Fn(u8, &mut KernelPolicy)) -> BTreeMap<PortId, KernelPolicy> {
     let filled = |port: u8| {
         let mut policy = KernelPolicy::default();
         make(port, &mut policy);
         (PortId(port), policy)
     };
-    [0, 1].map(filled).into_iter().filter(|(_, policy)| !policy.is_empty()).collect()
+    [0, 1].map(filled).into()
+}
+
+fn leaves_nothing(verdict: &Verdict) -> bool {
+    verdict.ports.values().all(KernelPolicy::is_empty)
 }
 
 #[track_caller]
 fn assert_left(facts: &Facts, make: impl Fn(u8, &mut KernelPolicy)) {
     let verdict = judge(facts);
     assert_eq!(verdict.ports, ports(make), "{:#?}", verdict.objects);
-    let effect = if verdict.ports.is_empty() { Nothing } else { Kernel };
+    let effect = if leaves_nothing(&verdict) { Nothing } else { Kernel };
     let effects: Vec<PolicyEffect> = verdict.objects.iter().map(|o| o.effect).collect();
     assert!(effects.contains(&effect), "{:#?}", verdict.objects);
 }
 
 #[test]
 fn a_plain_machine_is_left_alone() {
-    assert_eq!(judge(&plain()), Verdict::default());
+    let verdict = judge(&plain());
+    assert!(leaves_nothing(&verdict) && verdict.reverse_path.is_empty(), "{verdict:#?}");
+    assert_eq!((verdict.objects.len(), verdict.ports.len()), (0, 2), "each port is judged");
 }
 
 #[test]
@@ -109,7 +116,7 @@ fn switches_concern_the_interface_they_belong_to() {
     // What IPv6 has for one interface decides on other things.
     let mut facts = plain();
     off(&mut facts, Some(ETH1), true);
-    assert_eq!(judge(&facts), Verdict::default());
+    assert_eq!(judge(&facts), judge(&plain()));
     off(&mut facts, None, true);
     facts.switches.iter_mut().find(|s| s.link == Some(ETH1) && s.v6).unwrap().force_forwarding =
         true;
@@ -195,6 +202,7 @@ fn transforms_concern_their_selectors() {
             blocks: false,
             templates: 1,
             special: false,
+            strange: false,
         };
         change(&mut transform);
         let mut facts = plain();
@@ -217,8 +225,9 @@ fn transforms_concern_their_selectors() {
 }
 
 fn chain(family: Family, hook: Hook, drops: bool, rules: u32) -> Facts {
-    let devices = vec!["eth2".to_owned()];
-    let chain = Chain { name: "a chain".into(), family, hook, devices, drops, rules };
+    let devices = vec![DeviceName::Exact("eth2".to_owned())];
+    let name = "a chain".into();
+    let chain = Chain { name, family, hook, devices, drops, rules, strange: false };
     Facts { chains: vec![chain], ..plain() }
 }
 
@@ -240,8 +249,119 @@ fn chains_concern_their_hooks() {
         }
     });
     let mut elsewhere = chain(Family::Both, Hook::Ingress, false, 3);
-    elsewhere.chains[0].devices = vec!["wlan0".into()];
+    elsewhere.chains[0].devices = vec![DeviceName::Exact("wlan0".into())];
     assert_left(&elsewhere, |_, _| ());
+    // All ports that are there, and those that come.
+    elsewhere.chains[0].devices = vec![DeviceName::Prefix("eth".into())];
+    assert_left(&elsewhere, |port, p| {
+        *p = KernelPolicy::everything(reason);
+        if port == 1 {
+            p.leave_vlan(false, 7, reason);
+            p.leave_vlan(true, 7, reason);
+        }
+    });
+    let later = [places(), vec![place(9, "eth9", 9, 0)]].concat();
+    let verdict = evaluate(&elsewhere, &later, &Default::default());
+    let mut new = KernelPolicy::everything(reason);
+    // Nothing says yet that it forwards.
+    new.leave_vlan(false, 0, Mechanism::Forwarding as u8);
+    assert_eq!(verdict.ports[&PortId(9)], new);
+}
+
+#[test]
+fn what_is_not_known_or_not_read_is_the_kernels() {
+    let everything = |mechanism: Mechanism| {
+        move |_: u8, p: &mut KernelPolicy| *p = KernelPolicy::everything(mechanism as u8)
+    };
+    let mut facts = chain(Family::Both, Hook::Forward, false, 0);
+    facts.chains[0].strange = true;
+    assert_left(&facts, everything(Mechanism::Netfilter));
+    facts = chain(Family::V6, Hook::Other(9), true, 0);
+    assert_left(&facts, |_, p| p.leave_all(true, Mechanism::Netfilter as u8));
+    facts = plain();
+    // It would concern nothing, and nothing of it is sure.
+    let odd =
+        Rule { strange: true, from: Some(net("10.0.0.0/8")), by_user: true, ..rule(true, 9, 254) };
+    facts.rules.push(odd);
+    assert_left(&facts, |_, p| p.leave_all(true, Mechanism::Rules as u8));
+    facts = plain();
+    facts.transforms.not_understood = 1;
+    assert_left(&facts, everything(Mechanism::Xfrm));
+    facts = plain();
+    facts.switches.iter_mut().filter(|s| s.link == Some(ETH1)).for_each(|s| s.strange = true);
+    assert_left(&facts, |port, p| {
+        if port == 0 {
+            p.leave_vlan(false, 0, Mechanism::Forwarding as u8);
+            p.leave_vlan(true, 0, Mechanism::Forwarding as u8);
+        }
+    });
+    for (source, mechanism) in
+        [(Source::Netfilter, Mechanism::Netfilter), (Source::Switches, Mechanism::Unheld)]
+    {
+        facts = plain();
+        facts.unread.insert(source, "no memory".to_owned());
+        assert_left(&facts, everything(mechanism));
+        let ignored = evaluate(&facts, &places(), &Mechanism::ALL.into());
+        assert!(leaves_nothing(&ignored) && ignored.objects[0].effect == Ignored);
+    }
+    // Not all that the switches say may be passed over.
+    let verdict = evaluate(&facts, &places(), &[Mechanism::Forwarding].into());
+    assert!(!leaves_nothing(&verdict), "{verdict:#?}");
+}
+
+#[test]
+fn an_interface_without_ipv6_leaves_it_to_the_kernel() {
+    let mut facts = plain();
+    facts.without_v6.insert("eth2.7".to_owned());
+    assert_left(&facts, |port, p| {
+        if port == 1 {
+            p.leave_vlan(true, 7, Mechanism::Forwarding as u8);
+        }
+    });
+}
+
+#[test]
+fn nobody_sends_from_the_hosts_own_networks() {
+    let mut facts = plain();
+    facts.local_networks.push(net("10.77.0.0/16"));
+    assert_left(&facts, |_, p| {
+        let network = "10.77.0.0".parse().unwrap();
+        p.leave_prefix(Side::Source, network, 16, Mechanism::RpFilter as u8);
+    });
+}
+
+fn transform(from: IpNet) -> Transform {
+    let to = net("101.0.0.0/8");
+    let (blocks, templates, special, strange) = (true, 0, false, false);
+    Transform { direction: "fwd", from, to, blocks, templates, special, strange }
+}
+
+#[test]
+fn more_prefixes_than_fit_leave_their_family() {
+    let host = |number: usize| IpNet::from(std::net::IpAddr::from((number as u32).to_be_bytes()));
+    let mut facts = chain(Family::V6, Hook::Forward, true, 0);
+    facts.transforms.policies = (0..PREFIXES_MAX).map(|number| transform(host(number))).collect();
+    let verdict = judge(&facts);
+    assert_eq!(verdict.ports[&PortId(0)].prefixes(false).0, PREFIXES_MAX, "just as many as fit");
+    facts.transforms.policies.push(transform(host(PREFIXES_MAX)));
+    assert_left(&facts, |_, p| {
+        p.leave_all(false, Mechanism::Xfrm as u8);
+        p.leave_all(true, Mechanism::Netfilter as u8);
+    });
+    let verdict = judge(&facts);
+    assert!(verdict.objects.len() < 100, "{} objects", verdict.objects.len());
+    let said = verdict.objects.iter().any(|object| object.object.contains("65537 prefixes"));
+    assert!(said, "{:#?}", verdict.objects);
+    // Those of one port are added to all ports'.
+    facts.transforms.policies.truncate(PREFIXES_MAX - 1);
+    facts.rules.extend((0..3).map(|number| Rule {
+        input: Some("eth1".into()),
+        to: Some(host(number)),
+        ..rule(false, 9, 7)
+    }));
+    let verdict = judge(&facts);
+    let left = |port: u8| verdict.ports[&PortId(port)].prefixes(false).0;
+    assert_eq!((left(0), left(1)), (0, PREFIXES_MAX - 1));
 }
 
 #[test]
@@ -318,6 +438,6 @@ fn what_the_operator_ignores_is_said_and_not_done() {
     facts.disciplines =
         vec![Discipline { link: ETH1, kind: "htb".into(), ingress: true, egress: true }];
     let verdict = evaluate(&facts, &places(), &Mechanism::ALL.into());
-    assert!(verdict.ports.is_empty() && verdict.reverse_path.is_empty(), "{verdict:#?}");
+    assert!(leaves_nothing(&verdict) && verdict.reverse_path.is_empty(), "{verdict:#?}");
     assert!(verdict.objects.iter().all(|object| object.effect == Ignored), "{verdict:#?}");
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ebb_apps::route::{Path, Target};
 use ebb_host::netlink::{NextHopTarget, Route, RouteHop, RouteKind};
+use ipnet::IpNet;
 
 use super::links::Links;
 use super::rank;
@@ -22,7 +23,8 @@ pub(super) struct Hop {
 
 impl Hop {
     pub(super) fn same_way(&self, other: &Hop) -> bool {
-        self.link == other.link && self.gateway == other.gateway
+        (self.link, self.gateway, self.encapsulated)
+            == (other.link, other.gateway, other.encapsulated)
     }
 }
 
@@ -48,8 +50,12 @@ pub(super) struct Candidate {
     /// As number, see [`kind_number`].
     kind: u8,
     protocol: u8,
-    source_specific: bool,
+    source: Option<IpNet>,
     nexthop_id: Option<u32>,
+    /// See [`Route::preference`].
+    pub(super) preference: i8,
+    /// See [`Route::digest`].
+    digest: u64,
     /// 0: the interface's.
     mtu: u32,
     /// Empty where a next-hop object says it.
@@ -70,8 +76,10 @@ impl Candidate {
             tos: route.tos,
             kind: kind_number(route.kind),
             protocol: route.protocol,
-            source_specific: route.source_specific,
+            source: route.source,
             nexthop_id: route.nexthop_id,
+            preference: route.preference,
+            digest: route.digest,
             mtu: route.mtu,
             hops,
         })
@@ -88,22 +96,69 @@ impl Candidate {
 
     /// Whether some packets to the prefix may not take this route although it is the best.
     pub(super) fn conditional(&self) -> bool {
-        self.tos != 0 || self.source_specific
+        self.tos != 0 || self.source.is_some()
     }
 
     /// Whether the two compete for one place: among these, the order of arrival decides.
     pub(super) fn rivals(&self, other: &Candidate) -> bool {
-        (self.rank, self.tos, self.metric, self.source_specific)
-            == (other.rank, other.tos, other.metric, other.source_specific)
+        (self.rank, self.tos, self.metric, self.source)
+            == (other.rank, other.tos, other.metric, other.source)
     }
 
-    /// Whether IPv6 merges it with its like into one multipath route (`rt6_qualify_for_ecmp`).
+    /// Whether IPv6 would merge it with its like into one multipath route (`rt6_qualify_for_ecmp`), as far as
+    /// can be told: of what [`Candidate::may_be_advertised`] it cannot.
     pub(super) fn mergeable(&self) -> bool {
         self.v6
             && self.nexthop_id.is_none()
             && self.kind == kind_number(RouteKind::Unicast)
             && !self.hops.is_empty()
             && self.hops.iter().all(|hop| hop.gateway.is_some())
+    }
+
+    /// Whether the kernel itself may have made it of a router advertisement (`RTF_ADDRCONF`, which it does
+    /// not tell): it is then not merged with others. Daemons name the same protocol for theirs, which are.
+    pub(super) fn may_be_advertised(&self) -> bool {
+        const ADVERTISED: u8 = 9; // RTPROT_RA
+        self.mergeable() && self.protocol == ADVERTISED && self.hops.len() == 1
+    }
+
+    /// Whether two IPv6 routes of one place have a way in common, of which there is one only
+    /// (`rt6_duplicate_nexthop`): they are the same one, with more or fewer of the others that it is merged
+    /// with.
+    pub(super) fn overlaps(&self, other: &Candidate) -> bool {
+        if self.nexthop_id.is_some() || other.nexthop_id.is_some() {
+            return self.nexthop_id == other.nexthop_id;
+        }
+        let known = |hop: &Hop| other.hops.iter().any(|other| other.same_way(hop));
+        let bare = self.hops.is_empty() && other.hops.is_empty() && self.kind == other.kind;
+        bare || self.hops.iter().any(known)
+    }
+
+    /// This route, which grew out of another: what both have stays in its place, so that its flows do.
+    pub(super) fn grown_from(mut self, former: &Candidate) -> Candidate {
+        let mut new = std::mem::take(&mut self.hops);
+        for hop in &former.hops {
+            if let Some(at) = new.iter().position(|other| other.same_way(hop)) {
+                self.hops.push(new.remove(at));
+            }
+        }
+        self.hops.extend(new);
+        if self.hops.len() > 1 {
+            self.preference = self.preference.max(former.preference);
+            self.protocol = former.protocol;
+        }
+        self
+    }
+
+    /// What is left without these hops.
+    pub(super) fn hops_without(&self, gone: &[Hop]) -> Vec<Hop> {
+        let mut rest = self.hops.clone();
+        for hop in gone {
+            if let Some(at) = rest.iter().position(|other| other.same_way(hop)) {
+                rest.remove(at);
+            }
+        }
+        rest
     }
 
     /// Whether they are the same but for their hops.
@@ -161,10 +216,10 @@ enum Expanded {
     Hops(Vec<Hop>),
 }
 
-/// Hops of a next-hop object; none when it is unknown, which leaves the route to the kernel.
+/// Hops of a next-hop object; none when it is unknown or in doubt, which leaves the route to the kernel.
 fn expand(id: u32, links: &Links) -> Expanded {
     let single = |id: &u32| match links.next_hops.get(id) {
-        Some(NextHopTarget::Hop(hop)) => Some(Hop::from(hop)),
+        Some(NextHopTarget::Hop(hop)) if !links.doubtful.contains(id) => Some(Hop::from(hop)),
         _ => None,
     };
     match links.next_hops.get(&id) {
@@ -247,6 +302,11 @@ impl Slots {
 
     pub(super) fn hold(&mut self, number: u32) {
         self.slots[number as usize].as_mut().expect("a slot in use").refs += 1;
+    }
+
+    /// Whether a candidate is in use.
+    pub(super) fn is_held(&self, number: u32) -> bool {
+        self.slots[number as usize].as_ref().is_some_and(|slot| slot.refs > 0)
     }
 
     pub(super) fn release(&mut self, number: u32) {

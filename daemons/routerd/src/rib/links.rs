@@ -5,9 +5,10 @@ use std::net::IpAddr;
 
 use ebb_apps::route::{Interface, InterfaceId};
 use ebb_graph::PortId;
-use ebb_host::netlink::{Address, Link, Neighbour, NeighbourState, NextHopTarget};
+use ebb_host::netlink::{Address, Elsewhere, Link, Neighbour, NeighbourState, NextHopTarget};
 use ipnet::IpNet;
 
+use super::claims::Claims;
 use super::{Tables, Update};
 use crate::place::Place;
 
@@ -16,9 +17,14 @@ use crate::place::Place;
 pub(super) struct Links {
     ports: Vec<Port>,
     links: BTreeMap<u32, Link>,
+    claims: Claims,
+    /// Who takes the frames of a link, in words.
+    claimed: BTreeMap<u32, String>,
     addresses: BTreeMap<u32, BTreeSet<IpNet>>,
     neighbours: BTreeMap<(u32, IpAddr), [u8; 6]>,
     pub(super) next_hops: BTreeMap<u32, NextHopTarget>,
+    /// Next-hop objects of which nobody knows whether they are still there.
+    pub(super) doubtful: BTreeSet<u32>,
     /// Interfaces by link, present ones.
     present: BTreeMap<u32, InterfaceId>,
     /// Numbers given to (port, VLAN), for good.
@@ -37,13 +43,36 @@ struct Port {
     name: String,
     /// Its link while there is one; a link keeps its port when it is renamed.
     link: Option<u32>,
-    reported: Option<(bool, bool)>,
-    reported_macs: Option<Vec<[u8; 6]>>,
+    /// Counts the links it had: another may have the former one's index.
+    incarnation: u32,
+    reported: Reported,
+}
+
+/// What was said of a port last.
+#[derive(Clone, Debug, Default)]
+struct Reported {
+    /// Up, gone, which link.
+    state: Option<(bool, bool, u32)>,
+    macs: Option<Vec<[u8; 6]>>,
+    vlans: Option<Vec<u16>>,
+    name: Option<String>,
+    claimed: Option<String>,
 }
 
 impl Port {
     fn new((id, name): &(PortId, String)) -> Port {
-        Port { id: *id, name: name.clone(), link: None, reported: None, reported_macs: None }
+        let reported = Reported::default();
+        Port { id: *id, name: name.clone(), link: None, incarnation: 0, reported }
+    }
+
+    fn take(&mut self, link: u32) {
+        self.link = Some(link);
+        self.incarnation += 1;
+    }
+
+    /// Whether the link is the one that the configuration means.
+    fn is_named(&self, link: &Link) -> bool {
+        link.name == self.name || link.alternative_names.contains(&self.name)
     }
 }
 
@@ -52,9 +81,12 @@ impl Links {
         Links {
             ports: ports.iter().map(Port::new).collect(),
             links: BTreeMap::new(),
+            claims: Claims::default(),
+            claimed: BTreeMap::new(),
             addresses: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             next_hops: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
             present: BTreeMap::new(),
             numbers: BTreeMap::new(),
             stale: Vec::new(),
@@ -105,8 +137,8 @@ impl Links {
                 name: link.name.clone(),
                 port: port.id,
                 vlan,
-                enslaved: link.master.is_some()
-                    || of_parent.is_some_and(|parent| parent.master.is_some()),
+                enslaved: self.is_taken(link)
+                    || of_parent.is_some_and(|parent| self.is_taken(parent)),
                 has_v4: own.clone().any(|net| net.addr().is_ipv4()),
             })
         };
@@ -117,16 +149,35 @@ impl Links {
         self.present.len()
     }
 
-    /// Whether a next-hop object leads through a link.
-    pub(super) fn next_hop_uses(&self, link: u32) -> bool {
+    /// Doubts the next-hop objects that lead through a link; whether there are any.
+    pub(super) fn doubt_next_hops(&mut self, link: u32) -> bool {
         let uses = |target: &NextHopTarget| matches!(target, NextHopTarget::Hop(hop) if hop.link == Some(link));
-        self.next_hops.values().any(uses)
+        let through = self.next_hops.iter().filter(|(_, target)| uses(target));
+        let doubted: Vec<u32> = through.map(|(id, _)| *id).collect();
+        self.doubtful.extend(&doubted);
+        !doubted.is_empty()
+    }
+
+    /// Whether its frames are another interface's.
+    fn is_taken(&self, link: &Link) -> bool {
+        link.master.is_some() || self.claimed.contains_key(&link.index)
+    }
+
+    /// Finds out anew who takes a link's frames; returns as [`Links::set_link`].
+    fn reclaim(&mut self, index: u32, out: &mut impl Tables) -> Vec<u32> {
+        let link = self.links.get(&index);
+        let by = link.and_then(|link| self.claims.on(link, &self.links));
+        let before = match by.clone() {
+            Some(by) => self.claimed.insert(index, by),
+            None => self.claimed.remove(&index),
+        };
+        if before == by { Vec::new() } else { self.review(index, out) }
     }
 
     /// The port and VLAN a link stands for: ports themselves and 802.1Q interfaces on them, unless
-    /// a bridge, bond or VRF owns them.
+    /// a bridge, bond or VRF owns them or another interface takes their frames.
     fn place(&self, link: &Link) -> Option<(PortId, u16)> {
-        if link.master.is_some() {
+        if self.is_taken(link) {
             return None;
         }
         let on = |index: u32| self.ports.iter().find(|port| port.link == Some(index));
@@ -136,7 +187,7 @@ impl Links {
         let vlan = link.vlan.filter(|id| link.kind.as_deref() == Some("vlan") && *id != 0)?;
         let port = on(link.parent?)?;
         let parent = self.links.get(&link.parent?)?;
-        parent.master.is_none().then_some((port.id, vlan))
+        (!self.is_taken(parent)).then_some((port.id, vlan))
     }
 
     /// Goes on with other ports; returns as [`Links::set_link`].
@@ -147,17 +198,13 @@ impl Links {
     ) -> Vec<u32> {
         let former = std::mem::replace(&mut self.ports, ports.iter().map(Port::new).collect());
         for port in &mut self.ports {
-            let kept = former.iter().find(|old| old.id == port.id && old.name == port.name);
-            let named = || self.links.values().find(|link| link.name == port.name);
-            match kept {
-                Some(old) => {
-                    port.link = old.link;
-                    port.reported = old.reported;
-                    port.reported_macs.clone_from(&old.reported_macs);
-                }
-                None => port.link = named().map(|link| link.index),
+            if let Some(old) = former.iter().find(|old| old.id == port.id && old.name == port.name)
+            {
+                (port.link, port.incarnation) = (old.link, old.incarnation);
+                port.reported = old.reported.clone();
             }
         }
+        let _ = self.seek();
         self.ports_changed = true;
         self.places_changed = true;
         // All that go before any that come: numbers may pass from one to another.
@@ -183,28 +230,99 @@ impl Links {
 
     /// Enters a link; returns the links whose interface appeared or disappeared.
     pub(super) fn set_link(&mut self, link: Link, out: &mut impl Tables) -> Vec<u32> {
-        let known = self.ports.iter().any(|port| port.link == Some(link.index));
-        if !known {
-            let mut ports = self.ports.iter_mut();
-            let waiting = ports.find(|port| port.link.is_none() && port.name == link.name);
-            if let Some(port) = waiting {
-                port.link = Some(link.index);
+        let (index, parent) = (link.index, link.parent);
+        let before = self.links.insert(index, link);
+        let _ = self.seek();
+        let mut moved = self.review(index, out);
+        let parents = before.and_then(|link| link.parent).into_iter().chain(parent);
+        for link in [index].into_iter().chain(parents) {
+            moved.extend(self.reclaim(link, out));
+        }
+        moved
+    }
+
+    /// Gives ports without a link the one that has their name, and returns those links. One that was
+    /// renamed stays with its port, and another may have the name meanwhile.
+    fn seek(&mut self) -> Vec<u32> {
+        let mut taken = Vec::new();
+        for place in 0..self.ports.len() {
+            if self.ports[place].link.is_some() {
+                continue;
+            }
+            let others = |index: u32| self.ports.iter().any(|port| port.link == Some(index));
+            let mut free = self.links.values().filter(|link| !others(link.index));
+            let found = free.find(|link| self.ports[place].is_named(link)).map(|link| link.index);
+            if let Some(index) = found {
+                self.ports[place].take(index);
+                taken.push(index);
             }
         }
-        let index = link.index;
-        self.links.insert(index, link);
-        self.review(index, out)
+        taken
+    }
+
+    /// A link goes into another namespace; returns as [`Links::set_link`].
+    pub(super) fn move_link(
+        &mut self,
+        index: u32,
+        to: Elsewhere,
+        out: &mut impl Tables,
+    ) -> Vec<u32> {
+        if let Some(link) = self.links.get(&index) {
+            self.claims.moved(link, to);
+        }
+        self.remove_link(index, out)
+    }
+
+    /// See [`super::Rib::elsewhere`].
+    pub(super) fn elsewhere(&self) -> impl Iterator<Item = Elsewhere> {
+        self.claims.elsewhere()
+    }
+
+    /// An interface in another namespace is no more; returns as [`Links::set_link`].
+    pub(super) fn end_elsewhere(&mut self, gone: Elsewhere, out: &mut impl Tables) -> Vec<u32> {
+        let parent = self.claims.end(gone);
+        parent.map_or_else(Vec::new, |parent| self.reclaim(parent, out))
+    }
+
+    /// Ports and VLANs on them that take frames for all stations for somebody who may be a socket.
+    pub(super) fn listened_to(&self) -> Vec<u32> {
+        let of_port = |link: &&Link| {
+            let is = |index: u32| self.ports.iter().any(|port| port.link == Some(index));
+            is(link.index) || link.vlan.is_some() && link.parent.is_some_and(is)
+        };
+        let unexplained = |link: &&Link| self.claims.unexplained(link, &self.links) > 0;
+        self.links.values().filter(of_port).filter(unexplained).map(|link| link.index).collect()
+    }
+
+    /// So many sockets listen there; returns as [`Links::set_link`].
+    pub(super) fn set_listeners(
+        &mut self,
+        link: u32,
+        count: u32,
+        out: &mut impl Tables,
+    ) -> Vec<u32> {
+        match self.claims.set_listeners(link, count) {
+            true => self.reclaim(link, out),
+            false => Vec::new(),
+        }
     }
 
     /// Removes a link with its addresses and neighbours; returns as [`Links::set_link`].
     pub(super) fn remove_link(&mut self, index: u32, out: &mut impl Tables) -> Vec<u32> {
-        self.links.remove(&index);
+        let parent = self.links.remove(&index).and_then(|link| link.parent);
+        self.claims.forget(index);
+        self.claimed.remove(&index);
         self.addresses_changed |= self.addresses.remove(&index).is_some();
         self.places_changed = true;
         for port in self.ports.iter_mut().filter(|port| port.link == Some(index)) {
             port.link = None;
         }
-        let moved = self.review(index, out);
+        let mut moved = self.review(index, out);
+        // Another may have had the name all along.
+        for link in self.seek() {
+            moved.extend(self.review(link, out));
+        }
+        moved.extend(parent.into_iter().flat_map(|parent| self.reclaim(parent, out)));
         self.neighbours.retain(|(link, _), _| *link != index);
         moved
     }
@@ -344,25 +462,55 @@ impl Links {
     }
 
     fn port_updates(&mut self, updates: &mut Vec<Update>) {
-        let macs_of = |port: PortId| {
-            let on = self.links.values().filter_map(|link| Some((self.place(link)?.0, link.mac?)));
-            let macs: BTreeSet<[u8; 6]> =
-                on.filter(|(other, _)| *other == port).map(|(_, mac)| mac).collect();
-            macs.into_iter().collect::<Vec<_>>()
+        let places = |port: PortId| {
+            let on = self.links.values().filter_map(|link| Some((self.place(link)?, link)));
+            on.filter(move |((other, _), _)| *other == port)
         };
-        let all: Vec<Vec<[u8; 6]>> = self.ports.iter().map(|port| macs_of(port.id)).collect();
-        for (port, macs) in self.ports.iter_mut().zip(all) {
+        let said = |port: &Port| {
+            let macs: BTreeSet<[u8; 6]> =
+                places(port.id).filter_map(|(_, link)| link.mac).collect();
+            let vlans: BTreeSet<u16> = places(port.id).map(|((_, vlan), _)| vlan).collect();
             let link = port.link.and_then(|index| self.links.get(&index));
-            let state = (link.is_some_and(|link| link.up), link.is_none());
-            if port.reported.replace(state) != Some(state) {
-                let (up, gone) = state;
-                updates.push(Update::Link { port: port.id, up, gone });
+            Reported {
+                state: Some((link.is_some_and(|link| link.up), link.is_none(), port.incarnation)),
+                macs: Some(macs.into_iter().collect()),
+                vlans: Some(vlans.into_iter().filter(|vlan| *vlan != 0).collect()),
+                name: link.map(|link| link.name.clone()),
+                claimed: link.and_then(|link| self.claimed.get(&link.index).cloned()),
             }
-            if port.reported_macs.as_ref() != Some(&macs) {
-                updates.push(Update::Macs(port.id, macs.clone()));
-                port.reported_macs = Some(macs);
-            }
+        };
+        let all: Vec<Reported> = self.ports.iter().map(said).collect();
+        for (port, now) in self.ports.iter_mut().zip(all) {
+            let before = std::mem::replace(&mut port.reported, now.clone());
+            difference(port.id, before, now, updates);
         }
+    }
+}
+
+/// What is to be said of a port of which `before` was said last.
+fn difference(port: PortId, before: Reported, now: Reported, updates: &mut Vec<Update>) {
+    if before.name != now.name
+        && let Some(name) = now.name
+    {
+        updates.push(Update::Name(port, name));
+    }
+    if before.state != now.state
+        && let Some((up, gone, incarnation)) = now.state
+    {
+        let other = before.state.is_some_and(|(_, gone, former)| !gone && former != incarnation);
+        if other && !gone {
+            updates.push(Update::Link { port, up: false, gone: true });
+        }
+        updates.push(Update::Link { port, up, gone });
+    }
+    if before.claimed != now.claimed {
+        updates.push(Update::Claimed(port, now.claimed));
+    }
+    if before.macs != now.macs {
+        updates.push(Update::Macs(port, now.macs.unwrap_or_default()));
+    }
+    if before.vlans != now.vlans {
+        updates.push(Update::Vlans(port, now.vlans.unwrap_or_default()));
     }
 }
 

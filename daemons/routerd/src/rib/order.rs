@@ -34,38 +34,111 @@ pub(super) struct Edit {
 /// (`fib_table_insert`); IPv6 after them, or merges it (`fib6_add_rt2node`).
 pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode) -> Edit {
     let new = slots.candidate(slot);
-    let entry = Entry { slot, confirmed: true };
+    if new.v6 && !mode.replace {
+        return insert_v6(list, slot, slots, mode);
+    }
     let rival = |entry: &Entry| slots.candidate(entry.slot).rivals(new);
-    let alike = |entry: &Entry| slots.candidate(entry.slot).mergeable() == new.mergeable();
-    let replaced = if mode.replace {
-        let same = list.iter().position(|entry| rival(entry) && (!new.v6 || alike(entry)));
-        same.or_else(|| list.iter().position(rival))
-    } else if new.mergeable() {
-        list.iter().position(|entry| rival(entry) && slots.candidate(entry.slot).mergeable())
-    } else {
-        None
+    let replaced = if mode.replace { replaced(list, new, slots) } else { None };
+    let unsure = |entry: &Entry| {
+        rival(entry) && (!entry.confirmed || slots.candidate(entry.slot).may_be_advertised())
     };
-    let unsure = |entry: &Entry| rival(entry) && !entry.confirmed;
-    let guessed = mode.dump && mode.replace && list.iter().any(unsure);
+    let guessed = mode.replace && (mode.dump || new.v6) && list.iter().any(unsure);
     if let Some(at) = list.iter().position(|entry| entry.slot == slot) {
         return Edit { guessed, ..again(list, at, replaced, rival, mode) };
     }
     if let Some(at) = replaced {
+        let entry = Entry { slot, confirmed: true };
         let removed = std::mem::replace(&mut list[at], entry);
-        if mode.listed() && !removed.confirmed {
-            move_behind_listed(list, at, rival);
-        }
         return Edit { added: Some(slot), removed: vec![removed], guessed };
     }
-    let guessed = mode.listed() && !new.v6 && list.iter().any(rival);
+    let guessed = guessed || (mode.listed() && list.iter().any(rival));
+    Edit { guessed, ..enter(list, slot, slots, mode) }
+}
+
+/// The route whose place one that replaces takes: in IPv6 the first that is merged with others as it is, or
+/// not as it is not.
+fn replaced(list: &[Entry], new: &Candidate, slots: &Slots) -> Option<usize> {
+    let rival = |entry: &Entry| slots.candidate(entry.slot).rivals(new);
+    let alike = |entry: &Entry| {
+        let other = slots.candidate(entry.slot);
+        let advertised = other.may_be_advertised() && !other.overlaps(new);
+        (other.mergeable() && !advertised) == new.mergeable()
+    };
+    let same = list.iter().position(|entry| rival(entry) && (!new.v6 || alike(entry)));
+    same.or_else(|| list.iter().position(rival))
+}
+
+/// Enters an IPv6 route that replaces none. The kernel says of each with which others it is merged: those of
+/// its ways that are known were this route, or grew into it.
+fn insert_v6(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode) -> Edit {
+    let new = slots.candidate(slot);
+    let rival = |entry: &Entry| slots.candidate(entry.slot).rivals(new);
+    let same = |entry: &Entry| rival(entry) && slots.candidate(entry.slot).overlaps(new);
+    let Some(at) = list.iter().position(same) else { return enter(list, slot, slots, mode) };
+    let several = list.iter().filter(|entry| rival(entry)).count() > 1;
+    // Listed and announced in one dump: which of both came last, and its place, nobody can tell.
+    let guessed = mode.listed() && list[at].confirmed && several;
+    let former = std::mem::replace(&mut list[at], Entry { slot, confirmed: true });
+    let mut removed: Vec<Entry> = list.extract_if(at + 1.., |entry| same(entry)).collect();
+    if mode.listed() && !former.confirmed {
+        move_behind_listed(list, at, rival);
+    }
+    if former.slot == slot {
+        return Edit { added: None, removed, guessed };
+    }
+    removed.push(former);
+    Edit { added: Some(slot), removed, guessed }
+}
+
+/// Enters a route that none is the same as.
+fn enter(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode) -> Edit {
+    let new = slots.candidate(slot);
     let key = |candidate: &Candidate| (candidate.rank, u8::MAX - candidate.tos, candidate.metric);
     let last = mode.append || mode.dump || new.v6;
     let place = list.partition_point(|entry| {
         let other = key(slots.candidate(entry.slot));
         other < key(new) || (last && other == key(new))
     });
-    list.insert(place, entry);
-    Edit { added: Some(slot), removed: Vec::new(), guessed }
+    list.insert(place, Entry { slot, confirmed: true });
+    Edit { added: Some(slot), ..Edit::default() }
+}
+
+/// What the route `new` is known as: of an IPv6 one that grew out of another, with the ways in that one's
+/// order.
+pub(super) fn known_as(new: Candidate, list: &[Entry], slots: &Slots) -> Candidate {
+    let of = |entry: &Entry| slots.candidate(entry.slot);
+    let former = list.iter().map(of).find(|other| other.rivals(&new) && other.overlaps(&new));
+    match former {
+        Some(former) if new.v6 && new.hops.len() > 1 => new.grown_from(former),
+        _ => new,
+    }
+}
+
+/// The candidate that packets take: the first of the best table and metric; in IPv6 the first with the
+/// highest preference (`find_rr_leaf` of a router that forwards, which asks nobody for reachability).
+pub(super) fn best(list: &[Entry], slots: &Slots) -> Option<u32> {
+    let first = list.first()?;
+    let candidate = slots.candidate(first.slot);
+    if !candidate.v6 || list.len() == 1 {
+        return Some(first.slot);
+    }
+    let rivals =
+        list.iter().map(|entry| entry.slot).filter(|slot| slots.candidate(*slot).rivals(candidate));
+    rivals.reduce(|best, slot| {
+        let better = slots.candidate(slot).preference > slots.candidate(best).preference;
+        if better { slot } else { best }
+    })
+}
+
+/// Whether the kernel's lists may leave this entry out although it is there: between routes that are merged
+/// with each other it lists none (`fib6_dump_node`).
+pub(super) fn may_hide(list: &[Entry], entry: &Entry, slots: &Slots) -> bool {
+    let own = slots.candidate(entry.slot);
+    let merged = |other: &Entry| {
+        let candidate = slots.candidate(other.slot);
+        other.confirmed && candidate.rivals(own) && candidate.hops.len() > 1
+    };
+    own.v6 && list.iter().take_while(|other| other.slot != entry.slot).any(merged)
 }
 
 /// A route that is known at `at` came again: in the place of another, in a dump, or as it was.
@@ -106,15 +179,27 @@ pub(super) enum Rest {
 }
 
 /// What removing `gone` leaves; see [`find`].
-pub(super) fn remainder(gone: &Candidate, list: Vec<Entry>, slots: &Slots) -> Rest {
-    let Some(at) = find(gone, &list, slots) else { return Rest::Unknown };
+pub(super) fn remainder(gone: &Candidate, list: &[Entry], slots: &Slots) -> Rest {
+    let Some(at) = find(gone, list, slots) else { return Rest::Unknown };
     let found = slots.candidate(list[at].slot);
-    let stays = |hop: &&_| !gone.hops.iter().any(|other| other.same_way(hop));
-    let rest: Vec<_> = found.hops.iter().filter(stays).copied().collect();
+    let rest = found.hops_without(&gone.hops);
     if rest.is_empty() || rest.len() == found.hops.len() {
         return Rest::Nothing;
     }
     Rest::Hops(found.with_hops(rest))
+}
+
+/// Whether removing `gone`, of which `rest` stays, may uncover routes that no list has shown: see
+/// [`may_hide`]. Of the metrics that are chosen by people only the one that they and advertised routes have
+/// by default is looked at: daemons, whose routes come and go, have others.
+pub(super) fn uncovers(gone: &Candidate, list: &[Entry], rest: Option<u32>, slots: &Slots) -> bool {
+    const METRIC_DEFAULT: u32 = 1024; // IP6_RT_PRIO_USER
+    let Some(at) = find(gone, list, slots).filter(|_| gone.v6) else { return false };
+    let left = rest.map_or(0, |rest| slots.candidate(rest).hops.len());
+    let hidden = list.iter().any(|entry| !entry.confirmed && may_hide(list, entry, slots));
+    slots.candidate(list[at].slot).hops.len() > 1
+        && left <= 1
+        && (gone.metric == METRIC_DEFAULT || hidden)
 }
 
 /// Removes `gone`, putting `rest` in its place if there is one.
@@ -139,18 +224,18 @@ pub(super) fn remove(
     }
 }
 
-/// The first route with the same attributes and hops; for a mergeable one, the first that has all
-/// the hops.
-fn find(gone: &Candidate, list: &[Entry], slots: &Slots) -> Option<usize> {
-    let has = |candidate: &Candidate| {
-        gone.hops.iter().all(|hop| candidate.hops.iter().any(|other| other.same_way(hop)))
-    };
-    let same = |candidate: &Candidate| {
-        candidate.same_but_hops(gone)
-            && has(candidate)
-            && (candidate.hops.len() == gone.hops.len() || candidate.mergeable())
-    };
+/// In IPv4 the first route with the same attributes and hops. In IPv6 the one that has its ways, whoever
+/// made it: routes of several protocols are merged into one, and go hop by hop.
+pub(super) fn find(gone: &Candidate, list: &[Entry], slots: &Slots) -> Option<usize> {
     let exact = |entry: &Entry| slots.candidate(entry.slot) == gone;
-    let alike = |entry: &Entry| same(slots.candidate(entry.slot));
+    let alike = |entry: &Entry| {
+        let candidate = slots.candidate(entry.slot);
+        if gone.v6 {
+            return candidate.rivals(gone) && candidate.overlaps(gone);
+        }
+        candidate.same_but_hops(gone)
+            && candidate.hops.len() == gone.hops.len()
+            && candidate.hops_without(&gone.hops).is_empty()
+    };
     list.iter().position(exact).or_else(|| list.iter().position(alike))
 }

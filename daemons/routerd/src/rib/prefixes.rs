@@ -7,6 +7,8 @@ use ebb_apps::route::Target;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::candidate::Slots;
+use super::lifetimes::Lifetimes;
+use super::order;
 
 /// Destinations that are the kernel's whatever its routes say: loopback (RFC 1122 section
 /// 3.2.1.3, RFC 4291 section 2.5.3), multicast and the reserved space with the limited broadcast
@@ -98,6 +100,7 @@ const CONFIRMED: u32 = 1 << 30;
 
 impl Packed {
     fn one(entry: Entry) -> Packed {
+        // Memory ends long before so many candidates.
         assert!(entry.slot < CONFIRMED, "more candidates than prefixes can exist");
         Packed(entry.slot | if entry.confirmed { CONFIRMED } else { 0 })
     }
@@ -146,6 +149,12 @@ pub(super) struct Prefixes {
     wide_local: BTreeSet<Key>,
     /// Prefixes of table `default`: hidden by any covering one of `main`.
     fallback: BTreeSet<Key>,
+    /// When candidates end by themselves.
+    pub(super) lifetimes: Lifetimes,
+    /// Prefixes of which there may be more than is known, until all has been asked for: the kernel's.
+    pub(super) unsure: BTreeSet<Key>,
+    /// Prefixes that found no place in the forwarding tables.
+    pub(super) unheld: BTreeSet<Key>,
 }
 
 impl Prefixes {
@@ -203,8 +212,14 @@ impl Prefixes {
 
     /// What a prefix with these candidates comes to.
     pub(super) fn winner(&self, key: Key, list: &[Entry], slots: &Slots) -> Winner {
-        let Some(first) = list.first() else { return Winner::Nobody };
-        let best = slots.candidate(first.slot);
+        if !self.unsure.is_empty() && self.unsure.contains(&key) {
+            return Winner::Kernel;
+        }
+        if !self.unheld.is_empty() && self.is_around_unheld(key) {
+            return Winner::Kernel;
+        }
+        let Some(first) = order::best(list, slots) else { return Winner::Nobody };
+        let best = slots.candidate(first);
         if best.rank > 0 && !self.wide_local.is_empty() && self.hidden_by_local(key) {
             return Winner::Kernel;
         }
@@ -215,7 +230,21 @@ impl Prefixes {
         if of_table.take_while(|c| c.rank == best.rank).any(|c| c.conditional()) {
             return Winner::Kernel;
         }
-        Winner::Slot(first.slot)
+        if !self.lifetimes.is_empty() && self.lifetimes.has_ended(key) {
+            return Winner::Kernel;
+        }
+        Winner::Slot(first)
+    }
+
+    /// Whether there is any candidate for a prefix.
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.map.contains_key(&key)
+    }
+
+    fn is_around_unheld(&self, key: Key) -> bool {
+        let prefix = key.prefix();
+        let inside = |other: &Key| *other != key && prefix.contains(&other.prefix());
+        self.unheld.iter().any(inside)
     }
 
     fn hidden_by_local(&self, key: Key) -> bool {
@@ -253,6 +282,12 @@ impl Prefixes {
         wide
     }
 
+    /// Prefixes of table `local` that are neither host addresses nor reserved, IPv4's.
+    pub(super) fn local_networks(&self) -> Vec<IpNet> {
+        let of_v4 = self.wide_local.iter().filter(|key| key.is_v4()).map(|key| key.prefix());
+        of_v4.filter(|prefix| !is_kernels(*prefix)).collect()
+    }
+
     /// Prefixes strictly inside `prefix` that a change at `prefix` may hide or uncover: of all
     /// tables, or of `default` only.
     pub(super) fn within(&self, prefix: IpNet, all_tables: bool) -> Vec<Key> {
@@ -283,8 +318,9 @@ impl Prefixes {
     }
 
     /// Prefixes that come to one of these slots (sorted).
-    pub(super) fn won_by(&self, wanted: &[u32]) -> Vec<Key> {
-        self.select(|list| wanted.binary_search(&list[0].slot).is_ok())
+    pub(super) fn won_by(&self, wanted: &[u32], slots: &Slots) -> Vec<Key> {
+        let best = |list: &[Entry]| order::best(list, slots);
+        self.select(|list| best(list).is_some_and(|slot| wanted.binary_search(&slot).is_ok()))
     }
 
     /// Marks every candidate of these families as not yet seen.

@@ -50,6 +50,10 @@ impl Resync {
         self.running.is_some()
     }
 
+    pub(super) fn wants(&self) -> bool {
+        self.wanted_all || !self.wanted.is_empty()
+    }
+
     /// The next dump that is needed; it is then considered done.
     pub(super) fn wanted(&mut self) -> Option<Scope> {
         if std::mem::take(&mut self.wanted_all) {
@@ -127,12 +131,29 @@ impl Resync {
         }
     }
 
-    pub(super) fn finish(&mut self) -> Unseen {
-        self.running.take().map(|(_, unseen, _)| unseen).unwrap_or_default()
+    /// Ends a dump. Of parts that were not read to their end nothing is known to be gone; they are wanted
+    /// again.
+    pub(super) fn finish(&mut self, unread: &[Part]) -> Unseen {
+        let mut unseen = self.running.take().map(|(_, unseen, _)| unseen).unwrap_or_default();
+        for part in unread {
+            match part {
+                Part::Links => unseen.links.clear(),
+                Part::Addresses => unseen.addresses.clear(),
+                Part::NextHops => {
+                    unseen.next_hops.clear();
+                    unseen.next_hops_listed = false;
+                }
+                Part::Neighbours => unseen.neighbours.clear(),
+                Part::Routes4 => unseen.routes.v4 = false,
+                Part::Routes6 => unseen.routes.v6 = false,
+            }
+            self.want(*part);
+        }
+        unseen
     }
 }
 
 /// Position in [`Part::ALL`]: dumps run in that order.
 fn number(part: Part) -> u8 {
-    Part::ALL.iter().position(|other| *other == part).expect("a part is among all") as u8
+    part as u8
 }

@@ -1,7 +1,10 @@
 //! The model against a kernel in miniature: whatever happens, what the forwarding tables say of an
 //! address is what a plain reading of the kernel's tables says.
 
+mod claims;
+mod grammar;
 mod kernel;
+mod lives;
 mod table;
 
 use std::collections::BTreeMap;

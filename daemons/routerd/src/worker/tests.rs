@@ -26,7 +26,15 @@ impl Bench {
         let (graph, entry, counters) = graph(&fib, PORTS_MAX, requests, &RouteLimits::default());
         let control = Arc::new(Doorbell::new().unwrap());
         let policy = Box::new(Napi::new(limits));
-        let shared = Shared::new(vec![counters], policy, point, control, order).unwrap();
+        let shared = Shared::new(
+            vec![counters],
+            policy,
+            point,
+            control,
+            order,
+            ebb_host::pulse::Pulses::new().unwrap(),
+        )
+        .unwrap();
         let options = LinkOptions { name: "m".into(), queues: 1, queue_len: 64 };
         let mut link = memory::link(&options).unwrap();
         let ports = link.ports.drain(..).map(|port| Some(Box::new(port) as _)).collect();

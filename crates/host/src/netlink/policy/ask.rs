@@ -9,6 +9,12 @@ use super::super::types::{Error, Result};
 
 const ATTEMPTS_MAX: u32 = 8;
 
+/// Answers by which the kernel says that it was built without a protocol, or a family of it.
+pub(super) const ABSENT: &[i32] = &[libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
+/// The same of requests that are dealt out by number, such as nfnetlink's and newer ones of IPsec: it does not
+/// know the number. Elsewhere this is an error like others: something is there and cannot be read.
+pub(super) const UNNUMBERED: &[i32] = &[libc::EOPNOTSUPP, libc::EAFNOSUPPORT, libc::EINVAL];
+
 /// The messages of an answer: their kinds and bodies.
 pub(super) type Answer = Vec<(Header, Vec<u8>)>;
 
@@ -21,33 +27,48 @@ impl Asker {
         Ok(Asker(Socket::open_protocol(protocol, false)?))
     }
 
-    /// Everything that a dump lists; nothing where the kernel has no such thing.
-    pub(super) fn dump(&mut self, what: &'static str, kind: u16, fixed: &[u8]) -> Result<Answer> {
+    /// Everything that a dump lists; nothing where the kernel has no such thing, which `absent` answers say.
+    pub(super) fn dump(
+        &mut self,
+        what: &'static str,
+        absent: &[i32],
+        (kind, fixed): (u16, &[u8]),
+    ) -> Result<Answer> {
+        self.whole(what, absent, kind, DUMP, fixed)
+    }
+
+    /// The answer to a plain request; nothing where the kernel has no such thing.
+    pub(super) fn get(
+        &mut self,
+        what: &'static str,
+        absent: &[i32],
+        (kind, fixed): (u16, &[u8]),
+    ) -> Result<Answer> {
+        self.whole(what, absent, kind, ACK, fixed)
+    }
+
+    fn whole(
+        &mut self,
+        what: &'static str,
+        absent: &[i32],
+        kind: u16,
+        flags: u16,
+        fixed: &[u8],
+    ) -> Result<Answer> {
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(answer) = self.exchange(what, kind, DUMP, fixed)? {
+            let seq = self.0.next_seq();
+            let mut builder = Builder::default();
+            builder.begin(kind, REQUEST | flags, seq, fixed).end();
+            self.0.send(&builder.bytes)?;
+            if let Some(answer) = self.answer(what, absent, seq)? {
                 return Ok(answer);
             }
         }
         Err(Error::Interrupted { what, attempts: ATTEMPTS_MAX })
     }
 
-    /// The answer to a plain request; nothing where the kernel has no such thing.
-    pub(super) fn get(&mut self, what: &'static str, kind: u16, fixed: &[u8]) -> Result<Answer> {
-        Ok(self.exchange(what, kind, ACK, fixed)?.unwrap_or_default())
-    }
-
-    /// `None` when a dump was interrupted.
-    fn exchange(
-        &mut self,
-        what: &'static str,
-        kind: u16,
-        flags: u16,
-        fixed: &[u8],
-    ) -> Result<Option<Answer>> {
-        let seq = self.0.next_seq();
-        let mut builder = Builder::default();
-        builder.begin(kind, REQUEST | flags, seq, fixed).end();
-        self.0.send(&builder.bytes)?;
+    /// `None` when it was interrupted.
+    fn answer(&mut self, what: &'static str, absent: &[i32], seq: u32) -> Result<Option<Answer>> {
         let mut answer = Answer::new();
         let mut whole = true;
         loop {
@@ -65,9 +86,7 @@ impl Asker {
                 let (errno, message) = acknowledged(header, body);
                 return match errno {
                     0 => Ok(whole.then_some(answer)),
-                    libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EINVAL | libc::ENOENT => {
-                        Ok(Some(Answer::new()))
-                    }
+                    errno if absent.contains(&errno) => Ok(Some(Answer::new())),
                     _ => Err(Error::Refused {
                         request: format!("list of {what}"),
                         source: io::Error::from_raw_os_error(errno),

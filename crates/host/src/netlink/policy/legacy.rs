@@ -63,7 +63,16 @@ const KINDS: [Kind; 2] = [
 pub(super) fn chains() -> Vec<Chain> {
     let mut chains = Vec::new();
     for kind in &KINDS {
-        let Ok(names) = fs::read_to_string(kind.names) else { continue };
+        let names = match fs::read_to_string(kind.names) {
+            Ok(names) => names,
+            // The module that makes the file is not loaded.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                tracing::debug!(%error, "the tables of {} cannot be listed", kind.program);
+                chains.push(chain(kind, "(not read)", HOOKS[2], true, 0));
+                continue;
+            }
+        };
         for table in names.lines() {
             match read(kind, table) {
                 Ok(found) => chains.extend(found),
@@ -79,7 +88,7 @@ pub(super) fn chains() -> Vec<Chain> {
 
 fn chain(kind: &Kind, table: &str, (name, hook): (&str, Hook), drops: bool, rules: u32) -> Chain {
     let name = format!("{} {table} {name}", kind.program);
-    Chain { name, family: kind.family, hook, devices: Vec::new(), drops, rules }
+    Chain { name, family: kind.family, hook, devices: Vec::new(), drops, rules, strange: false }
 }
 
 fn read(kind: &Kind, table: &str) -> io::Result<Vec<Chain>> {

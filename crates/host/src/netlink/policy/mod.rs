@@ -12,7 +12,8 @@ mod watch;
 mod xfrm;
 
 pub use types::{
-    Chain, Discipline, Family, Hook, Rule, RuleAction, Source, Switches, Transform, Transforms,
+    Chain, DeviceName, Discipline, Family, Hook, Rule, RuleAction, Source, Switches, Transform,
+    Transforms,
 };
 pub use watch::Watch;
 

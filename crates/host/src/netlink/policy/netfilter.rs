@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::frame::{Fault, Parsed, attributes, string_of};
-use super::types::{Chain, Family, Hook};
+use super::types::{Chain, DeviceName, Family, Hook};
 
 const SUBSYSTEM: u16 = 10 << 8;
 pub(super) const GET_TABLE: u16 = SUBSYSTEM | 1;
@@ -21,15 +21,24 @@ const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;
 const CHAIN_POLICY: u16 = 5;
 const CHAIN_USE: u16 = 6;
+/// Handle, type, counters, padding, flags, identifier, comments: they decide on no packet.
+const CHAIN_TELLING_NOTHING: [u16; 7] = [2, 7, 8, 9, 10, 11, 12];
 const HOOK_NUMBER: u16 = 1;
+const HOOK_PRIORITY: u16 = 2;
 const HOOK_DEVICE: u16 = 3;
 const HOOK_DEVICES: u16 = 4;
+const DEVICE_NAME: u16 = 1;
+/// `NFTA_DEVICE_PREFIX`, Linux 6.18.
+const DEVICE_PREFIX: u16 = 2;
 const ACCEPT: u32 = 1;
 
 const INET: u8 = 1;
 const IPV4: u8 = 2;
+const ARP: u8 = 3;
 const NETDEV: u8 = 5;
+const BRIDGE: u8 = 7;
 const IPV6: u8 = 10;
+const DECNET: u8 = 12;
 
 /// Whether a notification may change what happens to forwarded packets.
 pub(super) fn tells(kind: u16) -> bool {
@@ -59,15 +68,15 @@ pub(super) fn dormant(body: &[u8]) -> Parsed<Option<(u8, String)>> {
 pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Option<Chain>> {
     let (fixed, rest) = body.split_first_chunk::<4>().ok_or(Fault("chain header"))?;
     let (mut table, mut name, mut hook) = (String::new(), String::new(), None);
-    let (mut policy, mut rules, mut devices) = (ACCEPT, 0, Vec::new());
+    let (mut policy, mut rules, mut strange) = (ACCEPT, 0, false);
     attributes(rest, |kind, value| {
         match kind {
             CHAIN_TABLE => table = string_of(value),
             CHAIN_NAME => name = string_of(value),
             CHAIN_POLICY => policy = number(value)?,
             CHAIN_USE => rules = number(value)?,
-            CHAIN_HOOK => hook = hook_of(value, &mut devices)?,
-            _ => {}
+            CHAIN_HOOK => hook = Some(Place::of(value)?),
+            other => strange |= !CHAIN_TELLING_NOTHING.contains(&other),
         }
         Ok(())
     })?;
@@ -76,45 +85,76 @@ pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Opt
         IPV6 => (Family::V6, "ip6"),
         INET => (Family::Both, "inet"),
         NETDEV => (Family::Both, "netdev"),
-        _ => return Ok(None),
+        ARP | BRIDGE | DECNET => return Ok(None),
+        _ => (Family::Both, "of an unknown family"),
     };
-    let Some(hook) = hook.and_then(|number| hook_named(fixed[0], number)) else { return Ok(None) };
+    let Some(place) = hook else { return Ok(None) };
     let name = format!("{word} {table} {name}");
     if dormant.contains(&(fixed[0], table)) {
         return Ok(None);
     }
-    Ok(Some(Chain { name, family, hook, devices, drops: policy != ACCEPT, rules }))
+    let hook = place.number.map_or(Hook::Other(u32::MAX), |number| hook_named(fixed[0], number));
+    let (devices, strange) = (place.devices, strange || place.strange);
+    Ok(Some(Chain { name, family, hook, devices, drops: policy != ACCEPT, rules, strange }))
 }
 
-fn hook_of(value: &[u8], devices: &mut Vec<String>) -> Parsed<Option<u32>> {
-    let mut hook = None;
-    attributes(value, |kind, value| {
-        match kind {
-            HOOK_NUMBER => hook = Some(number(value)?),
-            HOOK_DEVICE => devices.push(string_of(value)),
-            HOOK_DEVICES => attributes(value, |_, name| {
-                devices.push(string_of(name));
-                Ok(())
-            })?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    devices.dedup();
-    Ok(hook)
+/// Where a chain is hooked in.
+#[derive(Default)]
+struct Place {
+    number: Option<u32>,
+    devices: Vec<DeviceName>,
+    strange: bool,
 }
 
-fn hook_named(family: u8, hook: u32) -> Option<Hook> {
-    Some(match (family, hook) {
+impl Place {
+    fn of(value: &[u8]) -> Parsed<Place> {
+        let mut place = Place::default();
+        attributes(value, |kind, value| {
+            match kind {
+                HOOK_NUMBER => place.number = Some(number(value)?),
+                HOOK_PRIORITY => {}
+                HOOK_DEVICE => place.devices.push(device(value)),
+                HOOK_DEVICES => attributes(value, |kind, name| {
+                    place.devices.push(match kind {
+                        DEVICE_NAME => device(name),
+                        DEVICE_PREFIX => DeviceName::Prefix(string_of(name)),
+                        _ => DeviceName::Any,
+                    });
+                    Ok(())
+                })?,
+                // It may say where else the chain is.
+                _ => {
+                    place.strange = true;
+                    place.devices.push(DeviceName::Any);
+                }
+            }
+            Ok(())
+        })?;
+        place.devices.dedup();
+        Ok(place)
+    }
+}
+
+/// A name as the kernel compares it: with its end, or the beginning of names (Linux 6.16,
+/// `nft_netdev_hook`).
+fn device(value: &[u8]) -> DeviceName {
+    match value.contains(&0) {
+        true => DeviceName::Exact(string_of(value)),
+        false => DeviceName::Prefix(string_of(value)),
+    }
+}
+
+fn hook_named(family: u8, hook: u32) -> Hook {
+    match (family, hook) {
         (NETDEV, 0) | (INET, 5) => Hook::Ingress,
-        (NETDEV, _) => Hook::Egress,
-        (_, 0) => Hook::Prerouting,
-        (_, 1) => Hook::Input,
-        (_, 2) => Hook::Forward,
-        (_, 3) => Hook::Output,
-        (_, 4) => Hook::Postrouting,
-        _ => return None,
-    })
+        (NETDEV, 1) => Hook::Egress,
+        (INET | IPV4 | IPV6, 0) => Hook::Prerouting,
+        (INET | IPV4 | IPV6, 1) => Hook::Input,
+        (INET | IPV4 | IPV6, 2) => Hook::Forward,
+        (INET | IPV4 | IPV6, 3) => Hook::Output,
+        (INET | IPV4 | IPV6, 4) => Hook::Postrouting,
+        (_, other) => Hook::Other(other),
+    }
 }
 
 #[cfg(test)]
@@ -158,8 +198,51 @@ mod tests {
         let found = chain(&body, &BTreeSet::new()).unwrap().unwrap();
         assert_eq!(
             (found.hook, found.devices),
-            (Hook::Ingress, vec!["eth1".into(), "eth2".into()])
+            (Hook::Ingress, ["eth1", "eth2"].map(|name| DeviceName::Exact(name.into())).into())
         );
+    }
+
+    #[test]
+    fn names_may_be_the_beginnings_of_names() {
+        let devices = |fill: &dyn Fn(&mut Builder)| {
+            let found = chain(&recorded(NETDEV, 0, |b| fill(b)), &BTreeSet::new());
+            found.unwrap().unwrap().devices
+        };
+        let prefix = [DeviceName::Prefix("p".into())];
+        // As Linux 6.18 says it, and as 6.16 did: without the byte that ends a name.
+        let named: &dyn Fn(&mut Builder) = &|b| {
+            b.nested(HOOK_DEVICES, |b| {
+                b.string(DEVICE_PREFIX, "p");
+            });
+        };
+        assert_eq!(devices(named), prefix);
+        let unended: &dyn Fn(&mut Builder) = &|b| {
+            b.nested(HOOK_DEVICES, |b| {
+                b.attribute(DEVICE_NAME, b"p");
+            });
+        };
+        assert_eq!(devices(unended), prefix);
+        assert_eq!(devices(&|b| _ = b.attribute(HOOK_DEVICE, b"p")), prefix);
+        assert!(prefix[0].fits("p0") && !prefix[0].fits("eth0"));
+        assert!(!DeviceName::Exact("p".into()).fits("p0"));
+    }
+
+    #[test]
+    fn what_is_not_known_may_concern_anything() {
+        let read = |body: &[u8]| chain(body, &BTreeSet::new()).unwrap().unwrap();
+        let hook = read(&recorded(NETDEV, 0, |b| _ = b.u32(9, 0)));
+        assert_eq!((hook.strange, hook.devices), (true, vec![DeviceName::Any]));
+        let device = read(&recorded(NETDEV, 1, |b| {
+            b.nested(HOOK_DEVICES, |b| _ = b.string(7, "p0"));
+        }));
+        assert_eq!((device.strange, device.devices), (false, vec![DeviceName::Any]));
+        let mut chain = recorded(INET, 2, |_| ());
+        chain.extend([8, 0, 77, 0, 0, 0, 0, 0]);
+        assert!(read(&chain).strange && !read(&recorded(INET, 2, |_| ())).strange);
+        for (family, number) in [(INET, 6), (IPV4, 5), (NETDEV, 2), (99, 0)] {
+            let found = read(&recorded(family, number, |_| ()));
+            assert_eq!(found.hook, Hook::Other(number), "family {family}");
+        }
     }
 
     #[test]

@@ -22,9 +22,14 @@ const MASK: u16 = 16;
 const OUTPUT: u16 = 17;
 const VRF: u16 = 19;
 const USERS: u16 = 20;
-const PROTOCOL: u16 = 22;
+/// Transport protocol and ports, DSCP, flow label, and masks of the last four.
+const SELECTORS: std::ops::RangeInclusive<u16> = 22..=30;
+/// Nothing, realms that only accounting asks for, padding, and who made the rule.
+const TELLING_NOTHING: [u16; 7] = [5, 7, 8, 9, 11, 18, 21];
 
 const INVERT: u32 = 2;
+/// Permanent, unresolved, input or output detached, source address to be found.
+const FLAGS_TELLING_NOTHING: u32 = 1 | 4 | 8 | 0x10 | 0x10000;
 const NONE: u32 = u32::MAX;
 
 /// None for rules of other families, such as multicast routing's.
@@ -43,13 +48,17 @@ pub(super) fn rule(body: &[u8]) -> Parsed<Option<Rule>> {
         input: None,
         output: None,
         action: RuleAction::Nop,
-        inverted: u32_of(&fixed[8..12])? & INVERT != 0,
+        inverted: false,
         mark: None,
         by_user: false,
         vrf: false,
         further: fixed[3] != 0,
         suppresses: false,
+        strange: false,
     };
+    let flags = u32_of(&fixed[8..12])?;
+    rule.inverted = flags & INVERT != 0;
+    rule.strange = flags & !(INVERT | FLAGS_TELLING_NOTHING) != 0;
     let (mut table, mut target) = (u32::from(fixed[4]), 0);
     let (mut mark, mut mask) = (None, None);
     let (mut from, mut to) = (None, None);
@@ -68,9 +77,8 @@ pub(super) fn rule(body: &[u8]) -> Parsed<Option<Rule>> {
             VRF => rule.vrf = value.first().is_some_and(|on| *on != 0),
             SUPPRESS_GROUP | SUPPRESS_LENGTH => rule.suppresses |= u32_of(value)? != NONE,
             TUNNEL => rule.further = true,
-            // Protocol, ports, DSCP, flow label, and whatever comes after them.
-            PROTOCOL.. => rule.further = true,
-            _ => {}
+            kind if SELECTORS.contains(&kind) => rule.further = true,
+            kind => rule.strange |= !TELLING_NOTHING.contains(&kind),
         }
         Ok(())
     })?;
@@ -124,6 +132,21 @@ mod tests {
             (rule.input.as_deref(), rule.suppresses, rule.further),
             (Some("eth1"), false, false)
         );
+    }
+
+    #[test]
+    fn what_is_not_known_may_concern_anything() {
+        let read = |flags: u8, kind: u16| {
+            let mut builder = Builder::default();
+            let fixed = [AF_INET, 0, 0, 0, 254, 0, 0, 1, flags, 0, 0, 0];
+            builder.begin(32, 0, 0, &fixed).attribute(kind, &[2]).end();
+            let rule = rule(&builder.bytes[16..]).unwrap().expect("a rule");
+            (rule.strange, rule.further)
+        };
+        assert_eq!(read(1, 21), (false, false), "who made it");
+        assert_eq!(read(1, 25), (false, true), "DSCP");
+        assert_eq!(read(1, 31), (true, false));
+        assert_eq!(read(0x20, 21), (true, false));
     }
 
     #[test]

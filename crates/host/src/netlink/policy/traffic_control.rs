@@ -3,8 +3,14 @@
 use super::super::frame::{Fault, Parsed, attributes, string_of, u32_of};
 
 const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
 const INGRESS_BLOCK: u16 = 13;
 const EGRESS_BLOCK: u16 = 14;
+/// Counts, estimates, table of sizes, padding, whether it is shown, chain, offload, and words for people.
+const TELLING_NOTHING: [u16; 12] = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 16];
+/// Of `fq`: the most that a flow gets, in bytes per second; all bits set: as much as there is.
+const FQ_FLOW_DEFAULT_RATE: u16 = 6;
+const FQ_FLOW_MAX_RATE: u16 = 7;
 /// Where filters of the sending side of an interface's first discipline hang.
 pub(super) const ROOT: u32 = 0xffff_ffff;
 const INGRESS_HANDLE: u32 = 0xffff_0000;
@@ -35,8 +41,13 @@ pub(super) struct Queueing {
     pub link: u32,
     pub kind: String,
     pub parent: u32,
+    pub handle: u32,
     /// Filters that several interfaces share.
     pub blocks: (bool, bool),
+    /// Holds flows back although others of its kind do not.
+    pub paces: bool,
+    /// Has parts that are not known here.
+    pub strange: bool,
 }
 
 pub(super) fn queueing(body: &[u8]) -> Parsed<Queueing> {
@@ -45,24 +56,43 @@ pub(super) fn queueing(body: &[u8]) -> Parsed<Queueing> {
         link: u32_of(&fixed[4..8])?,
         kind: String::new(),
         parent: u32_of(&fixed[12..16])?,
+        handle: u32_of(&fixed[8..12])?,
         blocks: (false, false),
+        paces: false,
+        strange: false,
     };
+    let mut options: &[u8] = &[];
     attributes(&body[20..], |kind, value| {
         match kind {
             KIND => found.kind = string_of(value),
             INGRESS_BLOCK => found.blocks.0 = u32_of(value)? != 0,
             EGRESS_BLOCK => found.blocks.1 = u32_of(value)? != 0,
-            _ => {}
+            OPTIONS => options = value,
+            kind => found.strange |= !TELLING_NOTHING.contains(&kind),
         }
         Ok(())
     })?;
+    found.paces = found.kind == "fq" && fq_paces(options)?;
     Ok(found)
+}
+
+/// Whether `fq` bounds each flow (`tc qdisc ... fq maxrate`; `fq_dequeue` in the kernel).
+fn fq_paces(options: &[u8]) -> Parsed<bool> {
+    let mut paces = false;
+    attributes(options, |kind, value| {
+        if matches!(kind, FQ_FLOW_DEFAULT_RATE | FQ_FLOW_MAX_RATE) {
+            let unbounded = u32_of(value)? == u32::MAX;
+            paces |= !unbounded && (kind == FQ_FLOW_MAX_RATE || u32_of(value)? != 0);
+        }
+        Ok(())
+    })?;
+    Ok(paces)
 }
 
 impl Queueing {
     /// Whether it may hold back or drop what leaves.
     pub(super) fn shapes(&self) -> bool {
-        !self.filters_only() && !NEUTRAL.contains(&self.kind.as_str())
+        self.paces || !self.filters_only() && !NEUTRAL.contains(&self.kind.as_str())
     }
 
     fn filters_only(&self) -> bool {
@@ -76,7 +106,8 @@ impl Queueing {
             "clsact" => (Some(CLSACT_INGRESS), Some(CLSACT_EGRESS)),
             "noqueue" => (None, None),
             _ if self.parent == ROOT => (None, Some(0)),
-            _ => (None, None),
+            // Inside another one; without a number of its own it has no filters.
+            _ => (None, (self.handle != 0).then_some(self.handle)),
         }
     }
 }
@@ -114,5 +145,26 @@ mod tests {
             );
         }
         assert!(queueing(&[0; 19]).is_err());
+    }
+
+    #[test]
+    fn what_is_inside_others_paces_or_is_not_known_is_told() {
+        let read = |fill: &dyn Fn(&mut Builder)| {
+            let mut builder = Builder::default();
+            let mut fixed = filters_of(3, 0x1_0001);
+            fixed[8..12].copy_from_slice(&0x8001_0000_u32.to_ne_bytes());
+            fill(builder.begin(36, 0, 0, &fixed).string(KIND, "fq"));
+            builder.end();
+            queueing(&builder.bytes[16..]).unwrap()
+        };
+        let plain = read(&|_| ());
+        assert_eq!(plain.parents(), (None, Some(0x8001_0000)));
+        assert!(!plain.shapes() && !plain.strange);
+        let rate = |kind: u16, rate: u32| {
+            read(&|b| _ = b.nested(OPTIONS, |b| _ = b.u32(kind, rate))).shapes()
+        };
+        assert!(rate(FQ_FLOW_MAX_RATE, 10_000) && !rate(FQ_FLOW_MAX_RATE, u32::MAX));
+        assert!(rate(FQ_FLOW_DEFAULT_RATE, 10_000) && !rate(FQ_FLOW_DEFAULT_RATE, 0));
+        assert!(read(&|b| _ = b.u32(40, 1)).strange);
     }
 }

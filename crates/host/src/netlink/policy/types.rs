@@ -1,3 +1,5 @@
+use std::fmt;
+
 use ipnet::IpNet;
 
 /// Where policy comes from; each can be read on its own.
@@ -68,6 +70,8 @@ pub struct Rule {
     pub vrf: bool,
     /// Has further selectors: type of service, protocol, ports, tunnel, flow label.
     pub further: bool,
+    /// Has parts that are not known here: it may concern any packet, in any way.
+    pub strange: bool,
     /// Passes over what the table finds in short prefixes or through some interfaces.
     pub suppresses: bool,
 }
@@ -85,6 +89,8 @@ pub struct Switches {
     pub force_forwarding: bool,
     /// `rp_filter`: 0 off, 1 strict, 2 loose. IPv4 only.
     pub reverse_path: u32,
+    /// A switch that is not known here is on.
+    pub strange: bool,
 }
 
 /// An IPsec policy that forwarded packets may meet.
@@ -102,6 +108,8 @@ pub struct Transform {
     pub templates: u32,
     /// For packets of an XFRM interface, or with a mark, only.
     pub special: bool,
+    /// Has parts that are not known here: it may do anything to the packets it concerns.
+    pub strange: bool,
 }
 
 /// All IPsec policies.
@@ -111,6 +119,8 @@ pub struct Transforms {
     pub policies: Vec<Transform>,
     /// What no policy matches is discarded (`ip xfrm policy setdefault`).
     pub blocks_by_default: bool,
+    /// Policies whose selectors are not understood: each may concern any packet.
+    pub not_understood: u32,
 }
 
 /// Protocols that a chain sees.
@@ -141,6 +151,40 @@ pub enum Hook {
     Output,
     /// After routing.
     Postrouting,
+    /// One that is not known here.
+    Other(u32),
+}
+
+/// Interfaces that a chain is bound to, present or to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceName {
+    /// The one of this name.
+    Exact(String),
+    /// All whose names begin so.
+    Prefix(String),
+    /// Which ones is not known here: any.
+    Any,
+}
+
+impl DeviceName {
+    /// Whether an interface of this name is one of them.
+    pub fn fits(&self, name: &str) -> bool {
+        match self {
+            DeviceName::Exact(exact) => exact == name,
+            DeviceName::Prefix(prefix) => name.starts_with(prefix.as_str()),
+            DeviceName::Any => true,
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceName::Exact(name) => f.write_str(name),
+            DeviceName::Prefix(prefix) => write!(f, "{prefix}*"),
+            DeviceName::Any => f.write_str("any interface"),
+        }
+    }
 }
 
 /// A chain of a packet filter that is hooked in.
@@ -153,11 +197,13 @@ pub struct Chain {
     /// Where.
     pub hook: Hook,
     /// Interfaces that an ingress or egress chain is bound to.
-    pub devices: Vec<String>,
+    pub devices: Vec<DeviceName>,
     /// Discards what its rules do not decide.
     pub drops: bool,
     /// Number of rules.
     pub rules: u32,
+    /// Has parts that are not known here: it may do anything to the packets it sees.
+    pub strange: bool,
 }
 
 /// What traffic control does at an interface beyond queueing packets as they come.

@@ -1,6 +1,6 @@
 //! When to read again, and the reading.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::super::abi::{AF_INET, AF_INET6};
 use super::super::frame::{Fault, Messages, Parsed};
 use super::super::socket::{Received, Socket};
 use super::super::types::{Error, Result};
-use super::ask::Asker;
+use super::ask::{ABSENT, Asker, UNNUMBERED};
 use super::types::{Chain, Discipline, Rule, Source, Switches, Transforms};
 use super::{legacy, netfilter, rules, switches, traffic_control, xfrm};
 
@@ -22,8 +22,8 @@ const GET_SWITCHES: u16 = 82;
 
 const XFRM: i32 = 6;
 const NETFILTER: i32 = 12;
-/// `RTNLGRP_TC`, `_IPV4_RULE`, `_IPV6_RULE`, `_IPV4_NETCONF`, `_IPV6_NETCONF`.
-const ROUTE_GROUPS: [u32; 5] = [4, 8, 19, 24, 25];
+/// `RTNLGRP_TC`, `_IPV4_RULE`, `_IPV6_IFADDR`, `_IPV6_RULE`, `_IPV4_NETCONF`, `_IPV6_NETCONF`.
+const ROUTE_GROUPS: [u32; 6] = [4, 8, 9, 19, 24, 25];
 /// `XFRMNLGRP_POLICY`.
 const XFRM_GROUP: u32 = 4;
 /// `NFNLGRP_NFTABLES`.
@@ -36,6 +36,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Datagrams that one call reads.
 const POLL_MAX: usize = 256;
 const RECEIVE_BUFFER: usize = 1 << 20;
+/// An interface or discipline that has gone since it was listed has no filters.
+const FILTERS_ABSENT: &[i32] = &[libc::EOPNOTSUPP, libc::ENODEV];
 
 /// The kernel's policy in the network namespace in which it was opened.
 ///
@@ -59,7 +61,11 @@ pub struct Watch {
     ask_netfilter: Option<Asker>,
     timer: TimerFd,
     legacy: Vec<Chain>,
+    /// Where IPv6 is switched off, as far as was asked for.
+    without_v6: BTreeMap<String, bool>,
     pending: BTreeSet<Source>,
+    /// Could not be read, and are to be tried again.
+    unread: BTreeSet<Source>,
     next: Instant,
 }
 
@@ -72,25 +78,29 @@ impl Watch {
         let route = Socket::open(true)?;
         route.set_receive_buffer(RECEIVE_BUFFER);
         ROUTE_GROUPS.into_iter().try_for_each(|group| route.join(group))?;
-        let followed = |protocol, group| {
-            let socket = Socket::open_protocol(protocol, true).ok()?;
+        let followed = |protocol, group| -> Result<Option<Socket>> {
+            let Some(socket) = present(Socket::open_protocol(protocol, true))? else {
+                return Ok(None);
+            };
             socket.set_receive_buffer(RECEIVE_BUFFER);
-            socket.join(group).ok().map(|()| socket)
+            socket.join(group).map(|()| Some(socket))
         };
         let failed =
             |errno: nix::errno::Errno| Error::Socket { operation: "timer", source: errno.into() };
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(failed)?;
         let watch = Watch {
-            xfrm: followed(XFRM, XFRM_GROUP),
-            netfilter: followed(NETFILTER, NETFILTER_GROUP),
+            xfrm: followed(XFRM, XFRM_GROUP)?,
+            netfilter: followed(NETFILTER, NETFILTER_GROUP)?,
             route,
             ask_route: Asker::open(libc::NETLINK_ROUTE)?,
-            ask_xfrm: Asker::open(XFRM).ok(),
-            ask_netfilter: Asker::open(NETFILTER).ok(),
+            ask_xfrm: present(Asker::open(XFRM))?,
+            ask_netfilter: present(Asker::open(NETFILTER))?,
             timer,
             legacy: legacy::chains(),
+            without_v6: BTreeMap::new(),
             pending: Source::ALL.into(),
+            unread: BTreeSet::new(),
             next: Instant::now(),
         };
         watch.wake_in(LOOK);
@@ -117,11 +127,7 @@ impl Watch {
         // `EAGAIN` when the time has not come.
         let woken = self.timer.wait().is_ok();
         if woken {
-            let legacy = legacy::chains();
-            if legacy != self.legacy {
-                self.legacy = legacy;
-                pending.insert(Source::Netfilter);
-            }
+            self.look(&mut pending);
         }
         drained?;
         let now = Instant::now();
@@ -137,6 +143,37 @@ impl Watch {
         Ok(pending)
     }
 
+    /// Looks at what the kernel does not announce.
+    fn look(&mut self, pending: &mut BTreeSet<Source>) {
+        pending.append(&mut self.unread);
+        let legacy = legacy::chains();
+        if legacy != self.legacy {
+            self.legacy = legacy;
+            pending.insert(Source::Netfilter);
+        }
+        if self.without_v6.iter().any(|(name, off)| switches::is_without_v6(name) != *off) {
+            pending.insert(Source::Switches);
+        }
+    }
+
+    /// A source may have changed for a reason that the kernel does not announce.
+    pub fn touch(&mut self, source: Source) {
+        self.pending.insert(source);
+    }
+
+    /// A source could not be read: it counts as changed once more, after a while.
+    pub fn try_again(&mut self, source: Source) {
+        self.unread.insert(source);
+    }
+
+    /// To be called when everything that had changed has been taken over: the next reading begins no sooner
+    /// than after half the time that this one took, so that a policy that is large and changes all the time
+    /// leaves time for everything else.
+    pub fn rest(&mut self) {
+        let begun = self.next - PAUSE;
+        self.next = self.next.max(Instant::now() + begun.elapsed() / 2);
+    }
+
     fn wake_in(&self, span: Duration) {
         let at = Expiration::OneShot(TimeSpec::from_duration(span));
         self.timer.set(at, TimerSetTimeFlags::empty()).expect("a valid time");
@@ -144,6 +181,8 @@ impl Watch {
 
     fn drain(&mut self, pending: &mut BTreeSet<Source>) -> Result<()> {
         let of_route = |kind| match kind {
+            // The addresses of an interface go when IPv6 is switched off there, and come when it is on again.
+            20 | 21 => Some(Source::Switches),
             32..=34 => Some(Source::Rules),
             36..=47 | 100..=102 => Some(Source::TrafficControl),
             80..=82 => Some(Source::Switches),
@@ -187,11 +226,31 @@ impl Watch {
         for family in [AF_INET, AF_INET6] {
             let mut fixed = vec![0; header_len];
             fixed[0] = family;
-            for (_, body) in self.ask_route.dump(what, kind, &fixed)? {
+            for (_, body) in self.ask_route.dump(what, ABSENT, (kind, &fixed))? {
                 found.extend(understood(parse(&body))?);
             }
         }
         Ok(found)
+    }
+
+    /// Which of these interfaces drop whatever IPv6 comes in, because it is switched off there
+    /// (`net.ipv6.conf.NAME.disable_ipv6`) or there is no IPv6 at all (`ip6_rcv_core`). From now on a change
+    /// of it is one of [`Source::Switches`].
+    pub fn without_v6(&mut self, names: &[&str]) -> BTreeSet<String> {
+        let mut off = BTreeSet::new();
+        for name in names {
+            let is_off = switches::is_without_v6(name);
+            self.without_v6.insert((*name).to_owned(), is_off);
+            if is_off {
+                off.insert((*name).to_owned());
+            }
+        }
+        off
+    }
+
+    /// No interface's IPv6 is looked at any more, until it is asked for again.
+    pub fn forget_v6(&mut self) {
+        self.without_v6.clear();
     }
 
     /// All IPsec policies that forwarded packets may meet.
@@ -201,8 +260,9 @@ impl Watch {
     pub fn transforms(&mut self) -> Result<Transforms> {
         let Some(ask) = &mut self.ask_xfrm else { return Ok(Transforms::default()) };
         let id = [0; xfrm::POLICY_ID_LEN];
-        let policies = ask.dump("IPsec policies", xfrm::GET_POLICY, &id)?;
-        let default = ask.get("IPsec default policies", xfrm::GET_DEFAULT, &[0; 4])?;
+        let policies = ask.dump("IPsec policies", ABSENT, (xfrm::GET_POLICY, &id))?;
+        let default =
+            ask.get("IPsec default policies", UNNUMBERED, (xfrm::GET_DEFAULT, &[0; 4]))?;
         let bodies = policies.iter().map(|(_, body)| body.as_slice());
         Ok(xfrm::transforms(bodies, default.first().map(|(_, body)| body.as_slice())))
     }
@@ -215,10 +275,10 @@ impl Watch {
         let mut chains = self.legacy.clone();
         let Some(ask) = &mut self.ask_netfilter else { return Ok(chains) };
         let mut dormant = BTreeSet::new();
-        for (_, body) in ask.dump("tables", netfilter::GET_TABLE, &[0; 4])? {
+        for (_, body) in ask.dump("tables", UNNUMBERED, (netfilter::GET_TABLE, &[0; 4]))? {
             dormant.extend(understood(netfilter::dormant(&body))?);
         }
-        for (_, body) in ask.dump("chains", netfilter::GET_CHAIN, &[0; 4])? {
+        for (_, body) in ask.dump("chains", UNNUMBERED, (netfilter::GET_CHAIN, &[0; 4]))? {
             chains.extend(understood(netfilter::chain(&body, &dormant))?);
         }
         Ok(chains)
@@ -230,15 +290,20 @@ impl Watch {
     /// When the socket fails or the kernel refuses.
     pub fn disciplines(&mut self, links: &[u32]) -> Result<Vec<Discipline>> {
         let mut found = Vec::new();
-        for (_, body) in self.ask_route.dump("queueing disciplines", GET_QDISC, &[0; 20])? {
+        for (_, body) in
+            self.ask_route.dump("queueing disciplines", ABSENT, (GET_QDISC, &[0; 20]))?
+        {
             let queueing = understood(traffic_control::queueing(&body))?;
             if !links.contains(&queueing.link) {
                 continue;
             }
             let (receiving, sending) = queueing.parents();
-            let ingress = queueing.blocks.0 || self.filters(queueing.link, receiving)?;
-            let egress =
-                queueing.blocks.1 || queueing.shapes() || self.filters(queueing.link, sending)?;
+            let strange = queueing.strange;
+            let ingress = strange || queueing.blocks.0 || self.filters(queueing.link, receiving)?;
+            let egress = strange
+                || queueing.blocks.1
+                || queueing.shapes()
+                || self.filters(queueing.link, sending)?;
             if ingress || egress {
                 let (link, kind) = (queueing.link, queueing.kind);
                 found.push(Discipline { link, kind, ingress, egress });
@@ -250,7 +315,19 @@ impl Watch {
     fn filters(&mut self, link: u32, parent: Option<u32>) -> Result<bool> {
         let Some(parent) = parent else { return Ok(false) };
         let fixed = traffic_control::filters_of(link, parent);
-        Ok(!self.ask_route.dump("filters", GET_FILTER, &fixed)?.is_empty())
+        Ok(!self.ask_route.dump("filters", FILTERS_ABSENT, (GET_FILTER, &fixed))?.is_empty())
+    }
+}
+
+/// A socket, or nothing where the kernel was built without its protocol.
+fn present<T>(opened: Result<T>) -> Result<Option<T>> {
+    match opened {
+        Err(Error::Socket { source, .. })
+            if source.raw_os_error() == Some(libc::EPROTONOSUPPORT) =>
+        {
+            Ok(None)
+        }
+        opened => opened.map(Some),
     }
 }
 

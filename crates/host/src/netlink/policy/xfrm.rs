@@ -18,7 +18,10 @@ const TEMPLATE_LEN: usize = 64;
 const TEMPLATES: u16 = 5;
 const MARK: u16 = 21;
 const INTERFACE: u16 = 31;
+/// Security context, which narrows; kind of policy; padding; a device that does the same.
+const TELLING_NOTHING: [u16; 4] = [8, 16, 27, 28];
 const BLOCK: u8 = 1;
+const ALLOW: u8 = 0;
 
 /// None for policies that forwarded packets do not meet: of sockets and of arriving traffic.
 pub(super) fn policy(body: &[u8]) -> Parsed<Option<Transform>> {
@@ -26,7 +29,9 @@ pub(super) fn policy(body: &[u8]) -> Parsed<Option<Transform>> {
     let direction = match info[160] {
         1 => "out",
         2 => "fwd",
-        _ => return Ok(None),
+        // Of arriving traffic, and of sockets.
+        0 | 3..=5 => return Ok(None),
+        _ => return Err(Fault("policy direction")),
     };
     let family = u16_of(&info[40..42])? as u8;
     let (to_len, from_len) = (info[42], info[43]);
@@ -37,6 +42,7 @@ pub(super) fn policy(body: &[u8]) -> Parsed<Option<Transform>> {
         blocks: info[161] == BLOCK,
         templates: 0,
         special: false,
+        strange: !matches!(info[161], ALLOW | BLOCK),
     };
     attributes(rest, |kind, value| {
         match kind {
@@ -44,7 +50,7 @@ pub(super) fn policy(body: &[u8]) -> Parsed<Option<Transform>> {
             // Value, then mask: forwarded packets have mark 0 unless a filter marks them.
             MARK => transform.special |= u32_of(value)? != 0,
             INTERFACE => transform.special |= u32_of(value)? != 0,
-            _ => {}
+            kind => transform.strange |= !TELLING_NOTHING.contains(&kind),
         }
         Ok(())
     })?;
@@ -77,7 +83,10 @@ pub(super) fn transforms<'a>(
     for body in policies {
         match policy(body) {
             Ok(found) => all.policies.extend(found),
-            Err(Fault(what)) => tracing::warn!(what, "an IPsec policy is not understood"),
+            Err(Fault(what)) => {
+                tracing::debug!(what, "an IPsec policy is not understood");
+                all.not_understood += 1;
+            }
         }
     }
     all
@@ -105,6 +114,21 @@ mod tests {
         assert!(found.blocks && found.direction == "fwd" && !found.special);
         assert_eq!(policy(&recorded(0, 1)).unwrap(), None, "arriving traffic");
         assert_eq!(policy(&recorded(4, 0)).unwrap(), None, "a socket's");
+    }
+
+    #[test]
+    fn what_is_not_known_may_do_anything() {
+        let read = |body: &[u8]| policy(body).unwrap().expect("a policy").strange;
+        let with = |kind: u8| [&recorded(1, 0)[..], &[8, 0, kind, 0, 0, 0, 0, 0]].concat();
+        assert!(!read(&with(16)) && read(&with(99)) && read(&recorded(1, 2)));
+        let other_family = {
+            let mut body = recorded(1, 1);
+            body[40] = 99;
+            body
+        };
+        let bodies = [recorded(6, 0), other_family, recorded(1, 1)];
+        let all = transforms(bodies.iter().map(Vec::as_slice), None);
+        assert_eq!((all.policies.len(), all.not_understood), (1, 2));
     }
 
     #[test]

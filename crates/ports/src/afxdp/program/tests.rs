@@ -92,6 +92,36 @@ fn frames_to_any_of_its_addresses_are_for_the_interface() {
 }
 
 #[test]
+fn frames_of_vlans_that_are_not_served_are_left_to_the_kernel() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
+    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+    let helper = program(&mut steer.ebpf, "hash_of");
+    helper.load().unwrap();
+    let fd = helper.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let plain = udp4(1, 1);
+    let tagged = |tags: &[u8]| [&plain[..12], tags, &plain[12..]].concat();
+    let frames = [
+        plain.clone(),
+        tagged(&[0x81, 0, 0xe0, 0]),
+        tagged(&[0x81, 0, 0x60, 7]),
+        tagged(&[0x81, 0, 0x0f, 0xff]),
+        tagged(&[0x88, 0xa8, 0, 7]),
+        tagged(&[0x81, 0, 0, 7, 0x81, 0, 0, 7]),
+    ];
+    let taken = || frames.each_ref().map(|frame| run(&fd, frame) != 0);
+    assert_eq!(taken(), [true; 6], "at first all are");
+    for (vlans, expected) in [
+        (&[][..], [true, true, false, false, false, false]),
+        (&[7], [true, true, true, false, false, false]),
+        (&[4095, 8], [true, true, false, true, false, false]),
+    ] {
+        steer.set_vlans(vlans).unwrap();
+        assert_eq!(taken(), expected, "{vlans:?}");
+    }
+}
+
+#[test]
 fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
     let Some(()) = samples::privileged("load BPF programs") else { return };
     let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
@@ -125,6 +155,32 @@ fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
             steer.set_policy(&KernelPolicy::default()).unwrap();
         }
     }
+}
+
+#[test]
+fn packets_from_the_routers_own_addresses_are_the_kernels() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
+    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+    let helper = program(&mut steer.ebpf, "hash_of");
+    helper.load().unwrap();
+    let fd = helper.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    // What the workers do not get is not hashed.
+    let taken = |frame: &[u8]| run(&fd, frame) != 0;
+    let (four, six) = (udp4(1, 1), udp6(1, 1));
+    let from4 = IpAddr::from(<[u8; 4]>::try_from(&four[26..30]).unwrap());
+    let from6 = IpAddr::from(<[u8; 16]>::try_from(&six[22..38]).unwrap());
+    assert!(taken(&four) && taken(&six));
+    steer.set_local_addresses(&[from4, from6]).unwrap();
+    // IPv6 has no such check, in Linux either.
+    assert!(!taken(&four) && taken(&six));
+    steer.set_local_addresses(&[]).unwrap();
+    for at in [26, 30] {
+        let mut loopback = four.clone();
+        loopback[at] = 127;
+        assert!(!taken(&loopback), "loopback at byte {at}");
+    }
+    assert!(taken(&four));
 }
 
 #[test]
@@ -169,4 +225,36 @@ fn what_a_policy_concerns_is_the_kernels_and_counted() {
             assert_eq!(steer.counters().unwrap().passed_for, wanted, "{policy:?}");
         }
     }
+}
+
+#[test]
+fn a_policy_that_does_not_fit_leaves_everything_to_the_kernel() {
+    use super::super::policy::{PREFIXES_MAX, Side, UNHELD};
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
+    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+    let fd = program(&mut steer.ebpf, "steer").fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let mut policy = KernelPolicy::default();
+    let leave = |numbers: std::ops::Range<u32>, policy: &mut KernelPolicy| {
+        for number in numbers {
+            policy.leave_prefix(Side::Source, IpAddr::from(number.to_be_bytes()), 32, 3);
+        }
+    };
+    leave(0..PREFIXES_MAX as u32 + 1, &mut policy);
+    steer.set_policy(&policy).unwrap_err();
+    for frame in [udp4(1, 1), udp6(1, 1)] {
+        let before = steer.counters().unwrap().passed_for[usize::from(UNHELD)];
+        run(&fd, &frame);
+        assert_eq!(steer.counters().unwrap().passed_for[usize::from(UNHELD)], before + 1);
+    }
+    // As many as fit, beside as many others that stand there until the change is made.
+    let few = PREFIXES_MAX as u32;
+    for numbers in [0..few, few..2 * few] {
+        policy = KernelPolicy::default();
+        leave(numbers, &mut policy);
+        steer.set_policy(&policy).unwrap();
+    }
+    let before = steer.counters().unwrap().passed_for;
+    run(&fd, &udp4(1, 1));
+    assert_eq!(steer.counters().unwrap().passed_for, before);
 }

@@ -65,7 +65,9 @@ impl Live {
         let (offer, descriptors) = self.offer()?;
         let mut command = Command::new(&program);
         command.args(["router", "run", "--take-over", "-c"]).arg(&self.path);
+        // The manager's watch is for the main process, which it is to become: not for this number alone.
         let child = command
+            .env_remove("WATCHDOG_PID")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
             .with_context(|| program.display().to_string())?;

@@ -15,6 +15,11 @@ use proptest::prelude::*;
 use super::Fate;
 use crate::rib::prefixes::{is_kernels, kernel_prefixes};
 
+/// Protocols of routing daemons and of router advertisements, and the default metric of IPv6.
+const DAEMON: u8 = 12;
+const ADVERTISED: u8 = 9;
+const METRIC_V6: u32 = 1024;
+
 /// Links: two ports, a VLAN on the first, and one that is no port.
 const LINKS: [u32; 4] = [2, 3, 4, 5];
 
@@ -132,6 +137,7 @@ fn link(index: u32) -> Link {
     Link {
         index,
         name: names[index as usize - 2].to_owned(),
+        alternative_names: Vec::new(),
         mac: Some([2, 0, 0, 0, 0, index as u8]),
         mtu: 1500,
         up: true,
@@ -141,6 +147,9 @@ fn link(index: u32) -> Link {
         vlan: vlan.then_some(7),
         kind: vlan.then(|| "vlan".to_owned()),
         master: None,
+        claims_parent: false,
+        promiscuity: 0,
+        promiscuous: false,
     }
 }
 
@@ -196,7 +205,7 @@ impl Kernel {
                 if self.routes.is_empty() {
                     return Vec::new();
                 }
-                vec![Event::RouteGone(self.routes.remove(which % self.routes.len()))]
+                self.delete(which % self.routes.len(), which / self.routes.len())
             }
             Op::Switch { link, on } => self.switch(LINKS[*link], *on),
             Op::Carrier { link, on } => {
@@ -243,6 +252,18 @@ impl Kernel {
         }
     }
 
+    /// A route, or one way of those that are merged, whoever made it.
+    fn delete(&mut self, at: usize, which: usize) -> Vec<Event> {
+        let route = &mut self.routes[at];
+        let part = !route.prefix.addr().is_ipv4() && route.hops.len() > 1 && which % 2 == 1;
+        if !part {
+            return vec![Event::RouteGone(self.routes.remove(at))];
+        }
+        let gone = route.hops.remove(which / 2 % route.hops.len());
+        let hops = [gone].into_iter().collect();
+        vec![Event::RouteGone(Route { hops, protocol: DAEMON, ..route.clone() })]
+    }
+
     fn set_object(&mut self, id: u32, target: NextHopTarget) -> Vec<Event> {
         self.objects.insert(id, target.clone());
         vec![Event::NextHop(NextHopObject { id, target })]
@@ -252,6 +273,12 @@ impl Kernel {
         let Op::Add { prefix, metric, table, kind, tos, hops, how } = op else { unreachable!() };
         let prefix: IpNet = PREFIXES[*prefix].parse().unwrap();
         let v4 = prefix.addr().is_ipv4();
+        let protocol = match kind {
+            3 if !v4 => ADVERTISED,
+            4 | 5 => DAEMON,
+            _ => libc::RTPROT_STATIC,
+        };
+        let metric = if v4 { *metric } else { METRIC_V6 + *metric };
         let kind = match kind {
             _ if *table == 255 => RouteKind::Local,
             0 => RouteKind::Blackhole,
@@ -259,7 +286,8 @@ impl Kernel {
             2 => RouteKind::Other,
             _ => RouteKind::Unicast,
         };
-        let hops = if kind == RouteKind::Local { &hops[..1] } else { &hops[..] };
+        let single = kind == RouteKind::Local || protocol == ADVERTISED;
+        let hops = if single { &hops[..1] } else { &hops[..] };
         let several = hops.len() > 1;
         let unicast = matches!(kind, RouteKind::Unicast | RouteKind::Local);
         let hops = hops.iter().filter(|_| unicast).map(|(link, gateway)| {
@@ -275,7 +303,7 @@ impl Kernel {
         }
         let tos = if v4 { *tos } else { 0 };
         let route =
-            Route { kind, metric: *metric, table: *table, tos, ..Route::unicast(prefix, hops) };
+            Route { kind, metric, table: *table, tos, protocol, ..Route::unicast(prefix, hops) };
         self.insert(route, *how)
     }
 
@@ -289,7 +317,9 @@ impl Kernel {
             let alike = |other: &Route| rival(other) && (v4 || merges(other) == merges(&route));
             let first = self.routes.iter().position(alike);
             if let Some(at) = first.or_else(|| self.routes.iter().position(rival)) {
-                let elsewhere = |(index, other): (usize, &Route)| index != at && *other == route;
+                let elsewhere = |(index, other): (usize, &Route)| {
+                    index != at && (*other == route || shares(other, &route))
+                };
                 if self.routes.iter().enumerate().any(elsewhere) {
                     return Vec::new();
                 }
@@ -297,7 +327,8 @@ impl Kernel {
                 return event(&route, true, false);
             }
         }
-        if self.routes.contains(&route) {
+        let shared = |other: &Route| shares(other, &route) && !(merges(other) && merges(&route));
+        if self.routes.contains(&route) || self.routes.iter().any(shared) {
             return Vec::new();
         }
         if !v4 && merges(&route) {
@@ -551,8 +582,21 @@ fn key(route: &Route) -> (IpNet, u8, u8, u32) {
     (route.prefix, rank, u8::MAX - route.tos, route.metric)
 }
 
+/// Whether two IPv6 routes of one place have a way in common, which the kernel refuses
+/// (`rt6_duplicate_nexthop`). All of those that lead nowhere lead through the loopback interface.
+fn shares(one: &Route, other: &Route) -> bool {
+    let way = |hop: &RouteHop| (hop.link, hop.gateway);
+    let known = |hop: &RouteHop| other.hops.iter().any(|o| way(o) == way(hop));
+    let bare = one.hops.is_empty() && other.hops.is_empty();
+    !one.prefix.addr().is_ipv4()
+        && key(one) == key(other)
+        && one.nexthop_id == other.nexthop_id
+        && (one.nexthop_id.is_some() || bare || one.hops.iter().any(known))
+}
+
 fn merges(route: &Route) -> bool {
     route.prefix.addr().is_ipv6()
+        && route.protocol != ADVERTISED
         && route.kind == RouteKind::Unicast
         && route.nexthop_id.is_none()
         && !route.hops.is_empty()

@@ -52,7 +52,7 @@ fn each_kind_of_route_has_its_target() {
         (tunnel, Some(Target::Kernel)),
         (Route { mtu: 1300, ..plain.clone() }, Some(narrow)),
         (Route { mtu: 1300, ..via(prefix, 2, "") }, Some(Target::Kernel)),
-        (Route { source_specific: true, ..plain.clone() }, Some(Target::Kernel)),
+        (Route { source: Some(prefix.parse().unwrap()), ..plain.clone() }, Some(Target::Kernel)),
         (Route { tos: 8, ..plain.clone() }, Some(Target::Kernel)),
         (Route { nexthop_id: Some(9), ..plain.clone() }, Some(Target::Kernel)),
         (Route { table: 1000, ..plain.clone() }, None),
@@ -80,7 +80,8 @@ fn an_interface_is_a_port_or_its_vlan_and_free() {
     let enslaved = ebb_host::netlink::Link { master: Some(9), ..link.clone() };
     router.apply(&[Event::Link(enslaved)]);
     assert_eq!(router.out.interfaces.len(), 1, "neither the port nor its VLAN is ours now");
-    assert_eq!(router.rib.take_updates(), [Update::Macs(PortId(0), vec![])]);
+    let none = [Update::Macs(PortId(0), vec![]), Update::Vlans(PortId(0), vec![])];
+    assert_eq!(router.rib.take_updates(), none);
     let renamed = ebb_host::netlink::Link { name: "uplink".into(), ..link.clone() };
     router.apply(&[Event::Link(renamed)]);
     assert_eq!(router.rib.name_of(InterfaceId(0)), Some("uplink"));
@@ -131,6 +132,28 @@ fn a_route_without_place_is_counted() {
     assert_eq!(rib.refused(), 1);
     rib.apply(&Event::RouteGone(via("198.51.100.0/24", 2, "10.0.0.2")), &mut out);
     assert_eq!(out.routes.len(), 6);
+}
+
+#[test]
+fn what_lies_around_a_route_without_place_is_the_kernels() {
+    let mut out = Recorder { capacity: Some(9), ..Recorder::default() };
+    let mut rib = Rib::new(&[(PortId(0), "p0".into())]);
+    rib.start(&mut out);
+    let (_, kernel) = started();
+    kernel.dump(Part::Links).iter().for_each(|link| rib.apply(link, &mut out));
+    let wide = via("198.51.0.0/16", 2, "10.0.0.2");
+    let (inside, other) = (via("198.51.100.0/24", 3, "10.0.0.3"), via("10.0.0.0/8", 2, "10.0.0.2"));
+    let at = |out: &Recorder, route: &Route| out.routes.get(&route.prefix).cloned();
+    let way = Target::via(InterfaceId(0), "10.0.0.2".parse().unwrap());
+    let default = via("0.0.0.0/0", 2, "10.0.0.2");
+    [&wide, &other, &default].map(|route| rib.apply(&added(route.clone()), &mut out));
+    rib.apply(&added(inside.clone()), &mut out);
+    assert_eq!((at(&out, &wide), at(&out, &inside)), (Some(Target::Kernel), None));
+    assert_eq!((at(&out, &other), rib.refused()), (Some(way.clone()), 1));
+    // Room for it comes back.
+    rib.apply(&Event::RouteGone(other), &mut out);
+    assert_eq!((at(&out, &wide), at(&out, &default)), (Some(way.clone()), Some(way)));
+    assert!(matches!(at(&out, &inside), Some(Target::Kernel)), "p1 is no port here");
 }
 
 #[test]

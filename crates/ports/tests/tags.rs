@@ -1,0 +1,58 @@
+//! VLAN tags that travel beside frames, and far ends that go to longer frames.
+
+mod common;
+
+use common::{Wires, drain, opened, options, run, udp};
+use ebb_graph::Batch;
+use ebb_ports::Port;
+use ebb_ports::afxdp::{InterfaceOptions, Mode};
+
+/// A bridge takes tags out of frames and sends them on beside, as the interfaces of VLANs do.
+fn behind_a_bridge(wires: &Wires) {
+    wires.in_generator("ip link add br type bridge");
+    wires.in_generator("ip link add in0 type veth peer name in1");
+    for link in ["g0", "in1"] {
+        wires.in_generator(&format!("ip link set {link} master br"));
+    }
+    for link in ["br", "in0", "in1"] {
+        wires.in_generator(&format!("ip link set {link} up"));
+    }
+}
+
+#[test]
+fn frames_with_a_tag_beside_them_are_the_kernels() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    behind_a_bridge(&wires);
+    let far = wires.far_by_name("in0");
+    let (memory, interface, mut ports) = opened(&options("p0", 1));
+    assert!(interface.sees_tags(), "the driver of veth tells them since Linux 6.8");
+    let (mut pool, mut batch) = (memory.pool(), Batch::new());
+    assert_eq!(ports[0].receive(&mut pool, &mut batch, 64), 0);
+    let plain = udp(interface.mac(), 1, 1);
+    let tagged = [&plain[..12], &[0x81, 0, 0, 7], &plain[12..]].concat();
+    for frame in [&tagged, &plain, &tagged] {
+        far.send(frame).expect("sent");
+    }
+    assert_eq!(drain(&mut ports[0], &mut pool, &mut batch), 1);
+    assert_eq!(batch[0].data(), plain);
+    assert_eq!(interface.counters().unwrap().passed_beside, 2);
+    pool.put_batch(&mut batch);
+    memory.close(ports, pool);
+    let generic = InterfaceOptions { mode: Mode::Generic, ..options("p0", 1) };
+    drop(interface);
+    let (memory, interface, ports) = opened(&generic);
+    assert!(!interface.sees_tags(), "there nobody can be asked");
+    let pool = memory.pool();
+    memory.close(ports, pool);
+}
+
+#[test]
+fn a_far_end_goes_to_longer_frames_while_the_port_is_open() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    let (memory, interface, ports) = opened(&options("p0", 1));
+    assert!(interface.mode().native);
+    wires.far_mtu(0, 9000);
+    run(&format!("ip -n {} link set p0 mtu 9000", wires.router));
+    let pool = memory.pool();
+    memory.close(ports, pool);
+}

@@ -1,0 +1,381 @@
+//! The balancer's interfaces: opened when they are there, watched, closed and opened anew when they go and
+//! come back. Forwarding goes on over the others meanwhile.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_cluster::{Attachment, LinkState, Step, There};
+use ebb_host::clock::monotonic;
+use ebb_host::ethtool;
+use ebb_host::netlink::{self, Requests};
+use ebb_ports::PacketSocket;
+use ebb_ports::afxdp::{AfXdpError, Form, Interface, InterfaceOptions, Umem};
+use ebb_units::Time;
+use serde::{Deserialize, Serialize};
+
+use super::face::{Face, Mac};
+use super::plane::Link;
+
+/// Places in each ring at most.
+const RING_LEN_MAX: u32 = 2048;
+/// And at least: a batch.
+const RING_LEN_MIN: u32 = 64;
+/// Frames for the queues of one interface at most; with more queues each gets shorter rings.
+const LINK_FRAMES_MAX: u32 = 16 * RING_LEN_MAX;
+/// A queue's frames are in the ring that it receives into and in the one that it receives from.
+const FRAMES_PER_PLACE: u32 = 2;
+/// Between two looks at the interfaces where other balancers take over, and where there are none.
+const LOOK_EVERY: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
+/// Between two looks at how many queues they have.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
+
+/// One of the balancer's links, as it shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Its interface.
+    pub interface: String,
+    /// `up`, `no carrier`, `down`, `absent` or `refused`.
+    pub state: String,
+    /// Why it could not be opened.
+    pub why: Option<String>,
+    /// Receive queues, all of which are served.
+    pub queues: u32,
+}
+
+impl LinkStatus {
+    /// Whether packets can pass.
+    pub fn is_up(&self) -> bool {
+        self.state == LinkState::Up.word()
+    }
+}
+
+impl fmt::Display for LinkStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "interface {} is {}", self.interface, self.state)?;
+        if let Some(why) = &self.why {
+            write!(f, ": {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What the thread that forwards is to do.
+pub enum Order {
+    /// Use this link.
+    Attach(usize, Link),
+    /// Close it, and say that it is closed.
+    Detach(usize),
+}
+
+/// What it answers.
+pub enum Closed {
+    /// This link was to be closed, and is.
+    Ordered(usize),
+    /// It turned out to be gone.
+    Lost(usize),
+}
+
+/// How the links are, for the thread that forwards.
+pub struct Board {
+    states: Vec<AtomicU8>,
+    unfit: AtomicBool,
+}
+
+const STATES: [LinkState; 5] =
+    [LinkState::Absent, LinkState::Down, LinkState::Refused, LinkState::NoCarrier, LinkState::Up];
+
+impl Board {
+    /// For so many links, none of which is there.
+    pub fn new(links: usize) -> Board {
+        let states = (0..links).map(|_| AtomicU8::new(0)).collect();
+        Board { states, unfit: AtomicBool::new(true) }
+    }
+
+    /// How a link was when it was last looked at.
+    pub fn state(&self, link: usize) -> LinkState {
+        STATES[usize::from(self.states[link].load(Relaxed))]
+    }
+
+    fn set(&self, link: usize, state: LinkState) {
+        let number = STATES.iter().position(|one| *one == state).expect("one of them");
+        self.states[link].store(number as u8, Relaxed);
+    }
+
+    /// Whether not all links carry.
+    pub fn is_unfit(&self) -> bool {
+        self.unfit.load(Relaxed)
+    }
+}
+
+struct Kept {
+    name: String,
+    /// The addresses whose frames are taken; all, on a segment.
+    macs: Option<Vec<Mac>>,
+    /// Frames that were laid out for its queues.
+    frames: u32,
+    attachment: Attachment,
+    /// It is to be closed, and that has not been answered yet.
+    closing: bool,
+    interface: Option<Interface>,
+    why: Option<String>,
+    said: Option<(LinkState, Option<String>)>,
+}
+
+/// Opens and closes links. Interfaces are those of the thread's network namespace.
+pub struct Links {
+    kept: Vec<Kept>,
+    umem: Arc<Umem>,
+    requests: Requests,
+    board: Arc<Board>,
+    orders: Sender<Order>,
+    several: bool,
+    counted: Time,
+}
+
+/// The longest rings for so many queues and frames.
+fn ring_len(queues: u32, frames: u32) -> Option<u32> {
+    let fits =
+        |len: &u32| u64::from(queues) * u64::from(len * FRAMES_PER_PLACE) <= u64::from(frames);
+    let halves = std::iter::successors(Some(RING_LEN_MAX), |len| Some(len / 2));
+    halves.take_while(|len| *len >= RING_LEN_MIN).find(fits)
+}
+
+/// Frames for so many queues.
+fn frames_for(queues: u32) -> u32 {
+    (queues * RING_LEN_MAX * FRAMES_PER_PLACE).min(LINK_FRAMES_MAX)
+}
+
+/// Receive queues of an interface, if it is there.
+fn queues_of(name: &str) -> Option<u32> {
+    let channels = ethtool::Interface::open(name).ok()?.channels();
+    // Drivers that can't say have one.
+    Some(channels.map_or(1, |channels| channels.receiving().max(1)))
+}
+
+/// Frames for each link of a balancer, outside 0, inside 0, outside 1, ...: what is not there may come with
+/// a queue for each CPU.
+pub fn frames(face: &Face) -> Vec<u32> {
+    let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    names(face).map(|name| frames_for(queues_of(name).unwrap_or(cpus))).collect()
+}
+
+fn names(face: &Face) -> impl Iterator<Item = &String> {
+    face.sides.iter().flat_map(|side| [&side.outside, &side.inside])
+}
+
+impl Links {
+    /// Opens what is there; what is missing or set down is waited for.
+    ///
+    /// # Errors
+    /// When an interface is there and cannot be served.
+    pub fn open(
+        face: &Face,
+        frames: &[u32],
+        umem: &Arc<Umem>,
+        board: &Arc<Board>,
+        orders: Sender<Order>,
+    ) -> Result<Links> {
+        let macs = face.sides.iter().flat_map(|side| [Some(side.macs.clone()), None]);
+        let kept = |((name, macs), frames): ((&String, _), &u32)| Kept {
+            name: name.clone(),
+            macs,
+            frames: *frames,
+            attachment: Attachment::default(),
+            closing: false,
+            interface: None,
+            why: None,
+            said: None,
+        };
+        let mut links = Links {
+            kept: names(face).zip(macs).zip(frames).map(kept).collect(),
+            umem: umem.clone(),
+            requests: Requests::open()?,
+            board: board.clone(),
+            orders,
+            several: face.balancers() > 1,
+            counted: monotonic(),
+        };
+        let there = links.requests.links()?;
+        for number in 0..links.kept.len() {
+            links.look(number, &there, false)?;
+        }
+        links.publish();
+        Ok(links)
+    }
+
+    /// Watches until `stop`; `closed` says which links are closed.
+    pub fn watch(
+        &mut self,
+        closed: &Receiver<Closed>,
+        stop: &AtomicBool,
+        mut show: impl FnMut(Vec<LinkStatus>),
+    ) {
+        while !stop.load(Relaxed) {
+            show(self.status());
+            std::thread::sleep(LOOK_EVERY[usize::from(!self.several)]);
+            for closed in closed.try_iter() {
+                let (Closed::Ordered(number) | Closed::Lost(number)) = closed;
+                let kept = &mut self.kept[number];
+                kept.closing &= matches!(closed, Closed::Lost(_));
+                kept.attachment.closed();
+                kept.interface = None;
+            }
+            let now = monotonic();
+            let counts = now.since(self.counted) >= COUNT_EVERY;
+            if counts {
+                self.counted = now;
+            }
+            let there = match self.requests.links() {
+                Ok(there) => there,
+                // A socket that is out of step answers no more: another one does.
+                Err(_) => {
+                    if let Ok(requests) = Requests::open() {
+                        self.requests = requests;
+                    }
+                    continue;
+                }
+            };
+            for number in 0..self.kept.len() {
+                if let Err(error) = self.look(number, &there, counts) {
+                    let kept = &mut self.kept[number];
+                    kept.why = Some(format!("{error:#}"));
+                    kept.attachment.refused(now);
+                }
+            }
+            self.publish();
+        }
+    }
+
+    /// What is to be shown.
+    fn status(&self) -> Vec<LinkStatus> {
+        let one = |kept: &Kept| LinkStatus {
+            interface: kept.name.clone(),
+            state: kept.attachment.state().word().to_owned(),
+            why: kept.why.clone(),
+            queues: kept.interface.as_ref().map_or(0, Interface::queues),
+        };
+        self.kept.iter().map(one).collect()
+    }
+
+    fn look(&mut self, number: usize, there: &[netlink::Link], counts: bool) -> Result<()> {
+        let kept = &mut self.kept[number];
+        let seen = |link: &netlink::Link| There {
+            index: link.index,
+            set_up: link.admin_up,
+            carries: link.up,
+        };
+        let named = there.iter().find(|link| link.name == kept.name).map(seen);
+        let open = kept.attachment.open();
+        let opened = there.iter().find(|link| Some(link.index) == open).map(seen);
+        let changed = |interface: &Interface| interface.queues_changed().unwrap_or(false);
+        let stale = counts && kept.interface.as_ref().is_some_and(changed);
+        match kept.attachment.look(monotonic(), named, opened, stale) {
+            _ if kept.closing => {}
+            Some(Step::Close) => {
+                kept.closing = true;
+                _ = self.orders.send(Order::Detach(number));
+            }
+            Some(Step::Open) => {
+                let (interface, link) = match open_link(kept, &self.umem) {
+                    Ok(open) => open,
+                    // Gone or down between the look and the opening.
+                    Err(error) if is_absent(&error) => return Ok(()),
+                    Err(error) => return Err(error),
+                };
+                kept.attachment.opened(interface.index());
+                (kept.interface, kept.why) = (Some(interface), None);
+                _ = self.orders.send(Order::Attach(number, link));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Shows how the links are, and says what has changed.
+    fn publish(&mut self) {
+        let mut unfit = false;
+        for (number, kept) in self.kept.iter_mut().enumerate() {
+            let state = kept.attachment.state();
+            let open = kept.attachment.open().is_some();
+            self.board.set(number, state);
+            unfit |= state != LinkState::Up || !open;
+            let word = (state, kept.why.clone());
+            let first = kept.said.is_none();
+            if kept.said.as_ref() == Some(&word) || (state == LinkState::Up && !open) {
+                continue;
+            }
+            let interface = kept.name.as_str();
+            match (&word, first) {
+                ((LinkState::Up, _), true) => {}
+                ((LinkState::Up, _), false) => {
+                    tracing::info!(interface, "the link is up: the balancer uses it again");
+                }
+                ((state, Some(why)), _) => {
+                    tracing::warn!(
+                        interface,
+                        "the link is {}: {why}; it is tried again",
+                        state.word()
+                    );
+                }
+                ((state, None), _) => {
+                    let state = state.word();
+                    tracing::warn!(interface, "the link is {state}: waiting; the others go on");
+                }
+            }
+            kept.said = Some(word);
+        }
+        self.board.unfit.store(unfit, Relaxed);
+    }
+}
+
+/// Whether that may pass by itself: nobody has to mend anything.
+fn is_absent(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<AfXdpError>();
+    matches!(error, Some(AfXdpError::NoInterface { .. } | AfXdpError::Down { .. }))
+}
+
+fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Link)> {
+    let name = &kept.name;
+    let queues = queues_of(name).unwrap_or(1);
+    let Some(ring_len) = ring_len(queues, kept.frames) else {
+        let most = kept.frames / (RING_LEN_MIN * FRAMES_PER_PLACE);
+        bail!(
+            "interface {name} has {queues} receive queues, and the balancer's memory was laid out for {most} \
+             at most: `ethtool -L {name} combined {most}` or fewer, or start the balancer anew if it \
+             had fewer before"
+        );
+    };
+    let form = InterfaceOptions::new(name, 1, Form::Steer);
+    let options = InterfaceOptions { ring_len, queues: Some(queues), ..form };
+    let mut interface = Interface::open(umem, &options)?;
+    match &kept.macs {
+        Some(macs) => interface.set_macs(macs)?,
+        None => interface.set_every_mac()?,
+    }
+    let port = interface.take_ports().pop().context("a port for the worker")?;
+    let rest = PacketSocket::open(name).with_context(|| format!("{name}: a raw socket"))?;
+    ensure!(interface.unserved_queues() == 0, "interface {name} got more queues meanwhile");
+    Ok((interface, Link { port: Box::new(port), rest: Some(rest) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_queues_have_frames_and_more_queues_shorter_rings() {
+        let len = |queues| ring_len(queues, frames_for(queues));
+        assert_eq!([1, 4, 8, 16, 64, 256].map(len), [2048, 2048, 2048, 1024, 256, 64].map(Some));
+        assert_eq!(len(257), None, "that is refused");
+        for queues in 1..=256 {
+            let taken = queues * FRAMES_PER_PLACE * len(queues).expect("rings");
+            assert!(taken <= frames_for(queues) && frames_for(queues) <= LINK_FRAMES_MAX);
+        }
+        // Laid out for two queues, found with 32.
+        assert_eq!(ring_len(32, frames_for(2)), Some(128));
+    }
+}

@@ -1,0 +1,78 @@
+//! What goes with a link or a next-hop object, said or unsaid.
+
+use ebb_host::netlink::{NextHopTarget, Part};
+
+use super::candidate::Candidate;
+use super::{Rib, Tables};
+
+impl Rib {
+    pub(super) fn link_state_changed(
+        &mut self,
+        index: u32,
+        before: Option<(bool, bool)>,
+        after: (bool, bool),
+        out: &mut impl Tables,
+    ) {
+        let Some((was_admin_up, was_up)) = before else { return };
+        if was_up && !after.1 {
+            self.next_hops_lost(index, out);
+        }
+        if was_admin_up && !after.0 {
+            let dead = self.slots.dead_with(index, &self.links);
+            self.drop_slots(&dead, out);
+        }
+    }
+
+    /// The kernel removes next-hop objects with their link (`nexthop_flush_dev`), and their routes with them,
+    /// silently. Until it has been asked which are left, the packets of their routes are its own.
+    fn next_hops_lost(&mut self, link: u32, out: &mut impl Tables) {
+        let lost = self.links.doubt_next_hops(link);
+        self.resync.want_if(Part::NextHops, lost);
+        if lost {
+            self.retarget(Candidate::by_object, out);
+        }
+        // In a dump, what is known of the objects may be older than what is known of the routes:
+        // any route with an object may be concerned.
+        if self.resync.is_running() && self.slots.any_by_object() {
+            self.resync.want_all();
+        }
+    }
+
+    /// The list of objects was read to its end: those still there are there.
+    pub(super) fn next_hops_listed(&mut self, out: &mut impl Tables) {
+        if !std::mem::take(&mut self.links.doubtful).is_empty() {
+            self.retarget(Candidate::by_object, out);
+        }
+        // Announced and, with its object, silently gone before the objects were listed.
+        let orphans = self.slots.orphans(&self.links);
+        self.drop_slots(&orphans, out);
+    }
+
+    /// The link was taken out already; `moved` are those that changed with it.
+    pub(super) fn link_gone(&mut self, index: u32, moved: &[u32], out: &mut impl Tables) {
+        self.next_hops_lost(index, out);
+        let dead = self.slots.gone_with(index);
+        self.drop_slots(&dead, out);
+        self.retarget_links(moved, out);
+    }
+
+    /// An object goes, with its routes and the groups that it leaves empty.
+    pub(super) fn next_hop_gone(&mut self, id: u32, out: &mut impl Tables) {
+        let mut gone = vec![id];
+        while let Some(id) = gone.pop() {
+            self.links.next_hops.remove(&id);
+            self.links.doubtful.remove(&id);
+            for (group, target) in &mut self.links.next_hops {
+                let NextHopTarget::Group(members) = target else { continue };
+                let before = members.len();
+                members.retain(|(member, _)| *member != id);
+                if members.is_empty() && before > 0 {
+                    gone.push(*group);
+                }
+            }
+            let dead = self.slots.of_next_hop(id);
+            self.drop_slots(&dead, out);
+        }
+        self.retarget(Candidate::by_object, out);
+    }
+}
