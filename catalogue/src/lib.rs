@@ -48,14 +48,17 @@ pub fn experiments() -> Vec<&'static dyn Experiment> {
     all.flat_map(|experiments| experiments()).collect()
 }
 
-/// How files whose names end so become scenarios of a study.
-pub fn import(study: &Study, extension: &str) -> Option<Import> {
+/// How another program's file, whose name ends so and which holds this text, becomes a scenario of a study.
+pub fn import(study: &Study, extension: &str, text: &str) -> Option<Import> {
     let of_system = of(Kind::Import).filter(|import| import.system == study.system);
     let mut imports = of_system.filter_map(|import| match import.work {
         Work::Import(import) => Some(import),
         _ => None,
     });
-    imports.find(|import| import.kind == study.kind() && import.extension == extension)
+    imports.find(|import| {
+        let known = import.extension == extension || (import.recognises)(text);
+        import.kind == study.kind() && known
+    })
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn read(study: &Study, path: &Path) -> Result<String, StudyError> {
         StudyError::in_file(name.to_string(), format!("cannot be read: {error}"))
     })?;
     let extension = path.extension().unwrap_or_default().to_string_lossy();
-    match ebb_catalogue::import(study, &extension) {
+    match ebb_catalogue::import(study, &extension, &text) {
         None => Ok(text),
         Some(import) => {
             (import.read)(&text).map_err(|error| StudyError::in_file(name.to_string(), error))

@@ -53,6 +53,8 @@ pub enum Work {
 pub struct Import {
     /// How names of such files end, without the dot.
     pub extension: &'static str,
+    /// Whether a text is such a file, whatever its name; never for what only names tell.
+    pub recognises: fn(&str) -> bool,
     /// What the scenario is for.
     pub kind: Kind,
     /// The scenario, in TOML, from the file's text.

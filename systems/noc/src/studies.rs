@@ -138,6 +138,7 @@ pub static BOOKSIM: Study = Study::new(
     "A configuration of BookSim 2 as a scenario",
     Work::Import(Import {
         extension: "cfg",
+        recognises: |_| false,
         kind: Kind::Sim,
         read: |text| crate::booksim::to_toml(text).map_err(StudyError::whole),
     }),
