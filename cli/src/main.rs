@@ -18,6 +18,8 @@ mod manual;
 mod reproduce;
 mod router;
 #[cfg(feature = "systems")]
+mod schema;
+#[cfg(feature = "systems")]
 mod study;
 #[cfg(feature = "systems")]
 mod switch;
@@ -103,6 +105,8 @@ enum Command {
     #[command(subcommand)]
     Plan(study::Plan),
     #[cfg(feature = "systems")]
+    Schema(schema::Schema),
+    #[cfg(feature = "systems")]
     /// Measure what this machine's cores can do for each other
     #[command(subcommand)]
     Bench(bench::Command),
@@ -142,6 +146,8 @@ fn main() -> ExitCode {
         Command::Sim(command) => command.run(),
         #[cfg(feature = "systems")]
         Command::Plan(command) => command.run(),
+        #[cfg(feature = "systems")]
+        Command::Schema(command) => command.run(),
         #[cfg(feature = "systems")]
         Command::Bench(command) => command.run(),
         #[cfg(feature = "systems")]

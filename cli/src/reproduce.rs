@@ -3,15 +3,14 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use ebb_report::{Column, Context, Experiment, Report, Reproduction, Table, Terminal, write_file};
 use ebb_scenario::{Files, Progress};
+use ebb_study::{Directory, Threads, reproduce};
 
-use crate::study::{Directory, Watched};
+use crate::study::{PROGRAM, Watched};
 
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -59,22 +58,10 @@ pub struct Reproduce {
     quick: bool,
 }
 
-fn registry() -> Vec<&'static dyn Experiment> {
-    let mut all = Vec::new();
-    all.extend(ebb_system_router::experiments::experiments());
-    all.extend(ebb_system_noc::experiments());
-    all.extend(ebb_system_fabric::experiments());
-    all.extend(ebb_system_coreswitch::experiments());
-    all.extend(ebb_system_cluster::experiments());
-    all.extend(ebb_system_circuit::experiments());
-    all.extend(ebb_system_gating::experiments());
-    all
-}
-
 impl Reproduce {
     /// Runs the experiments.
     pub fn run(self) -> Result<ExitCode> {
-        let mut chosen = registry();
+        let mut chosen = ebb_catalogue::experiments();
         for id in &self.ids {
             if !chosen.iter().any(|experiment| matches(experiment.id(), id)) {
                 eprintln!("ebb: no experiment is called `{id}`; `ebb reproduce --list` shows all");
@@ -98,42 +85,16 @@ impl Reproduce {
     }
 
     fn compute(&self, chosen: &[&'static dyn Experiment], watched: &Watched) -> Reproduction {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let jobs = self.jobs.map_or(processors, usize::from).min(chosen.len().max(1));
         let beside = Path::new(DATA_BESIDE);
         let data = self.data.as_deref().or(beside.is_dir().then_some(beside)).map(Directory::at);
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let outcomes = Mutex::new(chosen.iter().map(|_| None).collect::<Vec<_>>());
-        let work = || {
-            while let Some(experiment) = chosen.get(next.fetch_add(1, Relaxed)) {
-                let index = chosen.iter().position(|other| other.id() == experiment.id());
-                let share = done.load(Relaxed) as f64 / chosen.len() as f64;
-                watched.at(share, experiment.id());
-                let context = Context {
-                    seed: self.seed,
-                    jobs: 1,
-                    quick: self.quick,
-                    data: data.as_ref().map(|data| data as &dyn Files),
-                    progress: &Ending(watched),
-                };
-                let outcome = experiment.run(&context);
-                done.fetch_add(1, Relaxed);
-                let mut outcomes = outcomes.lock().expect("no thread panicked");
-                outcomes[index.expect("one of the chosen")] = Some(outcome);
-                if watched.stopped() {
-                    return;
-                }
-            }
+        let context = Context {
+            seed: self.seed,
+            jobs: 1,
+            quick: self.quick,
+            data: data.as_ref().map(|data| data as &dyn Files),
+            progress: watched,
         };
-        std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
-        let mut reproduction = Reproduction::quick(self.quick);
-        let outcomes = outcomes.into_inner().expect("no thread panicked");
-        for (experiment, outcome) in chosen.iter().zip(outcomes) {
-            if let Some(outcome) = outcome {
-                reproduction.add(*experiment, outcome);
-            }
-        }
-        reproduction
+        reproduce(chosen, &context, Threads::new(self.jobs))
     }
 
     fn conclude(&self, reproduction: &Reproduction) -> Result<ExitCode> {
@@ -141,7 +102,7 @@ impl Reproduce {
         let place = named.or_else(|| (!self.json).then(|| PathBuf::from("ebb-reproduction")));
         if let Some(place) = &place {
             let whole = reproduction.report(false).figure("seed", self.seed);
-            whole.figure("revision", env!("EBB_REVISION")).save(place)?;
+            whole.figure("revision", PROGRAM.revision).save(place)?;
             write_file(&place.join("claims.json"), reproduction.to_json().as_bytes())?;
         }
         let mut out = std::io::stdout().lock();
@@ -159,17 +120,6 @@ impl Reproduce {
         }
         let failed = !reproduction.failed().is_empty();
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-    }
-}
-
-/// Several experiments at a time share one line of progress: each only learns whether to end.
-struct Ending<'a>(&'a Watched);
-
-impl Progress for Ending<'_> {
-    fn at(&self, _done: f64, _note: &str) {}
-
-    fn stopped(&self) -> bool {
-        self.0.stopped()
     }
 }
 
@@ -196,7 +146,7 @@ mod tests {
 
     #[test]
     fn no_experiment_and_no_claim_has_the_name_of_another() {
-        let all = registry();
+        let all = ebb_catalogue::experiments();
         let ids: BTreeSet<&str> = all.iter().map(|experiment| experiment.id()).collect();
         assert_eq!(ids.len(), all.len());
         let claims = all.iter().flat_map(|experiment| experiment.claims());
@@ -217,7 +167,7 @@ mod tests {
     #[test]
     fn the_record_is_of_these_claims() {
         let rows = recorded();
-        let all = registry();
+        let all = ebb_catalogue::experiments();
         let mut claims = all.iter().flat_map(|experiment| experiment.claims());
         for row in &rows {
             let claim =

@@ -37,9 +37,10 @@ const NOT_RUN: [(&str, &str); 23] = [
 
 /// Commands that need no network card, no root and no router, and change nothing but the scratch
 /// directory.
-const RUN: [&str; 8] = [
+const RUN: [&str; 9] = [
     "sim ",
     "plan ",
+    "schema ",
     "tor check --example",
     "cluster check --example",
     "router check --example",

@@ -47,6 +47,14 @@ fn a_run_leaves_all_that_is_needed_to_repeat_it() {
     let again = ["sim", "router", "a/scenario.toml", "--seed", "7", "--out", "b"];
     assert!(ebb(place.path(), &again).status.success());
     assert_eq!(read(&kept.join("report.json")), read(&place.path().join("b/report.json")));
+    let set = ["sim", "router", "day.toml", "--seed", "7", "--set", "load=0.4", "--out", "c"];
+    assert!(ebb(place.path(), &set).status.success());
+    let again = ["sim", "router", "c/scenario.toml", "--out", "d"];
+    assert!(ebb(place.path(), &again).status.success());
+    assert_eq!(
+        read(&place.path().join("c/report.json")),
+        read(&place.path().join("d/report.json"))
+    );
     let other = ["sim", "router", "day.toml", "--seed", "8", "--json"];
     let other = ebb(place.path(), &other);
     let json: Value = serde_json::from_slice(&other.stdout).expect("JSON alone on standard output");
@@ -346,43 +354,50 @@ fn a_sweep_is_one_table_that_says_what_came_to_rest() {
     assert!(report["points"][0]["figures"]["latency_cycles.mean"].is_number(), "as before");
 }
 
+/// The study that an example is for, by the command line in its head.
+fn study_of(example: &str) -> Option<&'static ebb_study::Study> {
+    let lines =
+        example.lines().filter_map(|line| line.trim_start_matches(['#', ' ']).strip_prefix("ebb "));
+    let studies = lines.filter_map(|line| {
+        let mut words = line.split(' ');
+        let (kind, system) = (words.next()?, words.next()?);
+        ebb_catalogue::STUDIES.iter().find(|study| study.name() == format!("{kind} {system}"))
+    });
+    studies.copied().next()
+}
+
 /// Whoever starts from an example starts from something that works.
 #[test]
 fn every_example_runs() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let place = tempfile::tempdir().expect("a directory");
-    let mut seen = 0;
+    let mut seen = std::collections::BTreeSet::new();
     for entry in std::fs::read_dir(&examples).expect("the examples") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        let Some(stem) = name.strip_suffix(".toml") else { continue };
-        let (command, shorter): (&[&str], &[&str]) = match stem {
-            _ if stem.starts_with("router-") => (&["sim", "router"], &["--set", "duration_s=0.05"]),
-            // The reader's own traces and minutes of simulation: tests in gating.rs.
-            _ if stem.starts_with("gating-") => continue,
-            _ if stem.starts_with("coreswitch-") => (&["sim", "coreswitch"], &[]),
-            // For machines with interfaces: held by the tests of daemons/clusterd.
-            "cluster-run" => continue,
-            "cluster-sim" => (&["sim", "cluster"], &["--set", "flows=500"]),
-            _ if stem.starts_with("cluster-") => (&["plan", "cluster"], &[]),
-            "fabric-plan" => (&["plan", "fabric"], &[]),
-            "circuit-plan" => (&["plan", "circuit"], &[]),
-            _ if stem.starts_with("circuit-sim") => (&["sim", "circuit"], &[]),
-            _ if stem.starts_with("fabric-") => (&["sim", "fabric"], &[]),
-            _ if stem.starts_with("noc-sim-") => (&["sim", "noc"], &[]),
-            _ => (&["plan", "noc"], &[]),
-        };
-        let file = path.to_str().expect("text");
-        let run = ebb(place.path(), &[command, &[file, "--json"], shorter].concat());
+        // For machines with interfaces: held by the tests of daemons/clusterd.
+        if !name.ends_with(".toml") || name == "cluster-run.toml" {
+            continue;
+        }
+        let study = study_of(&read(&path));
+        let study = study.unwrap_or_else(|| panic!("{name}: no command line in its head"));
+        let shorter = study.quick.iter().flat_map(|setting| ["--set", setting]);
+        let words = [study.kind().name(), study.system, path.to_str().expect("text"), "--json"];
+        let run = ebb(place.path(), &words.into_iter().chain(shorter).collect::<Vec<_>>());
         assert!(run.status.success(), "{name}: {}", error_of(&run));
         let report: Value = serde_json::from_slice(&run.stdout).expect("JSON");
         assert!(
             report["sections"].as_array().is_some_and(|sections| !sections.is_empty()),
             "{name}"
         );
-        seen += 1;
+        seen.insert(study.name());
     }
-    assert!(seen >= 10, "{seen} examples");
+    let scenarios = |study: &&ebb_study::Study| study.kind() <= ebb_study::Kind::Plan;
+    let without: Vec<String> = (ebb_catalogue::STUDIES.iter().copied().filter(scenarios))
+        .map(ebb_study::Study::name)
+        .filter(|name| !seen.contains(name) && name != "plan router" && name != "plan coreswitch")
+        .collect();
+    assert!(without.is_empty(), "no example for {without:?}");
 }
 
 /// What scripts read of a plan, and how they learn what is wrong.
@@ -420,4 +435,59 @@ fn a_cluster_is_planned_from_two_tables() {
     let wrong = plan(&[]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(error_of(&wrong).contains("c.csv:3: field `power_idle_w`"), "{}", error_of(&wrong));
+}
+
+/// Flags are settings: they sweep, repeat and are kept like those of a file, and end quietly in a pipe.
+#[test]
+fn flags_are_settings_of_the_same_scenario() {
+    let place = tempfile::tempdir().expect("a directory");
+    std::fs::write(place.path().join("p.toml"), "mesh = \"3x3\"\ntraffic = \"normal\"\n")
+        .expect("a file");
+    let flags = ["plan", "noc", "--mesh", "3x3", "--traffic", "normal", "--seed", "3", "--json"];
+    let file = ["plan", "noc", "p.toml", "--seed", "3", "--json"];
+    let (by_flags, by_file) = (ebb(place.path(), &flags), ebb(place.path(), &file));
+    assert!(by_flags.status.success(), "{}", error_of(&by_flags));
+    assert_eq!(by_flags.stdout, by_file.stdout);
+    let mixed = [
+        "plan",
+        "noc",
+        "p.toml",
+        "--load",
+        "0.5",
+        "--set",
+        "planes=1,2",
+        "--seeds",
+        "2",
+        "--out",
+        "m",
+    ];
+    let mixed = ebb(place.path(), &mixed);
+    assert!(mixed.status.success(), "{}", error_of(&mixed));
+    assert!(read(&place.path().join("m/scenario.toml")).contains("load = 0.5"));
+    assert_eq!(read(&place.path().join("m/points.csv")).lines().count(), 3);
+    for (arguments, expected) in [
+        (
+            &["--mesh", "3x3", "--traffic", "normal", "--load", "x"][..],
+            "--load: is of the wrong kind",
+        ),
+        (
+            &["--mesh", "3x3", "--traffic", "normal", "--load", "2"],
+            "--load: 2 exceeds the capacity",
+        ),
+        (&["--mesh", "3x3"], "command line: field `traffic`: missing field"),
+    ] {
+        let refused = ebb(place.path(), &[&["plan", "noc"], arguments].concat());
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        assert!(error_of(&refused).contains(expected), "{expected} in {}", error_of(&refused));
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ebb"))
+        .args(flags)
+        .current_dir(place.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("ebb runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ended");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", error_of(&output));
 }

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use ebb_scenario::{FileError, Files};
+use ebb_study::Directory;
 use ebb_system_fabric::format::set::{self, Unloadable};
 use ebb_system_fabric::format::{Malformed, graphml};
 use ebb_system_fabric::topology::named;
 use ebb_system_fabric::{Fabric, Topology};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-
-use crate::study::Directory;
 
 /// Input that cannot be read: what to tell the user.
 #[derive(Debug)]

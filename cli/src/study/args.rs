@@ -1,16 +1,17 @@
+//! The arguments that all studies have.
+
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::interval::Interval;
-use super::repeat::Until;
+use ebb_study::{Interval, Until};
 
-/// Arguments of every simulator and planner
+/// Arguments of every simulator and planner.
 #[derive(Debug, Default, Args)]
 pub struct StudyArgs {
     /// The scenario, in TOML
     #[arg(value_name = "FILE")]
-    pub scenario: PathBuf,
+    pub scenario: Option<PathBuf>,
     /// Replace a value of the scenario; a range LOW..HIGH:STEP or a list A,B,C makes a sweep over
     /// all combinations
     #[arg(long, value_name = "PATH=VALUE")]
@@ -43,29 +44,4 @@ pub struct StudyArgs {
     /// Compute all points of a sweep again, also those an earlier run finished
     #[arg(long)]
     pub fresh: bool,
-}
-
-/// What every command has whose scenario may also be flags
-#[derive(Debug, Args)]
-pub struct Outputs {
-    /// Where report.html, report.json and the tables go
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Print the answer as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Points of a sweep computed at the same time [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-    /// Compute all points of a sweep again, also those an earlier run finished
-    #[arg(long)]
-    fresh: bool,
-}
-
-impl Outputs {
-    /// The arguments of a study of a scenario file.
-    pub(super) fn of(self, scenario: PathBuf, set: Vec<String>, seed: Option<u64>) -> StudyArgs {
-        let Outputs { out, json, jobs, fresh } = self;
-        StudyArgs { scenario, set, seed, out, json, jobs, fresh, ..StudyArgs::default() }
-    }
 }

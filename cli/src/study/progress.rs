@@ -1,3 +1,5 @@
+//! How far a job is, on the terminal, and Ctrl-C.
+
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -5,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_scenario::Progress;
+use ebb_study::{Event, Watcher};
 
 use crate::generator::{interrupt_signals, on_interrupt};
 
@@ -71,6 +74,16 @@ impl Progress for Watched {
 
     fn stopped(&self) -> bool {
         self.stop.load(Relaxed)
+    }
+}
+
+impl Watcher for Watched {
+    fn event(&self, event: &Event) {
+        let finished = match event {
+            Event::RunsReused(runs) => format!("{runs} runs"),
+            Event::PointsReused { finished, all } => format!("{finished} of {all} points"),
+        };
+        eprintln!("ebb: {finished} are finished already (--fresh computes them again)");
     }
 }
 

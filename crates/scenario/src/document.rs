@@ -2,8 +2,9 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use toml::de::{DeTable, DeValue};
 
+use crate::setting::SET;
 use crate::spelling::plain;
-use crate::{Check, Invalid, ScenarioError, Setting};
+use crate::{Check, Described, Invalid, ScenarioError, Schema, Setting};
 
 /// A scenario file that is TOML, with the settings that replace some of its values.
 #[derive(Clone, Debug)]
@@ -71,6 +72,11 @@ impl Document {
         if self.settings.is_empty() { self.text.clone() } else { self.table.to_string() }
     }
 
+    /// All values as TOML in one form, whatever the text's: equal for equal scenarios.
+    pub fn values(&self) -> String {
+        self.table.to_string()
+    }
+
     /// Reads and checks the values.
     ///
     /// # Errors
@@ -86,6 +92,26 @@ impl Document {
         Ok(value)
     }
 
+    /// Reads and checks the values of a type that declares what it may hold: also the ranges of its
+    /// numbers, and what a missing setting is.
+    ///
+    /// # Errors
+    /// As [`Document::read`].
+    pub fn read_described<T: DeserializeOwned + Check + Described>(
+        &self,
+    ) -> Result<T, ScenarioError> {
+        let schema = Schema::of::<T>();
+        schema.check(&self.table).map_err(|fault| self.fault(fault))?;
+        self.read().map_err(|error| {
+            match error.field.as_deref().and_then(|path| schema.find(path)) {
+                Some(field) if error.remedy.is_empty() => {
+                    ScenarioError { remedy: field.about.trim_end_matches('.').to_owned(), ..error }
+                }
+                _ => error,
+            }
+        })
+    }
+
     /// Says where in the file a fault is.
     pub fn fault(&self, invalid: Invalid) -> ScenarioError {
         let Invalid { field, message, remedy } = invalid;
@@ -93,11 +119,23 @@ impl Document {
             field == path
                 || field.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']))
         };
-        let set = self.settings.iter().any(|setting| inside(&setting.path));
-        let (file, line) =
-            if set { ("--set".to_owned(), None) } else { (self.file.clone(), self.line(&field)) };
-        let field = Some(field).filter(|field| !field.is_empty());
+        let set = self.settings.iter().rev().find(|setting| inside(&setting.path));
+        let (file, line) = match set {
+            Some(setting) => (setting.option.clone(), None),
+            None => (self.file.clone(), self.line(&field)),
+        };
+        // A flag that stands for the setting says all.
+        let told = set.is_some_and(|setting| setting.option != SET && setting.path == field);
+        let field = Some(field).filter(|field| !field.is_empty() && !told);
         ScenarioError { file, line, field, message, remedy }
+    }
+
+    /// The same fault with its place in the file, where it only names a field or nothing.
+    pub fn place(&self, error: ScenarioError) -> ScenarioError {
+        match error.field {
+            Some(field) => self.fault(Invalid::new(field, error.message, error.remedy)),
+            None => ScenarioError { file: self.file.clone(), ..error },
+        }
     }
 
     /// The line of the field, or of the innermost table around it that the file has.
@@ -158,6 +196,7 @@ fn line_of(text: &str, start: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Described;
     use serde::Deserialize;
 
     #[derive(Debug, Deserialize)]
@@ -228,6 +267,113 @@ mod tests {
         for (text, start) in cases {
             let error = refused(&text);
             assert!(error.starts_with(start), "{error}\nfor\n{text}");
+        }
+    }
+
+    /// What is read, as it is declared.
+    #[derive(Debug, Deserialize, Described)]
+    #[serde(deny_unknown_fields)]
+    struct Declared {
+        /// Who decides.
+        policy: Policy,
+        /// A share.
+        #[serde(default = "half")]
+        #[schema(above = 0, most = 1)]
+        load: f64,
+        /// The first
+        /// paragraph.
+        ///
+        /// Not the second.
+        #[serde(default)]
+        spans: Vec<Span>,
+        note: Option<String>,
+    }
+
+    #[derive(Debug, Deserialize, Described)]
+    #[serde(rename_all = "kebab-case")]
+    enum Policy {
+        /// Always at work.
+        BusyPoll,
+        Napi,
+    }
+
+    /// A span.
+    #[derive(Debug, Deserialize, Described)]
+    #[serde(deny_unknown_fields, default)]
+    struct Span {
+        /// From and to.
+        #[schema(unit = "s", least = 0, below = 10.5)]
+        ends: [f64; 2],
+    }
+
+    impl Default for Span {
+        fn default() -> Span {
+            Span { ends: [0.0, 1.5] }
+        }
+    }
+
+    impl Check for Declared {
+        fn check(&self) -> Result<(), Invalid> {
+            Ok(())
+        }
+    }
+
+    fn half() -> f64 {
+        0.5
+    }
+
+    #[test]
+    fn a_type_says_what_a_table_may_hold() {
+        use crate::schema::{Field, Kind, Presence};
+        let schema = Schema::of::<Declared>();
+        assert_eq!(schema.about, "What is read, as it is declared.");
+        let choices = vec![("busy-poll", "Always at work."), ("napi", "")];
+        let policy = Field {
+            name: "policy",
+            about: "Who decides.",
+            kind: Kind::Choice(choices),
+            ..Field::default()
+        };
+        assert_eq!(schema.find("policy"), Some(&policy));
+        let load = schema.find("load").expect("there");
+        assert_eq!(load.presence, Presence::Default(0.5.into()));
+        assert_eq!(load.range(), "above 0, at most 1");
+        let spans = schema.find("spans").expect("there");
+        assert_eq!(spans.about, "The first paragraph.");
+        let Kind::List(inner, None) = &spans.kind else { panic!("{spans:?}") };
+        let Kind::Table(span) = &**inner else { panic!("{inner:?}") };
+        let ends = span.find("ends").expect("there");
+        assert_eq!((ends.unit, ends.range().as_str()), ("s", "0 or more, below 10.5"));
+        assert_eq!(ends.presence, Presence::Default(vec![0.0, 1.5].into()));
+        assert_eq!(schema.find("note").expect("there").presence, Presence::Optional);
+    }
+
+    #[test]
+    fn declared_ranges_are_held() {
+        let refused = |text: &str| {
+            let document = Document::parse("s.toml", text).expect("TOML");
+            document.read_described::<Declared>().expect_err(text).to_string()
+        };
+        for (text, expected) in [
+            ("load = 1\n", "s.toml: field `policy`: missing field `policy`; Who decides"),
+            (
+                "policy = \"napi\"\nload = 0.0",
+                "s.toml:2: field `load`: 0.0 is out of range; above 0, at most 1",
+            ),
+            (
+                "policy = \"napi\"\nload = nan",
+                "s.toml:2: field `load`: nan is out of range; above 0, at most 1",
+            ),
+            (
+                "policy = \"napi\"\n[[spans]]\n[[spans]]\nends = [1, 11]",
+                "s.toml:4: field `spans[1].ends[1]`: 11 is out of range; 0 or more, below 10.5",
+            ),
+            (
+                "policy = \"napy\"",
+                "s.toml:1: field `policy`: unknown value `napy`; did you mean `napi`?",
+            ),
+        ] {
+            assert_eq!(refused(text), expected);
         }
     }
 

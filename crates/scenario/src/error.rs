@@ -3,9 +3,10 @@ use core::fmt;
 use crate::FileError;
 
 /// What is wrong with what a user wrote, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScenarioError {
-    /// The file, as the user named it; `--set` for a setting of the command line.
+    /// The file, as the user named it; `--set` for a setting of the command line; empty where whoever
+    /// handed in the values knows.
     pub file: String,
     /// Its line, from 1; `None` where the whole file is at fault.
     pub line: Option<usize>,
@@ -23,7 +24,7 @@ impl fmt::Display for ScenarioError {
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        f.write_str(": ")?;
+        f.write_str(if self.file.is_empty() { "" } else { ": " })?;
         if let Some(field) = &self.field {
             write!(f, "field `{field}`: ")?;
         }
@@ -36,13 +37,15 @@ impl std::error::Error for ScenarioError {}
 
 impl From<FileError> for ScenarioError {
     fn from(error: FileError) -> ScenarioError {
-        ScenarioError {
-            file: error.name,
-            line: None,
-            field: None,
-            message: error.message,
-            remedy: String::new(),
-        }
+        ScenarioError { file: error.name, message: error.message, ..ScenarioError::default() }
+    }
+}
+
+impl From<Invalid> for ScenarioError {
+    fn from(error: Invalid) -> ScenarioError {
+        let Invalid { field, message, remedy } = error;
+        let field = Some(field).filter(|field| !field.is_empty());
+        ScenarioError { field, message, remedy, ..ScenarioError::default() }
     }
 }
 

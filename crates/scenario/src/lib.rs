@@ -26,14 +26,20 @@ mod document;
 mod error;
 mod files;
 mod progress;
+pub mod schema;
 mod setting;
 mod spelling;
 mod sweep;
 
+// What is derived calls this crate by its name.
+extern crate self as ebb_scenario;
+
 pub use document::Document;
+pub use ebb_scenario_derive::Described;
 pub use error::{Check, Invalid, ScenarioError};
 pub use files::{FileError, Files, MemoryFiles, Stream};
 pub use progress::{Progress, Silent};
+pub use schema::{Described, Schema};
 pub use setting::Setting;
 pub use spelling::nearest;
 pub use sweep::Sweep;

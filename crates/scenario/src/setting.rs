@@ -4,6 +4,9 @@ use toml::Value;
 
 use crate::ScenarioError;
 
+/// The option of the command line for any setting.
+pub(crate) const SET: &str = "--set";
+
 /// One value that replaces what the scenario file says, or what it leaves out: `policy.name=napi`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -11,6 +14,8 @@ pub struct Setting {
     pub path: String,
     /// What.
     pub value: Value,
+    /// The option that set it: `--set`, or a flag that stands for the setting.
+    pub option: String,
 }
 
 impl Setting {
@@ -21,7 +26,19 @@ impl Setting {
     /// When there is no `=` or no path.
     pub fn parse(text: &str) -> Result<Setting, ScenarioError> {
         let (path, value) = split(text)?;
-        Ok(Setting { path: path.to_owned(), value: value_of(value) })
+        Ok(Setting::new(path, value_of(value)))
+    }
+
+    /// A value for a path, as by `--set`.
+    pub fn new(path: impl Into<String>, value: impl Into<Value>) -> Setting {
+        Setting { path: path.into(), value: value.into(), option: SET.to_owned() }
+    }
+
+    /// The same by another option of the command line, which messages name.
+    #[must_use]
+    pub fn by(mut self, option: String) -> Setting {
+        self.option = option;
+        self
     }
 
     /// Puts the value into `table`; tables on the way are made.
@@ -68,7 +85,7 @@ pub(crate) fn value_of(text: &str) -> Value {
 
 pub(crate) fn fault(field: &str, message: &str, remedy: &str) -> ScenarioError {
     ScenarioError {
-        file: "--set".to_owned(),
+        file: SET.to_owned(),
         line: None,
         field: Some(field.to_owned()),
         message: message.to_owned(),

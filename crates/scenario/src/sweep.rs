@@ -19,6 +19,7 @@ const POINTS_MAX: usize = 1_000_000;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sweep {
     axes: Vec<(String, Vec<Value>)>,
+    written: Vec<String>,
 }
 
 impl Sweep {
@@ -29,12 +30,13 @@ impl Sweep {
     /// When a setting cannot be read, names a path twice, or the points are too many.
     pub fn parse<S: AsRef<str>>(settings: &[S]) -> Result<Sweep, ScenarioError> {
         let mut sweep = Sweep::default();
-        for text in settings {
-            let (path, text) = split(text.as_ref())?;
+        for whole in settings {
+            let (path, text) = split(whole.as_ref())?;
             if sweep.axes.iter().any(|(other, _)| other == path) {
                 return Err(fault(path, "is set twice", "put all its values into one list"));
             }
             sweep.axes.push((path.to_owned(), values(path, text)?));
+            sweep.written.push(whole.as_ref().to_owned());
             if sweep.len() > POINTS_MAX {
                 let message = format!("the sweep has over {POINTS_MAX} points");
                 return Err(fault(path, &message, "take larger steps"));
@@ -58,6 +60,17 @@ impl Sweep {
         self.axes.iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| path.as_str())
     }
 
+    /// The settings with one value, which all points share.
+    pub fn fixed(&self) -> Vec<Setting> {
+        let fixed = self.axes.iter().filter(|(_, values)| values.len() == 1);
+        fixed.map(|(path, values)| Setting::new(path.clone(), values[0].clone())).collect()
+    }
+
+    /// The settings as they were written.
+    pub fn written(&self) -> &[String] {
+        &self.written
+    }
+
     /// All combinations, the last setting varying fastest.
     pub fn points(&self) -> impl Iterator<Item = Vec<Setting>> + '_ {
         (0..self.len()).map(|index| self.point(index))
@@ -68,7 +81,7 @@ impl Sweep {
         for (path, values) in self.axes.iter().rev() {
             let value = values[index % values.len()].clone();
             index /= values.len();
-            settings.push(Setting { path: path.clone(), value });
+            settings.push(Setting::new(path.clone(), value));
         }
         settings.reverse();
         settings

@@ -1,7 +1,7 @@
 //! What a data centre draws with an electrical and with an optical core (Strong 2013, section
 //! 4.2.2), and what circuits draw that may sleep while nobody needs them.
 
-use ebb_scenario::{Check, Document, Invalid, ScenarioError};
+use ebb_scenario::{Check, Described, Document, Invalid, ScenarioError};
 
 /// Inputs of the published study; `data/datacentre.toml` holds them.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
@@ -118,17 +118,20 @@ impl DataCentre {
 }
 
 /// What an end of a circuit draws.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Light {
     /// Transceiver and switch port while the laser is on, W.
     #[serde(default = "awake_w")]
+    #[schema(least = 0)]
     pub awake_w: f64,
     /// The same while the laser sleeps, W.
     #[serde(default = "asleep_w")]
+    #[schema(least = 0)]
     pub asleep_w: f64,
     /// How long before a day it must be woken, us.
     #[serde(default = "wake_us")]
+    #[schema(least = 0)]
     pub wake_us: f64,
 }
 

@@ -21,6 +21,7 @@ pub mod schedule;
 pub mod schedulers;
 pub mod sim;
 mod simulate;
+pub mod studies;
 pub mod tokens;
 
 pub use demand::{Demand, DemandError};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ebb_des::Seed;
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
-use ebb_scenario::{Check, Document, Files, Invalid, Progress, ScenarioError};
+use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, ScenarioError};
 
 use crate::schedulers::{self, Detour, Scheduler};
 use crate::{Demand, DemandError, Schedule, Window};
@@ -27,25 +27,31 @@ pub enum CircuitError {
 }
 
 /// A problem: who wants to send how much, and what circuits cost.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// `csv:FILE` (a row for each input), `uniform:PORTS`, `sparse:PORTS` or `hotspot:PORTS`.
+    /// csv:FILE (a row of numbers for each input, in units of what a link carries in a window of 1), or
+    /// uniform:PORTS, sparse:PORTS, hotspot:PORTS.
     pub demand: String,
     /// Length of a night.
     #[serde(default = "one_percent")]
+    #[schema(least = 0)]
     pub delta: f64,
     /// Length of the window, in units of the demand.
     #[serde(default = "one")]
+    #[schema(above = 0)]
     pub window: f64,
-    /// `all`, or names with commas between.
+    /// all, or names with commas: round-robin, tms-arbitrary, tms-bottleneck, solstice, eclipse,
+    /// eclipse-2hop, hybrid.
     #[serde(default = "all")]
     pub scheduler: String,
-    /// Schedulers see the demand with an error of up to this share of each amount.
+    /// Let schedulers see each amount with an error of up to this share.
     #[serde(default)]
+    #[schema(least = 0, most = 1)]
     pub error: f64,
     /// Capacity of the hybrid's packet switch as a share of a circuit's.
     #[serde(default = "tenth")]
+    #[schema(least = 0, most = 1)]
     pub packet_share: f64,
     /// Whether to compute the bound, where the switch is small enough.
     #[serde(default = "yes")]
@@ -171,14 +177,6 @@ impl Check for Problem {
             let known = |(kind, _)| ["uniform", "sparse", "hotspot"].contains(&kind);
             self.generated().filter(|named| known(*named)).ok_or_else(|| unknown(&self.demand))?;
         }
-        let window = self.window > 0.0 && self.window.is_finite();
-        Invalid::unless(window, "window", "is no length", "more than 0, such as 1")?;
-        let delta = self.delta >= 0.0 && self.delta.is_finite();
-        Invalid::unless(delta, "delta", "is no length", "0 or more, such as 0.01")?;
-        let error = (0.0..=1.0).contains(&self.error);
-        Invalid::unless(error, "error", "is not a share", "0 to 1, such as 0.1")?;
-        let share = (0.0..=1.0).contains(&self.packet_share);
-        Invalid::unless(share, "packet_share", "is not a share", "0 to 1, such as 0.1")?;
         self.schedulers().map(drop)
     }
 }
@@ -255,7 +253,7 @@ impl Scheduled {
 }
 
 impl Plan {
-    /// For people.
+    /// For people, and every field of the plan as a figure for programs.
     pub fn report(&self, title: &str) -> Report {
         let columns = [
             Column::text("scheduler"),
@@ -284,6 +282,12 @@ impl Plan {
         for (name, found) in &self.schedulers {
             report = report.figure(format!("served.{name}"), found.served);
         }
+        let schedulers = serde_json::to_value(&self.schedulers).expect("numbers and names");
+        report = report
+            .figure("delta", self.delta)
+            .figure("window", self.window)
+            .figure("busiest_port", self.busiest_port)
+            .figure("schedulers", schedulers);
         report = report.text(format!(
             "{} ports; nights of {} in a window of {}. The busiest port is asked for {:.3} of what \
              its link carries in a window.",
@@ -327,7 +331,7 @@ pub fn plan(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, CircuitError> {
-    let problem: Problem = document.read()?;
+    let problem: Problem = document.read_described()?;
     let plan = problem.solve(files, seed, progress)?;
     Ok(plan.report(&format!("Circuits for {}", problem.demand)))
 }
@@ -356,10 +360,16 @@ mod tests {
         assert!(fault(Problem::new("csv:no.csv")).contains("no.csv"));
         assert!(fault(Problem::new("ring:4")).contains("field `demand`: `ring:4` is no demand"));
         assert!(fault(Problem::new("uniform:1")).contains("2 to 1024"));
-        let problem = Problem::new("uniform:4");
-        assert!(fault(Problem { delta: f64::NAN, ..problem.clone() }).contains("`delta`"));
-        assert!(fault(Problem { window: 0.0, ..problem.clone() }).contains("`window`"));
-        let fast = Problem { scheduler: "fast".to_owned(), ..problem };
+        let fast = Problem { scheduler: "fast".to_owned(), ..Problem::new("uniform:4") };
         assert!(fault(fast).contains("round-robin, tms-arbitrary"));
+        for (line, expected) in [
+            ("delta = nan", "p.toml:2: field `delta`: nan is out of range; 0 or more"),
+            ("window = 0.0", "p.toml:2: field `window`: 0.0 is out of range; above 0"),
+        ] {
+            let text = format!("demand = \"uniform:4\"\n{line}\n");
+            let document = Document::parse("p.toml", &text).expect("TOML");
+            let refused = plan(&document, &MemoryFiles::new(), 1, &Silent).expect_err(line);
+            assert_eq!(refused.to_string(), expected);
+        }
     }
 }

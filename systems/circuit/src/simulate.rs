@@ -16,7 +16,7 @@ pub fn simulate(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, CircuitError> {
-    let scenario: Scenario = document.read()?;
+    let scenario: Scenario = document.read_described()?;
     let out = sim::run(&scenario, seed, progress);
     let duty = scenario.day_us / (scenario.day_us + scenario.night_us);
     let goodput = out.goodput_gbps(&scenario);

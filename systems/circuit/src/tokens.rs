@@ -3,7 +3,17 @@
 
 /// A rule for handing bytes over.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    ebb_scenario::Described,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Tokens {

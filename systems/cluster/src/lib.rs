@@ -30,6 +30,7 @@ mod plan;
 mod program;
 mod report;
 pub mod sim;
+pub mod studies;
 #[cfg(test)]
 mod tests;
 

@@ -40,7 +40,9 @@ pub enum Kind {
 }
 
 /// First-level caches of simple cores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described,
+)]
 pub enum Cache {
     /// 8 KiB, direct-mapped.
     #[default]

@@ -21,6 +21,7 @@ mod experiments;
 mod plan;
 mod simulate;
 mod simulation;
+pub mod studies;
 mod workload;
 
 pub use cores::{Cache, Configuration, Core, Kind, Machine};

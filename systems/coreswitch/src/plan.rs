@@ -62,7 +62,7 @@ pub fn plan(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
-    let scenario: Scenario = document.read()?;
+    let scenario: Scenario = document.read_described()?;
     let costs = scenario.costs(files)?;
     let (workload, phases) = scenario.program(files)?;
     let machine = scenario.machine().map_err(|invalid| document.fault(invalid))?;

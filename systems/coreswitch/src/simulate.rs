@@ -2,7 +2,7 @@
 
 use ebb_des::Seed;
 use ebb_report::{Column, Report, Table};
-use ebb_scenario::{Check, Document, Files, Invalid, Progress, ScenarioError};
+use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, ScenarioError};
 use serde::Deserialize;
 
 use crate::cores::{Cache, Configuration, Machine};
@@ -11,7 +11,7 @@ use crate::simulation::{Costs, Outcome, Run, Way};
 use crate::workload::{Workload, named, read_trace};
 
 /// A scenario of `ebb sim coreswitch` and `ebb plan coreswitch`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// The cores, as `CS`.
@@ -25,6 +25,7 @@ pub struct Scenario {
     pub cache: Cache,
     /// Cycles in which a core that sleeps wakes.
     #[serde(default)]
+    #[schema(least = 0, most = 1_000_000_000)]
     pub wakeup_cycles: f64,
     /// A published program (`web`, `ex_tpcb`, `tcpstream`, `tcpmaerts`, `tcpstream-1g`, `tcpmaerts-1g`,
     /// `gettid`), unless `phases` or `trace` say what runs.
@@ -38,9 +39,11 @@ pub struct Scenario {
     pub trace: Option<String>,
     /// Threads.
     #[serde(default = "one")]
+    #[schema(least = 1, most = 1024)]
     pub threads: usize,
     /// Cycles of all threads together.
     #[serde(default = "cycles")]
+    #[schema(least = 1, most = 100_000_000)]
     pub cycles: u64,
     /// Whether phases are drawn from exponential distributions instead of always being their mean.
     #[serde(default)]
@@ -50,11 +53,12 @@ pub struct Scenario {
     pub measured: Option<Measured>,
     /// The slowdown of the program that a plan may cost, as a part of its time.
     #[serde(default = "tenth")]
+    #[schema(least = 0, most = 100)]
     pub slowdown_max: f64,
 }
 
 /// A mechanism's cost as `ebb bench switch --json` wrote it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// The file.
@@ -92,21 +96,10 @@ impl Check for Scenario {
         let one = given.iter().filter(|given| **given).count() == 1;
         let choose = "give `workload`, a table `[phases]` or `trace`, and only one of them";
         Invalid::unless(one, "workload", "does not say what runs", choose)?;
-        if let Some(phases) = &self.phases {
-            phases.check().map_err(|invalid| invalid.within("phases"))?;
+        match &self.phases {
+            Some(phases) => phases.check().map_err(|invalid| invalid.within("phases")),
+            None => Ok(()),
         }
-        let fine = (0.0..=1e9).contains(&self.wakeup_cycles);
-        Invalid::unless(fine, "wakeup_cycles", "is no number of cycles", "from 0 to 1e9")?;
-        Invalid::unless(
-            (1..=1024).contains(&self.threads),
-            "threads",
-            "are too few or many",
-            "1 to 1024",
-        )?;
-        let fine = (1..=100_000_000).contains(&self.cycles);
-        Invalid::unless(fine, "cycles", "are too few or many", "from 1 to 100 million")?;
-        let fine = (0.0..=100.0).contains(&self.slowdown_max);
-        Invalid::unless(fine, "slowdown_max", "is no part", "such as 0.1 for a tenth")
     }
 }
 
@@ -212,7 +205,7 @@ pub fn simulate(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
-    let scenario: Scenario = document.read()?;
+    let scenario: Scenario = document.read_described()?;
     let machine = scenario.machine().map_err(|invalid| document.fault(invalid))?;
     let way = scenario.way().map_err(|invalid| document.fault(invalid))?;
     let (workload, phases) = scenario.program(files)?;

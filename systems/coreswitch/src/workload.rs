@@ -1,10 +1,10 @@
 //! What programs do between two system calls, and in them.
 
-use ebb_scenario::{Check, FileError, Invalid};
+use ebb_scenario::{Check, Described, FileError, Invalid};
 use serde::Deserialize;
 
 /// How interrupts meet the program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Interrupts {
     /// It goes on while they are served, where there is a core for them.
@@ -15,39 +15,47 @@ pub enum Interrupts {
 }
 
 /// A program as a cycle of phases; times on a complex core at 3 GHz, µs.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// What it is called.
     #[serde(default = "unnamed")]
     pub name: String,
     /// In the program.
+    #[schema(least = 0, most = 1_000_000_000)]
     pub user_us: f64,
     /// In system calls that stay on the program's core.
     #[serde(default)]
+    #[schema(least = 0, most = 1_000_000_000)]
     pub kernel_us: f64,
     /// In one system call that can move to another core.
+    #[schema(least = 0, most = 1_000_000_000)]
     pub moved_us: f64,
     /// In interrupts that the system call causes.
     #[serde(default)]
+    #[schema(least = 0, most = 1_000_000_000)]
     pub interrupt_us: f64,
     /// Waiting for others; no core's speed changes it.
     #[serde(default)]
+    #[schema(least = 0, most = 1_000_000_000)]
     pub idle_us: f64,
     /// How the interrupts meet the program.
     #[serde(default)]
     pub interrupts: Interrupts,
     /// What a cycle is worth, in `unit`s.
     #[serde(default = "one")]
+    #[schema(above = 0)]
     pub units: f64,
     /// What is counted, such as `KB` or `transactions`.
     #[serde(default = "cycles")]
     pub unit: String,
     /// Least time of a cycle, for what the network takes; 0 for none.
     #[serde(default)]
+    #[schema(least = 0, most = 1_000_000_000)]
     pub least_us: f64,
     /// How much longer its system code takes on a simple core, over what the code of switches does there.
     #[serde(default = "one")]
+    #[schema(least = 0.01, most = 100)]
     pub simple_system: f64,
 }
 
@@ -63,35 +71,8 @@ fn cycles() -> String {
 
 impl Check for Workload {
     fn check(&self) -> Result<(), Invalid> {
-        let times = [
-            ("user_us", self.user_us),
-            ("kernel_us", self.kernel_us),
-            ("moved_us", self.moved_us),
-            ("interrupt_us", self.interrupt_us),
-            ("idle_us", self.idle_us),
-            ("least_us", self.least_us),
-        ];
-        for (field, value) in times {
-            let fine = (0.0..=1e9).contains(&value);
-            Invalid::unless(
-                fine,
-                field,
-                "is no time",
-                "microseconds, from 0 to a thousand seconds",
-            )?;
-        }
         let some = self.user_us + self.kernel_us + self.moved_us + self.idle_us > 0.0;
-        Invalid::unless(
-            some,
-            "user_us",
-            "makes a cycle of no length",
-            "some phase must take time",
-        )?;
-        let fine = (0.01..=100.0).contains(&self.simple_system);
-        let range = "a ratio from 0.01 to 100, such as 1";
-        Invalid::unless(fine, "simple_system", "is no ratio", range)?;
-        let fine = self.units > 0.0 && self.units.is_finite();
-        Invalid::unless(fine, "units", "is not positive", "what one cycle is worth, such as 64")
+        Invalid::unless(some, "user_us", "makes a cycle of no length", "some phase must take time")
     }
 }
 

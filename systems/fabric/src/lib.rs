@@ -23,6 +23,7 @@ pub mod schemes;
 pub mod sim;
 pub mod simulate;
 pub mod spread;
+pub mod studies;
 pub mod tables;
 pub mod topology;
 pub mod transition;

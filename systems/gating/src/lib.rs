@@ -37,6 +37,7 @@ mod settings;
 mod simulate;
 pub mod stall;
 pub mod stream;
+pub mod studies;
 pub mod switch;
 
 pub use circuit::Keeping;

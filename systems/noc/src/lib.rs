@@ -26,6 +26,7 @@ mod router_power;
 mod routes;
 pub mod routing;
 mod simulate;
+pub mod studies;
 mod task;
 mod topology;
 mod traffic;

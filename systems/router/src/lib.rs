@@ -21,6 +21,7 @@ mod report;
 mod run;
 pub mod scenario;
 mod slot;
+pub mod studies;
 
 pub use account::STATE_NAMES as CORE_STATES;
 pub use engine::{Counts, Latency, Sample, Stopped};

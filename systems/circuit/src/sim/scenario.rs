@@ -1,32 +1,39 @@
-use ebb_scenario::{Check, Invalid};
+use ebb_scenario::{Check, Described, Invalid};
 
 use crate::energy::Light;
 use crate::schedulers;
 use crate::tokens::{AHEAD_MAX, Tokens};
 
 /// A fabric and what is sent over it; times in us, rates in Gb/s.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Racks, each with one link to the switch.
+    #[schema(least = 2, most = 1024)]
     pub racks: usize,
     /// Rate of the links.
     #[serde(default = "ten")]
+    #[schema(above = 0, most = 10_000_000)]
     pub rate_gbps: f64,
     /// How long circuits stand in a rotation.
     #[serde(default = "day")]
+    #[schema(above = 0, most = 10_000_000)]
     pub day_us: f64,
     /// How long they take to be set up (11.5 us in the prototype).
     #[serde(default = "night")]
+    #[schema(least = 0, most = 10_000_000)]
     pub night_us: f64,
     /// Nothing is handed to the network card in the last part of a day.
     #[serde(default = "guard")]
+    #[schema(least = 0, most = 10_000_000)]
     pub guard_us: f64,
     /// Simulated time.
     #[serde(default = "duration")]
+    #[schema(above = 0, most = 10_000_000)]
     pub duration_ms: f64,
     /// Frames, with all headers and the gap between frames.
     #[serde(default = "frame")]
+    #[schema(least = 64, most = 65_536)]
     pub frame_bytes: u64,
     /// Most that a queue holds.
     #[serde(default = "queue")]
@@ -45,12 +52,15 @@ pub struct Scenario {
     pub source: Source,
     /// What the hosts of a rack send at most.
     #[serde(default = "hosts")]
+    #[schema(least = 0, most = 10_000_000)]
     pub host_gbps: f64,
     /// Share of a rack's traffic that goes to rack 0, beside what is spread evenly.
     #[serde(default)]
+    #[schema(least = 0, most = 1)]
     pub hot_share: f64,
     /// Rate of a packet switch beside the circuits; 0 for none.
     #[serde(default)]
+    #[schema(least = 0, most = 10_000_000)]
     pub packet_gbps: f64,
     /// The network card.
     #[serde(default)]
@@ -64,7 +74,9 @@ pub struct Scenario {
 }
 
 /// What hosts send.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, Described,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// As fast as they can; what does not fit a queue is not sent.
@@ -77,18 +89,22 @@ pub enum Source {
 }
 
 /// A network card between a queue and the light.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Card {
     /// How fast it is handed frames, Gb/s.
+    #[schema(above = 0, most = 10_000_000)]
     pub intake_gbps: f64,
     /// How long a frame is in it at least.
+    #[schema(least = 0, most = 10_000_000)]
     pub delay_us: f64,
     /// With more than this waiting it may go over to batches.
     pub batch_over_bytes: u64,
     /// How often it does.
+    #[schema(least = 0, most = 1)]
     pub batch_share: f64,
     /// How much longer frames then take, least and most.
+    #[schema(least = 0, most = 10_000_000)]
     pub batch_delay_us: [f64; 2],
 }
 
@@ -108,18 +124,23 @@ impl Default for Card {
 }
 
 /// How sync frames go wrong (fig. 4.19).
-#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Jitter {
     /// Share of the days whose two sync frames arrive together, so that the day is sent elsewhere.
+    #[schema(least = 0, most = 1)]
     pub together: f64,
     /// Share of sync frames that come after several days, and within which span.
+    #[schema(least = 0, most = 1)]
     pub late: f64,
     /// How late those are.
+    #[schema(least = 0, most = 10_000_000)]
     pub late_us: [f64; 2],
     /// Share that comes within the night or the day, and within which span.
+    #[schema(least = 0, most = 1)]
     pub slow: f64,
     /// How late those are.
+    #[schema(least = 0, most = 10_000_000)]
     pub slow_us: [f64; 2],
 }
 
@@ -171,47 +192,14 @@ fn hosts() -> f64 {
 
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
-        let racks = (2..=1024).contains(&self.racks);
-        Invalid::unless(racks, "racks", "is no number of racks", "2 to 1024")?;
-        for (name, value) in [
-            ("rate_gbps", self.rate_gbps),
-            ("day_us", self.day_us),
-            ("duration_ms", self.duration_ms),
-            ("card.intake_gbps", self.card.intake_gbps),
-        ] {
-            let sound = value > 0.0 && value <= 1e7;
-            Invalid::unless(sound, name, "is not above 0", "more than 0, at most 10,000,000")?;
-        }
-        for (name, value) in [
-            ("night_us", self.night_us),
-            ("guard_us", self.guard_us),
-            ("host_gbps", self.host_gbps),
-            ("packet_gbps", self.packet_gbps),
-            ("card.delay_us", self.card.delay_us),
-        ] {
-            let sound = (0.0..=1e7).contains(&value);
-            Invalid::unless(sound, name, "is negative or no number", "0 to 10,000,000")?;
-        }
-        for (name, value) in [
-            ("hot_share", self.hot_share),
-            ("card.batch_share", self.card.batch_share),
-            ("jitter.together", self.jitter.together),
-            ("jitter.late", self.jitter.late),
-            ("jitter.slow", self.jitter.slow),
-        ] {
-            Invalid::unless((0.0..=1.0).contains(&value), name, "is not a share", "0 to 1")?;
-        }
         let spans = [
             ("card.batch_delay_us", self.card.batch_delay_us),
             ("jitter.late_us", self.jitter.late_us),
             ("jitter.slow_us", self.jitter.slow_us),
         ];
         for (name, [low, high]) in spans {
-            let span = 0.0 <= low && low < high && high <= 1e7;
-            Invalid::unless(span, name, "is no span", "two numbers, the lower first")?;
+            Invalid::unless(low < high, name, "is no span", "two numbers, the lower first")?;
         }
-        let frame = (64..=65_536).contains(&self.frame_bytes);
-        Invalid::unless(frame, "frame_bytes", "is no frame's length", "64 to 65,536")?;
         let queue = self.queue_bytes >= self.frame_bytes;
         Invalid::unless(queue, "queue_bytes", "holds no frame", "at least frame_bytes")?;
         let known = schedulers::by_name(&self.scheduler).is_some();

@@ -1,17 +1,17 @@
 //! The most that is still stable: halves of an interval of one setting, for each point of a sweep.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::ops::ControlFlow;
 
-use anyhow::{Result, bail};
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
-use ebb_scenario::{Progress, Setting};
+use ebb_scenario::Setting;
 
-use super::Unreadable;
-use super::headlines::STABLE;
-use super::interval::Interval;
-use super::points::{Points, settings};
-use super::sweep::one;
+use crate::executor::Point;
+use crate::interval::Interval;
+use crate::job::Job;
+use crate::points::settings;
+use crate::study::STABLE;
+use crate::sweep::one;
+use crate::{JobError, StudyError};
 
 /// One value that was tried.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl Trial {
 }
 
 /// What the trials of a point come to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Found {
     trials: Vec<Trial>,
 }
@@ -44,83 +44,80 @@ impl Found {
     }
 }
 
-/// Looks for the most at every point.
-pub(super) fn find(points: &Points<'_>, interval: &Interval, jobs: usize) -> Result<Report> {
-    let all: Vec<Vec<Setting>> = points.sweep.points().collect();
-    if all.iter().flatten().any(|setting| setting.path == interval.path) {
-        let message = format!("--saturation varies {}: leave it out of --set", interval.path);
-        return Err(Unreadable::because(message));
-    }
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new((vec![None; all.len()], None::<anyhow::Error>));
-    let work = || {
-        loop {
-            let index = next.fetch_add(1, Relaxed);
-            let Some(point) = all.get(index) else { return };
-            let outcome = of_point(points, point, interval);
-            let mut found = found.lock().expect("no thread panicked");
-            let (results, failed) = &mut *found;
-            match outcome {
-                Ok(one) => results[index] = Some(one),
-                Err(error) => *failed = failed.take().or(Some(error)),
-            }
-            let done = results.iter().flatten().count();
-            points.watched.at(done as f64 / all.len() as f64, "looking for saturation");
-            if failed.is_some() || points.watched.stopped() {
-                return;
-            }
+impl Found {
+    /// What to try next: both ends, then the middle between those that are stable and those that are not.
+    fn next(&self, interval: &Interval) -> Option<f64> {
+        if self.trials.is_empty() {
+            return Some(interval.high);
         }
-    };
-    std::thread::scope(|scope| (0..jobs.clamp(1, all.len())).for_each(|_| drop(scope.spawn(work))));
-    let (results, failed) = found.into_inner().expect("no thread panicked");
-    if let Some(error) = failed {
-        return Err(error);
+        let bad = self.least_unstable()?;
+        if self.trials.len() == 1 {
+            return Some(interval.low);
+        }
+        let good = self.most()?;
+        (bad - good > interval.close * (1.0 + 1e-9)).then_some((good + bad) / 2.0)
     }
-    let results: Vec<(&Vec<Setting>, Found)> =
-        all.iter().zip(results).filter_map(|(point, found)| Some((point, found?))).collect();
-    if results.is_empty() || points.watched.stopped() {
-        bail!("interrupted");
-    }
-    Ok(report(points, interval, &results))
 }
 
-fn of_point(points: &Points<'_>, point: &[Setting], interval: &Interval) -> Result<Found> {
-    let mut found = Found { trials: Vec::new() };
-    let mut attempt = |value: f64| -> Result<bool> {
-        let settings = [point, &[interval.setting(value)]].concat();
-        let figures = one(points, &settings, points.origin.seed)?.figures;
-        let status = figures.get("status").and_then(|status| status.as_str());
-        let Some(status) = status else {
-            return Err(Unreadable::because("--saturation: there is no `status` to go by"));
+/// Looks for the most at every point: in rounds, one run of each that is still in doubt.
+pub(crate) fn find(job: &Job<'_>, interval: &Interval) -> Result<Report, JobError> {
+    let all: Vec<Vec<Setting>> = job.sweep.points().collect();
+    if all.iter().flatten().any(|setting| setting.path == interval.path) {
+        let message = format!("varies {}: leave it out of --set", interval.path);
+        return Err(StudyError::in_file("--saturation", message).into());
+    }
+    let mut found = vec![Found::default(); all.len()];
+    loop {
+        let open = |(index, found): (usize, &Found)| Some((index, found.next(interval)?));
+        let open: Vec<(usize, f64)> = found.iter().enumerate().filter_map(open).collect();
+        if open.is_empty() || job.watcher.stopped() {
+            break;
+        }
+        let point = |(index, value): &(usize, f64)| Point {
+            settings: [&all[*index][..], &[interval.setting(*value)]].concat(),
+            seed: job.seed,
         };
-        let trial = Trial { value, status: status.to_owned() };
-        let stable = trial.is_stable();
-        found.trials.push(trial);
-        Ok(stable)
-    };
-    let (mut good, mut bad) = (interval.low, interval.high);
-    if attempt(bad)? || !attempt(good)? {
-        return Ok(found);
+        let points: Vec<Point> = open.iter().map(point).collect();
+        let mut failed = None;
+        job.executor.run(&points, &|point| one(job, "", point), &mut |at, outcome| {
+            let (index, value) = open[at];
+            let status = outcome.and_then(|run| {
+                let status = run.figures.get("status").and_then(|status| status.as_str());
+                let missing = "there is no `status` to go by";
+                status
+                    .map(str::to_owned)
+                    .ok_or_else(|| StudyError::in_file("--saturation", missing))
+            });
+            match status {
+                Ok(status) => found[index].trials.push(Trial { value, status }),
+                Err(error) => {
+                    failed = Some(JobError { point: points[at].name(), error: error.into() });
+                    return ControlFlow::Break(());
+                }
+            }
+            let done = found.iter().filter(|found| found.next(interval).is_none()).count();
+            job.watcher.at(done as f64 / all.len() as f64, "looking for saturation");
+            if job.watcher.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
     }
-    while bad - good > interval.close * (1.0 + 1e-9) && !points.watched.stopped() {
-        let middle = (good + bad) / 2.0;
-        *(if attempt(middle)? { &mut good } else { &mut bad }) = middle;
+    if job.watcher.stopped() {
+        return Err(StudyError::Stopped.into());
     }
-    Ok(found)
+    Ok(report(job, interval, &all.iter().zip(found).collect::<Vec<_>>()))
 }
 
-fn report(points: &Points<'_>, interval: &Interval, results: &[(&Vec<Setting>, Found)]) -> Report {
+fn report(job: &Job<'_>, interval: &Interval, results: &[(&Vec<Setting>, Found)]) -> Report {
     let path = &interval.path;
-    let title = format!(
-        "{} {}: the most of {path} that is stable",
-        points.subject.kind, points.subject.system
-    );
+    let title = format!("{}: the most of {path} that is stable", job.study.name());
     let text = format!(
         "By halves of {} to {}, to {} (seed {}). Where the upper end is stable already, the most is at \
          least that; where the lower is not, there is none.",
-        interval.low, interval.high, interval.close, points.origin.seed
+        interval.low, interval.high, interval.close, job.seed
     );
-    let varied: Vec<&str> = points.sweep.varied().collect();
+    let varied: Vec<&str> = job.sweep.varied().collect();
     let text_of = |point: &[Setting], path: &str| {
         let setting = point.iter().find(|setting| setting.path == path);
         let shown = setting.map(ToString::to_string).unwrap_or_default();

@@ -4,17 +4,17 @@ use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, nested};
 use ebb_scenario::Setting;
 use serde_json::{Map, Value};
 
-use super::Subject;
-use super::headlines::{HEADLINES, STABLE};
-use super::points::{Points, Swept, settings};
+use crate::job::Job;
+use crate::points::{Swept, settings};
+use crate::study::STABLE;
 
 /// Figures drawn at most; all are in the table.
 const PLOTS_MAX: usize = 12;
 
 /// A finished point.
-pub(super) struct Row<'a> {
-    pub(super) point: &'a [Setting],
-    pub(super) figures: &'a Map<String, Value>,
+pub(crate) struct Row<'a> {
+    pub(crate) point: &'a [Setting],
+    pub(crate) figures: &'a Map<String, Value>,
 }
 
 /// A figure by its name and unit.
@@ -62,17 +62,11 @@ fn scalar(value: &Value) -> &Value {
     }
 }
 
-pub(super) fn report(
-    points: &Points<'_>,
-    swept: &Swept,
-    rows: &[Row<'_>],
-    columns: &[Figure],
-) -> Report {
-    let varied: Vec<&str> = points.sweep.varied().collect();
-    let Subject { kind, system, .. } = points.subject;
-    let title = format!("{kind} {system}: sweep over {}", varied.join(", "));
-    let (seed, all) = (points.origin.seed, swept.all);
-    let seeds = match &points.repeat {
+pub(crate) fn report(job: &Job<'_>, swept: &Swept, rows: &[Row<'_>], columns: &[Figure]) -> Report {
+    let varied: Vec<&str> = job.sweep.varied().collect();
+    let title = format!("{}: sweep over {}", job.study.name(), varied.join(", "));
+    let (seed, all) = (job.seed, swept.all);
+    let seeds = match job.repeat {
         None => format!("with seed {seed}"),
         Some(repeat) => format!(
             "the mean of the runs that its `seeds` counts, with seeds from {seed} on{}. Intervals are 95 % \
@@ -97,8 +91,9 @@ pub(super) fn report(
     }
     report = report.table(table(&varied, columns, rows));
     let changing: Vec<&Figure> = columns.iter().filter(|(name, _)| changes(name, rows)).collect();
-    let first = HEADLINES.iter().filter_map(|head| changing.iter().find(|(name, _)| name == head));
-    let rest = changing.iter().filter(|(name, _)| !HEADLINES.contains(&name.as_str()));
+    let heads = job.study.headlines;
+    let first = heads.iter().filter_map(|head| changing.iter().find(|(name, _)| name == head));
+    let rest = changing.iter().filter(|(name, _)| !heads.contains(&name.as_str()));
     for (name, unit) in first.chain(rest).take(PLOTS_MAX) {
         if let Some(plot) = plot(&varied, name, unit, rows) {
             report = report.plot(plot);

@@ -1,12 +1,14 @@
+//! An interval of one setting, of whose values the most that is stable is looked for.
+
 use ebb_scenario::Setting;
 
 /// `--saturation`: which setting, between which values, and how near the two ends shall come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    pub(super) path: String,
-    pub(super) low: f64,
-    pub(super) high: f64,
-    pub(super) close: f64,
+    pub(crate) path: String,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) close: f64,
 }
 
 /// How near the two ends come where nothing else is said, as a share of the upper.
@@ -14,7 +16,10 @@ const CLOSE: f64 = 0.01;
 
 impl Interval {
     /// Reads `load=0.1..1.0`, or `load=0.1..1.0:0.005`.
-    pub(super) fn parse(text: &str) -> Result<Interval, String> {
+    ///
+    /// # Errors
+    /// What is needed instead.
+    pub fn parse(text: &str) -> Result<Interval, String> {
         let wrong =
             "PATH=LOW..HIGH is needed, such as load=0.05..1, with :STEP behind it if need be";
         let parsed = || {
@@ -33,8 +38,8 @@ impl Interval {
         parsed().ok_or_else(|| wrong.to_owned())
     }
 
-    pub(super) fn setting(&self, value: f64) -> Setting {
-        Setting { path: self.path.clone(), value: value.into() }
+    pub(crate) fn setting(&self, value: f64) -> Setting {
+        Setting::new(self.path.clone(), value)
     }
 }
 

@@ -1,12 +1,10 @@
 //! How often a point is repeated with further seeds: a number of times, or until its figures are known
 //! well enough.
 
-use anyhow::{Result, bail};
 use ebb_report::Replications;
 use serde_json::{Map, Value};
 
-use super::Unreadable;
-use super::headlines::HEADLINES;
+use crate::StudyError;
 
 /// Runs before an interval is believed: of fewer, chance makes some far too narrow.
 const LEAST: usize = 5;
@@ -25,7 +23,10 @@ pub struct Until {
 
 impl Until {
     /// Reads `0.02`, or `latency_us.p99=0.05`.
-    pub(super) fn parse(text: &str) -> Result<Until, String> {
+    ///
+    /// # Errors
+    /// What is needed instead.
+    pub fn parse(text: &str) -> Result<Until, String> {
         let (figure, share) = match text.rsplit_once('=') {
             Some((figure, share)) => (Some(figure.trim().to_owned()), share),
             None => (None, text),
@@ -50,34 +51,42 @@ impl std::fmt::Display for Until {
 
 /// How often.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Repeat {
+pub struct Repeat {
+    asked: Option<u32>,
     most: usize,
     until: Option<Until>,
 }
 
 impl Repeat {
     /// From `--seeds` and `--until`; `None` where neither is there.
-    pub(super) fn new(seeds: Option<u32>, until: Option<&Until>) -> Result<Option<Repeat>> {
+    ///
+    /// # Errors
+    /// When there are too few seeds to judge by.
+    pub fn new(seeds: Option<u32>, until: Option<&Until>) -> Result<Option<Repeat>, StudyError> {
         if seeds.is_none() && until.is_none() {
             return Ok(None);
         }
         let most = seeds.map_or(MOST, |seeds| seeds as usize);
         if until.is_some() && most < LEAST {
-            bail!(
-                "--until needs {LEAST} seeds at least to judge by: leave --seeds out or raise it"
-            );
+            let wrong =
+                format!("needs {LEAST} seeds at least to judge by: leave --seeds out or raise it");
+            return Err(StudyError::in_file("--until", wrong));
         }
-        Ok(Some(Repeat { most, until: until.cloned() }))
+        Ok(Some(Repeat { asked: seeds, most, until: until.cloned() }))
     }
 
     /// Runs to begin with.
-    pub(super) fn first(&self) -> usize {
+    pub(crate) fn first(&self) -> usize {
         if self.until.is_some() { LEAST.min(self.most) } else { self.most }
     }
 
     /// How many of `runs`, which are in the order of their seeds, count: the fewest that are enough.
     /// `None` where they are not.
-    pub(super) fn enough(&self, runs: &[(u64, &Map<String, Value>)]) -> Result<Option<usize>> {
+    pub(crate) fn enough(
+        &self,
+        runs: &[(u64, &Map<String, Value>)],
+        headlines: &[&str],
+    ) -> Result<Option<usize>, StudyError> {
         let Some(until) = &self.until else {
             return Ok((runs.len() >= self.most).then_some(self.most));
         };
@@ -85,14 +94,14 @@ impl Repeat {
         let watched: Vec<&str> = match &until.figure {
             Some(figure) if first.contains_key(figure) => vec![figure],
             Some(figure) => {
-                let message = format!("--until: a run has no figure `{figure}`");
-                return Err(Unreadable::because(message));
+                let message = format!("a run has no figure `{figure}`");
+                return Err(StudyError::in_file("--until", message));
             }
-            None => HEADLINES.into_iter().filter(|name| first.contains_key(*name)).collect(),
+            None => headlines.iter().copied().filter(|name| first.contains_key(*name)).collect(),
         };
         if watched.is_empty() {
-            let message = "--until: name a figure, as in FIGURE=0.05: none of the usual is there";
-            return Err(Unreadable::because(message));
+            let message = "name a figure, as in FIGURE=0.05: none of the usual is there";
+            return Err(StudyError::in_file("--until", message));
         }
         let known = |count: &usize| {
             let all = Replications::new(runs[..*count].iter().copied());
@@ -103,12 +112,22 @@ impl Repeat {
     }
 
     /// Runs to have when `count` were not enough; `None` where that is all there may be.
-    pub(super) fn more(&self, count: usize) -> Option<usize> {
+    pub(crate) fn more(&self, count: usize) -> Option<usize> {
         (count < self.most).then(|| (count + MORE).min(self.most))
     }
 
+    /// The number of seeds that was asked for, if any was.
+    pub(crate) fn asked(&self) -> Option<u32> {
+        self.asked
+    }
+
+    /// When there are enough, if that was asked.
+    pub(crate) fn until(&self) -> Option<&Until> {
+        self.until.as_ref()
+    }
+
     /// What was asked, for the report.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match &self.until {
             None => String::new(),
             Some(Until { figure, share }) => {
@@ -134,7 +153,8 @@ mod tests {
     fn enough(repeat: &Repeat, values: &[f64]) -> Option<usize> {
         let runs = runs(values);
         let runs = runs.iter().map(|run| run.as_object().expect("an object"));
-        repeat.enough(&(1..).zip(runs).collect::<Vec<_>>()).expect("figures")
+        let headlines = ["latency_us.mean", "power_w"];
+        repeat.enough(&(1..).zip(runs).collect::<Vec<_>>(), &headlines).expect("figures")
     }
 
     #[test]
@@ -178,7 +198,7 @@ mod tests {
         let run = json!({ "power_w": 1.0 });
         let runs = [(1, run.as_object().expect("an object"))];
         let error =
-            repeat.expect("valid").expect("asked").enough(&runs).expect_err("no such figure");
+            repeat.expect("valid").expect("asked").enough(&runs, &[]).expect_err("no such figure");
         assert!(error.to_string().contains("`nothing`"), "{error}");
     }
 }

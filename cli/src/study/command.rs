@@ -1,0 +1,125 @@
+//! The studies of the catalogue as subcommands.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
+use ebb_scenario::Setting;
+use ebb_study::{Flag, FlagValue, Kind, Study, StudyError};
+
+use super::args::StudyArgs;
+use super::run::run;
+
+/// The scenario's argument.
+const SCENARIO: &str = "scenario";
+
+/// A study that was asked for.
+#[derive(Debug)]
+struct Asked {
+    study: &'static Study,
+    args: StudyArgs,
+    /// Flags that were given, with the words behind them.
+    flags: Vec<(&'static Flag, Vec<String>)>,
+}
+
+/// Simulators, one for each system
+#[derive(Debug)]
+pub struct Sim(Asked);
+
+/// Planners, one for each system
+#[derive(Debug)]
+pub struct Plan(Asked);
+
+macro_rules! commands_of_kind {
+    ($command:ident, $kind:expr) => {
+        impl $command {
+            /// Runs it.
+            pub fn run(self) -> Result<ExitCode> {
+                let settings = self.0.settings();
+                run(self.0.study, &self.0.args, settings)
+            }
+        }
+
+        impl Subcommand for $command {
+            fn augment_subcommands(command: Command) -> Command {
+                let studies = ebb_catalogue::of($kind).map(command_of);
+                command.subcommands(studies).subcommand_required(true).arg_required_else_help(true)
+            }
+
+            fn augment_subcommands_for_update(command: Command) -> Command {
+                Self::augment_subcommands(command)
+            }
+
+            fn has_subcommand(name: &str) -> bool {
+                ebb_catalogue::find($kind, name).is_some()
+            }
+        }
+
+        impl FromArgMatches for $command {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+                Ok($command(Asked::read($kind, matches)?))
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+                self.0 = Asked::read($kind, matches)?;
+                Ok(())
+            }
+        }
+    };
+}
+commands_of_kind!(Sim, Kind::Sim);
+commands_of_kind!(Plan, Kind::Plan);
+
+impl Asked {
+    fn read(kind: Kind, matches: &ArgMatches) -> Result<Asked, Error> {
+        let missing = || Error::new(clap::error::ErrorKind::MissingSubcommand);
+        let (system, matches) = matches.subcommand().ok_or_else(missing)?;
+        let study = ebb_catalogue::find(kind, system).ok_or_else(missing)?;
+        let given = |flag: &&Flag| {
+            matches.value_source(flag.name) == Some(clap::parser::ValueSource::CommandLine)
+        };
+        let words = |flag: &'static Flag| {
+            let words = matches.try_get_many::<String>(flag.name).ok().flatten();
+            (flag, words.into_iter().flatten().cloned().collect())
+        };
+        let flags = study.flags.iter().filter(given).map(words).collect();
+        Ok(Asked { study, args: StudyArgs::from_arg_matches(matches)?, flags })
+    }
+
+    fn settings(&self) -> Result<Vec<Setting>, StudyError> {
+        self.flags.iter().map(|(flag, words)| flag.setting(self.study, words)).collect()
+    }
+}
+
+fn command_of(study: &'static Study) -> Command {
+    let (name, mut help) = (study.name(), "Examples:".to_owned());
+    for example in study.examples {
+        help += &format!("\n  ebb {name} {example}");
+    }
+    if !study.notes.is_empty() {
+        help += &format!("\n\n{}", study.notes);
+    }
+    let command = Command::new(study.system).about(study.about).after_help(help);
+    let flags = study.flags.iter().map(|flag| arg_of(study, flag));
+    let command = StudyArgs::augment_args(command)
+        .about(study.about)
+        .next_help_heading("Settings of the scenario, which need no file")
+        .args(flags);
+    command.mut_arg(SCENARIO, |scenario| match study.flags.len() {
+        0 => scenario.required(true),
+        _ => scenario.required_unless_present_any(study.flags.iter().map(|flag| flag.name)),
+    })
+}
+
+fn arg_of(study: &Study, flag: &'static Flag) -> Arg {
+    let (value, about) = flag.declared(study);
+    let arg = Arg::new(flag.name).long(flag.name).help(about);
+    match value {
+        FlagValue::Text(name)
+        | FlagValue::Value(name)
+        | FlagValue::List(name)
+        | FlagValue::Declared(name) => arg.value_name(name),
+        FlagValue::Texts(name) => arg.value_name(name).action(ArgAction::Append),
+        FlagValue::Switch(_) | FlagValue::Word(_) => arg.action(ArgAction::SetTrue),
+    }
+}

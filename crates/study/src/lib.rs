@@ -1,0 +1,40 @@
+//! What a study is, and how it is run, swept over settings, repeated with further seeds and kept in
+//! a directory.
+//!
+//! Room: everything that the studies of all systems have in common, for every face. A study is a
+//! value that its system declares ([`Study`]); a [`Job`] runs it. This crate writes directories of
+//! runs and reads the files that scenarios name. It reads no terminal and no clock: who watches is
+//! told by a [`Watcher`], who computes is an [`Executor`].
+
+mod directory;
+mod error;
+mod executor;
+mod interval;
+mod job;
+mod key;
+mod merge;
+mod perform;
+mod points;
+mod reference;
+mod repeat;
+mod reproduce;
+mod saturation;
+mod save;
+mod store;
+mod study;
+mod sweep;
+mod sweep_report;
+
+pub use directory::Directory;
+pub use error::{JobError, StudyError};
+pub use executor::{Executor, Point, Threads};
+pub use interval::Interval;
+pub use job::{Event, Job, Program, Watcher};
+pub use repeat::{Repeat, Until};
+pub use reproduce::reproduce;
+pub use study::{Flag, FlagValue, Import, Kind, Run, Study, Work};
+
+/// How to add a study, as it is written for contributors: it has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../CONTRIBUTING.md")]
+struct HowToAddAStudy;

@@ -1,0 +1,27 @@
+//! Which way a job is run, and that what it found is saved.
+
+use ebb_report::Report;
+
+use crate::job::Job;
+use crate::save::save;
+use crate::{JobError, merge, saturation, sweep};
+
+impl Job<'_> {
+    /// Runs it and saves what it found. Where it was stopped, the report is of what was finished.
+    ///
+    /// # Errors
+    /// What is wrong with the scenario, that nothing was finished when it was stopped, or what failed.
+    pub fn run(&self) -> Result<Report, JobError> {
+        let report = match (self.saturation, self.repeat, self.sweep.is_empty()) {
+            (Some(interval), ..) => saturation::find(self, interval),
+            (None, None, true) => self.once(),
+            (None, Some(_), true) => merge::repeated(self),
+            (None, _, false) => sweep::run(self),
+        }?;
+        let report = report.figure("seed", self.seed).figure("revision", self.program.revision);
+        if let Some(place) = self.place {
+            save(&report, place, self)?;
+        }
+        Ok(report)
+    }
+}

@@ -1,0 +1,172 @@
+//! What a schema says, for editors (JSON Schema) and for readers (a page of tables).
+
+use ebb_scenario::Schema;
+use ebb_scenario::schema::{Field, Kind, Presence, Value as Toml};
+use serde_json::{Map, Value, json};
+
+use crate::study::Study;
+
+impl Study {
+    /// Its scenario as a JSON Schema, draft 2020-12, for editors of TOML; `None` where it is not declared.
+    pub fn json_schema(&self) -> Option<Value> {
+        let mut whole = of_table(&self.schema?());
+        whole.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        whole.insert("title".into(), format!("ebb {}", self.name()).into());
+        // Every scenario may say its seed.
+        let seed =
+            json!({ "type": "integer", "minimum": 0, "description": "Decides all that is drawn." });
+        if let Some(Value::Object(properties)) = whole.get_mut("properties") {
+            properties.entry("seed").or_insert(seed);
+        }
+        Some(Value::Object(whole))
+    }
+
+    /// Its scenario as a page in Markdown; `None` where it is not declared.
+    pub fn reference(&self) -> Option<String> {
+        let schema = self.schema?();
+        let mut page = format!("# ebb {}\n\n{}.\n\n", self.name(), self.about);
+        page += "Made from the declarations in the source; `seed`, a whole number, may stand in every scenario.\n";
+        add_table(&mut page, "", &schema);
+        Some(page)
+    }
+}
+
+fn of_table(schema: &Schema) -> Map<String, Value> {
+    let mut properties = Map::new();
+    for field in &schema.fields {
+        properties.insert(field.name.into(), Value::Object(of_field(field)));
+    }
+    let required = schema.fields.iter().filter(|field| field.presence == Presence::Required);
+    let required: Vec<&str> = required.map(|field| field.name).collect();
+    let table = json!({
+        "type": "object",
+        "description": schema.about,
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    table.as_object().cloned().unwrap_or_default()
+}
+
+fn of_field(field: &Field) -> Map<String, Value> {
+    let mut out = of_kind(&field.kind, field);
+    let unit = if field.unit.is_empty() { String::new() } else { format!(" [{}]", field.unit) };
+    out.insert("description".into(), format!("{}{unit}", field.about).into());
+    if let Presence::Default(default) = &field.presence {
+        out.insert("default".into(), serde_json::to_value(default).unwrap_or_default());
+    }
+    out
+}
+
+fn of_kind(kind: &Kind, field: &Field) -> Map<String, Value> {
+    let value = match kind {
+        Kind::Any => json!({}),
+        Kind::Number | Kind::Whole => {
+            let mut number = Map::new();
+            let whole = matches!(kind, Kind::Whole);
+            number.insert("type".into(), if whole { "integer" } else { "number" }.into());
+            let limits = [
+                ("minimum", field.least),
+                ("exclusiveMinimum", field.above),
+                ("maximum", field.most),
+                ("exclusiveMaximum", field.below),
+            ];
+            for (name, limit) in limits {
+                number.extend(limit.map(|limit| (name.to_owned(), plain(limit))));
+            }
+            if whole && field.least.is_none() && field.above.is_none() {
+                number.insert("minimum".into(), 0.into());
+            }
+            Value::Object(number)
+        }
+        Kind::Switch => json!({ "type": "boolean" }),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Choice(choices) => {
+            let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+            json!({ "type": "string", "enum": words })
+        }
+        Kind::List(inner, count) => {
+            let mut list = json!({ "type": "array", "items": of_kind(inner, field) });
+            if let Some(count) = count {
+                (list["minItems"], list["maxItems"]) = ((*count).into(), (*count).into());
+            }
+            list
+        }
+        Kind::Map(inner) => {
+            json!({ "type": "object", "additionalProperties": of_kind(inner, field) })
+        }
+        Kind::Table(schema) => Value::Object(of_table(schema)),
+    };
+    value.as_object().cloned().unwrap_or_default()
+}
+
+/// A limit without a point where it needs none.
+fn plain(limit: f64) -> Value {
+    let whole = limit as i64;
+    if whole as f64 == limit { whole.into() } else { limit.into() }
+}
+
+fn add_table(page: &mut String, path: &str, schema: &Schema) {
+    if !path.is_empty() {
+        *page += &format!("\n## `{path}`\n\n{}\n", schema.about);
+    }
+    *page += "\n| setting | value | range | if left out | what it is |\n|---|---|---|---|---|\n";
+    let mut inner = Vec::new();
+    for field in &schema.fields {
+        let path =
+            if path.is_empty() { field.name.to_owned() } else { format!("{path}.{}", field.name) };
+        let left_out = match &field.presence {
+            Presence::Required => "required".to_owned(),
+            Presence::Optional => String::new(),
+            Presence::Default(Toml::Table(_)) => "its defaults".to_owned(),
+            Presence::Default(default) => format!("`{default}`"),
+        };
+        let unit = if field.unit.is_empty() { String::new() } else { format!(", {}", field.unit) };
+        *page += &format!(
+            "| `{path}` | {}{unit} | {} | {left_out} | {} |\n",
+            kind_in_words(&field.kind),
+            field.range(),
+            about(field)
+        );
+        match &field.kind {
+            Kind::Table(table) => inner.push((path, table)),
+            Kind::List(item, _) => {
+                if let Kind::Table(table) = &**item {
+                    inner.push((format!("{path}[]"), table));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (path, table) in inner {
+        add_table(page, &path, table);
+    }
+}
+
+fn kind_in_words(kind: &Kind) -> String {
+    match kind {
+        Kind::Any => "see there".to_owned(),
+        Kind::Number => "number".to_owned(),
+        Kind::Whole => "whole number".to_owned(),
+        Kind::Switch => "true or false".to_owned(),
+        Kind::Text => "text".to_owned(),
+        Kind::Choice(choices) => {
+            choices.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+        }
+        Kind::List(inner, Some(count)) => format!("{count} x {}", kind_in_words(inner)),
+        Kind::List(inner, None) => format!("list of {}", kind_in_words(inner)),
+        Kind::Map(inner) => format!("table of {}", kind_in_words(inner)),
+        Kind::Table(_) => "table".to_owned(),
+    }
+}
+
+/// The sentence, and what each word of a choice means.
+fn about(field: &Field) -> String {
+    let mut about = field.about.to_owned();
+    if let Kind::Choice(choices) = &field.kind {
+        for (word, meaning) in choices.iter().filter(|(_, meaning)| !meaning.is_empty()) {
+            about += &format!(" `{word}`: {meaning}");
+        }
+    }
+    about.replace('|', "\\|")
+}

@@ -1,0 +1,223 @@
+//! Many points: what is missing is computed, further seeds where intervals are too wide.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use ebb_report::{Replications, Report};
+use ebb_scenario::{Progress, Setting};
+use serde_json::{Map, Value};
+
+use crate::executor::{Finished, Outcome, Point, name};
+use crate::job::{Event, Job};
+use crate::key::{Origin, Present, Recorded, Used, running_program};
+use crate::points::{Columns, Swept, settings};
+use crate::repeat::Repeat;
+use crate::store::{Held, Store};
+use crate::sweep_report::{Row, report};
+use crate::{JobError, StudyError};
+
+/// Computes all points, those that an earlier run finished excepted.
+///
+/// Every point uses the same seeds, so that points differ by their settings and not by luck.
+pub(crate) fn run(job: &Job<'_>) -> Result<Report, JobError> {
+    let swept = compute(job)?;
+    let merged: Vec<&Map<String, Value>> = swept.rows.iter().map(|(_, all)| &all.figures).collect();
+    let columns = match job.repeat {
+        Some(_) => Replications::columns(&swept.columns, &merged),
+        None => swept.columns.clone(),
+    };
+    let rows = swept.rows.iter().map(|(point, all)| Row { point, figures: &all.figures });
+    let rows: Vec<Row<'_>> = rows.collect();
+    Ok(report(job, &swept, &rows, &columns))
+}
+
+/// Computes what is missing, and further seeds where intervals are too wide.
+pub(crate) fn compute(job: &Job<'_>) -> Result<Swept, JobError> {
+    let all: Vec<Vec<Setting>> = job.sweep.points().collect();
+    let mut runs = Runs::open(job, &all)?;
+    let first = job.repeat.map_or(1, Repeat::first);
+    let mut counts = vec![first; all.len()];
+    runs.tell_reused(&all, first);
+    loop {
+        runs.work_off(&all, &counts)?;
+        if job.watcher.stopped() || !runs.add(&all, &mut counts)? {
+            break;
+        }
+    }
+    runs.conclude(all, &counts)
+}
+
+/// The runs of a job, finished or not.
+struct Runs<'a> {
+    job: &'a Job<'a>,
+    /// The program by its identity; empty where nothing is kept.
+    program: String,
+    store: Option<Store>,
+    /// By point and seed.
+    done: BTreeMap<(String, u64), Finished>,
+}
+
+impl<'a> Runs<'a> {
+    /// With those that are kept, where the job has a directory.
+    fn open(job: &'a Job<'a>, all: &[Vec<Setting>]) -> Result<Runs<'a>, JobError> {
+        let mut runs = Runs { job, program: String::new(), store: None, done: BTreeMap::new() };
+        let Some(place) = job.place else { return Ok(runs) };
+        runs.program = match job.program.identity {
+            Some(identity) => identity.to_owned(),
+            None => running_program().map_err(StudyError::failed)?,
+        };
+        let points: BTreeMap<String, &Vec<Setting>> =
+            all.iter().map(|point| (name(point), point)).collect();
+        let mut present = Present::new(job.files);
+        let (store, known) = Store::open(place, job.fresh, |run| {
+            let Some(settings) = points.get(&run.point) else { return Held::Foreign };
+            let digests = present.digests(&run.files);
+            let key = key(job, &runs.program, (settings, run.seed), (&run.files, &digests));
+            if key.is_ok_and(|key| key == run.key) { Held::Valid } else { Held::Stale }
+        })?;
+        runs.store = Some(store);
+        runs.done.extend(known.into_iter().map(|run| ((run.point.clone(), run.seed), run)));
+        Ok(runs)
+    }
+
+    /// The runs of a point with its first `count` seeds, as far as all before them are there.
+    fn of(&self, point: &[Setting], count: usize) -> Vec<(u64, &Map<String, Value>)> {
+        let name = name(point);
+        let seeds = (0..count as u64).map(|index| self.job.seed.wrapping_add(index));
+        let run = |seed| Some((seed, &self.done.get(&(name.clone(), seed))?.figures));
+        seeds.map_while(run).collect()
+    }
+
+    fn tell_reused(&self, all: &[Vec<Setting>], first: usize) {
+        let complete = |point: &&Vec<Setting>| self.of(point, first).len() == first;
+        let finished = all.iter().filter(complete).count();
+        let runs: usize = all.iter().map(|point| self.of(point, usize::MAX).len()).sum();
+        if self.job.repeat.is_some() && runs > 0 {
+            self.job.watcher.event(&Event::RunsReused(runs));
+        } else if finished > 0 {
+            self.job.watcher.event(&Event::PointsReused { finished, all: all.len() });
+        }
+    }
+
+    /// Computes the runs that are missing; what is finished is kept at once.
+    fn work_off(&mut self, all: &[Vec<Setting>], counts: &[usize]) -> Result<(), JobError> {
+        let Runs { job, program, store, done } = self;
+        let every = all.iter().zip(counts).flat_map(|(settings, count)| {
+            let seeds = (0..*count as u64).map(|index| job.seed.wrapping_add(index));
+            seeds.map(|seed| Point { settings: settings.clone(), seed })
+        });
+        let missing = |point: &Point| !done.contains_key(&(point.name(), point.seed));
+        let todo: Vec<Point> = every.filter(missing).collect();
+        let (before, whole) = (done.len(), done.len() + todo.len());
+        let mut failed = None;
+        job.executor.run(&todo, &|point| one(job, program, point), &mut |index, outcome| {
+            if job.watcher.stopped() {
+                return ControlFlow::Break(());
+            }
+            let kept = outcome.and_then(|run| {
+                store.as_mut().map_or(Ok(()), |store| store.keep(&run))?;
+                done.insert((run.point.clone(), run.seed), run);
+                Ok(())
+            });
+            if let Err(error) = kept {
+                failed = Some(JobError { point: todo[index].name(), error: error.into() });
+                return ControlFlow::Break(());
+            }
+            let finished = done.len();
+            let share = finished.max(before) as f64 / whole as f64;
+            let thing = if job.repeat.is_some() { "run" } else { "point" };
+            job.watcher.at(share, &format!("{thing} {finished} of {whole}"));
+            ControlFlow::Continue(())
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Asks for further runs where there are too few; false where all are there.
+    fn add(&self, all: &[Vec<Setting>], counts: &mut [usize]) -> Result<bool, JobError> {
+        let Some(repeat) = self.job.repeat else { return Ok(false) };
+        let mut any = false;
+        for (point, count) in all.iter().zip(counts) {
+            let enough = repeat.enough(&self.of(point, *count), self.job.study.headlines)?;
+            if let (None, Some(more)) = (enough, repeat.more(*count)) {
+                (*count, any) = (more, true);
+            }
+        }
+        Ok(any)
+    }
+
+    fn conclude(&self, all: Vec<Vec<Setting>>, counts: &[usize]) -> Result<Swept, JobError> {
+        let columns = self.columns(&all);
+        let mut swept = Swept { rows: Vec::new(), columns, all: all.len(), wide: 0 };
+        for (point, count) in all.into_iter().zip(counts) {
+            let runs = self.of(&point, *count);
+            let enough = match self.job.repeat {
+                Some(repeat) => repeat.enough(&runs, self.job.study.headlines)?,
+                None => (!runs.is_empty()).then_some(1),
+            };
+            // A point whose runs were interrupted would differ from what it is to be.
+            if runs.len() < *count {
+                continue;
+            }
+            swept.wide += usize::from(enough.is_none());
+            let used = enough.unwrap_or(runs.len());
+            let all = match self.job.repeat {
+                Some(_) => Replications::new(runs[..used].iter().copied()),
+                None => Replications { figures: runs[0].1.clone(), ..Replications::default() },
+            };
+            swept.rows.push((point, all));
+        }
+        Ok(swept)
+    }
+
+    /// The columns of all points, in an order that does not depend on which was finished first: a
+    /// saturated network has no latency, others have.
+    fn columns(&self, all: &[Vec<Setting>]) -> Columns {
+        let mut columns = Columns::new();
+        let runs = all.iter().map(|point| name(point)).flat_map(|name| {
+            self.done.range((name.clone(), 0)..=(name, u64::MAX)).map(|(_, run)| run)
+        });
+        for column in runs.flat_map(|run| &run.columns) {
+            if !columns.iter().any(|(key, _)| *key == column.0) {
+                columns.push(column.clone());
+            }
+        }
+        columns
+    }
+}
+
+/// One run.
+pub(crate) fn one(job: &Job<'_>, program: &str, point: &Point) -> Outcome {
+    /// The whole job has the line; a point only tells whether it is to end.
+    struct Inner<'a>(&'a Job<'a>);
+    impl Progress for Inner<'_> {
+        fn at(&self, _done: f64, _note: &str) {}
+        fn stopped(&self) -> bool {
+            self.0.watcher.stopped()
+        }
+    }
+    let document = job.document.with(&point.settings)?;
+    let recorded = Recorded::new(job.files);
+    let report = job.study.run(&document, &recorded, point.seed, &Inner(job))?;
+    let (files, digests) = recorded.used();
+    Ok(Finished {
+        key: key(job, program, (&point.settings, point.seed), (&files, &digests))?,
+        point: point.name(),
+        seed: point.seed,
+        set: settings(&point.settings),
+        files,
+        columns: report.columns,
+        figures: report.figures,
+    })
+}
+
+/// The key of a run that used these files, which had these digests.
+fn key(
+    job: &Job<'_>,
+    program: &str,
+    (settings, seed): (&[Setting], u64),
+    (files, digests): (&[Used], &[String]),
+) -> Result<String, StudyError> {
+    let document = &job.document.with(settings)?;
+    let study = [job.study.kind().name(), job.study.system];
+    Ok(Origin { study, document, seed, program }.key(files, digests))
+}

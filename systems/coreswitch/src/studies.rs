@@ -1,0 +1,51 @@
+//! What can be done with programs whose system calls run elsewhere.
+
+use ebb_scenario::Schema;
+use ebb_study::{Study, StudyError, Work};
+
+use crate::SimulateError;
+
+/// `ebb sim coreswitch`.
+pub static SIM: Study = Study {
+    examples: &[
+        "examples/coreswitch-web.toml",
+        "examples/coreswitch-web.toml --set configuration=CC,CS,SS --set kernel=bound,V5",
+    ],
+    headlines: &["power_w"],
+    schema: Some(Schema::of::<crate::Scenario>),
+    ..Study::new(
+        "coreswitch",
+        "Programs whose system calls run on another core: cores of different size and clock, five ways of \
+         switching, energy",
+        Work::Sim(|document, files, seed, progress| {
+            Ok(crate::simulate(document, files, seed, progress)?)
+        }),
+    )
+};
+
+/// `ebb plan coreswitch`.
+pub static PLAN: Study = Study {
+    examples: &["examples/coreswitch-web.toml", "examples/coreswitch-measured.toml --json"],
+    schema: Some(Schema::of::<crate::Scenario>),
+    ..Study::new(
+        "coreswitch",
+        "Core switching: from which length of a system call on it pays to run it on another core, in time \
+         and in energy",
+        Work::Plan(|document, files, seed, progress| {
+            Ok(crate::plan(document, files, seed, progress)?)
+        }),
+    )
+};
+
+/// What was published on switching cores.
+pub static REPRODUCE: Study =
+    Study::new("coreswitch", "Core switching", Work::Reproduce(crate::experiments));
+
+impl From<SimulateError> for StudyError {
+    fn from(error: SimulateError) -> StudyError {
+        match error {
+            SimulateError::Scenario(error) => error.into(),
+            SimulateError::Costs { file, message } => StudyError::in_file(file, message),
+        }
+    }
+}

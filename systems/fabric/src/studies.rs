@@ -1,0 +1,55 @@
+//! What can be done with a lossless fabric.
+
+use ebb_scenario::ScenarioError;
+use ebb_study::{Study, StudyError, Work};
+
+use crate::SimulateError;
+
+/// `ebb sim fabric`.
+pub static SIM: Study = Study {
+    examples: &[
+        "examples/fabric-torus.toml",
+        "examples/fabric-collective.toml --set traffic.multipath=first,flow,packet,adaptive",
+        "examples/fabric-deadlock.toml",
+    ],
+    headlines: &["latency_us.mean", "latency_us.p99", "power_w"],
+    ..Study::new(
+        "fabric",
+        "A lossless fabric: lanes, credits, links that go on and off under a regulator, changes of routing \
+         tables that cannot deadlock, or do",
+        Work::Sim(|document, files, seed, progress| {
+            Ok(crate::simulate(document, files, seed, progress)?)
+        }),
+    )
+};
+
+/// `ebb plan fabric`.
+pub static PLAN: Study = Study {
+    examples: &["examples/fabric-plan.toml", "examples/fabric-plan.toml --json"],
+    headlines: &["power_w"],
+    ..Study::new(
+        "fabric",
+        "A lossless fabric: the fewest links that carry the traffic, and what a regulator leaves on",
+        Work::Plan(|document, files, seed, progress| {
+            Ok(crate::plan(document, files, seed, progress)?)
+        }),
+    )
+};
+
+/// What was published on fabrics whose links sleep.
+pub static REPRODUCE: Study =
+    Study::new("fabric", "Fabrics whose links sleep", Work::Reproduce(crate::experiments));
+
+impl From<SimulateError> for StudyError {
+    fn from(error: SimulateError) -> StudyError {
+        match error {
+            SimulateError::Scenario(error) => error.into(),
+            SimulateError::File(error) => {
+                let (file, line) = (error.file, Some(error.line));
+                ScenarioError { file, line, message: error.what, ..ScenarioError::default() }.into()
+            }
+            SimulateError::Bound(_) => StudyError::failed(error),
+            other => StudyError::whole(other),
+        }
+    }
+}

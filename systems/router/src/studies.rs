@@ -1,0 +1,60 @@
+//! What can be done with the router's twin.
+
+use ebb_study::{Study, StudyError, Work};
+
+use crate::TwinError;
+
+/// `ebb sim router`.
+pub static SIM: Study = Study {
+    examples: &[
+        "examples/router-day.toml",
+        "examples/router-day.toml --set policy.name=poll,napi,powersave",
+        "examples/router-second.toml --set load=0.1..1.0:0.1 --jobs 2 --out sweep",
+        "examples/router-second.toml --seeds 10",
+        "examples/router-second.toml --set load=0.2,0.5 --until latency_us.p99=0.05",
+    ],
+    notes: "What was interrupted, a sweep or the seeds of a run, goes on where it stopped when the same command\n\
+            runs again.",
+    quick: &["duration_s=0.05"],
+    headlines: &["latency_us.mean", "latency_us.p99", "power_w", "energy_per_packet_j"],
+    ..Study::new(
+        "router",
+        "The router: a server with its cores, queues and policies, packet by packet or in slots",
+        Work::Sim(|document, files, seed, progress| {
+            Ok(crate::simulate(document, files, seed, progress)?)
+        }),
+    )
+};
+
+/// `ebb plan router`.
+pub static PLAN: Study = Study {
+    examples: &[
+        "examples/router-my-traffic.toml",
+        "examples/router-my-traffic.toml --set headroom=0.1,0.2,0.3 --json",
+    ],
+    headlines: &["power_w"],
+    ..Study::new(
+        "router",
+        "The router: the cheapest cores and frequency for each load, what each policy would draw on your \
+         traffic, and the least that anybody could",
+        Work::Plan(|document, files, seed, progress| {
+            Ok(crate::plan::plan(document, files, seed, progress)?)
+        }),
+    )
+};
+
+/// What was published on servers that route.
+pub static REPRODUCE: Study = Study::new(
+    "router",
+    "Routers built from servers",
+    Work::Reproduce(crate::experiments::experiments),
+);
+
+impl From<TwinError> for StudyError {
+    fn from(error: TwinError) -> StudyError {
+        match error {
+            TwinError::Scenario(error) => error.into(),
+            TwinError::Stopped(_) => StudyError::Stopped,
+        }
+    }
+}
