@@ -35,7 +35,8 @@ fn prepared(subject: Subject, args: &StudyArgs) -> Result<(Document, Sweep, u64)
     let name = args.scenario.display().to_string();
     let mut text = std::fs::read_to_string(&args.scenario)
         .with_context(|| format!("{name}: cannot be read"))?;
-    let foreign = args.scenario.extension().is_some_and(|extension| extension == "cfg");
+    let named = args.scenario.extension().is_some_and(|extension| extension == "cfg");
+    let foreign = named || ebb_system_noc::booksim::is_config(&text);
     if foreign && (subject.kind, subject.system) == ("sim", "noc") {
         text = ebb_system_noc::booksim::to_toml(&text).with_context(|| name.clone())?;
     }
