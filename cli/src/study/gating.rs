@@ -20,7 +20,8 @@ pub struct GatingArgs {
     /// A trace of memory references, plain, gz, xz or zstd; several times: one for each core
     #[arg(long, value_name = "FILE")]
     trace: Vec<String>,
-    /// champsim, lackey, din, ramulator or compact [default: told from the name and the first bytes]
+    /// champsim, cloudsuite, lackey, din, ramulator, ramulator-memory or compact [default: told from the name
+    /// and the first bytes]
     #[arg(long, requires = "trace")]
     format: Option<String>,
     /// The trace holds what the last cache let through: straight to memory
