@@ -65,6 +65,7 @@ impl Show {
         while let Some(access) = reader.access()? {
             sums.add(&access);
         }
+        sums.instructions += reader.instructions_since();
         let [reads, writes, fetches] = sums.kinds;
         let mut table = Table::new("", [Column::text("what"), Column::count("count")]);
         let rows = [

@@ -104,6 +104,10 @@ impl ChampSim {
         }
     }
 
+    pub(crate) fn instructions_since(&self) -> u64 {
+        self.threads.iter().map(|thread| u64::from(thread.instructions)).sum()
+    }
+
     /// The thread of an address space, in the order in which they are met.
     fn thread(&mut self, space: [u8; 2]) -> Option<usize> {
         if let Some(known) = self.spaces.iter().position(|known| *known == space) {
@@ -241,8 +245,11 @@ mod tests {
             assert_eq!(told, expected);
             assert_eq!(found.iter().map(|access| access.instructions).sum::<u32>(), 3);
         }
-        let narrow = instruction(0x1000, 5, 0, 0x8000, 0).repeat(9);
-        let reader = Reader::new("t", narrow.as_slice(), None).expect("good");
+        let narrow =
+            [instruction(0x1000, 5, 0, 0x8000, 0).repeat(9), instruction(0x1004, 1, 0, 0, 0)];
+        let narrow = narrow.concat();
+        let mut reader = Reader::new("t", narrow.as_slice(), None).expect("good");
         assert_eq!(reader.format(), Format::ChampSim);
+        assert_eq!((reader.by_ref().count(), reader.instructions_since()), (10, 1));
     }
 }

@@ -81,6 +81,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Instructions that came after the last reference of their thread so far.
+    pub fn instructions_since(&self) -> u64 {
+        match &self.how {
+            How::ChampSim(how) | How::CloudSuite(how) => how.instructions_since(),
+            How::Lackey(how) => how.instructions_since(),
+            How::Dinero(how) => how.instructions_since(),
+            How::Ramulator(_) | How::Memory(_) | How::Compact(_) => 0,
+        }
+    }
+
     /// The next reference; `None` at the end.
     ///
     /// # Errors

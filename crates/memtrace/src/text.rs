@@ -60,6 +60,10 @@ impl Lackey {
         self.fetches.iter().any(|fetches| fetches.assumed)
     }
 
+    pub(crate) fn instructions_since(&self) -> u64 {
+        self.fetches.iter().map(|fetches| u64::from(fetches.instructions)).sum()
+    }
+
     pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
         if let Some(store) = self.store.take() {
             return Ok(Some(store));
@@ -133,6 +137,10 @@ pub(crate) struct Dinero {
 impl Dinero {
     pub(crate) fn assumes(&self) -> bool {
         self.fetches.assumed
+    }
+
+    pub(crate) fn instructions_since(&self) -> u64 {
+        u64::from(self.fetches.instructions)
     }
 
     pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
