@@ -7,15 +7,27 @@ use ebb_system_noc::{booksim, simulate};
 
 /// A configuration, and BookSim 2's mean packet latency in cycles and routers on the way.
 const RUNS: [(&str, f64, f64); 10] = [
-    ("topology = torus; k = 4; n = 2; routing_function = dim_order; num_vcs = 4; injection_rate = 0.2;", 19.31, 3.0),
-    ("topology = torus; k = 8; n = 2; routing_function = dim_order; num_vcs = 2; injection_rate = 0.15;", 33.61, 5.0),
+    (
+        "topology = torus; k = 4; n = 2; routing_function = dim_order; num_vcs = 4; injection_rate = 0.2;",
+        19.31,
+        3.0,
+    ),
+    (
+        "topology = torus; k = 8; n = 2; routing_function = dim_order; num_vcs = 2; injection_rate = 0.15;",
+        33.61,
+        5.0,
+    ),
     (
         "topology = torus; k = 8; n = 2; routing_function = dim_order; num_vcs = 4; packet_size = 4; \
          injection_rate_uses_flits = 1; injection_rate = 0.2; use_noc_latency = 0;",
         32.36,
         5.0,
     ),
-    ("topology = torus; k = 8; n = 1; routing_function = dim_order; num_vcs = 4; injection_rate = 0.3;", 20.09, 3.0),
+    (
+        "topology = torus; k = 8; n = 1; routing_function = dim_order; num_vcs = 4; injection_rate = 0.3;",
+        20.09,
+        3.0,
+    ),
     (
         "topology = fattree; k = 4; n = 2; routing_function = nca; num_vcs = 2; credit_delay = 2; \
          routing_delay = 0; injection_rate = 0.4;",
@@ -28,7 +40,11 @@ const RUNS: [(&str, f64, f64); 10] = [
         29.29,
         4.375,
     ),
-    ("topology = fattree; k = 2; n = 4; routing_function = nca; num_vcs = 4; injection_rate = 0.3;", 29.45, 5.25),
+    (
+        "topology = fattree; k = 2; n = 4; routing_function = nca; num_vcs = 4; injection_rate = 0.3;",
+        29.45,
+        5.25,
+    ),
     (
         "topology = flatfly; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = ran_min; \
          num_vcs = 4; routing_delay = 0; credit_delay = 1; injection_rate = 0.2;",

@@ -70,18 +70,21 @@ pub fn of_column(table: &Table, column: usize) -> Result<Vec<f64>, ScenarioError
         let ticks = ticks_per_second(largest);
         return Ok(numbers.into_iter().map(|number| number / ticks).collect());
     }
-    let instant = |row| {
+    let dates: Vec<Option<f64>> =
+        rows.clone().map(|row| of_date(table.text(row, column))).collect();
+    let number = |row: &usize| table.number(*row, column).is_ok();
+    let lacks = |row: &usize| dates[*row].is_none();
+    let strange = rows.clone().find(|row| lacks(row) && !number(row));
+    if let Some(row) = strange.or_else(|| rows.clone().find(lacks)) {
         let text = table.text(row, column);
-        of_date(text).ok_or_else(|| {
-            let message = match table.number(row, column) {
-                Ok(_) => format!("`{text}` is a number, and other rows have dates"),
-                Err(_) => format!("`{text}` is no time"),
-            };
-            let remedy = "seconds, or 2005-06-07T07:00:00 with or without a zone such as +02:00";
-            table.fault(row, column, &message, remedy)
-        })
-    };
-    rows.map(instant).collect()
+        let message = match number(&row) {
+            true => format!("`{text}` is a number, and other rows have dates"),
+            false => format!("`{text}` is no time"),
+        };
+        let remedy = "seconds, or 2005-06-07T07:00:00 with or without a zone such as +02:00";
+        return Err(table.fault(row, column, &message, remedy));
+    }
+    Ok(dates.into_iter().flatten().collect())
 }
 
 #[cfg(test)]

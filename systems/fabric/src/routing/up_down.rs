@@ -9,7 +9,8 @@
 //! order and no cycle of dependencies can close.
 //!
 //! Among the ports of shortest legal paths a switch takes the one that fewest paths of hosts cross so far,
-//! with as many counted as come through the switch for the address.
+//! with as many counted as come through the switch for the address. Around one root, where paths crowd
+//! anyway, fewest addresses may do better: both are tried.
 
 use super::paths::{FAR, PortLoad, Target, centre, distances, fill_shortest, targets};
 use super::{Options, Routing, RoutingError};
@@ -35,18 +36,19 @@ impl Routing for UpDown {
     fn propose(&self, topology: &Topology, options: &Options) -> Result<Tables, RoutingError> {
         if let Some(name) = &options.root {
             let root = topology.switch_called(name)?;
-            return Ok(proposal(topology, &rank_from_root(topology, root)).tables);
+            return Ok(around(topology, root).tables);
         }
         let hosts = |switch| topology.hosts_on(switch).count();
         if topology.switch_ids().any(|switch| hosts(switch) == 0) {
             let leaves = topology.switch_ids().filter(|switch| hosts(*switch) > 0).collect();
             let height = heights(topology, leaves);
-            let proposed = proposal(topology, &ranks(topology, |at| height[at.index()])).tables;
+            let rank = ranks(topology, |at| height[at.index()]);
+            let proposed = proposal(topology, &rank, Count::Paths).tables;
             if crate::check::check(topology, &proposed).safe {
                 return Ok(proposed);
             }
         }
-        let centred = proposal(topology, &rank_from_root(topology, centre(topology)));
+        let centred = around(topology, centre(topology));
         let tried = around_leaves(topology).into_iter().filter(|other| other.lost == 0);
         let best = tried.min_by_key(|other| (other.paths_max, other.hops));
         Ok(match best {
@@ -71,7 +73,7 @@ fn around_leaves(topology: &Topology) -> Vec<Proposal> {
     leaves.sort_by_key(|switch| (std::cmp::Reverse(cables(switch)), *switch));
     let above = |turn: SwitchId| {
         let rank = ranks(topology, |at| if at == turn { FAR } else { height[at.index()] });
-        proposal(topology, &rank)
+        proposal(topology, &rank, Count::Paths)
     };
     leaves.into_iter().take(TURNS_MAX).map(above).collect()
 }
@@ -113,6 +115,38 @@ fn ranks(topology: &Topology, height: impl Fn(SwitchId) -> u32) -> Vec<u32> {
     rank
 }
 
+/// The better of the proposals around one root.
+fn around(topology: &Topology, root: SwitchId) -> Proposal {
+    let rank = rank_from_root(topology, root);
+    let [paths, addresses] =
+        [Count::Paths, Count::Addresses].map(|count| proposal(topology, &rank, count));
+    if addresses.paths_max < paths.paths_max { addresses } else { paths }
+}
+
+/// What makes a port used when another is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Count {
+    /// Paths of hosts that cross it.
+    Paths,
+    /// Addresses that a switch reaches through it.
+    Addresses,
+}
+
+/// How much ports carry.
+struct Loads {
+    count: Count,
+    /// What ports are chosen by.
+    used: PortLoad,
+    /// Paths that cross them.
+    paths: PortLoad,
+}
+
+impl Loads {
+    fn new(topology: &Topology, count: Count) -> Loads {
+        Loads { count, used: PortLoad::new(topology), paths: PortLoad::new(topology) }
+    }
+}
+
 /// Tables with what is known of their paths.
 struct Proposal {
     tables: Tables,
@@ -124,14 +158,15 @@ struct Proposal {
     hops: u64,
 }
 
-fn proposal(topology: &Topology, rank: &[u32]) -> Proposal {
+fn proposal(topology: &Topology, rank: &[u32], count: Count) -> Proposal {
     let mut descending: Vec<SwitchId> = topology.switch_ids().collect();
     descending.sort_by_key(|switch| std::cmp::Reverse(rank[switch.index()]));
     let hosts: Vec<u32> =
         topology.switch_ids().map(|at| topology.hosts_on(at).count() as u32).collect();
     let mut tables = Tables::empty(topology);
     // Packets of the subnet manager are few: they do not count as load of data.
-    let (mut load, mut management) = (PortLoad::new(topology), PortLoad::new(topology));
+    let mut load = Loads::new(topology, count);
+    let mut management = Loads::new(topology, Count::Addresses);
     let (mut lost, mut hops) = (0, 0);
     let mut ways: Option<(SwitchId, Ways)> = None;
     for target in targets(topology) {
@@ -142,14 +177,14 @@ fn proposal(topology: &Topology, rank: &[u32]) -> Proposal {
         let far = |at: &SwitchId| hosts[at.index()] > 0 && way.distance[at.index()] == FAR;
         if target.port == 0 {
             way.lead(topology, &hosts, &mut tables, &mut management, target);
-            fill_shortest(topology, &mut tables.forwarding, &mut management, target);
+            fill_shortest(topology, &mut tables.forwarding, &mut management.used, target);
         } else {
             lost += topology.switch_ids().filter(far).count();
             hops += way.lead(topology, &hosts, &mut tables, &mut load, target);
         }
         ways = Some((switch, way));
     }
-    Proposal { tables, lost, paths_max: load.most(), hops }
+    Proposal { tables, lost, paths_max: load.paths.most(), hops }
 }
 
 /// The shortest legal ways from every switch to one.
@@ -212,7 +247,7 @@ impl Ways {
         topology: &Topology,
         hosts: &[u32],
         tables: &mut Tables,
-        load: &mut PortLoad,
+        load: &mut Loads,
         target: Target,
     ) -> u64 {
         let mut paths = hosts.to_vec();
@@ -226,9 +261,11 @@ impl Ways {
             let ports = topology.neighbours(switch);
             let ports = ports.filter(|(_, other, _)| self.over(switch, *other) == left);
             let through = paths[switch.index()];
-            let chosen = load.least(topology, switch, ports);
+            let chosen = load.used.least(topology, switch, ports);
             if let Some((port, next, _)) = chosen {
-                load.add(topology, (switch, port), through);
+                let more = if load.count == Count::Paths { through } else { 1 };
+                load.used.add(topology, (switch, port), more);
+                load.paths.add(topology, (switch, port), through);
                 paths[next.index()] += through;
                 hops += u64::from(through);
                 tables.forwarding.set(switch, target.lid, Some(port));

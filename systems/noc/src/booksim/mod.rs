@@ -68,6 +68,7 @@ pub fn to_toml(text: &str) -> Result<String, ConfigError> {
     let flits = config.get("injection_rate_uses_flits")? != "0";
     let load = if flits { rate } else { rate * mean };
     let network = network::network(&config)?;
+    let traffic = traffic(&config, network.square)?;
     let remedy =
         if network.vcs_max == 8 { "1 to 8" } else { "1 to 4, as routers have so many ports" };
     let vcs = config.within("num_vcs", (1, network.vcs_max), remedy)?;
@@ -88,7 +89,7 @@ pub fn to_toml(text: &str) -> Result<String, ConfigError> {
         writeln!(out, "{words}").expect("writing to memory");
     };
     line(format_args!("{}\nbooksim = true", network.top));
-    line(format_args!("traffic = \"{}\"\nload = {load}", traffic(&config, network.square)?));
+    line(format_args!("traffic = \"{traffic}\"\nload = {load}"));
     line(format_args!("runs = {}\nseed = {seed}", config.whole("sim_count")?));
     if !config.remarks.is_empty() {
         let words = serde_json::to_string(&config.remarks).expect("strings are JSON");
@@ -159,7 +160,7 @@ fn packets(config: &Config) -> Result<(String, f64), ConfigError> {
     }
     let wrong = || config.unsupported("packet_size_rate", "a weight for each length");
     let weights = config.list("packet_size_rate").ok_or_else(wrong)?;
-    let weights = if weights.len() == 1 { vec![1.0; sizes.len()] } else { weights };
+    let weights = if weights.len() == 1 { vec![weights[0]; sizes.len()] } else { weights };
     let sum: f64 = weights.iter().sum();
     let sound = weights.iter().all(|weight| *weight >= 0.0) && sum > 0.0 && sum.is_finite();
     if weights.len() != sizes.len() || !sound {
