@@ -10,7 +10,7 @@
 //!
 //! Among the ports of shortest legal paths a switch takes the one that fewest paths of hosts cross so far,
 //! with as many counted as come through the switch for the address. Around one root, where paths crowd
-//! anyway, fewest addresses may do better: both are tried.
+//! anyway, fewest addresses may do better: all counts are tried.
 
 use super::paths::{FAR, PortLoad, Target, centre, distances, fill_shortest, targets};
 use super::{Options, Routing, RoutingError};
@@ -118,9 +118,13 @@ fn ranks(topology: &Topology, height: impl Fn(SwitchId) -> u32) -> Vec<u32> {
 /// The better of the proposals around one root.
 fn around(topology: &Topology, root: SwitchId) -> Proposal {
     let rank = rank_from_root(topology, root);
-    let [paths, addresses] =
-        [Count::Paths, Count::Addresses].map(|count| proposal(topology, &rank, count));
-    if addresses.paths_max < paths.paths_max { addresses } else { paths }
+    let counts =
+        [Count::Addresses, Count::AllAddresses].map(|count| proposal(topology, &rank, count));
+    let paths = proposal(topology, &rank, Count::Paths);
+    let better = |best: Proposal, other: Proposal| {
+        if other.paths_max < best.paths_max { other } else { best }
+    };
+    counts.into_iter().fold(paths, better)
 }
 
 /// What makes a port used when another is chosen.
@@ -128,8 +132,10 @@ fn around(topology: &Topology, root: SwitchId) -> Proposal {
 enum Count {
     /// Paths of hosts that cross it.
     Paths,
-    /// Addresses that a switch reaches through it.
+    /// Addresses of hosts that a switch reaches through it.
     Addresses,
+    /// The same with those of switches.
+    AllAddresses,
 }
 
 /// How much ports carry.
@@ -176,8 +182,10 @@ fn proposal(topology: &Topology, rank: &[u32], count: Count) -> Proposal {
         });
         let far = |at: &SwitchId| hosts[at.index()] > 0 && way.distance[at.index()] == FAR;
         if target.port == 0 {
-            way.lead(topology, &hosts, &mut tables, &mut management, target);
-            fill_shortest(topology, &mut tables.forwarding, &mut management.used, target);
+            let all = count == Count::AllAddresses;
+            let load = if all { &mut load } else { &mut management };
+            way.lead(topology, &hosts, &mut tables, load, target);
+            fill_shortest(topology, &mut tables.forwarding, &mut load.used, target);
         } else {
             lost += topology.switch_ids().filter(far).count();
             hops += way.lead(topology, &hosts, &mut tables, &mut load, target);
@@ -265,7 +273,9 @@ impl Ways {
             if let Some((port, next, _)) = chosen {
                 let more = if load.count == Count::Paths { through } else { 1 };
                 load.used.add(topology, (switch, port), more);
-                load.paths.add(topology, (switch, port), through);
+                if target.port != 0 {
+                    load.paths.add(topology, (switch, port), through);
+                }
                 paths[next.index()] += through;
                 hops += u64::from(through);
                 tables.forwarding.set(switch, target.lid, Some(port));
