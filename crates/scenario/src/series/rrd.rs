@@ -38,7 +38,7 @@ pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError>
     let mut names: Vec<String> = sources.iter().map(|source| (*source).to_owned()).collect();
     let with =
         |function: &&str| sources.iter().map(|source| format!("{source}.{function}")).collect();
-    let more: Vec<Vec<String>> = functions.iter().map(|function| with(&function)).collect();
+    let more: Vec<Vec<String>> = functions.iter().map(with).collect();
     names.extend(more.concat());
     if ask.value.is_none() {
         names.truncate(sources.len());

@@ -31,14 +31,14 @@ pub fn of_date(text: &str) -> Option<f64> {
     if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
         return Some(seconds(instant.naive_utc()));
     }
-    let zoned = |form: &&str| DateTime::parse_from_str(&text.replace(" +", "+"), form).ok();
-    if let Some(instant) = ZONED.iter().find_map(|form| zoned(&form)) {
+    let zoned = |form: &str| DateTime::parse_from_str(&text.replace(" +", "+"), form).ok();
+    if let Some(instant) = ZONED.iter().find_map(|form| zoned(form)) {
         return Some(seconds(instant.naive_utc()));
     }
     let plain = text.trim_end_matches('Z').trim_end_matches("UTC").trim_end();
-    let dated = |form: &&str| NaiveDateTime::parse_from_str(plain, form).ok();
+    let dated = |form: &str| NaiveDateTime::parse_from_str(plain, form).ok();
     let alone = || NaiveDate::parse_from_str(plain, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
-    DATES.iter().find_map(|form| dated(&form)).or_else(alone).map(seconds)
+    DATES.iter().find_map(|form| dated(form)).or_else(alone).map(seconds)
 }
 
 fn seconds(instant: NaiveDateTime) -> f64 {

@@ -49,7 +49,8 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     if begin(&interface["updated"])
         .is_some_and(|written| times.last().is_some_and(|last| written < last + seconds))
     {
-        (times.pop(), values.pop());
+        times.pop();
+        values.pop();
         notes.push(format!("the last {interval} is not over, and is left out"));
     }
     let fault = |row: usize, message: &str, remedy: &str| {

@@ -75,19 +75,19 @@ impl VcRouter {
     pub fn zero_load_latency(&self, links: u64, flits: u64) -> u64 {
         let stages = [self.routing, self.vc_alloc, self.sw_alloc, self.traversal];
         let router = stages.into_iter().map(u64::from).sum::<u64>() - 1;
-        let ways = links * (u64::from(self.link) + 1) + 2 * (self.to_element() + 1);
+        let ways = links * (u64::from(self.link) + 1) + 2 * (self.element_cycles() + 1);
         (links + 1) * router + ways + flits - 1
     }
 
     /// Cycles between an element and its router.
-    fn to_element(&self) -> u64 {
+    fn element_cycles(&self) -> u64 {
         u64::from(self.element_link.unwrap_or(self.link))
     }
 
     /// Cycles on what lies behind `port` of `tile`.
     fn on_link(&self, grid: &Grid, tile: u32, port: u8) -> u64 {
         if grid.beyond(tile, port).is_none() {
-            return self.to_element();
+            return self.element_cycles();
         }
         let length = if self.link_by_length { grid.length(tile, port) } else { 1 };
         u64::from(self.link) * length as u64
@@ -305,7 +305,7 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
     }
 
     fn send_from_elements(&mut self, now: u64, ends: &mut Ends<'_>) {
-        let way = self.how.to_element() + 1;
+        let way = self.how.element_cycles() + 1;
         for word in 0..ends.words() {
             for bit in super::allocator::Members(ends.busy(word)) {
                 let element = word * 64 + bit as usize;
