@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use ebb_system_fabric::format::{Malformed, graphml, ibnetdiscover, lanes, levels, lfts};
+use ebb_system_fabric::format::{self, Malformed, fdbs, graphml, ibnetdiscover, lanes, levels, lfts};
 use ebb_system_fabric::topology::{Topology, grid};
 use ebb_system_fabric::{Tables, check};
 use libfuzzer_sys::fuzz_target;
@@ -21,11 +21,13 @@ fn torus() -> &'static Topology {
 fuzz_target!(|data: &[u8]| {
     let Some((format, bytes)) = data.split_first() else { return };
     let mut tables = Tables::empty(torus());
-    let read = match format % 5 {
+    let read = match format % 7 {
         0 => ibnetdiscover::read("fuzz", bytes).map(drop),
         1 => graphml::read("fuzz", bytes, 1).map(drop),
         2 => lfts::read("fuzz", bytes, torus()).map(|read| tables.forwarding = read),
-        3 => levels::read("fuzz", bytes, torus()).map(|read| tables.levels = read),
+        3 => format::shape("fuzz", bytes, 1).map(drop),
+        4 => fdbs::read("fuzz", bytes, torus()).map(|read| tables.forwarding = read),
+        5 => levels::read("fuzz", bytes, torus()).map(|read| tables.levels = read),
         _ => lanes::read("fuzz", bytes, torus()).map(|read| tables.lanes = read),
     };
     match read {

@@ -9,6 +9,7 @@ use ebb_host::energy::Rapl;
 use ebb_power::Sample;
 use ebb_scenario::ScenarioError;
 use ebb_scenario::csv::Table;
+use ebb_scenario::series::time::of_column as instants;
 use ebb_units::{Hertz, PacketsPerSecond, Watts};
 
 /// A source of watts.
@@ -142,8 +143,7 @@ impl Log {
         let time = table.column(&["time", "time_s", "unix_s"])?;
         let watts = table.column(&["watts", "power_w", "power"])?;
         let mut readings: Vec<(f64, f64)> = Vec::with_capacity(table.len());
-        for row in 0..table.len() {
-            let at = table.non_negative(row, time)?;
+        for (row, at) in instants(&table, time)?.into_iter().enumerate() {
             if readings.last().is_some_and(|(before, _)| *before >= at) {
                 let remedy = "instants in ascending order";
                 return Err(table.fault(row, time, "is not later than the line before", remedy));
@@ -192,6 +192,8 @@ mod tests {
             |text: &str| Log::parse("w.csv", text.as_bytes()).expect_err("bad").to_string();
         assert!(refused("time,watts\n1,10\n1,11\n").starts_with("w.csv:3: field `time`"));
         assert!(refused("time,watts\n1,-10\n").starts_with("w.csv:2: field `watts`"));
+        let dated = Log::parse("w.csv", b"time;watts\n2026-03-02T00:05:00Z;10,5\n").expect("good");
+        assert_eq!(dated.readings, [(1_772_409_900.0, 10.5)]);
         assert!(refused("time,volts\n1,10\n").contains("no column `watts`"));
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use ebb_scenario::{FileError, Files};
 use ebb_study::Directory;
 use ebb_system_fabric::format::set::{self, Unloadable};
-use ebb_system_fabric::format::{Malformed, graphml};
+use ebb_system_fabric::format::{Malformed, shape};
 use ebb_system_fabric::topology::named;
 use ebb_system_fabric::{Fabric, Topology};
 use rand_chacha::ChaCha8Rng;
@@ -59,8 +59,8 @@ fn here() -> Directory {
     Directory::at(Path::new(""))
 }
 
-/// Reads a fabric's shape: a directory of tables, an ibnetdiscover or GraphML file, or the name of
-/// a generated one. GraphML switches without hosts get `hosts` each.
+/// Reads a fabric's shape: a directory of tables, a file of any format of shapes, or the name of
+/// a generated one. Switches of graphs without hosts get `hosts` each.
 pub(super) fn topology(what: &str, hosts: u32, seed: u64) -> Result<Topology, Unreadable> {
     if named::is_name(what) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -71,9 +71,7 @@ pub(super) fn topology(what: &str, hosts: u32, seed: u64) -> Result<Topology, Un
         false => what.to_owned(),
     };
     let bytes = here().read(&name)?;
-    let start = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if start == Some(&b'<') || start == Some(&0xef) {
-        return Ok(graphml::read(&name, &bytes, hosts)?);
-    }
-    Ok(set::shape(set::File { name: &name, bytes: &bytes })?)
+    let topology = shape(&name, &bytes, hosts)?;
+    topology.notes().iter().for_each(|note| eprintln!("ebb: {name}: {note}"));
+    Ok(topology)
 }

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use ebb_system_fabric::Fabric;
 use ebb_system_fabric::format::set;
 use ebb_system_fabric::routing::{self, Options, RoutingError};
-use ebb_system_fabric::topology::{Link, Peer, SwitchId};
-use ebb_system_fabric::{Fabric, Topology};
+use ebb_system_fabric::topology::Link;
 
 /// Make tables for a fabric and prove them sound
 #[derive(Debug, Args)]
 #[command(after_help = "\
-TOPOLOGY is a file (ibnetdiscover, opensm-subnet.lst, ibsim net list, GraphML), a directory with one, or the name of a generated
-fabric: torus:8x8[,hosts=1], mesh:4x4x4, tree:ARITYxLEVELS, pods:RADIX, dragonfly:HOSTS,
+TOPOLOGY is a file (ibnetdiscover, also with -p or -g, opensm-subnet.lst, ibsim net list, GraphML, SNDlib XML,
+node-link JSON), a directory with one, or the name of a generated fabric: torus:8x8[,hosts=1], mesh:4x4x4, tree:ARITYxLEVELS, pods:RADIX, dragonfly:HOSTS,
 dragonfly:GROUPSxSWITCHESxGLOBALxHOSTS, random:SWITCHESxDEGREE.
 Routing functions: up-down, dimension-order, west-first, layered, nue, min-hop.
 
@@ -33,13 +33,13 @@ pub struct Route {
     /// The routing function
     #[arg(long, default_value = "up-down")]
     with: String,
-    /// A link that is off, by one of its ends
+    /// A link that is off, by one of its ends: a switch's name, or its GUID where others have the name too
     #[arg(long, value_name = "SWITCH:PORT")]
     off: Vec<String>,
     /// Lanes the routing function may use
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=15))]
     lanes: u8,
-    /// Root of up-down, by name
+    /// Root of up-down, by name or GUID
     #[arg(long)]
     root: Option<String>,
     /// Hosts on each switch of a GraphML file that has none
@@ -64,7 +64,7 @@ impl Route {
             Err(error) => return Ok(super::unreadable(&error)),
         };
         let links: Result<Vec<Link>, String> =
-            self.off.iter().map(|end| link(&topology, end)).collect();
+            self.off.iter().map(|end| topology.link_called(end)).collect();
         let topology = match links {
             Ok(links) => topology.without(&links),
             Err(error) => return Ok(super::unreadable(&error)),
@@ -74,7 +74,7 @@ impl Route {
             .and_then(|function| routing::route(function, &topology, &options));
         let (tables, verdict) = match routed {
             Ok(routed) => routed,
-            Err(error @ (RoutingError::Unknown { .. } | RoutingError::NoSuchRoot { .. })) => {
+            Err(error @ (RoutingError::Unknown { .. } | RoutingError::NoSuchRoot(_))) => {
                 return Ok(super::unreadable(&error));
             }
             Err(error) => {
@@ -108,23 +108,4 @@ fn replace_set(folder: &Path, files: &[(&str, String)]) -> std::io::Result<()> {
         }
     }
     files.iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
-}
-
-/// The link at a switch's port.
-fn link(topology: &Topology, end: &str) -> Result<Link, String> {
-    let wrong = || format!("`{end}`: expected SWITCH:PORT of a link between switches");
-    let (name, port) = end.rsplit_once(':').ok_or_else(wrong)?;
-    let port: u8 = port.parse().map_err(|_| wrong())?;
-    let found = topology.switches().iter().position(|switch| switch.name == name);
-    let switch = SwitchId(found.ok_or_else(wrong)? as u32);
-    if port == 0 || port > topology.switch(switch).ports {
-        return Err(wrong());
-    }
-    match topology.peer(switch, port) {
-        Peer::Switch(other, there) => {
-            let (one, two) = ((switch, port), (other, there));
-            Ok(Link { a: one.min(two), b: one.max(two) })
-        }
-        Peer::Nothing | Peer::Host(_) => Err(wrong()),
-    }
 }

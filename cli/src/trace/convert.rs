@@ -22,7 +22,8 @@ pub struct Convert {
     /// The compact trace
     #[arg(value_name = "OUT")]
     to: PathBuf,
-    /// champsim, lackey, din, ramulator or compact [default: told from the name and the first bytes]
+    /// champsim, cloudsuite, lackey, din, ramulator, ramulator-memory or compact [default: told from the name
+    /// and the first bytes]
     #[arg(long)]
     format: Option<String>,
     /// References left out at the beginning

@@ -21,7 +21,8 @@ pub struct Show {
     /// The trace
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// champsim, lackey, din, ramulator or compact [default: told from the name and the first bytes]
+    /// champsim, cloudsuite, lackey, din, ramulator, ramulator-memory or compact [default: told from the name
+    /// and the first bytes]
     #[arg(long)]
     format: Option<String>,
     /// Print so many references, one a line, instead
@@ -64,6 +65,7 @@ impl Show {
         while let Some(access) = reader.access()? {
             sums.add(&access);
         }
+        sums.instructions += reader.instructions_since();
         let [reads, writes, fetches] = sums.kinds;
         let mut table = Table::new("", [Column::text("what"), Column::count("count")]);
         let rows = [

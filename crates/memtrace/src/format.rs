@@ -3,28 +3,41 @@
 pub enum Format {
     /// Records of 64 bytes for each instruction (ChampSim, `inc/trace_instruction.h`).
     ChampSim,
+    /// Records of 96 bytes for each instruction (ChampSim's of the CloudSuite traces).
+    CloudSuite,
     /// `I`, `L`, `S` and `M` with address and size (valgrind, `--tool=lackey --trace-mem=yes`).
     Lackey,
     /// Label and hexadecimal address (Dinero, `din`).
     Dinero,
     /// Bubbles, the address read and perhaps one written back (Ramulator, CPU traces).
     Ramulator,
+    /// Address and `R` or `W`, or `LD` or `ST` and address (Ramulator's and Ramulator 2's memory traces).
+    RamulatorMemory,
     /// Ours.
     Compact,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 5] =
-        [Format::ChampSim, Format::Lackey, Format::Dinero, Format::Ramulator, Format::Compact];
+    pub const ALL: [Format; 7] = [
+        Format::ChampSim,
+        Format::CloudSuite,
+        Format::Lackey,
+        Format::Dinero,
+        Format::Ramulator,
+        Format::RamulatorMemory,
+        Format::Compact,
+    ];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Format::ChampSim => "champsim",
+            Format::CloudSuite => "cloudsuite",
             Format::Lackey => "lackey",
             Format::Dinero => "din",
             Format::Ramulator => "ramulator",
+            Format::RamulatorMemory => "ramulator-memory",
             Format::Compact => "compact",
         }
     }
@@ -41,11 +54,15 @@ impl Format {
         if start.starts_with(crate::compact::MAGIC) {
             return Format::Compact;
         }
+        if has("cloudsuite") {
+            return Format::CloudSuite;
+        }
         if has("champsim") || has("champsimtrace") {
             return Format::ChampSim;
         }
         if !start.iter().all(|&byte| matches!(byte, b'\t' | b'\r' | b'\n' | b' '..=b'~')) {
-            return Format::ChampSim;
+            let wide = crate::champsim::is_cloudsuite(start);
+            return if wide { Format::CloudSuite } else { Format::ChampSim };
         }
         if has("din") {
             return Format::Dinero;
@@ -62,6 +79,10 @@ fn textual(start: &[u8]) -> Format {
         let mut words =
             line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
         let Some(first) = words.next().filter(|first| !first.starts_with(b"#")) else { continue };
+        let memory = |word: &[u8]| matches!(word, b"R" | b"W" | b"LD" | b"ST");
+        if memory(first) || words.clone().next().is_some_and(memory) {
+            return Format::RamulatorMemory;
+        }
         if matches!(first, b"I" | b"L" | b"S" | b"M") || first.starts_with(b"==") {
             return Format::Lackey;
         }
@@ -85,6 +106,9 @@ mod tests {
             ("t.din", "2 10\n0 100\n", Format::Dinero),
             ("t", "2 20734016\n0 20846400\n", Format::Ramulator),
             ("t", "715 20734016\n", Format::Ramulator),
+            ("t", "0x12345680 R\n", Format::RamulatorMemory),
+            ("t", "ST 0x4cbd56c0\n", Format::RamulatorMemory),
+            ("t.cloudsuite.xz", "0 1\n", Format::CloudSuite),
             ("400.champsim.gz", "0 1\n", Format::ChampSim),
             ("t", "\u{1}\u{0}", Format::ChampSim),
         ] {

@@ -1,7 +1,7 @@
 //! Traces of memory references: what a program read, wrote and fetched, in order.
 //!
-//! Room: bytes into [`Access`]es and back. It reads the formats of ChampSim, valgrind's lackey,
-//! Dinero and Ramulator, and one of its own ([`compact`]), plain or packed (gzip, xz, zstd), as a
+//! Room: bytes into [`Access`]es and back. It reads the formats of ChampSim (with CloudSuite's), valgrind's
+//! lackey, Dinero and Ramulator (processor and memory traces), and one of its own ([`compact`]), plain or packed (gzip, xz, zstd), as a
 //! stream: memory does not grow with the trace. It opens no file and knows no cache.
 //!
 //! ```

@@ -3,7 +3,7 @@ use std::io::Read;
 use crate::champsim::ChampSim;
 use crate::compact::Unpacked;
 use crate::source::Source;
-use crate::text::{Dinero, Lackey, Ramulator};
+use crate::text::{Dinero, Lackey, Memory, Ramulator};
 use crate::{Access, Format, TraceError};
 
 /// The references of a trace, one after another.
@@ -16,9 +16,11 @@ pub struct Reader<'a> {
 
 enum How {
     ChampSim(Box<ChampSim>),
+    CloudSuite(Box<ChampSim>),
     Lackey(Lackey),
     Dinero(Dinero),
     Ramulator(Ramulator),
+    Memory(Memory),
     Compact(Box<Unpacked>),
 }
 
@@ -41,9 +43,11 @@ impl<'a> Reader<'a> {
         let format = format.unwrap_or(detected);
         let how = match format {
             Format::ChampSim => How::ChampSim(Box::default()),
+            Format::CloudSuite => How::CloudSuite(Box::default()),
             Format::Lackey => How::Lackey(Lackey::default()),
             Format::Dinero => How::Dinero(Dinero::default()),
             Format::Ramulator => How::Ramulator(Ramulator::default()),
+            Format::RamulatorMemory => How::Memory(Memory),
             Format::Compact => How::Compact(Box::new(Unpacked::start(&mut source)?)),
         };
         Ok(Reader { source, how, format, failed: false })
@@ -66,6 +70,27 @@ impl<'a> Reader<'a> {
         self.format
     }
 
+    /// Whether references came so far without anything said of instructions: each is then one instruction
+    /// by itself, for one has made it.
+    pub fn assumes_instructions(&self) -> bool {
+        match &self.how {
+            How::Lackey(how) => how.assumes(),
+            How::Dinero(how) => how.assumes(),
+            How::Memory(_) => true,
+            How::ChampSim(_) | How::CloudSuite(_) | How::Ramulator(_) | How::Compact(_) => false,
+        }
+    }
+
+    /// Instructions that came after the last reference of their thread so far.
+    pub fn instructions_since(&self) -> u64 {
+        match &self.how {
+            How::ChampSim(how) | How::CloudSuite(how) => how.instructions_since(),
+            How::Lackey(how) => how.instructions_since(),
+            How::Dinero(how) => how.instructions_since(),
+            How::Ramulator(_) | How::Memory(_) | How::Compact(_) => 0,
+        }
+    }
+
     /// The next reference; `None` at the end.
     ///
     /// # Errors
@@ -78,9 +103,11 @@ impl<'a> Reader<'a> {
         let source = &mut self.source;
         let next = match &mut self.how {
             How::ChampSim(how) => how.next(source),
+            How::CloudSuite(how) => how.next_cloudsuite(source),
             How::Lackey(how) => how.next(source),
             How::Dinero(how) => how.next(source),
             How::Ramulator(how) => how.next(source),
+            How::Memory(how) => how.next(source),
             How::Compact(how) => how.next(source),
         };
         self.failed = next.is_err();

@@ -5,11 +5,14 @@ use crate::{Access, Kind, TraceError};
 /// any cache whose lines are not shorter than this.
 const LINE: u64 = 64;
 
-/// Instructions since the access before, and the line of the last fetch.
+/// Instructions since the access before, and the line of the last fetch. As long as no fetch was met every
+/// access counts as an instruction.
 #[derive(Default)]
 struct Fetches {
     instructions: u32,
     line: Option<u64>,
+    /// Accesses that had to be taken for an instruction each.
+    assumed: bool,
 }
 
 impl Fetches {
@@ -25,7 +28,10 @@ impl Fetches {
     }
 
     fn access(&mut self, kind: Kind, address: u64, size: u16) -> Access {
-        let instructions = core::mem::take(&mut self.instructions);
+        let mut instructions = core::mem::take(&mut self.instructions);
+        if self.line.is_none() {
+            (instructions, self.assumed) = (1, true);
+        }
         Access { address, instructions, size: size.max(1), after: 0, thread: 0, kind }
     }
 }
@@ -50,6 +56,14 @@ impl Default for Lackey {
 const THREADS: usize = 1 << 12;
 
 impl Lackey {
+    pub(crate) fn assumes(&self) -> bool {
+        self.fetches.iter().any(|fetches| fetches.assumed)
+    }
+
+    pub(crate) fn instructions_since(&self) -> u64 {
+        self.fetches.iter().map(|fetches| u64::from(fetches.instructions)).sum()
+    }
+
     pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
         if let Some(store) = self.store.take() {
             return Ok(Some(store));
@@ -121,6 +135,14 @@ pub(crate) struct Dinero {
 }
 
 impl Dinero {
+    pub(crate) fn assumes(&self) -> bool {
+        self.fetches.assumed
+    }
+
+    pub(crate) fn instructions_since(&self) -> u64 {
+        u64::from(self.fetches.instructions)
+    }
+
     pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
         loop {
             let Some(line) = source.line()? else { return Ok(None) };
@@ -213,6 +235,44 @@ fn ramulator(line: &[u8]) -> Option<(u32, u64, Option<u64>)> {
     }
 }
 
+/// `0x12345680 R`, `0x4cbd56c0 W`, or `LD 0x12345680`, `ST 0x4cbd56c0`: what reaches the memory, each an
+/// instruction by itself, for nothing is said of others.
+pub(crate) struct Memory;
+
+impl Memory {
+    pub(crate) fn next(&self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
+        loop {
+            let Some(line) = source.line()? else { return Ok(None) };
+            let length = line.len();
+            if words(line).next().is_none_or(|first| first.starts_with(b"#")) {
+                continue;
+            }
+            let Some((kind, address)) = memory(line) else {
+                let message = format!(
+                    "`{}` is not as `0x12345680 R` or `LD 0x12345680`, addresses of 64 bits",
+                    shown(line)
+                );
+                return Err(source.fault_in_line(length, message));
+            };
+            let (instructions, size, after, thread) = (1, 1, 0, 0);
+            return Ok(Some(Access { address, instructions, size, after, thread, kind }));
+        }
+    }
+}
+
+fn memory(line: &[u8]) -> Option<(Kind, u64)> {
+    let mut words = words(line);
+    let (first, second) = (words.next()?, words.next()?);
+    let (kind, place) = match (first, second) {
+        (b"LD", place) => (Kind::Read, place),
+        (b"ST", place) => (Kind::Write, place),
+        (place, b"R") => (Kind::Read, place),
+        (place, b"W") => (Kind::Write, place),
+        _ => return None,
+    };
+    words.next().is_none().then_some((kind, address(place)?))
+}
+
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
 }
@@ -298,6 +358,25 @@ mod tests {
     }
 
     #[test]
+    fn references_without_instructions_are_one_each() {
+        let told = |format, text: &str| {
+            let mut reader = Reader::new("t", text.as_bytes(), Some(format)).expect("opens");
+            let counts: Vec<_> = reader.by_ref().map(|a| a.expect("good").instructions).collect();
+            (counts, reader.assumes_instructions())
+        };
+        assert_eq!(told(Format::Dinero, "0 10\n1 20\n"), (vec![1, 1], true));
+        assert_eq!(told(Format::Dinero, "2 400\n0 10\n1 20\n"), (vec![1, 0, 0], false));
+        assert_eq!(told(Format::Lackey, " L 10,8\n M 20,8\n"), (vec![1, 1, 0], true));
+        assert_eq!(told(Format::Ramulator, "3 16\n"), (vec![4], false));
+        for text in ["0x10 R\n32 W\n", "LD 0x10\n# by hand\nST 32\n"] {
+            assert_eq!(told(Format::RamulatorMemory, text), (vec![1, 1], true));
+            let found = all(Format::RamulatorMemory, text).expect("good");
+            let kinds: Vec<_> = found.iter().map(|a| (a.kind, a.address)).collect();
+            assert_eq!(kinds, [(Kind::Read, 0x10), (Kind::Write, 32)]);
+        }
+    }
+
+    #[test]
     fn what_is_wrong_has_its_place() {
         for (format, text, place) in [
             (Format::Lackey, "I  0400,3\n L zz,8\n", "t: byte 10 (line 2): `"),
@@ -306,6 +385,8 @@ mod tests {
             (Format::Ramulator, "1 2\n1 18446744073709551616\n", "t: byte 4 (line 2): "),
             (Format::Ramulator, "1 2\nnoise\n", "t: byte 4 (line 2): `noise` is not as `bubbles"),
             (Format::Ramulator, "1 2 3 4\n", "t: byte 0 (line 1): "),
+            (Format::RamulatorMemory, "0x10 R\n0x20 X\n", "t: byte 7 (line 2): `0x20 X` is not as"),
+            (Format::RamulatorMemory, "LD 0x10 R\n", "t: byte 0 (line 1): "),
             (Format::Ramulator, "", "t: byte 0: there is nothing in it"),
         ] {
             let error = all(format, text).expect_err(text).to_string();

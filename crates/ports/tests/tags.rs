@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Wires, drain, opened, options, run, udp};
+use common::{Wires, drain, opened, options, run, send, udp};
 use ebb_graph::Batch;
 use ebb_ports::Port;
 use ebb_ports::afxdp::{InterfaceOptions, Mode};
@@ -23,16 +23,14 @@ fn behind_a_bridge(wires: &Wires) {
 fn frames_with_a_tag_beside_them_are_the_kernels() {
     let Some(wires) = Wires::new(1, 1) else { return };
     behind_a_bridge(&wires);
-    let far = wires.far_by_name("in0");
+    let mut far = wires.far_by_name("in0");
     let (memory, interface, mut ports) = opened(&options("p0", 1));
     assert!(interface.sees_tags(), "the driver of veth tells them since Linux 6.8");
     let (mut pool, mut batch) = (memory.pool(), Batch::new());
     assert_eq!(ports[0].receive(&mut pool, &mut batch, 64), 0);
     let plain = udp(interface.mac(), 1, 1);
     let tagged = [&plain[..12], &[0x81, 0, 0, 7], &plain[12..]].concat();
-    for frame in [&tagged, &plain, &tagged] {
-        far.send(frame).expect("sent");
-    }
+    send(&mut far, [&tagged, &plain, &tagged].map(Vec::as_slice));
     assert_eq!(drain(&mut ports[0], &mut pool, &mut batch), 1);
     assert_eq!(batch[0].data(), plain);
     assert_eq!(interface.counters().unwrap().passed_beside, 2);

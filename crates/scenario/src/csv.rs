@@ -1,17 +1,21 @@
-//! Data files: comma-separated values with or without a header.
+//! Data files: values separated by commas, semicolons or tabs, with or without a header.
 
 use crate::ScenarioError;
 
 /// A table of text fields that knows where each came from.
 ///
 /// Byte order marks, carriage returns, blanks around fields, empty lines and lines that begin with
-/// `#` do not matter. Every line must have as many fields as the first.
+/// `#` do not matter. Every line must have as many fields as the first. The first line says what stands
+/// between fields: a semicolon or a tab if it has one, else a comma. Between semicolons and tabs numbers may
+/// have a decimal comma.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     file: String,
     header: Vec<String>,
     header_line: usize,
     rows: Vec<Row>,
+    /// Whether numbers have a decimal comma.
+    decimal_comma: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,19 +44,21 @@ impl Table {
     /// # Errors
     /// When it is not UTF-8 or has lines of different lengths.
     pub fn without_header(file: &str, bytes: &[u8]) -> Result<Table, ScenarioError> {
-        let mut table =
-            Table { file: file.to_owned(), header: Vec::new(), header_line: 1, rows: Vec::new() };
+        let mut table = Table::empty(file);
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let delimiter = delimiter(bytes);
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
+            .delimiter(delimiter)
             .comment(Some(b'#'))
             .trim(csv::Trim::All)
             .from_reader(bytes);
         for record in reader.records() {
             let record = record.map_err(|error| {
                 let line = error.position().map(|at| at.line() as usize);
-                let remedy = "save it as UTF-8 text with commas between the fields";
+                let remedy =
+                    "save it as UTF-8 text with commas, semicolons or tabs between the fields";
                 table.error(line, None, "is not comma-separated text", remedy)
             })?;
             let line = record.position().map_or(0, |at| line_of(bytes, at.byte() as usize));
@@ -67,7 +73,24 @@ impl Table {
             }
             table.rows.push(Row { line, fields });
         }
+        let mut fields = table.rows.iter().flat_map(|row| &row.fields);
+        table.decimal_comma = delimiter != b',' && fields.any(|field| has_decimal_comma(field));
         Ok(table)
+    }
+
+    /// A table of rows that were found elsewhere, each with its line in the file.
+    pub(crate) fn of_rows(
+        file: &str,
+        header: Vec<String>,
+        rows: Vec<(usize, Vec<String>)>,
+    ) -> Table {
+        let rows = rows.into_iter().map(|(line, fields)| Row { line, fields }).collect();
+        Table { header, rows, ..Table::empty(file) }
+    }
+
+    fn empty(file: &str) -> Table {
+        let (header, rows) = (Vec::new(), Vec::new());
+        Table { file: file.to_owned(), header, header_line: 1, rows, decimal_comma: false }
     }
 
     /// Lines of values.
@@ -93,10 +116,19 @@ impl Table {
     /// The column of one of these names, whatever their case.
     ///
     /// # Errors
-    /// When the file has none of them.
+    /// When the file has none of them, or two of one.
     pub fn column(&self, names: &[&str]) -> Result<usize, ScenarioError> {
         let is = |name: &str| self.header.iter().position(|have| have.eq_ignore_ascii_case(name));
-        names.iter().find_map(|name| is(name)).ok_or_else(|| {
+        let found = names.iter().find_map(|name| is(name));
+        if let Some(first) = found
+            && let Some(name) = self.header[first + 1..]
+                .iter()
+                .find(|have| have.eq_ignore_ascii_case(&self.header[first]))
+        {
+            let message = format!("two columns are called `{name}`");
+            return Err(self.error(Some(self.header_line), None, &message, "another name for one"));
+        }
+        found.ok_or_else(|| {
             let message = format!("no column `{}`", names.join("` or `"));
             let remedy = format!("the file has {}", self.header.join(", "));
             self.error(Some(self.header_line), None, &message, &remedy)
@@ -114,8 +146,20 @@ impl Table {
     /// When it is none.
     pub fn number(&self, row: usize, column: usize) -> Result<f64, ScenarioError> {
         let text = self.text(row, column);
-        let number = text.parse::<f64>().ok().filter(|value| value.is_finite());
-        number.ok_or_else(|| {
+        if self.decimal_comma && text.contains('.') {
+            let message = format!("`{text}` has a point, and other numbers here a decimal comma");
+            return Err(self.fault(
+                row,
+                column,
+                &message,
+                "the same in all, without thousands' marks",
+            ));
+        }
+        let number = match self.decimal_comma {
+            true => text.replacen(',', ".", 1).parse::<f64>(),
+            false => text.parse::<f64>(),
+        };
+        number.ok().filter(|value| value.is_finite()).ok_or_else(|| {
             self.fault(
                 row,
                 column,
@@ -166,6 +210,26 @@ impl Table {
     }
 }
 
+/// What stands between the fields of the first line that is neither empty nor a comment.
+fn delimiter(bytes: &[u8]) -> u8 {
+    let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with(b"#")).unwrap_or(b"");
+    let mut quoted = false;
+    let outside = first.iter().filter(|byte| {
+        quoted ^= **byte == b'"';
+        !quoted
+    });
+    let outside: Vec<u8> = outside.copied().collect();
+    [b';', b'\t'].into_iter().find(|mark| outside.contains(mark)).unwrap_or(b',')
+}
+
+/// Whether a field is a number such as `-3,5`.
+fn has_decimal_comma(field: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = field.strip_prefix('-').unwrap_or(field).split_once(',');
+    parts.is_some_and(|(whole, rest)| digits(whole) && digits(rest))
+}
+
 /// The line on which the record that begins at or after `start` stands: the reader counts neither
 /// the second half of a line's end nor the empty lines and comments before a record.
 fn line_of(bytes: &[u8], start: usize) -> usize {
@@ -205,6 +269,9 @@ mod tests {
         assert!(refused(3).starts_with("m.csv:5: field `watts`"));
         let missing = table.column(&["joules"]).expect_err("missing").to_string();
         assert_eq!(missing, "m.csv:1: no column `joules`; the file has time, watts");
+        let twice = Table::parse("m.csv", b"time,watts,Watts\n0,1,2\n").expect("read");
+        let error = twice.column(&["watts"]).expect_err("either").to_string();
+        assert!(error.contains("m.csv:1: two columns are called `Watts`"), "{error}");
     }
 
     #[test]
@@ -218,6 +285,21 @@ mod tests {
             let missing = table.column(&["joules"]).expect_err("missing").line;
             assert_eq!(missing, Some(2), "{end:?}");
         }
+    }
+
+    #[test]
+    fn semicolons_tabs_and_decimal_commas() {
+        let numbers = |text: &str| {
+            let table = Table::parse("m.csv", text.as_bytes()).expect("read");
+            (0..table.len()).map(|row| table.number(row, 1)).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers("a;b\n1;0,5\n2;7\n3;-1,25e3\n"), [Ok(0.5), Ok(7.0), Ok(-1250.0)]);
+        assert_eq!(numbers("a\tb\n1\t0.5\n"), [Ok(0.5)]);
+        assert_eq!(numbers("\"a;b\",c\n1,0.5\n"), [Ok(0.5)]);
+        let mixed = numbers("a;b\n1;0,5\n2;1.000\n").remove(1).expect_err("either").to_string();
+        assert!(mixed.contains("m.csv:3: field `b`: `1.000` has a point"), "{mixed}");
+        assert!(numbers("a;b\n1;1.000,5\n2;0,5\n")[0].is_err());
+        assert!(numbers("a,b\n1,\"0,5\"\n")[0].is_err(), "not between commas");
     }
 
     #[test]

@@ -14,6 +14,10 @@
 //! added while one of them would help (column generation), which one is a heaviest matching for
 //! each length. Only amounts of the demand need be tried as lengths: in between, what a day gains
 //! is linear and so is its price. When none helps any more the program's value is the bound.
+//!
+//! Each port alone bounds what is served too ([`of_ports`]): a day connects it to one other, so of `n` days it
+//! carries `window - n delta` at most, and not more than its `n` largest amounts. That takes no time, and
+//! where one port is crowded it says more than the program, which may have a part of every day.
 
 use ebb_lp::{Constraint, LpError, Program};
 
@@ -31,26 +35,54 @@ pub struct Bound {
     pub tight: bool,
 }
 
-/// Beyond this many ports the program takes longer than it is worth.
+/// Beyond this many ports the program takes longer than it is worth, and [`of_ports`] is the bound.
 pub const PORTS_MAX: usize = 24;
 
 const ROUNDS_MAX: usize = 400;
+/// The search ends when so many rounds have lowered the bound by less than [`PROGRESS_MIN`] of it.
+const ROUNDS_IN_VAIN: usize = 60;
+const PROGRESS_MIN: f64 = 1e-4;
 
-/// The bound; `None` beyond [`PORTS_MAX`] ports.
+/// The share of the demand that no schedule exceeds because of what single ports carry.
+pub fn of_ports(demand: &Demand, window: Window) -> f64 {
+    let (ports, total) = (demand.ports(), demand.total());
+    if total <= 0.0 {
+        return 1.0;
+    }
+    // The most that a port with these amounts carries.
+    let most = |mut amounts: Vec<f64>| -> f64 {
+        amounts.sort_by(|a, b| b.total_cmp(a));
+        let (mut sum, mut best) = (0.0, 0.0_f64);
+        for (place, amount) in amounts.into_iter().enumerate() {
+            sum += amount;
+            let left = window.length - (place + 1) as f64 * window.delta;
+            best = best.max(sum.min(left));
+        }
+        best
+    };
+    let of_input = |port| (0..ports).map(|other| demand.amount(port, other)).collect();
+    let of_output = |port| (0..ports).map(|other| demand.amount(other, port)).collect();
+    let inputs: f64 = (0..ports).map(|port| most(of_input(port))).sum();
+    let outputs: f64 = (0..ports).map(|port| most(of_output(port))).sum();
+    (inputs.min(outputs) / total).min(1.0)
+}
+
+/// The bound: of ports alone beyond [`PORTS_MAX`] ports, or where the program says less.
 ///
 /// # Errors
 /// When the solver gives up.
-pub fn bound(demand: &Demand, window: Window) -> Result<Option<Bound>, LpError> {
+pub fn bound(demand: &Demand, window: Window) -> Result<Bound, LpError> {
     let (ports, total) = (demand.ports(), demand.total());
+    let mut best = of_ports(demand, window);
     if ports > PORTS_MAX {
-        return Ok(None);
+        return Ok(Bound { served: best, rounds: 0, tight: false });
     }
     if total <= 0.0 {
-        return Ok(Some(Bound { served: 1.0, rounds: 0, tight: true }));
+        return Ok(Bound { served: 1.0, rounds: 0, tight: true });
     }
     let mut master = Master::new(demand, window);
     let lengths = lengths(demand, window);
-    let mut best = 1.0_f64;
+    let (mut before, mut in_vain) = (best, 0);
     for rounds in 1..=ROUNDS_MAX {
         let solution = master.program.solve()?;
         // Of a minimum: what is served is the objective with its sign turned.
@@ -74,14 +106,22 @@ pub fn bound(demand: &Demand, window: Window) -> Result<Option<Bound>, LpError> 
         let value = served + (steepest - time) * window.length;
         best = best.min(value / total);
         if fresh.is_empty() || best * total <= served * (1.0 + 1e-6) {
-            return Ok(Some(Bound { served: best, rounds, tight: true }));
+            return Ok(Bound { served: best, rounds, tight: true });
+        }
+        if best < before * (1.0 - PROGRESS_MIN) {
+            (before, in_vain) = (best, 0);
+        } else {
+            in_vain += 1;
+        }
+        if in_vain == ROUNDS_IN_VAIN {
+            return Ok(Bound { served: best, rounds, tight: false });
         }
         fresh.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, length, mates) in fresh.into_iter().take(8) {
             master.add(demand, window, length, &mates);
         }
     }
-    Ok(Some(Bound { served: best, rounds: ROUNDS_MAX, tight: false }))
+    Ok(Bound { served: best, rounds: ROUNDS_MAX, tight: false })
 }
 
 /// All lengths that a day may need to have: amounts, no longer than the window, and the longest
@@ -142,7 +182,7 @@ mod tests {
         ] {
             for delta in [0.01, 0.05] {
                 let window = Window { length: 1.0, delta };
-                let bound = bound(&demand, window).expect("solved").expect("small");
+                let bound = bound(&demand, window).expect("solved");
                 assert!(bound.tight && bound.served <= 1.0 + 1e-9, "{bound:?}");
                 let mut best = 0.0_f64;
                 for scheduler in &ALL[..5] {
@@ -160,7 +200,20 @@ mod tests {
     #[test]
     fn one_pair_is_bounded_by_the_window_less_a_night() {
         let demand = Demand::new(2, vec![0.0, 2.0, 0.0, 0.0]).unwrap();
-        let bound = bound(&demand, Window { length: 1.0, delta: 0.25 }).unwrap().unwrap();
+        let bound = bound(&demand, Window { length: 1.0, delta: 0.25 }).unwrap();
         assert!((bound.served - 0.375).abs() < 1e-6, "{bound:?}");
+    }
+
+    /// All but one send to one, which ten nights keep from carrying it all.
+    #[test]
+    fn a_crowded_port_bounds_what_is_served() {
+        let demand = Demand::from_fn(11, |from, to| if to == 0 && from > 0 { 0.1 } else { 0.0 });
+        let window = Window { length: 1.0, delta: 0.01 };
+        assert!((of_ports(&demand, window) - 0.9).abs() < 1e-12);
+        let found = bound(&demand, window).expect("solved");
+        assert!(found.served <= 0.9 + 1e-9, "{found:?}");
+        let large = Demand::uniform(PORTS_MAX + 8);
+        let found = bound(&large, window).expect("no program");
+        assert!((found.rounds, found.tight) == (0, false) && found.served < 0.8, "{found:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Who wants to send how much to whom.
 
-use ebb_scenario::{ScenarioError, csv};
+use ebb_scenario::{ScenarioError, matrix};
 use rand::Rng;
 
 /// Demand between the ports of a circuit switch, in what one link carries during a window.
@@ -56,33 +56,28 @@ impl Demand {
         Demand::new(ports, amounts).expect("a function of amounts")
     }
 
-    /// Reads comma-separated values: a row of numbers for each input, no header.
+    /// Reads a table: a row of numbers for each input, a column for each output; the first line and the
+    /// first column may have the ports' names.
     ///
     /// # Errors
     /// With file, line and field where it is not a square matrix of amounts.
     pub fn from_csv(file: &str, bytes: &[u8]) -> Result<Demand, ScenarioError> {
-        let table = csv::Table::without_header(file, bytes)?;
-        let whole = |message: String| ScenarioError {
-            file: file.to_owned(),
-            line: None,
-            field: None,
-            message,
-            remedy: "a row of numbers for each input, a column for each output".to_owned(),
-        };
-        let ports = table.len();
+        let square = matrix::square(file, bytes)?;
+        let ports = square.size;
         if !(2..=PORTS_MAX).contains(&ports) {
-            return Err(whole(format!("{ports} rows; 2 to {PORTS_MAX} ports can be scheduled")));
+            return Err(ScenarioError {
+                file: file.to_owned(),
+                line: None,
+                field: None,
+                message: format!("{ports} rows; 2 to {PORTS_MAX} ports can be scheduled"),
+                remedy: "a row of numbers for each input, a column for each output".to_owned(),
+            });
         }
-        if table.width() != ports {
-            return Err(whole(format!("{ports} rows of {} columns", table.width())));
+        if let Some(at) = square.values.iter().position(|amount| *amount < 0.0) {
+            let message = format!("{} is negative", square.values[at]);
+            return Err(matrix::fault(file, (at / ports, at % ports), &message, "0 or more"));
         }
-        let mut amounts = Vec::with_capacity(ports * ports);
-        for row in 0..ports {
-            for column in 0..ports {
-                amounts.push(table.non_negative(row, column)?);
-            }
-        }
-        Ok(Demand { ports, amounts })
+        Ok(Demand { ports, amounts: square.values })
     }
 
     /// Demand as a switch sees it in its queues: bytes that wait, for a link that carries
@@ -211,10 +206,16 @@ mod tests {
     fn a_matrix_that_is_none_is_refused_with_its_place() {
         let read = |text: &str| Demand::from_csv("d.csv", text.as_bytes()).unwrap_err().to_string();
         assert!(read("0,1\n1,0\n1,1\n").contains("3 rows of 2 columns"));
-        assert!(read("0,1\n-1,0\n").starts_with("d.csv:2:"), "{}", read("0,1\n-1,0\n"));
+        assert!(read("0,1\n-1,0\n").starts_with("d.csv: field `row 2, column 1`: -1 is negative"));
         assert!(read("0,inf\n1,0\n").contains("not a finite number"));
         assert!(read("1\n").contains("2 to 1024 ports"));
         assert!(Demand::new(2, vec![0.0, f64::NAN, 0.0, 0.0]).is_err());
+    }
+
+    #[test]
+    fn racks_may_have_names() {
+        let named = Demand::from_csv("d.csv", b",a,b\na,0,0.5\nb,0.25,0\n").expect("read");
+        assert_eq!((named.ports(), named.amount(0, 1), named.total()), (2, 0.5, 0.75));
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Check for Problem {
 fn bound(demand: &Demand, window: Window) -> Result<Option<f64>, CircuitError> {
     let bound = crate::bound::bound(demand, window);
     let bound = bound.map_err(|error| CircuitError::Bound(error.to_string()))?;
-    Ok(bound.map(|bound| bound.served))
+    Ok(Some(bound.served))
 }
 
 #[cfg(not(feature = "solver"))]
@@ -296,7 +296,8 @@ impl Plan {
         report = report.table(table);
         if let Some(bound) = self.bound {
             report = report.text(format!(
-                "No schedule of circuits serves more than {:.1} % directly (linear program).",
+                "No schedule of circuits serves more than {:.1} % directly (linear program and what each port \
+                 can carry).",
                 100.0 * bound
             ));
         }

@@ -1,5 +1,6 @@
 use ebb_scenario::ScenarioError;
 use ebb_scenario::csv::Table;
+use ebb_scenario::series::time;
 
 /// Traffic over time (Li 2012, section 8.2: T_t), constant over each sample.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,23 +22,29 @@ pub struct Sample {
 const DAY_S: f64 = 86_400.0;
 
 impl Demand {
-    /// Reads a table with the columns `seconds` and `mbps`. Where `seconds` ascends it says when each
-    /// sample begins, and the last is as long as the one before; where it is the same in all lines, it
-    /// is the samples' length.
+    /// Reads a table with the columns `seconds` (or `time`) and `mbps`. Where the first ascends it says when
+    /// each sample begins, as seconds or dates, and the last is as long as the one before; where it descends,
+    /// the samples are read backwards; where it is the same number in all lines, it is the samples' length.
     ///
     /// # Errors
     /// With file, line and column of what makes no sense.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Demand, ScenarioError> {
         let table = Table::parse(file, bytes)?;
-        let (seconds, mbps) = (table.column(&["seconds"])?, table.column(&["mbps"])?);
+        let names = ["seconds", "time", "timestamp"];
+        let (seconds, mbps) = (table.column(&names)?, table.column(&["mbps"])?);
         if table.is_empty() {
             return Err(table.whole("there is no demand", "a line for each sample"));
         }
-        let rows = 0..table.len();
-        let numbers = |column| -> Result<Vec<f64>, ScenarioError> {
-            rows.clone().map(|row| table.non_negative(row, column)).collect()
-        };
-        let (times, loads) = (numbers(seconds)?, numbers(mbps)?);
+        let mut times = time::of_column(&table, seconds)?;
+        if let Some(row) = times.iter().position(|time| *time < 0.0) {
+            return Err(table.fault(row, seconds, "is negative", "0 or more"));
+        }
+        let loads = (0..table.len()).map(|row| table.non_negative(row, mbps));
+        let mut loads = loads.collect::<Result<Vec<f64>, ScenarioError>>()?;
+        if times.len() > 1 && times.windows(2).all(|pair| pair[0] > pair[1]) {
+            times.reverse();
+            loads.reverse();
+        }
         let first = times[0];
         let lengths = if times.len() == 1 {
             vec![if first > 0.0 { first } else { DAY_S }]

@@ -222,6 +222,9 @@ fn seconds_are_beginnings_or_lengths() {
     assert_eq!(lengths(of("seconds,mbps\n0,1\n60,1\n180,1\n")), [60.0, 120.0, 120.0]);
     assert_eq!(lengths(of("seconds,mbps\n300,1\n300,2\n")), [300.0, 300.0]);
     assert_eq!(lengths(of("seconds,mbps\n0,1\n")), [86_400.0]);
+    let dated = "time;mbps\n2026-03-29T01:00:00+01:00;1,5\n2026-03-29T03:00:00+02:00;2\n";
+    assert_eq!(of(dated), of("seconds,mbps\n0,1.5\n3600,2\n"));
+    assert_eq!(of("Timestamp,mbps\n60,2\n0,1\n"), of("seconds,mbps\n0,1\n60,2\n"));
     let averaged = Demand::even(300.0, [1.0, 3.0, 5.0]).averaged(600.0);
     let pairs: Vec<_> = averaged.samples.iter().map(|s| (s.seconds, s.mbps)).collect();
     assert_eq!(pairs, [(600.0, 2.0), (300.0, 5.0)]);

@@ -143,7 +143,7 @@ fn opensm_dumps_are_read_as_they_come() {
     let fabric = opensm(folder.path(), &library, &arguments);
     let read = |name: &str| std::fs::read(folder.path().join(name)).expect(name);
     let net = read("net");
-    let listed = set::shape(set::File { name: "net", bytes: &net }).expect("a net list");
+    let listed = ebb_system_fabric::format::shape("net", &net, 1).expect("a net list");
     assert_eq!(listed.links().count(), torus.links().count());
     let (shape, routes) = (read("opensm-subnet.lst"), read("opensm.fdbs"));
     let lanes = read("opensm-sl2vl.dump");

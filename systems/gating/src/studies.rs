@@ -53,8 +53,8 @@ const FLAGS: [Flag; 14] = [
         name: "format",
         path: "format",
         value: FlagValue::Text("FORMAT"),
-        about: "champsim, lackey, din, ramulator or compact [default: told from the name and the first \
-                bytes]",
+        about: "champsim, cloudsuite, lackey, din, ramulator, ramulator-memory or compact [default: told \
+                from the name and the first bytes]",
     },
     Flag {
         name: "filtered",

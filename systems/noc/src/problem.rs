@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ebb_des::Seed;
-use ebb_scenario::{Check, FileError, Files, Invalid, ScenarioError, csv::Table};
+use ebb_scenario::{Check, FileError, Files, Invalid, ScenarioError, matrix};
 use serde::{Deserialize, Serialize};
 
 use crate::routing::{GivenPath, RoutingError, registry};
@@ -356,12 +356,12 @@ pub fn read_matrix(file: &str, bytes: &[u8], nodes: usize) -> Result<Traffic, No
         spaced = lines.collect::<Vec<_>>().join("\n");
         spaced.as_bytes()
     };
-    let table = Table::without_header(file, bytes).map_err(|mut error| {
+    let square = matrix::square(file, bytes).map_err(|mut error| {
         error.remedy = format!("a square matrix: {nodes} rows of {nodes} numbers");
         error
     })?;
-    let row = |row: usize| (0..table.width()).map(|at| table.number(row, at)).collect();
-    let rows = (0..table.len()).map(row).collect::<Result<Vec<Vec<f64>>, _>>()?;
+    let rows: Vec<Vec<f64>> =
+        square.values.chunks(square.size.max(1)).map(<[f64]>::to_vec).collect();
     Traffic::from_rows(nodes, &rows)
         .map_err(|error| NocError::Traffic { file: file.to_owned(), error })
 }

@@ -14,7 +14,7 @@ pub static SIM: Study = Study {
         "base.cfg --set load=0.2",
     ],
     notes: "\
-A file whose name ends in .cfg is a configuration of BookSim 2; the scenario it is run as is in the run's
+A configuration of BookSim 2 is told by its text; the scenario it is run as is in the run's
 directory.",
     headlines: &["latency_cycles.mean", "latency_cycles.p99", "power_w", "power", "accepted"],
     ..Study::new(
@@ -138,7 +138,7 @@ pub static BOOKSIM: Study = Study::new(
     "A configuration of BookSim 2 as a scenario",
     Work::Import(Import {
         extension: "cfg",
-        recognises: |_| false,
+        recognises: crate::booksim::is_config,
         kind: Kind::Sim,
         read: |text| crate::booksim::to_toml(text).map_err(StudyError::whole),
     }),

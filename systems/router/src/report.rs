@@ -49,8 +49,10 @@ pub(crate) fn report(twin: &Twin, outcome: &Outcome, seed: u64) -> Report {
         twin.application().name,
         outcome.span_s,
     );
-    let report = Report::new(scenario.title.clone())
-        .text(text)
+    let file = scenario.traffic.trace.as_ref().map_or("", |trace| &trace.file);
+    let noted = twin.notes().iter().map(|note| format!("{file}: {note}."));
+    let report = noted.fold(Report::new(scenario.title.clone()).text(text), Report::text);
+    let report = report
         .figure("engine", engine)
         .figure("policy", scenario.policy.name.as_str())
         .figure("application", twin.application().name.as_str())

@@ -117,6 +117,11 @@ impl Twin {
         &self.scenario
     }
 
+    /// What was left out of the file of a trace, or taken to be meant.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.load.notes
+    }
+
     /// The server.
     pub fn server(&self) -> &Server {
         &self.server

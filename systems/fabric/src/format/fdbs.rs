@@ -6,6 +6,7 @@
 //! 0x0001 : 005  : 01   : yes
 //! 0x0002 : UNREACHABLE
 //! ```
+//! A line `PLFT_NUM: 0` under a switch names the first of its private tables; others are refused.
 
 use super::{Lines, Malformed};
 use crate::tables::Forwarding;
@@ -56,6 +57,11 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<Forwarding,
                 return Err(lines.error(number, format!("LID {lid:#06x} has an entry already")));
             }
             forwarding.set(switch, lid, (port != 255).then_some(port));
+        } else if let Some(table) = text.strip_prefix("PLFT_NUM:") {
+            if super::number(table.trim()) != Some(0) {
+                let what = format!("`{text}`: of a switch's private tables only the first is read");
+                return Err(lines.error(number, what));
+            }
         } else if !(text.starts_with('#') || text.starts_with("LID ")) {
             let what = format!("expected `...dump_ucast_routes: Switch 0x...`, not `{text}`");
             return Err(lines.error(number, what));
@@ -79,4 +85,39 @@ fn switch(
     let known = super::number(guid)
         .and_then(|guid| topology.switch_ids().find(|at| topology.switch(*at).guid == guid));
     known.ok_or_else(|| lines.error(number, format!("switch {guid} is not in the topology")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_line_is_read_or_refused() {
+        let mut builder = crate::topology::Builder::new();
+        let switch = builder.plain_switch(2);
+        builder.plain_host(switch, 1).expect("a free port");
+        let topology = builder.finish().expect("a fabric");
+        let table = |line: &str| {
+            let head = "osm_ucast_mgr_dump_ucast_routes: Switch 0x0000000000200000";
+            let text = format!(
+                "# by hand\n{head}\n{line}\nLID    : Port : Hops : Optimal\n\
+                0x0001 : 000  : 00   : yes\n0x0002 : 001 : 01 : yes\n0x0003 : UNREACHABLE\n"
+            );
+            read("t.fdbs", text.as_bytes(), &topology)
+        };
+        for line in ["", "PLFT_NUM: 0"] {
+            let forwarding = table(line).expect(line);
+            assert_eq!(forwarding.get(switch, 2), Some(1));
+            assert_eq!(forwarding.get(switch, 3), None);
+        }
+        for (line, what) in [
+            ("PLFT_NUM: 1", "private tables"),
+            ("0x0009 : 007 : 01 : yes", "beyond the 2 ports"),
+            ("0x0002 : 001 : 01 : yes", "has an entry already"),
+            ("Port groups", "expected"),
+        ] {
+            let error = table(line).expect_err(line);
+            assert!(error.line >= 3 && error.what.contains(what), "{error}");
+        }
+    }
 }

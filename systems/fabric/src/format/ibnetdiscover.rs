@@ -9,7 +9,9 @@
 //! Ca      1 "H-0000000000010241"   # "H-04-04-0"
 //! [1](10242)  "S-0000000000200404"[5]      # lid 83 lmc 0 "S-04-04" lid 41 4xSDR
 //! ```
-//! Every cable is listed from both ends, and both must agree.
+//! Every cable is listed from both ends, and both must agree. Of a fabric that no subnet manager has swept
+//! yet every LID is 0 or missing; addresses are then given out here. Lines of `-g` that group nodes by chassis say
+//! nothing of cables and are passed over.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,7 +26,8 @@ struct Node<'a> {
     ports: PortNumber,
     guid: u64,
     name: &'a str,
-    lid: u64,
+    /// Of switches.
+    lid: Option<u64>,
     cables: BTreeMap<PortNumber, Cable<'a>>,
 }
 
@@ -48,11 +51,17 @@ struct Cable<'a> {
 pub fn read(file: &str, bytes: &[u8]) -> Result<Topology, Malformed> {
     let lines = Lines::of(file, bytes)?;
     let (nodes, order) = nodes(lines)?;
+    let addressed = nodes.values().any(|node| {
+        node.lid.unwrap_or(0) != 0 || node.cables.values().any(|cable| cable.lid.unwrap_or(0) != 0)
+    });
     let mut builder = Builder::new();
+    if !addressed {
+        builder.note("no LID is given: addresses are given out here".to_owned());
+    }
     let mut ids: BTreeMap<&str, SwitchId> = BTreeMap::new();
     for id in order.iter().filter(|id| nodes[**id].is_switch) {
         let node = &nodes[*id];
-        let lid = lid_of(lines, node.line, node.lid, 0)?;
+        let lid = lid_of(lines, node.line, (node.lid, 0), addressed)?;
         let (name, guid, ports) = (node.name.to_owned(), node.guid, node.ports);
         ids.insert(id, builder.switch(Switch { guid, name, lid, ports }));
     }
@@ -77,7 +86,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Topology, Malformed> {
                     builder.cable((*a, *port), (*b, cable.peer_port))
                 }
                 (None, Some(switch)) => {
-                    let host = host(lines, node, *port, cable, *switch)?;
+                    let host = host(lines, (node, *port), cable, *switch, addressed)?;
                     builder.host(host).map(drop)
                 }
                 _ => Ok(()),
@@ -90,24 +99,35 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Topology, Malformed> {
 
 fn host(
     lines: Lines<'_>,
-    node: &Node<'_>,
-    node_port: PortNumber,
+    (node, node_port): (&Node<'_>, PortNumber),
     cable: &Cable<'_>,
     switch: SwitchId,
+    addressed: bool,
 ) -> Result<Host, Malformed> {
-    let Some(lid) = cable.lid else {
-        return Err(lines.error(cable.line, "the adapter's port has no `lid`"));
-    };
     if cable.lmc > 7 {
         return Err(lines.error(cable.line, format!("lmc {} is not in 0 to 7", cable.lmc)));
     }
-    let lid = lid_of(lines, cable.line, lid, cable.lmc)?;
+    let lid = lid_of(lines, cable.line, (cable.lid, cable.lmc), addressed)?;
     let guid = cable.port_guid.unwrap_or(node.guid.wrapping_add(u64::from(node_port)));
-    let (name, node_guid, lmc) = (node.name.to_owned(), node.guid, cable.lmc as u8);
+    // Addresses that are given out are one for each port.
+    let lmc = if addressed { cable.lmc as u8 } else { 0 };
+    let (name, node_guid) = (node.name.to_owned(), node.guid);
     Ok(Host { guid, node_guid, node_port, name, lid, lmc, switch, port: cable.peer_port })
 }
 
-fn lid_of(lines: Lines<'_>, line: usize, lid: u64, lmc: u64) -> Result<u16, Malformed> {
+/// An address; 0 where the whole fabric has none.
+fn lid_of(
+    lines: Lines<'_>,
+    line: usize,
+    (lid, lmc): (Option<u64>, u64),
+    addressed: bool,
+) -> Result<u16, Malformed> {
+    if !addressed {
+        return Ok(0);
+    }
+    let Some(lid) = lid else {
+        return Err(lines.error(line, "the port has no `lid`, and others have one"));
+    };
     let top = u64::from(crate::topology::LID_TOP);
     if lid == 0 || lid > top || lid + (1 << lmc) - 1 > top {
         return Err(lines.error(line, format!("LID {lid} (lmc {lmc}) is not in 1 to {top}")));
@@ -139,6 +159,8 @@ fn nodes(lines: Lines<'_>) -> Result<Nodes<'_>, Malformed> {
                 port(lines, number, text, node)?;
             }
             "vendid" | "devid" | "sysimgguid" | "switchguid" | "caguid" | "rtguid" => {}
+            // `-g` groups nodes by chassis.
+            "Chassis" | "Non-Chassis" => {}
             _ if text.starts_with('#') => {}
             _ => {
                 let what = format!("expected a node, a port or `...guid=`, not `{text}`");
@@ -161,7 +183,7 @@ fn node<'a>(
 ) -> Result<(&'a str, Node<'a>), Malformed> {
     let wrong = || {
         let form = if is_switch {
-            "Switch PORTS \"S-GUID\" # \"NAME\" ... lid LID lmc LMC"
+            "Switch PORTS \"S-GUID\" # \"NAME\" ..."
         } else {
             "Ca PORTS \"H-GUID\" # \"NAME\""
         };
@@ -176,11 +198,8 @@ fn node<'a>(
     }
     let guid = id.split_once('-').and_then(|(_, hex)| u64::from_str_radix(hex, 16).ok());
     let (name, rest) = quoted(comment).ok_or_else(wrong)?;
-    let lid = field(rest, "lid");
-    if is_switch && lid.is_none() {
-        return Err(wrong());
-    }
-    let (ports, lid) = (ports as PortNumber, lid.unwrap_or(0));
+    let lid = field(rest, "lid").filter(|_| is_switch);
+    let ports = ports as PortNumber;
     let guid = guid.ok_or_else(wrong)?;
     let cables = BTreeMap::new();
     Ok((id, Node { line: number, is_switch, ports, guid, name, lid, cables }))
@@ -322,5 +341,45 @@ mod tests {
         assert!(error.what.contains("truncated"), "{error}");
         let error = read("x", text.replace("[3]\t", "[9]\t").as_bytes()).expect_err("beyond");
         assert!(error.what.contains("beyond"), "{error}");
+    }
+
+    #[test]
+    fn addresses_are_given_out_where_none_is_there() {
+        let torus = grid::torus(&[4, 3], 2).expect("a torus");
+        let text = write(&torus);
+        let unset: Vec<String> = text
+            .split_inclusive(' ')
+            .scan(false, |after_lid, word| {
+                let lid = std::mem::replace(after_lid, word == "lid ");
+                Some(if lid { "0 ".to_owned() } else { word.to_owned() })
+            })
+            .collect();
+        let swept = unset.concat();
+        let without = swept.replace(" lid 0", "").replace(" lmc 0", "").replace("# lid 0 ", "# ");
+        for text in [swept, without] {
+            let again = read("x", text.as_bytes()).expect("no addresses");
+            assert_eq!(again.hosts().len(), 24);
+            assert!(again.switches().iter().all(|switch| switch.lid != 0));
+            assert!(again.notes()[0].contains("given out"));
+        }
+        let one = text.replacen("lid 2 lmc", "lid 0 lmc", 1);
+        assert!(read("x", one.as_bytes()).expect_err("one is 0").what.contains("LID 0"));
+    }
+
+    #[test]
+    fn groups_by_chassis_and_their_comments_are_passed_over() {
+        let torus = grid::torus(&[3], 1).expect("a torus");
+        let text = write(&torus).replacen(
+            "\nvendid",
+            "\nChassis 1 (guid 0x2c90200ab0f0)\n\n# Spine Nodes\nNon-Chassis Nodes\n\nvendid",
+            1,
+        );
+        let text = text.replacen(
+            "switchguid=0x200000(200000)",
+            "switchguid=0x200000(200000)\t# Slot 1",
+            1,
+        );
+        let again = read("x", text.as_bytes()).expect("grouped");
+        assert_eq!(again.links().count(), 3);
     }
 }

@@ -18,15 +18,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{Lines, Malformed};
-use crate::topology::{Builder, Host, Peer, PortNumber, Switch, SwitchId, Topology};
+use crate::topology::{Builder, Host, HostId, Peer, PortNumber, Switch, SwitchId, Topology};
 
-/// Whether a file is a net list: its nodes have no comments with names and addresses, which
+/// Whether a file is a net list: its nodes have no comments with names in quotation marks, which
 /// `ibnetdiscover` always writes.
 #[must_use]
 pub fn is_net_list(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let mut nodes = text.lines().filter(|line| line.starts_with("Switch"));
-    nodes.next().is_some_and(|line| !line.contains(" lid "))
+    let kinds = ["Switch", "Ca", "Hca", "Rt"];
+    let node = |line: &&str| kinds.iter().any(|kind| line.starts_with(kind));
+    let named = |line: &str| line.split_once('#').is_some_and(|(_, comment)| comment.contains('"'));
+    text.lines().find(node).is_some_and(|line| !named(line))
 }
 
 /// A node as it is listed.
@@ -191,33 +193,67 @@ fn cable(text: &str) -> Option<(PortNumber, Option<u64>, &str, PortNumber)> {
     Some((port.trim().parse().ok()?, guid, peer, peer_port.trim().parse().ok()?))
 }
 
+/// What nodes are called in a net list, where names are what cables refer to: their own names where these
+/// are unlike all others and can stand in quotation marks, else `S-` and `H-` with their GUIDs.
+struct Names<'a> {
+    topology: &'a Topology,
+    uses: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Names<'a> {
+    fn of(topology: &'a Topology) -> Names<'a> {
+        let mut uses = BTreeMap::new();
+        let switches = topology.switches().iter().map(|switch| switch.name.as_str());
+        let hosts = topology.hosts().iter().map(|host| host.name.as_str());
+        switches.chain(hosts).for_each(|name| *uses.entry(name).or_default() += 1);
+        Names { topology, uses }
+    }
+
+    fn stands(&self, name: &str) -> bool {
+        let plain = !name.is_empty() && !name.contains(['"', '#', '\n', '\r']);
+        plain && self.uses.get(name) == Some(&1)
+    }
+
+    fn switch(&self, id: SwitchId) -> String {
+        let Switch { name, guid, .. } = self.topology.switch(id);
+        if self.stands(name) { name.clone() } else { format!("S-{guid:016x}") }
+    }
+
+    fn host(&self, id: HostId) -> String {
+        let Host { name, guid, .. } = self.topology.host(id);
+        if self.stands(name) { name.clone() } else { format!("H-{guid:016x}") }
+    }
+}
+
 /// Writes a fabric. GUIDs are kept, addresses are the subnet manager's to give; adapters have one
-/// port each.
+/// port each. Nodes whose name another has too are called by their GUIDs.
 #[must_use]
 pub fn write(topology: &Topology) -> String {
+    let names = Names::of(topology);
     let mut text = String::new();
     for id in topology.switch_ids() {
         let switch = topology.switch(id);
         let _ = writeln!(text, "switchguid={:#x}", switch.guid);
-        let _ = writeln!(text, "Switch\t{} \"{}\"", switch.ports, switch.name);
+        let _ = writeln!(text, "Switch\t{} \"{}\"", switch.ports, names.switch(id));
         for port in 1..=switch.ports {
             let _ = match topology.peer(id, port) {
                 Peer::Nothing => Ok(()),
                 Peer::Switch(other, there) => {
-                    writeln!(text, "[{port}]\t\"{}\"[{there}]", topology.switch(other).name)
+                    writeln!(text, "[{port}]\t\"{}\"[{there}]", names.switch(other))
                 }
                 Peer::Host(host) => {
-                    let Host { name, node_port, .. } = topology.host(host);
-                    writeln!(text, "[{port}]\t\"{name}\"[{node_port}]")
+                    let node_port = topology.host(host).node_port;
+                    writeln!(text, "[{port}]\t\"{}\"[{node_port}]", names.host(host))
                 }
             };
         }
         text.push('\n');
     }
-    for host in topology.hosts() {
-        let switch = &topology.switch(host.switch).name;
+    for id in topology.host_ids() {
+        let host = topology.host(id);
+        let (name, switch) = (names.host(id), names.switch(host.switch));
         let _ = writeln!(text, "caguid={:#x}", host.node_guid);
-        let _ = writeln!(text, "Ca\t{} \"{}\"", host.node_port, host.name);
+        let _ = writeln!(text, "Ca\t{} \"{name}\"", host.node_port);
         let _ = writeln!(text, "[{}]\t\"{switch}\"[{}]\n", host.node_port, host.port);
     }
     text
@@ -238,6 +274,25 @@ mod tests {
         assert_eq!(write(&again), text);
         assert_eq!(again.switches(), torus.switches());
         assert_eq!(again.hosts().len(), torus.hosts().len());
+    }
+
+    #[test]
+    fn nodes_of_one_name_are_told_apart() {
+        let mut builder = Builder::new();
+        for guid in 1..=3 {
+            let name = if guid < 3 { "MF0;switch:IS5035/U1" } else { "odd \"#\" name" };
+            builder.switch(Switch { guid, name: name.to_owned(), lid: 0, ports: 4 });
+        }
+        let ids = [0, 1, 2].map(SwitchId);
+        builder.cable((ids[0], 1), (ids[1], 1)).expect("free");
+        builder.cable((ids[1], 2), (ids[2], 1)).expect("free");
+        for (switch, port) in [(ids[0], 3), (ids[2], 3)] {
+            builder.plain_host(switch, port).expect("free");
+        }
+        let fabric = builder.finish().expect("a fabric");
+        let again = read("x", write(&fabric).as_bytes()).expect("our own list");
+        assert_eq!(again.links().collect::<Vec<_>>(), fabric.links().collect::<Vec<_>>());
+        assert_eq!(again.hosts().len(), 2);
     }
 
     #[test]

@@ -1,19 +1,64 @@
 //! How fabrics and tables are written down.
 //!
-//! Room: bytes to [`crate::Fabric`] and back, one file per format: [`ibnetdiscover`], [`subnet`],
-//! [`ibsim`], [`graphml`] (shape and addresses), [`lfts`], [`fdbs`] (forwarding tables), [`levels`] (service levels), [`lanes`]
-//! (SL-to-VL tables), [`set`] (the files of one moment together). Nothing here opens a file.
-//! Whatever is wrong with the bytes is a [`Malformed`] with file and line, never a panic.
+//! Room: bytes to [`crate::Fabric`] and back, one file per format: [`ibnetdiscover`], [`ports`], [`subnet`],
+//! [`ibsim`] (shape and addresses), [`graphml`], [`sndlib`], [`node_link`] (graphs), [`lfts`], [`fdbs`]
+//! (forwarding tables), [`levels`] (service levels), [`lanes`] (SL-to-VL tables), [`set`] (the files of one
+//! moment together). [`shape`] tells formats of shapes by their bytes. Nothing here opens a file.
+//! Whatever is wrong with the bytes is a [`Malformed`] with file and line, never a panic; what they say and
+//! has no effect is in the topology's notes.
 
 pub mod fdbs;
+mod graph;
 pub mod graphml;
 pub mod ibnetdiscover;
 pub mod ibsim;
 pub mod lanes;
 pub mod levels;
 pub mod lfts;
+pub mod node_link;
+pub mod ports;
 pub mod set;
+pub mod sndlib;
 pub mod subnet;
+
+use crate::topology::Topology;
+
+/// Reads the shape of a fabric, of whichever format its bytes are. Nodes of graphs that say nothing of
+/// hosts get `hosts_per_switch` each.
+///
+/// # Errors
+/// When the file is malformed.
+pub fn shape(file: &str, bytes: &[u8], hosts_per_switch: u32) -> Result<Topology, Malformed> {
+    let start = without_mark(bytes).trim_ascii_start();
+    if start.starts_with(b"<") {
+        let read = if sndlib::is_network(start) { sndlib::read } else { graphml::read };
+        read(file, bytes, hosts_per_switch)
+    } else if node_link::is_json(start) {
+        node_link::read(file, bytes, hosts_per_switch)
+    } else if start.starts_with(b"{") {
+        subnet::read(file, bytes)
+    } else if ports::is_list(start) {
+        ports::read(file, bytes)
+    } else if ibsim::is_net_list(start) {
+        ibsim::read(file, bytes)
+    } else {
+        ibnetdiscover::read(file, bytes)
+    }
+}
+
+/// Bytes without the mark of UTF-8 at their beginning.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+/// Bytes as text without that mark.
+fn utf8<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Malformed> {
+    std::str::from_utf8(without_mark(bytes)).map_err(|error| {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        let what = "binary data where text was expected".to_owned();
+        Malformed { file: file.to_owned(), line, what }
+    })
+}
 
 /// A file that cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

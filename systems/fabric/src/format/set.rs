@@ -2,7 +2,7 @@
 
 use ebb_scenario::{FileError, Files};
 
-use super::{Malformed, fdbs, ibnetdiscover, ibsim, lanes, levels, lfts, subnet};
+use super::{Malformed, fdbs, ibnetdiscover, lanes, levels, lfts};
 use crate::Fabric;
 use crate::tables::{LaneMap, ServiceLevels, Tables};
 
@@ -57,7 +57,7 @@ pub struct Set<'a> {
 /// # Errors
 /// When any of its files is malformed, or service levels are missing for pairs that have a path.
 pub fn read(set: &Set<'_>) -> Result<Fabric, Malformed> {
-    let topology = shape(set.topology)?;
+    let topology = super::shape(set.topology.name, set.topology.bytes, 0)?;
     let last = |name: &str| name.rsplit('/').next().unwrap_or("").to_owned();
     let File { name, bytes } = set.forwarding;
     let forwarding = match last(name).contains(".fdbs") {
@@ -85,22 +85,6 @@ pub fn read(set: &Set<'_>) -> Result<Fabric, Malformed> {
         every_pair_has_a_level(file, &topology, &levels)?;
     }
     Ok(Fabric { topology, tables: Tables { forwarding, levels, lanes } })
-}
-
-/// Reads nodes and cables: the output of `ibnetdiscover`, a list of cables of OpenSM or `ibdiagnet`,
-/// or a net list of `ibsim`.
-///
-/// # Errors
-/// When the file is malformed.
-pub fn shape(file: File<'_>) -> Result<crate::Topology, Malformed> {
-    let File { name, bytes } = file;
-    if bytes.trim_ascii_start().starts_with(b"{") {
-        subnet::read(name, bytes)
-    } else if ibsim::is_net_list(bytes) {
-        ibsim::read(name, bytes)
-    } else {
-        ibnetdiscover::read(name, bytes)
-    }
 }
 
 /// Reads the set in a folder: of each kind the first file that is there.

@@ -23,7 +23,7 @@ use crate::topology::Topology;
 pub struct Options {
     /// Lanes it may use, 1 to 15.
     pub lanes: u8,
-    /// Name of the root switch of functions that need one; chosen when `None`.
+    /// Name or GUID of the root switch of functions that need one; chosen when `None`.
     pub root: Option<String>,
 }
 
@@ -59,12 +59,9 @@ pub enum RoutingError {
         /// The lanes allowed.
         lanes: u8,
     },
-    /// No switch has the name given for the root.
-    #[error("no switch is called `{name}`")]
-    NoSuchRoot {
-        /// The name.
-        name: String,
-    },
+    /// No switch has the name given for the root, or several have it.
+    #[error(transparent)]
+    NoSuchRoot(#[from] crate::topology::NameError),
     /// The tables are not sound.
     #[error("{}", refusal(.0))]
     Refused(Box<Verdict>),

@@ -68,6 +68,31 @@ impl PortLoad {
         self.0[topology.port_index(switch, port)]
     }
 
+    /// The least used of some ports with what is behind them, the lowest number of several.
+    pub(crate) fn least(
+        &self,
+        topology: &Topology,
+        switch: SwitchId,
+        ports: impl Iterator<Item = (PortNumber, SwitchId, PortNumber)>,
+    ) -> Option<(PortNumber, SwitchId, PortNumber)> {
+        ports.min_by_key(|(port, ..)| (self.of(topology, switch, *port), *port))
+    }
+
+    /// Counts so many more on a port.
+    pub(crate) fn add(
+        &mut self,
+        topology: &Topology,
+        (switch, port): (SwitchId, PortNumber),
+        more: u32,
+    ) {
+        self.0[topology.port_index(switch, port)] += more;
+    }
+
+    /// The most that any port carries.
+    pub(crate) fn most(&self) -> u32 {
+        self.0.iter().copied().max().unwrap_or(0)
+    }
+
     /// The least used of some ports, which is then used once more.
     pub(crate) fn pick(
         &mut self,

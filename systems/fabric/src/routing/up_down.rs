@@ -2,14 +2,23 @@
 //! after it has gone down.
 //!
 //! Switches are ranked; the higher end of a link is up. In fabrics with switches that have no hosts
-//! (fat trees) the rank is the distance from the hosts, otherwise, or when that does not connect
-//! all hosts, nearness to one root. Ties are parted by number, so the ranks are a total order and
-//! no cycle of dependencies can close.
+//! (fat trees) the rank is the distance from the hosts. Where every switch has hosts, but some have far
+//! fewer than others (spines with an aggregation node each), it is the distance from those with many, and
+//! one of these is put above all, over which the few reach each other. Otherwise, or when that does not
+//! connect all hosts, the rank is nearness to one root. Ties are parted by number, so the ranks are a total
+//! order and no cycle of dependencies can close.
+//!
+//! Among the ports of shortest legal paths a switch takes the one that fewest paths of hosts cross so far,
+//! with as many counted as come through the switch for the address. Around one root, where paths crowd
+//! anyway, fewest addresses may do better: all counts are tried.
 
 use super::paths::{FAR, PortLoad, Target, centre, distances, fill_shortest, targets};
 use super::{Options, Routing, RoutingError};
 use crate::tables::Tables;
 use crate::topology::{SwitchId, Topology};
+
+/// Most switches that are tried above all others.
+const TURNS_MAX: usize = 16;
 
 /// Up*/down* on one lane.
 #[derive(Clone, Copy, Debug)]
@@ -26,19 +35,47 @@ impl Routing for UpDown {
 
     fn propose(&self, topology: &Topology, options: &Options) -> Result<Tables, RoutingError> {
         if let Some(name) = &options.root {
-            let found = topology.switches().iter().position(|switch| switch.name == *name);
-            let root = found.ok_or_else(|| RoutingError::NoSuchRoot { name: name.clone() })?;
-            return Ok(tables(topology, &rank_from_root(topology, SwitchId(root as u32))));
+            let root = topology.switch_called(name)?;
+            return Ok(around(topology, root).tables);
         }
-        let hostless = topology.switch_ids().any(|it| topology.hosts_on(it).next().is_none());
-        if hostless {
-            let proposed = tables(topology, &rank_from_hosts(topology));
+        let hosts = |switch| topology.hosts_on(switch).count();
+        if topology.switch_ids().any(|switch| hosts(switch) == 0) {
+            let leaves = topology.switch_ids().filter(|switch| hosts(*switch) > 0).collect();
+            let height = heights(topology, leaves);
+            let rank = ranks(topology, |at| height[at.index()]);
+            let proposed = proposal(topology, &rank, Count::Paths).tables;
             if crate::check::check(topology, &proposed).safe {
                 return Ok(proposed);
             }
         }
-        Ok(tables(topology, &rank_from_root(topology, centre(topology))))
+        let centred = around(topology, centre(topology));
+        let tried = around_leaves(topology).into_iter().filter(|other| other.lost == 0);
+        let best = tried.min_by_key(|other| (other.paths_max, other.hops));
+        Ok(match best {
+            Some(best) if centred.lost > 0 || best.paths_max < centred.paths_max => best.tables,
+            _ => centred.tables,
+        })
     }
+}
+
+/// Proposals in which switches with more than half as many hosts as any are the lowest, and one of them the
+/// highest; none where that is all switches.
+fn around_leaves(topology: &Topology) -> Vec<Proposal> {
+    let hosts = |switch: SwitchId| topology.hosts_on(switch).count();
+    let most = topology.switch_ids().map(hosts).max().unwrap_or(0);
+    let (mut leaves, others): (Vec<_>, Vec<_>) =
+        topology.switch_ids().partition(|switch| 2 * hosts(*switch) > most);
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let height = heights(topology, leaves.clone());
+    let cables = |switch: &SwitchId| topology.neighbours(*switch).count();
+    leaves.sort_by_key(|switch| (std::cmp::Reverse(cables(switch)), *switch));
+    let above = |turn: SwitchId| {
+        let rank = ranks(topology, |at| if at == turn { FAR } else { height[at.index()] });
+        proposal(topology, &rank, Count::Paths)
+    };
+    leaves.into_iter().take(TURNS_MAX).map(above).collect()
 }
 
 /// Ranks a switch the higher the nearer it is to the root.
@@ -47,11 +84,9 @@ pub(crate) fn rank_from_root(topology: &Topology, root: SwitchId) -> Vec<u32> {
     ranks(topology, |switch| u32::MAX - distance[switch.index()])
 }
 
-/// Ranks a switch the higher the farther it is from the nearest host.
-fn rank_from_hosts(topology: &Topology) -> Vec<u32> {
+/// Distance of every switch from the nearest of `near`.
+fn heights(topology: &Topology, mut near: Vec<SwitchId>) -> Vec<u32> {
     let mut distance = vec![FAR; topology.switches().len()];
-    let mut near: Vec<SwitchId> =
-        topology.switch_ids().filter(|it| topology.hosts_on(*it).next().is_some()).collect();
     let mut level = 0;
     while !near.is_empty() {
         near.iter().for_each(|switch| distance[switch.index()] = level);
@@ -66,7 +101,7 @@ fn rank_from_hosts(topology: &Topology) -> Vec<u32> {
         next.dedup();
         near = next;
     }
-    ranks(topology, |switch| distance[switch.index()])
+    distance
 }
 
 /// A total order: by height, then the lower number is higher.
@@ -80,60 +115,173 @@ fn ranks(topology: &Topology, height: impl Fn(SwitchId) -> u32) -> Vec<u32> {
     rank
 }
 
-fn tables(topology: &Topology, rank: &[u32]) -> Tables {
-    let mut descending: Vec<SwitchId> = topology.switch_ids().collect();
-    descending.sort_by_key(|switch| std::cmp::Reverse(rank[switch.index()]));
-    let mut tables = Tables::empty(topology);
-    let mut load = PortLoad::new(topology);
-    for target in targets(topology) {
-        to_target(topology, rank, &descending, &mut tables, &mut load, target);
-        if target.port == 0 {
-            fill_shortest(topology, &mut tables.forwarding, &mut load, target);
-        }
-    }
-    tables
+/// The better of the proposals around one root.
+fn around(topology: &Topology, root: SwitchId) -> Proposal {
+    let rank = rank_from_root(topology, root);
+    let counts =
+        [Count::Addresses, Count::AllAddresses].map(|count| proposal(topology, &rank, count));
+    let paths = proposal(topology, &rank, Count::Paths);
+    let better = |best: Proposal, other: Proposal| {
+        if other.paths_max < best.paths_max { other } else { best }
+    };
+    counts.into_iter().fold(paths, better)
 }
 
-/// Entries for one address. A switch that can reach it by going down only does so, since packets
-/// may have come down to it; the others go up.
-fn to_target(
-    topology: &Topology,
-    rank: &[u32],
-    descending: &[SwitchId],
-    tables: &mut Tables,
-    load: &mut PortLoad,
-    target: Target,
-) {
-    let higher = |a: SwitchId, b: SwitchId| rank[a.index()] > rank[b.index()];
-    let mut down = vec![FAR; rank.len()];
-    down[target.switch.index()] = 0;
-    let mut queue = std::collections::VecDeque::from([target.switch]);
-    while let Some(switch) = queue.pop_front() {
-        for (_, other, _) in topology.neighbours(switch) {
-            if higher(other, switch) && down[other.index()] == FAR {
-                down[other.index()] = down[switch.index()] + 1;
-                queue.push_back(other);
+/// What makes a port used when another is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Count {
+    /// Paths of hosts that cross it.
+    Paths,
+    /// Addresses of hosts that a switch reaches through it.
+    Addresses,
+    /// The same with those of switches.
+    AllAddresses,
+}
+
+/// How much ports carry.
+struct Loads {
+    count: Count,
+    /// What ports are chosen by.
+    used: PortLoad,
+    /// Paths that cross them.
+    paths: PortLoad,
+}
+
+impl Loads {
+    fn new(topology: &Topology, count: Count) -> Loads {
+        Loads { count, used: PortLoad::new(topology), paths: PortLoad::new(topology) }
+    }
+}
+
+/// Tables with what is known of their paths.
+struct Proposal {
+    tables: Tables,
+    /// Switches with hosts from which some address has no way.
+    lost: usize,
+    /// Paths on the most used port between switches.
+    paths_max: u32,
+    /// Links that all paths cross together.
+    hops: u64,
+}
+
+fn proposal(topology: &Topology, rank: &[u32], count: Count) -> Proposal {
+    let mut descending: Vec<SwitchId> = topology.switch_ids().collect();
+    descending.sort_by_key(|switch| std::cmp::Reverse(rank[switch.index()]));
+    let hosts: Vec<u32> =
+        topology.switch_ids().map(|at| topology.hosts_on(at).count() as u32).collect();
+    let mut tables = Tables::empty(topology);
+    // Packets of the subnet manager are few: they do not count as load of data.
+    let mut load = Loads::new(topology, count);
+    let mut management = Loads::new(topology, Count::Addresses);
+    let (mut lost, mut hops) = (0, 0);
+    let mut ways: Option<(SwitchId, Ways)> = None;
+    for target in targets(topology) {
+        let known = ways.take().filter(|(switch, _)| *switch == target.switch);
+        let (switch, way) = known.unwrap_or_else(|| {
+            (target.switch, Ways::to(topology, rank, &descending, target.switch))
+        });
+        let far = |at: &SwitchId| hosts[at.index()] > 0 && way.distance[at.index()] == FAR;
+        if target.port == 0 {
+            let all = count == Count::AllAddresses;
+            let load = if all { &mut load } else { &mut management };
+            way.lead(topology, &hosts, &mut tables, load, target);
+            fill_shortest(topology, &mut tables.forwarding, &mut load.used, target);
+        } else {
+            lost += topology.switch_ids().filter(far).count();
+            hops += way.lead(topology, &hosts, &mut tables, &mut load, target);
+        }
+        ways = Some((switch, way));
+    }
+    Proposal { tables, lost, paths_max: load.paths.most(), hops }
+}
+
+/// The shortest legal ways from every switch to one.
+struct Ways {
+    /// Links down only; [`FAR`] where that does not lead there.
+    down: Vec<u32>,
+    /// Links of the way that is taken.
+    distance: Vec<u32>,
+    /// Switches that have a way, the farthest first.
+    farthest_first: Vec<SwitchId>,
+    rank: Vec<u32>,
+}
+
+impl Ways {
+    /// A switch that can reach it by going down only does so, since packets may have come down to it;
+    /// the others go up.
+    fn to(topology: &Topology, rank: &[u32], descending: &[SwitchId], end: SwitchId) -> Ways {
+        let mut down = vec![FAR; rank.len()];
+        down[end.index()] = 0;
+        let mut queue = std::collections::VecDeque::from([end]);
+        while let Some(switch) = queue.pop_front() {
+            for (_, other, _) in topology.neighbours(switch) {
+                if rank[other.index()] > rank[switch.index()] && down[other.index()] == FAR {
+                    down[other.index()] = down[switch.index()] + 1;
+                    queue.push_back(other);
+                }
             }
         }
-    }
-    let mut distance = down.clone();
-    for &switch in descending {
-        if switch == target.switch {
-            tables.forwarding.set(switch, target.lid, Some(target.port));
-            continue;
+        let mut ways =
+            Ways { distance: down.clone(), down, farthest_first: Vec::new(), rank: rank.to_vec() };
+        for &switch in descending.iter().filter(|switch| **switch != end) {
+            let nearest = topology.neighbours(switch).map(|(_, other, _)| ways.over(switch, other));
+            if let Some(nearest) = nearest.min().filter(|nearest| *nearest != FAR) {
+                ways.distance[switch.index()] = nearest + 1;
+            }
         }
-        let goes_down = down[switch.index()] != FAR;
-        let usable = |other: SwitchId| {
-            let next = if goes_down { down[other.index()] } else { distance[other.index()] };
-            (higher(switch, other) == goes_down && next != FAR).then_some(next)
-        };
-        let best = topology.neighbours(switch).filter_map(|(_, other, _)| usable(other)).min();
-        let Some(best) = best else { continue };
-        let ports = topology.neighbours(switch);
-        let ports = ports.filter(|(_, other, _)| usable(*other) == Some(best));
-        let port = load.pick(topology, switch, ports.map(|(port, ..)| port));
-        tables.forwarding.set(switch, target.lid, port);
-        distance[switch.index()] = best + 1;
+        let mut order: Vec<SwitchId> = topology.switch_ids().collect();
+        order.retain(|switch| ways.distance[switch.index()] != FAR);
+        order.sort_by_key(|switch| (std::cmp::Reverse(ways.distance[switch.index()]), *switch));
+        ways.farthest_first = order;
+        ways
+    }
+
+    /// Links that remain at the neighbour `other` when a packet goes there from `switch`; [`FAR`] where it
+    /// must not.
+    fn over(&self, switch: SwitchId, other: SwitchId) -> u32 {
+        let goes_down = self.down[switch.index()] != FAR;
+        let higher = self.rank[switch.index()] > self.rank[other.index()];
+        match (higher == goes_down, goes_down) {
+            (false, _) => FAR,
+            (true, true) => self.down[other.index()],
+            (true, false) => self.distance[other.index()],
+        }
+    }
+
+    /// Makes the entries for an address of the switch, and gives the links that all hosts' packets to it
+    /// cross. Paths gather from the farthest switches on, and every switch knows how many come through it.
+    fn lead(
+        &self,
+        topology: &Topology,
+        hosts: &[u32],
+        tables: &mut Tables,
+        load: &mut Loads,
+        target: Target,
+    ) -> u64 {
+        let mut paths = hosts.to_vec();
+        let mut hops = 0;
+        for &switch in &self.farthest_first {
+            if switch == target.switch {
+                tables.forwarding.set(switch, target.lid, Some(target.port));
+                continue;
+            }
+            let left = self.distance[switch.index()] - 1;
+            let ports = topology.neighbours(switch);
+            let ports = ports.filter(|(_, other, _)| self.over(switch, *other) == left);
+            let through = paths[switch.index()];
+            let chosen = load.used.least(topology, switch, ports);
+            if let Some((port, next, _)) = chosen {
+                let more = if load.count == Count::Paths { through } else { 1 };
+                load.used.add(topology, (switch, port), more);
+                if target.port != 0 {
+                    load.paths.add(topology, (switch, port), through);
+                }
+                paths[next.index()] += through;
+                hops += u64::from(through);
+                tables.forwarding.set(switch, target.lid, Some(port));
+            }
+        }
+        hops
     }
 }
 
@@ -152,9 +300,86 @@ mod tests {
         let (_, verdict) = route(&UpDown, &tree, &Options::default()).expect("sound");
         assert_eq!((verdict.paths.hops_min, verdict.paths.hops_max), (0, 4));
         assert!(verdict.load.paths_max <= 2 * verdict.load.paths_mean as u64, "{verdict:?}");
+        assert!(
+            verdict.load.paths_max as f64 <= 1.5 * verdict.load.paths_mean,
+            "{:?}",
+            verdict.load
+        );
         let tree = tree::k_ary_n_tree(3, 3).expect("a tree");
         let (_, verdict) = route(&UpDown, &tree, &Options::default()).expect("sound");
         assert_eq!(verdict.paths.hops_max, 4);
+    }
+
+    /// Two islands of `leaves` leaves under two middles each, cabled twice to them, and two cores over all.
+    fn islands(leaves: u32, hosts: u8) -> Topology {
+        let mut builder = crate::topology::Builder::new();
+        let cable = |builder: &mut crate::topology::Builder, a, b| {
+            let ports = (builder.free_port(a).expect("free"), builder.free_port(b).expect("free"));
+            builder.cable((a, ports.0), (b, ports.1)).expect("free ports");
+        };
+        let cores = [0, 1].map(|_| builder.plain_switch(16));
+        for _ in 0..2 {
+            let middles = [0, 1].map(|_| builder.plain_switch(32));
+            for (middle, core) in
+                middles.iter().flat_map(|middle| cores.map(|core| (*middle, core)))
+            {
+                (0..2).for_each(|_| cable(&mut builder, middle, core));
+            }
+            for _ in 0..leaves {
+                let leaf = builder.plain_switch(32);
+                for middle in middles {
+                    (0..2).for_each(|_| cable(&mut builder, leaf, middle));
+                }
+                for _ in 0..hosts {
+                    let port = builder.free_port(leaf).expect("free");
+                    builder.plain_host(leaf, port).expect("a free port");
+                }
+            }
+        }
+        builder.finish().expect("a fabric")
+    }
+
+    #[test]
+    fn paths_lie_evenly_on_uneven_trees() {
+        let (_, verdict) = route(&UpDown, &islands(4, 6), &Options::default()).expect("sound");
+        assert!(
+            verdict.load.paths_max <= 100 && verdict.load.unused_links == 0,
+            "{:?}",
+            verdict.load
+        );
+    }
+
+    #[test]
+    fn hosts_on_spines_crowd_no_link() {
+        let mut builder = crate::topology::Builder::new();
+        let spines = [0, 1, 2].map(|_| builder.plain_switch(16));
+        for hosts in [7, 8, 7, 8] {
+            let leaf = builder.plain_switch(16);
+            for spine in spines {
+                for _ in 0..2 {
+                    let ports = (builder.free_port(leaf), builder.free_port(spine));
+                    builder
+                        .cable((leaf, ports.0.expect("free")), (spine, ports.1.expect("free")))
+                        .expect("free");
+                }
+            }
+            for _ in 0..hosts {
+                let port = builder.free_port(leaf).expect("free");
+                builder.plain_host(leaf, port).expect("a free port");
+            }
+        }
+        for spine in spines {
+            let port = builder.free_port(spine).expect("free");
+            builder.plain_host(spine, port).expect("a free port");
+        }
+        let fabric = builder.finish().expect("a fabric");
+        let (_, verdict) = route(&UpDown, &fabric, &Options::default()).expect("sound");
+        assert!(verdict.lanes.len() == 1 && verdict.paths.hops_max == 2, "{:?}", verdict.paths);
+        assert!(
+            verdict.load.paths_max as f64 <= 1.6 * verdict.load.paths_mean,
+            "{:?}",
+            verdict.load
+        );
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Wiring {
             None => {
                 let (switch, port) = name.rsplit_once(':')?;
                 let port: u8 = port.parse().ok().filter(|port| *port > 0)?;
-                let index = topology.switches().iter().position(|it| it.name == switch)?;
+                let index = topology.switch_called(switch).ok()?.index();
                 let fits = port <= topology.switches()[index].ports;
                 fits.then(|| self.first[index] + u32::from(port))?
             }

@@ -63,6 +63,8 @@ pub fn simulate(
     let run = scenario.run(document, (&topology, given), seed)?;
     let outcome = run.carry_out(progress)?;
     let report = render::report(&scenario, &run, &outcome);
+    let noted = topology.notes().iter().map(|note| format!("{}: {note}.", scenario.topology));
+    let report = noted.fold(report, Report::text);
     Ok(details::add(report, &run, &outcome))
 }
 

@@ -8,14 +8,13 @@ use super::SimulateError;
 use super::given::{self, Moment};
 use super::run::{Change, Run};
 use crate::Fabric;
-use crate::format::{graphml, set};
 use crate::regulator::power::PortPower;
 use crate::regulator::threshold::Thresholds;
 use crate::routing::given::Given;
 use crate::routing::{self, Options};
 use crate::schemes::{self, Scheme};
 use crate::sim::{Multipath, Pattern, Physics, Traffic};
-use crate::topology::{HostId, Link, Peer, SwitchId, Topology, named};
+use crate::topology::{HostId, Link, Topology, named};
 
 /// A scenario file.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -288,13 +287,7 @@ pub(crate) fn fabric(
         let remedy = format!("a file, or one of: {}", named::FORMS);
         document.fault(Invalid::new("topology", error.to_string(), remedy))
     })?;
-    let text = name.ends_with(".graphml") || name.ends_with(".xml");
-    let read = if text {
-        graphml::read(name, &bytes, hosts)
-    } else {
-        set::shape(set::File { name, bytes: &bytes })
-    };
-    Ok(read?)
+    Ok(crate::format::shape(name, &bytes, hosts)?)
 }
 
 /// What a scenario's folders give.
@@ -400,9 +393,8 @@ impl Scenario {
             let place = format!("change[{index}]");
             let links = |field: &str, names: &[String]| -> Result<Vec<Link>, Invalid> {
                 let link = |(at, name): (usize, &String)| {
-                    find_link(topology, name).ok_or_else(|| {
+                    topology.link_called(name).map_err(|what| {
                         let remedy = "an end of a link between switches, such as S3:1";
-                        let what = format!("no link ends at `{name}`");
                         Invalid::new(format!("{place}.{field}[{at}]"), what, remedy)
                     })
                 };
@@ -444,23 +436,5 @@ impl Scenario {
 
     fn named_schemes(&self) -> Result<Vec<&'static dyn Scheme>, Invalid> {
         self.schemes.iter().map(|name| scheme("schemes", name)).collect()
-    }
-}
-
-/// The link that ends at a switch's port, written `SWITCH:PORT`.
-fn find_link(topology: &Topology, name: &str) -> Option<Link> {
-    let (switch, port) = name.rsplit_once(':')?;
-    let port: u8 = port.parse().ok()?;
-    let index = topology.switches().iter().position(|other| other.name == switch)?;
-    let here = (SwitchId(index as u32), port);
-    if port == 0 || port > topology.switch(here.0).ports {
-        return None;
-    }
-    match topology.peer(here.0, port) {
-        Peer::Switch(other, there) => {
-            let there = (other, there);
-            Some(if here < there { Link { a: here, b: there } } else { Link { a: there, b: here } })
-        }
-        Peer::Host(_) | Peer::Nothing => None,
     }
 }

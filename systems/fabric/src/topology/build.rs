@@ -60,6 +60,9 @@ pub enum TopologyError {
         /// What there is too much of.
         what: String,
     },
+    /// There are only hosts: no place for tables.
+    #[error("there is no switch: a fabric has one at least, whose tables lead from host to host")]
+    NoSwitch,
     /// Numbers from which no such topology can be made.
     #[error("{what}")]
     Impossible {
@@ -76,6 +79,7 @@ pub struct Builder {
     hosts: Vec<Host>,
     cables: Vec<Vec<Peer>>,
     shape: Option<Shape>,
+    notes: Vec<String>,
 }
 
 impl Builder {
@@ -160,6 +164,11 @@ impl Builder {
         self.switches.len()
     }
 
+    /// Notes what is said where the topology is from and has no effect.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
     /// Says how the switches are laid out.
     pub fn shape(&mut self, shape: Shape) {
         self.shape = Some(shape);
@@ -186,8 +195,12 @@ impl Builder {
     /// Gives out missing addresses and closes the topology.
     ///
     /// # Errors
-    /// When addresses are out of range, taken twice or exhausted, or a GUID is taken twice.
+    /// When addresses are out of range, taken twice or exhausted, a GUID is taken twice, or there is no
+    /// switch.
     pub fn finish(mut self) -> Result<Topology, TopologyError> {
+        if self.switches.is_empty() {
+            return Err(TopologyError::NoSwitch);
+        }
         unique(self.switches.iter().map(|switch| (switch.guid, &switch.name)))?;
         unique(self.hosts.iter().map(|host| (host.guid, &host.name)))?;
         let owners = self.give_lids()?;
@@ -202,8 +215,8 @@ impl Builder {
             return Err(TopologyError::TooLarge { what: format!("{} switch ports", peers.len()) });
         }
         let shape = self.shape.unwrap_or(Shape::Irregular);
-        let (switches, hosts) = (self.switches, self.hosts);
-        Ok(Topology { switches, hosts, first_port, peers, port_owner, owners, shape })
+        let (switches, hosts, notes) = (self.switches, self.hosts, self.notes);
+        Ok(Topology { switches, hosts, first_port, peers, port_owner, owners, shape, notes })
     }
 
     fn give_lids(&mut self) -> Result<Vec<Owner>, TopologyError> {

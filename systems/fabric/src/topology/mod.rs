@@ -153,9 +153,84 @@ pub struct Topology {
     port_owner: Vec<u32>,
     owners: Vec<Owner>,
     shape: Shape,
+    notes: Vec<String>,
+}
+
+/// Why a text names no switch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// None has the name.
+    #[error("no switch is called `{name}`")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// More than one has it.
+    #[error("{count} switches are called `{name}`: name one by its GUID, such as {guid:#018x}")]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// How many.
+        count: usize,
+        /// The first one's GUID.
+        guid: u64,
+    },
 }
 
 impl Topology {
+    /// What is said where the topology is from and has no effect, for people.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The switch that users call `text`: by a name that only it has, or by its GUID (`0x...`).
+    ///
+    /// # Errors
+    /// When there is none, or more than one.
+    pub fn switch_called(&self, text: &str) -> Result<SwitchId, NameError> {
+        let mut named = self.switch_ids().filter(|at| self.switch(*at).name == text);
+        let name = text.to_owned();
+        match (named.next(), named.count()) {
+            (Some(only), 0) => return Ok(only),
+            (Some(first), others) => {
+                let guid = self.switch(first).guid;
+                return Err(NameError::Ambiguous { name, count: others + 1, guid });
+            }
+            (None, _) => {}
+        }
+        let guid = text.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        let known =
+            guid.and_then(|guid| self.switch_ids().find(|at| self.switch(*at).guid == guid));
+        known.ok_or(NameError::Unknown { name })
+    }
+
+    /// The link between switches that ends at a port written `SWITCH:PORT`, the switch as for
+    /// [`Topology::switch_called`].
+    ///
+    /// # Errors
+    /// In words, when there is none.
+    pub fn link_called(&self, text: &str) -> Result<Link, String> {
+        let wrong =
+            || format!("no link ends at `{text}`: expected SWITCH:PORT of a link between switches");
+        let (name, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port: PortNumber = port.parse().map_err(|_| wrong())?;
+        let switch = self.switch_called(name).map_err(|error| match error {
+            NameError::Unknown { .. } => wrong(),
+            NameError::Ambiguous { .. } => format!("`{text}`: {error}"),
+        })?;
+        if port == 0 || port > self.switch(switch).ports {
+            return Err(wrong());
+        }
+        match self.peer(switch, port) {
+            Peer::Switch(other, there) => {
+                let (one, two) = ((switch, port), (other, there));
+                Ok(Link { a: one.min(two), b: one.max(two) })
+            }
+            Peer::Nothing | Peer::Host(_) => Err(wrong()),
+        }
+    }
+
     /// The switches; a [`SwitchId`] is an index.
     #[must_use]
     pub fn switches(&self) -> &[Switch] {
@@ -340,6 +415,24 @@ mod tests {
             let (switch, port) = topology.port_at(index);
             assert_eq!(topology.port_index(switch, port), index);
         }
+    }
+
+    #[test]
+    fn a_name_that_two_switches_have_names_neither() {
+        let mut builder = Builder::new();
+        for (guid, name) in [(7, "same"), (8, "same"), (9, "other")] {
+            builder.switch(Switch { guid, name: name.to_owned(), lid: 0, ports: 2 });
+        }
+        builder.cable((SwitchId(0), 1), (SwitchId(2), 1)).expect("free");
+        let topology = builder.finish().expect("a fabric");
+        assert_eq!(topology.switch_called("other"), Ok(SwitchId(2)));
+        assert_eq!(topology.switch_called("0x8"), Ok(SwitchId(1)));
+        let error = topology.switch_called("same").expect_err("two").to_string();
+        assert!(error.contains("2 switches") && error.contains("0x0000000000000007"), "{error}");
+        assert!(topology.switch_called("none").is_err() && topology.switch_called("0xa").is_err());
+        assert_eq!(topology.link_called("0x7:1"), topology.link_called("other:1"));
+        assert!(topology.link_called("same:1").expect_err("two").contains("2 switches"));
+        assert!(topology.link_called("other:2").is_err() && topology.link_called("other").is_err());
     }
 
     #[test]

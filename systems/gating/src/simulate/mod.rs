@@ -70,7 +70,42 @@ pub fn simulate_scenario(
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
     let compared = run(scenario, files, seed, progress)?;
-    Ok(report::report(scenario, &compared))
+    let report = report::report(scenario, &compared);
+    let without = without_instructions(scenario, files)?;
+    Ok(without.into_iter().fold(report, |report, name| {
+        report.text(format!(
+            "{name} says nothing of instructions: each reference is taken for one. Programs have several \
+             between two references, so the share of time stalled is too large."
+        ))
+    }))
+}
+
+/// References that tell whether a trace says anything of instructions.
+const LOOKED_AT: usize = 4096;
+
+/// The traces whose references say nothing of instructions.
+fn without_instructions(
+    scenario: &Scenario,
+    files: &dyn Files,
+) -> Result<Vec<String>, SimulateError> {
+    if scenario.stream.is_some() || scenario.profile.is_some() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for name in scenario.trace.names() {
+        let mut reader = open(scenario, files, &name)?;
+        for _ in 0..LOOKED_AT {
+            if reader.access()?.is_none() {
+                break;
+            }
+        }
+        let assumes = reader.assumes_instructions();
+        drop(reader);
+        if assumes && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    Ok(found)
 }
 
 /// Runs a scenario under its controllers.
@@ -118,14 +153,22 @@ fn feed<'a>(
     }
     let names = scenario.trace.names();
     let name = &names[core % names.len()];
-    let mut stream = files.stream(name).map_err(|error| {
-        let FileError { name: file, message } = error;
-        TraceError { file, offset: 0, line: None, message }
-    })?;
-    let format = scenario.format()?;
-    let reader = Reader::of_chunks(name, move |buffer| stream.fill(buffer), format)?;
+    let reader = open(scenario, files, name)?;
     let share = if scenario.split { Share::Threads { of: scenario.cores } } else { Share::Copy };
     let most = if scenario.references == 0 { u64::MAX } else { scenario.references };
     let most = most.saturating_add(scenario.warmup);
     Ok(Box::new(TraceFeed::new(reader, core, share, most)))
+}
+
+/// Opens a trace that the scenario names.
+fn open<'a>(
+    scenario: &Scenario,
+    files: &'a dyn Files,
+    name: &str,
+) -> Result<Reader<'a>, TraceError> {
+    let mut stream = files.stream(name).map_err(|error| {
+        let FileError { name: file, message } = error;
+        TraceError { file, offset: 0, line: None, message }
+    })?;
+    Reader::of_chunks(name, move |buffer| stream.fill(buffer), scenario.format()?)
 }

@@ -6,6 +6,7 @@
 //! virtual channels, or are refused (see [`super::deadlock`]).
 
 use super::deadlock::{self, Walk};
+use super::drawn::{self, Drawn};
 use super::grid::{Grid, LOCAL};
 use super::order::{Order, butterfly_order, dimension_order, dimension_order_path};
 use super::replies::Replies;
@@ -54,6 +55,9 @@ pub enum DemandError {
         /// Its rate.
         rate: f64,
     },
+    /// Routes for another kind of network.
+    #[error("routes with datelines need a torus, those to the nearest ancestor a fat tree")]
+    Shape,
     /// Routes that only a mesh permits, on a torus.
     #[error("O1TURN and adaptive routing need a mesh: the rings of a torus would close cycles")]
     Torus,
@@ -92,6 +96,10 @@ pub struct Demand {
     place: Vec<(u16, u16)>,
     /// Rows and columns of a flattened butterfly.
     butterfly: Option<(u16, u16)>,
+    /// Tile and port of every element, where not all have a tile's number and its local port.
+    homes: Vec<(u32, u8)>,
+    /// What routers draw at each hop.
+    drawn: Option<Drawn>,
     rates: Vec<f64>,
     uniform: Option<bool>,
     start: Vec<u32>,
@@ -112,9 +120,9 @@ impl Demand {
         to_self_too: bool,
         order: Order,
     ) -> Result<Demand, DemandError> {
-        let mut demand = Demand::empty(grid, order);
+        let mut demand = Demand::empty(grid, order)?;
         demand.uniform = Some(to_self_too);
-        demand.rates = vec![rate; grid.tiles()];
+        demand.rates = vec![rate; grid.elements()];
         demand.checked()
     }
 
@@ -131,10 +139,12 @@ impl Demand {
         if grid.wraps() && order.needs_mesh() {
             return Err(DemandError::Torus);
         }
-        let mut demand = Demand::empty(grid, order);
+        let mut demand = Demand::empty(grid, order)?;
         let mut sorted: Vec<&Flow> = flows.iter().filter(|flow| flow.rate > 0.0).collect();
         sorted.sort_by_key(|flow| (flow.source, flow.target));
-        let stored = grid.wraps() || sorted.iter().any(|flow| !flow.paths.is_empty());
+        let rings = grid.wraps() && order != Order::Dateline;
+        let stored = rings || sorted.iter().any(|flow| !flow.paths.is_empty());
+        assert!(!stored || grid.is_plain(), "stored paths lead between tiles");
         let expanded: Vec<(&Flow, Vec<FlowPath>)> =
             sorted.into_iter().map(|flow| (flow, paths_of(grid, flow, order, stored))).collect();
         for (flow, paths) in &expanded {
@@ -153,18 +163,30 @@ impl Demand {
         demand.checked()
     }
 
-    fn empty(grid: &Grid, order: Order) -> Demand {
+    fn empty(grid: &Grid, order: Order) -> Result<Demand, DemandError> {
+        let fits = match order {
+            Order::Dateline => grid.wraps(),
+            Order::NearestAncestor => grid.tree_size().is_some(),
+            _ => grid.tree_size().is_none(),
+        };
+        if !fits {
+            return Err(DemandError::Shape);
+        }
+        let draws = matches!(order, Order::Dateline | Order::NearestAncestor);
+        let homes = (0..grid.elements() as u32).map(|element| grid.home(element));
         let place = (0..grid.tiles() as u32)
             .map(|tile| {
                 let (row, col) = grid.place(tile);
                 (row as u16, col as u16)
             })
             .collect();
-        Demand {
+        Ok(Demand {
             order,
             place,
+            homes: if grid.is_plain() { Vec::new() } else { homes.collect() },
+            drawn: Drawn::of(grid).filter(|_| draws),
             butterfly: grid.is_butterfly().then(|| (grid.rows() as u16, grid.cols() as u16)),
-            rates: vec![0.0; grid.tiles()],
+            rates: vec![0.0; grid.elements()],
             uniform: None,
             start: Vec::new(),
             cumulative: Vec::new(),
@@ -173,7 +195,7 @@ impl Demand {
             layers: order.layers(),
             unproven: false,
             replies: None,
-        }
+        })
     }
 
     fn deal_layers(
@@ -245,7 +267,7 @@ impl Demand {
         self.rates[tile as usize]
     }
 
-    /// Number of tiles.
+    /// Number of elements.
     pub fn tiles(&self) -> usize {
         self.rates.len()
     }
@@ -289,6 +311,9 @@ impl Demand {
                 masks.extend(parts(first, count, self.layers).map(|(at, few)| block(at, few)));
             }
         }
+        if let Some(Drawn::Rings(..)) = self.drawn {
+            masks.push(block(0, vcs));
+        }
         masks
     }
 
@@ -323,6 +348,9 @@ impl Demand {
             Order::O1Turn => (COMPUTED, 0),
             // On the channels that it may choose among; what escapes goes along XY.
             Order::Adaptive => (COMPUTED, 1),
+            Order::Dateline | Order::NearestAncestor => {
+                (COMPUTED, self.drawn.map_or(0, Drawn::first_layer))
+            }
         };
         Choice { target, route, layer }
     }
@@ -380,8 +408,49 @@ impl Demand {
         self.port_towards(false, tile, target)
     }
 
+    /// The tile and the port of an element.
+    #[inline]
+    fn home(&self, element: u32) -> (u32, u8) {
+        self.homes.get(element as usize).copied().unwrap_or((element, LOCAL))
+    }
+
+    /// Whether routers draw the next hop.
+    #[inline]
+    pub(super) fn is_drawn(&self) -> bool {
+        self.drawn.is_some()
+    }
+
+    /// The port by which a packet leaves `tile` where routers draw it; `route` and `layer` are the packet's.
+    pub(super) fn draw_port(
+        &self,
+        tile: u32,
+        target: u32,
+        (route, layer): (&mut u32, &mut u8),
+        rng: &mut Rng,
+    ) -> u8 {
+        let drawn = self.drawn.expect("routers draw the next hop");
+        let (home, port) = self.home(target);
+        if home == tile {
+            *layer = drawn.first_layer();
+            return port;
+        }
+        let (at, to) = (self.place[tile as usize], self.place[home as usize]);
+        match drawn {
+            Drawn::Rings(rows, cols) => drawn::round((rows, cols), at, to, route, layer, rng),
+            Drawn::Tree(arity, levels) => drawn::climb((arity, levels), at, target, rng),
+        }
+    }
+
     #[inline]
     fn port_towards(&self, row_first: bool, tile: u32, target: u32) -> u8 {
+        let mut target = target;
+        if !self.homes.is_empty() {
+            let (home, port) = self.homes[target as usize];
+            if home == tile {
+                return port;
+            }
+            target = home;
+        }
         let (at, to) = (self.place[tile as usize], self.place[target as usize]);
         match self.butterfly {
             None => dimension_order(row_first, at, to),

@@ -100,6 +100,7 @@ pub(super) struct Ends<'a> {
     /// What is owed, where packets are answered.
     answers: Option<Answers>,
     reply_rng: Rng,
+    route_rng: Rng,
 }
 
 impl<'a> Ends<'a> {
@@ -134,6 +135,7 @@ impl<'a> Ends<'a> {
             sent: vec![0; tiles],
             answers: demand.replies().map(|how| Answers::new(how, tiles)),
             reply_rng: seed.stream("replies"),
+            route_rng: seed.stream("routes"),
         };
         for tile in 0..tiles as u32 {
             ends.await_next(tile, 0, 0);
@@ -278,7 +280,12 @@ impl<'a> Ends<'a> {
         self.await_packet(tile, due, now + 1);
     }
 
-    /// A word of the set of tiles that have something to send.
+    /// Words of the set of tiles that have something to send.
+    pub(super) fn words(&self) -> usize {
+        self.busy.len()
+    }
+
+    /// One of them.
     #[inline]
     pub(super) fn busy(&self, word: usize) -> u64 {
         self.busy[word]
@@ -331,6 +338,10 @@ impl<'a> Ends<'a> {
     pub(super) fn route(&mut self, packet: usize, tile: u32) -> u8 {
         let packet = &mut self.packets[packet];
         packet.routers += 1;
+        if self.demand.is_drawn() {
+            let how = (&mut packet.route, &mut packet.layer);
+            return self.demand.draw_port(tile, packet.target, how, &mut self.route_rng);
+        }
         self.demand.next_port(tile, packet.target, &mut packet.route)
     }
 

@@ -3,8 +3,12 @@
 //! Tiles are numbered row by row. A router of a mesh or torus has four link ports and one local port; one
 //! of a flattened butterfly has a link port to every other router of its row and of its column (Kim, Dally
 //! and Abts, "Flattened butterfly: a cost-efficient topology for high-radix networks", ISCA 2007; on chip
-//! Kim, Balfour and Dally, MICRO 2007). A flit that leaves through a port enters the neighbour through the
-//! port that leads back.
+//! Kim, Balfour and Dally, MICRO 2007). A fat tree's routers lie in levels instead of rows, the root's level
+//! first (Petrini and Vanneschi, "k-ary n-trees: high performance networks for massively parallel
+//! architectures", IPPS 1997). A flit that leaves through a port enters the neighbour through the port that
+//! leads back.
+//!
+//! An element is what sends and receives. Where nothing else is said every tile has one, of the same number.
 
 /// To the next column.
 pub const EAST: u8 = 0;
@@ -18,7 +22,7 @@ pub const NORTH: u8 = 3;
 pub const LOCAL: u8 = 4;
 /// Ports of a mesh's router, the local one included.
 pub const PORTS: usize = 5;
-/// Ports of a router at most: rows and columns of a flattened butterfly less two, and the local port.
+/// Ports of a router at most: rows and columns of a flattened butterfly less two, and its elements'.
 pub const PORTS_MAX: usize = 16;
 /// No tile there: the rim of a mesh.
 pub const NOWHERE: u32 = u32::MAX;
@@ -50,6 +54,7 @@ enum Shape {
     Mesh,
     Torus,
     Butterfly,
+    Tree,
 }
 
 /// A grid of `rows` x `cols` tiles, as a mesh, with links around the rim as a torus, or with a link
@@ -63,6 +68,8 @@ pub struct Grid {
     slots: usize,
     neighbour: Vec<u32>,
     missing: Vec<bool>,
+    /// Rows and columns of the block of elements at every router.
+    block: (usize, usize),
 }
 
 impl Grid {
@@ -99,10 +106,53 @@ impl Grid {
         grid
     }
 
+    /// A fat tree: `levels` levels of routers with `arity` links down, as many up but at the roots, and
+    /// `arity` elements at each router of the last level. Ports down come first, in the order of what they
+    /// reach; there is no local port.
+    ///
+    /// # Panics
+    /// When its routers would have more than [`PORTS_MAX`] ports.
+    pub fn tree(arity: usize, levels: usize) -> Grid {
+        assert!(2 * arity <= PORTS_MAX && levels > 0, "routers have {PORTS_MAX} ports at most");
+        let width = arity.pow(levels as u32 - 1);
+        let mut grid = Grid::empty(levels, width, Shape::Tree, 2 * arity);
+        grid.block = (1, arity);
+        grid.neighbour = vec![NOWHERE; levels * width * grid.slots];
+        for level in 0..levels - 1 {
+            // Routers that one of this level reaches a level further down, through one of its ports.
+            let branch = arity.pow((levels - 2 - level) as u32);
+            for at in 0..width {
+                let (whole, within) = (at / (branch * arity), at % (branch * arity));
+                let tile = (level * width + at) as u32;
+                for port in 0..arity {
+                    let below = whole * branch * arity + port * branch + within % branch;
+                    let below = ((level + 1) * width + below) as u32;
+                    let back = grid.link(below, (arity + within / branch) as u8);
+                    let link = grid.link(tile, port as u8);
+                    (grid.neighbour[link], grid.neighbour[back]) = (below, tile);
+                }
+            }
+        }
+        grid
+    }
+
+    /// The same with a block of `rows` x `cols` elements at every router, each at a port of its own: the
+    /// elements lie in rows of all routers' blocks and are numbered row by row.
+    ///
+    /// # Panics
+    /// When its routers would have more than [`PORTS_MAX`] ports, or on a fat tree.
+    #[must_use]
+    pub fn with_blocks(mut self, rows: usize, cols: usize) -> Grid {
+        assert!(self.shape != Shape::Tree, "a fat tree has its elements");
+        self.block = (rows, cols);
+        assert!(self.ports() <= PORTS_MAX, "routers have {PORTS_MAX} ports at most");
+        self
+    }
+
     fn empty(rows: usize, cols: usize, shape: Shape, slots: usize) -> Grid {
         assert!(rows > 0 && cols > 0, "a grid has tiles");
         let missing = vec![false; rows * cols * slots];
-        Grid { rows, cols, shape, slots, neighbour: Vec::new(), missing }
+        Grid { rows, cols, shape, slots, neighbour: Vec::new(), missing, block: (1, 1) }
     }
 
     fn new(rows: usize, cols: usize, shape: Shape) -> Grid {
@@ -131,7 +181,64 @@ impl Grid {
     /// Whether a link leaves `tile` through `port`.
     pub fn has_link(&self, tile: u32, port: u8) -> bool {
         let link = self.link(tile, port);
-        port != LOCAL && self.neighbour[link] != NOWHERE && !self.missing[link]
+        usize::from(port) < self.slots
+            && !self.is_local(port)
+            && self.neighbour[link] != NOWHERE
+            && !self.missing[link]
+    }
+
+    /// The tile on the other side of `port`, whether or not the link there has been taken away.
+    pub fn beyond(&self, tile: u32, port: u8) -> Option<u32> {
+        let link = usize::from(port) < self.slots && !self.is_local(port);
+        link.then(|| self.neighbour(tile, port)).filter(|next| *next != NOWHERE)
+    }
+
+    /// Whether no link leaves through `port` on any tile.
+    fn is_local(&self, port: u8) -> bool {
+        port == LOCAL && self.shape != Shape::Tree
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        match self.shape {
+            Shape::Tree => self.cols * self.block.1,
+            _ => self.tiles() * self.block.0 * self.block.1,
+        }
+    }
+
+    /// Whether every tile has one element, of the same number, at its local port.
+    pub fn is_plain(&self) -> bool {
+        self.block == (1, 1) && self.shape != Shape::Tree
+    }
+
+    /// The tile and the port of an element.
+    pub fn home(&self, element: u32) -> (u32, u8) {
+        let element = element as usize;
+        if self.shape == Shape::Tree {
+            let router = (self.rows - 1) * self.cols + element / self.block.1;
+            return (router as u32, (element % self.block.1) as u8);
+        }
+        let (rows, cols) = self.block;
+        let (row, col) = (element / (self.cols * cols), element % (self.cols * cols));
+        let place = row % rows * cols + col % cols;
+        let port = if place == 0 { LOCAL } else { (self.slots.max(PORTS) + place - 1) as u8 };
+        ((row / rows * self.cols + col / cols) as u32, port)
+    }
+
+    /// Arity and levels of a fat tree.
+    pub fn tree_size(&self) -> Option<(usize, usize)> {
+        (self.shape == Shape::Tree).then_some((self.block.1, self.rows))
+    }
+
+    /// Elements that the link of `tile` at `port` passes in a straight line: those of as many blocks as it
+    /// leads further in a flattened butterfly, 1 elsewhere.
+    pub fn length(&self, tile: u32, port: u8) -> usize {
+        let to = self.neighbour(tile, port);
+        if self.shape != Shape::Butterfly || to == NOWHERE {
+            return 1;
+        }
+        let ((r0, c0), (r1, c1)) = (self.place(tile), self.place(to));
+        r0.abs_diff(r1) * self.block.0 + c0.abs_diff(c1) * self.block.1
     }
 
     /// Number of tiles.
@@ -161,29 +268,33 @@ impl Grid {
 
     /// The ports through which links may leave a tile.
     pub fn link_ports(&self) -> impl Iterator<Item = u8> + use<> {
-        (0..self.slots as u8).filter(|port| *port != LOCAL)
+        let tree = self.shape == Shape::Tree;
+        (0..self.slots as u8).filter(move |port| *port != LOCAL || tree)
     }
 
-    /// Ports of a router, the local one included.
+    /// Ports of a router, those of elements included.
     pub fn ports(&self) -> usize {
-        self.slots.max(PORTS)
+        match self.shape {
+            Shape::Tree => self.slots.max(PORTS),
+            _ => self.slots.max(PORTS) + self.block.0 * self.block.1 - 1,
+        }
     }
 
     /// The port through which a flit that left `tile` through `port` enters the neighbour.
     pub fn entry(&self, tile: u32, port: u8) -> u8 {
-        if !self.is_butterfly() {
+        if matches!(self.shape, Shape::Mesh | Shape::Torus) {
             return opposite(port);
         }
         let next = self.neighbour(tile, port);
         let back = self.link_ports().find(|&back| self.neighbour(next, back) == tile);
-        back.expect("links of a butterfly go both ways")
+        back.expect("links go both ways")
     }
 
     /// The name of a port in messages.
     pub fn port_name(&self, tile: u32, port: u8) -> String {
         match port {
-            LOCAL => "local".to_owned(),
-            _ if self.is_butterfly() => {
+            _ if self.beyond(tile, port).is_none() => "local".to_owned(),
+            _ if matches!(self.shape, Shape::Butterfly | Shape::Tree) => {
                 let (row, col) = self.place(self.neighbour(tile, port));
                 format!("({row},{col})")
             }
@@ -270,6 +381,36 @@ mod tests {
             }
         }
         assert_eq!(Grid::butterfly(2, 2).links(), 8);
+    }
+
+    #[test]
+    fn a_tree_joins_every_router_with_those_a_level_further() {
+        let grid = Grid::tree(3, 3);
+        assert_eq!((grid.tiles(), grid.elements(), grid.ports()), (27, 27, 6));
+        assert_eq!(grid.links(), 2 * 2 * 27);
+        for tile in 0..27 {
+            for port in grid.link_ports().filter(|port| grid.has_link(tile, *port)) {
+                let next = grid.neighbour(tile, port);
+                assert_eq!(grid.neighbour(next, grid.entry(tile, port)), tile);
+                let ((level, _), (other, _)) = (grid.place(tile), grid.place(next));
+                assert_eq!(other, if port < 3 { level + 1 } else { level - 1 });
+            }
+        }
+        assert_eq!((grid.home(0), grid.home(26)), ((18, 0), (26, 2)));
+        assert_eq!(Grid::tree(2, 1).links(), 0);
+    }
+
+    #[test]
+    fn blocks_have_ports_of_their_own() {
+        let grid = Grid::butterfly(4, 4).with_blocks(2, 2);
+        assert_eq!((grid.elements(), grid.ports()), (64, 10));
+        assert_eq!((grid.home(0), grid.home(1), grid.home(8)), ((0, LOCAL), (0, 7), (0, 8)));
+        let mut homes: Vec<_> = (0..64).map(|element| grid.home(element)).collect();
+        homes.sort_unstable();
+        homes.dedup();
+        assert_eq!(homes.len(), 64);
+        assert_eq!(grid.length(0, along_row(3)), 6);
+        assert_eq!(Grid::mesh(2, 2).with_blocks(1, 3).ports(), 7);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod arrivals;
 mod clock;
 mod deadlock;
 mod demand;
+mod drawn;
 mod ends;
 mod grid;
 mod notes;

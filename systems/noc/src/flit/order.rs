@@ -2,7 +2,8 @@
 
 use super::grid::{EAST, Grid, LOCAL, NORTH, SOUTH, WEST, along_column, along_row};
 
-/// A rule by which routers compute the next port. Only a whole mesh permits the last two.
+/// A rule by which routers compute the next port. Only a whole mesh permits [`Order::O1Turn`] and
+/// [`Order::Adaptive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Along the row first.
@@ -16,20 +17,27 @@ pub enum Order {
     /// channel, along XY on a channel kept for that: minimal adaptive routing with an escape (Duato,
     /// "A new theory of deadlock-free adaptive routing in wormhole networks", 1993).
     Adaptive,
+    /// Along the row first on a torus, the shorter way round each ring and either of two equal ways by even
+    /// chance. On every ring the packets that cross its dateline, between the last tile and the first, have
+    /// virtual channels of their own, so that no circle of waiting closes (Dally and Seitz, 1987).
+    Dateline,
+    /// In a fat tree up by any link, each by even chance, to the nearest router above both elements, then
+    /// down by the only way.
+    NearestAncestor,
 }
 
 impl Order {
     /// Layers of virtual channels that it needs. [`Order::Adaptive`] escapes on the first.
     pub fn layers(self) -> usize {
         match self {
-            Order::Xy | Order::Yx => 1,
-            Order::O1Turn | Order::Adaptive => 2,
+            Order::Xy | Order::Yx | Order::NearestAncestor => 1,
+            Order::O1Turn | Order::Adaptive | Order::Dateline => 2,
         }
     }
 
     /// Whether it needs a mesh: rings would close cycles within a layer.
     pub fn needs_mesh(self) -> bool {
-        self.layers() > 1
+        matches!(self, Order::O1Turn | Order::Adaptive)
     }
 }
 
@@ -71,7 +79,7 @@ pub fn dimension_order_path(grid: &Grid, source: u32, target: u32, order: Order)
     let col = steps(r0, r1, grid.rows(), grid.wraps(), SOUTH, NORTH);
     match order {
         Order::Yx => [col, row].concat(),
-        Order::Xy | Order::O1Turn | Order::Adaptive => [row, col].concat(),
+        _ => [row, col].concat(),
     }
 }
 

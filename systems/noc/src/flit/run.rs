@@ -107,7 +107,7 @@ impl Simulation<'_> {
     ) -> Outcome {
         match self.router {
             Router::Vc(how) => {
-                if self.grid.is_butterfly() {
+                if self.grid.ports() > PORTS {
                     let network = VcNetwork::<PORTS_MAX>::new(self.grid, how, self.demand);
                     return Run::new(self, network, notes, seed).run(progress);
                 }

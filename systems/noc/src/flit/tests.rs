@@ -322,7 +322,7 @@ proptest! {
             vcs = vcs.max((demand.layers() * demand.classes()) as u8);
         }
         let allocator = if input_first { Allocator::SeparableInputFirst } else { Allocator::Islip };
-        let vc = VcRouter { vcs, depth, routing, vc_alloc: delay, sw_alloc: delay, traversal: delay, link: routing, credit: routing, allocator, rounds };
+        let vc = VcRouter { vcs, depth, routing, vc_alloc: delay, sw_alloc: delay, traversal: delay, link: routing, credit: routing, allocator, rounds, ..VcRouter::default() };
         let router = if voq { Router::Voq(VoqRouter { depth, ejection: vcs.min(5) }) } else { Router::Vc(vc) };
         let outcome = run(&grid, &demand, &trace(&entries), router, Clock::of_frequencies(2, ratio), Phases::fixed(0, 500, 1_000_000));
         prop_assert_eq!(&outcome.status, &Status::Stable);

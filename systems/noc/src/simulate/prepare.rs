@@ -45,24 +45,20 @@ pub(super) fn prepare(
     let elements = scenario.problem().topology()?;
     let sharing = Sharing::of(scenario, &elements)?;
     let mesh = sharing.routers(scenario, &elements)?;
-    let grid = if scenario.butterfly {
-        let message = format!("{}x{} routers have too many ports", mesh.rows(), mesh.columns());
-        let few = mesh.rows() + mesh.columns() <= flit::PORTS_MAX;
-        Invalid::unless(few, "mesh", message, "8x8 at most, or concentration")?;
-        Grid::butterfly(mesh.rows(), mesh.columns())
-    } else {
-        grid_of(&mesh)
-    };
+    let grid = grid(scenario, &elements, &mesh)?;
     let arrivals = match scenario.trace() {
         Some(file) => {
             let entries = read_trace(file, files, elements.nodes())?;
-            Arrivals::Trace(entries.into_iter().map(|entry| sharing.entry(entry)).collect())
+            let own = |entry| if scenario.own_ports { entry } else { sharing.entry(entry) };
+            Arrivals::Trace(entries.into_iter().map(own).collect())
         }
         None => scenario.arrivals(),
     };
     let named = |name: &str| RouterTable::named(name, files).map_err(crate::NocError::from);
     let routers = scenario.energy.router.as_deref().map(named).transpose()?;
-    let (traffic, itself) = if sharing.is_none() || scenario.trace().is_some() {
+    let (traffic, itself) = if scenario.own_ports {
+        rates(scenario, &elements, files, &arrivals, seed)?
+    } else if sharing.is_none() || scenario.trace().is_some() {
         rates(scenario, &mesh, files, &arrivals, seed)?
     } else {
         let (traffic, itself) = rates(scenario, &elements, files, &arrivals, seed)?;
@@ -183,7 +179,8 @@ fn computed(
 ) -> Result<Option<Demand>, SimulateError> {
     let Some(order) = scenario.order() else { return Ok(None) };
     let fixed = scenario.alpha == Alpha::Fixed(scenario.fixed_alpha());
-    if mesh.is_torus() || !mesh.is_whole() || scenario.planes > 1 || !fixed {
+    let rings = mesh.is_torus() && order != Order::Dateline;
+    if rings || !mesh.is_whole() || scenario.planes > 1 || !fixed {
         let only = order.layers() > 1 || scenario.replies.is_some();
         let what = if order.layers() > 1 { "computes routes" } else { "with replies" };
         let message = format!("`{}` {what} for one plane of a whole mesh", scenario.routing);
@@ -195,7 +192,7 @@ fn computed(
         None => demand,
         Some(replies) => demand.answered(replies),
     };
-    let alone = scenario.elements()? == (1, 1);
+    let alone = scenario.own_ports || scenario.elements()? == (1, 1);
     let uniform = scenario.traffic == "uniform" && scenario.normalisation() == Normalise::None;
     if uniform && alone {
         let demand = Demand::uniform(grid, scenario.load, scenario.booksim, order)?;
@@ -382,6 +379,30 @@ pub(super) fn port_of(direction: Direction) -> u8 {
         Direction::South => flit::SOUTH,
         Direction::North => flit::NORTH,
     }
+}
+
+/// The routers of a scenario, of its fat tree or of `mesh`.
+fn grid(scenario: &Scenario, elements: &Mesh, mesh: &Mesh) -> Result<Grid, Invalid> {
+    if let Some((arity, levels)) = scenario.tree()? {
+        let count = arity.checked_pow(levels as u32);
+        let message =
+            format!("{} elements are not those of a {arity}x{levels} tree", elements.nodes());
+        Invalid::unless(
+            count == Some(elements.nodes()),
+            "mesh",
+            message,
+            "arity to the power of levels",
+        )?;
+        return Ok(Grid::tree(arity, levels));
+    }
+    if !scenario.butterfly {
+        return Ok(grid_of(mesh));
+    }
+    let (rows, cols) = if scenario.own_ports { scenario.elements()? } else { (1, 1) };
+    let message = format!("{}x{} routers have too many ports", mesh.rows(), mesh.columns());
+    let few = mesh.rows() + mesh.columns() - 2 + rows * cols < flit::PORTS_MAX;
+    Invalid::unless(few, "mesh", message, "8x8 at most, or concentration")?;
+    Ok(Grid::butterfly(mesh.rows(), mesh.columns()).with_blocks(rows, cols))
 }
 
 fn grid_of(mesh: &Mesh) -> Grid {

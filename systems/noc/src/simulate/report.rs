@@ -47,6 +47,9 @@ pub(super) fn report(
     if let Status::Deadlocked(circle) = worst {
         report = report.table(circle_table(circle)).figure("deadlock", circle.clone());
     }
+    for remark in &scenario.remarks {
+        report = report.text(format!("Without effect: {remark}."));
+    }
     report = figures(report, scenario, &planes, &seen);
     if scenario.trace().is_none() {
         report = warm_up(report, scenario, outcomes.iter().flatten());
@@ -56,7 +59,8 @@ pub(super) fn report(
         report = report.table(latency_table(&seen, scenario)).plot(latency_plot(&seen));
     }
     report = report.table(links_table(&prepared.grid, &planes)).plot(links_plot(&planes));
-    if prepared.mesh.nodes() <= 1024 && !prepared.grid.is_butterfly() {
+    let drawn = !prepared.grid.is_butterfly() && prepared.grid.tree_size().is_none();
+    if prepared.mesh.nodes() <= 1024 && drawn {
         for (index, plane) in planes.iter().enumerate() {
             let title = format!("Link utilisation, plane {}", index + 1);
             let loads: Vec<f64> = prepared
@@ -124,7 +128,7 @@ fn digest<'a>(
     let link_loads: Vec<f64> = links.map(|at| total(|o| &o.link_flits, at) / noc_cycles).collect();
     let hops = outcomes.iter().flat_map(|o| &o.link_flits).sum::<u64>() as f64;
     let flits = outcomes.iter().map(|o| o.delivered_flits).sum::<u64>() as f64;
-    let injected = (0..prepared.grid.tiles())
+    let injected = (0..prepared.grid.elements())
         .map(|at| total(|o| &o.tile_flits, at) / noc_cycles)
         .collect::<Vec<f64>>();
     let router_w = router_watts(prepared, plane.alpha, &link_loads, &injected)?;

@@ -7,7 +7,9 @@ use ebb_report::Details;
 use ebb_scenario::{Check, Invalid};
 use serde::Deserialize;
 
-use crate::flit::{Arrivals, Lengths, Order, Phases, Replies, VcRouter, VoqRouter};
+use crate::flit::{
+    Arrivals, Lengths, Order, PORTS, PORTS_MAX, Phases, Replies, VcRouter, VoqRouter,
+};
 use crate::routing::GivenPath;
 use crate::{Node, Normalise, Problem};
 
@@ -27,6 +29,13 @@ pub struct Scenario {
     /// router if absent.
     #[serde(default)]
     pub concentration: Option<String>,
+    /// Whether the elements of a router have a port each instead of taking turns at one. Only a flattened
+    /// butterfly's may.
+    #[serde(default)]
+    pub own_ports: bool,
+    /// Arity x levels of a fat tree, such as `4x3`, whose elements `mesh` numbers.
+    #[serde(default)]
+    pub fat_tree: Option<String>,
     /// Directed links (from, to) that are missing.
     #[serde(default)]
     pub removed_links: Vec<(Node, Node)>,
@@ -43,8 +52,8 @@ pub struct Scenario {
     /// How the load is meant; if absent `xy` for a task graph and `none` for everything else.
     #[serde(default)]
     pub normalise: Option<Normalise>,
-    /// One routing's name, `given`, or one that routers compute packet by packet: `o1turn` or
-    /// `adaptive-credits`.
+    /// One routing's name, `given`, or one that routers compute packet by packet: `o1turn`,
+    /// `adaptive-credits`, `xy-dateline` on a torus, `nearest-ancestor` in a fat tree.
     #[serde(default = "xy")]
     pub routing: String,
     /// Paths of the routing `given`; flows that have none go by XY.
@@ -93,6 +102,9 @@ pub struct Scenario {
     /// itself, and hops count routers.
     #[serde(default)]
     pub booksim: bool,
+    /// What the file that this was translated from asks for and has no effect; the report repeats it.
+    #[serde(default)]
+    pub remarks: Vec<String>,
     /// What energy costs.
     #[serde(default)]
     pub energy: Energy,
@@ -242,6 +254,8 @@ impl Scenario {
             "yx" => Some(Order::Yx),
             "o1turn" => Some(Order::O1Turn),
             "adaptive-credits" => Some(Order::Adaptive),
+            "xy-dateline" => Some(Order::Dateline),
+            "nearest-ancestor" => Some(Order::NearestAncestor),
             _ => None,
         }
     }
@@ -279,6 +293,8 @@ impl Check for Scenario {
         rule(pj, "energy.flit_hop_pj", "is not above 0", "for example 1.2")?;
         check_router(&self.router).map_err(|fault| fault.within("router"))?;
         self.check_butterfly()?;
+        self.check_fat_tree()?;
+        self.check_dateline()?;
         self.check_concentration()?;
         self.packets.check().map_err(|fault| fault.within("packets"))?;
         self.check_bursts().map_err(|fault| fault.within("bursts"))?;
@@ -313,6 +329,65 @@ impl Scenario {
         }
     }
 
+    /// Arity and levels of a fat tree.
+    pub(super) fn tree(&self) -> Result<Option<(usize, usize)>, Invalid> {
+        let Some(text) = &self.fat_tree else { return Ok(None) };
+        let parsed = || {
+            let (arity, levels) = text.split_once('x')?;
+            let (arity, levels) = (arity.trim().parse().ok()?, levels.trim().parse().ok()?);
+            ((2..=PORTS_MAX / 2).contains(&arity) && (1..=16).contains(&levels))
+                .then_some((arity, levels))
+        };
+        let fault = || {
+            let message = format!("`{text}` is no arity of 2 to {} and levels", PORTS_MAX / 2);
+            Invalid::new("fat_tree", message, "for example 4x3")
+        };
+        parsed().map(Some).ok_or_else(fault)
+    }
+
+    /// What is known of a fat tree: one plane at one speed.
+    fn check_fat_tree(&self) -> Result<(), Invalid> {
+        let rule = Invalid::unless;
+        let climbs = self.routing == "nearest-ancestor";
+        let Some((arity, _)) = self.tree()? else {
+            return rule(!climbs, "routing", "needs a fat tree", "fat_tree, such as 4x3");
+        };
+        rule(climbs, "routing", "is none of a fat tree", "nearest-ancestor")?;
+        let what = "does not go with fat_tree";
+        rule(!self.torus && !self.butterfly, "mesh", what, "neither torus nor butterfly")?;
+        rule(self.elements()? == (1, 1), "concentration", what, "none")?;
+        rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
+        self.check_one_plane(what)?;
+        let vcs = match self.router {
+            RouterKind::Vc(vc) => usize::from(vc.vcs),
+            RouterKind::Voq(_) => return Err(Invalid::new("router.kind", what, "kind = \"vc\"")),
+        };
+        let few = 2 * arity <= PORTS || vcs <= 4;
+        rule(few, "router.vcs", "are too many for routers with so many ports", "1 to 4")
+    }
+
+    /// Rings with datelines: one plane of a whole torus at one speed.
+    fn check_dateline(&self) -> Result<(), Invalid> {
+        if self.order() != Some(Order::Dateline) {
+            return Ok(());
+        }
+        let rule = Invalid::unless;
+        let what = "does not go with xy-dateline";
+        rule(self.torus, "routing", "needs a torus", "torus = true, or xy")?;
+        rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
+        rule(self.replies.is_none(), "replies", what, "none")?;
+        self.check_one_plane(what)
+    }
+
+    fn check_one_plane(&self, what: &str) -> Result<(), Invalid> {
+        let rule = Invalid::unless;
+        rule(self.planes == 1, "planes", what, "planes = 1")?;
+        rule(matches!(self.alpha, Alpha::Fixed(_)), "alpha", what, "a factor such as 1")?;
+        rule(self.normalisation() == Normalise::None, "normalise", what, "normalise = \"none\"")?;
+        let tables = "none: the tables are of routers with five ports";
+        rule(self.energy.router.is_none() || self.torus, "energy.router", what, tables)
+    }
+
     /// Rows and columns of elements at a router: 1 and 1 without concentration.
     pub(super) fn elements(&self) -> Result<(usize, usize), Invalid> {
         let Some(text) = &self.concentration else { return Ok((1, 1)) };
@@ -329,10 +404,13 @@ impl Scenario {
     }
 
     fn check_concentration(&self) -> Result<(), Invalid> {
+        let rule = Invalid::unless;
+        let alike = self.butterfly && self.routing != "adaptive-credits";
+        let remedy = "butterfly = true, and xy, yx or o1turn; or leave it out";
+        rule(!self.own_ports || alike, "own_ports", "is not known of this network", remedy)?;
         if self.elements()? == (1, 1) {
             return Ok(());
         }
-        let rule = Invalid::unless;
         let what = "does not go with concentration";
         rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
         rule(self.paths.is_empty(), "paths", what, "none")?;
@@ -407,6 +485,7 @@ fn check_router(router: &RouterKind) -> Result<(), Invalid> {
             within(vc.sw_alloc.into(), 1, 4, "sw_alloc")?;
             within(vc.traversal.into(), 1, 8, "traversal")?;
             within(vc.link.into(), 0, 64, "link")?;
+            within(vc.element_link.unwrap_or(vc.link).into(), 0, 64, "element_link")?;
             within(vc.credit.into(), 0, 64, "credit")?;
             within(vc.rounds.into(), 1, 8, "rounds")
         }

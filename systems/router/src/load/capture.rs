@@ -98,7 +98,7 @@ impl Capture {
         if self.repeat {
             pps = pps.iter().copied().cycle().take(count * 1000).collect();
         }
-        Steps { step_s, pps, relative: false }
+        Steps { step_s, pps, relative: false, notes: Vec::new() }
     }
 }
 

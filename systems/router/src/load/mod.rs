@@ -86,6 +86,8 @@ pub(crate) struct Load {
     pub(crate) warm_ps: Picos,
     /// End of the run.
     pub(crate) end_ps: Picos,
+    /// What was left out of a file or taken to be meant.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Bytes of preamble and gap between frames on Ethernet.
@@ -127,6 +129,7 @@ impl Load {
         };
         let duration = scenario.duration_s.unwrap_or(shape.natural_s(traffic.compress));
         let all_s = scenario.warmup_s + duration;
+        lasts(all_s).map_err(|fault| document.fault(fault))?;
         let capacity =
             machine.capacity_pps(machine.cores, machine.frequencies.len() as u16 - 1, sizes.mean());
         let target = scenario.load.map(|load| load * capacity);
@@ -142,7 +145,12 @@ impl Load {
             Invalid::unless(peak < most, "traffic", message, remedy)
                 .map_err(|fault| document.fault(fault))?;
         }
+        let notes = match &shape {
+            rates::Shape::Steps(steps) => steps.notes.clone(),
+            _ => Vec::new(),
+        };
         Ok(Load {
+            notes,
             rates,
             arrivals: traffic.arrivals,
             burst: (traffic.burst_packets, packet_ps),
@@ -156,6 +164,17 @@ impl Load {
     }
 }
 
+/// Longest run, days: the simulator counts picoseconds in 64 bits, which end at 213.5 days.
+const DAYS_MAX: f64 = 213.0;
+
+fn lasts(all_s: f64) -> Result<(), Invalid> {
+    let days = all_s / 86_400.0;
+    let message = format!("the run lasts {days:.1} days with its warm-up, {DAYS_MAX} at most");
+    let remedy =
+        "a part of it, or traffic.compress, which lets the traffic pass so many times faster";
+    Invalid::unless(days <= DAYS_MAX, "duration_s", message, remedy)
+}
+
 /// Seconds as picoseconds, of whole nanoseconds.
 fn whole_nanos(seconds: f64) -> Picos {
     (seconds * 1e9).round() as Picos * PER_NANO
@@ -164,6 +183,13 @@ fn whole_nanos(seconds: f64) -> Picos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_end_before_the_clock_does() {
+        assert!(lasts(213.0 * 86_400.0).is_ok() && 213.0 * 86_400.0 * 1e12 < u64::MAX as f64);
+        let error = lasts(320.0 * 86_400.0).expect_err("too long").to_string();
+        assert!(error.contains("320.0 days") && error.contains("213 at most"), "{error}");
+    }
 
     #[test]
     fn sizes_are_drawn_by_weight() {

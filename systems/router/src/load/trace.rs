@@ -1,7 +1,7 @@
-//! A rate over time from a CSV file.
+//! A rate over time from a file of monitoring.
 
 use ebb_scenario::ScenarioError;
-use ebb_scenario::csv::Table;
+use ebb_scenario::series::{self, Ask, Measure};
 
 use crate::scenario::{TraceChoice, Unit};
 
@@ -12,6 +12,8 @@ pub(super) struct Steps {
     pub(super) pps: Vec<f64>,
     /// Whether the values are relative and need a scale.
     pub(super) relative: bool,
+    /// What was left out of the file or taken to be meant.
+    pub(super) notes: Vec<String>,
 }
 
 impl Steps {
@@ -26,49 +28,35 @@ pub(super) fn read(
     bytes: &[u8],
     mean_bytes: f64,
 ) -> Result<Steps, ScenarioError> {
-    let table = Table::parse(&choice.file, bytes)?;
-    let (time, value) = (table.column(&[&choice.time])?, table.column(&[&choice.value])?);
-    if table.len() < 2 {
-        return Err(table.whole("has fewer than two rows", "at least two, equally far apart"));
-    }
-    let times = (0..table.len()).map(|row| seconds(&table, row, time));
-    let times = times.collect::<Result<Vec<f64>, _>>()?;
-    let step_s = times[1] - times[0];
-    if step_s <= 0.0 {
-        return Err(table.fault(1, time, "the time does not ascend", "ascending times"));
-    }
-    for row in 2..table.len() {
-        let gap = times[row] - times[row - 1];
-        if (gap / step_s - 1.0).abs() > 0.01 {
-            let message = format!("{gap} s after the row before, {step_s} s elsewhere");
-            let remedy = "fill the gap or sort the rows; all must be equally far apart";
-            return Err(table.fault(row, time, &message, remedy));
-        }
-    }
-    let factor = match choice.unit {
-        Unit::BitsPerSecond => 1.0 / 8.0 / mean_bytes,
-        Unit::GigabitsPerSecond => 1e9 / 8.0 / mean_bytes,
-        Unit::BytesPerSecond => 1.0 / mean_bytes,
-        Unit::PacketsPerSecond | Unit::Relative => 1.0,
-        Unit::BitsPerRow => 1.0 / 8.0 / mean_bytes / step_s,
-    };
-    let pps = (0..table.len()).map(|row| Ok(table.non_negative(row, value)? * factor));
-    let pps = pps.collect::<Result<Vec<f64>, ScenarioError>>()?;
-    Ok(Steps { step_s, pps, relative: choice.unit == Unit::Relative })
+    let value = choice.value.as_deref();
+    let ask = Ask { file: &choice.file, time: Some(&choice.time), value };
+    let series = series::read(&ask, bytes)?;
+    let unit = unit(choice, series.measure)?;
+    let factor = unit.bytes_per_second(series.step_s).map_or(1.0, |bytes| bytes / mean_bytes);
+    let pps = series.values.iter().map(|value| value * factor).collect();
+    let relative = unit == Unit::Relative;
+    Ok(Steps { step_s: series.step_s, pps, relative, notes: series.notes })
 }
 
-/// The time of a row in seconds: a number, or a date with a time of day.
-fn seconds(table: &Table, row: usize, column: usize) -> Result<f64, ScenarioError> {
-    let text = table.text(row, column);
-    if let Some(number) = text.parse::<f64>().ok().filter(|number| number.is_finite()) {
-        return Ok(number);
+/// What the values are: as the file's format says, else as the scenario does.
+fn unit(choice: &TraceChoice, measure: Option<Measure>) -> Result<Unit, ScenarioError> {
+    let said = match measure {
+        None => return Ok(choice.unit.unwrap_or_default()),
+        Some(Measure::BytesPerRow) => Unit::BytesPerRow,
+        Some(Measure::BytesPerSecond) => Unit::BytesPerSecond,
+        Some(Measure::PacketsPerSecond) => Unit::PacketsPerSecond,
+    };
+    match choice.unit {
+        Some(other) if other != said && other != Unit::Relative => Err(ScenarioError {
+            file: choice.file.clone(),
+            line: None,
+            field: Some("traffic.trace.unit".to_owned()),
+            message: format!("is {}, but the file's values are {}", other.name(), said.name()),
+            remedy: "leave it out".to_owned(),
+        }),
+        Some(other) => Ok(other),
+        None => Ok(said),
     }
-    let date = humantime::parse_rfc3339_weak(text).ok();
-    let since = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
-    since.map(|since| since.as_secs_f64()).ok_or_else(|| {
-        let message = format!("`{text}` is no time");
-        table.fault(row, column, &message, "seconds, or 2005-06-07T07:00:00")
-    })
 }
 
 #[cfg(test)]
@@ -76,8 +64,8 @@ mod tests {
     use super::*;
 
     fn choice(unit: Unit) -> TraceChoice {
-        let (file, time, value) = ("my.csv".to_owned(), "time".to_owned(), "v".to_owned());
-        TraceChoice { file, time, value, unit }
+        let (file, time, value) = ("my.csv".to_owned(), "time".to_owned(), Some("v".to_owned()));
+        TraceChoice { file, time, value, unit: Some(unit) }
     }
 
     fn error(text: &str) -> String {
@@ -104,5 +92,37 @@ mod tests {
         assert!(error("time,v\n0,1\nnoon,1\n").contains("`noon` is no time"));
         assert!(error("time,v\n5,1\n5,1\n").contains("does not ascend"));
         assert!(error("time,v\n5,1\n").contains("fewer than two rows"));
+    }
+
+    #[test]
+    fn every_unit_is_a_rate_and_a_format_that_has_one_keeps_it() {
+        let text = "time,v\n0,10\n100,10\n";
+        let pps = |unit| read(&choice(unit), text.as_bytes(), 100.0).expect("good").pps[0];
+        for (unit, rate) in [
+            (Unit::BitsPerSecond, 0.0125),
+            (Unit::KilobitsPerSecond, 12.5),
+            (Unit::MegabitsPerSecond, 12_500.0),
+            (Unit::GigabitsPerSecond, 12_500_000.0),
+            (Unit::BytesPerSecond, 0.1),
+            (Unit::KilobytesPerSecond, 100.0),
+            (Unit::MegabytesPerSecond, 100_000.0),
+            (Unit::PacketsPerSecond, 10.0),
+            (Unit::BitsPerRow, 0.000125),
+            (Unit::BytesPerRow, 0.001),
+            (Unit::Relative, 10.0),
+        ] {
+            assert!((pps(unit) / rate - 1.0).abs() < 1e-12, "{unit:?}");
+        }
+        let log = "\"Dstat 0.7 CSV output\"\n\"epoch\",\"net/total\"\n\"epoch\",\"recv\",\"send\"\n\
+            0,5,6\n1,5,6\n";
+        let of = |unit| {
+            let choice =
+                TraceChoice { value: Some("recv".to_owned()), unit, ..choice(Unit::Relative) };
+            read(&choice, log.as_bytes(), 1.0).map(|steps| steps.pps)
+        };
+        assert_eq!(of(None), Ok(vec![5.0, 5.0]));
+        assert_eq!(of(Some(Unit::BytesPerSecond)), Ok(vec![5.0, 5.0]));
+        let error = of(Some(Unit::BitsPerSecond)).expect_err("not bits").to_string();
+        assert!(error.contains("traffic.trace.unit"), "{error}");
     }
 }

@@ -60,16 +60,20 @@ pub enum Arrivals {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceChoice {
-    /// CSV with a header.
+    /// A table with a header, its fields divided by commas, semicolons or tabs; the CSV of dstat; or what
+    /// `sadf -j`, `vnstat --json`, `rrdtool dump` or Prometheus' `query_range` give out.
     pub file: String,
-    /// Column of times: seconds, or `2005-06-07T07:00:00`. Rows must be equally far apart.
+    /// Column of times of a table: seconds, milliseconds since 1970, or dates such as
+    /// `2005-06-07T07:00:00` with or without a zone. Rows must be equally far apart.
     #[serde(default = "default_time")]
     pub time: String,
-    /// Column of values.
-    pub value: String,
-    /// What the values are.
+    /// Column of values, or the series: of sadf `eth1.rxkB`, of vnstat `eth0.hour.rx`, of rrdtool a data
+    /// source, of Prometheus a label. May be left out where there is only one.
     #[serde(default)]
-    pub unit: Unit,
+    pub value: Option<String>,
+    /// What the values are, where the file's format does not say it: bits per second if absent.
+    #[serde(default)]
+    pub unit: Option<Unit>,
 }
 
 fn default_time() -> String {
@@ -83,16 +87,61 @@ pub enum Unit {
     /// Bits per second of frames.
     #[default]
     BitsPerSecond,
+    /// Thousands of bits per second of frames.
+    KilobitsPerSecond,
+    /// Millions of bits per second of frames.
+    MegabitsPerSecond,
     /// Gigabits per second of frames.
     GigabitsPerSecond,
     /// Bytes per second of frames.
     BytesPerSecond,
+    /// Thousands of bytes per second of frames.
+    KilobytesPerSecond,
+    /// Millions of bytes per second of frames.
+    MegabytesPerSecond,
     /// Packets per second.
     PacketsPerSecond,
     /// Bits in each row's interval.
     BitsPerRow,
+    /// Bytes in each row's interval.
+    BytesPerRow,
     /// Nothing but relative: the scenario's `load` gives the scale.
     Relative,
+}
+
+impl Unit {
+    /// As scenarios write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::BitsPerSecond => "bits-per-second",
+            Unit::KilobitsPerSecond => "kilobits-per-second",
+            Unit::MegabitsPerSecond => "megabits-per-second",
+            Unit::GigabitsPerSecond => "gigabits-per-second",
+            Unit::BytesPerSecond => "bytes-per-second",
+            Unit::KilobytesPerSecond => "kilobytes-per-second",
+            Unit::MegabytesPerSecond => "megabytes-per-second",
+            Unit::PacketsPerSecond => "packets-per-second",
+            Unit::BitsPerRow => "bits-per-row",
+            Unit::BytesPerRow => "bytes-per-row",
+            Unit::Relative => "relative",
+        }
+    }
+
+    /// Bytes a second that a value of 1 is, where rows are `step_s` apart; `None` where it counts no bytes.
+    pub fn bytes_per_second(self, step_s: f64) -> Option<f64> {
+        match self {
+            Unit::BitsPerSecond => Some(1.0 / 8.0),
+            Unit::KilobitsPerSecond => Some(1e3 / 8.0),
+            Unit::MegabitsPerSecond => Some(1e6 / 8.0),
+            Unit::GigabitsPerSecond => Some(1e9 / 8.0),
+            Unit::BytesPerSecond => Some(1.0),
+            Unit::KilobytesPerSecond => Some(1e3),
+            Unit::MegabytesPerSecond => Some(1e6),
+            Unit::BitsPerRow => Some(1.0 / 8.0 / step_s),
+            Unit::BytesPerRow => Some(1.0 / step_s),
+            Unit::PacketsPerSecond | Unit::Relative => None,
+        }
+    }
 }
 
 /// A capture.

@@ -6,8 +6,8 @@
 //! A packet of L flits over H links takes `(H + 1) * router + (H + 2) * (link + 1) + L - 1` cycles
 //! through an empty network, with `router` the sum of its four stages less one.
 //!
-//! State lies in flat arrays by index: input virtual channel `(tile * 5 + port) * vcs + vc`, output
-//! virtual channels alike. Only tiles with something to decide are visited.
+//! State lies in flat arrays by index: input virtual channel `(tile * ports + port) * vcs + vc`, output
+//! virtual channels alike; what waits at elements by element. Only tiles with something to decide are visited.
 
 mod router;
 mod waits;
@@ -16,7 +16,7 @@ use super::Network;
 use super::allocator::{Allocator, Requests};
 use super::demand::Demand;
 use super::ends::{Ends, Flit, is_head, packet_of};
-use super::grid::{Grid, LOCAL, NOWHERE};
+use super::grid::{Grid, NOWHERE};
 use ebb_des::Wheel;
 use router::Core;
 
@@ -39,6 +39,10 @@ pub struct VcRouter {
     pub traversal: u8,
     /// Cycles on a link.
     pub link: u8,
+    /// Cycles on the link between an element and its router; as `link` if absent.
+    pub element_link: Option<u8>,
+    /// Whether a link takes `link` cycles for every element that it passes, as in a flattened butterfly.
+    pub link_by_length: bool,
     /// Cycles for taking note of a credit.
     pub credit: u8,
     /// How channels and the switch are allocated.
@@ -57,6 +61,8 @@ impl Default for VcRouter {
             sw_alloc: 1,
             traversal: 1,
             link: 1,
+            element_link: None,
+            link_by_length: false,
             credit: 1,
             allocator: Allocator::Islip,
             rounds: 1,
@@ -69,11 +75,22 @@ impl VcRouter {
     pub fn zero_load_latency(&self, links: u64, flits: u64) -> u64 {
         let stages = [self.routing, self.vc_alloc, self.sw_alloc, self.traversal];
         let router = stages.into_iter().map(u64::from).sum::<u64>() - 1;
-        (links + 1) * router + (links + 2) * (u64::from(self.link) + 1) + flits - 1
+        let ways = links * (u64::from(self.link) + 1) + 2 * (self.element_cycles() + 1);
+        (links + 1) * router + ways + flits - 1
     }
 
-    fn ahead_max(&self) -> u64 {
-        u64::from(self.traversal) + u64::from(self.link) + u64::from(self.credit) + 2
+    /// Cycles between an element and its router.
+    fn element_cycles(&self) -> u64 {
+        u64::from(self.element_link.unwrap_or(self.link))
+    }
+
+    /// Cycles on what lies behind `port` of `tile`.
+    fn on_link(&self, grid: &Grid, tile: u32, port: u8) -> u64 {
+        if grid.beyond(tile, port).is_none() {
+            return self.element_cycles();
+        }
+        let length = if self.link_by_length { grid.length(tile, port) } else { 1 };
+        u64::from(self.link) * length as u64
     }
 }
 
@@ -125,8 +142,15 @@ pub(super) struct VcNetwork<'g, const PORTS: usize> {
     buffers: Vec<Flit>,
     credits: Vec<u16>,
     cores: Vec<Core<PORTS>>,
-    /// Behind each port of each tile, the first virtual channel of the port on the other side.
+    /// Behind each port of each tile, the first virtual channel of the port on the other side; of an
+    /// element's port its own first one, with [`TO_ELEMENT`].
     across: Vec<u32>,
+    /// Cycles on what lies behind each port of each tile.
+    cycles: Vec<u16>,
+    /// The element at each port of each tile, where one is.
+    element_at: Vec<u32>,
+    /// The first virtual channel of each element's port.
+    home: Vec<u32>,
     port_of: [u8; super::allocator::SIZE_MAX],
     source_credits: Vec<u16>,
     source_taken: Vec<u8>,
@@ -147,19 +171,29 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
         let channels = tiles * PORTS * vcs;
         let stage = Stage::Empty;
         let empty = InputVc { front: 0, len: 0, stage, port: 0, other: 0, layer: 0, out: 0 };
-        let across = (0..tiles as u32).flat_map(|tile| {
-            (0..PORTS as u8).map(move |port| match port {
-                _ if port == LOCAL || usize::from(port) >= grid.ports() => u32::MAX,
-                _ => match grid.neighbour(tile, port) {
-                    NOWHERE => u32::MAX,
-                    next => {
-                        let entry = grid.entry(tile, port) as usize;
-                        ((next as usize * PORTS + entry) * vcs) as u32
-                    }
-                },
-            })
-        });
-        let ahead = how.ahead_max();
+        let mut element_at = vec![NOWHERE; tiles * PORTS];
+        let mut home = Vec::with_capacity(grid.elements());
+        for element in 0..grid.elements() as u32 {
+            let (tile, port) = grid.home(element);
+            let at = tile as usize * PORTS + port as usize;
+            element_at[at] = element;
+            home.push((at * vcs) as u32);
+        }
+        let ports =
+            (0..tiles as u32).flat_map(|tile| (0..PORTS as u8).map(move |port| (tile, port)));
+        let across =
+            ports.clone().zip(&element_at).enumerate().map(|(at, ((tile, port), element))| {
+                if *element != NOWHERE {
+                    return (at * vcs) as u32 | TO_ELEMENT;
+                }
+                let Some(next) = grid.beyond(tile, port) else { return u32::MAX };
+                ((next as usize * PORTS + grid.entry(tile, port) as usize) * vcs) as u32
+            });
+        let across: Vec<u32> = across.collect();
+        let cycles: Vec<u16> =
+            ports.map(|(tile, port)| how.on_link(grid, tile, port) as u16).collect();
+        let far = u64::from(cycles.iter().copied().max().unwrap_or(0));
+        let ahead = u64::from(how.traversal) + far + u64::from(how.credit) + 2;
         let mut port_of = [0; super::allocator::SIZE_MAX];
         (0..PORTS * vcs).for_each(|channel| port_of[channel] = (channel / vcs) as u8);
         VcNetwork {
@@ -173,10 +207,13 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
             buffers: vec![0; channels * depth],
             credits: vec![how.depth; channels],
             cores: vec![Core::new(PORTS * vcs); tiles],
-            across: across.collect(),
+            across,
+            cycles,
+            element_at,
             port_of,
-            source_credits: vec![how.depth; tiles * vcs],
-            source_taken: vec![0; tiles],
+            source_credits: vec![how.depth; home.len() * vcs],
+            source_taken: vec![0; home.len()],
+            home,
             active: vec![0; tiles.div_ceil(64)],
             flits: Wheel::new(ahead),
             credits_back: Wheel::new(ahead),
@@ -206,9 +243,10 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
         while let Some(Arrival { at, flit }) = self.flits.pop(now + 1) {
             if at & TO_ELEMENT != 0 {
                 let channel = at & !TO_ELEMENT;
-                ends.deliver(flit, channel / (PORTS * self.vcs) as u32, now);
+                let port = channel as usize / self.vcs;
+                ends.deliver(flit, self.element_at[port], now);
                 self.inside -= 1;
-                let back = u64::from(self.how.link) + 1 + u64::from(self.how.credit);
+                let back = u64::from(self.cycles[port]) + 1 + u64::from(self.how.credit);
                 self.credits_back.schedule(now + back, channel);
             } else {
                 self.enqueue(at as usize, flit, now, ends);
@@ -267,30 +305,31 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
     }
 
     fn send_from_elements(&mut self, now: u64, ends: &mut Ends<'_>) {
-        for word in 0..self.active.len() {
+        let way = self.how.element_cycles() + 1;
+        for word in 0..ends.words() {
             for bit in super::allocator::Members(ends.busy(word)) {
-                let tile = word * 64 + bit as usize;
-                if ends.flit_ready(tile as u32, now) && self.source_channel(tile, ends) {
-                    let vc = ends.sending(tile as u32).vc as usize;
-                    let flit = ends.take(tile as u32, now);
-                    self.source_credits[tile * self.vcs + vc] -= 1;
+                let element = word * 64 + bit as usize;
+                if ends.flit_ready(element as u32, now) && self.source_channel(element, ends) {
+                    let vc = ends.sending(element as u32).vc as usize;
+                    let flit = ends.take(element as u32, now);
+                    self.source_credits[element * self.vcs + vc] -= 1;
                     if super::ends::is_tail(flit) {
-                        self.source_taken[tile] &= !(1 << vc);
+                        self.source_taken[element] &= !(1 << vc);
                     }
                     self.inside += 1;
-                    let at = ((tile * PORTS + LOCAL as usize) * self.vcs + vc) as u32;
-                    self.flits.schedule(now + u64::from(self.how.link) + 1, Arrival { at, flit });
+                    let at = self.home[element] + vc as u32;
+                    self.flits.schedule(now + way, Arrival { at, flit });
                 }
             }
         }
     }
 
-    /// Whether the tile's next flit has a virtual channel with a credit; a head takes the next free
+    /// Whether the element's next flit has a virtual channel with a credit; a head takes the next free
     /// one after the last packet's.
     #[inline]
-    fn source_channel(&mut self, tile: usize, ends: &mut Ends<'_>) -> bool {
-        let credits = &self.source_credits[tile * self.vcs..(tile + 1) * self.vcs];
-        let sending = ends.sending(tile as u32);
+    fn source_channel(&mut self, element: usize, ends: &mut Ends<'_>) -> bool {
+        let credits = &self.source_credits[element * self.vcs..(element + 1) * self.vcs];
+        let sending = ends.sending(element as u32);
         if !sending.at_head() {
             return credits[sending.vc as usize] > 0;
         }
@@ -298,10 +337,10 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
         let mut vc = sending.vc as usize;
         for _ in 0..self.vcs {
             vc = if vc + 1 == self.vcs { 0 } else { vc + 1 };
-            let free = self.source_taken[tile] & (1 << vc) == 0;
+            let free = self.source_taken[element] & (1 << vc) == 0;
             if free && mask & (1 << vc) != 0 && credits[vc] > 0 {
                 sending.vc = vc as u8;
-                self.source_taken[tile] |= 1 << vc;
+                self.source_taken[element] |= 1 << vc;
                 return true;
             }
         }

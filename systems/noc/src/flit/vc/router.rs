@@ -255,24 +255,25 @@ impl<const PORTS: usize> VcNetwork<'_, PORTS> {
 
     #[inline]
     fn forward(&mut self, tile: usize, to: u8, vc: u8, flit: u32, now: u64) {
-        let at = if to == LOCAL {
-            ((tile * PORTS + to as usize) * self.vcs + vc as usize) as u32 | TO_ELEMENT
-        } else {
+        let port = tile * PORTS + to as usize;
+        let at = self.across[port] + u32::from(vc);
+        if at & TO_ELEMENT == 0 {
             self.link_flits[self.grid.link(tile as u32, to)] += 1;
-            self.across[tile * PORTS + to as usize] + u32::from(vc)
-        };
-        let when = now + u64::from(self.how.traversal) + u64::from(self.how.link) + 1;
+        }
+        let when = now + u64::from(self.how.traversal) + u64::from(self.cycles[port]) + 1;
         self.flits.schedule(when, Arrival { at, flit });
     }
 
     #[inline]
     fn return_credit(&mut self, tile: usize, from: u8, vc: u8, now: u64) {
-        let when = now + u64::from(self.how.link) + 1;
-        if from == LOCAL {
-            self.source_credits_back.schedule(when, (tile * self.vcs + vc as usize) as u32);
-        } else {
-            let channel = self.across[tile * PORTS + from as usize] + u32::from(vc);
+        let port = tile * PORTS + from as usize;
+        let when = now + u64::from(self.cycles[port]) + 1;
+        let channel = self.across[port] + u32::from(vc);
+        if channel & TO_ELEMENT == 0 {
             self.credits_back.schedule(when + u64::from(self.how.credit), channel);
+        } else {
+            let element = self.element_at[port] as usize;
+            self.source_credits_back.schedule(when, (element * self.vcs) as u32 + u32::from(vc));
         }
     }
 }

@@ -5,7 +5,6 @@
 //! output channels is enough). What is left when nothing more comes to life is deadlocked.
 
 use super::super::allocator::Members;
-use super::super::grid::LOCAL;
 use super::{Stage, TO_ELEMENT, VcNetwork};
 
 /// What a channel waits for.
@@ -87,19 +86,20 @@ impl<const PORTS: usize> VcNetwork<'_, PORTS> {
             }
             Stage::Flowing if input.len > 0 => {
                 let out = tile * size + input.out as usize;
-                if self.credits[out] > 0 || credits[out] || input.port == LOCAL {
+                let across = self.across[tile * PORTS + input.port as usize];
+                if self.credits[out] > 0 || credits[out] || across & TO_ELEMENT != 0 {
                     return Wait::Nothing;
                 }
                 let vc = input.out as usize - input.port as usize * self.vcs;
-                Wait::AnyOf(vec![self.across[tile * PORTS + input.port as usize] as usize + vc])
+                Wait::AnyOf(vec![across as usize + vc])
             }
             Stage::Flowing => {
                 let from = (channel - tile * size) / self.vcs;
-                if from == LOCAL as usize {
+                let across = self.across[tile * PORTS + from];
+                if across & TO_ELEMENT != 0 {
                     return Wait::Nothing;
                 }
-                let vc = channel % self.vcs;
-                let upstream = self.across[tile * PORTS + from] as usize + vc;
+                let upstream = across as usize + channel % self.vcs;
                 match self.owner(upstream / size, (upstream % size) as u8) {
                     Some(owner) => Wait::AnyOf(vec![owner]),
                     None => Wait::Nothing,

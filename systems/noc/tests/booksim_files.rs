@@ -1,0 +1,84 @@
+//! Configurations of BookSim 2 beside what BookSim 2 itself makes of them (github.com/booksim/booksim2, master
+//! of 2026, means of three seeds with samples of 5,000 cycles): tori with datelines, fat trees, flattened
+//! butterflies, with links as long as they are.
+
+use ebb_scenario::{Document, MemoryFiles, Silent};
+use ebb_system_noc::{booksim, simulate};
+
+/// A configuration, and BookSim 2's mean packet latency in cycles and routers on the way.
+const RUNS: [(&str, f64, f64); 10] = [
+    (
+        "topology = torus; k = 4; n = 2; routing_function = dim_order; num_vcs = 4; injection_rate = 0.2;",
+        19.31,
+        3.0,
+    ),
+    (
+        "topology = torus; k = 8; n = 2; routing_function = dim_order; num_vcs = 2; injection_rate = 0.15;",
+        33.61,
+        5.0,
+    ),
+    (
+        "topology = torus; k = 8; n = 2; routing_function = dim_order; num_vcs = 4; packet_size = 4; \
+         injection_rate_uses_flits = 1; injection_rate = 0.2; use_noc_latency = 0;",
+        32.36,
+        5.0,
+    ),
+    (
+        "topology = torus; k = 8; n = 1; routing_function = dim_order; num_vcs = 4; injection_rate = 0.3;",
+        20.09,
+        3.0,
+    ),
+    (
+        "topology = fattree; k = 4; n = 2; routing_function = nca; num_vcs = 2; credit_delay = 2; \
+         routing_delay = 0; injection_rate = 0.4;",
+        12.99,
+        2.5,
+    ),
+    (
+        "topology = fattree; k = 4; n = 3; routing_function = nca; num_vcs = 4; packet_size = 3; \
+         injection_rate_uses_flits = 1; injection_rate = 0.3;",
+        29.29,
+        4.375,
+    ),
+    (
+        "topology = fattree; k = 2; n = 4; routing_function = nca; num_vcs = 4; injection_rate = 0.3;",
+        29.45,
+        5.25,
+    ),
+    (
+        "topology = flatfly; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = ran_min; \
+         num_vcs = 4; routing_delay = 0; credit_delay = 1; injection_rate = 0.2;",
+        15.83,
+        2.5,
+    ),
+    (
+        "topology = flatfly; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = ran_min; \
+         num_vcs = 4; routing_delay = 0; credit_delay = 1; injection_rate = 0.05; use_noc_latency = 0;",
+        12.06,
+        2.5,
+    ),
+    (
+        "topology = mesh; k = 4; n = 2; routing_function = dor; num_vcs = 1; vc_buf_size = 3; \
+         injection_rate = 0.2; sim_count = 3;",
+        28.0,
+        3.5,
+    ),
+];
+
+#[test]
+fn latencies_are_those_of_booksim() {
+    for (text, latency, routers) in RUNS {
+        let toml = booksim::to_toml(&format!("{text} sample_period = 5000;")).expect(text);
+        let mut document = Document::parse("b.cfg", &toml).expect("TOML");
+        document.take_seed().expect("a seed");
+        let report = simulate(&document, &MemoryFiles::new(), 1, &Silent).expect(text);
+        let figure = |name: &str| report.figures[name].as_f64().expect("a number");
+        assert_eq!(report.figures["status"], "stable", "{text}");
+        let (ours, hops) = (figure("latency_cycles.mean"), figure("hops.mean"));
+        println!("{ours:8.2} / {latency:6.2}  {hops:6.3} / {routers}  {text}");
+        // With buffers of three flits BookSim 2's own runs lie 3 % apart.
+        let apart = if text.contains("vc_buf_size = 3") { 0.03 } else { 0.01 };
+        assert!((ours / latency - 1.0).abs() < apart, "{ours} for {latency}: {text}");
+        assert!((hops / routers - 1.0).abs() < 0.01, "{hops} for {routers}: {text}");
+    }
+}
