@@ -6,7 +6,8 @@ use ebb_graph::{Batch, Packet, Pool};
 use ebb_units::Time;
 
 use super::InterfaceCounters;
-use super::program::{Program, Sockets};
+use super::maps::Sockets;
+use super::program::Program;
 use super::socket::Socket;
 use super::sys;
 use crate::{Port, PortCounters};

@@ -5,18 +5,16 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, XskMap};
-use aya::programs::{ProgramError, SchedClassifier, Xdp};
+use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
+use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use tracing::debug;
 
 use super::beside::Beside;
 use super::link::{self, Link};
+use super::maps::{Sockets, Table};
 use super::policy::{KernelPolicy, REASONS, RawHead, RawPrefix, raw_route};
 use super::policy_maps::{Held, PolicyMaps};
 use super::{AfXdpError, Form, InterfaceCounters, Mode, PacketPath};
@@ -35,16 +33,16 @@ const WHOLE: &str = "steer";
 const PIECES: &str = "steer_frags";
 
 /// The program of the kernel path.
-const FORWARD: &str = "forward";
+pub(super) const FORWARD: &str = "forward";
 
 /// A loaded program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
-    ebpf: Ebpf,
+    pub(super) ebpf: Ebpf,
     /// The programs that see VLAN tags beside frames, where there are such.
     beside: Option<Beside>,
-    link: Option<Link>,
+    pub(super) link: Option<Link>,
     vlans: Array<MapData, Vlans>,
-    path: PacketPath,
+    pub(super) path: PacketPath,
     pub(super) exits: HashMap<MapData, u32, u8>,
     macs: Array<MapData, Macs>,
     /// The same array.
@@ -107,7 +105,7 @@ unsafe impl aya::Pod for Filter {}
 // SAFETY: as above.
 unsafe impl aya::Pod for CpuState {}
 
-fn refused(error: EbpfError) -> AfXdpError {
+pub(super) fn refused(error: EbpfError) -> AfXdpError {
     let errno = match &error {
         EbpfError::MapError(aya::maps::MapError::CreateError { io_error, .. }) => {
             io_error.raw_os_error()
@@ -230,7 +228,7 @@ impl Program {
             let loaded = Beside::load(OBJECT, &globals, &descriptors(&ebpf), index);
             loaded.inspect_err(|error| debug!(index, %error, "tags beside frames not seen")).ok()
         });
-        let sockets = Sockets(Mutex::new(map(&mut ebpf, "sockets")));
+        let sockets = Sockets::new(map(&mut ebpf, "sockets"));
         let table = match ebpf.take_map("redirect") {
             Some(Map::Array(data)) => Table::map(data.fd().as_fd()),
             _ => panic!("the program has no array redirect"),
@@ -263,36 +261,6 @@ impl Program {
             ebpf,
         };
         Ok((program, sockets, table))
-    }
-
-    /// Has packets forwarded in the kernel: loads and attaches the program before the network stack.
-    ///
-    /// # Errors
-    /// When the kernel refuses: before Linux 6.6 it has no such hook.
-    pub(super) fn attach_forward(&mut self, interface: &str, index: u32) -> Result<(), AfXdpError> {
-        self.path = PacketPath::Kernel;
-        let fd = self.forward().map_err(|error| refused(error.into()))?;
-        let link =
-            Link::before_the_stack(fd, index).map_err(|source| match source.raw_os_error() {
-                Some(libc::ENODEV) => AfXdpError::NoInterface { interface: interface.to_owned() },
-                Some(libc::EINVAL) => AfXdpError::NoKernelPath { interface: interface.to_owned() },
-                _ => AfXdpError::system(format!("attach the kernel path to {interface}"), source),
-            })?;
-        self.link = Some(link);
-        Ok(())
-    }
-
-    /// The program of the kernel path, loaded when it is first asked for.
-    fn forward(&mut self) -> Result<BorrowedFd<'_>, ProgramError> {
-        let forward: &mut SchedClassifier = self
-            .ebpf
-            .program_mut(FORWARD)
-            .and_then(|program| program.try_into().ok())
-            .unwrap_or_else(|| panic!("no program {FORWARD} in the object"));
-        if forward.fd().is_err() {
-            forward.load()?;
-        }
-        forward.fd().map(|fd| fd.as_fd())
     }
 
     /// Attaches the program; whether it runs in the driver, and whether it sees VLAN tags beside
@@ -581,72 +549,6 @@ fn bit6(address: Ipv6Addr) -> usize {
     (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
 }
 
-/// The sockets that the program sends packets to.
-pub(super) struct Sockets(Mutex<XskMap<MapData>>);
-
-impl Sockets {
-    pub(super) fn set(&self, key: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
-        self.0.lock().expect("sockets").set(key, socket, 0).map_err(broken)
-    }
-
-    pub(super) fn unset(&self, key: u32) -> io::Result<()> {
-        self.0.lock().expect("sockets").unset(key).map_err(broken)
-    }
-}
-
-/// The redirect table in the program's memory.
-#[derive(Debug)]
-pub(super) struct Table(NonNull<[AtomicU8; 128]>);
-
-// SAFETY: atomics in a mapping that lives as long as the value.
-unsafe impl Send for Table {}
-// SAFETY: as above.
-unsafe impl Sync for Table {}
-
-const TABLE_BYTES: usize = 128;
-
-impl Table {
-    fn map(fd: BorrowedFd<'_>) -> io::Result<Table> {
-        // SAFETY: a fresh mapping of the map's memory; the result is checked.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                TABLE_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Table(NonNull::new(base.cast()).expect("a mapping is not at null")))
-    }
-
-    /// The worker of each entry.
-    pub(super) fn entries(&self) -> &[AtomicU8; 128] {
-        // SAFETY: the mapping is at least this long and lives as long as `self`.
-        unsafe { self.0.as_ref() }
-    }
-
-    /// Stores the entries that differ.
-    pub(super) fn write(&self, table: &[u8; 128]) {
-        for (entry, worker) in self.entries().iter().zip(table) {
-            if entry.load(Ordering::Relaxed) != *worker {
-                entry.store(*worker, Ordering::Release);
-            }
-        }
-    }
-}
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `Table::map`, and no reference outlives `self`.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), TABLE_BYTES) };
-    }
-}
-
 /// Loads one of the object's helper programs alone and returns its descriptor.
 pub(super) fn load_helper(name: &str) -> Result<(Ebpf, OwnedFd), AfXdpError> {
     let mut ebpf = EbpfLoader::new().load(OBJECT).map_err(refused)?;
@@ -663,12 +565,6 @@ pub(super) fn load_helper(name: &str) -> Result<(Ebpf, OwnedFd), AfXdpError> {
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Sockets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sockets").finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::program::Table;
+use super::maps::Table;
 use crate::{Fence, RedirectTable};
 
 /// A NIC's own indirection table (RSS), as ethtool shows it.

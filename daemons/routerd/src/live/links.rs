@@ -7,7 +7,8 @@ use anyhow::Result;
 use ebb_graph::PortId;
 use tracing::{info, warn};
 
-use super::interfaces::{self, LiveInterface};
+use super::interfaces::LiveInterface;
+use super::open;
 use super::{HOUSEKEEPING, Live, start};
 use crate::{config, moderation};
 
@@ -197,7 +198,7 @@ impl Live {
         let (posted, frames) = (self.posted_beside(slot), self.umem.region().frames());
         start::ensure_room(&port, u32::from(workers), posted, frames)?;
         let (mut live, mut open) =
-            interfaces::open(&self.umem, &port, redirect, u32::from(workers), &self.journal)?;
+            open::open(&self.umem, &port, redirect, u32::from(workers), &self.journal)?;
         open.name = configured;
         let active = self.backend.router.cores();
         let cpus = self.backend.router.cpus();

@@ -8,7 +8,7 @@ use ebb_graph::FRAME_LEN;
 use ebb_host::{Sysfs, ethtool, netlink, topology};
 use ebb_ports::afxdp::AfXdpError;
 
-use super::{interfaces, placement, start};
+use super::{open, placement, start};
 use crate::config::{Config, Redirect};
 use crate::power::Fitted;
 use crate::router::limits;
@@ -97,7 +97,7 @@ fn port_on(name: &str, redirect: Redirect, workers: u32, found: &mut Preflight) 
         ));
     }
     if redirect == Redirect::Rss
-        && let Err(error) = interfaces::rss(name, workers)
+        && let Err(error) = open::rss(name, workers)
     {
         found.problems.push(format!("port {name}: {error:#}"));
     }

@@ -15,7 +15,8 @@ use ebb_units::Hertz;
 use serde_json::{Value, json};
 use tracing::{error, info, warn};
 
-use super::interfaces::{self, LiveInterface};
+use super::interfaces::LiveInterface;
+use super::open;
 use super::start::frames;
 use super::{Live, port_names, start};
 use crate::config::{self, Change, Config};
@@ -256,7 +257,7 @@ impl Live {
                     live.take_knobs(&new.governor, cpus, active, &self.journal);
                     pending.push((PortId(*slot as u8), live, open));
                 }
-                Err(error) if interfaces::may_come(&error) => {
+                Err(error) if open::may_come(&error) => {
                     warn!(port = port.name, "taken in when it comes: {error:#}");
                 }
                 Err(error) => return Err(error.context(format!("port {}", port.name))),
@@ -274,8 +275,7 @@ impl Live {
         let begun = Instant::now();
         let workers = u32::from(self.backend.router.limits().cores);
         loop {
-            let opened =
-                interfaces::open(&self.umem, port, new.router.redirect, workers, &self.journal);
+            let opened = open::open(&self.umem, port, new.router.redirect, workers, &self.journal);
             let busy = opened.as_ref().is_err_and(|error| {
                 matches!(
                     error.downcast_ref(),

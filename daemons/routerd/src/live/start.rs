@@ -17,7 +17,8 @@ use tracing::{info, warn};
 
 use super::backend::LiveBackend;
 use super::inject::Injection;
-use super::interfaces::{self, Interfaces};
+use super::interfaces::Interfaces;
+use super::open;
 use super::upgrade::Predecessor;
 use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
@@ -227,11 +228,10 @@ fn open_ports(
     let mut ports = Vec::new();
     let mut notes = Vec::new();
     for (slot, port) in config.ports.iter().enumerate() {
-        let opened =
-            interfaces::open(umem, port, config.router.redirect, cpus.len() as u32, journal);
+        let opened = open::open(umem, port, config.router.redirect, cpus.len() as u32, journal);
         let (mut live, open) = match opened {
             Ok(opened) => opened,
-            Err(error) if interfaces::may_come(&error) => {
+            Err(error) if open::may_come(&error) => {
                 warn!(port = port.name, "taken in when it comes: {error:#}");
                 ports.push(OpenPort::absent(&port.name));
                 continue;

@@ -15,7 +15,8 @@ use super::{Offer, OfferedPort, Word, hear, say, understands};
 use crate::api::Doors;
 use crate::config::Config;
 use crate::live::Live;
-use crate::live::interfaces::{self, Interfaces};
+use crate::live::interfaces::Interfaces;
+use crate::live::open;
 use crate::record::recorded;
 use crate::router::{OpenPort, Stopped};
 
@@ -136,7 +137,7 @@ impl Predecessor {
             let (offered, descriptors) = offered.swap_remove(place);
             anyhow::ensure!(offered.name == port.name, "port {slot} is {}", offered.name);
             let handoff = Handoff { description: offered.description(), descriptors };
-            let taken = interfaces::take(umem, port, offered.form(), workers as u32, handoff);
+            let taken = open::take(umem, port, offered.form(), workers as u32, handoff);
             let (live, open) = taken.with_context(|| format!("port {}", port.name))?;
             interfaces.lock().expect("interfaces").place(PortId(slot as u8), live);
             ports.push(open);

@@ -137,20 +137,14 @@ fn link(index: u32) -> Link {
     Link {
         index,
         name: names[index as usize - 2].to_owned(),
-        alternative_names: Vec::new(),
         mac: Some([2, 0, 0, 0, 0, index as u8]),
         mtu: 1500,
         up: true,
         admin_up: true,
-        loopback: false,
         parent: vlan.then_some(2),
         vlan: vlan.then_some(7),
         kind: vlan.then(|| "vlan".to_owned()),
-        master: None,
-        claims_parent: false,
-        promiscuity: 0,
-        promiscuous: false,
-        mtu_max: 65_535,
+        ..Link::default()
     }
 }
 

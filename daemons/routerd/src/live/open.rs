@@ -1,0 +1,207 @@
+//! Opening a configured port: which form its redirect table has, by what options, what its card is told.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_host::ethtool::RssTable;
+use ebb_host::journal::{Journal, Undo};
+use ebb_ports::RedirectTable;
+use ebb_ports::afxdp::{
+    self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, PacketPath, Umem,
+};
+use tracing::{info, warn};
+
+use super::interfaces::LiveInterface;
+use super::tags::Tags;
+use crate::config;
+use crate::router::OpenPort;
+
+/// How long a packet may take from a NIC's indirection table into a receive queue. Hardware gives
+/// no sign of it; the slowest interrupt moderation in use is a few hundred microseconds.
+const RSS_SETTLE: Duration = Duration::from_millis(2);
+
+/// An interface's own table, as the `Rss` form wants it.
+struct Ethtool(RssTable);
+
+impl Indirection for Ethtool {
+    fn read(&mut self) -> io::Result<Vec<u32>> {
+        self.0.read()
+    }
+    fn write(&mut self, table: &[u32]) -> io::Result<()> {
+        self.0.write(table)
+    }
+}
+
+/// Opens one configured port for `workers` workers.
+///
+/// # Errors
+/// When the interface cannot be had; the message names it and the remedy.
+pub fn open(
+    umem: &Arc<Umem>,
+    port: &config::Port,
+    redirect: config::Redirect,
+    workers: u32,
+    journal: &Journal,
+) -> Result<(LiveInterface, OpenPort)> {
+    let in_kernel = port.path == config::PacketPath::Kernel;
+    let rss = match redirect {
+        // No packet comes to a worker, so none has to be spread.
+        _ if in_kernel => None,
+        config::Redirect::Steer => None,
+        config::Redirect::Rss => Some(rss(&port.name, workers)?),
+        config::Redirect::Auto => rss(&port.name, workers).ok(),
+    };
+    let form = if rss.is_some() { Form::Rss } else { Form::Steer };
+    let options = options(port, workers, form);
+    if !in_kernel {
+        leave_vlan_tags_in(&port.name, journal);
+    }
+    let interface = Interface::open(umem, &options)?;
+    let redirect = match rss {
+        Some((table, original)) => {
+            let undo = Undo::Rss { interface: port.name.clone(), table: original };
+            journal
+                .record(undo)
+                .context("the interface's own table cannot be noted for undoing")?;
+            Some(interface.rss_table(Box::new(Ethtool(table)), RSS_SETTLE))
+        }
+        None => interface.steer_table(),
+    };
+    info!(
+        port = port.name,
+        path = ?options.path,
+        mode = %interface.mode(),
+        redirect = redirect.as_deref().map_or("none", RedirectTable::form),
+        queues = interface.queues(),
+        checksums = checksums(&interface),
+        "port opened"
+    );
+    if let Some(served) = interface.mtu_served().filter(|_| !in_kernel) {
+        warn!(
+            port = port.name,
+            "the MTU is larger than the router's frames: packets of more than \
+            {served} bytes are left to the kernel"
+        );
+    }
+    Ok(ready(&port.name, form, interface, redirect))
+}
+
+/// Takes a configured port over that another process has opened in this form. What that one changed
+/// of the interface stays changed, and is in the journal that comes with it.
+///
+/// # Errors
+/// When the interface is another one by now, or the kernel refuses.
+pub fn take(
+    umem: &Arc<Umem>,
+    port: &config::Port,
+    form: Form,
+    workers: u32,
+    handoff: Handoff,
+) -> Result<(LiveInterface, OpenPort)> {
+    let interface = Interface::take(umem, &options(port, workers, form), handoff)?;
+    let redirect = match form {
+        Form::Rss => {
+            let name = afxdp::name_of(interface.index())?;
+            let table = RssTable::open(&name)?;
+            Some(interface.rss_table(Box::new(Ethtool(table)), RSS_SETTLE))
+        }
+        Form::Steer => interface.steer_table(),
+    };
+    Ok(ready(&port.name, form, interface, redirect))
+}
+
+fn ready(
+    name: &str,
+    form: Form,
+    mut interface: Interface,
+    redirect: Option<Box<dyn RedirectTable>>,
+) -> (LiveInterface, OpenPort) {
+    let ports = interface.take_ports().into_iter().map(|port| Box::new(port) as _).collect();
+    let open = OpenPort { name: name.to_owned(), workers: ports, redirect };
+    let tags = Tags::of(&interface);
+    let live = LiveInterface {
+        interface,
+        form,
+        up: true,
+        interrupts: Vec::new(),
+        moderation: None,
+        gathers: Duration::ZERO,
+        queues_changed: false,
+        tags,
+    };
+    (live, open)
+}
+
+fn options(port: &config::Port, workers: u32, form: Form) -> InterfaceOptions {
+    InterfaceOptions {
+        path: match port.path {
+            config::PacketPath::Worker => PacketPath::Worker,
+            config::PacketPath::Kernel => PacketPath::Kernel,
+        },
+        mode: match port.xdp {
+            config::Xdp::Auto => afxdp::Mode::Auto,
+            config::Xdp::Native => afxdp::Mode::Native,
+            config::Xdp::Generic => afxdp::Mode::Generic,
+        },
+        zero_copy: match port.zero_copy {
+            config::ZeroCopy::Auto => afxdp::ZeroCopy::Auto,
+            config::ZeroCopy::Yes => afxdp::ZeroCopy::Yes,
+            config::ZeroCopy::No => afxdp::ZeroCopy::No,
+        },
+        checksums: match port.checksums {
+            config::Checksums::Auto => afxdp::Checksums::Auto,
+            config::Checksums::Complete => afxdp::Checksums::Complete,
+            config::Checksums::Trust => afxdp::Checksums::Trust,
+        },
+        queues: port.queues.map(u32::from),
+        ring_len: port.ring,
+        fill_min: port.fill.unwrap_or(u32::MAX),
+        ..InterfaceOptions::new(&port.name, workers, form)
+    }
+}
+
+/// Whether opening failed for want of the interface, or because it is down: then it may succeed
+/// later without anybody's doing.
+pub fn may_come(error: &anyhow::Error) -> bool {
+    let absent = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENODEV));
+    matches!(error.downcast_ref(), Some(AfXdpError::NoInterface { .. } | AfXdpError::Down { .. }))
+        || error.chain().any(|cause| cause.downcast_ref().is_some_and(absent))
+}
+
+/// What is done about checksums that senders may have left to hardware.
+pub(super) fn checksums(interface: &Interface) -> &'static str {
+    if interface.unfinished() { "complete" } else { "trust" }
+}
+
+/// XDP programs see only tags inside the frame: an interface that strips them would make tagged
+/// packets look untagged.
+fn leave_vlan_tags_in(name: &str, journal: &Journal) {
+    let switch = || -> io::Result<()> {
+        let interface = ebb_host::ethtool::Interface::open(name)?;
+        if interface.strips_vlan_tags().unwrap_or(false) {
+            journal.record(Undo::VlanStripping { interface: name.to_owned() })?;
+            interface.strip_vlan_tags(false)?;
+        }
+        Ok(())
+    };
+    if let Err(error) = switch() {
+        warn!(port = name, %error, "VLAN tags are taken out by the interface: tagged packets are lost \
+            to the router; try ethtool -K {name} rxvlan off");
+    }
+}
+
+/// The interface's own indirection table and its present content, if it can feed every worker.
+pub fn rss(name: &str, workers: u32) -> Result<(RssTable, Vec<u32>)> {
+    let table = RssTable::open(name).with_context(|| format!("{name}: no indirection table"))?;
+    let content = table.read().with_context(|| format!("{name}: no indirection table"))?;
+    let driver = ebb_host::ethtool::Interface::open(name)?;
+    let queues = driver.channels()?.receiving();
+    anyhow::ensure!(
+        queues >= workers && !content.is_empty(),
+        "{name}: {queues} receive queues for {workers} workers; give it more (ethtool -L {name} \
+         combined {workers}) or set redirect = \"steer\""
+    );
+    Ok((table, content))
+}
