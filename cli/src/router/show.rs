@@ -162,6 +162,11 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     if let Some(micros) = gathers.filter(|micros| *micros > 0) {
         out += &format!("           they gather in the ports' queues for {micros} us\n");
     }
+    for port in status.ports.iter().filter(|port| port.path == "kernel") {
+        let (packets, bytes) = (port.kernel_path, port.kernel_path_bytes);
+        let name = &port.name;
+        out += &format!("           {packets} from {name} by the kernel path ({bytes} bytes)\n");
+    }
     for port in status.ports.iter().filter(|port| port.passed_long > 0) {
         out += &format!(
             "           {} on {} longer than a frame, left to the kernel\n",
@@ -295,13 +300,11 @@ fn ports(status: &Status) -> Table {
         Column::text("port"),
         Column::text("link"),
         Column::text("path"),
-        Column::text("xdp"),
         Column::text("redirect"),
         Column::text("checksums"),
         Column::count("received"),
         Column::count("transmitted"),
         Column::count("rx dropped"),
-        Column::count("kernel path"),
         Column::count("to kernel"),
         Column::number("latency", "p99 us", 1),
     ];
@@ -316,14 +319,15 @@ fn ports(status: &Status) -> Table {
         table.row([
             port.name.as_str().into(),
             link.into(),
-            port.path.as_str().into(),
-            format!("{}{copy}", port.xdp).into(),
+            match port.path.as_str() {
+                "kernel" => "kernel".into(),
+                _ => format!("{}{copy}", port.xdp).into(),
+            },
             port.redirect.as_str().into(),
             port.checksums.as_str().into(),
             port.received.into(),
             port.transmitted.into(),
             port.receive_dropped.into(),
-            port.kernel_path.into(),
             port.passed_to_kernel.into(),
             if port.latency.count > 0 { port.latency.p99_us.into() } else { Cell::Missing },
         ]);
