@@ -176,7 +176,7 @@ impl Sync {
     pub fn patience(&self) -> Option<Duration> {
         let now = clock::monotonic();
         let next = self.rib.next().into_iter().chain(self.comparisons.next()).min()?;
-        Some(next.as_nanos().saturating_sub(now.as_nanos())).map(Duration::from_nanos)
+        Some(Duration::from_nanos(next.as_nanos().saturating_sub(now.as_nanos())))
     }
 
     /// Takes over what the kernel said; whether it said something.

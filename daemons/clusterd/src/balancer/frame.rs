@@ -89,13 +89,14 @@ fn meant(face: &Face, kind: u16, body: &[u8]) -> Option<usize> {
 
 /// Traffic for the cluster itself and what routing protocols send goes to whoever speaks for it.
 fn inward(face: &Face, group: bool, destination: IpAddr, body: &[u8]) -> Verdict {
-    let local = match destination {
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-        IpAddr::V4(address) => address.is_broadcast(),
-    };
+    let broadcast = matches!(destination, IpAddr::V4(address) if address.is_broadcast());
     let own = face.sides.iter().any(|side| side.owns(destination));
-    if own || local || destination.is_multicast() {
+    if own || broadcast || destination.is_multicast() {
         return Verdict::Voice;
+    }
+    // A host of the link that is not the cluster: nobody forwards to it (RFC 4291, section 2.5.6).
+    if matches!(destination, IpAddr::V6(address) if address.is_unicast_link_local()) {
+        return Verdict::Ignore;
     }
     // Unicast that came as a broadcast is not to be forwarded (RFC 1812, section 5.3.4).
     if group { Verdict::Ignore } else { Verdict::Balance(ebb_wire::flow_hash(body)) }

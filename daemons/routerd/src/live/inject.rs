@@ -136,12 +136,11 @@ impl Way {
         let origin = interfaces.get(input);
         let origin = origin.map(|live| (live.interface.index(), live.interface.mode().native));
         drop(interfaces);
-        if let (Some(injector), Some((index, native))) = (&mut self.injector, origin) {
-            if let Err(error) = injector.inject(index, native, frame)
-                && !std::mem::replace(&mut self.failed, true)
-            {
-                warn!(%error, "a packet could not be handed to the kernel; more may follow");
-            }
+        if let (Some(injector), Some((index, native))) = (&mut self.injector, origin)
+            && let Err(error) = injector.inject(index, native, frame)
+            && !std::mem::replace(&mut self.failed, true)
+        {
+            warn!(%error, "a packet could not be handed to the kernel; more may follow");
         }
     }
 }
