@@ -320,7 +320,7 @@ fn run(rib: &mut Rib, both: &mut Both, seed: u64, now: &mut Time) {
                 running = true;
             }
             1 => {
-                *now = *now + Duration::from_millis(dice.of(&[0, 10, 1000, 60_000]));
+                *now += Duration::from_millis(dice.of(&[0, 10, 1000, 60_000]));
                 rib.pass(*now, both);
             }
             2 if dice.one_in(8) => {
