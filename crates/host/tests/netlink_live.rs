@@ -186,6 +186,17 @@ fn a_neighbour_is_resolved_by_the_kernel() {
     assert!(scene.requests.delete_neighbour(scene.a, ip("10.0.0.77")).is_err());
 }
 
+/// Without what tells routes apart that differ in nothing else.
+fn plain(event: Event) -> Event {
+    match event {
+        Event::Route { route, replace, append } => {
+            Event::Route { route: Route { digest: 0, ..route }, replace, append }
+        }
+        Event::RouteGone(route) => Event::RouteGone(Route { digest: 0, ..route }),
+        other => other,
+    }
+}
+
 #[test]
 fn ipv4_routes_of_every_kind() {
     let Some(mut scene) = scene("routes4") else { return };
@@ -208,17 +219,19 @@ fn ipv4_routes_of_every_kind() {
     for route in &routes {
         scene.change(RouteChange::Add(route.clone()));
         let expected = Event::Route { route: route.clone(), replace: false, append: false };
-        assert_eq!(scene.next_route(&route.prefix.to_string()), expected);
+        assert_eq!(plain(scene.next_route(&route.prefix.to_string())), expected);
         let again = scene.requests.change_routes([RouteChange::Add(route.clone())]).unwrap();
         assert_eq!(again[0].source.raw_os_error(), Some(libc::EEXIST), "{route:?}");
         scene.change(RouteChange::Delete(route.clone()));
-        assert_eq!(scene.next_route(&route.prefix.to_string()), Event::RouteGone(route.clone()));
+        let gone = plain(scene.next_route(&route.prefix.to_string()));
+        assert_eq!(gone, Event::RouteGone(route.clone()));
     }
     scene.change(RouteChange::Add(routes[0].clone()));
     let replaced = Route { hops: Hops::from_elem(via(a, "10.0.0.9"), 1), ..routes[0].clone() };
     scene.change(RouteChange::Replace(replaced.clone()));
     let events = events_until(&mut scene.monitor, |events| events.len() >= 2);
-    assert_eq!(events[1], Event::Route { route: replaced, replace: true, append: false });
+    let expected = Event::Route { route: replaced, replace: true, append: false };
+    assert_eq!(plain(events[1].clone()), expected);
 }
 
 #[test]

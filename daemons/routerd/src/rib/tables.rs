@@ -45,7 +45,7 @@ impl Tables for FibWriter {
     }
 }
 
-/// Tables for those who only want to know what [`Rib`] makes of links.
+/// Tables for those who only want to know what [`super::Rib`] makes of links.
 pub struct Nowhere;
 
 impl Tables for Nowhere {
