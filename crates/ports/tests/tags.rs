@@ -9,12 +9,12 @@ use ebb_ports::afxdp::{InterfaceOptions, Mode};
 
 /// A bridge takes tags out of frames and sends them on beside, as the interfaces of VLANs do.
 fn behind_a_bridge(wires: &Wires) {
-    wires.in_generator("ip link add br type bridge");
-    wires.in_generator("ip link add in0 type veth peer name in1");
+    wires.in_generator("ip link add name bridge0 type bridge");
+    wires.in_generator("ip link add name in0 type veth peer name in1");
     for link in ["g0", "in1"] {
-        wires.in_generator(&format!("ip link set {link} master br"));
+        wires.in_generator(&format!("ip link set {link} master bridge0"));
     }
-    for link in ["br", "in0", "in1"] {
+    for link in ["bridge0", "in0", "in1"] {
         wires.in_generator(&format!("ip link set {link} up"));
     }
 }

@@ -154,7 +154,7 @@ fn the_route_that_counts_is_the_kernels() {
     let requests = Requests::new(64, Arc::new(|| ()));
     let start = || Sync::start(&ports, FibWriter::new().0, requests.clone());
     let mut sync = namespace.run(start).expect("entered").expect("followed");
-    let rounds = std::env::var("EBB_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let rounds = std::env::var("EBB_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
     let mut by_ourselves = 0;
     for round in 0..rounds {
         let mut dice = Dice(round);
