@@ -23,6 +23,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -244,6 +245,23 @@ impl Rib {
         let best = order::best(&list, &self.slots);
         if list.iter().any(|entry| !entry.confirmed && Some(entry.slot) == best) {
             self.doubt(key, out);
+        }
+    }
+
+    /// IPv6 prefixes with routes that are merged with each other.
+    pub(crate) fn merged(&self) -> HashSet<IpNet> {
+        self.prefixes.containing(&self.slots.merged()).into_iter().map(|key| key.prefix()).collect()
+    }
+
+    /// So many ways lead to a prefix of [`Rib::merged`], or nobody can tell: if as many are known, they are all.
+    pub(crate) fn count_ways(&mut self, to: IpNet, ways: Option<usize>, out: &mut impl Tables) {
+        let key = prefixes::Key::from(to);
+        let list = self.prefixes.list(key);
+        let known = list.iter().map(|entry| self.slots.candidate(entry.slot).hops.len().max(1));
+        if ways != Some(known.sum()) {
+            self.doubt(key, out);
+        } else if self.prefixes.unsure.remove(&key) {
+            self.put_again(key, out);
         }
     }
 
@@ -527,6 +545,11 @@ struct Edited {
     guessed: bool,
     /// A candidate that ends by itself was replaced or removed.
     mortal: bool,
+}
+
+/// Whether routes of a table count here.
+pub(crate) fn is_followed(table: u32) -> bool {
+    rank(table).is_some()
 }
 
 /// Preference of a table: lower first. Other tables are not followed.

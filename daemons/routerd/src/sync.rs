@@ -5,6 +5,7 @@
 //! workers' doorbell says so.
 
 mod compare;
+mod unlisted;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,6 +68,7 @@ pub struct Sync {
     requests: Arc<Requests>,
     /// Comparisons with the kernel, and when they take place.
     comparisons: compare::Comparisons,
+    shown: unlisted::Shown,
     policy: Follower,
     policy_objects: Arc<Vec<PolicyObject>>,
     /// What interfaces ask of sources.
@@ -116,6 +118,7 @@ impl Sync {
             fib,
             requests,
             comparisons: compare::Comparisons::default(),
+            shown: unlisted::Shown::open(),
             policy,
             policy_objects,
             reverse_paths: BTreeMap::new(),

@@ -129,6 +129,10 @@ fn ours(sync: &Sync, address: &str) -> BTreeSet<String> {
     if ways.is_empty() { BTreeSet::from([found["decision"].to_string()]) } else { ways }
 }
 
+fn is_kernels(ours: &BTreeSet<String>) -> bool {
+    ours.iter().all(|way| way == "\"kernel\"")
+}
+
 #[test]
 fn the_route_that_counts_is_the_kernels() {
     let name = format!("ebb-plane-kernel-{}", std::process::id());
@@ -154,29 +158,44 @@ fn the_route_that_counts_is_the_kernels() {
     let requests = Requests::new(64, Arc::new(|| ()));
     let start = || Sync::start(&ports, FibWriter::new().0, requests.clone());
     let mut sync = namespace.run(start).expect("entered").expect("followed");
-    let rounds = std::env::var("EBB_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
-    let mut by_ourselves = 0;
+    let rounds = std::env::var("EBB_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let (mut by_ourselves, mut left) = (0, 0);
     for round in 0..rounds {
         let mut dice = Dice(round);
         let commands: String = (0..1 + dice.roll(4)).map(|_| dice.command()).collect();
         batch(&name, &commands);
         if dice.roll(12) == 0 {
-            // What a list alone tells.
+            // What a list alone tells, which is not all: where more is shown than listed, the kernel decides.
             sync = namespace.run(start).expect("entered").expect("followed");
         }
         let deadline = Instant::now() + Duration::from_secs(10);
         let different = |sync: &Sync| {
             let pair = |(_, address): &(&str, &str)| (kernels(&name, address), ours(sync, address));
-            PREFIXES.iter().map(pair).find(|(theirs, ours)| theirs != ours)
+            let wrong = |(theirs, ours): &(_, _)| theirs != ours && !is_kernels(ours);
+            PREFIXES.iter().map(pair).find(wrong)
         };
         loop {
             sync.turn(&mut Nobody);
             let Some(difference) = different(&sync) else { break };
-            assert!(Instant::now() < deadline, "round {round}, after\n{commands}{difference:?}");
+            let listed = || {
+                let show = ["-n", &name, "-6", "route", "show", "table", "main"];
+                let listed = Command::new("ip").args(show).output().expect("ip").stdout;
+                String::from_utf8_lossy(&listed).into_owned()
+            };
+            assert!(
+                Instant::now() < deadline,
+                "round {round}, after\n{commands}{difference:?} of\n{}",
+                listed()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
-        by_ourselves +=
-            u32::from(ours(&sync, PREFIXES[2].1).iter().any(|way| way.starts_with("fd00")));
+        for (_, address) in PREFIXES {
+            let ours = ours(&sync, address);
+            by_ourselves +=
+                u32::from(ours.iter().any(|way| way.contains("::") || way.contains("10.0.")));
+            left += u32::from(is_kernels(&ours));
+        }
     }
-    assert!(by_ourselves > 0, "no route was ever followed: the test shows nothing");
+    // Half of these routes have preferences, of which lists do not tell enough.
+    assert!(2 * by_ourselves > left, "{left} left to the kernel, {by_ourselves} followed");
 }

@@ -54,6 +54,8 @@ pub(super) struct Candidate {
     nexthop_id: Option<u32>,
     /// See [`Route::preference`].
     pub(super) preference: i8,
+    /// It is merged of routes whose preferences were not all the same.
+    pub(super) mixed: bool,
     /// See [`Route::digest`].
     digest: u64,
     /// 0: the interface's.
@@ -79,6 +81,7 @@ impl Candidate {
             source: route.source,
             nexthop_id: route.nexthop_id,
             preference: route.preference,
+            mixed: false,
             digest: route.digest,
             mtu: route.mtu,
             hops,
@@ -144,6 +147,7 @@ impl Candidate {
         }
         self.hops.extend(new);
         if self.hops.len() > 1 {
+            self.mixed = former.mixed || self.preference != former.preference;
             self.preference = self.preference.max(former.preference);
             self.protocol = former.protocol;
         }
@@ -331,6 +335,11 @@ impl Slots {
     fn matching(&self, test: impl Fn(&Candidate) -> bool) -> Vec<u32> {
         let used = self.used().filter(|(_, slot)| test(&slot.candidate));
         used.map(|(number, _)| number).collect()
+    }
+
+    /// IPv6 routes of several ways.
+    pub(super) fn merged(&self) -> Vec<u32> {
+        self.matching(|candidate| candidate.v6 && candidate.hops.len() > 1)
     }
 
     /// Whether there are IPv4 routes that were not made by the kernel itself.

@@ -219,7 +219,11 @@ impl Links {
             }
         }
         let links: Vec<u32> = self.links.keys().copied().collect();
-        moved.extend(links.into_iter().filter(|link| self.review_one(*link, out)));
+        let mut reviewed = Vec::new();
+        for link in links {
+            self.review_one(link, &mut reviewed, out);
+        }
+        moved.extend(reviewed);
         moved.into_iter().collect()
     }
 
@@ -341,46 +345,64 @@ impl Links {
             .collect();
         let mut moved = Vec::new();
         for link in [index].into_iter().chain(vlans) {
-            if self.review_one(link, out) {
-                moved.push(link);
-            }
+            self.review_one(link, &mut moved, out);
         }
         moved
     }
 
-    /// Whether the link's interface appeared or disappeared.
-    fn review_one(&mut self, link: u32, out: &mut impl Tables) -> bool {
+    /// Compares one link's interface with what exists; adds the links whose interface appeared or disappeared.
+    /// A link whose place another has waits until that one goes, of which a lost message may not have told.
+    fn review_one(&mut self, link: u32, moved: &mut Vec<u32>, out: &mut impl Tables) {
         let wanted = self.wanted(link);
+        let free = |id| self.link_of(id).is_none_or(|other| other == link);
+        let wanted = wanted.filter(|(id, _)| free(*id));
         let before = self.present.get(&link).copied();
-        if let Some(id) = before.filter(|id| Some(*id) != wanted.map(|(id, _)| id)) {
+        let former = before.filter(|id| Some(*id) != wanted.map(|(id, _)| id));
+        if let Some(id) = former {
             self.present.remove(&link);
             out.remove_interface(id);
+            moved.push(link);
         }
-        let Some((id, place)) = wanted else { return before.is_some() };
-        out.set_interface(id, self.interface(link, place));
-        if before == Some(id) {
-            return false;
+        if let Some((id, place)) = wanted {
+            out.set_interface(id, self.interface(link, place));
+            if before != Some(id) {
+                self.enter(link, id, out);
+                moved.push(link);
+            }
         }
+        let waits =
+            |other: &&Link| self.place(other).and_then(|place| self.known_number(place)) == former;
+        let mut others = self.links.values().filter(|_| former.is_some());
+        if let Some(next) = others.find(waits).map(|other| other.index) {
+            self.review_one(next, moved, out);
+        }
+    }
+
+    /// A link stands for an interface from now on.
+    fn enter(&mut self, link: u32, id: InterfaceId, out: &mut impl Tables) {
         self.present.insert(link, id);
         let known = self.neighbours.range((link, LOWEST)..);
         for ((_, address), mac) in known.take_while(|((on, _), _)| *on == link) {
             out.set_neighbour(id, *address, *mac);
         }
-        true
     }
 
     /// Untagged interfaces have their port's number, VLANs the next free one above 255; a pair
     /// that comes back gets its number back. None when all are taken.
     fn number(&mut self, (port, vlan): (PortId, u16)) -> Option<InterfaceId> {
-        if vlan == 0 {
-            return Some(InterfaceId(u16::from(port.0)));
-        }
-        if let Some(id) = self.numbers.get(&(port, vlan)) {
-            return Some(*id);
+        if let Some(id) = self.known_number((port, vlan)) {
+            return Some(id);
         }
         let id = InterfaceId(u16::try_from(256 + self.numbers.len()).ok()?);
         self.numbers.insert((port, vlan), id);
         Some(id)
+    }
+
+    fn known_number(&self, (port, vlan): (PortId, u16)) -> Option<InterfaceId> {
+        match vlan {
+            0 => Some(InterfaceId(u16::from(port.0))),
+            _ => self.numbers.get(&(port, vlan)).copied(),
+        }
     }
 
     fn interface(&self, index: u32, (port, vlan): (PortId, u16)) -> Interface {

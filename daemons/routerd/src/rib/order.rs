@@ -130,6 +130,19 @@ pub(super) fn best(list: &[Entry], slots: &Slots) -> Option<u32> {
     })
 }
 
+/// Whether only the kernel can tell which of several comes first: of routes that are merged with each other it
+/// tells one preference and goes by all (`rt6_qualify_for_ecmp` does not ask for theirs to be the same).
+pub(super) fn is_undecided(list: &[Entry], best: &Candidate, slots: &Slots) -> bool {
+    if !best.v6 || list.len() == 1 {
+        return false;
+    }
+    let candidates = list.iter().map(|entry| slots.candidate(entry.slot));
+    let rivals: Vec<_> = candidates.filter(|candidate| candidate.rivals(best)).collect();
+    let merged = rivals.iter().any(|candidate| candidate.hops.len() > 1);
+    let preferred = |candidate: &&Candidate| candidate.mixed || candidate.preference != 0;
+    rivals.len() > 1 && merged && rivals.iter().any(preferred)
+}
+
 /// Whether the kernel's lists may leave this entry out although it is there: between routes that are merged
 /// with each other it lists none (`fib6_dump_node`).
 pub(super) fn may_hide(list: &[Entry], entry: &Entry, slots: &Slots) -> bool {
@@ -196,10 +209,11 @@ pub(super) fn uncovers(gone: &Candidate, list: &[Entry], rest: Option<u32>, slot
     const METRIC_DEFAULT: u32 = 1024; // IP6_RT_PRIO_USER
     let Some(at) = find(gone, list, slots).filter(|_| gone.v6) else { return false };
     let left = rest.map_or(0, |rest| slots.candidate(rest).hops.len());
-    let hidden = list.iter().any(|entry| !entry.confirmed && may_hide(list, entry, slots));
+    // What stays of merged routes may have another preference than they had, which matters beside others.
+    let beside = |entry: &Entry| slots.candidate(entry.slot).rivals(gone);
     slots.candidate(list[at].slot).hops.len() > 1
         && left <= 1
-        && (gone.metric == METRIC_DEFAULT || hidden)
+        && (gone.metric == METRIC_DEFAULT || list.iter().filter(|entry| beside(entry)).count() > 1)
 }
 
 /// Removes `gone`, putting `rest` in its place if there is one.

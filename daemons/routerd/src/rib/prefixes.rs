@@ -220,6 +220,9 @@ impl Prefixes {
         }
         let Some(first) = order::best(list, slots) else { return Winner::Nobody };
         let best = slots.candidate(first);
+        if order::is_undecided(list, best, slots) {
+            return Winner::Kernel;
+        }
         if best.rank > 0 && !self.wide_local.is_empty() && self.hidden_by_local(key) {
             return Winner::Kernel;
         }

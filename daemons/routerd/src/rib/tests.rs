@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use ebb_apps::route::{FibError, Interface, InterfaceId, Target};
 use ebb_graph::PortId;
-use ebb_host::netlink::Event;
+use ebb_host::netlink::{Event, Route};
 use ipnet::IpNet;
 use proptest::prelude::*;
 
@@ -140,6 +140,19 @@ impl Router {
         prop_assert_eq!(known.collect::<BTreeMap<_, _>>(), kernel.neighbours_on_ports());
         Ok(())
     }
+}
+
+/// The router, and the kernel that it has read.
+fn started() -> (Router, Kernel) {
+    let mut kernel = Kernel::new();
+    let mut router = Router::new();
+    router.rib.apply(&Event::Overrun, &mut router.out);
+    router.settle(&mut kernel, Vec::new());
+    (router, kernel)
+}
+
+fn added(route: Route) -> Event {
+    Event::Route { route, replace: false, append: false }
 }
 
 proptest! {

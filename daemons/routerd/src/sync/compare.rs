@@ -88,7 +88,7 @@ impl Sync {
             self.rib.pass(clock::monotonic(), &mut self.fib);
             self.rib.begin(scope);
             let (unread, refusal) = self.list(scope);
-            self.rib.finish_without(&unread, &mut self.fib);
+            self.finish(scope, &unread);
             if let Some(refusal) = refusal {
                 return Err(anyhow::Error::from(refusal).context("reading the kernel's tables"));
             }
@@ -130,7 +130,7 @@ impl Sync {
         self.rib.pass(begun, &mut self.fib);
         self.rib.begin(scope);
         let (unread, error) = self.list(scope);
-        self.rib.finish_without(&unread, &mut self.fib);
+        self.finish(scope, &unread);
         if let Some(error) = error {
             self.comparisons.failed("reading the kernel's tables", &error);
             if matches!(error, Error::Socket { .. }) {
@@ -138,6 +138,14 @@ impl Sync {
             }
         }
         self.comparisons.ended(begun, &unread);
+    }
+
+    fn finish(&mut self, scope: Scope, unread: &[Part]) {
+        self.rib.finish_without(unread, &mut self.fib);
+        let covers = matches!(scope, Scope::All | Scope::Part(Part::Routes6));
+        if covers && !unread.contains(&Part::Routes6) {
+            self.look_for_unlisted();
+        }
     }
 
     /// Takes over what the kernel lists; the parts that were not read to their end, and the last error.
@@ -167,13 +175,20 @@ impl Sync {
     }
 
     fn list_part(&mut self, part: Part) -> Result<Listed, Error> {
-        let (rib, fib) = (&mut self.rib, &mut self.fib);
-        for _ in 1..ATTEMPTS_MAX {
-            let listed = self.monitor.list(part, &mut |event| rib.apply(&event, fib))?;
+        let (rib, fib, shown) = (&mut self.rib, &mut self.fib, &mut self.shown);
+        let mut listed = Listed::Inconsistent;
+        for _ in 0..ATTEMPTS_MAX {
+            if part == Part::Routes6 {
+                shown.list_begins();
+            }
+            listed = self.monitor.list(part, &mut |event| {
+                shown.listed(&event);
+                rib.apply(&event, fib);
+            })?;
             if listed != Listed::Inconsistent {
-                return Ok(listed);
+                break;
             }
         }
-        self.monitor.list(part, &mut |event| rib.apply(&event, fib))
+        Ok(listed)
     }
 }

@@ -6,22 +6,13 @@ use ebb_apps::route::{Path, Target};
 use ebb_host::netlink::{Event, NextHopObject, NextHopTarget, Part, Route, RouteHop};
 use ebb_units::Time;
 
-use super::Router;
-use super::kernel::Kernel;
+use super::{Router, added, started};
 use crate::rib::Scope;
 
 const PREFIX: &str = "2001:db8::/32";
 const STATIC: u8 = 4;
 const ADVERTISED: u8 = 9;
 const DAEMON: u8 = 12;
-
-fn started() -> (Router, Kernel) {
-    let mut kernel = Kernel::new();
-    let mut router = Router::new();
-    router.rib.apply(&Event::Overrun, &mut router.out);
-    router.settle(&mut kernel, Vec::new());
-    (router, kernel)
-}
 
 fn hop(last: u8) -> RouteHop {
     RouteHop::new(Some(2), format!("fe80::{last}").parse().ok())
@@ -30,10 +21,6 @@ fn hop(last: u8) -> RouteHop {
 fn route(protocol: u8, hops: &[u8]) -> Route {
     let hops = hops.iter().map(|last| hop(*last));
     Route { protocol, metric: 1024, ..Route::unicast(PREFIX.parse().unwrap(), hops) }
-}
-
-fn added(route: Route) -> Event {
-    Event::Route { route, replace: false, append: false }
 }
 
 fn lives(route: Route, lifetime_ms: i64) -> Route {

@@ -2,23 +2,10 @@
 
 use ebb_apps::route::{InterfaceId, Path, Target};
 use ebb_graph::PortId;
-use ebb_host::netlink::{Event, NeighbourState, Part, Route, RouteHop, RouteKind};
+use ebb_host::netlink::{Event, Link, NeighbourState, Part, Route, RouteHop, RouteKind};
 
-use super::kernel::Kernel;
-use super::{Recorder, Router};
+use super::{Recorder, Router, added, started};
 use crate::rib::{Rib, Scope, Update};
-
-fn started() -> (Router, Kernel) {
-    let mut kernel = Kernel::new();
-    let mut router = Router::new();
-    router.rib.apply(&Event::Overrun, &mut router.out);
-    router.settle(&mut kernel, Vec::new());
-    (router, kernel)
-}
-
-fn added(route: Route) -> Event {
-    Event::Route { route, replace: false, append: false }
-}
 
 fn via(prefix: &str, link: u32, gateway: &str) -> Route {
     let hop = RouteHop::new(Some(link), gateway.parse().ok());
@@ -77,17 +64,37 @@ fn an_interface_is_a_port_or_its_vlan_and_free() {
     assert!(updates.contains(&Update::Link { port: PortId(1), up: true, gone: false }));
     assert!(router.rib.take_updates().is_empty(), "said once");
     let [Event::Link(link), ..] = &kernel.dump(Part::Links)[..] else { panic!("a link") };
-    let enslaved = ebb_host::netlink::Link { master: Some(9), ..link.clone() };
+    let enslaved = Link { master: Some(9), ..link.clone() };
     router.apply(&[Event::Link(enslaved)]);
     assert_eq!(router.out.interfaces.len(), 1, "neither the port nor its VLAN is ours now");
     let none = [Update::Macs(PortId(0), vec![]), Update::Vlans(PortId(0), vec![])];
     assert_eq!(router.rib.take_updates(), none);
-    let renamed = ebb_host::netlink::Link { name: "uplink".into(), ..link.clone() };
+    let renamed = Link { name: "uplink".into(), ..link.clone() };
     router.apply(&[Event::Link(renamed)]);
     assert_eq!(router.rib.name_of(InterfaceId(0)), Some("uplink"));
     router.apply(&[Event::LinkGone(2)]);
     let gone = Update::Link { port: PortId(0), up: false, gone: true };
     assert!(router.rib.take_updates().contains(&gone));
+}
+
+#[test]
+fn a_place_is_one_links_and_the_next_ones_when_that_is_gone() {
+    let (mut router, kernel) = started();
+    let route = via("198.51.100.0/24", 9, "10.7.0.2");
+    let at = |router: &Router| router.out.routes[&route.prefix].clone();
+    let links = kernel.dump(Part::Links);
+    let vlan = links.into_iter().find_map(|event| match event {
+        Event::Link(link) if link.index == 4 => Some(link),
+        _ => None,
+    });
+    // It was removed and made anew, which messages that were lost would have told.
+    let again = Link { index: 9, ..vlan.expect("the VLAN") };
+    router.apply(&[Event::Link(again), added(route.clone())]);
+    assert_eq!((router.rib.link_of(InterfaceId(256)), at(&router)), (Some(4), Target::Kernel));
+    router.apply(&[Event::LinkGone(4)]);
+    assert_eq!(router.rib.link_of(InterfaceId(256)), Some(9));
+    assert_eq!(at(&router), Target::via(InterfaceId(256), "10.7.0.2".parse().unwrap()));
+    assert!(router.out.interfaces.contains_key(&InterfaceId(256)));
 }
 
 #[test]
