@@ -183,23 +183,14 @@ impl Outputs<'_> {
     pub fn transmit_if(
         &mut self,
         batch: &mut Batch,
-        mut leaves: impl FnMut(&mut Packet) -> Option<(PortId, usize)>,
+        leaves: impl FnMut(&mut Packet) -> Option<(PortId, usize)>,
     ) {
-        let Some(node) = self.egress else {
-            return move_leaving(batch, &mut self.exits.transmit, leaves);
+        // One loop for both: a second copy of it would cost the first one a tenth of its speed.
+        let (to, mask) = match self.egress {
+            None => (&mut self.exits.transmit[..], usize::MAX),
+            Some(node) => (core::slice::from_mut(&mut self.pending[node]), 0),
         };
-        // All of them by one way: the port is what they say themselves.
-        let mut ports = Vec::new();
-        let to = core::slice::from_mut(&mut self.pending[node]);
-        move_leaving(batch, to, |packet| {
-            let (port, len) = leaves(packet)?;
-            ports.push(port);
-            Some((PortId(0), len))
-        });
-        let first = to[0].len() - ports.len();
-        for (packet, port) in to[0][first..].iter_mut().zip(ports) {
-            packet.output = port;
-        }
+        move_leaving(batch, to, mask, leaves);
     }
 
     /// Hands a packet to the kernel.
