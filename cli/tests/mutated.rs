@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_apps::route::{
-    FibWriter, Interface, InterfaceId, Requests, RouteCounters, RouteLimits, Target, graph,
+    Builder, FibWriter, Interface, InterfaceId, Requests, RouteCounters, Target, WorkerGraph,
 };
 use ebb_graph::{Batch, Exits, Graph, NodeId, Packet, Pool, PortId};
 use ebb_units::Time;
@@ -222,7 +222,7 @@ fn assert_sound(frame: &[u8]) {
 fn ten_million_damaged_packets_meet_one_fate_each() {
     let (_writer, fib) = tables();
     let requests = Requests::new(1024, Arc::new(|| {}));
-    let (graph, entry, counters) = graph(&fib, 2, requests.clone(), &RouteLimits::default());
+    let WorkerGraph { graph, entry, counters } = Builder::new(&fib, requests.clone()).worker(0);
     let pool = Pool::standalone(FRAMES);
     let exits = Exits::new(2);
     let mut run =

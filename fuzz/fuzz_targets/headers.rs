@@ -4,7 +4,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use ebb_apps::route::{FibWriter, Interface, InterfaceId, Requests, RouteLimits, Target, graph};
+use ebb_apps::route::{
+    Builder, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph,
+};
 use ebb_graph::{Batch, Exits, FRAME_LEN, Graph, HEADROOM, NodeId, Pool, PortId};
 use ebb_units::Time;
 use libfuzzer_sys::fuzz_target;
@@ -36,7 +38,7 @@ impl Router {
         tables.set_route("::/0".parse().unwrap(), &Target::OnLink(InterfaceId(1))).unwrap();
         tables.publish();
         let requests = Requests::new(16, Arc::new(|| {}));
-        let (graph, entry, _) = graph(&fib, 2, requests, &RouteLimits::default());
+        let WorkerGraph { graph, entry, .. } = Builder::new(&fib, requests).worker(0);
         let (exits, pool) = (Exits::new(2), Pool::standalone(4096));
         Router { _tables: tables, graph, entry, exits, pool, now: 1 }
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use anyhow::Result;
-use ebb_apps::route::{FibWriter, Interface, InterfaceId, Requests, RouteLimits, Target, graph};
+use ebb_apps::route::{Builder, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph};
 use ebb_graph::{Batch, Exits, Graph, NodeId, Pool, PortId};
 use ebb_units::Time;
 use ebb_wire::Template;
@@ -71,7 +71,7 @@ impl Router {
             writer.set_route(route.trunc().into(), &Target::via(interface, address))?;
         }
         let requests = Requests::new(16, Arc::new(|| {}));
-        let (graph, entry, _counters) = graph(&fib, 2, requests, &RouteLimits::default());
+        let WorkerGraph { graph, entry, .. } = Builder::new(&fib, requests).worker(0);
         let (pool, exits) = (Pool::standalone(FRAMES), Exits::new(2));
         Ok((writer, Router { graph, entry, pool, exits, batch: Batch::new() }))
     }

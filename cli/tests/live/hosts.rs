@@ -134,7 +134,8 @@ fn streams_and_datagrams_pass_between_unmodified_hosts() {
     if !installed(&[("iperf3", "iperf3")]) {
         return;
     }
-    let Some((lab, mut router)) = between_hosts(|_, _| {}) else { return };
+    let change = |_: &Lab, setup: &mut Setup| setup.router = "apps = [\"count\"]".into();
+    let Some((lab, mut router)) = between_hosts(change) else { return };
     let _server = Served::start(&lab, 1, &["iperf3", "-s"]);
     let features = on_host(&lab, 0, &["ethtool", "-k", "h0"]);
     let features = String::from_utf8_lossy(&features.stdout).into_owned();
@@ -157,7 +158,16 @@ fn streams_and_datagrams_pass_between_unmodified_hosts() {
     }
     let status = router.status();
     assert!(status.ports.iter().all(|port| port.checksums == "complete"), "{:?}", status.ports);
-    assert!(status.packets().adds_up(), "{:?}", status.packets());
+    let packets = status.packets();
+    assert!(packets.adds_up(), "{packets:?}");
+    // The application sees each packet that routing sees, and each that leaves.
+    let [count] = &status.applications[..] else { panic!("{:?}", status.applications) };
+    let of = |way: &str| -> u64 {
+        let counters = ["ipv4", "ipv6", "other"].map(|of| format!("{way}_{of}_packets"));
+        counters.iter().map(|name| count.counters[name]).sum()
+    };
+    let left = packets.forwarded + packets.originated;
+    assert!(of("in") == packets.received && of("out") == left, "{count:?}, {packets:?}");
     router.stop();
 }
 

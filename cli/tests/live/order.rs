@@ -107,6 +107,7 @@ impl InProcess {
             fib: shared,
             requests: Requests::new(16, Arc::new(move || bell.ring())),
             route_limits: RouteLimits::default(),
+            applications: Vec::new(),
             pulses: ebb_host::pulse::Pulses::new().expect("memory"),
             frames_total: FRAMES,
             mode: "told".into(),

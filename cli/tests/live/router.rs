@@ -43,7 +43,8 @@ pub fn until(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
 pub struct Setup {
     pub mode: &'static str,
     pub workers: u16,
-    /// Further lines of `[powersave]`, `[governor]` (without `journal`) and of every port.
+    /// Further lines of `[router]`, `[powersave]`, `[governor]` (without `journal`) and of every port.
+    pub router: String,
     pub powersave: String,
     pub governor: String,
     pub port: String,
@@ -59,6 +60,7 @@ impl Setup {
         Setup {
             mode: "napi",
             workers: 1,
+            router: String::new(),
             powersave: String::new(),
             governor: String::new(),
             port: String::new(),
@@ -69,11 +71,11 @@ impl Setup {
 
     /// The TOML text.
     pub fn text(&self, lab: &Lab, name: &str) -> String {
-        let Setup { mode, workers, powersave, governor, port, .. } = self;
+        let Setup { mode, workers, router, powersave, governor, port, .. } = self;
         let socket = lab.directory.join(format!("{name}.sock"));
         let journals = self.journals.clone().unwrap_or_else(|| lab.directory.join("journals"));
         let mut text = format!(
-            "[router]\nworkers = {workers}\nmode = \"{mode}\"\n\
+            "[router]\nworkers = {workers}\nmode = \"{mode}\"\n{router}\n\
              [powersave]\n{powersave}\n\
              [governor]\njournal_directory = \"{}\"\n{governor}\n\
              [status]\nsocket = \"{}\"\n",

@@ -3,4 +3,8 @@
 //! Room: nodes for `graph`. An app knows packets and its own tables; it knows neither ports nor
 //! Linux nor power, reads no clock and does no I/O.
 
+pub mod application;
+pub mod count;
 pub mod route;
+
+pub use application::{Application, Observer};

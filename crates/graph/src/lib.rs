@@ -9,6 +9,6 @@ pub mod memory;
 mod reason;
 
 pub use batch::Batch;
-pub use graph::{Edge, Exits, Goods, Graph, GraphBuilder, Held, Node, NodeId, Outputs};
+pub use graph::{Edge, Exits, FlowState, Given, Graph, GraphBuilder, Node, NodeId, Outputs};
 pub use memory::{FRAME_LEN, Frame, HEADROOM, Packet, Pool, PortId, REGION_ALIGN, Region, Reserve};
 pub use reason::DropReason;

@@ -323,8 +323,8 @@ impl Packet {
     }
 }
 
-/// Moves the packets for which `leaves` names a port and a length to the end of that port's list of `to`,
-/// cut to that length; the others stay, in order.
+/// Moves the packets for which `leaves` names a port and a length to the end of that port's list of `to`, or
+/// of the one that the bits of its number in `mask` name, cut to that length; the others stay, in order.
 ///
 /// Whole, from memory to memory, and set where they go: what has just been written in parts, or taken apart
 /// by an iterator, the processor is slow to read as a whole (store forwarding).
@@ -335,6 +335,7 @@ impl Packet {
 pub(crate) fn move_leaving(
     packets: &mut Vec<Packet>,
     to: &mut [impl AsMut<Vec<Packet>>],
+    mask: usize,
     mut leaves: impl FnMut(&mut Packet) -> Option<(PortId, usize)>,
 ) {
     let count = packets.len();
@@ -356,7 +357,7 @@ pub(crate) fn move_leaving(
             continue;
         };
         let len = packet.len().min(len);
-        let list = to[output.0 as usize].as_mut();
+        let list = to[output.0 as usize & mask].as_mut();
         let end = list.len();
         if end == list.capacity() {
             list.reserve(count - at);
@@ -541,7 +542,7 @@ mod tests {
             .collect();
         let mut lists = [Vec::new(), Vec::new()];
         let number = |packet: &Packet| u16::from_be_bytes([packet.data()[0], packet.data()[1]]);
-        move_leaving(&mut packets, &mut lists, |packet| match number(packet) % 3 {
+        move_leaving(&mut packets, &mut lists, usize::MAX, |packet| match number(packet) % 3 {
             0 => Some((PortId(1), 3)),
             1 => Some((PortId(0), 99)),
             _ => None,

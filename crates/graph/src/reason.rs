@@ -53,11 +53,13 @@ pub enum DropReason {
     LinkType,
     /// Nothing leads back to the source, or not by the interface it came by (RFC 3704).
     ReversePath,
+    /// An application that stands in packets' way refused it; its own counters say why.
+    Application,
 }
 
 impl DropReason {
     /// Every reason, in counter order.
-    pub const ALL: [DropReason; 25] = [
+    pub const ALL: [DropReason; 26] = [
         DropReason::Truncated,
         DropReason::BadVersion,
         DropReason::BadHeaderLength,
@@ -83,6 +85,7 @@ impl DropReason {
         DropReason::Oversized,
         DropReason::LinkType,
         DropReason::ReversePath,
+        DropReason::Application,
     ];
 
     /// How many reasons there are.
@@ -116,6 +119,7 @@ impl DropReason {
             DropReason::Oversized => "oversized",
             DropReason::LinkType => "link_type",
             DropReason::ReversePath => "reverse_path",
+            DropReason::Application => "application",
         }
     }
 }

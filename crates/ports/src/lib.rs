@@ -11,13 +11,11 @@ pub mod memory;
 mod eventfd;
 mod fence;
 mod grace;
-mod hash;
 mod packet_socket;
 mod port;
 #[cfg(test)]
 mod samples;
 
 pub use fence::Fence;
-pub use hash::flow_hash;
 pub use packet_socket::PacketSocket;
 pub use port::{Port, PortCounters, RedirectTable};

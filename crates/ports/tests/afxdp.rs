@@ -93,7 +93,7 @@ fn steering_is_balanced_and_fenced() {
             table.rewrite(&entries).unwrap();
             let mut expected = vec![0; usize::from(workers)];
             for frame in &frames {
-                let entry = ebb_ports::flow_hash(frame) as usize & 127;
+                let entry = ebb_wire::redirect_hash(frame) as usize & 127;
                 expected[usize::from(entries[entry])] += 1;
             }
             let mut received = vec![0; usize::from(workers)];
@@ -147,7 +147,7 @@ fn rewrites_under_load_keep_flows_in_order() {
     let (stop, received) = (AtomicBool::new(false), AtomicU32::new(0));
     let mut next = [0u32; 64];
     let entry_of: Vec<usize> =
-        (0..64).map(|flow| ebb_ports::flow_hash(&udp(mac, flow, 0)) as usize & 127).collect();
+        (0..64).map(|flow| ebb_wire::redirect_hash(&udp(mac, flow, 0)) as usize & 127).collect();
     let mut take = |port: &mut AfXdpPort, may_own: &dyn Fn(usize) -> bool| {
         let mut waiting = port.queue_len() as usize;
         while waiting > 0 {

@@ -72,7 +72,7 @@ fn what_waits_in_the_rings_is_the_next_owners() {
     // The new program obeys the new owner's table, and only that.
     let other = (0..2000)
         .map(|flow| udp(mac, flow, 1000))
-        .find(|frame| ebb_ports::flow_hash(frame) & 127 >= 64)
+        .find(|frame| ebb_wire::redirect_hash(frame) & 127 >= 64)
         .unwrap();
     send(&mut from, [other.as_slice()]);
     assert_eq!(drain(&mut heirs[1], &mut pool_of_heir, &mut batch), 1);

@@ -26,6 +26,7 @@ pub mod icmp;
 mod ipv4;
 mod ipv6;
 mod link;
+mod redirect;
 pub mod transport;
 mod unfinished;
 
@@ -35,6 +36,7 @@ pub use flow::{Flow, flow_hash};
 pub use ipv4::Ipv4;
 pub use ipv6::{Ipv6, Upper};
 pub use link::{Link, ethertype, is_group, link};
+pub use redirect::redirect_hash;
 pub use unfinished::{Unfinished, finish_checksums, unfinished};
 
 /// IP protocol numbers and IPv6 next-header values (IANA protocol numbers).

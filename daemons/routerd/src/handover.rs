@@ -205,10 +205,10 @@ pub fn hand_over(shared: &Shared, redirects: &mut Redirects, active: u16) -> Han
 fn pass_on(shared: &Shared, from: &[usize], given: &mut [bool]) -> usize {
     let mut count = 0;
     for worker in from {
-        for (to, goods) in shared.workers[*worker].mailbox.parcels() {
-            count += goods.len();
+        for (to, state) in shared.workers[*worker].mailbox.transfers() {
+            count += state.packets();
             given[to] = true;
-            shared.workers[to].mailbox.send(Message { goods, ..Message::default() });
+            shared.workers[to].mailbox.send(Message { state, ..Message::default() });
         }
     }
     count

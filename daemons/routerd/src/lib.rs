@@ -5,6 +5,7 @@
 //! configuration and status. It knows every library and nothing of the command line.
 
 pub mod api;
+pub mod applications;
 pub mod config;
 pub mod counters;
 pub mod energy;

@@ -1,8 +1,8 @@
 //! Orders to one worker, its answers, and what workers hand over to each other along with them.
 //!
 //! An order is a state: the latest counts. What goes with it is work, which must arrive once and in order
-//! or stay where it was, so it takes the hand-over protocol of `ebb-switch`, both ways: who owns which flows and
-//! held packets to the worker, answers and held packets from it. The governor looks for an answer before it sleeps, and
+//! or stay where it was, so it takes the hand-over protocol of `ebb-switch`, both ways: who owns which flows,
+//! with their held packets and state, to the worker, and the same with answers from it. The governor looks for an answer before it sleeps, and
 //! is woken only where it does.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ebb_control::redirect::Table;
-use ebb_graph::{Goods, Packet};
+use ebb_graph::{FlowState, PortId};
 use ebb_host::{Doorbell, clock};
 use ebb_switch::{Receiver, Sender, Waiter, Waiting, channel};
 
@@ -49,25 +49,23 @@ impl Order {
 /// Who owns which flows.
 #[derive(Debug, Default)]
 pub struct Owners {
-    /// By port number: what it holds, and whether its entries are chosen by [`ebb_ports::flow_hash`].
+    /// By port number: what it holds, and whether its entries are chosen by [`ebb_wire::redirect_hash`].
     ports: Vec<Option<(Table, bool)>>,
 }
 
 impl Owners {
-    /// Of these tables, each with whether [`ebb_ports::flow_hash`] chooses the entry.
+    /// Of these tables, each with whether [`ebb_wire::redirect_hash`] chooses the entry.
     pub fn new(ports: Vec<Option<(Table, bool)>>) -> Owners {
         Owners { ports }
     }
 
-    /// The worker that receives the packet's flow, as far as `own` can know. A NIC's own hash is not known
-    /// here: a worker keeps what came from such a port while it has an entry of it.
-    pub fn of(&self, own: usize, packet: &Packet) -> usize {
-        let port = self.ports.get(usize::from(packet.input.0)).and_then(Option::as_ref);
+    /// The worker that receives a flow, by its port and [`ebb_wire::redirect_hash`], as far as `own` can know. A
+    /// NIC's own hash is not known here: a worker keeps what came from such a port while it has an entry of it.
+    pub fn of(&self, own: usize, port: PortId, hash: u32) -> usize {
+        let port = self.ports.get(usize::from(port.0)).and_then(Option::as_ref);
         match port {
             None => own,
-            Some((table, true)) => {
-                usize::from(table[ebb_ports::flow_hash(packet.data()) as usize % table.len()])
-            }
+            Some((table, true)) => usize::from(table[hash as usize % table.len()]),
             Some((table, false)) if table.iter().any(|owner| usize::from(*owner) == own) => own,
             Some((table, false)) => usize::from(table[0]),
         }
@@ -79,30 +77,30 @@ impl Owners {
 pub struct Message {
     /// Who owns which flows from now on.
     pub owners: Option<Arc<Owners>>,
-    /// What other workers held back of flows that are this one's now.
-    pub goods: Goods,
+    /// What other workers held back and remembered of flows that are this one's now.
+    pub state: FlowState,
 }
 
 impl Message {
     /// This message, then `later`.
     fn and(self, later: Message) -> Message {
-        Message { owners: later.owners.or(self.owners), goods: self.goods.and(later.goods) }
+        Message { owners: later.owners.or(self.owners), state: self.state.and(later.state) }
     }
 }
 
-/// Held packets with the worker that is to have them.
-pub type Parcel = (usize, Goods);
+/// Held packets and state of flows with the worker that is to have them.
+pub type Transfer = (usize, FlowState);
 
 #[derive(Debug)]
 struct Answer {
     serial: u64,
-    parcels: Vec<Parcel>,
+    transfers: Vec<Transfer>,
 }
 
 impl Answer {
     fn and(mut self, mut later: Answer) -> Answer {
-        self.parcels.append(&mut later.parcels);
-        Answer { serial: later.serial, parcels: self.parcels }
+        self.transfers.append(&mut later.transfers);
+        Answer { serial: later.serial, transfers: self.transfers }
     }
 }
 
@@ -112,7 +110,7 @@ struct Heard {
     answers: Receiver<Answer>,
     waiter: Waiter,
     serial: u64,
-    parcels: Vec<Parcel>,
+    transfers: Vec<Transfer>,
 }
 
 /// Orders to one worker and its answers.
@@ -146,7 +144,7 @@ impl Mailbox {
             bell: Doorbell::new()?,
             messages: (Mutex::new(to), Mutex::new(messages)),
             answers: Mutex::new(back),
-            heard: Mutex::new(Heard { answers, waiter, serial: 0, parcels: Vec::new() }),
+            heard: Mutex::new(Heard { answers, waiter, serial: 0, transfers: Vec::new() }),
         })
     }
 
@@ -184,19 +182,19 @@ impl Mailbox {
     }
 
     /// Says so and hands held packets over.
-    pub fn answer_with(&self, serial: u64, parcels: Vec<Parcel>) {
-        let sent = locked(&self.answers).offer_joined(Answer { serial, parcels }, Answer::and);
+    pub fn answer_with(&self, serial: u64, transfers: Vec<Transfer>) {
+        let sent = locked(&self.answers).offer_joined(Answer { serial, transfers }, Answer::and);
         debug_assert!(sent.is_ok(), "a worker's mailbox was closed");
     }
 
     /// Takes back what went with answers that nobody has heard: the governor waited no longer.
-    pub fn take_back(&self) -> Goods {
+    pub fn take_back(&self) -> FlowState {
         let mut answers = locked(&self.answers);
         // The youngest comes first.
         let unheard =
             std::iter::from_fn(|| answers.withdraw()).reduce(|later, older| older.and(later));
-        let parcels = unheard.into_iter().flat_map(|answer| answer.parcels);
-        parcels.fold(Goods::default(), |all, (_, goods)| all.and(goods))
+        let transfers = unheard.into_iter().flat_map(|answer| answer.transfers);
+        transfers.fold(FlowState::default(), |all, (_, state)| all.and(state))
     }
 
     /// Waits until order number `serial` is answered; false after `patience`.
@@ -211,15 +209,15 @@ impl Mailbox {
             let Heard { answers, waiter, .. } = &mut *heard;
             if let Some(answer) = waiter.next(answers, until - now) {
                 heard.serial = answer.serial;
-                heard.parcels.extend(answer.parcels);
+                heard.transfers.extend(answer.transfers);
             }
         }
         true
     }
 
     /// The held packets that came with the answers so far.
-    pub fn parcels(&self) -> Vec<Parcel> {
-        std::mem::take(&mut locked(&self.heard).parcels)
+    pub fn transfers(&self) -> Vec<Transfer> {
+        std::mem::take(&mut locked(&self.heard).transfers)
     }
 
     /// Descriptor that becomes readable with every order.
@@ -230,7 +228,6 @@ impl Mailbox {
 
 #[cfg(test)]
 mod tests {
-    use ebb_graph::{Pool, PortId};
     use ebb_wire::Template;
 
     use super::*;
@@ -243,12 +240,12 @@ mod tests {
         mailbox.answer(first);
         assert!(mailbox.wait(first, Duration::from_secs(10)));
         let second = mailbox.give(Order::Drain);
-        mailbox.answer_with(second, vec![(1, Goods::default())]);
+        mailbox.answer_with(second, vec![(1, FlowState::default())]);
         assert_eq!(mailbox.order(), (Order::Drain, second));
         // Nobody waits: the worker has it again.
         assert!(mailbox.take_back().is_empty());
         assert!(!mailbox.wait(second, Duration::ZERO));
-        assert!(mailbox.parcels().is_empty());
+        assert!(mailbox.transfers().is_empty());
     }
 
     #[test]
@@ -256,7 +253,7 @@ mod tests {
         let mailbox = Mailbox::new(Order::Run).unwrap();
         let latest = Arc::new(Owners::default());
         for _ in 0..10 {
-            mailbox.send(Message { owners: Some(latest.clone()), goods: Goods::default() });
+            mailbox.send(Message { owners: Some(latest.clone()), state: FlowState::default() });
         }
         mailbox.send(Message::default());
         assert!(Arc::ptr_eq(&mailbox.take().owners.unwrap(), &latest));
@@ -264,8 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_of_a_held_packet_is_who_receives_its_flow() {
-        let mut pool = Pool::standalone(64);
+    fn the_owner_of_a_flow_is_who_receives_it() {
         let mut table = [0_u8; 128];
         table.iter_mut().enumerate().for_each(|(entry, owner)| *owner = (entry % 3) as u8);
         let owners = Owners::new(vec![Some((table, true)), Some((table, false)), None]);
@@ -273,17 +269,12 @@ mod tests {
         for flow in 1..32 {
             let at = |port: u16| format!("10.0.0.1:{port}").parse().unwrap();
             let frame = Template::udp(at(flow), at(9)).to_frame(b"");
-            let mut packet = pool.get().unwrap().fill(&frame);
-            packet.input = PortId(0);
-            let entry = ebb_ports::flow_hash(&frame) as usize & 127;
-            assert_eq!(owners.of(7, &packet), entry % 3);
+            let hash = ebb_wire::redirect_hash(&frame);
+            assert_eq!(owners.of(7, PortId(0), hash), (hash as usize & 127) % 3);
             // The NIC's hash is not known: kept while the worker has an entry, else one who has.
-            assert_eq!(elsewhere.of(1, &packet), 2);
-            packet.input = PortId(1);
-            assert_eq!(owners.of(1, &packet), 1);
-            packet.input = PortId(2);
-            assert_eq!(owners.of(5, &packet), 5);
-            pool.put(packet.into_frame());
+            assert_eq!(elsewhere.of(1, PortId(0), hash), 2);
+            assert_eq!(owners.of(1, PortId(1), hash), 1);
+            assert_eq!(owners.of(5, PortId(2), hash), 5);
         }
     }
 }

@@ -10,6 +10,7 @@ use ebb_graph::Reserve;
 use ebb_host::Doorbell;
 use ebb_ports::memory::{self, FarEnd, LinkOptions};
 
+use crate::applications;
 use crate::config::Config;
 use crate::governor::NoKnobs;
 use crate::knobs::modelled;
@@ -61,6 +62,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
         fib,
         requests: Requests::new(1024, Arc::new(move || bell.ring())),
         route_limits: static_tables::route_limits(config),
+        applications: applications::make(config, workers),
         pulses: ebb_host::pulse::Pulses::new()?,
         frames_total: frames,
         mode: config.router.mode.clone(),

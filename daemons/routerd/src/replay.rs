@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ebb_apps::route::{Fib, Requests, RouteCounters, RouteLimits, graph};
+use ebb_apps::route::{Builder, Fib, Requests, RouteCounters, RouteLimits, WorkerGraph};
 use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
 use ebb_ports::Port;
 use ebb_ports::capture_file::{self, CapturePort, CaptureWriter};
 use ebb_units::Time;
 use serde::Serialize;
 
+use crate::applications;
 use crate::config::Config;
 use crate::shared::PORTS_MAX;
 use crate::static_tables;
@@ -122,7 +123,9 @@ impl Replay {
             ports.push(CapturePort::new(&port.name, reader, writer));
         }
         let requests = Requests::new(1024, Arc::new(|| {}));
-        let (graph, entry, route) = graph(fib, PORTS_MAX, requests, limits);
+        let applications = applications::make(config, 1);
+        let builder = Builder::new(fib, requests).limits(limits).applications(&applications);
+        let WorkerGraph { graph, entry, counters: route } = builder.worker(0);
         let kernel = options.kernel.as_ref().map(|path| capture_file::create(path)).transpose()?;
         Ok(Replay {
             ports,

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_apps::route::{Fib, InterfaceId, Requests, RouteLimits, Volume, graph};
+use ebb_apps::route::{Builder, Fib, InterfaceId, Requests, RouteLimits, Volume, WorkerGraph};
 use ebb_control::redirect::Table;
 use ebb_control::{Limits, Observation, OperatingPoint, RouterPolicy};
 use ebb_graph::{Pool, PortId, Reserve};
@@ -19,6 +19,7 @@ use ebb_ports::{Port, PortCounters, RedirectTable};
 use ebb_units::{Hertz, Time};
 use tracing::warn;
 
+use crate::applications::Applications;
 use crate::energy::{EnergyAccount, Meter};
 use crate::governor::{Governor, GovernorState, Knobs, SharedKnobs};
 use crate::handover::{Held, RedirectTables, Redirects};
@@ -59,6 +60,8 @@ pub struct Parts {
     pub requests: Arc<Requests>,
     /// Bounds of the routing nodes.
     pub route_limits: RouteLimits,
+    /// What stands around them, in this order.
+    pub applications: Applications,
     /// Where workers say that they live.
     pub pulses: Pulses,
     /// Frames in all.
@@ -137,6 +140,7 @@ fn runs(stopped: &Stopped, worker: usize) -> bool {
 /// A router whose threads run.
 pub struct Router {
     shared: Arc<Shared>,
+    applications: Applications,
     redirects: RedirectTables,
     governor_state: Arc<Mutex<GovernorState>>,
     energy: Arc<EnergyAccount>,
@@ -163,11 +167,10 @@ impl Router {
         let mut policy = parts.policy;
         let now = clock::monotonic();
         let first = policy.decide(now, &Observation::default());
-        let mut graphs = Vec::new();
-        for _ in 0..workers {
-            graphs.push(graph(&parts.fib, PORTS_MAX, parts.requests.clone(), &parts.route_limits));
-        }
-        let counters = graphs.iter().map(|(_, _, counters)| counters.clone()).collect();
+        let builder = Builder::new(&parts.fib, parts.requests.clone()).limits(&parts.route_limits);
+        let builder = builder.applications(&parts.applications);
+        let graphs: Vec<WorkerGraph> = (0..workers).map(|worker| builder.worker(worker)).collect();
+        let counters = graphs.iter().map(|graph| graph.counters.clone()).collect();
         let order = if parts.held { Order::Hold } else { Order::Park };
         let shared =
             Shared::new(counters, policy, first.point, parts.control, order, parts.pulses)?;
@@ -193,13 +196,13 @@ impl Router {
         ));
         shared.set_latency_budget(parts.latency_budget);
         let mut threads = Vec::new();
-        for (index, (ports, (graph, entry, _))) in by_worker.into_iter().zip(graphs).enumerate() {
+        for (index, (ports, graph)) in by_worker.into_iter().zip(graphs).enumerate() {
             let pool = Pool::new(parts.reserve.clone());
             let worker = Worker::new(
                 index,
                 shared.clone(),
                 ports,
-                (graph, entry),
+                (graph.graph, graph.entry),
                 pool,
                 (parts.batch_max, parts.room),
             );
@@ -213,6 +216,7 @@ impl Router {
         let governor_state = governor.state();
         let router = Router {
             shared,
+            applications: parts.applications,
             redirects,
             governor_state,
             energy,
@@ -262,6 +266,11 @@ impl Router {
     pub fn freeze(&self) -> Frozen<'_> {
         let redirects = self.redirects.lock().expect("redirect tables");
         Frozen { shared: &self.shared, redirects, point: self.governor_state().point }
+    }
+
+    /// What packets pass beside routing.
+    pub fn applications(&self) -> &[Arc<dyn ebb_apps::Application>] {
+        &self.applications
     }
 
     /// What workers and governor share.

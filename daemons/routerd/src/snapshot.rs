@@ -8,6 +8,7 @@ use ebb_graph::DropReason;
 use ebb_host::clock;
 use hdrhistogram::Histogram;
 
+use crate::applications;
 use crate::router::Router;
 use crate::shared::{Order, WorkerShared};
 use crate::status::{
@@ -62,6 +63,7 @@ pub fn of_router(router: &Router) -> Status {
             },
         },
         workers,
+        applications: applications::status(router.applications()),
         latency: latency_of(&merged(router, None)),
         interruption: latency_of(&interruptions(router)),
         energy: Energy {

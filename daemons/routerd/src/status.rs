@@ -29,6 +29,9 @@ pub struct Status {
     /// Layer-3 interfaces: ports and their VLANs, by name.
     #[serde(default)]
     pub interfaces: Vec<Interface>,
+    /// Applications, in the order in which packets pass them.
+    #[serde(default)]
+    pub applications: Vec<Application>,
     /// Delay of sampled packets over all ports.
     pub latency: Latency,
     /// How long workers that were given flows received nothing, per hand-over: what comes for them
@@ -48,6 +51,15 @@ pub struct Status {
     pub policy: Policy,
     /// Conditions an operator should know of, such as knobs that refused; newest last.
     pub warnings: Vec<String>,
+}
+
+/// An application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Application {
+    /// Its name in the configuration.
+    pub name: String,
+    /// What it has counted since the start, by name.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// How much is powered.

@@ -79,6 +79,8 @@ pub struct Sync {
     links_changed: bool,
     /// Addresses that the ports know.
     told: BTreeSet<IpAddr>,
+    /// Addresses of the host that they do not.
+    reserved: BTreeSet<IpAddr>,
 }
 
 impl Sync {
@@ -126,6 +128,7 @@ impl Sync {
             claims_asked_at: Instant::now(),
             links_changed: false,
             told,
+            reserved: BTreeSet::new(),
         };
         sync.rib.start(&mut sync.fib);
         sync.read_first()?;
@@ -161,7 +164,10 @@ impl Sync {
         }
         for update in self.rib.take_updates() {
             match update {
-                Update::LocalAddresses(addresses) => self.fib.shortcuts.set_local(&addresses),
+                Update::LocalAddresses(mut addresses) => {
+                    addresses.retain(|address| !self.reserved.contains(address));
+                    self.fib.shortcuts.set_local(&addresses);
+                }
                 Update::Macs(port, macs) => updates.set_macs(port, &macs),
                 Update::Vlans(port, vlans) => updates.set_vlans(port, &vlans),
                 Update::Name(port, name) => updates.renamed(port, &name),
@@ -245,6 +251,12 @@ impl Sync {
     /// Whether something is asked for that the kernel does not announce.
     pub fn is_watching(&self) -> bool {
         !self.rib.elsewhere().is_empty() || !self.rib.listened_to().is_empty()
+    }
+
+    /// Packets to these addresses of the host go to the workers before the kernel. To be called before the
+    /// first [`Sync::turn`].
+    pub fn reserve(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.reserved = addresses;
     }
 
     /// These mechanisms of the kernel's policy are passed over from the next turn on.

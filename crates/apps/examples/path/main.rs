@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use ebb_apps::route::{FibWriter, Interface, InterfaceId, Requests, RouteLimits, Target, graph};
+use ebb_apps::route::{Builder, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph};
 use ebb_graph::{Batch, Exits, Graph, NodeId, Pool, PortId};
 use ebb_units::Time;
 use ipnet::IpNet;
@@ -149,7 +149,7 @@ fn build(inputs: &Inputs) -> Result<(FibWriter, Router, Json)> {
         writer.set_route(prefix.parse::<IpNet>()?, &Target::via(interface, address))?;
     }
     let requests = Requests::new(16, Arc::new(|| {}));
-    let (graph, entry, _counters) = graph(&fib, 2, requests, &RouteLimits::default());
+    let WorkerGraph { graph, entry, .. } = Builder::new(&fib, requests).worker(0);
     let router = Router {
         graph,
         entry,

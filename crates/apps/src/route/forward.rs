@@ -5,9 +5,9 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ebb_graph::{Batch, DropReason, Node, Outputs, Packet, PortId};
+use ebb_graph::{Batch, DropReason, Given, Node, Outputs, Packet, PortId};
 use ebb_units::Time;
-use ebb_wire::{Ipv4, Ipv6, flow_hash};
+use ebb_wire::{Ipv4, Ipv6, flow_hash, redirect_hash};
 
 use super::fib::Reader;
 use super::hold::{Awaited, Held, Hold};
@@ -339,9 +339,10 @@ impl Node for Forward {
         self.hold.len()
     }
 
-    fn give_up(&mut self, leaves: &mut dyn FnMut(&Packet) -> bool) -> Vec<ebb_graph::Held> {
+    fn give_up(&mut self, leaves: &mut dyn FnMut(PortId, u32) -> bool) -> Vec<Given> {
+        let leaves = &mut |packet: &Packet| leaves(packet.input, redirect_hash(packet.data()));
         let given = self.hold.give_up(leaves).into_iter();
-        let given = given.map(|(since, packets)| ebb_graph::Held { since, packets }).collect();
+        let given = given.map(|(since, packets)| Given::Packets { since, packets }).collect();
         if self.hold.len() == 0 {
             self.look_at = None;
         }
@@ -349,10 +350,11 @@ impl Node for Forward {
         given
     }
 
-    fn take_over(&mut self, now: Time, held: ebb_graph::Held, out: &mut Outputs<'_>) {
-        self.since = Some(held.since);
+    fn take_over(&mut self, now: Time, given: Given, out: &mut Outputs<'_>) {
+        let Given::Packets { since, packets } = given else { return };
+        self.since = Some(since);
         let mut batch = Batch::new();
-        batch.extend(held.packets);
+        batch.extend(packets);
         self.route(now, &mut batch, out);
         if !self.ready.is_empty() {
             self.release(now, out);

@@ -1,6 +1,6 @@
 //! IP routing: RFC 1812 and RFC 8200 forwarding as nodes of the packet graph.
 //!
-//! [`FibWriter`] changes the tables, [`graph`] makes one worker's nodes over them. The README beside
+//! [`FibWriter`] changes the tables, [`Builder`] makes one worker's nodes over them. The README beside
 //! this file tells how they work and what was chosen where the RFCs leave a choice.
 //!
 //! ```
@@ -30,6 +30,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use ebb_graph::{Edge, Graph, GraphBuilder, NodeId};
+
+use crate::application::{Application, Chain};
 
 mod bounds;
 mod budget;
@@ -103,28 +105,59 @@ impl Default for RouteLimits {
     }
 }
 
-/// One worker's routing graph for `ports` ports, the node where received packets enter, and the
-/// counters that complete those of its exits.
+/// Makes workers' graphs.
 ///
 /// Entering packets have [`ebb_graph::Packet::input`] set. Packets at the kernel exit are as they
 /// came, but for checksums that were unfinished.
-///
-/// # Panics
-/// Later, when an interface's port number is not below `ports`.
-pub fn graph(
-    fib: &Arc<Fib>,
-    ports: usize,
+#[derive(Clone)]
+pub struct Builder<'a> {
+    fib: &'a Arc<Fib>,
     requests: Arc<Requests>,
-    limits: &RouteLimits,
-) -> (Graph, NodeId, Arc<RouteCounters>) {
-    assert!(ports <= 256, "port numbers have 8 bits");
-    let counters = Arc::new(RouteCounters::new(limits));
-    let mut builder = GraphBuilder::new();
-    let input = builder.add(Box::new(Input::new(fib, counters.clone())));
-    let forward = builder.add(Box::new(Forward::new(fib, requests, counters.clone())));
-    let icmp = builder.add(Box::new(Icmp::new(fib, counters.clone())));
-    builder.wire(input, Edge::Node(forward));
-    builder.wire(forward, Edge::Node(icmp));
-    builder.wire(icmp, Edge::Node(forward));
-    (builder.build(), input, counters)
+    limits: RouteLimits,
+    applications: &'a [Arc<dyn Application>],
+}
+
+/// What one worker's packets go through.
+pub struct WorkerGraph {
+    /// All nodes.
+    pub graph: Graph,
+    /// Where received packets enter.
+    pub entry: NodeId,
+    /// What the exits of the graph do not show.
+    pub counters: Arc<RouteCounters>,
+}
+
+impl<'a> Builder<'a> {
+    /// Routing alone, with the usual bounds.
+    pub fn new(fib: &'a Arc<Fib>, requests: Arc<Requests>) -> Builder<'a> {
+        Builder { fib, requests, limits: RouteLimits::default(), applications: &[] }
+    }
+
+    /// With these bounds.
+    pub fn limits(self, limits: &RouteLimits) -> Builder<'a> {
+        Builder { limits: limits.clone(), ..self }
+    }
+
+    /// With these applications around it, in this order.
+    pub fn applications(self, applications: &'a [Arc<dyn Application>]) -> Builder<'a> {
+        Builder { applications, ..self }
+    }
+
+    /// The graph of a worker.
+    pub fn worker(&self, worker: usize) -> WorkerGraph {
+        let counters = Arc::new(RouteCounters::new(&self.limits));
+        let mut builder = GraphBuilder::new();
+        let chain = Chain::new(self.applications.iter().map(|one| &**one), worker);
+        let entry = chain.around(&mut builder, |builder| {
+            let (fib, requests) = (self.fib, self.requests.clone());
+            let input = builder.add(Box::new(Input::new(fib, counters.clone())));
+            let forward = builder.add(Box::new(Forward::new(fib, requests, counters.clone())));
+            let icmp = builder.add(Box::new(Icmp::new(fib, counters.clone())));
+            builder.wire(input, Edge::Node(forward));
+            builder.wire(forward, Edge::Node(icmp));
+            builder.wire(icmp, Edge::Node(forward));
+            input
+        });
+        WorkerGraph { graph: builder.build(), entry, counters }
+    }
 }

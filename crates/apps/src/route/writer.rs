@@ -3,6 +3,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ebb_graph::PortId;
 use ebb_lpm::{Ipv4Writer, Ipv6Writer};
 use ipnet::IpNet;
 
@@ -33,6 +34,7 @@ pub struct FibWriter {
     /// The last target set and its next hop: full tables repeat themselves.
     last: Option<Last>,
     interfaces_changed: bool,
+    overheads: BTreeMap<PortId, u16>,
     filters: BTreeMap<InterfaceId, ReversePath>,
     /// Next hops with an MTU of their own, some of which may be out of use.
     limited: BTreeSet<(InterfaceId, IpAddr, u16)>,
@@ -79,6 +81,7 @@ impl FibWriter {
             hosts: 0,
             hidden: BTreeMap::new(),
             last: None,
+            overheads: BTreeMap::new(),
             interfaces_changed: false,
             filters: BTreeMap::new(),
             limited: BTreeSet::new(),
@@ -86,8 +89,16 @@ impl FibWriter {
         (writer, fib)
     }
 
+    /// Packets that leave by this port become so many bytes longer ([`crate::Application::overhead`]): its
+    /// interfaces, which come later, have smaller MTUs.
+    pub fn set_overhead(&mut self, port: PortId, bytes: u16) {
+        self.overheads.insert(port, bytes);
+    }
+
     /// Adds or changes an interface; wholly visible after [`FibWriter::publish`].
-    pub fn set_interface(&mut self, id: InterfaceId, interface: Interface) {
+    pub fn set_interface(&mut self, id: InterfaceId, mut interface: Interface) {
+        let overhead = self.overheads.get(&interface.port).copied().unwrap_or(0);
+        interface.mtu = interface.mtu.saturating_sub(overhead);
         let before = self.interfaces.insert(id, interface);
         if before.as_ref() != self.interfaces.get(&id) {
             self.interface_changed(id);

@@ -4,10 +4,12 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ebb_apps::Application;
 use ebb_apps::route::{
-    FibWriter, Interface, InterfaceId, Requests, RouteCounters, RouteLimits, Target, graph,
+    Builder, FibWriter, Interface, InterfaceId, Requests, RouteCounters, RouteLimits, Target,
+    WorkerGraph,
 };
-use ebb_graph::{Batch, DropReason, Exits, Goods, Graph, NodeId, Packet, Pool, PortId};
+use ebb_graph::{Batch, DropReason, Exits, FlowState, Graph, NodeId, Packet, Pool, PortId};
 use ebb_units::Time;
 use ebb_wire::{Ipv4, Ipv6, Template, ethertype, link, protocol};
 
@@ -94,10 +96,15 @@ impl Router {
     }
 
     pub fn with(limits: &RouteLimits) -> Router {
+        Router::around(limits, &[])
+    }
+
+    pub fn around(limits: &RouteLimits, applications: &[Arc<dyn Application>]) -> Router {
         let (mut writer, fib) = FibWriter::new();
         configure(&mut writer);
         let requests = Requests::new(64, Arc::new(|| {}));
-        let (graph, entry, counters) = graph(&fib, 2, requests.clone(), limits);
+        let builder = Builder::new(&fib, requests.clone()).limits(limits);
+        let WorkerGraph { graph, entry, counters } = builder.applications(applications).worker(0);
         let pool = POOL.take().unwrap_or_else(|| Pool::standalone(2048));
         let frames = pool.len() + pool.reserve().len();
         Router {
@@ -144,19 +151,19 @@ impl Router {
     }
 
     /// Gives up what waits, as when flows move to another worker.
-    pub fn give_up(&mut self, mut leaves: impl FnMut(&Packet) -> bool) -> Goods {
-        let goods = self.graph.give_up(&mut leaves);
-        self.received -= goods.len() as u64;
-        self.frames -= goods.len();
+    pub fn give_up(&mut self, mut leaves: impl FnMut(u32) -> bool) -> FlowState {
+        let state = self.graph.give_up(&mut |_, hash| leaves(hash));
+        self.received -= state.packets() as u64;
+        self.frames -= state.packets();
         self.check();
-        goods
+        state
     }
 
     /// Goes on with what another router gave up.
-    pub fn take_over(&mut self, goods: Goods) -> Vec<Left> {
-        self.received += goods.len() as u64;
-        self.frames += goods.len();
-        self.graph.take_over(self.now, goods, &mut self.exits);
+    pub fn take_over(&mut self, state: FlowState) -> Vec<Left> {
+        self.received += state.packets() as u64;
+        self.frames += state.packets();
+        self.graph.take_over(self.now, state, &mut self.exits);
         self.collect()
     }
 

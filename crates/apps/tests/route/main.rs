@@ -1,6 +1,7 @@
 //! The routing application from outside: frames in, frames out.
 
 mod captures;
+mod chain;
 mod clauses;
 mod harness;
 mod icmp;

@@ -81,14 +81,20 @@ fn waiting_goes_on_in_another_workers_graph() {
     other.now = router.now;
     assert!(other.send(&numbered("198.51.100.77", 100..104)).is_empty());
     assert!(other.wait(500_000_000).is_empty());
-    assert!(router.send(&numbered("198.51.100.77", 0..4)).is_empty());
+    // Another flow to the same neighbour, between them.
+    let mut frames = numbered("198.51.100.77", 0..4);
+    let mut of_another = template("198.51.100.77");
+    of_another.source.set_port(4001);
+    (frames[1], frames[3]) = (of_another.to_frame(&[1]), of_another.to_frame(&[3]));
+    assert!(router.send(&frames).is_empty());
     assert!(router.wait(1_100_000_000).is_empty());
-    let goods = router.give_up(|packet| packet.data().last().unwrap() % 2 == 1);
-    assert_eq!((goods.len(), router.counters.held()), (2, 2));
+    let another = ebb_wire::redirect_hash(&frames[1]);
+    let state = router.give_up(|hash| hash == another);
+    assert_eq!((state.packets(), router.counters.held()), (2, 2));
     assert!(router.give_up(|_| false).is_empty());
     // Accepted once, they are not refused where others wait already.
     other.now = router.now;
-    assert!(other.take_over(goods).is_empty());
+    assert!(other.take_over(state).is_empty());
     assert_eq!(other.counters.held(), 6);
     // What ends the wait by time counts from where it began.
     let left = other.wait(2_000_000_000);
@@ -96,7 +102,7 @@ fn waiting_goes_on_in_another_workers_graph() {
     assert!(left.iter().all(|left| outcome(left).contains("type 3 code 1")), "{left:?}");
     // The last one gone, there is nothing to look at.
     let rest = router.give_up(|_| true);
-    assert_eq!(rest.len(), 2);
+    assert_eq!(rest.packets(), 2);
     assert_eq!((router.counters.held(), router.graph.poll_at()), (0, None));
     assert!(other.take_over(rest).is_empty());
 }
@@ -105,8 +111,8 @@ fn waiting_goes_on_in_another_workers_graph() {
 fn what_was_held_elsewhere_leaves_before_what_comes_here() {
     let (mut router, mut other) = (Router::new(), Router::new());
     assert!(router.send(&numbered("198.51.100.77", 0..3)).is_empty());
-    let goods = router.give_up(|_| true);
-    assert!(other.take_over(goods).is_empty());
+    let state = router.give_up(|_| true);
+    assert!(other.take_over(state).is_empty());
     assert_eq!(other.requests.pop(), Some((OUT, ip("198.51.100.77"))));
     other.writer.set_neighbour(OUT, ip("198.51.100.77"), MAC);
     other.writer.publish();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ebb_apps::route::{FibWriter, Requests, RouteLimits, Target, graph};
+use ebb_apps::route::{Builder, FibWriter, Requests, Target, WorkerGraph};
 use ebb_graph::{Batch, Exits, Pool, PortId};
 use ebb_units::Time;
 
@@ -38,7 +38,7 @@ fn no_packet_follows_another_prefix() {
     let worker = {
         let stop = stop.clone();
         let requests = Requests::new(4, Arc::new(|| {}));
-        let (mut graph, entry, _) = graph(&fib, 2, requests, &RouteLimits::default());
+        let WorkerGraph { mut graph, entry, .. } = Builder::new(&fib, requests).worker(0);
         std::thread::spawn(move || {
             let mut pool = Pool::standalone(128);
             let mut exits = Exits::new(2);

@@ -6,7 +6,7 @@ use ebb_graph::{FRAME_LEN, HEADROOM};
 use ebb_units::Time;
 
 use super::{Ingress, Nic};
-use crate::flow_hash;
+use ebb_wire::redirect_hash;
 
 /// Packets per holding of the NIC's lock.
 const CHUNK: usize = 64;
@@ -85,7 +85,7 @@ impl Ingress {
     fn stage(&mut self, nic: &Nic, now: Time, frame: &[u8]) -> bool {
         let index = match self.queues.len() {
             1 => 0,
-            _ => usize::from(self.table[flow_hash(frame) as usize & 127]),
+            _ => usize::from(self.table[redirect_hash(frame) as usize & 127]),
         };
         let queue = &mut self.queues[index];
         let space = queue.staged.len() < queue.arrived.cached_slots()

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use toml::Spanned;
 
 use super::read::Section;
-use super::types::{Config, Limits, PORTS_MAX};
+use super::types::{Config, Limits, PORTS_MAX, PacketPath};
 
 /// Positions of what later checks may find fault with.
 #[derive(Default)]
@@ -113,6 +113,11 @@ pub(super) fn ports(root: &Section<'_, '_>, config: &Config, spans: &Spans) {
             root.report(&field, span.name.clone(), &message, "one [[port]] an interface");
         }
         let place = format!("port[{index}]");
+        if port.path == PacketPath::Kernel && !config.router.apps.is_empty() {
+            let message = "applications do not see what the kernel path forwards";
+            let remedy = "path = \"worker\", or no apps in [router]";
+            root.report(&format!("{place}.path"), span.name.clone(), message, remedy);
+        }
         unique_addresses(root, &place, &port.address, &span.address, &mut addresses);
         let mut ids = BTreeSet::new();
         for (number, (vlan, (id, vlan_spans))) in port.vlan.iter().zip(&span.vlans).enumerate() {

@@ -136,6 +136,11 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         format!("{:?}", old.router.redirect).to_lowercase(),
         format!("{:?}", new.router.redirect).to_lowercase(),
     );
+    compare(
+        "router.apps",
+        format!("{:?}", old.router.apps).to_lowercase(),
+        format!("{:?}", new.router.apps).to_lowercase(),
+    );
     compare("router.batch", old.router.batch.to_string(), new.router.batch.to_string());
     compare("router.frames", count(old.router.frames), count(new.router.frames));
     compare(

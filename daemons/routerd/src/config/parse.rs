@@ -15,7 +15,7 @@ use super::problem::ConfigError;
 use super::read::{Reader, Section};
 use super::statics;
 use super::types::{
-    Checksums, Config, Governor, Kernel, Limits, Metrics, Moderation, PacketPath, Port, Power,
+    App, Checksums, Config, Governor, Kernel, Limits, Metrics, Moderation, PacketPath, Port, Power,
     Redirect, Router, StatusSocket, Vlan, Xdp, ZeroCopy,
 };
 use crate::policy::Mechanism;
@@ -98,6 +98,14 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
     let frames = section.number::<u32>("frames", 256..=1 << 24);
     let batch = section.number::<u32>("batch", 1..=64).map(Spanned::into_inner);
     let redirect = section.value("redirect", "auto, rss or steer");
+    let apps = section.value::<Vec<App>>("apps", "a list of count");
+    if let Some(apps) = &apps
+        && let Some(twice) = (1..apps.get_ref().len())
+            .find(|at| apps.get_ref()[..*at].contains(&apps.get_ref()[*at]))
+    {
+        let message = format!("{:?} stands there twice", apps.get_ref()[twice]).to_lowercase();
+        section.report("apps", apps.span(), &message, "once each");
+    }
     let routes_file = section.value::<PathBuf>("routes_file", "a path in quotes");
     section.finish();
     let router = Router {
@@ -108,6 +116,7 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
         }),
         mode: or(mode, String::from("powersave")),
         redirect: or(redirect, Redirect::Auto),
+        apps: or(apps, Vec::new()),
         frames: frames.map(Spanned::into_inner),
         routes_file: routes_file.map(Spanned::into_inner),
     };

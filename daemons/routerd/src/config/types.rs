@@ -60,12 +60,22 @@ pub struct Router {
     pub batch: u32,
     /// How packets are spread over workers.
     pub redirect: Redirect,
+    /// Applications that packets pass beside routing, in this order.
+    pub apps: Vec<App>,
     /// Packet frames in all, each [`ebb_graph::FRAME_LEN`] bytes; `None`: as many as the rings
     /// need.
     pub frames: Option<u32>,
     /// A file of further static routes, one a line: `PREFIX GATEWAY [DEVICE]`. Relative paths are
     /// relative to the configuration file.
     pub routes_file: Option<PathBuf>,
+}
+
+/// `apps`: an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum App {
+    /// [`ebb_apps::count`].
+    Count,
 }
 
 /// `redirect`: the form of the redirect table.

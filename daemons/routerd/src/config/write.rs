@@ -72,6 +72,11 @@ impl Config {
         }
         put(&mut table, "mode", Some(router.mode.clone()));
         put(&mut table, "redirect", Value::try_from(router.redirect).ok());
+        put(
+            &mut table,
+            "apps",
+            Value::try_from(&router.apps).ok().filter(|_| !router.apps.is_empty()),
+        );
         put(&mut table, "frames", router.frames.map(i64::from));
         put(&mut table, "routes_file", router.routes_file.as_ref().map(|path| shown(path)));
         table

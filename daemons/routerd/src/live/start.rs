@@ -23,11 +23,13 @@ use super::upgrade::Predecessor;
 use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
 use crate::api::{self, ApiOptions, Doors};
+use crate::applications;
 use crate::config::{self, Config};
 use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
 use crate::record::recorded;
 use crate::router::{OpenPort, Parts, Router, limits, smallest_ring};
+use crate::shared::PORTS_MAX;
 use crate::static_tables::live_route_limits;
 use crate::sync::Sync;
 
@@ -64,9 +66,12 @@ impl Live {
         let control = Arc::new(Doorbell::new()?);
         let bell = control.clone();
         let requests = Requests::new(1024, Arc::new(move || bell.ring()));
-        let (writer, fib) = FibWriter::new();
+        let (mut writer, fib) = FibWriter::new();
         fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
+        let applications = applications::make(&config, workers);
+        applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
         let mut sync = Sync::start(&port_names(&config), writer, requests.clone())?;
+        sync.reserve(applications::addresses(&applications));
         sync.ignore_policy(&config.kernel.ignore);
         sync.turn(&mut *interfaces.lock().expect("interfaces"));
         let (machine, missing) = MachineKnobs::open(&config, &cpus, &journal);
@@ -91,6 +96,7 @@ impl Live {
             fib,
             requests,
             route_limits: live_route_limits(&config),
+            applications,
             pulses: watch.pulses,
             frames_total: umem.region().frames(),
             mode: config.router.mode.clone(),

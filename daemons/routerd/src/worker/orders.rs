@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_host::clock;
 
 use super::Worker;
-use crate::mailbox::Parcel;
+use crate::mailbox::Transfer;
 use crate::shared::{Order, WorkerShared};
 
 /// How long a draining worker waits for its transmit rings to empty.
@@ -23,7 +23,7 @@ impl Worker {
     /// Begins to carry an order out.
     pub(super) fn begin(&mut self, order: Order, serial: u64, mine: &WorkerShared) {
         self.drain = None;
-        self.take_goods(mine);
+        self.take_state(mine);
         self.note_interruption(order, serial, mine);
         match order {
             Order::Drain => {
@@ -42,31 +42,32 @@ impl Worker {
         }
     }
 
-    /// Takes what came with an order: held packets of flows that are its own now, before it receives any
-    /// more of them. What it gave up and nobody took is its own again.
-    fn take_goods(&mut self, mine: &WorkerShared) {
+    /// Takes what came with an order: held packets and state of flows that are its own now, before it
+    /// receives any more of them. What it gave up and nobody took is its own again.
+    fn take_state(&mut self, mine: &WorkerShared) {
         let own = mine.mailbox.take_back();
         let message = mine.mailbox.take();
         if let Some(owners) = message.owners {
             self.owners = owners;
         }
-        let goods = own.and(message.goods);
-        if !goods.is_empty() {
-            self.graph.take_over(clock::monotonic(), goods, &mut self.exits);
+        let state = own.and(message.state);
+        if !state.is_empty() {
+            self.graph.take_over(clock::monotonic(), state, &mut self.exits);
             self.empty_exits(mine);
         }
     }
 
-    /// Held packets of flows that are others' now.
-    fn give_up(&mut self) -> Vec<Parcel> {
-        if self.graph.held() == 0 {
+    /// Held packets and state of flows that are others' now.
+    fn give_up(&mut self) -> Vec<Transfer> {
+        if !self.graph.has_state() {
             return Vec::new();
         }
         let (own, owners, graph) = (self.index, &self.owners, &mut self.graph);
         let others = (0..self.shared.workers.len()).filter(|other| *other != own);
-        let given = others
-            .map(|other| (other, graph.give_up(&mut |packet| owners.of(own, packet) == other)));
-        given.filter(|(_, goods)| !goods.is_empty()).collect()
+        let given = others.map(|other| {
+            (other, graph.give_up(&mut |port, hash| owners.of(own, port, hash) == other))
+        });
+        given.filter(|(_, state)| !state.is_empty()).collect()
     }
 
     /// Records how long it received nothing, once it is told to go on. A worker that begins by holding

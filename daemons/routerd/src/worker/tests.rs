@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use ebb_apps::route::{FibWriter, Requests, RouteLimits, graph};
+use ebb_apps::route::{Builder, FibWriter, Requests, WorkerGraph};
 use ebb_control::policies::Napi;
 use ebb_control::{IdleDepth, Limits, OperatingPoint};
 use ebb_graph::Reserve;
@@ -23,7 +23,7 @@ impl Bench {
         let point = OperatingPoint { cores: 1, frequency: 0, depth: IdleDepth::Shallow };
         let (_writer, fib) = FibWriter::new();
         let requests = Requests::new(1, Arc::new(|| {}));
-        let (graph, entry, counters) = graph(&fib, PORTS_MAX, requests, &RouteLimits::default());
+        let WorkerGraph { graph, entry, counters } = Builder::new(&fib, requests).worker(0);
         let control = Arc::new(Doorbell::new().unwrap());
         let policy = Box::new(Napi::new(limits));
         let shared = Shared::new(

@@ -127,6 +127,7 @@ impl MemoryRouter {
             fib: shared_fib,
             requests: Requests::new(16, Arc::new(move || bell.ring())),
             route_limits: RouteLimits::default(),
+            applications: Vec::new(),
             pulses: ebb_host::pulse::Pulses::new().expect("memory"),
             frames_total: FRAMES,
             mode: "scripted".into(),

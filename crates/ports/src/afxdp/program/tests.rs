@@ -1,7 +1,7 @@
 use super::*;
 use crate::afxdp::test_run::TestRun;
-use crate::flow_hash;
 use crate::samples::{self, udp4, udp6};
+use ebb_wire::redirect_hash;
 
 /// What the object's program returns for a frame.
 fn run(program: &OwnedFd, frame: &[u8]) -> u32 {
@@ -51,18 +51,18 @@ fn the_program_computes_the_same_hash() {
     macs.set(0, Macs { count: 1, mac }, 0).unwrap();
     for flow in 0..500 {
         for mut frame in [udp4(flow * 77, flow), udp6(flow * 77, flow)] {
-            assert_eq!(run(&program, &frame), flow_hash(&frame));
+            assert_eq!(run(&program, &frame), redirect_hash(&frame));
             let mut tagged = frame[..12].to_vec();
             tagged.extend([0x81, 0, 0, 5]);
             tagged.extend(&frame[12..]);
-            assert_eq!(run(&program, &tagged), flow_hash(&frame));
+            assert_eq!(run(&program, &tagged), redirect_hash(&frame));
             frame[20] = 0x20;
             frame[23] = 6;
-            assert_eq!(run(&program, &frame), flow_hash(&frame));
+            assert_eq!(run(&program, &frame), redirect_hash(&frame));
         }
     }
     let short = &udp4(1, 1)[..34 + 3];
-    assert_eq!(run(&program, short), flow_hash(short));
+    assert_eq!(run(&program, short), redirect_hash(short));
     let mut stranger = udp4(1, 1);
     stranger[5] = 9;
     assert_eq!(run(&program, &stranger), 0, "a frame for another station is not routed");

@@ -1,4 +1,5 @@
-//! The flow hash of the redirect tables, the same here and in `bpf/steer.c`.
+//! The flow hash of the routers' redirect tables, the same here and in the XDP program of `ebb-ports`
+//! (`bpf/steer.c`): which worker receives a flow.
 //!
 //! Addresses, protocol and, for TCP, UDP, UDP-Lite, DCCP and SCTP, ports. A fragment is hashed by
 //! addresses and protocol alone, the first one too, so that the fragments of a packet stay
@@ -17,10 +18,10 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 ///
 /// ```
 /// let arp = [0u8; 60];
-/// assert_eq!(ebb_ports::flow_hash(&arp), 0);
+/// assert_eq!(ebb_wire::redirect_hash(&arp), 0);
 /// ```
 #[inline]
-pub fn flow_hash(frame: &[u8]) -> u32 {
+pub fn redirect_hash(frame: &[u8]) -> u32 {
     let (ethertype, l3) = network_header(frame);
     match ethertype {
         Some(ETHERTYPE_IPV4) => hash_v4(l3).unwrap_or(0),
@@ -98,13 +99,30 @@ fn finish(mixed: u64, ports: u32, protocol: u8) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{udp4, udp6};
+    use crate::Template;
+
+    fn frame(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
+        let parse = |text: &str| text.parse().expect("a socket address");
+        Template::udp(parse(source), parse(destination)).to_frame(payload)
+    }
+
+    fn v4(flow: u32, payload: &[u8]) -> Vec<u8> {
+        frame(
+            &format!("10.0.0.1:{}", 1024 + (flow >> 8)),
+            &format!("10.1.0.{}:9", flow & 255),
+            payload,
+        )
+    }
+
+    fn v6(flow: u32, payload: &[u8]) -> Vec<u8> {
+        frame("[2001:db8::1]:9", &format!("[2001:db8::{flow:x}]:9"), payload)
+    }
 
     #[test]
     fn flows_spread_evenly_over_the_table() {
         let mut load = [0u32; 128];
         for flow in 0..128 * 100u32 {
-            load[flow_hash(&udp4(flow, 0)) as usize & 127] += 1;
+            load[redirect_hash(&v4(flow, b"")) as usize & 127] += 1;
         }
         let (low, high) = (*load.iter().min().unwrap(), *load.iter().max().unwrap());
         assert!(low > 55 && high < 150, "100 flows an entry expected, found {low} to {high}");
@@ -112,25 +130,24 @@ mod tests {
 
     #[test]
     fn fragments_of_a_packet_stay_together() {
-        let whole = udp4(7, 9);
+        let whole = v4(7, b"payload");
         let mut first = whole.clone();
         first[14 + 6] = 0x20;
         let mut last = whole.clone();
         last[14 + 7] = 0xb9;
         last[34] = 0xee;
-        assert_eq!(flow_hash(&first), flow_hash(&last));
-        assert_ne!(flow_hash(&whole), flow_hash(&first));
+        assert_eq!(redirect_hash(&first), redirect_hash(&last));
+        assert_ne!(redirect_hash(&whole), redirect_hash(&first));
     }
 
     #[test]
-    fn tags_and_sequence_numbers_do_not_matter() {
-        for frame in [udp4(3, 1), udp6(3, 1)] {
-            let mut tagged = frame[..12].to_vec();
+    fn tags_and_payload_do_not_matter() {
+        for of in [v4, v6] {
+            let mut tagged = of(3, b"1")[..12].to_vec();
             tagged.extend([0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]);
-            tagged.extend(&frame[12..]);
-            assert_eq!(flow_hash(&tagged), flow_hash(&frame));
+            tagged.extend(&of(3, b"1")[12..]);
+            assert_eq!(redirect_hash(&tagged), redirect_hash(&of(3, b"1")));
+            assert_eq!(redirect_hash(&of(3, b"1")), redirect_hash(&of(3, b"2")));
         }
-        assert_eq!(flow_hash(&udp4(3, 1)), flow_hash(&udp4(3, 2)));
-        assert_eq!(flow_hash(&udp6(3, 1)), flow_hash(&udp6(3, 2)));
     }
 }

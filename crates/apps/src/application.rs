@@ -1,0 +1,126 @@
+//! What stands in packets' way beside routing, and how it is chained.
+//!
+//! Room: between `graph` and the applications. Ingress nodes in the order of the applications, then routing,
+//! then egress nodes in the same order, then observers. A place where no application has a node costs nothing.
+
+use std::fmt::Debug;
+use std::net::IpAddr;
+
+use ebb_graph::{Batch, Edge, GraphBuilder, Node, NodeId, Outputs, Packet, PortId};
+use ebb_units::Time;
+
+/// A packet application: what all workers share of it, out of which each gets its own nodes.
+///
+/// Nodes send packets on by output 0, to the kernel ([`Outputs::kernel`]), or drop them
+/// ([`Outputs::drop`], with [`ebb_graph::DropReason::Application`] and a counter of the application that says
+/// why). What they remember of flows moves with these to other workers ([`Node::give_up`]).
+pub trait Application: Debug + Send + Sync {
+    /// Name in the configuration, in counters and in what is shown of the graph.
+    fn name(&self) -> &'static str;
+
+    /// A worker's node for packets as they come in: frames of any kind that are not the kernel's at once.
+    fn ingress(&self, _worker: usize) -> Option<Box<dyn Node>> {
+        None
+    }
+
+    /// A worker's node for packets on their way out: whole frames for [`Packet::output`], the router's own
+    /// ICMP errors among them.
+    fn egress(&self, _worker: usize) -> Option<Box<dyn Node>> {
+        None
+    }
+
+    /// What a worker shows packets to as they leave, after all egress nodes.
+    fn observer(&self, _worker: usize) -> Option<Box<dyn Observer>> {
+        None
+    }
+
+    /// What it has counted, by name, over all workers; only ever more.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Own addresses of the host on which it receives: packets to them are the workers' before the kernel's.
+    fn addresses(&self) -> Vec<IpAddr> {
+        Vec::new()
+    }
+
+    /// Bytes by which its egress node lengthens packets that leave by `port`: the MTU is smaller by them.
+    fn overhead(&self, _port: PortId) -> u16 {
+        0
+    }
+}
+
+/// Sees packets and changes nothing.
+pub trait Observer: Send {
+    /// These leave now.
+    fn observe(&mut self, now: Time, packets: &[Packet]);
+}
+
+struct Watch {
+    name: &'static str,
+    observer: Box<dyn Observer>,
+}
+
+impl Node for Watch {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn process(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+        self.observer.observe(now, batch);
+        out.forward(0, batch);
+    }
+}
+
+/// One worker's nodes in the order in which packets pass them.
+pub(crate) struct Chain {
+    ingress: Vec<Box<dyn Node>>,
+    egress: Vec<Box<dyn Node>>,
+}
+
+impl Chain {
+    pub(crate) fn new<'a>(
+        applications: impl Iterator<Item = &'a dyn Application> + Clone,
+        worker: usize,
+    ) -> Chain {
+        let watch = |application: &'a dyn Application| {
+            let observer = application.observer(worker)?;
+            Some(Box::new(Watch { name: application.name(), observer }) as Box<dyn Node>)
+        };
+        let egress = applications.clone().filter_map(|application| application.egress(worker));
+        Chain {
+            ingress: applications.clone().filter_map(|one| one.ingress(worker)).collect(),
+            egress: egress.chain(applications.filter_map(watch)).collect(),
+        }
+    }
+
+    /// Adds the nodes around those of `route`, which adds its own and returns where packets enter it; returns
+    /// where packets enter the whole.
+    pub(crate) fn around(
+        self,
+        builder: &mut GraphBuilder,
+        route: impl FnOnce(&mut GraphBuilder) -> NodeId,
+    ) -> NodeId {
+        let ingress = add(builder, self.ingress);
+        let entry = route(builder);
+        connect(builder, &ingress, Edge::Node(entry));
+        let egress = add(builder, self.egress);
+        connect(builder, &egress, Edge::Transmit);
+        if let Some(first) = egress.first() {
+            builder.before_transmit(*first);
+        }
+        ingress.first().copied().unwrap_or(entry)
+    }
+}
+
+fn add(builder: &mut GraphBuilder, nodes: Vec<Box<dyn Node>>) -> Vec<NodeId> {
+    nodes.into_iter().map(|node| builder.add(node)).collect()
+}
+
+/// Each leads to the next, the last to `end`.
+fn connect(builder: &mut GraphBuilder, nodes: &[NodeId], end: Edge) {
+    let ends = nodes.iter().skip(1).map(|next| Edge::Node(*next)).chain([end]);
+    for (node, end) in nodes.iter().zip(ends) {
+        builder.wire(*node, end);
+    }
+}
