@@ -1,4 +1,4 @@
-//! The flow hash of the redirect tables, the same here and in `bpf/steer.c`.
+//! The flow hash of the redirect tables, the same here and in `bpf/packet.h`.
 //!
 //! Addresses, protocol and, for TCP, UDP, UDP-Lite, DCCP and SCTP, ports. A fragment is hashed by
 //! addresses and protocol alone, the first one too, so that the fragments of a packet stay
