@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_host::clock::monotonic;
@@ -40,14 +40,17 @@ pub fn receiving_threads(
         inside(namespace, &["ethtool", "-K", interface, "gro", "on"])?;
         let file = format!("/sys/class/net/{interface}/threaded");
         inside(namespace, &["sh", "-c", &format!("echo 1 > {file}")])?;
-        let begun = Instant::now();
+        let begun = monotonic();
         loop {
             let new: Vec<u32> = napi_threads(interface).difference(&before).copied().collect();
             if !new.is_empty() {
                 threads.extend(new);
                 break;
             }
-            ensure!(begun.elapsed() < PATIENCE, "{interface}: the kernel starts no thread for it");
+            ensure!(
+                monotonic().since(begun) < PATIENCE,
+                "{interface}: the kernel starts no thread for it"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
