@@ -14,13 +14,13 @@ fn run(program: &str, arguments: &[&str]) -> Output {
 }
 
 /// A namespace with two connected interfaces, va and vb.
-struct Pair(String, Namespace, #[expect(dead_code, reason = "kept for its end")] Lab);
+struct Pair(String, #[expect(dead_code, reason = "kept for its end")] (Namespace, Lab));
 
 impl Pair {
     fn new(name: &str) -> Option<Pair> {
         let lab = ebb_lab::test::lab(&format!("ebb-cli-{name}"))?;
         let namespace = lab.namespace("pair").expect("a namespace");
-        let pair = Pair(lab.space("pair"), namespace, lab);
+        let pair = Pair(lab.space("pair"), (namespace, lab));
         pair.ip("link add name va type veth peer name vb\nlink set va up\nlink set vb up\n");
         Some(pair)
     }
