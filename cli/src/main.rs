@@ -19,6 +19,7 @@ mod reproduce;
 mod router;
 #[cfg(feature = "systems")]
 mod schema;
+mod stage;
 #[cfg(feature = "systems")]
 mod study;
 #[cfg(feature = "systems")]
@@ -186,6 +187,21 @@ fn said(error: &anyhow::Error) -> String {
         out += &cause;
     }
     out
+}
+
+/// Says what a look at a configuration found.
+#[cfg(feature = "systems")]
+fn verdict(checked: anyhow::Result<()>) -> ExitCode {
+    match checked {
+        Ok(()) => {
+            println!("nothing wrong");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("ebb: {}", said(&error));
+            ExitCode::from(2)
+        }
+    }
 }
 
 /// Whoever read our output has had enough of it (`ebb ... | head`).

@@ -122,8 +122,8 @@ fn files_with(folders: &[&str], words: &[&str]) -> Vec<String> {
 #[test]
 fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
     let pure = [
-        "units", "power", "traffic", "des", "scenario", "cluster", "control", "wire", "lpm",
-        "graph", "apps",
+        "units", "power", "traffic", "des", "scenario", "cluster", "control", "wire", "lp", "lpm",
+        "deadlock", "graph", "apps",
     ];
     let mut folders: Vec<String> = pure.iter().map(|name| format!("crates/{name}/src")).collect();
     folders.extend(systems().map(|name| format!("systems/{name}/src")));
@@ -142,6 +142,14 @@ fn pure_libraries_read_no_clock_and_do_no_input_or_output() {
     ];
     let guilty = files_with(&folders, &words);
     assert!(guilty.is_empty(), "clock or I/O in {guilty:?}");
+}
+
+/// What one part of a daemon notes another compares with, and with the times of packets.
+#[test]
+fn daemons_have_one_clock() {
+    let guilty = files_with(&["daemons"], &["Instant::now", "clock_gettime"]);
+    let guilty: Vec<_> = guilty.iter().filter(|file| !file.contains("/tests/")).collect();
+    assert!(guilty.is_empty(), "a clock beside `ebb_host::clock::monotonic` in {guilty:?}");
 }
 
 /// `study` reads and writes files, and nothing else of the machine: a face tells it the time and who watches.

@@ -3,18 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Whether network namespaces can be made; not being able to is a failure in CI.
-fn permitted() -> bool {
-    let probe = format!("ebb-bench-probe-{}", std::process::id());
-    let ip = |words: &[&str]| Command::new("ip").args(words).output();
-    let made = ip(&["netns", "add", &probe]).is_ok_and(|output| output.status.success());
-    _ = ip(&["netns", "delete", &probe]);
-    assert!(made || std::env::var_os("CI").is_none(), "CI must be able to make namespaces");
-    if !made {
-        eprintln!("skipped: network namespaces are not permitted");
-    }
-    made
-}
+use ebb_lab::test::permitted;
 
 /// The directory of this build's programs, the benchmarks' tools among them.
 fn programs() -> PathBuf {

@@ -3,17 +3,19 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use ebb_host::namespace::Namespace;
+use ebb_host::signals::Signal;
+use ebb_lab::test::{leftovers, must as good, permitted, skip};
+use ebb_lab::{Lab, Program};
 use ebb_ports::PacketSocket;
 use ebb_system_circuit::sim::{Congestion, Flow};
 use ebb_tord::seal::{Keys, Sealer};
 use ebb_tord::sync::{self, Announced, Frame, Heard};
 use serde_json::Value;
-use tempfile::TempDir;
 
 #[path = "circuit/windows.rs"]
 mod windows;
@@ -26,38 +28,8 @@ fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().expect("a program runs")
 }
 
-fn good(program: &str, arguments: &[&str]) -> String {
-    let output = run(program, arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{program} {arguments:?}: {said}{shown}");
-    shown
-}
-
-fn until(mut holds: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
-    while !holds() {
-        if begun.elapsed() > PATIENCE {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    true
-}
-
-fn skip(reason: &str) {
-    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "with CI=true: {reason}");
-    eprintln!("skipped: {reason}");
-}
-
-fn permitted() -> bool {
-    let probe = format!("ebb-circuit-probe-{}", std::process::id());
-    let made = run("ip", &["netns", "add", &probe]).status.success();
-    run("ip", &["netns", "del", &probe]);
-    if !made {
-        skip("network namespaces are not permitted");
-    }
-    made
+fn until(holds: impl FnMut() -> bool) -> bool {
+    ebb_lab::test::until(PATIENCE, holds)
 }
 
 fn iperf3_is_here() -> bool {
@@ -69,41 +41,16 @@ fn iperf3_is_here() -> bool {
 }
 
 /// A program that runs in a namespace and dies with the test.
-struct Running {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Running {
-    fn start(namespace: &str, log: PathBuf, line: &[&str]) -> Running {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "ip", "netns", "exec", namespace]).args(line);
-        let file = fs::File::create(&log).expect("a log");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        Running { child: command.spawn().expect("setpriv (util-linux) runs"), log }
-    }
-
-    fn signal(&self, signal: &str) {
-        good("kill", &[signal, &self.child.id().to_string()]);
-    }
-
-    fn words(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Ended already: nothing to do.
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
+fn start(namespace: &str, log: &Path, line: &[&str]) -> Program {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "ip", "netns", "exec", namespace]).args(line);
+    Program::start(line[0], &mut command, log).expect("setpriv (util-linux) runs")
 }
 
 /// Two racks of one unmodified host each, and namespaces for them and for the switches.
 struct Racks {
-    name: String,
-    directory: TempDir,
+    lab: Lab,
+    _spaces: [Namespace; 3],
 }
 
 /// How switches are configured: circuits unless `packets`.
@@ -115,13 +62,9 @@ struct Settings {
 
 impl Racks {
     fn build(test: &str) -> Racks {
-        let racks = Racks {
-            name: format!("ebb-{test}-{}", std::process::id()),
-            directory: tempfile::tempdir().expect("a directory"),
-        };
-        for role in ["sw", "h0", "h1"] {
-            good("ip", &["netns", "add", &racks.space(role)]);
-        }
+        let lab = ebb_lab::test::lab(&format!("ebb-{test}")).expect("permitted");
+        let spaces = ["sw", "h0", "h1"].map(|role| lab.namespace(role).expect("a namespace"));
+        let racks = Racks { lab, _spaces: spaces };
         let mut script =
             String::from("link set lo up\nlink add sync type bridge\nlink set sync up\n");
         for name in ["sync0", "sync1", "sync2"] {
@@ -150,17 +93,15 @@ impl Racks {
     }
 
     fn space(&self, role: &str) -> String {
-        format!("{}-{role}", self.name)
+        self.lab.space(role)
     }
 
     fn at(&self, name: &str) -> String {
-        self.directory.path().join(name).display().to_string()
+        self.lab.directory().join(name).display().to_string()
     }
 
     fn ip(&self, role: &str, script: &str) {
-        let file = self.at("script");
-        fs::write(&file, script).expect("a script");
-        good("ip", &["-n", &self.space(role), "-batch", &file]);
+        ebb_lab::test::ip(&self.space(role), script);
     }
 
     /// Writes what the three programs read.
@@ -209,21 +150,21 @@ impl Racks {
         }
     }
 
-    fn start(&self, name: &str, words: &[&str]) -> Running {
+    fn start(&self, name: &str, words: &[&str]) -> Program {
         let file = self.at(if words[0] == "tor" { "tor.toml" } else { "ocs.toml" });
         let line = [&[EBB], words, &["-c", &file]].concat();
-        Running::start(&self.space("sw"), self.directory.path().join(name), &line)
+        start(&self.space("sw"), &self.lab.directory().join(name), &line)
     }
 
-    fn control(&self) -> Running {
+    fn control(&self) -> Program {
         self.start("control", &["ocs", "control"])
     }
 
-    fn ocs(&self) -> Running {
+    fn ocs(&self) -> Program {
         self.start("ocs", &["ocs", "run"])
     }
 
-    fn tor(&self) -> Running {
+    fn tor(&self) -> Program {
         self.start("tor", &["tor", "run"])
     }
 
@@ -234,17 +175,17 @@ impl Racks {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
-    fn follow(&self, source: &str, programs: &[&Running]) {
+    fn follow(&self, source: &str, programs: &[&Program]) {
         let both = |name: &str| self.status(name)["source"] == source;
-        let words = || programs.iter().map(|program| program.words()).collect::<String>();
+        let words = || programs.iter().map(|program| program.log()).collect::<String>();
         assert!(until(|| both("tor") && both("ocs")), "not by {source}: {}", words());
     }
 
     /// A stream from one rack's host to the other's; what the sender says of it.
     fn stream(&self, arguments: &[&str]) -> Value {
-        let log = self.directory.path().join("iperf3");
+        let log = self.lab.directory().join("iperf3");
         let server = ["iperf3", "-s", "-1", "-B", "10.77.1.5"];
-        let _server = Running::start(&self.space("h1"), log, &server);
+        let _server = start(&self.space("h1"), &log, &server);
         let host = self.space("h0");
         let client = ["netns", "exec", &host, "timeout", "120", "iperf3", "-J", "-c", "10.77.1.5"];
         let mut report = Value::Null;
@@ -256,14 +197,6 @@ impl Racks {
         });
         assert!(passed, "{arguments:?}: {report:#}");
         report
-    }
-}
-
-impl Drop for Racks {
-    fn drop(&mut self) {
-        for role in ["sw", "h0", "h1"] {
-            run("ip", &["netns", "del", &self.space(role)]);
-        }
     }
 }
 
@@ -313,25 +246,6 @@ fn circuits_are_kept_for_unmodified_hosts() {
     assert!(number(&killed["by_packets"]) > 0.0, "{killed}");
 }
 
-/// What a demonstration of process `pid` has left on the machine.
-fn leftovers(pid: u32) -> Vec<String> {
-    let name = format!("ebb-circuit-{pid}");
-    let mut found = Vec::new();
-    for directory in ["/run/netns", "/tmp", "/run/ebb"] {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let journal = format!("knobs-{pid}.journal");
-        found.extend(names.filter(|entry| entry.starts_with(&name) || *entry == journal));
-    }
-    for entry in fs::read_dir("/proc").expect("/proc").flatten() {
-        let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-        if line.contains(&name) {
-            found.push(line.replace('\0', " "));
-        }
-    }
-    found
-}
-
 #[test]
 fn neither_interruption_nor_kill_leaves_circuits_behind() {
     if !permitted() {
@@ -358,7 +272,8 @@ fn neither_interruption_nor_kill_leaves_circuits_behind() {
         if signal == "-INT" {
             assert_eq!(status.and_then(|status| status.code()), Some(130));
         }
-        assert!(until(|| leftovers(pid).is_empty()), "{signal} left {:?}", leftovers(pid));
+        let left = || leftovers("ebb-circuit", pid);
+        assert!(until(|| left().is_empty()), "{signal} left {:?}", left());
     }
 }
 
@@ -417,9 +332,9 @@ fn tcp_passes_circuits_while_operators_watch_and_change_them() {
     settings.packets = true;
     racks.configure(&settings);
     good(EBB, &["tor", "reload", "--socket", &socket]);
-    ocs.signal("-HUP");
+    ocs.signal(Signal::SIGHUP).expect("it runs");
     let taken = |name: &str| racks.status(name)["reloads"] == 1;
-    assert!(until(|| taken("tor") && taken("ocs")), "{}{}", tor.words(), ocs.words());
+    assert!(until(|| taken("tor") && taken("ocs")), "{}{}", tor.log(), ocs.log());
     let frames = number(&racks.status("ocs")["frames"]);
     racks.stream(&["-t", "1"]);
     let status = racks.status("ocs");
@@ -427,16 +342,16 @@ fn tcp_passes_circuits_while_operators_watch_and_change_them() {
     assert!(number(&status["by_packets"]) > 10.0, "{status}");
     fs::write(racks.at("tor.toml"), "[tor]\nlink_mbps = -1\n").expect("a configuration");
     good(EBB, &["tor", "reload", "--socket", &socket]);
-    assert!(until(|| tor.words().contains("the old configuration stays")), "{}", tor.words());
+    assert!(until(|| tor.log().contains("the old configuration stays")), "{}", tor.log());
     assert_eq!(racks.status("tor")["reloads"], 1);
 
-    tor.signal("-TERM");
+    tor.signal(Signal::SIGTERM).expect("it runs");
     let mut status = None;
     assert!(until(|| {
-        status = tor.child.try_wait().expect("a child");
+        status = tor.ended().expect("a child");
         status.is_some()
     }));
-    assert!(status.is_some_and(|status| status.success()), "{}", tor.words());
+    assert!(status.is_some_and(|status| status.success()), "{}", tor.log());
     assert!(!Path::new(&socket).exists(), "the socket is gone");
 }
 
@@ -529,7 +444,7 @@ fn one_forged_frame_stops_no_switch() {
             arrived.and_then(|count| count.parse().ok()).unwrap_or(0)
         };
         // The hosts are found first.
-        assert!(until(|| ping() >= 25), "even before {}{}", tor.words(), ocs.words());
+        assert!(until(|| ping() >= 25), "even before {}{}", tor.log(), ocs.log());
         forge(&racks);
         std::thread::sleep(Duration::from_millis(200));
         let answered: u32 = ping();
@@ -538,6 +453,6 @@ fn one_forged_frame_stops_no_switch() {
         assert!(answered >= 15, "sealed: {sealed}, {answered} of 40 answered: {}", status["sync"]);
         assert_eq!(status["sealed"], sealed);
         assert_eq!(number(&status["sync"]["forged"]) > 0.0, sealed, "{}", status["sync"]);
-        assert_eq!(tor.words().contains("for laboratories"), !sealed, "{}", tor.words());
+        assert_eq!(tor.log().contains("for laboratories"), !sealed, "{}", tor.log());
     }
 }

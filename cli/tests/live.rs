@@ -2,46 +2,37 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ebb_host::namespace::Namespace;
+use ebb_lab::Lab;
+use ebb_lab::test::{ip, leftovers, must, permitted, until};
 use serde_json::Value;
 
 fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().expect("a program runs")
 }
 
-fn permitted() -> bool {
-    static TURN: AtomicU32 = AtomicU32::new(0);
-    let turn = TURN.fetch_add(1, Ordering::Relaxed);
-    let probe = format!("ebb-cli-probe-{}-{turn}", std::process::id());
-    let made = run("ip", &["netns", "add", &probe]).status.success();
-    run("ip", &["netns", "del", &probe]);
-    assert!(made || std::env::var_os("CI").is_none(), "CI must be able to make namespaces");
-    if !made {
-        eprintln!("skipped: network namespaces are not permitted");
-    }
-    made
-}
-
 /// A namespace with two connected interfaces, va and vb.
-struct Pair(String);
+struct Pair(String, #[expect(dead_code, reason = "kept for its end")] (Namespace, Lab));
 
 impl Pair {
-    fn new(name: &str) -> Pair {
-        let pair = Pair(format!("ebb-cli-{name}-{}", std::process::id()));
-        let good = |output: Output| {
-            let message = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{message}");
-        };
-        good(run("ip", &["netns", "add", &pair.0]));
-        let add =
-            ["-n", &pair.0, "link", "add", "name", "va", "type", "veth", "peer", "name", "vb"];
-        good(run("ip", &add));
-        for name in ["va", "vb"] {
-            good(run("ip", &["-n", &pair.0, "link", "set", name, "up"]));
-        }
-        pair
+    fn new(name: &str) -> Option<Pair> {
+        let lab = ebb_lab::test::lab(&format!("ebb-cli-{name}"))?;
+        let namespace = lab.namespace("pair").expect("a namespace");
+        let pair = Pair(lab.space("pair"), (namespace, lab));
+        pair.ip("link add name va type veth peer name vb\nlink set va up\nlink set vb up\n");
+        Some(pair)
+    }
+
+    fn ip(&self, lines: &str) {
+        ip(&self.0, lines);
+    }
+
+    /// The hardware address of vb.
+    fn mac(&self) -> String {
+        let mac = must("ip", &["netns", "exec", &self.0, "cat", "/sys/class/net/vb/address"]);
+        mac.trim().to_owned()
     }
 
     fn ebb(&self, arguments: &[&str]) -> Child {
@@ -49,12 +40,6 @@ impl Pair {
         let mut command = Command::new("ip");
         command.args(inside).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("ebb runs")
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        run("ip", &["netns", "del", &self.0]);
     }
 }
 
@@ -67,18 +52,14 @@ fn result(child: Child) -> Value {
 
 #[test]
 fn every_packet_sent_is_received_in_order() {
-    if !permitted() {
-        return;
-    }
     for through in ["packet", "afxdp"] {
-        let pair = Pair::new(through);
+        let Some(pair) = Pair::new(through) else { return };
         let receive = ["traffic", "receive", "vb", "--expect", "3000", "--seconds", "20", "--json"];
         let receiver = pair.ebb(&[&receive[..], &["--through", through]].concat());
         std::thread::sleep(Duration::from_secs(1));
         let send = ["traffic", "send", "va", "--to", "02:00:00:00:00:01", "--json"];
         let pace = ["--count", "3000", "--rate", "3000", "--through", through];
-        let mac = run("ip", &["netns", "exec", &pair.0, "cat", "/sys/class/net/vb/address"]);
-        let mac = String::from_utf8_lossy(&mac.stdout).trim().to_owned();
+        let mac = pair.mac();
         let mut arguments = [&send[..], &pace[..]].concat();
         arguments[4] = &mac;
         let sent = result(pair.ebb(&arguments));
@@ -100,13 +81,9 @@ fn sent(child: Child) -> (Option<i32>, Value, String) {
 
 #[test]
 fn what_is_sent_is_counted_and_the_most_that_goes_through_is_found() {
-    if !permitted() {
-        return;
-    }
-    let pair = Pair::new("count");
+    let Some(pair) = Pair::new("count") else { return };
     // Frames for another station are none of the receiving interface's.
-    let mac = run("ip", &["netns", "exec", &pair.0, "cat", "/sys/class/net/vb/address"]);
-    let mac = String::from_utf8_lossy(&mac.stdout).trim().to_owned();
+    let mac = pair.mac();
     let fixed = ["traffic", "send", "va", "--to", &mac, "--json"];
     let back = ["--receive-on", "vb", "--flows", "10"];
     let count = ["--count", "2000", "--rate", "20k", "--strict"];
@@ -139,19 +116,10 @@ fn what_is_sent_is_counted_and_the_most_that_goes_through_is_found() {
 
 #[test]
 fn a_next_hop_is_asked_for_its_hardware_address() {
-    if !permitted() {
-        return;
-    }
-    let (pair, far) = (Pair::new("near"), Pair::new("far"));
-    let ip = |arguments: &[&str]| {
-        let output = run("ip", arguments);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    };
-    ip(&["-n", &far.0, "link", "del", "vb"]);
-    ip(&["-n", &pair.0, "link", "set", "vb", "netns", &far.0]);
-    ip(&["-n", &pair.0, "address", "add", "10.9.0.1/24", "dev", "va"]);
-    ip(&["-n", &far.0, "address", "add", "10.9.0.2/24", "dev", "vb"]);
-    ip(&["-n", &far.0, "link", "set", "vb", "up"]);
+    let (Some(pair), Some(far)) = (Pair::new("near"), Pair::new("far")) else { return };
+    far.ip("link del vb\n");
+    pair.ip(&format!("link set vb netns {}\naddress add 10.9.0.1/24 dev va\n", far.0));
+    far.ip("address add 10.9.0.2/24 dev vb\nlink set vb up\n");
     // A packet socket leaves the question for the hardware address to the kernel.
     let receive = ["traffic", "receive", "vb", "--expect", "100", "--seconds", "20", "--json"];
     let receiver = far.ebb(&[&receive[..], &["--through", "packet"]].concat());
@@ -164,36 +132,6 @@ fn a_next_hop_is_asked_for_its_hardware_address() {
     let (code, _, said) = sent(pair.ebb(&[&send[..], &["10.9.0.77"]].concat()));
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("10.9.0.77 does not answer on va"), "{said}");
-}
-
-/// What a demonstration of process `pid` has left on the machine.
-fn leftovers(pid: u32) -> Vec<String> {
-    let name = format!("ebb-demo-{pid}");
-    let mut found = Vec::new();
-    for directory in ["/run/netns", "/tmp", "/run/ebb"] {
-        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let journal = format!("knobs-{pid}.journal");
-        found.extend(names.filter(|entry| entry.starts_with(&name) || *entry == journal));
-    }
-    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
-        let line = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-        if line.contains(&name) {
-            found.push(line.replace('\0', " "));
-        }
-    }
-    found
-}
-
-fn until(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
-    while begun.elapsed() < patience {
-        if holds() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    holds()
 }
 
 #[test]
@@ -216,8 +154,8 @@ fn neither_interruption_nor_kill_leaves_a_trace() {
         assert!(run("kill", &[signal, &pid.to_string()]).status.success());
         let ended = until(Duration::from_secs(30), || demo.try_wait().expect("a child").is_some());
         assert!(ended, "{signal} did not end it");
-        let clean = until(Duration::from_secs(10), || leftovers(pid).is_empty());
-        assert!(clean, "{signal} left {:?}", leftovers(pid));
+        let clean = until(Duration::from_secs(10), || leftovers("ebb-demo", pid).is_empty());
+        assert!(clean, "{signal} left {:?}", leftovers("ebb-demo", pid));
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 const SOURCE: &str = "bpf/steer.c";
 
 fn main() {
-    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     let object = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR")).join("steer.o");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());

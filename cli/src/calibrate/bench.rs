@@ -14,11 +14,8 @@ use ebb_units::{Hertz, PacketsPerSecond, Time};
 
 use super::meter::Carried;
 use super::walk::Bench;
-use crate::demo::live::LiveStage;
-use crate::demo::memory::MemoryStage;
-use crate::demo::plan::{FLOWS, Plan};
-use crate::demo::stage::{Stage, Subject};
 use crate::generator::{Generator, Progress, Sender};
+use crate::stage::{FLOWS, LiveStage, MemoryStage, Plan, Stage, Subject};
 
 /// Sleeps whenever its queue is empty: the policy whose power follows the load by itself.
 const MODE: &str = "napi";

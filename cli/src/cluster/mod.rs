@@ -1,6 +1,7 @@
 //! `ebb cluster`: one router made of many, live.
 
 mod bench;
+pub(crate) mod lab;
 mod show;
 mod top;
 
@@ -102,16 +103,7 @@ impl Check {
             }
             config.token().map(drop)
         };
-        match load() {
-            Ok(()) => {
-                println!("nothing wrong");
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(error) => {
-                eprintln!("ebb: {}", crate::said(&error));
-                Ok(ExitCode::from(2))
-            }
-        }
+        Ok(crate::verdict(load()))
     }
 }
 

@@ -1,19 +1,13 @@
 //! `ebb demo`: a working day through the router under each policy, and what it cost.
 //!
-//! The plan (addresses, routes, flows) is the same wherever it plays; a [`stage::Stage`] starts
-//! routers: in network namespaces over AF_XDP, or over links in memory.
+//! The router and its hosts are a [`Stage`].
 
 #[cfg(feature = "systems")]
 mod circuit;
 #[cfg(feature = "systems")]
 mod cluster;
 mod findings;
-mod lab;
-pub(crate) mod live;
-pub(crate) mod memory;
-pub(crate) mod plan;
 mod play;
-pub(crate) mod stage;
 mod twin;
 mod view;
 
@@ -32,12 +26,9 @@ use ebb_traffic::DayProfile;
 use ebb_units::PacketsPerSecond;
 
 use crate::generator::{interrupt_signals, on_interrupt};
+use crate::stage::{FLOWS, LiveStage, MemoryStage, Plan, Stage};
 use findings::Facts;
-use live::LiveStage;
-use memory::MemoryStage;
-use plan::{FLOWS, Plan};
 use play::{Day, PEAK_SHARE, Player};
-use stage::Stage;
 use view::{Scene, View};
 
 /// Modes in the order of a full demonstration.

@@ -11,9 +11,8 @@ use ebb_routerd::status::Status;
 use ebb_traffic::{DayProfile, Pacer, Schedule, Start, Summary};
 use ebb_units::{PacketsPerSecond, Time};
 
-use super::plan::{FLOWS, Plan};
-use super::stage::{Stage, Subject};
 use crate::generator::{Generator, Progress, Sender, TestLink};
+use crate::stage::{FLOWS, Plan, Stage, Subject};
 
 /// Distance of the samples.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(200);

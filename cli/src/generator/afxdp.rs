@@ -2,6 +2,7 @@ use std::io;
 use std::sync::Arc;
 
 use ebb_graph::{Batch, HEADROOM, Pool, Reserve};
+use ebb_host::namespace::Namespace;
 use ebb_ports::Port;
 use ebb_ports::afxdp::{AfXdpError, AfXdpPort, Form, Interface, InterfaceOptions, Umem};
 use ebb_units::Time;
@@ -53,6 +54,21 @@ impl AfXdpLink {
             outgoing: Batch::new(),
             incoming: Batch::new(),
         })
+    }
+
+    /// Opens interfaces of a namespace, in order.
+    ///
+    /// # Errors
+    /// As [`AfXdpLink::open`].
+    pub fn open_all(
+        namespace: &Namespace,
+        names: [&str; 2],
+        frames: &FrameSource,
+    ) -> anyhow::Result<Vec<Box<dyn TestLink>>> {
+        let open = |name| -> anyhow::Result<Box<dyn TestLink>> {
+            Ok(Box::new(namespace.run(|| AfXdpLink::open(name, frames))??))
+        };
+        names.into_iter().map(open).collect()
     }
 
     fn push(&mut self) -> io::Result<()> {

@@ -145,15 +145,6 @@ impl Check {
             print!("{example}");
             return Ok(ExitCode::SUCCESS);
         }
-        match load(&self.config.unwrap_or_default()) {
-            Ok(()) => {
-                println!("nothing wrong");
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(error) => {
-                eprintln!("ebb: {}", crate::said(&error));
-                Ok(ExitCode::from(2))
-            }
-        }
+        Ok(crate::verdict(load(&self.config.unwrap_or_default())))
     }
 }

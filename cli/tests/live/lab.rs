@@ -1,13 +1,11 @@
 //! Namespaces: the router's, and one for the hosts at the far ends of its ports.
 
-use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
+use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ebb_host::namespace::Namespace;
+pub use ebb_lab::test::{ip, must, skip, within};
 
 /// How a lab is wired.
 #[derive(Clone, Copy)]
@@ -37,6 +35,8 @@ pub struct Lab {
     wiring: Wiring,
     /// For configurations, sockets and logs.
     pub directory: PathBuf,
+    _spaces: Vec<Namespace>,
+    _lab: ebb_lab::Lab,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -47,20 +47,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 pub fn run(program: &str, arguments: &[&str]) -> Output {
     let output = Command::new(program).args(arguments).output();
     output.unwrap_or_else(|error| panic!("{program}: {error}"))
-}
-
-/// Runs a program that has to succeed and returns its standard output.
-pub fn must(program: &str, arguments: &[&str]) -> String {
-    let output = run(program, arguments);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {message}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Says why a test cannot run here; fails where it has to run.
-pub fn skip(reason: &str) {
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "with CI=true this must run: {reason}");
-    eprintln!("skipped: {reason}");
 }
 
 /// The router's MAC address on a port.
@@ -80,30 +66,24 @@ fn mac_text(mac: [u8; 6]) -> String {
 impl Lab {
     /// Builds it; `None` with the reason printed where that is not permitted.
     pub fn build(wiring: Wiring) -> Option<Lab> {
-        if fs::metadata("/proc/self")
-            .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0)
-        {
-            skip("live tests need root");
-            return None;
-        }
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        sweep();
-        let name = format!("ebb-faults-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(&name);
-        fs::create_dir_all(&directory).expect("a directory");
-        let hosts = match wiring.apart {
-            true => (0..wiring.ports).map(|port| format!("{name}-h{port}")).collect(),
-            false => vec![format!("{name}-h")],
+        let lab = ebb_lab::test::lab("ebb-faults")?;
+        let roles: Vec<String> = match wiring.apart {
+            true => (0..wiring.ports).map(|port| format!("h{port}")).collect(),
+            false => vec!["h".to_owned()],
         };
-        let router = format!("{name}-r");
-        let lab = Lab { router, hosts, wiring, directory, _alone: alone };
+        let spaces = ["r"].into_iter().chain(roles.iter().map(String::as_str));
+        let spaces = spaces.map(|role| lab.namespace(role).expect("a namespace")).collect();
+        let lab = Lab {
+            router: lab.space("r"),
+            hosts: roles.iter().map(|role| lab.space(role)).collect(),
+            wiring,
+            directory: lab.directory().to_owned(),
+            _spaces: spaces,
+            _lab: lab,
+            _alone: alone,
+        };
         for namespace in [&lab.router].into_iter().chain(&lab.hosts) {
-            if !run("ip", &["netns", "add", namespace]).status.success() {
-                skip("network namespaces are not permitted");
-                return None;
-            }
             let ipv6 = u8::from(!wiring.ipv6);
             let mut settings = vec![
                 format!("net.ipv6.conf.all.disable_ipv6={ipv6}"),
@@ -243,43 +223,10 @@ impl Lab {
     }
 }
 
-/// Does `work` in a namespace.
-pub fn within<T>(namespace: &str, work: impl FnOnce() -> T) -> T {
-    Namespace::open(namespace).and_then(|space| space.run(work)).expect("a namespace")
-}
-
-fn ip(namespace: &str, script: &str) {
-    let mut child = Command::new("ip")
-        .args(["-n", namespace, "-batch", "-"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("ip runs");
-    child.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("ip reads");
-    let output = child.wait_with_output().expect("ip ends");
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {namespace}: {message}\n{script}");
-}
-
-/// Removes what tests that were killed left behind.
-fn sweep() {
-    for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix("ebb-faults-").and_then(|rest| rest.split('-').next());
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            run("ip", &["netns", "del", &name]);
-        }
-    }
-}
-
 impl Drop for Lab {
     fn drop(&mut self) {
         for port in 0..self.wiring.ports {
             run("ip", &["-n", &self.router, "link", "del", &format!("p{port}")]);
         }
-        for namespace in [&self.router].into_iter().chain(&self.hosts) {
-            run("ip", &["netns", "del", namespace]);
-        }
-        _ = fs::remove_dir_all(&self.directory);
     }
 }

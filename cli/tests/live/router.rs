@@ -1,12 +1,14 @@
 //! `ebb router run` as a child process in the router's namespace.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use ebb_host::process;
 use ebb_host::signals::{self, Signal};
+use ebb_lab::Program;
+pub use ebb_lab::test::until;
 use ebb_routerd::api::{Client, client};
 use ebb_routerd::status::Status;
 use serde_json::Value;
@@ -22,20 +24,6 @@ pub const STARTED: Duration = Duration::from_millis(50);
 /// The program under test: the one built with the tests unless `EBB_BINARY` names another.
 pub fn binary() -> String {
     std::env::var("EBB_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ebb").to_owned())
-}
-
-/// Whether `holds` does within `patience`.
-pub fn until(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
-    loop {
-        if holds() {
-            return true;
-        }
-        if begun.elapsed() > patience {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A configuration in the making.
@@ -96,12 +84,11 @@ impl Setup {
 
 /// A running router. Dropping it ends it.
 pub struct Router {
-    child: Child,
+    program: Program,
     /// The process that took over from it.
     successor: Option<u32>,
     pub config: PathBuf,
     pub socket: PathBuf,
-    log: PathBuf,
     client: Option<Client>,
 }
 
@@ -111,24 +98,22 @@ impl Router {
         let config = lab.directory.join(format!("{name}.toml"));
         fs::write(&config, text).expect("a configuration");
         let log = lab.directory.join(format!("{name}.log"));
-        let errors = File::create(&log).expect("a log");
         // As people start it, with the namespace's own /sys. The router dies with the thread that
         // started it, also when this is killed.
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &lab.router, "setpriv", "--pdeathsig", "KILL"]);
         command.args(prefix).arg(binary());
         command.args(["router", "run", "-c"]).arg(&config);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-        let child = command.spawn().expect("ip (iproute2) runs");
+        let program = Program::start("ebb router run", &mut command, &log).expect("ip runs");
         let socket = lab.directory.join(format!("{name}.sock"));
-        Router { child, successor: None, config, socket, log, client: None }
+        Router { program, successor: None, config, socket, client: None }
     }
 
     /// See [`Setup::start`].
     pub fn start(lab: &Lab, name: &str, text: &str, prefix: &[&str]) -> Router {
         let mut router = Router::spawn(lab, name, text, prefix);
         let up = until(PATIENCE, || {
-            let ended = router.child.try_wait().expect("a child");
+            let ended = router.program.ended().expect("a child");
             assert!(ended.is_none(), "the router ended: {}", router.log());
             router.client = client(&router.socket).ok();
             router.client.is_some()
@@ -154,7 +139,7 @@ impl Router {
 
     /// What it has said.
     pub fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
+        self.program.log()
     }
 
     /// Waits until it says `words`.
@@ -199,7 +184,7 @@ impl Router {
 
     /// Its process.
     pub fn pid(&self) -> u32 {
-        self.successor.unwrap_or(self.child.id())
+        self.successor.unwrap_or(self.program.pid())
     }
 
     /// Has `program`, or the present one, take over; what the router answers.
@@ -208,7 +193,7 @@ impl Router {
         let answer = self.request(&serde_json::json!({ "upgrade": { "program": program } }))?;
         self.successor = answer["pid"].as_u64().map(|pid| pid as u32);
         let ended = || {
-            _ = self.child.try_wait();
+            _ = self.program.ended();
             process::start_time(former).is_err()
         };
         assert!(until(PATIENCE, ended), "the former program goes on: {}", self.log());
@@ -260,14 +245,13 @@ impl Router {
 
     /// Kills it.
     pub fn kill(mut self) {
-        self.child.kill().expect("a running router");
-        self.child.wait().expect("a child");
+        self.program.kill().expect("a running router");
     }
 
     fn wait_for_end(&mut self) -> ExitStatus {
         let mut status = None;
         let ended = until(PATIENCE, || {
-            status = self.child.try_wait().expect("a child");
+            status = self.program.ended().expect("a child");
             status.is_some()
         });
         assert!(ended, "it does not end: {}", self.log());
@@ -279,10 +263,6 @@ impl Drop for Router {
     fn drop(&mut self) {
         if let Some(pid) = self.successor {
             _ = signals::send(pid, Signal::SIGKILL);
-        }
-        if matches!(self.child.try_wait(), Ok(None)) {
-            _ = self.child.kill();
-            _ = self.child.wait();
         }
         if std::thread::panicking() {
             eprintln!("log of the router:\n{}", self.log());

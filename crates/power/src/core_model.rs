@@ -92,15 +92,6 @@ pub struct Operation {
     pub watts: Watts,
 }
 
-/// One core's share, for cores that differ.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CoreLoad {
-    /// Index of the frequency.
-    pub frequency: usize,
-    /// What is offered to it.
-    pub offered: PacketsPerSecond,
-}
-
 impl CoreModel {
     /// Reads a model file; `file` is its name for messages.
     ///
@@ -148,31 +139,6 @@ impl CoreModel {
         let (point, capacity) = (self.point.get(frequency)?, self.capacity(cores, frequency)?);
         let share = (offered.0 / capacity.0).clamp(0.0, 1.0);
         Some(self.base + self.core(point, share) * f64::from(cores))
-    }
-
-    /// Power of cores that run at different frequencies under different loads (eq. 9); `None` for
-    /// a number of cores or a frequency that the model does not have.
-    pub fn power_of(&self, cores: &[CoreLoad]) -> Option<Watts> {
-        let count = u16::try_from(cores.len()).ok()?;
-        let each = self.gamma(count)? / f64::from(count);
-        let mut sum = self.base;
-        for core in cores {
-            let point = self.point.get(core.frequency)?;
-            let share = (core.offered.0 / (each * point.r_max.0)).clamp(0.0, 1.0);
-            sum += self.core(point, share);
-        }
-        Some(sum)
-    }
-
-    /// What such cores forward (eq. 10).
-    pub fn throughput_of(&self, cores: &[CoreLoad]) -> Option<PacketsPerSecond> {
-        let count = u16::try_from(cores.len()).ok()?;
-        let each = self.gamma(count)? / f64::from(count);
-        let mut sum = 0.0;
-        for core in cores {
-            sum += core.offered.0.max(0.0).min(each * self.point.get(core.frequency)?.r_max.0);
-        }
-        Some(PacketsPerSecond(sum))
     }
 
     fn core(&self, point: &CorePoint, share: f64) -> Watts {
@@ -317,14 +283,15 @@ mod tests {
     #[test]
     fn several_cores_are_equations_9_and_10() {
         let model = CoreModel::example();
-        let even = |offered: f64| [CoreLoad { frequency: 2, offered: pps(offered / 2.0) }; 2];
+        let (chi, each) = (Chi::published(), 1.9f64 / 2.0 * 960e3);
         for offered in [0.0, 3e5, 1.7e6, 5e6] {
-            let (sum, whole) = (model.power_of(&even(offered)), model.power(2, 2, pps(offered)));
-            assert!((sum.expect("known").0 - whole.expect("known").0).abs() < 1e-9);
-            let carried = model.throughput_of(&even(offered)).expect("known").0;
-            assert!((carried - offered.min(1.9 * 960e3)).abs() < 1e-6);
+            let share = (offered / 2.0 / each).min(1.0);
+            let power = model.power(2, 2, pps(offered)).expect("known").0;
+            assert!((power - 2.0 * (62.0 + 19.0 * chi.at(share))).abs() < 1e-9);
+            let carried = model.throughput(2, 2, pps(offered)).expect("known").0;
+            assert!((carried - offered.min(2.0 * each)).abs() < 1e-6);
         }
-        assert_eq!(model.power_of(&[CoreLoad { frequency: 9, offered: pps(1.0) }]), None);
+        assert_eq!(model.power(1, 9, pps(1.0)), None);
         assert_eq!(model.power(3, 0, pps(1.0)), None);
     }
 

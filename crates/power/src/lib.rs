@@ -43,7 +43,7 @@ pub use application::Application;
 pub use basis::Basis;
 pub use chi::Chi;
 pub use components::{Breakdown, Components, Part};
-pub use core_model::{CoreLoad, CoreModel, CorePoint, FitQuality, Gain, Operation};
+pub use core_model::{CoreModel, CorePoint, FitQuality, Gain, Operation};
 pub use fit::{Fit, FitError, Residual, Sample, read_samples, write_samples};
 pub use idle::IdleState;
 pub use integrator::Integrator;

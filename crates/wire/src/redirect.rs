@@ -1,5 +1,5 @@
 //! The flow hash of the routers' redirect tables, the same here and in the XDP program of `ebb-ports`
-//! (`bpf/steer.c`): which worker receives a flow.
+//! (`bpf/packet.h`): which worker receives a flow.
 //!
 //! Addresses, protocol and, for TCP, UDP, UDP-Lite, DCCP and SCTP, ports. A fragment is hashed by
 //! addresses and protocol alone, the first one too, so that the fragments of a packet stay

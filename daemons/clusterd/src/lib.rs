@@ -8,14 +8,11 @@ pub mod api;
 pub mod balancer;
 pub mod config;
 pub mod keepers;
-pub mod lab;
 pub mod member;
 pub mod node;
-pub mod parallel;
 mod program;
 pub mod routes;
 pub mod status;
 pub mod store;
-pub mod tune;
 
 pub use ebb_cluster::{Book, Entry, Power};

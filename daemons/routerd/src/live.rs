@@ -18,7 +18,7 @@ mod vigil;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_control::policies::Points;
@@ -30,6 +30,7 @@ use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
 use ebb_host::{capability, process, service};
 use ebb_ports::afxdp::Umem;
+use ebb_units::Time;
 use tracing::{error, info, warn};
 
 use crate::api::ApiHandle;
@@ -59,10 +60,10 @@ pub struct Live {
     /// Another program that is to take over.
     upgrade: Option<upgrade::Successor>,
     program: PathBuf,
-    queues_looked_at: Instant,
+    queues_looked_at: Time,
     /// Active cores to whom the ports' interrupts go.
     interrupts_for: u16,
-    retried_at: Instant,
+    retried_at: Time,
     signals: Signals,
     api: Option<ApiHandle>,
     points: Points,

@@ -444,11 +444,11 @@ impl Router {
 
     /// Waits until every worker has closed what was detached from it; false after `patience`.
     pub fn wait_detached(&self, patience: Duration) -> bool {
-        let begun = std::time::Instant::now();
+        let begun = clock::monotonic();
         // A worker empties its inbox and closes the ports under the inbox's lock.
         let closed = |worker: &WorkerShared| worker.inbox.lock().expect("inbox").is_empty();
         while !self.shared.workers.iter().all(closed) {
-            if begun.elapsed() > patience {
+            if clock::monotonic().since(begun) > patience {
                 return false;
             }
             std::thread::sleep(Duration::from_micros(200));

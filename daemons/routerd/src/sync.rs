@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{Decision, FibWriter, InterfaceId, Requests, ReversePath};
@@ -20,6 +20,7 @@ use ebb_graph::PortId;
 use ebb_host::clock;
 use ebb_host::netlink::{self, Event, Monitor};
 use ebb_ports::afxdp::KernelPolicy;
+use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::debug;
 
@@ -74,7 +75,7 @@ pub struct Sync {
     /// What interfaces ask of sources.
     reverse_paths: BTreeMap<InterfaceId, ReversePath>,
     bases: view::Bases,
-    claims_asked_at: Instant,
+    claims_asked_at: Time,
     /// A link came, went or changed since the ports were told so.
     links_changed: bool,
     /// Addresses that the ports know.
@@ -125,7 +126,7 @@ impl Sync {
             policy_objects,
             reverse_paths: BTreeMap::new(),
             bases,
-            claims_asked_at: Instant::now(),
+            claims_asked_at: clock::monotonic(),
             links_changed: false,
             told,
             reserved: BTreeSet::new(),
@@ -224,10 +225,10 @@ impl Sync {
     fn follow_claims(&mut self, events: bool) -> bool {
         let (elsewhere, listened_to) = (self.rib.elsewhere(), self.rib.listened_to());
         let any = !elsewhere.is_empty() || !listened_to.is_empty();
-        if !any || !events && self.claims_asked_at.elapsed() < CLAIMS_EVERY {
+        if !any || !events && clock::monotonic().since(self.claims_asked_at) < CLAIMS_EVERY {
             return false;
         }
-        self.claims_asked_at = Instant::now();
+        self.claims_asked_at = clock::monotonic();
         for link in elsewhere {
             match self.kernel.is_elsewhere(link) {
                 Ok(true) => {}

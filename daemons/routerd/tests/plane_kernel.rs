@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use ebb_apps::route::{FibWriter, Requests};
 use ebb_graph::PortId;
-use ebb_host::namespace::Namespace;
 use ebb_routerd::sync::{PortUpdates, Sync};
 use serde_json::Value;
 
@@ -135,12 +134,8 @@ fn is_kernels(ours: &BTreeSet<String>) -> bool {
 
 #[test]
 fn the_route_that_counts_is_the_kernels() {
-    let name = format!("ebb-plane-kernel-{}", std::process::id());
-    let Ok(namespace) = Namespace::create(&name) else {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must be able to make namespaces");
-        eprintln!("skipped: no network namespace");
-        return;
-    };
+    let Some(lab) = ebb_lab::test::lab("ebb-plane-kernel") else { return };
+    let (name, namespace) = (lab.space("n"), lab.namespace("n").expect("a namespace"));
     let mut scene = "link set lo up\n".to_owned();
     for port in 0..2 {
         scene += &format!(

@@ -11,6 +11,7 @@ use ebb_graph::PortId;
 use ebb_host::namespace::Namespace;
 use ebb_host::netlink::Monitor;
 use ebb_host::wait::{Readiness, WaitSet};
+use ebb_lab::test::ip;
 use ebb_routerd::sync::{PortUpdates, Sync};
 use serde_json::Value;
 
@@ -49,16 +50,9 @@ struct Bench {
 
 impl Bench {
     fn new(label: &str, buffer: usize) -> Option<Bench> {
-        let name = format!("ebb-plane-{label}-{}", std::process::id());
-        let namespace = match Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => {
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "namespace: {error}");
-                eprintln!("skipped: no network namespace: {error}");
-                return None;
-            }
-        };
-        batch(
+        let lab = ebb_lab::test::lab(&format!("ebb-plane-{label}"))?;
+        let (name, namespace) = (lab.space("n"), lab.namespace("n").expect("a namespace"));
+        ip(
             &name,
             "link set lo up\n\
              link add p0 type veth peer name q0\n\
@@ -96,7 +90,7 @@ impl Bench {
 
     /// Carries out `commands`, then waits until all addresses agree.
     fn step(&mut self, commands: &str) {
-        batch(&self.name, commands);
+        ip(&self.name, commands);
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             self.catch_up();
@@ -180,17 +174,6 @@ fn agree(theirs: &str, ours: &str) -> bool {
     }
     // The kernel knows no route without saying which way it failed.
     theirs == ours || (theirs == "no route" && ours == "unreachable")
-}
-
-fn batch(namespace: &str, commands: &str) {
-    use std::io::Write;
-    let mut ip = Command::new("ip")
-        .args(["-n", namespace, "-batch", "-"])
-        .stdin(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    ip.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
-    assert!(ip.wait().unwrap().success(), "{commands}");
 }
 
 fn addresses() -> Vec<IpAddr> {
@@ -312,8 +295,8 @@ fn a_neighbour_that_packets_wait_for_is_resolved() {
     let Some(mut bench) = Bench::new("neighbour", 64 << 20) else { return };
     let peer = format!("{}-peer", bench.name);
     let _peer = Namespace::create(&peer).unwrap();
-    batch(&bench.name, &format!("link set q1 netns {peer}\n"));
-    batch(&peer, "link set q1 up\naddress add 10.0.1.2/24 dev q1\n");
+    ip(&bench.name, &format!("link set q1 netns {peer}\n"));
+    ip(&peer, "link set q1 up\naddress add 10.0.1.2/24 dev q1\n");
     bench.step("");
     let wanted: IpAddr = "10.0.1.2".parse().unwrap();
     let decision =
@@ -344,7 +327,7 @@ fn lost_messages_are_made_good() {
         }
     }
     flood.push_str("route add 10.1.0.0/16 via 10.0.0.2\n");
-    batch(&bench.name, &flood);
+    ip(&bench.name, &flood);
     bench.step("route add 10.2.0.0/16 via 10.0.1.2\n");
     assert!(bench.sync.tables().routes > 20_000);
     assert!(bench.sync.tables().resyncs > 0, "nothing was lost: the test shows nothing");

@@ -4,6 +4,7 @@
 mod cases;
 mod findings;
 mod guest;
+mod parallel;
 mod stage;
 
 use std::path::PathBuf;
@@ -13,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use ebb_host::capability::{self, Capability};
 use ebb_report::Terminal;
 
 use crate::generator::{interrupt_signals, on_interrupt};
@@ -74,8 +74,6 @@ impl Bench {
         ensure!(share, "--share must be above 0 and at most 1");
         let seconds = self.seconds >= 0.05 && self.seconds.is_finite();
         ensure!(seconds, "--seconds must be at least 0.05");
-        let missing = capability::missing(&[Capability::CAP_SYS_ADMIN, Capability::CAP_NET_ADMIN]);
-        ensure!(missing.is_empty(), "this user may not make network namespaces (run it with sudo)");
         let signals = interrupt_signals()?;
         let stop = Arc::new(AtomicBool::new(false));
         let mut stage = Stage::build(self.seconds, self.rules, stop.clone())?;

@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ebb_clusterd::balancer::{BalancerHandle, Probing, RunnerOptions};
-use ebb_clusterd::lab::{self, Lab, NamespaceKeeper};
+use ebb_clusterd::keepers::NamespaceRouter;
 use ebb_clusterd::member::Keeper as _;
-use ebb_clusterd::parallel::Parallel;
-use ebb_clusterd::tune::{self, Occupant};
 use ebb_clusterd::{Book, Entry, Power};
 use ebb_host::clock::monotonic;
-use ebb_host::journal::{DIRECTORY, Guard, Journal};
 use ebb_host::{namespace::Namespace, process};
+use ebb_lab::command::tc;
+use ebb_lab::tune::{self, Occupant};
 use ebb_traffic::{FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, draw_flows};
 use ebb_units::PacketsPerSecond;
 use ipnet::IpNet;
 
 use super::cases::{Case, Front, Place, Setup};
-use crate::generator::{AfXdpLink, FrameSource, Generator, Sender, TestLink};
+use super::parallel::{self, Parallel};
+use crate::cluster::lab::{self, BackEndKeeper, Lab};
+use crate::generator::{FrameSource, Generator, Sender, TestLink};
 
 const FLOWS: u32 = 4096;
 /// Length of the packets, check sequence included.
@@ -68,8 +69,8 @@ struct Sides {
     threads: Vec<Vec<u32>>,
     /// Names of the back-ends' namespaces.
     names: Vec<String>,
-    /// Namespace of the other ends of their links, and how those begin.
-    far: (String, char),
+    /// Namespace of the other ends of their links, and what those are called by back-end and side.
+    far: (String, fn(usize, usize) -> String),
     /// How many rules back-ends have now.
     rules: Option<u32>,
 }
@@ -90,27 +91,20 @@ pub(super) struct Stage {
     balancer_thread: u32,
     version: u64,
     limited: bool,
-    keepers: Vec<NamespaceKeeper>,
+    keepers: Vec<BackEndKeeper>,
     copies: Option<Parallel>,
     lab: Lab,
-    journal: Journal,
-    guard: Option<Guard>,
 }
 
 fn behind(side: usize) -> [IpNet; 1] {
     [["198.18.0.0/16", "198.19.0.0/16"][side].parse().expect("a network")]
 }
 
-fn plan(kind: &str) -> lab::Plan {
+fn plan() -> lab::Plan {
     lab::Plan {
-        name: format!("ebb-{kind}-{}", std::process::id()),
         back_ends: (0..Setup::BACK_ENDS_MAX).map(|index| (format!("r{index:02}"), 1)).collect(),
         routes: (0..lab::SIDES).flat_map(|side| behind(side).map(|net| (net, side))).collect(),
     }
-}
-
-fn names(plan: &lab::Plan) -> Vec<String> {
-    plan.back_ends.iter().map(|(name, _)| format!("{}-{name}", plan.name)).collect()
 }
 
 fn start_balancer(lab: &Lab) -> Result<BalancerHandle> {
@@ -120,36 +114,30 @@ fn start_balancer(lab: &Lab) -> Result<BalancerHandle> {
     BalancerHandle::start(&lab.front, lab.face(), options)
 }
 
-fn links(hosts: &Namespace, frames: &FrameSource) -> Result<Vec<Box<dyn TestLink>>> {
-    let open = |side| -> Result<Box<dyn TestLink>> {
-        Ok(Box::new(hosts.run(|| AfXdpLink::open(lab::host_name(side), frames))??))
-    };
-    (0..lab::SIDES).map(open).collect()
-}
-
 impl Sides {
-    /// `far` is the namespace of the other ends of the back-ends' links, and how they begin.
+    /// Roles of its namespaces begin with `prefix`; `far` is the role of the other ends of the back-ends' links,
+    /// and what those are called.
     fn of(
+        lab: &ebb_lab::Lab,
         hosts: &Namespace,
         frames: &FrameSource,
-        plan: &lab::Plan,
-        far: (&str, char),
+        prefix: &str,
+        far: (&str, fn(usize, usize) -> String),
     ) -> Result<Sides> {
-        let names = names(plan);
-        let space = format!("{}-{}", plan.name, far.0);
-        let links = links(hosts, frames)?;
-        let mut sides =
-            Sides { links, threads: Vec::new(), names, far: (space, far.1), rules: None };
+        let space = |role: &str| lab.space(&format!("{prefix}{role}"));
+        let names = plan().back_ends.iter().map(|(name, _)| space(name)).collect();
+        let links = lab::host_links(hosts, frames)?;
+        let far = (space(far.0), far.1);
+        let mut sides = Sides { links, threads: Vec::new(), names, far, rules: None };
         sides.find_threads()?;
         Ok(sides)
     }
 
     /// Of back-ends that were just made.
     fn find_threads(&mut self) -> Result<()> {
-        let (space, letter) = &self.far;
+        let (space, end) = &self.far;
         let threads = |(index, name): (usize, &String)| {
-            let ends: Vec<String> =
-                (0..lab::SIDES).map(|side| format!("{letter}{index}-{side}")).collect();
+            let ends: Vec<String> = (0..lab::SIDES).map(|side| end(index, side)).collect();
             tune::receiving_threads(name, &["e0", "e1"], (space, &ends))
         };
         self.threads = self.names.iter().enumerate().map(threads).collect::<Result<_>>()?;
@@ -164,7 +152,7 @@ impl Sides {
             return Ok(());
         }
         let lines = tune::filters("e0", rules, before.is_some());
-        self.names.iter().try_for_each(|name| tune::traffic_control(name, &lines))
+        self.names.iter().try_for_each(|name| tc(name, &lines))
     }
 }
 
@@ -172,19 +160,15 @@ impl Stage {
     /// Builds both clusters. To be called before threads are started: it forks a guard that undoes
     /// everything should this process be killed.
     pub(super) fn build(seconds: f64, rules: u32, stop: Arc<AtomicBool>) -> Result<Stage> {
-        Journal::recover_stale(DIRECTORY);
-        let journal = Journal::open(DIRECTORY)
-            .with_context(|| format!("no journal can be kept in {DIRECTORY}"))?;
-        let guard = Some(Guard::spawn(&journal).context("no guard process can be started")?);
-        _ = process::lift_memory_lock_limit();
         let cpus = process::allowed_cpus()?;
+        let lab = Lab::build("ebb-bench", plan())?;
         let frames = FrameSource::new(2);
-        let one = plan("bench");
-        let lab = Lab::build(one.clone(), &journal)?;
-        let mut keepers: Vec<_> = (0..one.back_ends.len()).map(|index| lab.keeper(index)).collect();
-        keepers.iter_mut().try_for_each(NamespaceKeeper::wake)?;
-        let balanced = Sides::of(&lab.hosts, &frames, &one, ("segments", 'r'))?;
-        let (copies, parallel) = match parallel(&journal) {
+        let mut keepers: Vec<_> =
+            (0..Setup::BACK_ENDS_MAX).map(|index| lab.keeper(index)).collect();
+        keepers.iter_mut().try_for_each(BackEndKeeper::wake)?;
+        let far = ("segments", NamespaceRouter::port as fn(usize, usize) -> String);
+        let balanced = Sides::of(&lab.lab, &lab.hosts, &frames, "", far)?;
+        let (copies, parallel) = match parallel(&lab.lab) {
             Ok((copies, sides)) => (Some(copies), Ok(sides)),
             Err(error) => (None, Err(format!("{error:#}"))),
         };
@@ -205,8 +189,6 @@ impl Stage {
             keepers,
             copies,
             lab,
-            journal,
-            guard,
         };
         stage.balancer_thread = stage.find_balancer()?;
         stage.turn_on(Setup::BACK_ENDS_MAX)?;
@@ -391,9 +373,9 @@ impl Stage {
     /// The links to back-ends let through what they are told to.
     fn narrow(&mut self, mbps: Option<f64>) -> Result<()> {
         if self.limited != mbps.is_some() {
-            let ports = (0..Setup::BACK_ENDS_MAX).map(|index| format!("r{index}-0"));
+            let ports = (0..Setup::BACK_ENDS_MAX).map(|index| NamespaceRouter::port(index, 0));
             let lines: String = ports.map(|port| tune::limit(&port, mbps)).collect();
-            tune::traffic_control(&format!("{}-segments", plan("bench").name), &lines)?;
+            tc(&self.lab.lab.space("segments"), &lines)?;
             self.limited = mbps.is_some();
         }
         Ok(())
@@ -475,10 +457,10 @@ impl Stage {
     }
 }
 
-fn parallel(journal: &Journal) -> Result<(Parallel, Sides)> {
-    let plan = plan("copies");
-    let copies = Parallel::build(&plan, journal)?;
-    let sides = Sides::of(&copies.hosts, &FrameSource::new(2), &plan, ("front", 'c'))?;
+fn parallel(lab: &ebb_lab::Lab) -> Result<(Parallel, Sides)> {
+    let copies = Parallel::build(&plan(), lab)?;
+    let far = ("front", parallel::port as fn(usize, usize) -> String);
+    let sides = Sides::of(lab, &copies.hosts, &FrameSource::new(2), parallel::PREFIX, far)?;
     Ok((copies, sides))
 }
 
@@ -515,10 +497,5 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.occupant = None;
         drop(self.balancer.take());
-        self.keepers.clear();
-        self.copies = None;
-        self.journal.finish();
-        self.guard = None;
-        _ = &self.lab;
     }
 }

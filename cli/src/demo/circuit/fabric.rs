@@ -4,15 +4,13 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_host::journal::{EntryId, Undo};
-use ebb_host::signals::{self, Signal};
+use ebb_host::signals::Signal;
+use ebb_lab::Program;
 use ebb_system_circuit::tokens::Tokens;
 use ebb_tord::api;
 use ebb_tord::plan::Source;
@@ -112,34 +110,19 @@ pub(super) struct Fabric<'a> {
     lab: &'a Lab,
     tor_socket: PathBuf,
     ocs_socket: PathBuf,
-    programs: Vec<Program>,
-}
-
-struct Program {
-    name: &'static str,
-    child: Child,
-    entry: Option<EntryId>,
-    log: PathBuf,
-}
-
-impl Program {
-    fn last_words(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().rev().take(5).collect();
-        lines.into_iter().rev().map(|line| format!("\n  {line}")).collect()
-    }
+    programs: Vec<(&'static str, Program)>,
 }
 
 impl<'a> Fabric<'a> {
     /// Starts all three and waits until days are kept.
     pub(super) fn start(lab: &'a Lab, setting: &Setting, stop: &AtomicBool) -> Result<Fabric<'a>> {
-        let at = |name: &str| lab.directory.join(name);
+        let at = |name: &str| lab.lab.directory().join(name);
         let (tor_socket, ocs_socket) = (at("tor.sock"), at("ocs.sock"));
         let mut fabric = Fabric { lab, tor_socket, ocs_socket, programs: Vec::new() };
         fabric.configure(setting)?;
-        fabric.spawn("control", &["ocs", "control", "-c"], "ocs.toml")?;
-        fabric.spawn("ocs", &["ocs", "run", "-c"], "ocs.toml")?;
-        fabric.spawn("tor", &["tor", "run", "-c"], "tor.toml")?;
+        fabric.spawn("control", ["ocs", "control"])?;
+        fabric.spawn("ocs", ["ocs", "run"])?;
+        fabric.spawn("tor", ["tor", "run"])?;
         let ready = Some(Source::Controller);
         fabric.wait("the switches were not ready", stop, |fabric| {
             fabric.tor().is_ok_and(|tor| tor.source == ready)
@@ -149,19 +132,17 @@ impl<'a> Fabric<'a> {
     }
 
     fn configure(&self, setting: &Setting) -> Result<()> {
-        let text = |path: &PathBuf| path.display().to_string();
-        let control = text(&self.lab.directory.join("control.sock"));
-        let token = self.lab.directory.join("token");
+        let directory = self.lab.lab.directory();
+        let text = |path: &Path| path.display().to_string();
+        let control = text(&directory.join("control.sock"));
+        let token = directory.join("token");
         if !token.exists() {
             write_token(&token)?;
         }
         let token = text(&token);
-        fs::write(
-            self.lab.directory.join("tor.toml"),
-            setting.tor(&text(&self.tor_socket), &token),
-        )?;
+        fs::write(directory.join("tor.toml"), setting.tor(&text(&self.tor_socket), &token))?;
         let ocs = setting.ocs(&text(&self.ocs_socket), &control, &token);
-        Ok(fs::write(self.lab.directory.join("ocs.toml"), ocs)?)
+        Ok(fs::write(directory.join("ocs.toml"), ocs)?)
     }
 
     /// Changes the running switches' rules and waits until both have taken them over.
@@ -180,7 +161,7 @@ impl<'a> Fabric<'a> {
     /// Kills the optical switch, starts another and waits until it knows the days.
     pub(super) fn restart_ocs(&mut self, stop: &AtomicBool) -> Result<()> {
         self.kill("ocs")?;
-        self.spawn("ocs", &["ocs", "run", "-c"], "ocs.toml")?;
+        self.spawn("ocs", ["ocs", "run"])?;
         self.wait("the optical switch did not come back", stop, |fabric| {
             fabric.ocs().is_ok_and(|ocs| ocs.source == Some(Source::Controller))
         })
@@ -197,7 +178,7 @@ impl<'a> Fabric<'a> {
             self.check_alive()?;
             ensure!(!stop.load(Relaxed), "interrupted");
             if begun.elapsed() > PATIENCE {
-                let words: String = self.programs.iter().map(Program::last_words).collect();
+                let words: String = self.programs.iter().map(|(_, one)| one.last_words()).collect();
                 bail!("{otherwise} after {} s{words}", PATIENCE.as_secs());
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -205,27 +186,17 @@ impl<'a> Fabric<'a> {
         Ok(())
     }
 
-    fn spawn(&mut self, name: &'static str, arguments: &[&str], file: &str) -> Result<()> {
-        let log = self.lab.directory.join(format!("{name}.log"));
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(arguments).arg(self.lab.directory.join(file));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        // Ctrl-C is for us to pass on.
-        command.process_group(0);
-        let child = self.lab.switches.run(|| command.spawn())?;
-        let child = child.with_context(|| format!("cannot start `ebb {}`", arguments.join(" ")))?;
-        let entry = Undo::process(child.id()).and_then(|undo| self.lab.journal.record(undo));
-        self.programs.push(Program { name, child, entry: entry.ok(), log });
+    fn spawn(&mut self, name: &'static str, [program, does]: [&str; 2]) -> Result<()> {
+        let lab = &self.lab.lab;
+        let file = lab.directory().join(format!("{program}.toml")).display().to_string();
+        let words = [program, does, "-c", &file];
+        let program = lab.start(&self.lab.switches, &words, &format!("{name}.log"))?;
+        self.programs.push((name, program));
         Ok(())
     }
 
     fn check_alive(&mut self) -> Result<()> {
-        for program in &mut self.programs {
-            if let Some(status) = program.child.try_wait()? {
-                bail!("{} ended ({status}){}", program.name, program.last_words());
-            }
-        }
-        Ok(())
+        self.programs.iter_mut().try_for_each(|(_, program)| program.check_alive())
     }
 
     pub(super) fn tor(&self) -> Result<TorStatus> {
@@ -263,13 +234,9 @@ impl<'a> Fabric<'a> {
     }
 
     fn kill(&mut self, name: &str) -> Result<()> {
-        let at = self.programs.iter().position(|program| program.name == name);
-        let mut program = self.programs.remove(at.context("a program that runs")?);
-        program.child.kill()?;
-        program.child.wait()?;
-        if let Some(entry) = program.entry.take() {
-            self.lab.journal.forget(entry);
-        }
+        let at = self.programs.iter().position(|(other, _)| *other == name);
+        let (_, mut program) = self.programs.remove(at.context("a program that runs")?);
+        program.kill()?;
         Ok(())
     }
 
@@ -281,20 +248,11 @@ impl<'a> Fabric<'a> {
     }
 
     fn stop(&mut self) {
-        for program in &mut self.programs {
-            _ = signals::send(program.child.id(), Signal::SIGTERM);
+        for (_, program) in &self.programs {
+            _ = program.signal(Signal::SIGTERM);
         }
-        for mut program in self.programs.drain(..) {
-            let begun = Instant::now();
-            while program.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-                if begun.elapsed() > Duration::from_secs(5) {
-                    _ = program.child.kill();
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            if let Some(entry) = program.entry.take() {
-                self.lab.journal.forget(entry);
-            }
+        for (_, mut program) in self.programs.drain(..) {
+            _ = program.end(Duration::from_secs(5));
         }
     }
 }

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use ebb_host::capability::{self, Capability};
 use ebb_report::Terminal;
 use ebb_traffic::DayProfile;
 
@@ -66,8 +65,6 @@ impl ClusterDemo {
         let long = self.seconds >= 5.0 && self.seconds.is_finite();
         ensure!(long, "--seconds must be at least 5");
         ensure!(self.peak >= 100.0 && self.peak.is_finite(), "--peak must be at least 100");
-        let missing = capability::missing(&[Capability::CAP_SYS_ADMIN, Capability::CAP_NET_ADMIN]);
-        ensure!(missing.is_empty(), "this user may not make network namespaces (run it with sudo)");
         let signals = interrupt_signals()?;
         let stop = Arc::new(AtomicBool::new(false));
         let mut stage = Stage::build(&self)?;

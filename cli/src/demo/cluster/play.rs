@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ebb_clusterd::balancer::{BalancerHandle, BalancerStatus, RunnerOptions};
-use ebb_clusterd::lab::{self, Lab};
 use ebb_clusterd::member::{BackEndMember, BalancerMember, Event, Member, Record, Servers, What};
 use ebb_clusterd::store::{Embedded, Etcd, EtcdServer, Store};
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster as policies;
 use ebb_host::clock::monotonic;
-use ebb_host::journal::{DIRECTORY, Guard, Journal, Undo};
+use ebb_host::journal::Undo;
 use ebb_host::process;
 use ebb_traffic::{
     DayProfile, Due, FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, Summary,
@@ -22,7 +21,8 @@ use ipnet::IpNet;
 
 use super::super::say;
 use super::ClusterDemo;
-use crate::generator::{AfXdpLink, FrameSource, Generator, Progress, Sender, TestLink};
+use crate::cluster::lab::{self, Lab};
+use crate::generator::{FrameSource, Generator, Progress, Sender, TestLink};
 
 /// Flows of each direction.
 const FLOWS: u32 = 1024;
@@ -79,12 +79,10 @@ pub(super) struct Killed {
 
 /// The cluster, before and behind it the hosts.
 pub(super) struct Stage {
-    lab: Lab,
     frames: FrameSource,
     back_ends: Vec<BackEnd>,
-    journal: Journal,
-    guard: Option<Guard>,
     stores: Stores,
+    lab: Lab,
 }
 
 /// Where members get their access to the store.
@@ -94,16 +92,13 @@ enum Stores {
 }
 
 impl Stores {
-    fn start(wanted: Option<&str>, journal: &Journal) -> Result<Stores> {
+    fn start(wanted: Option<&str>, lab: &ebb_lab::Lab) -> Result<Stores> {
         if wanted == Some("embedded") || wanted.is_none() && !EtcdServer::installed() {
             return Ok(Stores::Embedded(Embedded::new(LEASE)));
         }
-        let path = std::env::temp_dir().join(format!("ebb-cluster-{}", std::process::id()));
-        journal.record(Undo::Directory { path: path.clone() })?;
-        std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
-        let server = EtcdServer::start(&path)?;
+        let server = EtcdServer::start(lab.directory())?;
         if let Ok(undo) = Undo::process(server.pid()) {
-            journal.record(undo)?;
+            lab.journal().record(undo)?;
         }
         Ok(Stores::Etcd(server))
     }
@@ -133,24 +128,17 @@ impl Stage {
     /// Builds it. To be called before threads are started: it forks a guard that undoes everything should
     /// this process be killed.
     pub(super) fn build(demo: &ClusterDemo) -> Result<Stage> {
-        Journal::recover_stale(DIRECTORY);
-        let journal = Journal::open(DIRECTORY)
-            .with_context(|| format!("no journal can be kept in {DIRECTORY}"))?;
-        let guard = Guard::spawn(&journal).context("no guard process can be started")?;
-        _ = process::lift_memory_lock_limit();
         let back_ends = back_ends(demo);
         let plan = lab::Plan {
-            name: format!("ebb-cluster-{}", std::process::id()),
             back_ends: back_ends
                 .iter()
                 .map(|one| (one.name.clone(), (one.server.capacity).max(1.0) as u32))
                 .collect(),
             routes: (0..2).flat_map(|side| behind(side).map(|net| (net, side))).collect(),
         };
-        let lab = Lab::build(plan, &journal)?;
-        let stores = Stores::start(demo.store.as_deref(), &journal)?;
-        let frames = FrameSource::new(2);
-        Ok(Stage { lab, frames, back_ends, journal, guard: Some(guard), stores })
+        let lab = Lab::build("ebb-cluster", plan)?;
+        let stores = Stores::start(demo.store.as_deref(), &lab.lab)?;
+        Ok(Stage { frames: FrameSource::new(2), back_ends, stores, lab })
     }
 
     /// The day.
@@ -178,7 +166,7 @@ impl Stage {
             let member = self.member(demo, index, &record)?;
             members.insert(self.back_ends[index].name.clone(), member.start()?);
         }
-        let links = self.links()?;
+        let links = lab::host_links(&self.lab.hosts, &self.frames)?;
         self.wait_until_ready(&balancer, stop)?;
         say(&format!(
             "A day in {:.0} s, up to {:.0} kpps over {} back-ends; policy {}, state {}.",
@@ -239,14 +227,6 @@ impl Stage {
         let store = [self.stores.access()?, self.stores.access()?];
         let name = &self.back_ends[index].name;
         Ok(BackEndMember::new(name, LEASE, store, keeper, (servers, policy), record.clone()))
-    }
-
-    fn links(&self) -> Result<Vec<Box<dyn TestLink>>> {
-        let open = |side| -> Result<Box<dyn TestLink>> {
-            let open = || AfXdpLink::open(lab::host_name(side), &self.frames);
-            Ok(Box::new(self.lab.hosts.run(open)??))
-        };
-        (0..2).map(open).collect()
     }
 
     fn wait_until_ready(&self, balancer: &BalancerHandle, stop: &AtomicBool) -> Result<()> {
@@ -333,13 +313,6 @@ impl Stage {
             member.end();
         }
         Ok(Some(Killed { name, at, left_at: None, was_head }))
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        self.journal.finish();
-        self.guard = None;
     }
 }
 

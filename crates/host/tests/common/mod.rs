@@ -10,16 +10,7 @@ use ebb_host::netlink::{Event, Monitor};
 
 /// A fresh namespace, or `None` after saying why the test is skipped. In CI it must be permitted.
 pub fn namespace(test: &str) -> Option<Namespace> {
-    match Namespace::create(&format!("ebb-host-{}-{test}", std::process::id())) {
-        Ok(namespace) => Some(namespace),
-        Err(error) if std::env::var("CI").as_deref() == Ok("true") => {
-            panic!("network namespaces are not permitted: {error}")
-        }
-        Err(error) => {
-            println!("skipped: network namespaces are not permitted: {error}");
-            None
-        }
-    }
+    ebb_lab::test::namespace(&format!("ebb-host-{test}"))
 }
 
 /// Collects events until `enough`, for at most 5 s.

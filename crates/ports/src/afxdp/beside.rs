@@ -12,7 +12,7 @@ use aya_obj::Object;
 use aya_obj::btf::{Btf, BtfKind};
 use aya_obj::generated::bpf_insn;
 
-/// The function, and the number that stands for it in `bpf/steer.c`.
+/// The function, and the number that stands for it in `bpf/helpers.h`.
 const RX_VLAN_TAG: (&str, i32) = ("bpf_xdp_metadata_rx_vlan_tag", 0x4542_4201);
 /// For packets that may lie in several buffers, and for those in one.
 const NAMES: [&str; 2] = ["steer_beside_frags", "steer_beside"];

@@ -6,7 +6,7 @@ use aya::Ebpf;
 use super::test_run::{BPF_F_TEST_XDP_LIVE_FRAMES, TestRun};
 use super::{AfXdpError, program};
 
-/// What stands before a frame that meets a generic program of ours once more, as in `bpf/steer.c`:
+/// What stands before a frame that meets a generic program of ours once more, as in `bpf/stamp.h`:
 /// "Ebb-back", and eight bytes so that the frame stays where it was in its word.
 const HANDED_BACK: [u8; 16] = *b"Ebb-back\0\0\0\0\0\0\0\0";
 

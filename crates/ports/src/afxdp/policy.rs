@@ -151,7 +151,7 @@ fn masked(address: IpAddr, length: u8) -> IpAddr {
     }
 }
 
-/// The prefix as the program knows routes, see `ROUTE4` in `bpf/steer.c`.
+/// The prefix as the program knows routes, see `ROUTE4` in `bpf/state.h`.
 pub(super) fn raw_route(address: IpAddr, length: u8) -> RawPrefix {
     let (side, bytes) = match address {
         IpAddr::V4(v4) => {
@@ -171,7 +171,7 @@ fn valid(reason: u8) -> bool {
     (1..REASONS as u8).contains(&reason)
 }
 
-/// `union policy` of `bpf/steer.c`.
+/// `union policy` of `bpf/state.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawHead {
@@ -194,7 +194,7 @@ impl RawHead {
     }
 }
 
-/// `struct side_prefix` of `bpf/steer.c`.
+/// `struct side_prefix` of `bpf/state.h`.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct RawPrefix {
     /// Of the side and the address together, in bits.

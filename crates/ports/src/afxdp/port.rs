@@ -12,7 +12,7 @@ use super::socket::Socket;
 use super::sys;
 use crate::{Port, PortCounters};
 
-/// What stands before a packet that carries its time of arrival, see `bpf/steer.c`.
+/// What stands before a packet that carries its time of arrival, see `bpf/stamp.h`.
 const STAMP_MAGIC: u64 = 0x656d_6974_2d62_6245;
 const STAMP_LEN: usize = 16;
 

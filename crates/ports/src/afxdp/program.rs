@@ -538,7 +538,7 @@ fn merge<K: aya::Pod + Ord>(map: &mut HashMap<MapData, K, u8>, wanted: &[K]) -> 
     Ok(present)
 }
 
-/// Bit of an address in the filter, as in `bpf/steer.c`.
+/// Bit of an address in the filter, as in `bpf/policy.h`.
 fn bit4(address: Ipv4Addr) -> usize {
     (u32::from_le_bytes(address.octets()).wrapping_mul(0x9e37_79b1) >> 20) as usize
 }

@@ -5,10 +5,11 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd;
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use ebb_graph::{Batch, Pool, Region, Reserve};
+use ebb_host::namespace::{Entered, Namespace, set_knob};
+use ebb_lab::Lab;
+use ebb_lab::test::{ip, must, skip};
 use ebb_ports::afxdp::{AfXdpPort, Form, Interface, InterfaceOptions, Umem};
 use ebb_ports::{PacketSocket, Port};
 
@@ -18,60 +19,45 @@ pub struct Wires {
     pub router: String,
     generator: String,
     pairs: usize,
-    home: File,
+    far: Namespace,
+    // Left first, removed then.
+    _here: Entered,
+    _near: Namespace,
+    _lab: Lab,
 }
 
 /// Runs a command and returns its output.
 pub fn run(command: &str) -> String {
     let words: Vec<&str> = command.split_whitespace().collect();
-    let output = Command::new(words[0]).args(&words[1..]).output().expect(words[0]);
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn enter(namespace: &File) {
-    // SAFETY: a valid descriptor; moves only the calling thread.
-    let result = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
-    assert_eq!(result, 0, "setns: {}", std::io::Error::last_os_error());
+    must(words[0], &words[1..])
 }
 
 impl Wires {
     /// `None`, with a message, where namespaces are not permitted; in CI they must be.
     pub fn new(pairs: usize, queues: u32) -> Option<Wires> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // SAFETY: takes nothing, cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "live tests need root");
-            eprintln!("skipped: live tests need root");
-            return None;
-        }
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ebb-ports-{}-{number}", std::process::id());
-        let wires = Wires {
-            router: format!("{name}-r"),
-            generator: format!("{name}-g"),
-            pairs,
-            home: File::open("/proc/thread-self/ns/net").expect("own namespace"),
-        };
-        let Wires { router, generator, .. } = &wires;
-        for namespace in [router, generator] {
-            run(&format!("ip netns add {namespace}"));
-            for scope in ["all", "default"] {
-                let setting = format!("net.ipv6.conf.{scope}.disable_ipv6=1");
-                run(&format!("ip netns exec {namespace} sysctl -qw {setting}"));
-            }
+        let lab = ebb_lab::test::lab("ebb-ports")?;
+        let [near, far] = ["r", "g"].map(|role| lab.namespace(role).expect("a namespace"));
+        let (router, generator) = (lab.space("r"), lab.space("g"));
+        let settings =
+            ["all", "default"].map(|which| format!("net/ipv6/conf/{which}/disable_ipv6"));
+        for (namespace, knob) in
+            [&near, &far].iter().flat_map(|one| settings.iter().map(move |knob| (one, knob)))
+        {
+            namespace.run(|| set_knob(knob, "1")).expect("entered").expect("a knob");
         }
         for pair in 0..pairs {
-            run(&format!(
-                "ip link add p{pair} netns {router} numrxqueues {queues} numtxqueues {queues} \
-                 type veth peer name g{pair} netns {generator} numrxqueues {queues} \
-                 numtxqueues {queues}"
-            ));
-            run(&format!("ip -n {router} link set p{pair} up"));
-            run(&format!("ip -n {generator} link set g{pair} up"));
+            let count = format!("numrxqueues {queues} numtxqueues {queues}");
+            ip(
+                &router,
+                &format!(
+                    "link add p{pair} {count} type veth peer name g{pair} netns {generator} {count}\n\
+                     link set p{pair} up\n"
+                ),
+            );
+            ip(&generator, &format!("link set g{pair} up\n"));
         }
-        enter(&File::open(format!("/run/netns/{router}")).expect("the router's namespace"));
-        Some(wires)
+        let here = near.enter().expect("the router's namespace");
+        Some(Wires { router, generator, pairs, far, _here: here, _near: near, _lab: lab })
     }
 
     /// Sets the MTU of `g<pair>`.
@@ -91,24 +77,16 @@ impl Wires {
 
     /// The generator's socket on another of its interfaces.
     pub fn far_by_name(&self, name: &str) -> PacketSocket {
-        let path = format!("/run/netns/{}", self.generator);
-        let here = File::open("/proc/thread-self/ns/net").expect("own namespace");
-        enter(&File::open(path).expect("the generator's namespace"));
-        let socket = PacketSocket::open(name).expect("a packet socket");
-        enter(&here);
-        socket
+        let socket = self.far.run(|| PacketSocket::open(name)).expect("entered");
+        socket.expect("a packet socket")
     }
 }
 
 impl Drop for Wires {
     fn drop(&mut self) {
-        enter(&self.home);
         for pair in 0..self.pairs {
-            let link = format!("p{pair}");
-            let _ = Command::new("ip").args(["-n", &self.router, "link", "del", &link]).output();
-        }
-        for namespace in [&self.router, &self.generator] {
-            let _ = Command::new("ip").args(["netns", "del", namespace]).output();
+            // A test may have removed it.
+            _ = ebb_lab::command::ip(&self.router, &format!("link del p{pair}\n"));
         }
     }
 }
@@ -228,8 +206,7 @@ impl Tap {
     pub fn new(name: &str) -> Option<Tap> {
         const TUNSETIFF: libc::Ioctl = 0x4004_54ca as libc::Ioctl;
         let Ok(file) = File::options().read(true).write(true).open("/dev/net/tun") else {
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must have /dev/net/tun");
-            eprintln!("skipped: no /dev/net/tun");
+            skip("no /dev/net/tun");
             return None;
         };
         // SAFETY: all zeroes are a valid value of this structure.

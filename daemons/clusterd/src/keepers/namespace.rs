@@ -60,8 +60,9 @@ impl NamespaceRouter {
         NamespaceRouter { plan, number, journal, program: None, routing: None, namespace: None }
     }
 
-    fn port(&self, side: usize) -> String {
-        format!("ebb{}n{}s{side}", std::process::id(), self.number)
+    /// The interface that joins the back-end of this number to the segment of a side.
+    pub fn port(number: usize, side: usize) -> String {
+        format!("ebb{}n{number}s{side}", std::process::id())
     }
 
     fn furnish(&mut self, namespace: &Namespace) -> Result<()> {
@@ -74,6 +75,11 @@ impl NamespaceRouter {
         if let Some(first) = refused.first() {
             let net = self.plan.routes[first.index].0;
             bail!("the kernel refused route {net}: {} {}", first.source, first.message);
+        }
+        // Connected to the segments only now: whoever is reachable forwards.
+        for side in 0..links.len() {
+            let port = near.index_of(&NamespaceRouter::port(self.number, side))?;
+            near.set_up(port, true)?;
         }
         if let Some(plan) = &self.plan.routing {
             let space = Some(self.plan.name.as_str());
@@ -138,7 +144,7 @@ impl NamespaceRouter {
     ) -> Result<Vec<u32>> {
         let mut links = Vec::new();
         for (side, bridge) in self.plan.bridges.iter().enumerate() {
-            let (port, name) = (self.port(side), format!("e{side}"));
+            let (port, name) = (NamespaceRouter::port(self.number, side), format!("e{side}"));
             let mut far = Veth::new(&name);
             (far.mac, far.namespace) = (Some(self.plan.macs[side]), Some(namespace.as_fd()));
             near.add_veth(Veth::new(&port), far)?;
@@ -152,7 +158,6 @@ impl NamespaceRouter {
             near.set_mtu(port, mtu)?;
             inside.set_mtu(link, mtu)?;
             near.set_master(port, bridge.index)?;
-            near.set_up(port, true)?;
             if self.plan.addresses[side].iter().any(|net| net.addr().is_ipv6()) {
                 // No link-local address of its own: it has the cluster's.
                 let knob = format!("net/ipv6/conf/{name}/addr_gen_mode");
@@ -175,7 +180,7 @@ impl NamespaceRouter {
         (self.program, self.routing) = (None, None);
         let mut near = Requests::open()?;
         for side in 0..self.plan.bridges.len() {
-            if let Some(link) = near.link_by_name(&self.port(side))? {
+            if let Some(link) = near.link_by_name(&NamespaceRouter::port(self.number, side))? {
                 near.delete_link(link.index)?;
             }
         }
@@ -227,8 +232,11 @@ impl Drop for NamespaceRouter {
     }
 }
 
-/// Knobs of a namespace that is one of several equal routers.
-pub(crate) fn settings() -> Result<()> {
+/// Sets the knobs of a namespace that is one of several equal routers: the calling thread's.
+///
+/// # Errors
+/// When the kernel refuses one.
+pub fn settings() -> Result<()> {
     set_knob("net/ipv4/ip_forward", "1")?;
     set_knob("net/ipv6/conf/all/forwarding", "1")?;
     // All back-ends have the same addresses: none may find that out, or tell.

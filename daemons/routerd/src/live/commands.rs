@@ -1,11 +1,12 @@
 //! Commands of the status socket, carried out on the control thread.
 
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_capture::Filter;
 use ebb_control::policies;
+use ebb_host::clock::monotonic;
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -92,8 +93,8 @@ impl Live {
 /// Collects copies until the tap is done or the turn is over.
 fn collect(router: &Router) -> Value {
     let tap = &router.shared().tap;
-    let begun = Instant::now();
-    while !tap.is_done() && begun.elapsed() < CAPTURE_TURN {
+    let begun = monotonic();
+    while !tap.is_done() && monotonic().since(begun) < CAPTURE_TURN {
         std::thread::sleep(Duration::from_millis(10));
     }
     let done = tap.is_done();

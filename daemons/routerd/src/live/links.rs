@@ -1,10 +1,11 @@
 //! Interfaces that go, come back or change while the router runs.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use ebb_graph::PortId;
+use ebb_host::clock::monotonic;
 use tracing::{info, warn};
 
 use super::interfaces::LiveInterface;
@@ -35,10 +36,10 @@ impl Live {
 
     /// Ports whose number of queues was changed: nothing announces it.
     pub(super) fn look_at_queues(&mut self) {
-        if self.queues_looked_at.elapsed() < QUEUES_EVERY {
+        if monotonic().since(self.queues_looked_at) < QUEUES_EVERY {
             return;
         }
-        self.queues_looked_at = Instant::now();
+        self.queues_looked_at = monotonic();
         let mut interfaces = self.interfaces.lock().expect("interfaces");
         for live in interfaces.open.iter_mut().flatten() {
             let changed = live.interface.queues_changed().unwrap_or(false);
@@ -152,10 +153,10 @@ impl Live {
     /// Tries ports again that are up and could not be opened so far; nothing may announce that they
     /// can be.
     pub(super) fn retry_ports(&mut self) {
-        if self.retried_at.elapsed() < RETRY_EVERY {
+        if monotonic().since(self.retried_at) < RETRY_EVERY {
             return;
         }
-        self.retried_at = Instant::now();
+        self.retried_at = monotonic();
         let waiting = self.interfaces.lock().expect("interfaces").waiting();
         for port in waiting {
             let slot = usize::from(port.0);

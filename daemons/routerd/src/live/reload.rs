@@ -4,12 +4,13 @@
 //! is bound, knobs are opened, ports are opened (an interface that changes is closed before, and
 //! opened as it was if the change fails). What follows cannot fail.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_control::Limits;
 use ebb_control::policies::{self, Points};
 use ebb_graph::PortId;
+use ebb_host::clock::monotonic;
 use ebb_ports::afxdp::AfXdpError;
 use ebb_units::Hertz;
 use serde_json::{Value, json};
@@ -272,7 +273,7 @@ impl Live {
         port: &config::Port,
         new: &Config,
     ) -> Result<(LiveInterface, OpenPort)> {
-        let begun = Instant::now();
+        let begun = monotonic();
         let workers = u32::from(self.backend.router.limits().cores);
         loop {
             let opened = open::open(&self.umem, port, new.router.redirect, workers, &self.journal);
@@ -282,7 +283,7 @@ impl Live {
                     Some(AfXdpError::QueueBusy { .. } | AfXdpError::ProgramBusy { .. })
                 )
             });
-            if !busy || begun.elapsed() > CLOSING {
+            if !busy || monotonic().since(begun) > CLOSING {
                 return opened;
             }
             std::thread::sleep(Duration::from_millis(5));

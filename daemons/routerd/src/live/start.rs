@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 use ebb_apps::route::{FibWriter, Requests};
@@ -139,9 +138,9 @@ impl Live {
             reserve,
             upgrade: None,
             program: std::env::current_exe().context("the program's own file")?,
-            queues_looked_at: Instant::now(),
+            queues_looked_at: clock::monotonic(),
             interrupts_for: u16::MAX,
-            retried_at: Instant::now(),
+            retried_at: clock::monotonic(),
             signals,
             api: None,
             points,

@@ -1,11 +1,13 @@
 //! That the router gets on: its own signs of life, what the service manager hears of them, and what the
 //! guard did while there were none.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ebb_host::clock::monotonic;
 use ebb_host::journal::Brake;
 use ebb_host::pulse::{LOOK_EVERY, Pulse, Pulses, Watcher};
 use ebb_host::service;
+use ebb_units::Time;
 
 /// The control thread reads whole tables in one turn.
 const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +35,7 @@ pub(super) struct Vigil {
 struct Manager {
     /// How often it hears that the router lives: thrice in its patience.
     every: Duration,
-    told: Instant,
+    told: Time,
     watcher: Watcher,
 }
 
@@ -41,7 +43,7 @@ impl Vigil {
     pub(super) fn new(pulses: &Pulses) -> Vigil {
         let manager = service::watchdog().map(|patience| Manager {
             every: (patience / 3).max(LOOK_EVERY),
-            told: Instant::now(),
+            told: monotonic(),
             watcher: Watcher::new(pulses.clone(), std::process::id()),
         });
         Vigil { pulse: pulses.of(0), pulses: pulses.clone(), manager, halts: 0 }
@@ -58,7 +60,7 @@ impl Vigil {
 
     /// How long the control thread may sleep.
     pub(super) fn patience(&self, other: Duration) -> Duration {
-        let due = |manager: &Manager| manager.every.saturating_sub(manager.told.elapsed());
+        let due = |manager: &Manager| manager.every.saturating_sub(monotonic().since(manager.told));
         self.manager.as_ref().map_or(other, |manager| other.min(due(manager)))
     }
 
@@ -72,8 +74,10 @@ impl Vigil {
 
     /// Tells the manager that the router lives, if each worker does; and what the guard did, in words.
     pub(super) fn turn(&mut self) -> Option<String> {
-        if let Some(manager) = self.manager.as_mut().filter(|it| it.told.elapsed() >= it.every) {
-            manager.told = Instant::now();
+        if let Some(manager) =
+            self.manager.as_mut().filter(|it| monotonic().since(it.told) >= it.every)
+        {
+            manager.told = monotonic();
             if manager.watcher.all_live(1) {
                 service::alive();
             }

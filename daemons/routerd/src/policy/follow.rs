@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_graph::PortId;
+use ebb_host::clock::monotonic;
 use ebb_host::netlink::policy::{Source, Watch};
 use ebb_host::netlink::{Monitor, Part};
+use ebb_units::Time;
 use ipnet::IpNet;
 use tracing::warn;
 
@@ -31,7 +33,7 @@ pub struct Follower {
     /// The places changed since: the verdict is told again even if it is the same.
     moved: bool,
     /// When it is told again because a port could not hold it.
-    again: Option<Instant>,
+    again: Option<Time>,
 }
 
 impl Follower {
@@ -99,7 +101,7 @@ impl Follower {
 
     /// A port could not hold the verdict: it is told once more, after a while.
     pub fn tell_again(&mut self) {
-        self.again = Some(Instant::now() + AGAIN);
+        self.again = Some(monotonic() + AGAIN);
     }
 
     /// The verdict, when it is another one than at the last call.
@@ -111,7 +113,7 @@ impl Follower {
         for source in &changed {
             self.read(*source);
         }
-        if self.again.is_some_and(|at| Instant::now() >= at) {
+        if self.again.is_some_and(|at| monotonic() >= at) {
             self.again = None;
             self.moved = true;
         }

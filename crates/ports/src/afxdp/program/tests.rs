@@ -19,6 +19,19 @@ fn run(program: &OwnedFd, frame: &[u8]) -> u32 {
     run.retval
 }
 
+/// The object for one worker of an interface, and one of its programs; `None` where that is not permitted.
+fn loaded(name: &str) -> Option<(Program, OwnedFd)> {
+    samples::privileged("load BPF programs")?;
+    let (mut steer, ..) = Program::load(Form::Rss, 1, 1, false).unwrap();
+    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+    let program = program(&mut steer.ebpf, name);
+    if program.fd().is_err() {
+        program.load().unwrap();
+    }
+    let fd = program.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    Some((steer, fd))
+}
+
 /// What the router keeps after its start: the verifier judges by it, and root's tests would not see.
 #[test]
 fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
@@ -96,12 +109,7 @@ fn frames_to_any_of_its_addresses_are_for_the_interface() {
 
 #[test]
 fn frames_of_vlans_that_are_not_served_are_left_to_the_kernel() {
-    let Some(()) = samples::privileged("load BPF programs") else { return };
-    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
-    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
-    let helper = program(&mut steer.ebpf, "hash_of");
-    helper.load().unwrap();
-    let fd = helper.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let Some((mut steer, fd)) = loaded("hash_of") else { return };
     let plain = udp4(1, 1);
     let tagged = |tags: &[u8]| [&plain[..12], tags, &plain[12..]].concat();
     let frames = [
@@ -126,12 +134,7 @@ fn frames_of_vlans_that_are_not_served_are_left_to_the_kernel() {
 
 #[test]
 fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
-    let Some(()) = samples::privileged("load BPF programs") else { return };
-    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
-    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
-    let helper = program(&mut steer.ebpf, "hash_of");
-    helper.load().unwrap();
-    let fd = helper.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let Some((mut steer, fd)) = loaded("hash_of") else { return };
     let (four, six) = (udp4(1, 1), udp6(1, 1));
     let to4 = IpAddr::from(<[u8; 4]>::try_from(&four[30..34]).unwrap());
     let to6 = IpAddr::from(<[u8; 16]>::try_from(&six[38..54]).unwrap());
@@ -162,12 +165,7 @@ fn routes_of_the_kernel_are_left_to_it_but_for_what_is_the_workers_inside() {
 
 #[test]
 fn packets_from_the_routers_own_addresses_are_the_kernels() {
-    let Some(()) = samples::privileged("load BPF programs") else { return };
-    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
-    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
-    let helper = program(&mut steer.ebpf, "hash_of");
-    helper.load().unwrap();
-    let fd = helper.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let Some((mut steer, fd)) = loaded("hash_of") else { return };
     // What the workers do not get is not hashed.
     let taken = |frame: &[u8]| run(&fd, frame) != 0;
     let (four, six) = (udp4(1, 1), udp6(1, 1));
@@ -189,10 +187,7 @@ fn packets_from_the_routers_own_addresses_are_the_kernels() {
 #[test]
 fn what_a_policy_concerns_is_the_kernels_and_counted() {
     use super::super::policy::Side;
-    let Some(()) = samples::privileged("load BPF programs") else { return };
-    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
-    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
-    let fd = program(&mut steer.ebpf, "steer").fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let Some((mut steer, fd)) = loaded("steer") else { return };
     let tagged =
         |vlan: u8, frame: &[u8]| [&frame[..12], &[0x81, 0, 0, vlan], &frame[12..]].concat();
     let address = |bytes: &[u8]| IpAddr::from(<[u8; 4]>::try_from(bytes).unwrap());
@@ -233,10 +228,7 @@ fn what_a_policy_concerns_is_the_kernels_and_counted() {
 #[test]
 fn a_policy_that_does_not_fit_leaves_everything_to_the_kernel() {
     use super::super::policy::{PREFIXES_MAX, Side, UNHELD};
-    let Some(()) = samples::privileged("load BPF programs") else { return };
-    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
-    steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
-    let fd = program(&mut steer.ebpf, "steer").fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let Some((mut steer, fd)) = loaded("steer") else { return };
     let mut policy = KernelPolicy::default();
     let leave = |numbers: std::ops::Range<u32>, policy: &mut KernelPolicy| {
         for number in numbers {

@@ -2,12 +2,13 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_control::policies;
 use ebb_graph::PortId;
 use ebb_host::Courier;
+use ebb_host::clock::monotonic;
 use ebb_ports::afxdp::{Handoff, Inheritance, Umem};
 use tracing::info;
 
@@ -176,14 +177,14 @@ impl Live {
         let Word::Take = hear(&mut from.courier)? else {
             anyhow::bail!("the running router does not stop")
         };
-        let begun = Instant::now();
+        let begun = monotonic();
         let frames = from.frames.take().map_or_else(Vec::new, Inheritance::accept);
         let free = frames.len();
         self.reserve.add(frames);
         say(&mut from.courier, &Word::Taken)?;
         from.taken = true;
         self.backend.router.resume(&stopped, policy)?;
-        let (pid, micros) = (from.offer.pid, begun.elapsed().as_micros() as u64);
+        let (pid, micros) = (from.offer.pid, monotonic().since(begun).as_micros() as u64);
         info!(pid, free, micros, cores = stopped.point.cores, "took over");
         let (cpus, governor) = (self.backend.router.cpus(), &self.config.governor);
         for live in self.interfaces.lock().expect("interfaces").open.iter_mut().flatten() {

@@ -4,12 +4,14 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_graph::Pool;
+use ebb_host::clock::monotonic;
 use ebb_host::wait::{Readiness, WaitSet};
 use ebb_host::{Courier, process, service};
+use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -26,7 +28,7 @@ pub(in crate::live) struct Successor {
     child: Child,
     courier: Courier,
     answer: SyncSender<Result<Value, String>>,
-    begun: Instant,
+    begun: Time,
 }
 
 impl Successor {
@@ -74,7 +76,7 @@ impl Live {
         info!(program = %program.display(), pid = child.id(), "another program is to take over");
         let text = serde_json::to_string(&Word::Offer(Box::new(offer)))?;
         let sent = courier.send(&text, descriptors);
-        self.upgrade = Some(Successor { child, courier, answer, begun: Instant::now() });
+        self.upgrade = Some(Successor { child, courier, answer, begun: monotonic() });
         // Whoever shares the sockets by now has to end before they may be closed.
         sent.context("the new program is gone").or_else(|error| {
             self.fail(&error);
@@ -117,7 +119,7 @@ impl Live {
     pub(in crate::live) fn converse_with_successor(&mut self) {
         let Some(successor) = &mut self.upgrade else { return };
         if !successor.has_spoken() {
-            if successor.begun.elapsed() > PREPARES {
+            if monotonic().since(successor.begun) > PREPARES {
                 self.fail(&anyhow::anyhow!("the new program takes too long to prepare itself"));
             }
             return;
@@ -142,7 +144,7 @@ impl Live {
         let frozen = router.freeze();
         say(&mut successor.courier, &Word::Replace(Replace::from(&frozen.stopped())))?;
         let Word::Replaced = hear(&mut successor.courier)? else { return Err(out_of_turn()) };
-        let begun = Instant::now();
+        let begun = monotonic();
         let held = frozen.hold();
         let held = held.map_err(|late| anyhow::anyhow!("workers {late:?} do not stop"))?;
         let mut pool = Pool::new(self.reserve.clone());
@@ -150,7 +152,7 @@ impl Live {
         let taken = say(&mut successor.courier, &Word::Take)
             .and_then(|()| hear(&mut successor.courier))
             .and_then(|word| match word {
-                Word::Taken => Ok(begun.elapsed()),
+                Word::Taken => Ok(monotonic().since(begun)),
                 _ => Err(out_of_turn()),
             });
         match &taken {

@@ -12,7 +12,7 @@ use ebb_routerd::snapshot;
 use ebb_routerd::status::Status;
 
 use super::plan::{Plan, gateway, port_name};
-use super::stage::{Stage, Started, Subject};
+use super::{Stage, Started, Subject};
 use crate::generator::{MemoryLink, TestLink};
 
 /// Links in memory.

@@ -1,4 +1,4 @@
-//! What the demonstration consists of, before anything is built: addresses, routes, flows, CPUs.
+//! What a stage consists of, before anything is built: addresses, routes, flows, CPUs.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;

@@ -1,4 +1,10 @@
-//! Where the demonstration plays: something that can start a router with links to its hosts.
+//! A router between two networks of hosts, as demonstrations and calibrations have it. The [`Plan`] (addresses,
+//! routes, flows) is the same wherever it plays; a [`Stage`] starts routers: in network namespaces over AF_XDP,
+//! or over links in memory.
+
+mod live;
+mod memory;
+mod plan;
 
 use std::time::Duration;
 
@@ -7,10 +13,14 @@ use ebb_routerd::status::Status;
 
 use crate::generator::TestLink;
 
+pub use live::LiveStage;
+pub use memory::MemoryStage;
+pub use plan::{FLOWS, Plan};
+
 /// A running router and its hosts' links.
 pub type Started = (Box<dyn Subject>, Vec<Box<dyn TestLink>>);
 
-/// A place for the demonstration.
+/// A place where routers come and go.
 pub trait Stage {
     /// How packets travel, for reports: `af_xdp veth` or `memory`.
     fn transport(&self) -> &'static str;

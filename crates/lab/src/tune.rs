@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use ebb_host::clock::monotonic;
 use ebb_host::process;
+
+use crate::command::{inside, run};
 
 /// How long the kernel may take to start a thread.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,14 +40,17 @@ pub fn receiving_threads(
         inside(namespace, &["ethtool", "-K", interface, "gro", "on"])?;
         let file = format!("/sys/class/net/{interface}/threaded");
         inside(namespace, &["sh", "-c", &format!("echo 1 > {file}")])?;
-        let begun = Instant::now();
+        let begun = monotonic();
         loop {
             let new: Vec<u32> = napi_threads(interface).difference(&before).copied().collect();
             if !new.is_empty() {
                 threads.extend(new);
                 break;
             }
-            ensure!(begun.elapsed() < PATIENCE, "{interface}: the kernel starts no thread for it");
+            ensure!(
+                monotonic().since(begun) < PATIENCE,
+                "{interface}: the kernel starts no thread for it"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -71,7 +74,7 @@ fn napi_threads(interface: &str) -> BTreeSet<u32> {
 /// When there is no such thread or it may not be moved there.
 pub fn bind(thread: u32, cpus: &[usize]) -> Result<()> {
     let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-    run("taskset", &["-pc", &list.join(","), &thread.to_string()], "")
+    run("taskset", &["-pc", &list.join(","), &thread.to_string()], "").map(|_| ())
 }
 
 /// Sets a thread's niceness, -20 (the largest share of its CPU) to 19.
@@ -79,7 +82,7 @@ pub fn bind(thread: u32, cpus: &[usize]) -> Result<()> {
 /// # Errors
 /// When there is no such thread or that is not permitted.
 pub fn weigh(thread: u32, niceness: i32) -> Result<()> {
-    run("renice", &["-n", &niceness.to_string(), "-p", &thread.to_string()], "")
+    run("renice", &["-n", &niceness.to_string(), "-p", &thread.to_string()], "").map(|_| ())
 }
 
 /// Gives a thread of any process, or of the kernel, a part of a CPU and no more: within each 5 ms, by the
@@ -97,7 +100,8 @@ pub fn confine(thread: u32, share: f64) -> Result<()> {
     let [runtime, period] = [PERIOD.mul_f64(share), PERIOD].map(|time| time.as_nanos().to_string());
     let words =
         ["-d", "-T", &runtime, "-D", &period, "-P", &period, "-p", "0", &thread.to_string()];
-    run("chrt", &words, "").with_context(|| format!("{share} of a CPU for thread {thread}"))
+    run("chrt", &words, "").with_context(|| format!("{share} of a CPU for thread {thread}"))?;
+    Ok(())
 }
 
 /// Takes a part of a CPU from everyone else there, within each 5 ms. Dropping it gives it back.
@@ -153,41 +157,7 @@ pub fn cpu_seconds(thread: u32) -> Result<f64> {
     Ok(nanos.with_context(|| format!("{path}: {text}"))? / 1e9)
 }
 
-/// Runs a program in a namespace, with its `/sys`.
-fn inside(namespace: &str, words: &[&str]) -> Result<()> {
-    let whole = [&["netns", "exec", namespace][..], words].concat();
-    run("ip", &whole, "")
-}
-
-/// Runs `tc` in a namespace over lines of commands.
-///
-/// # Errors
-/// Without `tc`, or when the kernel refuses one of them.
-pub fn traffic_control(namespace: &str, lines: &str) -> Result<()> {
-    run("tc", &["-n", namespace, "-batch", "-"], lines)
-}
-
-fn run(program: &str, words: &[&str], input: &str) -> Result<()> {
-    let mut child = Command::new(program)
-        .args(words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{program} does not start (Debian: iproute2, ethtool)"))?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // A program that has refused already says why below.
-        _ = pipe.write_all(input.as_bytes());
-    }
-    let done = child.wait_with_output()?;
-    if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        bail!("{program} {}: {}", words.join(" "), said.trim());
-    }
-    Ok(())
-}
-
-/// Lines for [`traffic_control`] that make an interface look at `rules` rules before it takes a packet, as
+/// Lines for [`tc`](crate::command::tc) that make an interface look at `rules` rules before it takes a packet, as
 /// a router that filters does; none of them ever fits. `before`: rules were given to it before.
 pub fn filters(interface: &str, rules: u32, before: bool) -> String {
     let mut lines = fresh(interface, before);
@@ -202,12 +172,12 @@ pub fn filters(interface: &str, rules: u32, before: bool) -> String {
 }
 
 /// Lines that give an interface an empty place for rules; `before`: it has one.
-pub(crate) fn fresh(interface: &str, before: bool) -> String {
+pub fn fresh(interface: &str, before: bool) -> String {
     let away = if before { format!("qdisc del dev {interface} clsact\n") } else { String::new() };
     format!("{away}qdisc add dev {interface} clsact\n")
 }
 
-/// A line for [`traffic_control`] that lets `mbps` through to an interface, and the one that takes that
+/// A line for [`tc`](crate::command::tc) that lets `mbps` through to an interface, and the one that takes that
 /// back.
 pub fn limit(interface: &str, mbps: Option<f64>) -> String {
     match mbps {

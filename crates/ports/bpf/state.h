@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What the router and the programs share: constants that its loader sets, maps that it writes and reads. The
+// layouts are those of src/afxdp.
+
+#pragma once
+
+#include "helpers.h"
+
+#define FORM_RSS 0
+#define FORM_STEER 1
+#define TABLE_LEN 128
+#define MACS_MAX 16
+// Instead of a count: frames to every unicast address are for this interface.
+#define MACS_EVERY ~0ULL
+#define FILTER_WORDS 64
+#define VLANS 4096
+#define REASONS 16
+
+// Set by the loader.
+const volatile __u32 form = FORM_RSS;
+const volatile __u32 workers = 1;
+// Least time between two packets that carry their time of arrival; 0: all do.
+const volatile __u64 stamp_interval_ns = 1000000;
+
+struct table {
+	__u8 worker[TABLE_LEN];
+};
+
+struct macs {
+	__u64 count;
+	__u64 mac[MACS_MAX];
+};
+
+struct filter {
+	__u64 v4[FILTER_WORDS];
+	__u64 v6[FILTER_WORDS];
+};
+
+struct address6 {
+	__u64 high, low;
+};
+
+// Why packets that a worker could forward are the kernel's, 0: they are not.
+union policy {
+	struct {
+		// Which sides are in `policy_prefixes`, a bit each; whether there is something in
+		// `policy_vlans`.
+		__u8 sides, vlans;
+		// For all VLANs.
+		__u8 all4, all6;
+		__u32 unused;
+	};
+	// 0 where nothing is the kernel's.
+	__u64 any;
+};
+
+// VLANs whose frames a worker may take, a bit each.
+struct vlans {
+	// All, whatever their tags.
+	__u64 every;
+	__u64 served[VLANS / 64];
+};
+
+struct vlan_policy {
+	__u8 v4, v6;
+};
+
+#define SOURCE4 0
+#define DESTINATION4 1
+#define SOURCE6 2
+#define DESTINATION6 3
+// Destinations by the kernel's routes: 1 where it forwards itself, 0 where a worker does.
+#define ROUTE4 4
+#define ROUTE6 5
+
+struct side_prefix {
+	__u32 length;
+	__u32 side;
+	__u32 address[4];
+};
+
+struct cpu_state {
+	__u64 redirected;
+	__u64 passed;
+	__u64 stamped_ns;
+	__u64 jiffies;
+	__u64 count;
+	__u64 passed_for[REASONS];
+	__u64 passed_long;
+	__u64 passed_beside;
+	// By `forward`, bytes with link headers.
+	__u64 forwarded;
+	__u64 forwarded_bytes;
+};
+
+// The sockets: by queue and worker in the form Steer, by queue in the form Rss.
+struct {
+	int (*type)[BPF_MAP_TYPE_XSKMAP];
+	ENTRIES(1);
+	__u32 *key;
+	__u32 *value;
+} sockets SEC(".maps");
+
+// The redirect table, written by plain stores through a mapping.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	int (*map_flags)[BPF_F_MMAPABLE];
+	ENTRIES(1);
+	__u32 *key;
+	struct table *value;
+} redirect SEC(".maps");
+
+// What the router writes and every packet asks for: arrays of one value each, by the names of their
+// sections, read without a look-up.
+
+// MAC addresses whose frames are for this interface.
+struct macs own_macs SEC(".data.macs");
+// One bit for each hash of a local address: spares most packets the look-up.
+struct filter local_filter SEC(".data.filter");
+struct vlans vlans SEC(".data.vlans") = { .every = 1 };
+union policy policies SEC(".data.policies");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	int (*map_flags)[BPF_F_NO_PREALLOC];
+	ENTRIES(4096);
+	__u32 *key;
+	__u8 *value;
+} local4 SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	int (*map_flags)[BPF_F_NO_PREALLOC];
+	ENTRIES(4096);
+	struct address6 *key;
+	__u8 *value;
+} local6 SEC(".maps");
+
+// By VLAN, 0 for none.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	ENTRIES(VLANS);
+	__u32 *key;
+	struct vlan_policy *value;
+} policy_vlans SEC(".maps");
+
+// Sources and destinations that are the kernel's, with the reason.
+struct {
+	int (*type)[BPF_MAP_TYPE_LPM_TRIE];
+	int (*map_flags)[BPF_F_NO_PREALLOC];
+	// Those before and after a change are in it together, and routes: twice PREFIXES_MAX of
+	// src/afxdp/policy.rs, and as many again.
+	ENTRIES(262144);
+	struct side_prefix *key;
+	__u8 *value;
+} policy_prefixes SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
+	ENTRIES(1);
+	__u32 *key;
+	struct cpu_state *value;
+} cpu_states SEC(".maps");
+
+// How packets may leave that `forward` sends, by the interface's index.
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	ENTRIES(256);
+	__u32 *key;
+	__u8 *value;
+} exits SEC(".maps");
