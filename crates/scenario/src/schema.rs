@@ -267,7 +267,7 @@ pub fn table(value: &impl Described) -> Table {
 /// When it is none, or `preset` does not know it.
 pub fn over<'de, D: Deserializer<'de>, T: Described + DeserializeOwned>(
     deserializer: D,
-    preset: fn(&Table) -> T,
+    preset: impl FnOnce(&Table) -> T,
 ) -> Result<T, D::Error> {
     let given: Table = serde::Deserialize::deserialize(deserializer)?;
     let mut whole = table(&preset(&given));
