@@ -9,16 +9,22 @@ use crate::study::Study;
 impl Study {
     /// Its scenario as a JSON Schema, draft 2020-12, for editors of TOML; `None` where it is not declared.
     pub fn json_schema(&self) -> Option<Value> {
-        let mut whole = of_table(&self.schema?());
-        whole.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
-        whole.insert("title".into(), format!("ebb {}", self.name()).into());
-        // Every scenario may say its seed.
-        let seed =
-            json!({ "type": "integer", "minimum": 0, "description": "Decides all that is drawn." });
-        if let Some(Value::Object(properties)) = whole.get_mut("properties") {
-            properties.entry("seed").or_insert(seed);
-        }
-        Some(Value::Object(whole))
+        let scenario = |schema: fn() -> Schema| {
+            let mut table = Value::Object(of_table(&schema()));
+            // Every scenario may say its seed.
+            let about = "Decides all that is drawn.";
+            table["properties"]["seed"] =
+                json!({ "type": "integer", "minimum": 0, "description": about });
+            table
+        };
+        let first = scenario(self.schema?);
+        let mut whole = match self.other.map(scenario) {
+            Some(other) => json!({ "anyOf": [first, other] }),
+            None => first,
+        };
+        whole["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+        whole["title"] = format!("ebb {}", self.name()).into();
+        Some(whole)
     }
 
     /// Its scenario as a page in Markdown; `None` where it is not declared.
@@ -27,6 +33,10 @@ impl Study {
         let mut page = format!("# ebb {}\n\n{}.\n\n", self.name(), self.about);
         page += "Made from the declarations in the source; `seed`, a whole number, may stand in every scenario.\n";
         add_table(&mut page, "", "", &schema);
+        if let Some(other) = self.other.map(|other| other()) {
+            page += &format!("\n# Or instead\n\n{}\n", other.about);
+            add_table(&mut page, "", "", &other);
+        }
         Some(page)
     }
 }

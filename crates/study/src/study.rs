@@ -29,6 +29,8 @@ pub struct Study {
     pub headlines: &'static [&'static str],
     /// What its scenario may hold, where that is declared.
     pub schema: Option<fn() -> Schema>,
+    /// What it may hold instead, where one study answers two questions.
+    pub other: Option<fn() -> Schema>,
     /// Settings that are flags of the command line, too.
     pub flags: &'static [Flag],
     /// What is done.
@@ -98,6 +100,7 @@ impl Study {
             quick,
             headlines,
             schema: None,
+            other: None,
             flags: &[],
             work,
         }

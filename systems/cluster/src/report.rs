@@ -31,10 +31,10 @@ pub fn plan(
     progress: &dyn Progress,
 ) -> Result<Report, ClusterError> {
     if is_placement(document) {
-        let problem: PlacementProblem = document.read()?;
+        let problem: PlacementProblem = document.read_described()?;
         return problem.report(files, progress);
     }
-    let problem: Problem = document.read()?;
+    let problem: Problem = document.read_described()?;
     problem.report(files, progress)
 }
 
