@@ -287,6 +287,26 @@ impl Schema {
         }
     }
 
+    /// The paths of all settings that `--set` can give a value.
+    pub fn paths(&self) -> Vec<String> {
+        let inner = |field: &Field| match &field.kind {
+            Kind::Table(table) => table.paths(),
+            Kind::Tagged(tag, shapes) => {
+                let shapes = shapes.iter().flat_map(|(_, shape)| shape.paths());
+                [(*tag).to_owned()].into_iter().chain(shapes).collect()
+            }
+            _ => Vec::new(),
+        };
+        let paths = |field: &Field| match inner(field) {
+            none if none.is_empty() => vec![field.name.to_owned()],
+            inner => inner.iter().map(|path| format!("{}.{path}", field.name)).collect(),
+        };
+        let mut all: Vec<String> = self.fields.iter().flat_map(paths).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// The setting at a path with dots.
     pub fn find(&self, path: &str) -> Option<&Field> {
         let (name, rest) =

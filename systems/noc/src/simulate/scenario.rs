@@ -40,8 +40,9 @@ pub struct Scenario {
     /// Directed links (from, to) that are missing.
     #[serde(default)]
     pub removed_links: Vec<(Node, Node)>,
-    /// A pattern's name, `csv:FILE` (a matrix), `task:FILE` (a task graph) or `trace:FILE`
-    /// (packets with their cycle, source, destination and flits).
+    /// `uniform`, `normal`, `transpose`, `tornado`, `hotspot`, `neighbour`, on a power of two of tiles also
+    /// `bit-complement`, `bit-reverse`, `shuffle`; `csv:FILE` (N x N, row = source), `task:FILE` (a task graph) or
+    /// `trace:FILE` (packets with their cycle, source, destination and flits).
     pub traffic: String,
     /// For a task graph, the tiles of some or all tasks.
     #[serde(default)]
@@ -217,7 +218,9 @@ pub struct Energy {
     /// Energy of a flit over one hop at full voltage.
     #[schema(above = 0)]
     pub flit_hop_pj: Option<f64>,
-    /// A router power table, `polaris80`, `scc48` or `csv:FILE`; full speed is its highest frequency.
+    /// A router power table, `polaris80`, `scc48` or `csv:FILE` with the columns `f_ghz`, `v`, `p0_w`, `p1_w`
+    /// (clock, least voltage, watts of a router without load and with a flit per port and cycle); full speed is
+    /// its highest frequency.
     pub router: Option<String>,
 }
 
