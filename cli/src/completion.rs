@@ -18,6 +18,12 @@ pub struct Completion {
     shell: Shell,
 }
 
+/// The value of a setting follows its name at once: bash would put a space between them.
+const NO_SPACE: &str = r#"
+_ebb_setting() { _ebb "$@"; [[ "${COMPREPLY[0]-}" != *= ]] || compopt -o nospace; }
+complete -F _ebb_setting -o nosort -o bashdefault -o default ebb
+"#;
+
 impl Completion {
     /// Writes the script to standard output.
     pub fn run(self) -> anyhow::Result<ExitCode> {
@@ -28,6 +34,9 @@ impl Completion {
     fn script(&self) -> Vec<u8> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut crate::Ebb::command(), "ebb", &mut script);
+        if self.shell == Shell::Bash {
+            script.extend_from_slice(NO_SPACE.as_bytes());
+        }
         script
     }
 }
@@ -41,7 +50,9 @@ mod tests {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
             let script = Completion { shell }.script();
             let script = String::from_utf8(script).expect("text");
-            for word in ["router", "traffic", "completion", "replay", "receive"] {
+            for word in
+                ["router", "traffic", "completion", "replay", "receive", "server.queue_len="]
+            {
                 assert!(script.contains(word), "{shell}: {word}");
             }
         }

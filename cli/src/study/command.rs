@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 use ebb_scenario::Setting;
 use ebb_study::{Flag, FlagValue, Kind, Study, StudyError};
@@ -12,6 +13,8 @@ use super::run::run;
 
 /// The scenario's argument.
 const SCENARIO: &str = "scenario";
+/// The option for any setting.
+const SET: &str = "set";
 
 /// A study that was asked for.
 #[derive(Debug)]
@@ -105,10 +108,33 @@ fn command_of(study: &'static Study) -> Command {
         .about(study.about)
         .next_help_heading("Settings of the scenario, which need no file")
         .args(flags);
-    command.mut_arg(SCENARIO, |scenario| match study.flags.len() {
+    let set = |set: Arg| set.value_parser(AnySetting(study)).hide_possible_values(true);
+    command.mut_arg(SET, set).mut_arg(SCENARIO, |scenario| match study.flags.len() {
         0 => scenario.required(true),
         _ => scenario.required_unless_present_any(study.flags.iter().map(|flag| flag.name)),
     })
+}
+
+/// A setting of a study, told to shells: any text passes, as ranges and lists do.
+#[derive(Clone)]
+struct AnySetting(&'static Study);
+
+impl TypedValueParser for AnySetting {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let paths = self.0.schema?().paths();
+        Some(Box::new(paths.into_iter().map(|path| PossibleValue::new(format!("{path}=")))))
+    }
 }
 
 fn arg_of(study: &Study, flag: &'static Flag) -> Arg {

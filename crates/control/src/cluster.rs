@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use ebb_scenario::{Check, Described};
 use ebb_units::{Time, Watts};
 use serde::{Deserialize, Serialize};
 
@@ -52,20 +53,25 @@ pub type ClusterAction = Vec<bool>;
 pub type ClusterPolicy = dyn Policy<Observation = ClusterSeen, Action = ClusterAction> + Send;
 
 /// What all policies of clusters heed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterSettings {
-    /// Share of the capacity that is kept free, 0 to below 1.
+    /// Share of the capacity that is kept free.
+    #[schema(least = 0, below = 1)]
     pub headroom: f64,
     /// Servers that are on beyond what the load needs, so that as many may fail.
     pub spares: u32,
-    /// A server stays on so long at least, in seconds.
+    /// A server stays on so long at least.
+    #[schema(least = 0)]
     pub on_min_s: f64,
-    /// Less is on only after the load has asked for less for so long, in seconds.
+    /// Less is on only after the load has asked for less for so long.
+    #[schema(least = 0)]
     pub patience_s: f64,
-    /// How often to decide, in seconds, above 0.
+    /// How often to decide.
+    #[schema(above = 0)]
     pub every_s: f64,
-    /// Length of a day, in seconds, for the profile that is learnt.
+    /// Length of a day, for the profile that is learnt.
+    #[schema(above = 0)]
     pub day_s: f64,
 }
 
@@ -100,42 +106,8 @@ impl ClusterSettings {
     }
 }
 
-/// Settings that make no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("field `{field}`: {message}; {remedy}")]
-pub struct ClusterSettingsError {
-    /// The field.
-    pub field: &'static str,
-    /// What is wrong.
-    pub message: &'static str,
-    /// What to write instead.
-    pub remedy: &'static str,
-}
-
-impl ClusterSettings {
-    /// Refuses what makes no sense.
-    ///
-    /// # Errors
-    /// The first field at fault.
-    pub fn check(&self) -> Result<(), ClusterSettingsError> {
-        let fail = |field, message, remedy| Err(ClusterSettingsError { field, message, remedy });
-        let span = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
-        match self {
-            _ if !(0.0..1.0).contains(&self.headroom) => {
-                fail("headroom", "is not in 0 to below 1", "a share, such as 0.2")
-            }
-            _ if !span(self.on_min_s) => fail("on_min_s", "is not 0 or more", "such as 600"),
-            _ if !span(self.patience_s) => fail("patience_s", "is not 0 or more", "such as 300"),
-            _ if !(span(self.every_s) && self.every_s > 0.0) => {
-                fail("every_s", "is not above 0", "such as 10")
-            }
-            _ if !(span(self.day_s) && self.day_s > 0.0) => {
-                fail("day_s", "is not above 0", "such as 86400")
-            }
-            _ => Ok(()),
-        }
-    }
-}
+/// The declared ranges say all.
+impl Check for ClusterSettings {}
 
 /// When a decision that was made at `now` is due again.
 pub(crate) fn due(now: Time, settings: &ClusterSettings) -> Time {

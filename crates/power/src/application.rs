@@ -1,3 +1,4 @@
+use ebb_scenario::Described;
 use serde::{Deserialize, Serialize};
 
 use crate::server::Origin;
@@ -12,18 +13,22 @@ use crate::server::Origin;
 /// whose clocks stay ("the CPU does its work faster and faster but it is then stalled waiting for
 /// memory accesses", Niccolini et al. 2012, section 5.1), and longer with every further core that
 /// works.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Application {
     /// Short name, as in scenarios.
     pub name: String,
     /// Clock cycles of a packet of no length.
+    #[schema(above = 0)]
     pub cycles_per_packet: f64,
     /// Further cycles of each byte of the frame.
+    #[schema(least = 0)]
     pub cycles_per_byte: f64,
     /// Nanoseconds of waiting in each packet while no other core works.
+    #[schema(least = 0)]
     pub stall_ns: f64,
     /// Further nanoseconds of waiting for each other core that works.
+    #[schema(least = 0)]
     pub contention_ns: f64,
 }
 

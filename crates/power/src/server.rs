@@ -1,3 +1,4 @@
+use ebb_scenario::Described;
 use ebb_units::{BitsPerSecond, Hertz, Watts};
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +61,9 @@ pub struct CoreState {
 }
 
 /// Idle states of a core, from clock gated to without power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Described,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Depth {
     /// Clock gated; under a microsecond to leave.

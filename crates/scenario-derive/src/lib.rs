@@ -2,7 +2,8 @@
 //!
 //! Room: the declaration of a setting is the field that it is read into: its name, its type, the first
 //! paragraph of its documentation, serde's default, and `#[schema(...)]` for what Rust's types do not say:
-//! `unit = "W"`, and the range as `least`, `above`, `most` and `below`.
+//! `unit = "W"`, the range as `least`, `above`, `most` and `below`, and of texts `choices`, the words they may
+//! be, each with what it means.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -10,7 +11,8 @@ use quote::quote;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Data, DeriveInput, Expr, ExprLit, Field, Fields, Lit, Meta, Token};
 
-/// Derives `ebb_scenario::Described` for structs with named fields and for enums that are a word each.
+/// Derives `ebb_scenario::Described` for structs with named fields and for enums: of words, tagged inside
+/// (`serde(tag)`) or told by what they hold (`serde(untagged)`).
 #[proc_macro_derive(Described, attributes(schema))]
 pub fn described(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
@@ -24,7 +26,11 @@ fn derived(input: &DeriveInput) -> syn::Result<Tokens> {
             Fields::Named(fields) => table(input, fields.named.iter())?,
             _ => return refused("only fields with names have settings' names"),
         },
-        Data::Enum(data) => words(input, data)?,
+        Data::Enum(data) => match (serde(&input.attrs, "tag")?.flatten(), untagged(input)?) {
+            (Some(tag), _) => tagged(input, data, &tag)?,
+            (None, true) => either(data)?,
+            (None, false) => words(input, data)?,
+        },
         Data::Union(_) => return refused("a union is no setting"),
     };
     let name = &input.ident;
@@ -41,8 +47,27 @@ fn table<'a>(
     input: &DeriveInput,
     fields: impl Iterator<Item = &'a Field>,
 ) -> syn::Result<(Tokens, Tokens)> {
-    let about = sentence(&input.attrs);
     let default = serde(&input.attrs, "default")?.is_some();
+    let whole = default.then(|| quote!(let whole = <Self as ::core::default::Default>::default();));
+    let (schema, values) = schema(&input.attrs, default, fields, |name| quote!(&self.#name))?;
+    let kind = quote! {
+        #whole
+        ::ebb_scenario::schema::Kind::Table(#schema)
+    };
+    Ok((
+        kind,
+        quote!(::core::option::Option::Some(::ebb_scenario::schema::Value::Table({ #values }))),
+    ))
+}
+
+/// The schema of a table, and the table of the values that `access` gives of each field.
+fn schema<'a>(
+    attributes: &[Attribute],
+    default: bool,
+    fields: impl Iterator<Item = &'a Field>,
+    access: impl Fn(&syn::Ident) -> Tokens,
+) -> syn::Result<(Tokens, Tokens)> {
+    let about = sentence(attributes);
     let (mut described, mut values) = (Vec::new(), Vec::new());
     for field in fields {
         let name = field.ident.as_ref().expect("named fields");
@@ -60,35 +85,99 @@ fn table<'a>(
             None if default => quote!(::ebb_scenario::schema::Presence::of(&whole.#name)),
             None => quote!(<#ty as ::ebb_scenario::Described>::PRESENCE),
         };
-        let settings = settings(&field.attrs)?;
+        let (settings, choices) = settings(&field.attrs)?;
+        let choices = choices.map(|choices| quote!(.of(&::std::vec::Vec::from(#choices))));
+        let value = access(name);
         described.push(quote! {
             ::ebb_scenario::schema::Field {
                 name: #shown,
                 about: #sentence,
-                kind: <#ty as ::ebb_scenario::Described>::kind(),
+                unit: <#ty as ::ebb_scenario::Described>::UNIT,
+                kind: <#ty as ::ebb_scenario::Described>::kind() #choices,
                 presence: #presence,
-                ..::ebb_scenario::schema::Field { #(#settings,)* ..::core::default::Default::default() }
-            }
+                ..::core::default::Default::default()
+            } #(.#settings)*
         });
         values.push(quote! {
-            if let ::core::option::Option::Some(value) = ::ebb_scenario::Described::value(&self.#name) {
+            if let ::core::option::Option::Some(value) = ::ebb_scenario::Described::value(#value) {
                 table.insert(#shown.to_owned(), value);
             }
         });
     }
-    let whole = default.then(|| quote!(let whole = <Self as ::core::default::Default>::default();));
-    let kind = quote! {
-        #whole
-        ::ebb_scenario::schema::Kind::Table(::ebb_scenario::schema::Schema {
-            about: #about,
-            fields: ::std::vec![#(#described),*],
-        })
+    let schema = quote! {
+        ::ebb_scenario::schema::Schema { about: #about, fields: ::std::vec![#(#described),*] }
     };
-    let value = quote! {
+    let values = quote! {
+        #[allow(unused_mut)]
         let mut table = ::ebb_scenario::schema::Table::new();
         #(#values)*
-        ::core::option::Option::Some(::ebb_scenario::schema::Value::Table(table))
+        table
     };
+    Ok((schema, values))
+}
+
+fn untagged(input: &DeriveInput) -> syn::Result<bool> {
+    Ok(serde(&input.attrs, "untagged")?.is_some())
+}
+
+/// What several types hold, told apart by the value.
+fn either(data: &syn::DataEnum) -> syn::Result<(Tokens, Tokens)> {
+    let (mut kinds, mut arms) = (Vec::new(), Vec::new());
+    for variant in &data.variants {
+        let ident = &variant.ident;
+        let ty = only(variant)?;
+        kinds.push(quote!(<#ty as ::ebb_scenario::Described>::kind()));
+        arms.push(quote!(Self::#ident(inner) => ::ebb_scenario::Described::value(inner),));
+    }
+    let kind = quote!(::ebb_scenario::schema::Kind::Either(::std::vec![#(#kinds),*]));
+    Ok((kind, quote!(match self { #(#arms)* })))
+}
+
+/// The type of a variant that holds one value.
+fn only(variant: &syn::Variant) -> syn::Result<&syn::Type> {
+    match &variant.fields {
+        Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Ok(&fields.unnamed[0].ty),
+        _ => Err(syn::Error::new_spanned(variant, "only variants with one value can be described")),
+    }
+}
+
+/// Tables of several shapes, told apart by the word in one of their settings.
+fn tagged(input: &DeriveInput, data: &syn::DataEnum, tag: &str) -> syn::Result<(Tokens, Tokens)> {
+    let case = serde(&input.attrs, "rename_all")?.flatten().unwrap_or_default();
+    let (mut shapes, mut arms) = (Vec::new(), Vec::new());
+    for variant in &data.variants {
+        let (ident, about) = (&variant.ident, sentence(&variant.attrs));
+        let word = cased(&ident.to_string(), &case);
+        let put = quote!(table.insert(#tag.to_owned(), ::ebb_scenario::schema::Value::String(#word.to_owned())););
+        match &variant.fields {
+            Fields::Unnamed(_) => {
+                let ty = only(variant)?;
+                shapes.push(quote!((#word, ::ebb_scenario::Schema {
+                    about: #about, ..::ebb_scenario::Schema::of::<#ty>()
+                })));
+                arms.push(quote!(Self::#ident(inner) => {
+                    let mut table = ::ebb_scenario::schema::table(inner);
+                    #put
+                    table
+                }));
+            }
+            fields => {
+                let names = fields.iter().map(|field| &field.ident);
+                let (schema, values) =
+                    schema(&variant.attrs, false, fields.iter(), |name| quote!(#name))?;
+                shapes.push(quote!((#word, #schema)));
+                arms.push(quote!(Self::#ident { #(#names),* } => {
+                    let mut table = { #values };
+                    #put
+                    table
+                }));
+            }
+        }
+    }
+    let kind = quote!(::ebb_scenario::schema::Kind::Tagged(#tag, ::std::vec![#(#shapes),*]));
+    let value = quote!(::core::option::Option::Some(::ebb_scenario::schema::Value::Table(
+        match self { #(#arms)* }
+    )));
     Ok((kind, value))
 }
 
@@ -104,6 +193,10 @@ fn words(input: &DeriveInput, data: &syn::DataEnum) -> syn::Result<(Tokens, Toke
         let own = serde(&variant.attrs, "rename")?.flatten();
         let word = own.unwrap_or_else(|| cased(&ident.to_string(), &case));
         choices.push(quote!((#word, #about)));
+        for other in aliases(&variant.attrs)? {
+            let about = format!("The same as `{word}`.");
+            choices.push(quote!((#other, #about)));
+        }
         arms.push(quote!(Self::#ident => #word,));
     }
     let kind = quote!(::ebb_scenario::schema::Kind::Choice(::std::vec![#(#choices),*]));
@@ -146,6 +239,19 @@ fn sentence(attributes: &[Attribute]) -> String {
     lines.join(" ")
 }
 
+/// Other words that serde reads as the same.
+fn aliases(attributes: &[Attribute]) -> syn::Result<Vec<String>> {
+    let mut words = Vec::new();
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
+        attribute.parse_nested_meta(|meta| {
+            let value: syn::LitStr = meta.value()?.parse()?;
+            words.extend(meta.path.is_ident("alias").then(|| value.value()));
+            Ok(())
+        })?;
+    }
+    Ok(words)
+}
+
 /// What `#[serde(key)]` or `#[serde(key = "text")]` says: `None` if absent, `Some(None)` without text.
 fn serde(attributes: &[Attribute], key: &str) -> syn::Result<Option<Option<String>>> {
     let mut found = None;
@@ -164,23 +270,24 @@ fn serde(attributes: &[Attribute], key: &str) -> syn::Result<Option<Option<Strin
     Ok(found)
 }
 
-/// The fields that `#[schema(...)]` sets.
-fn settings(attributes: &[Attribute]) -> syn::Result<Vec<Tokens>> {
-    let mut set = Vec::new();
+/// The fields that `#[schema(...)]` sets, as assignments, and the words that a text may be.
+fn settings(attributes: &[Attribute]) -> syn::Result<(Vec<Tokens>, Option<Expr>)> {
+    let (mut set, mut choices) = (Vec::new(), None);
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("schema")) {
         attribute.parse_nested_meta(|meta| {
-            let value: Lit = meta.value()?.parse()?;
-            let known = ["unit", "least", "above", "most", "below"];
+            let value: Expr = meta.value()?.parse()?;
+            let known = ["unit", "least", "above", "most", "below", "choices"];
             let Some(key) = known.into_iter().find(|key| meta.path.is_ident(key)) else {
-                return Err(meta.error("unit, least, above, most or below"));
+                return Err(meta.error("unit, least, above, most, below or choices"));
             };
             let name = syn::Ident::new(key, proc_macro2::Span::call_site());
-            set.push(match key {
-                "unit" => quote!(#name: #value),
-                _ => quote!(#name: ::core::option::Option::Some(#value as f64)),
-            });
+            match key {
+                "choices" => choices = Some(value),
+                "unit" => set.push(quote!(#name(#value))),
+                _ => set.push(quote!(#name((#value) as f64))),
+            }
             Ok(())
         })?;
     }
-    Ok(set)
+    Ok((set, choices))
 }

@@ -92,24 +92,15 @@ impl Document {
         Ok(value)
     }
 
-    /// Reads and checks the values of a type that declares what it may hold: also the ranges of its
-    /// numbers, and what a missing setting is.
+    /// Reads and checks the values of a type that declares what it may hold.
     ///
     /// # Errors
-    /// As [`Document::read`].
+    /// As [`Document::read`], in the words of the declaration.
     pub fn read_described<T: DeserializeOwned + Check + Described>(
         &self,
     ) -> Result<T, ScenarioError> {
-        let schema = Schema::of::<T>();
-        schema.check(&self.table).map_err(|fault| self.fault(fault))?;
-        self.read().map_err(|error| {
-            match error.field.as_deref().and_then(|path| schema.find(path)) {
-                Some(field) if error.remedy.is_empty() => {
-                    ScenarioError { remedy: field.about.trim_end_matches('.').to_owned(), ..error }
-                }
-                _ => error,
-            }
-        })
+        Schema::of::<T>().check(&self.table).map_err(|fault| self.fault(fault))?;
+        self.read()
     }
 
     /// Says where in the file a fault is.

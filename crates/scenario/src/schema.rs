@@ -1,11 +1,15 @@
 //! What the tables of a scenario may hold: one declaration, the field that a setting is read into, from
 //! which errors, flags, reference pages and editors' schemas are made.
 
+mod check;
+
 use std::collections::BTreeMap;
 
+use ebb_units::{Hertz, Watts};
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
 pub use toml::{Table, Value};
 
-use crate::Invalid;
+pub use check::checked;
 
 /// A table and its fields.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,10 +61,33 @@ pub enum Kind {
     Choice(Vec<(&'static str, &'static str)>),
     /// Several values of one kind, so many if that is fixed.
     List(Box<Kind>, Option<usize>),
+    /// So many values, each of its kind.
+    Tuple(Vec<Kind>),
     /// Values of one kind by names of the user's own.
     Map(Box<Kind>),
     /// A table.
     Table(Schema),
+    /// A table whose setting of this name says which of these it is.
+    Tagged(&'static str, Vec<(&'static str, Schema)>),
+    /// One of these, told apart by the value.
+    Either(Vec<Kind>),
+}
+
+impl Kind {
+    /// The same with texts that are one of these words.
+    #[must_use]
+    pub fn of(self, words: &[(&'static str, &'static str)]) -> Kind {
+        let inside = |kind: Box<Kind>| Box::new(kind.of(words));
+        match self {
+            Kind::Text => Kind::Choice(words.to_vec()),
+            Kind::List(kind, count) => Kind::List(inside(kind), count),
+            Kind::Map(kind) => Kind::Map(inside(kind)),
+            Kind::Either(kinds) => {
+                Kind::Either(kinds.into_iter().map(|kind| kind.of(words)).collect())
+            }
+            other => other,
+        }
+    }
 }
 
 /// What holds where a setting is left out.
@@ -86,6 +113,8 @@ impl Presence {
 pub trait Described {
     /// What holds where a setting of this type is left out and nothing else is said.
     const PRESENCE: Presence = Presence::Required;
+    /// The unit that the type says.
+    const UNIT: &'static str = "";
 
     /// The kind of their values.
     fn kind() -> Kind;
@@ -125,8 +154,49 @@ described! {
     String: Text as |value| Value::String(value.clone());
 }
 
+macro_rules! quantities {
+    ($($type:ident, $unit:literal, $inner:ty;)*) => {$(
+        impl Described for $type {
+            const UNIT: &'static str = $unit;
+
+            fn kind() -> Kind {
+                <$inner>::kind()
+            }
+
+            fn value(&self) -> Option<Value> {
+                self.0.value()
+            }
+        }
+    )*};
+}
+
+quantities! {
+    Watts, "W", f64;
+    Hertz, "Hz", u64;
+}
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        impl<$($name: Described),*> Described for ($($name,)*) {
+            fn kind() -> Kind {
+                Kind::Tuple(vec![$($name::kind()),*])
+            }
+
+            #[allow(non_snake_case)]
+            fn value(&self) -> Option<Value> {
+                let ($($name,)*) = self;
+                Some(Value::Array(vec![$($name.value()?),*]))
+            }
+        }
+    };
+}
+
+tuples!(A B);
+tuples!(A B C);
+
 impl<T: Described> Described for Option<T> {
     const PRESENCE: Presence = Presence::Optional;
+    const UNIT: &'static str = T::UNIT;
 
     fn kind() -> Kind {
         T::kind()
@@ -157,15 +227,52 @@ impl<T: Described, const N: usize> Described for [T; N] {
     }
 }
 
-impl<T: Described> Described for BTreeMap<String, T> {
+/// Where names are words that are known, each is a setting.
+impl<K: Described, T: Described> Described for BTreeMap<K, T> {
     fn kind() -> Kind {
-        Kind::Map(Box::new(T::kind()))
+        let Kind::Choice(words) = K::kind() else { return Kind::Map(Box::new(T::kind())) };
+        let field = |(name, about)| Field {
+            name,
+            about,
+            unit: T::UNIT,
+            kind: T::kind(),
+            presence: Presence::Optional,
+            ..Field::default()
+        };
+        let about = "Those that are given.";
+        Kind::Table(Schema { about, fields: words.into_iter().map(field).collect() })
     }
 
     fn value(&self) -> Option<Value> {
-        let entry = |(name, value): (&String, &T)| Some((name.clone(), value.value()?));
+        let entry =
+            |(name, value): (&K, &T)| Some((name.value()?.as_str()?.to_owned(), value.value()?));
         Some(Value::Table(self.iter().filter_map(entry).collect()))
     }
+}
+
+/// The settings of a type that is a table.
+///
+/// # Panics
+/// When it is none.
+pub fn table(value: &impl Described) -> Table {
+    match value.value() {
+        Some(Value::Table(table)) => table,
+        other => panic!("a scenario is a table, not {other:?}"),
+    }
+}
+
+/// Reads a table whose missing settings are those of what `preset` makes of it.
+///
+/// # Errors
+/// When it is none, or `preset` does not know it.
+pub fn over<'de, D: Deserializer<'de>, T: Described + DeserializeOwned>(
+    deserializer: D,
+    preset: impl FnOnce(&Table) -> T,
+) -> Result<T, D::Error> {
+    let given: Table = serde::Deserialize::deserialize(deserializer)?;
+    let mut whole = table(&preset(&given));
+    whole.extend(given);
+    T::deserialize(Value::Table(whole)).map_err(|error| D::Error::custom(error.message()))
 }
 
 impl Schema {
@@ -180,6 +287,26 @@ impl Schema {
         }
     }
 
+    /// The paths of all settings that `--set` can give a value.
+    pub fn paths(&self) -> Vec<String> {
+        let inner = |field: &Field| match &field.kind {
+            Kind::Table(table) => table.paths(),
+            Kind::Tagged(tag, shapes) => {
+                let shapes = shapes.iter().flat_map(|(_, shape)| shape.paths());
+                [(*tag).to_owned()].into_iter().chain(shapes).collect()
+            }
+            _ => Vec::new(),
+        };
+        let paths = |field: &Field| match inner(field) {
+            none if none.is_empty() => vec![field.name.to_owned()],
+            inner => inner.iter().map(|path| format!("{}.{path}", field.name)).collect(),
+        };
+        let mut all: Vec<String> = self.fields.iter().flat_map(paths).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// The setting at a path with dots.
     pub fn find(&self, path: &str) -> Option<&Field> {
         let (name, rest) =
@@ -191,21 +318,39 @@ impl Schema {
             _ => None,
         }
     }
-
-    /// Refuses numbers out of their range.
-    ///
-    /// # Errors
-    /// The first that is.
-    pub(crate) fn check(&self, table: &Table) -> Result<(), Invalid> {
-        for field in &self.fields {
-            let Some(value) = table.get(field.name) else { continue };
-            field.check(&field.kind, value).map_err(|fault| inside(field.name, fault))?;
-        }
-        Ok(())
-    }
 }
 
 impl Field {
+    /// With this unit.
+    #[must_use]
+    pub fn unit(self, unit: &'static str) -> Field {
+        Field { unit, ..self }
+    }
+
+    /// With this smallest number.
+    #[must_use]
+    pub fn least(self, least: f64) -> Field {
+        Field { least: Some(least), ..self }
+    }
+
+    /// With a number that all are above.
+    #[must_use]
+    pub fn above(self, above: f64) -> Field {
+        Field { above: Some(above), ..self }
+    }
+
+    /// With this largest number.
+    #[must_use]
+    pub fn most(self, most: f64) -> Field {
+        Field { most: Some(most), ..self }
+    }
+
+    /// With a number that all are below.
+    #[must_use]
+    pub fn below(self, below: f64) -> Field {
+        Field { below: Some(below), ..self }
+    }
+
     /// The range in words; empty where every number will do.
     pub fn range(&self) -> String {
         let low = self.above.map(|above| format!("above {above}"));
@@ -219,49 +364,4 @@ impl Field {
             }
         }
     }
-
-    fn check(&self, kind: &Kind, value: &Value) -> Result<(), Invalid> {
-        match (kind, value) {
-            (Kind::Table(inner), Value::Table(table)) => inner.check(table),
-            (Kind::List(inner, _), Value::Array(values)) => {
-                values.iter().enumerate().try_for_each(|(index, value)| {
-                    let at = |fault| inside(&format!("[{index}]"), fault);
-                    self.check(inner, value).map_err(at)
-                })
-            }
-            (Kind::Map(inner), Value::Table(table)) => {
-                table.iter().try_for_each(|(name, value)| {
-                    self.check(inner, value).map_err(|fault| inside(name, fault))
-                })
-            }
-            (Kind::Number | Kind::Whole, value) => {
-                let number =
-                    value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
-                let inside = number.is_none_or(|number| self.holds(number));
-                let message = format!("{value} is out of range");
-                Invalid::unless(inside, "", message, self.range())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What is no number is in no range.
-    fn holds(&self, number: f64) -> bool {
-        let bounded = |limit: Option<f64>, holds: fn(&f64, &f64) -> bool| {
-            limit.is_none_or(|limit| holds(&number, &limit))
-        };
-        (number.is_finite() || self.range().is_empty())
-            && bounded(self.least, f64::ge)
-            && bounded(self.above, f64::gt)
-            && bounded(self.most, f64::le)
-            && bounded(self.below, f64::lt)
-    }
-}
-
-/// The same fault seen from outside; an index follows without a dot.
-fn inside(outer: &str, fault: Invalid) -> Invalid {
-    if fault.field.starts_with('[') {
-        return Invalid { field: format!("{outer}{}", fault.field), ..fault };
-    }
-    fault.within(outer)
 }

@@ -16,6 +16,26 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     (slips(&best) <= 1 + word.len() / 6).then_some(best)
 }
 
+/// What to write instead of a word that is not known here.
+pub(crate) fn remedy(word: &str, known: &[&str]) -> String {
+    match nearest(word, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.is_empty() => String::new(),
+        None => format!("known here: {}", known.join(", ")),
+    }
+}
+
+/// A value in words.
+pub(crate) fn say(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => format!("the text \"{text}\""),
+        toml::Value::Integer(_) | toml::Value::Float(_) => format!("the number `{value}`"),
+        toml::Value::Array(values) => format!("a list of {}", values.len()),
+        toml::Value::Table(_) => "a table".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// Rust's words for kinds of values, and everybody's.
 const KINDS: [(&str, &str); 20] = [
     ("u8", "a whole number from 0 to 255"),
@@ -45,12 +65,7 @@ pub(crate) fn plain(message: &str) -> (String, String) {
     let (found, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     if let Some(word) = quoted(found).filter(|_| found.starts_with("unknown ")) {
         let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        let remedy = match nearest(word, known.iter().copied()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None if known.is_empty() => String::new(),
-            None => format!("known here: {}", known.join(", ")),
-        };
-        return (found.replace("variant", "value"), remedy);
+        return (found.replace("variant", "value"), remedy(word, &known));
     }
     let found = found
         .replace("invalid type: ", "is of the wrong kind: ")

@@ -33,8 +33,3 @@ pub use job::{Event, Job, Program, Watcher};
 pub use repeat::{Repeat, Until};
 pub use reproduce::reproduce;
 pub use study::{Flag, FlagValue, Import, Kind, Run, Study, Work};
-
-/// How to add a study, as it is written for contributors: it has to compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../../CONTRIBUTING.md")]
-struct HowToAddAStudy;

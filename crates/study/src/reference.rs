@@ -9,16 +9,22 @@ use crate::study::Study;
 impl Study {
     /// Its scenario as a JSON Schema, draft 2020-12, for editors of TOML; `None` where it is not declared.
     pub fn json_schema(&self) -> Option<Value> {
-        let mut whole = of_table(&self.schema?());
-        whole.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
-        whole.insert("title".into(), format!("ebb {}", self.name()).into());
-        // Every scenario may say its seed.
-        let seed =
-            json!({ "type": "integer", "minimum": 0, "description": "Decides all that is drawn." });
-        if let Some(Value::Object(properties)) = whole.get_mut("properties") {
-            properties.entry("seed").or_insert(seed);
-        }
-        Some(Value::Object(whole))
+        let scenario = |schema: fn() -> Schema| {
+            let mut table = Value::Object(of_table(&schema()));
+            // Every scenario may say its seed.
+            let about = "Decides all that is drawn.";
+            table["properties"]["seed"] =
+                json!({ "type": "integer", "minimum": 0, "description": about });
+            table
+        };
+        let first = scenario(self.schema?);
+        let mut whole = match self.other.map(scenario) {
+            Some(other) => json!({ "anyOf": [first, other] }),
+            None => first,
+        };
+        whole["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+        whole["title"] = format!("ebb {}", self.name()).into();
+        Some(whole)
     }
 
     /// Its scenario as a page in Markdown; `None` where it is not declared.
@@ -26,7 +32,11 @@ impl Study {
         let schema = self.schema?();
         let mut page = format!("# ebb {}\n\n{}.\n\n", self.name(), self.about);
         page += "Made from the declarations in the source; `seed`, a whole number, may stand in every scenario.\n";
-        add_table(&mut page, "", &schema);
+        add_table(&mut page, "", "", &schema);
+        if let Some(other) = self.other.map(|other| other()) {
+            page += &format!("\n# Or instead\n\n{}\n", other.about);
+            add_table(&mut page, "", "", &other);
+        }
         Some(page)
     }
 }
@@ -92,10 +102,26 @@ fn of_kind(kind: &Kind, field: &Field) -> Map<String, Value> {
             }
             list
         }
+        Kind::Tuple(kinds) => {
+            let items: Vec<_> = kinds.iter().map(|kind| of_kind(kind, field)).collect();
+            json!({ "type": "array", "minItems": items.len(), "maxItems": items.len(), "prefixItems": items })
+        }
         Kind::Map(inner) => {
             json!({ "type": "object", "additionalProperties": of_kind(inner, field) })
         }
         Kind::Table(schema) => Value::Object(of_table(schema)),
+        Kind::Tagged(tag, shapes) => {
+            let shape = |(word, schema): &(&str, Schema)| {
+                let mut table = Value::Object(of_table(schema));
+                table["properties"][tag] = json!({ "const": word, "description": schema.about });
+                table["required"].as_array_mut().expect("a list").push((*tag).into());
+                table
+            };
+            json!({ "oneOf": shapes.iter().map(shape).collect::<Vec<_>>() })
+        }
+        Kind::Either(kinds) => {
+            json!({ "anyOf": kinds.iter().map(|kind| of_kind(kind, field)).collect::<Vec<_>>() })
+        }
     };
     value.as_object().cloned().unwrap_or_default()
 }
@@ -106,9 +132,12 @@ fn plain(limit: f64) -> Value {
     if whole as f64 == limit { whole.into() } else { limit.into() }
 }
 
-fn add_table(page: &mut String, path: &str, schema: &Schema) {
-    if !path.is_empty() {
-        *page += &format!("\n## `{path}`\n\n{}\n", schema.about);
+fn add_table(page: &mut String, title: &str, path: &str, schema: &Schema) {
+    if !title.is_empty() {
+        *page += &format!("\n## `{title}`\n\n{}\n", schema.about);
+    }
+    if schema.fields.is_empty() {
+        return;
     }
     *page += "\n| setting | value | range | if left out | what it is |\n|---|---|---|---|---|\n";
     let mut inner = Vec::new();
@@ -128,18 +157,25 @@ fn add_table(page: &mut String, path: &str, schema: &Schema) {
             field.range(),
             about(field)
         );
-        match &field.kind {
-            Kind::Table(table) => inner.push((path, table)),
-            Kind::List(item, _) => {
-                if let Kind::Table(table) = &**item {
-                    inner.push((format!("{path}[]"), table));
-                }
-            }
-            _ => {}
-        }
+        tables_of(path, &field.kind, &mut inner);
     }
-    for (path, table) in inner {
-        add_table(page, &path, table);
+    for (title, path, table) in inner {
+        add_table(page, &title, &path, table);
+    }
+}
+
+/// The tables inside a setting, with their titles and paths.
+fn tables_of<'a>(path: String, kind: &'a Kind, into: &mut Vec<(String, String, &'a Schema)>) {
+    match kind {
+        Kind::Table(table) => into.push((path.clone(), path, table)),
+        Kind::Tagged(tag, shapes) => {
+            let title = |word| format!("{path}.{tag} = \"{word}\"");
+            into.extend(shapes.iter().map(|(word, table)| (title(word), path.clone(), table)));
+        }
+        Kind::List(item, _) => tables_of(format!("{path}[]"), item, into),
+        Kind::Map(item) => tables_of(format!("{path}.*"), item, into),
+        Kind::Either(kinds) => kinds.iter().for_each(|kind| tables_of(path.clone(), kind, into)),
+        _ => {}
     }
 }
 
@@ -155,17 +191,22 @@ fn kind_in_words(kind: &Kind) -> String {
         }
         Kind::List(inner, Some(count)) => format!("{count} x {}", kind_in_words(inner)),
         Kind::List(inner, None) => format!("list of {}", kind_in_words(inner)),
+        Kind::Tuple(kinds) => {
+            format!("[{}]", kinds.iter().map(kind_in_words).collect::<Vec<_>>().join(", "))
+        }
         Kind::Map(inner) => format!("table of {}", kind_in_words(inner)),
-        Kind::Table(_) => "table".to_owned(),
+        Kind::Table(_) | Kind::Tagged(..) => "table".to_owned(),
+        Kind::Either(kinds) => kinds.iter().map(kind_in_words).collect::<Vec<_>>().join(" or "),
     }
 }
 
 /// The sentence, and what each word of a choice means.
 fn about(field: &Field) -> String {
     let mut about = field.about.to_owned();
-    if let Kind::Choice(choices) = &field.kind {
+    let kind = if let Kind::List(inner, _) = &field.kind { inner } else { &field.kind };
+    if let Kind::Choice(choices) = kind {
         for (word, meaning) in choices.iter().filter(|(_, meaning)| !meaning.is_empty()) {
-            about += &format!(" `{word}`: {meaning}");
+            about += &format!(" `{word}`: {}.", meaning.trim_end_matches('.'));
         }
     }
     about.replace('|', "\\|")

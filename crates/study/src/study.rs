@@ -29,6 +29,8 @@ pub struct Study {
     pub headlines: &'static [&'static str],
     /// What its scenario may hold, where that is declared.
     pub schema: Option<fn() -> Schema>,
+    /// What it may hold instead, where one study answers two questions.
+    pub other: Option<fn() -> Schema>,
     /// Settings that are flags of the command line, too.
     pub flags: &'static [Flag],
     /// What is done.
@@ -98,6 +100,7 @@ impl Study {
             quick,
             headlines,
             schema: None,
+            other: None,
             flags: &[],
             work,
         }
@@ -182,17 +185,20 @@ impl Flag {
     /// # Panics
     /// When it is left to the schema, which does not know the setting.
     pub fn declared(&self, study: &Study) -> (FlagValue, String) {
-        let FlagValue::Declared(name) = self.value else {
+        if !self.about.is_empty() {
             return (self.value, self.about.to_owned());
-        };
+        }
         let schema = study.schema.expect("a schema that declares the flag's setting")();
         let field = schema.find(self.path);
         let field = field.unwrap_or_else(|| panic!("{}: no setting `{}`", study.name(), self.path));
-        let value = match field.kind {
-            ValueKind::Switch => FlagValue::Switch(true),
-            ValueKind::Number | ValueKind::Whole => FlagValue::Value(name),
-            ValueKind::List(..) => FlagValue::List(name),
-            _ => FlagValue::Text(name),
+        let value = match (self.value, &field.kind) {
+            (FlagValue::Declared(_), ValueKind::Switch) => FlagValue::Switch(true),
+            (FlagValue::Declared(name), ValueKind::Number | ValueKind::Whole) => {
+                FlagValue::Value(name)
+            }
+            (FlagValue::Declared(name), ValueKind::List(..)) => FlagValue::List(name),
+            (FlagValue::Declared(name), _) => FlagValue::Text(name),
+            (other, _) => other,
         };
         let mut about = field.about.trim_end_matches('.').to_owned();
         if let Presence::Default(default) = &field.presence
@@ -242,7 +248,7 @@ mod tests {
     #[test]
     fn a_flag_is_a_setting() {
         let study = Study::new("s", "", Work::Reproduce(Vec::new));
-        let flag = |value| Flag { name: "x", path: "a.b", value, about: "" };
+        let flag = |value| Flag { name: "x", path: "a.b", value, about: "x" };
         let set = |value, words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             flag(value).setting(&study, &words).expect("a setting").to_string()

@@ -29,7 +29,7 @@ fn simulate() {
                  packet_gbps = 1.0\nsource = \"{source}\"\nscheduler = \"{scheduler}\"\n"
             );
             let document = Document::parse("bench.toml", &text).expect("TOML");
-            let scenario: sim::Scenario = document.read().expect("a scenario");
+            let scenario: sim::Scenario = document.read_described().expect("a scenario");
             let start = Instant::now();
             let out = sim::run(&scenario, 1, &Silent);
             println!(

@@ -3,7 +3,7 @@
 //! of loads with weights, and the search over servers stays exact.
 
 use ebb_scenario::csv::Table;
-use ebb_scenario::{Check, Files, Invalid, ScenarioError};
+use ebb_scenario::{Described, Files, ScenarioError};
 use serde::{Deserialize, Serialize};
 
 use crate::demand::{Demand, Levels, Sample};
@@ -15,30 +15,19 @@ const JOULES_PER_KWH: f64 = 3.6e6;
 const YEAR_DAYS: f64 = 365.0;
 
 /// What may come instead of the demand.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Alternative {
     /// The traffic over time, a CSV file.
     pub demand: String,
     /// How likely it is relative to the others; the demand itself has 1.
     #[serde(default = "one")]
+    #[schema(above = 0)]
     pub weight: f64,
 }
 
 fn one() -> f64 {
     1.0
-}
-
-impl Check for Alternative {
-    fn check(&self) -> Result<(), Invalid> {
-        let fine = self.weight.is_finite() && self.weight > 0.0;
-        Invalid::unless(
-            fine,
-            "weight",
-            "is not above 0",
-            "how likely it is, 1 as the demand itself",
-        )
-    }
 }
 
 /// What energy costs by the time of the day.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ebb_scenario::{Check, Files, Invalid, MemoryFiles, Progress};
+use ebb_scenario::schema::checked;
+use ebb_scenario::{Check, Described, Files, MemoryFiles, Progress};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
@@ -15,7 +16,7 @@ use crate::least_cost::least_cost;
 use crate::outlook::{Alternative, Outlook, Terms};
 
 /// How the goal program is solved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// By a search over the servers, each choice evaluated exactly.
@@ -27,15 +28,17 @@ pub enum Method {
 }
 
 /// A planning problem.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// The servers to choose from, a CSV file.
+    /// The servers to choose from: CSV with the columns group, capacity_mbps, power_full_w, power_idle_w, price,
+    /// available (empty: as many as wanted).
     pub catalogue: String,
-    /// The traffic over time, a CSV file.
+    /// The traffic over time: CSV with the columns seconds (when each sample begins) and mbps.
     pub demand: String,
-    /// What may be spent; without it as much as is wanted.
+    /// What designs IV and V may cost, in the catalogue's money; without it as much as is wanted.
     #[serde(default)]
+    #[schema(least = 0)]
     pub budget: Option<f64>,
     /// Keep one server more on than the load needs, so that any may fail.
     #[serde(default)]
@@ -46,15 +49,18 @@ pub struct Problem {
     /// Choose the servers on the demand averaged over spans of so many seconds, and evaluate them on
     /// the demand as it is.
     #[serde(default)]
+    #[schema(above = 0)]
     pub design_seconds: Option<f64>,
     /// What may come instead of the demand: servers carry all of them, and their energy is the expected.
     #[serde(default)]
     pub alternative: Vec<Alternative>,
     /// By how much all demands grow from year to year: 0.2 is a fifth more each year.
     #[serde(default)]
+    #[schema(least = -0.9, most = 10)]
     pub growth: f64,
     /// For how many years the servers are bought.
     #[serde(default = "one_year")]
+    #[schema(least = 1, most = 30)]
     pub years: u32,
     /// What energy costs by the time of the day, a CSV file. With it design V is the least energy bill instead
     /// of the least energy, and there is a design of least total cost.
@@ -65,6 +71,7 @@ pub struct Problem {
     pub method: Method,
     /// Choices that a search evaluates at most.
     #[serde(default = "evaluations")]
+    #[schema(least = 1)]
     pub evaluations: usize,
 }
 
@@ -76,29 +83,8 @@ fn one_year() -> u32 {
     1
 }
 
-/// Longer is no plan.
-const YEARS_MAX: u32 = 30;
-
-impl Check for Problem {
-    fn check(&self) -> Result<(), Invalid> {
-        for (at, other) in self.alternative.iter().enumerate() {
-            other.check().map_err(|error| error.within(&format!("alternative[{at}]")))?;
-        }
-        let fine = self.growth.is_finite() && (-0.9..=10.0).contains(&self.growth);
-        Invalid::unless(fine, "growth", "is not in -0.9 to 10", "0.2 for a fifth more each year")?;
-        let fine = (1..=YEARS_MAX).contains(&self.years);
-        Invalid::unless(fine, "years", "is not in 1 to 30", "for example 5")?;
-        if let Some(budget) = self.budget {
-            let fine = budget.is_finite() && budget >= 0.0;
-            Invalid::unless(fine, "budget", "is not 0 or more", "in the catalogue's money")?;
-        }
-        if let Some(seconds) = self.design_seconds {
-            let fine = seconds.is_finite() && seconds > 0.0;
-            Invalid::unless(fine, "design_seconds", "is not above 0", "for example 3600")?;
-        }
-        Invalid::unless(self.evaluations > 0, "evaluations", "is 0", "for example 1000")
-    }
-}
+/// The declared ranges say all.
+impl Check for Problem {}
 
 /// The answer, as programs read it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -181,7 +167,7 @@ impl Problem {
         files: &dyn Files,
         progress: &dyn Progress,
     ) -> Result<Solved, ClusterError> {
-        self.check()?;
+        checked(self)?;
         let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
         let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
         self.solved(catalogue, demand, files, progress)

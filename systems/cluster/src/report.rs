@@ -1,7 +1,7 @@
 //! A plan as a report: a table of designs, their power over the demand, price against energy.
 
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
-use ebb_scenario::{Check, Document, Files, Invalid, Progress};
+use ebb_scenario::{Check, Document, Files, Progress};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -31,10 +31,10 @@ pub fn plan(
     progress: &dyn Progress,
 ) -> Result<Report, ClusterError> {
     if is_placement(document) {
-        let problem: PlacementProblem = document.read()?;
+        let problem: PlacementProblem = document.read_described()?;
         return problem.report(files, progress);
     }
-    let problem: Problem = document.read()?;
+    let problem: Problem = document.read_described()?;
     problem.report(files, progress)
 }
 
@@ -45,11 +45,7 @@ fn is_placement(document: &Document) -> bool {
         machine: Option<IgnoredAny>,
         balancers: Option<IgnoredAny>,
     }
-    impl Check for Kind {
-        fn check(&self) -> Result<(), Invalid> {
-            Ok(())
-        }
-    }
+    impl Check for Kind {}
     document.read::<Kind>().is_ok_and(|kind| kind.machine.or(kind.balancers).is_some())
 }
 

@@ -1,6 +1,6 @@
 //! What can be done with a cluster of servers.
 
-use ebb_scenario::{Invalid, ScenarioError};
+use ebb_scenario::{Invalid, ScenarioError, Schema};
 use ebb_study::{Flag, FlagValue, Study, StudyError, Work};
 
 use crate::ClusterError;
@@ -13,6 +13,7 @@ pub static SIM: Study = Study {
         "examples/cluster-sim.toml --set settings.headroom=0.1,0.2,0.3 --seeds 5",
     ],
     quick: &["flows=500"],
+    schema: Some(Schema::of::<crate::sim::Scenario>),
     ..Study::new(
         "cluster",
         "A cluster of servers behind balancers through its days: the live policies, flows, wake-ups, \
@@ -31,6 +32,8 @@ pub static PLAN: Study = Study {
         "examples/cluster-plan.toml --set budget=5000..6500:500",
     ],
     notes: "A server whose power_full_w and power_idle_w differ draws between them in proportion to its load.",
+    schema: Some(Schema::of::<crate::Problem>),
+    other: Some(Schema::of::<crate::placement::PlacementProblem>),
     flags: &FLAGS,
     ..Study::new(
         "cluster",
@@ -43,43 +46,12 @@ pub static PLAN: Study = Study {
 };
 
 const FLAGS: [Flag; 7] = [
-    Flag {
-        name: "catalogue",
-        path: "catalogue",
-        value: FlagValue::Text("FILE.csv"),
-        about: "Servers to choose from: CSV with the columns group, capacity_mbps, power_full_w, \
-                power_idle_w, price, available (empty: as many as wanted)",
-    },
-    Flag {
-        name: "demand",
-        path: "demand",
-        value: FlagValue::Text("FILE.csv"),
-        about: "Traffic over time: CSV with the columns seconds (when each sample begins) and mbps",
-    },
-    Flag {
-        name: "budget",
-        path: "budget",
-        value: FlagValue::Value("PRICE"),
-        about: "What designs IV and V may cost, in the catalogue's money [default: anything]",
-    },
-    Flag {
-        name: "spare",
-        path: "spare",
-        value: FlagValue::Switch(true),
-        about: "Keep one server more on than the load needs, so that any may fail",
-    },
-    Flag {
-        name: "flat",
-        path: "flat",
-        value: FlagValue::Switch(true),
-        about: "A server that is on draws its full power whatever its load, as the published model has it",
-    },
-    Flag {
-        name: "design-seconds",
-        path: "design_seconds",
-        value: FlagValue::Value("SECONDS"),
-        about: "Choose servers on the demand averaged over so many seconds, evaluate them on it as it is",
-    },
+    Flag::of("catalogue", "catalogue", "FILE.csv"),
+    Flag::of("demand", "demand", "FILE.csv"),
+    Flag::of("budget", "budget", "PRICE"),
+    Flag::of("spare", "spare", ""),
+    Flag::of("flat", "flat", ""),
+    Flag::of("design-seconds", "design_seconds", "SECONDS"),
     Flag {
         name: "program",
         path: "method",

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::cores::{Cache, Configuration, Machine};
 use crate::costs::Mechanism;
 use crate::simulation::{Costs, Outcome, Run, Way};
-use crate::workload::{Workload, named, read_trace};
+use crate::workload::{PUBLISHED, Workload, named, read_trace};
 
 /// A scenario of `ebb sim coreswitch` and `ebb plan coreswitch`.
 #[derive(Clone, Debug, Deserialize, Described)]
@@ -27,9 +27,9 @@ pub struct Scenario {
     #[serde(default)]
     #[schema(least = 0, most = 1_000_000_000)]
     pub wakeup_cycles: f64,
-    /// A published program (`web`, `ex_tpcb`, `tcpstream`, `tcpmaerts`, `tcpstream-1g`, `tcpmaerts-1g`,
-    /// `gettid`), unless `phases` or `trace` say what runs.
+    /// A published program, unless `phases` or `trace` say what runs.
     #[serde(default)]
+    #[schema(choices = PUBLISHED)]
     pub workload: Option<String>,
     /// A program of one's own.
     #[serde(default)]
@@ -63,11 +63,23 @@ pub struct Scenario {
 pub struct Measured {
     /// The file.
     pub file: String,
-    /// `migrate`, `futex`, `run-queue`, `polling` or `early-wake`.
+    /// The mechanism.
+    #[schema(choices = MECHANISMS)]
     pub name: String,
-    /// `asleep`, `awake` or `spinning`.
+    /// What the target core was doing.
+    #[schema(choices = TARGETS)]
     pub target: String,
 }
+
+/// Mechanisms as `ebb bench switch` calls them.
+const MECHANISMS: [(&str, &str); 5] = [
+    ("migrate", "V1."),
+    ("futex", "V2."),
+    ("run-queue", "V3."),
+    ("polling", "V4."),
+    ("early-wake", "V5."),
+];
+const TARGETS: [(&str, &str); 3] = [("asleep", ""), ("awake", ""), ("spinning", "")];
 
 fn complex_and_simple() -> String {
     "CS".to_owned()
@@ -89,9 +101,6 @@ impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
         self.machine()?;
         self.way()?;
-        let known = self.workload.as_deref().is_none_or(|name| named(name).is_some());
-        let names = "one of web, ex_tpcb, tcpstream, tcpmaerts, gettid; -1g after the streams";
-        Invalid::unless(known, "workload", "is not a program that was published", names)?;
         let given = [self.workload.is_some(), self.phases.is_some(), self.trace.is_some()];
         let one = given.iter().filter(|given| **given).count() == 1;
         let choose = "give `workload`, a table `[phases]` or `trace`, and only one of them";

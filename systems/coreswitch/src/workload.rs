@@ -92,6 +92,17 @@ const INCOMING_LEAST_US: f64 = STREAM_KB * 167_000.0 / 18_966.0;
 /// Bytes of a call of the streams, KB (section 3.6.3).
 const STREAM_KB: f64 = 64.0;
 
+/// The programs that were published.
+pub(crate) const PUBLISHED: [(&str, &str); 7] = [
+    ("web", "A web server."),
+    ("ex_tpcb", "A database with transactions."),
+    ("tcpstream", "A stream out, network of 10 Gbit/s."),
+    ("tcpmaerts", "A stream in, network of 10 Gbit/s."),
+    ("tcpstream-1g", "The stream out at 1 Gbit/s."),
+    ("tcpmaerts-1g", "The stream in at 1 Gbit/s."),
+    ("gettid", "One short system call after another."),
+];
+
 /// The published mixes (Table 3.3 and section 3.6), by name: `gettid`, `web`, `ex_tpcb`, `tcpstream`,
 /// `tcpmaerts`; the last three letters `-1g` give the streams a network of 1 Gbit/s.
 ///

@@ -5,7 +5,7 @@
 //! with. Tables of the answer are proved like all others.
 
 use ebb_report::{Cell, Column, Report, Table};
-use ebb_scenario::{Check, Document, Files, Invalid, Progress};
+use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress};
 
 use crate::regulator::power::PortPower;
 use crate::routing::{self, Options};
@@ -16,7 +16,7 @@ use crate::topology::{Link, Topology};
 use crate::walk;
 
 /// A problem file.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
     /// A generated fabric such as `torus:4x4`, or a file.
@@ -24,19 +24,23 @@ pub struct Problem {
     /// Hosts on each switch of a GraphML file.
     #[serde(default = "one")]
     pub hosts_per_switch: u32,
-    /// Name of the routing function.
+    /// The routing function.
     #[serde(default = "up_down")]
+    #[schema(choices = routing::words())]
     pub routing: String,
     /// Lanes that it may use.
     #[serde(default = "seven")]
+    #[schema(least = 1, most = 15)]
     pub lanes: u8,
     /// Share of a link that each host sends.
+    #[schema(least = 0, most = 1)]
     pub load: f64,
     /// To whom.
     #[serde(default = "uniform")]
     pub pattern: Pattern,
     /// Most use of a link that is allowed, share.
     #[serde(default = "most")]
+    #[schema(above = 0, most = 1)]
     pub use_max: f64,
     /// What ports draw.
     #[serde(default)]
@@ -73,16 +77,6 @@ fn uniform() -> Pattern {
 
 impl Check for Problem {
     fn check(&self) -> Result<(), Invalid> {
-        let load = self.load.is_finite() && (0.0..=1.0).contains(&self.load);
-        Invalid::unless(load, "load", "is not a share", "0 to 1, such as 0.05")?;
-        let most = self.use_max > 0.0 && self.use_max <= 1.0;
-        Invalid::unless(most, "use_max", "is not a share", "more than 0, at most 1")?;
-        let lanes = (1..=15).contains(&self.lanes);
-        Invalid::unless(lanes, "lanes", "is not between 1 and 15", "7")?;
-        let names: Vec<&str> = routing::ALL.iter().map(|function| function.name()).collect();
-        let known = names.contains(&self.routing.as_str());
-        let what = format!("no routing function is called `{}`", self.routing);
-        Invalid::unless(known, "routing", what, names.join(", "))?;
         let rest = |pattern: &Pattern| {
             matches!(pattern, Pattern::Flows { .. } | Pattern::AllReduce(_) | Pattern::AllToAll(_))
         };
@@ -91,8 +85,7 @@ impl Check for Problem {
         Invalid::unless(!rest(&self.pattern), "pattern", what, remedy)?;
         let steady = !matches!(self.pattern, Pattern::Permutation {});
         let remedy = "uniform, hotspot or shift";
-        Invalid::unless(steady, "pattern", "is drawn anew by every run", remedy)?;
-        self.power.check().map_err(|fault| fault.within("power"))
+        Invalid::unless(steady, "pattern", "is drawn anew by every run", remedy)
     }
 }
 
@@ -181,7 +174,7 @@ pub fn plan(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
-    let problem: Problem = document.read()?;
+    let problem: Problem = document.read_described()?;
     let name = (problem.topology.as_str(), problem.hosts_per_switch);
     let topology = crate::simulate::fabric(document, files, name, seed)?;
     let links: Vec<Link> = topology.links().collect();

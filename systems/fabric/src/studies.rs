@@ -1,6 +1,6 @@
 //! What can be done with a lossless fabric.
 
-use ebb_scenario::ScenarioError;
+use ebb_scenario::{ScenarioError, Schema};
 use ebb_study::{Study, StudyError, Work};
 
 use crate::SimulateError;
@@ -12,6 +12,7 @@ pub static SIM: Study = Study {
         "examples/fabric-collective.toml --set traffic.multipath=first,flow,packet,adaptive",
         "examples/fabric-deadlock.toml",
     ],
+    schema: Some(Schema::of::<crate::simulate::Scenario>),
     headlines: &["latency_us.mean", "latency_us.p99", "power_w"],
     ..Study::new(
         "fabric",
@@ -27,6 +28,7 @@ pub static SIM: Study = Study {
 pub static PLAN: Study = Study {
     examples: &["examples/fabric-plan.toml", "examples/fabric-plan.toml --json"],
     headlines: &["power_w"],
+    schema: Some(Schema::of::<crate::plan::Problem>),
     ..Study::new(
         "fabric",
         "A lossless fabric: the fewest links that carry the traffic, and what a regulator leaves on",

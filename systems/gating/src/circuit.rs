@@ -36,7 +36,7 @@ pub const STAGGER_NS: f64 = 0.9;
 const ROUNDING_NS: f64 = 0.002;
 
 /// How wake-ups of a chip are kept apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ebb_scenario::Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Keeping {
     /// Not at all: every core takes its own wake-up time, whatever the others do.
@@ -52,20 +52,6 @@ pub enum Keeping {
     /// Recurring slots of its own for every core: adjacent cores never begin together (section
     /// 2.3.2).
     Slots,
-}
-
-impl Keeping {
-    /// By name.
-    pub fn named(name: &str) -> Option<Keeping> {
-        match name {
-            "none" => Some(Keeping::None),
-            "worst" => Some(Keeping::Worst),
-            "central" => Some(Keeping::Central),
-            "staggered" => Some(Keeping::Staggered),
-            "slots" => Some(Keeping::Slots),
-            _ => None,
-        }
-    }
 }
 
 /// Cores on a grid.

@@ -53,7 +53,7 @@ impl Island {
 }
 
 /// What a core does while there is nothing to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ebb_scenario::Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Idle {
     /// It asks again and again, at work.
@@ -66,16 +66,6 @@ pub enum Idle {
 }
 
 impl Idle {
-    /// By name.
-    pub fn named(name: &str) -> Option<Idle> {
-        match name {
-            "poll" => Some(Idle::Poll),
-            "halt" => Some(Idle::Halt),
-            "sleep" => Some(Idle::Sleep),
-            _ => None,
-        }
-    }
-
     /// How the time of nothing to do counts.
     pub fn spent(self, time: Ps) -> Spent {
         match self {

@@ -5,6 +5,7 @@
 
 use ebb_des::{Rng, Seed};
 use ebb_memtrace::{Access, Kind, TraceError};
+use ebb_scenario::{Check, Described, Invalid};
 use rand::Rng as _;
 use rand_distr::Exp1;
 use serde::Deserialize;
@@ -12,25 +13,31 @@ use serde::Deserialize;
 use crate::machine::Feed;
 
 /// What a profile is.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Reads of memory in a thousand instructions.
+    #[schema(above = 0, most = 500)]
     pub read_mpki: f64,
-    /// Lines written back in a thousand instructions.
+    /// Lines written back in a thousand instructions, at most `read_mpki`.
     #[serde(default)]
+    #[schema(least = 0, most = 500)]
     pub write_mpki: f64,
     /// The part of reads that go to the line after the one before.
     #[serde(default)]
+    #[schema(least = 0, most = 1)]
     pub sequential: f64,
     /// The part of reads whose address the read before tells: chains of pointers.
     #[serde(default)]
+    #[schema(least = 0, most = 1)]
     pub chained: f64,
     /// Reads that come together: their mean number.
     #[serde(default = "one")]
+    #[schema(least = 1, most = 64)]
     pub cluster: f64,
-    /// Memory in use, MiB.
+    /// Memory in use.
     #[serde(default = "footprint")]
+    #[schema(least = 1, most = 65_536)]
     pub footprint_mib: u64,
     /// Instructions.
     #[serde(default = "instructions")]
@@ -47,6 +54,13 @@ fn footprint() -> u64 {
 
 fn instructions() -> u64 {
     5_000_000
+}
+
+impl Check for Profile {
+    fn check(&self) -> Result<(), Invalid> {
+        let fewer = self.write_mpki <= self.read_mpki;
+        Invalid::unless(fewer, "write_mpki", "is out of range", "0 to profile.read_mpki")
+    }
 }
 
 /// The references of one core.

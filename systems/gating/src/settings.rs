@@ -1,85 +1,78 @@
 //! What a machine is made of; the values that are there are those of Table 2.3.
 
-use ebb_scenario::Invalid;
-use serde::Deserialize;
+use ebb_scenario::Described;
+use ebb_scenario::schema::over;
+use serde::{Deserialize, Deserializer};
 
 use crate::caches::CacheSettings;
 use crate::memory::MemorySettings;
 
 /// A core: how fast it runs when nothing is missing, and how far it runs on when something is.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, from = "Given")]
+///
+/// Defaults are those of `ev6`; with `name = "io"` those of that core.
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
+#[serde(deny_unknown_fields, default)]
 pub struct CoreSettings {
-    /// Its name.
+    /// Its name: `ev6` (out of order, six wide, 3.3 GHz) or `io` (in order, two wide, 2 GHz), whose values hold
+    /// where none are given; any other begins from `ev6`.
     pub name: String,
-    /// Clock, GHz.
+    /// Clock,.
+    #[schema(above = 0, most = 20)]
     pub ghz: f64,
-    /// Cycles an instruction takes when memory never makes it wait. Our assumption where a trace does
-    /// not say: half of what a wide core could do at best is lost to dependencies and branches.
+    /// Cycles an instruction takes when memory never makes it wait.
+    ///
+    /// Our assumption where a trace does not say: half of what a wide core could do at best is lost to
+    /// dependencies and branches.
+    #[schema(above = 0, most = 100)]
     pub cpi: f64,
     /// Instructions behind the oldest unanswered read that may begin before it is answered: the
     /// reorder buffer of an out-of-order core (80 in the EV6), the distance to the first use in an
     /// in-order one.
+    #[schema(least = 1, most = 4096)]
     pub window: u64,
     /// Misses of the first level under way at a time.
+    #[schema(least = 1, most = 256)]
     pub mshrs: usize,
     /// Power it leaks, W.
+    #[schema(above = 0, most = 1000)]
     pub leakage_w: f64,
     /// The part of that which gating saves: retention registers and header switches leak on, and so do
     /// memories that are kept at half the supply (section 2.2.2), all of which the tables count in.
+    #[schema(least = 0, most = 1)]
     pub gating_saves: f64,
     /// The part of the leakage that is of memories kept by source biasing (section 2.3.6) and that
     /// `gating_saves` leaves out; 0 where it counts them in, as Table 2.3 does.
+    #[schema(least = 0, most = 1)]
     pub sram_share: f64,
     /// The part of their leakage that is left at half the supply.
+    #[schema(least = 0, most = 1)]
     pub sram_biased: f64,
     /// Energy of a wake-up, nJ.
+    #[schema(least = 0, most = 1_000_000)]
     pub wake_nj: f64,
     /// Time to charge it, ns.
+    #[schema(above = 0, most = 1_000_000)]
     pub wake_ns: f64,
     /// Time to restore registers and fill the pipeline, ns.
+    #[schema(least = 0, most = 1_000_000)]
     pub refill_ns: f64,
     /// The functional units' share of the leakage (section 2.5.1).
+    #[schema(least = 0, most = 1)]
     pub units_share: f64,
     /// Energy of a wake-up of the functional units, nJ.
+    #[schema(least = 0, most = 1_000_000)]
     pub units_wake_nj: f64,
     /// Time to charge them, ns.
+    #[schema(least = 0, most = 1_000_000)]
     pub units_wake_ns: f64,
 }
 
-/// A core by name with some values replaced.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Given {
-    name: Option<String>,
-    ghz: Option<f64>,
-    cpi: Option<f64>,
-    window: Option<u64>,
-    mshrs: Option<usize>,
-    leakage_w: Option<f64>,
-    gating_saves: Option<f64>,
-    sram_share: Option<f64>,
-    sram_biased: Option<f64>,
-    wake_nj: Option<f64>,
-    wake_ns: Option<f64>,
-    refill_ns: Option<f64>,
-    units_share: Option<f64>,
-    units_wake_nj: Option<f64>,
-    units_wake_ns: Option<f64>,
-}
-
-impl From<Given> for CoreSettings {
-    fn from(given: Given) -> CoreSettings {
-        let name = given.name.unwrap_or_else(|| "ev6".to_owned());
-        let base = if name == "io" { CoreSettings::in_order() } else { CoreSettings::ev6() };
-        let mut made = CoreSettings { name, ..base };
-        macro_rules! replace {
-            ($($field:ident)*) => { $(if let Some(value) = given.$field { made.$field = value; })* };
-        }
-        replace!(ghz cpi window mshrs leakage_w gating_saves wake_nj wake_ns refill_ns);
-        replace!(units_share units_wake_nj units_wake_ns sram_share sram_biased);
-        made
-    }
+/// Reads a core by name with some values replaced.
+pub(crate) fn core<'de, D: Deserializer<'de>>(given: D) -> Result<CoreSettings, D::Error> {
+    over(given, |table| {
+        let name = table.get("name").and_then(|name| name.as_str());
+        name.and_then(CoreSettings::named).unwrap_or_default()
+    })
 }
 
 impl Default for CoreSettings {
@@ -144,39 +137,6 @@ impl CoreSettings {
     pub fn saved_share(&self) -> f64 {
         let (memories, left) = (self.sram_share, self.sram_biased);
         self.gating_saves * (1.0 - memories) + memories * (1.0 - left)
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
-        let positive = [
-            ("ghz", self.ghz, 20.0),
-            ("cpi", self.cpi, 100.0),
-            ("leakage_w", self.leakage_w, 1e3),
-            ("wake_ns", self.wake_ns, 1e6),
-        ];
-        for (name, value, most) in positive {
-            let sane = value > 0.0 && value <= most;
-            let remedy = format!("above 0, at most {most}");
-            Invalid::unless(sane, format!("core.{name}"), "is out of range", remedy)?;
-        }
-        let others = [
-            ("wake_nj", self.wake_nj, 1e6),
-            ("refill_ns", self.refill_ns, 1e6),
-            ("units_wake_nj", self.units_wake_nj, 1e6),
-            ("units_wake_ns", self.units_wake_ns, 1e6),
-            ("gating_saves", self.gating_saves, 1.0),
-            ("units_share", self.units_share, 1.0),
-            ("sram_share", self.sram_share, 1.0),
-            ("sram_biased", self.sram_biased, 1.0),
-        ];
-        for (name, value, most) in others {
-            let sane = (0.0..=most).contains(&value);
-            let remedy = format!("0 to {most}");
-            Invalid::unless(sane, format!("core.{name}"), "is out of range", remedy)?;
-        }
-        let window = (1..=4096).contains(&self.window);
-        Invalid::unless(window, "core.window", "is out of range", "1 to 4096 instructions")?;
-        let mshrs = (1..=256).contains(&self.mshrs);
-        Invalid::unless(mshrs, "core.mshrs", "is out of range", "1 to 256")
     }
 }
 

@@ -2,17 +2,20 @@
 //! (section 2.5.4 runs it "embarrassingly parallel"). Its references follow from the code alone.
 
 use ebb_memtrace::{Access, Kind, TraceError};
+use ebb_scenario::Described;
 use serde::Deserialize;
 
 use crate::machine::Feed;
 
 /// How long.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamSettings {
     /// Doubles in each of the three arrays of a thread.
+    #[schema(least = 1, most = 1u64 << 32)]
     pub elements: u64,
     /// Times all four kernels run.
+    #[schema(least = 1)]
     pub times: u64,
 }
 

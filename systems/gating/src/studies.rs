@@ -1,5 +1,6 @@
 //! What can be done with cores that are power gated.
 
+use ebb_scenario::Schema;
 use ebb_study::{Flag, FlagValue, Study, StudyError, Work};
 
 use crate::SimulateError;
@@ -16,6 +17,7 @@ pub static SIM: Study = Study {
 Every core runs the trace from its beginning; controllers watch the same run, and each is charged
 with the time by which it woke a core late. Exit status 2: a trace is damaged; the error names the
 byte.",
+    schema: Some(Schema::of::<crate::simulate::Scenario>),
     quick: &["warmup=0", "references=2000"],
     flags: &FLAGS,
     ..Study::new(
@@ -31,6 +33,7 @@ byte.",
 /// `ebb plan gating`.
 pub static PLAN: Study = Study {
     examples: &["examples/gating-plan.toml", "examples/gating-plan.toml --json"],
+    schema: Some(Schema::of::<crate::simulate::Scenario>),
     quick: &["warmup=0", "references=500"],
     ..Study::new(
         "gating",
@@ -43,94 +46,20 @@ pub static PLAN: Study = Study {
 };
 
 const FLAGS: [Flag; 14] = [
-    Flag {
-        name: "trace",
-        path: "trace",
-        value: FlagValue::Texts("FILE"),
-        about: "A trace of memory references, plain, gz, xz or zstd; several times: one for each core",
-    },
-    Flag {
-        name: "format",
-        path: "format",
-        value: FlagValue::Text("FORMAT"),
-        about: "champsim, cloudsuite, lackey, din, ramulator, ramulator-memory or compact [default: told \
-                from the name and the first bytes]",
-    },
-    Flag {
-        name: "filtered",
-        path: "filtered",
-        value: FlagValue::Switch(true),
-        about: "The trace holds what the last cache let through: straight to memory",
-    },
-    Flag {
-        name: "core",
-        path: "core.name",
-        value: FlagValue::Text("CORE"),
-        about: "The cores: ev6 (out of order, six wide, 3.3 GHz) or io (in order, two wide, 2 GHz) \
-                [default: ev6]",
-    },
-    Flag {
-        name: "cores",
-        path: "cores",
-        value: FlagValue::Value("CORES"),
-        about: "How many; each runs the trace in an address space of its own [default: 1]",
-    },
-    Flag {
-        name: "split",
-        path: "split",
-        value: FlagValue::Switch(true),
-        about: "Threads of the trace are dealt out to the cores instead, in one address space",
-    },
-    Flag {
-        name: "controller",
-        path: "controllers",
-        value: FlagValue::Text("CONTROLLER"),
-        about: "all, or names with commas: none, oracle, counter, tap, fupg, dvfs-mean, dvfs-oracle, \
-                cyclic, hybrid [default: all]",
-    },
-    Flag {
-        name: "wake-ns",
-        path: "wake_ns",
-        value: FlagValue::Value("WAKE_NS"),
-        about: "Time to charge a core, ns [default: 10.2 (ev6), 8.06 (io)]",
-    },
-    Flag {
-        name: "leakage-share",
-        path: "leakage_share",
-        value: FlagValue::Value("LEAKAGE_SHARE"),
-        about: "Leakage as a part of a core's power at work [default: 0.4]",
-    },
-    Flag {
-        name: "keeping",
-        path: "keeping",
-        value: FlagValue::Text("KEEPING"),
-        about: "How wake-ups of neighbours are kept apart: none, worst, central, staggered or slots",
-    },
-    Flag {
-        name: "load",
-        path: "load",
-        value: FlagValue::Value("LOAD"),
-        about: "The part of the time in which there is something to do, above 0; the trace is that part \
-                [default: 1]",
-    },
-    Flag {
-        name: "idle",
-        path: "idle",
-        value: FlagValue::Text("IDLE"),
-        about: "What cores do in the rest of it: poll, halt or sleep",
-    },
-    Flag {
-        name: "warmup",
-        path: "warmup",
-        value: FlagValue::Value("WARMUP"),
-        about: "References of each core that only warm the caches [default: 0]",
-    },
-    Flag {
-        name: "references",
-        path: "references",
-        value: FlagValue::Value("REFERENCES"),
-        about: "References of each core after those; 0 for all [default: 0]",
-    },
+    Flag { value: FlagValue::Texts("FILE"), ..Flag::of("trace", "trace", "") },
+    Flag::of("format", "format", "FORMAT"),
+    Flag::of("filtered", "filtered", ""),
+    Flag::of("core", "core.name", "CORE"),
+    Flag::of("cores", "cores", "CORES"),
+    Flag::of("split", "split", ""),
+    Flag::of("controller", "controllers", "CONTROLLER"),
+    Flag::of("wake-ns", "wake_ns", "WAKE_NS"),
+    Flag::of("leakage-share", "leakage_share", "LEAKAGE_SHARE"),
+    Flag::of("keeping", "keeping", "KEEPING"),
+    Flag::of("load", "load", "LOAD"),
+    Flag::of("idle", "idle", "IDLE"),
+    Flag::of("warmup", "warmup", "WARMUP"),
+    Flag::of("references", "references", "REFERENCES"),
 ];
 
 /// What was published on gated cores.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use ebb_des::Seed;
 #[cfg(not(feature = "solver"))]
 use ebb_scenario::Invalid;
-use ebb_scenario::{Check, Files, Progress};
+use ebb_scenario::schema::checked;
+use ebb_scenario::{Files, Progress};
 use ebb_units::Watts;
 use serde::Serialize;
 
@@ -182,7 +183,7 @@ impl Problem {
         seed: u64,
         progress: &dyn Progress,
     ) -> Result<Solved, NocError> {
-        self.check()?;
+        checked(self)?;
         let seed = Seed(seed);
         let mesh = self.topology()?;
         let range = VoltageRange::new(self.alpha_max)?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ebb_des::Seed;
-use ebb_scenario::{Check, FileError, Files, Invalid, ScenarioError, matrix};
+use ebb_scenario::{Check, Described, FileError, Files, Invalid, ScenarioError, matrix};
 use serde::{Deserialize, Serialize};
 
 use crate::routing::{GivenPath, RoutingError, registry};
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How a load is turned into rates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Normalise {
     /// The matrix is in units of a link's capacity; the load multiplies it.
@@ -26,7 +26,7 @@ pub enum Normalise {
 }
 
 /// A planning problem.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
     /// Rows x columns, such as `5x5`.
@@ -37,40 +37,45 @@ pub struct Problem {
     /// Directed links (from, to) that are missing.
     #[serde(default)]
     pub removed_links: Vec<(Node, Node)>,
-    /// A pattern's name, `csv:FILE` (a matrix) or `task:FILE` (a task graph).
+    /// A pattern (uniform, normal, transpose, tornado, hotspot, ...), csv:FILE (N rows of N numbers, row =
+    /// source, tiles numbered row by row) or task:FILE (columns src, dst, rate).
     pub traffic: String,
     /// For a task graph, the tiles of some or all tasks; without it a best mapping is searched.
     #[serde(default)]
     pub mapping: BTreeMap<String, Node>,
-    /// What the normalised or plain matrix is multiplied with.
+    /// What the normalised or plain matrix is multiplied with; normalised, at most 1.
     #[serde(default = "one")]
+    #[schema(above = 0)]
     pub load: f64,
     /// How the load is meant; if absent `none` for a matrix and `max` for everything else.
     #[serde(default)]
     pub normalise: Option<Normalise>,
-    /// Names of routings, or `all`; a comma between several.
+    /// `all`, or with commas `xy`, `yx`, `2p-es`, `2p-rs`, `4p-es`, `adaptive`, `given`.
     #[serde(default = "all")]
     pub routing: String,
     /// Paths of a routing of the user's own, which is called `given`; flows that have none go by XY.
     #[serde(default)]
     pub paths: Vec<GivenPath>,
-    /// The largest expansion factor, at least 1.
+    /// The largest expansion factor V_max/V: the voltage can only be lowered.
     #[serde(default = "three")]
+    #[schema(least = 1)]
     pub alpha_max: f64,
-    /// How many planes.
+    /// Planes, each with a voltage of its own.
     #[serde(default = "one_plane")]
+    #[schema(least = 1, most = 8)]
     pub planes: usize,
     /// Expansion factors of the planes, the master's first: adds the best allocation of whole flows at
     /// just these voltages.
     #[serde(default)]
+    #[schema(least = 1)]
     pub alphas: Vec<f64>,
     /// Whether to compute the exact bound.
     #[serde(default = "yes")]
     pub bound: bool,
-    /// Whether the bound on one plane brings everything that proves it.
+    /// Whether the bound on one plane brings everything that proves it; docs/verify_bound.py verifies it.
     #[serde(default)]
     pub certificate: bool,
-    /// Points of the sampled method, computed beside the exact bound; 0 for none.
+    /// Expansion factors at which the sampled method is computed beside the exact bound; 0 for none.
     #[serde(default)]
     pub samples: usize,
     /// A router power table, `polaris80`, `scc48` or `csv:FILE`, whose watts are reported too.
@@ -161,31 +166,10 @@ impl Check for Problem {
     fn check(&self) -> Result<(), Invalid> {
         let normalised = self.normalisation() != Normalise::None;
         Invalid::unless(
-            self.load.is_finite() && self.load > 0.0,
-            "load",
-            format!("{} is not above 0", self.load),
-            "a number such as 0.8",
-        )?;
-        Invalid::unless(
             !normalised || self.load <= 1.0,
             "load",
             format!("{} exceeds the capacity: a normalised load is a share of it", self.load),
             "at most 1, or normalise = \"none\"",
-        )?;
-        Invalid::unless(
-            self.alpha_max.is_finite() && self.alpha_max >= 1.0,
-            "alpha_max",
-            format!(
-                "{}: alpha-max is below 1, but the voltage can only be lowered",
-                self.alpha_max
-            ),
-            "a number of at least 1, such as 3",
-        )?;
-        Invalid::unless(
-            (1..=8).contains(&self.planes),
-            "planes",
-            format!("{} planes", self.planes),
-            "1 to 8",
         )?;
         let given = &self.alphas;
         Invalid::unless(
@@ -194,11 +178,11 @@ impl Check for Problem {
             format!("{} for {} plane(s)", given.len(), self.planes),
             "one for each of two planes or more, such as planes = 2, alphas = [1.5, 3.0]",
         )?;
-        let inside = |alpha: &f64| (1.0..=self.alpha_max).contains(alpha);
+        let inside = |alpha: &f64| *alpha <= self.alpha_max;
         Invalid::unless(
             given.iter().all(inside),
             "alphas",
-            format!("{given:?} are not all 1 to alpha_max ({})", self.alpha_max),
+            format!("{given:?} are not all at most alpha_max ({})", self.alpha_max),
             "factors such as [1.5, 3.0]",
         )?;
         self.routing_names().map(drop)
@@ -370,6 +354,7 @@ pub fn read_matrix(file: &str, bytes: &[u8], nodes: usize) -> Result<Traffic, No
 mod tests {
     use super::*;
     use ebb_scenario::MemoryFiles;
+    use ebb_scenario::schema::checked;
 
     #[test]
     fn matrices_are_read_with_commas_or_blanks() {
@@ -394,14 +379,14 @@ mod tests {
         let fault = |change: fn(&mut Problem)| {
             let mut problem = Problem::new("5x5", "hotspot");
             change(&mut problem);
-            problem.check().expect_err("refused").to_string()
+            checked(&problem).expect_err("refused").to_string()
         };
         assert!(fault(|problem| problem.load = 1.5).contains("capacity"));
         assert!(fault(|problem| problem.load = -1.0).contains("`load`"));
-        assert!(fault(|problem| problem.alpha_max = 0.9).contains("alpha-max"));
+        assert!(fault(|problem| problem.alpha_max = 0.9).contains("alpha_max"));
         assert!(fault(|problem| problem.planes = 0).contains("planes"));
         assert!(fault(|problem| problem.routing = "zigzag".into()).contains("zigzag"));
-        assert!(Problem::new("5x5", "hotspot").check().is_ok());
+        assert!(checked(&Problem::new("5x5", "hotspot")).is_ok());
     }
 
     #[test]

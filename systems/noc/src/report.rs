@@ -15,7 +15,7 @@ pub fn plan(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, NocError> {
-    let problem: Problem = document.read()?;
+    let problem: Problem = document.read_described()?;
     Ok(problem.solve(files, seed, progress)?.report(&problem))
 }
 

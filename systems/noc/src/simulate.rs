@@ -68,7 +68,7 @@ pub fn simulate(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
-    let scenario: Scenario = document.read()?;
+    let scenario: Scenario = document.read_described()?;
     let seed = Seed(seed);
     let prepared = prepare(&scenario, files, seed).map_err(|error| match error {
         SimulateError::Noc(NocError::Field(invalid)) => document.fault(invalid).into(),

@@ -1,5 +1,6 @@
 //! What can be done with a network on chip.
 
+use ebb_scenario::Schema;
 use ebb_study::{Flag, FlagValue, Import, Kind, Study, StudyError, Work};
 
 use crate::{NocError, SimulateError};
@@ -16,6 +17,7 @@ pub static SIM: Study = Study {
     notes: "\
 A configuration of BookSim 2 is told by its text; the scenario it is run as is in the run's
 directory.",
+    schema: Some(Schema::of::<crate::Scenario>),
     headlines: &["latency_cycles.mean", "latency_cycles.p99", "power_w", "power", "accepted"],
     ..Study::new(
         "noc",
@@ -38,6 +40,7 @@ pub static PLAN: Study = Study {
         "examples/noc-hotspot.toml --set load=0.2..1.0:0.2",
     ],
     headlines: &["power"],
+    schema: Some(Schema::of::<crate::Problem>),
     flags: &FLAGS,
     ..Study::new(
         "noc",
@@ -49,83 +52,23 @@ pub static PLAN: Study = Study {
 };
 
 const FLAGS: [Flag; 12] = [
-    Flag {
-        name: "mesh",
-        path: "mesh",
-        value: FlagValue::Text("ROWSxCOLUMNS"),
-        about: "Rows x columns, such as 5x5",
-    },
-    Flag {
-        name: "torus",
-        path: "torus",
-        value: FlagValue::Switch(true),
-        about: "Close rows and columns",
-    },
-    Flag {
-        name: "traffic",
-        path: "traffic",
-        value: FlagValue::Text("TRAFFIC"),
-        about: "uniform, normal, transpose, tornado, hotspot, csv:FILE (N rows of N numbers, row = source, \
-                tiles numbered row by row) or task:FILE (columns src, dst, rate)",
-    },
-    Flag {
-        name: "routing",
-        path: "routing",
-        value: FlagValue::Text("ROUTING"),
-        about: "all, or names with commas: xy, yx, 2p-es, 2p-rs, 4p-es, adaptive [default: all]",
-    },
-    Flag {
-        name: "load",
-        path: "load",
-        value: FlagValue::Value("LOAD"),
-        about: "What the matrix is multiplied with after normalising [default: 1]",
-    },
-    Flag {
-        name: "normalise",
-        path: "normalise",
-        value: FlagValue::Text("NORMALISE"),
-        about: "What load 1 means: none (rates are in units of a link's capacity), max (the fullest link \
-                over all compared routings is full) or xy (the fullest link under XY is full) [default: \
-                none for csv, max for everything else]",
-    },
-    Flag {
-        name: "alpha-max",
-        path: "alpha_max",
-        value: FlagValue::Value("ALPHA_MAX"),
-        about: "The largest expansion factor V_max/V, at least 1 [default: 3]",
-    },
-    Flag {
-        name: "planes",
-        path: "planes",
-        value: FlagValue::Value("PLANES"),
-        about: "Planes, each with a voltage of its own [default: 1]",
-    },
-    Flag {
-        name: "alphas",
-        path: "alphas",
-        value: FlagValue::List("ALPHA,ALPHA"),
-        about: "Expansion factors of the planes, with commas: adds the best allocation of whole flows at \
-                just these voltages",
-    },
-    Flag {
-        name: "samples",
-        path: "samples",
-        value: FlagValue::Value("SAMPLES"),
-        about: "Compute the sampled method at this many expansion factors beside the exact bound [default: \
-                0]",
-    },
+    Flag::of("mesh", "mesh", "ROWSxCOLUMNS"),
+    Flag::of("torus", "torus", ""),
+    Flag::of("traffic", "traffic", "TRAFFIC"),
+    Flag::of("routing", "routing", "ROUTING"),
+    Flag::of("load", "load", "LOAD"),
+    Flag::of("normalise", "normalise", "NORMALISE"),
+    Flag::of("alpha-max", "alpha_max", "ALPHA_MAX"),
+    Flag::of("planes", "planes", "PLANES"),
+    Flag::of("alphas", "alphas", "ALPHA,ALPHA"),
+    Flag::of("samples", "samples", "SAMPLES"),
     Flag {
         name: "no-bound",
         path: "bound",
         value: FlagValue::Switch(false),
         about: "Leave the exact bound out",
     },
-    Flag {
-        name: "certificate",
-        path: "certificate",
-        value: FlagValue::Switch(true),
-        about: "Add everything that proves the bound to the JSON; docs/verify_bound.py verifies it",
-    },
+    Flag::of("certificate", "certificate", ""),
 ];
 
 /// What was published on networks on chip.

@@ -12,7 +12,7 @@ const LITTLE: &str = "0,0,0,0.01\n0,0,0,0\n0,0,0,0\n0,0,0,0\n";
 
 fn solved(text: &str, matrix: &str) -> Plan {
     let document = Document::parse("problem.toml", text).expect("TOML");
-    let problem: Problem = document.read().expect("a problem");
+    let problem: Problem = document.read_described().expect("a problem");
     let files = MemoryFiles::new().with("m.csv", matrix);
     problem.solve(&files, 1, &Silent).expect("a plan").plan
 }
@@ -77,7 +77,7 @@ fn plans_found_wrong_are_right() {
         // Without the bound, which needs the solver and is not what was wrong.
         let text = format!("bound = false\n{}", text(name));
         let document = Document::parse(name, &text).expect("TOML");
-        let problem: Problem = document.read().expect("a problem");
+        let problem: Problem = document.read_described().expect("a problem");
         problem.solve(&files, 1, &Silent).expect("a plan").plan
     };
     let (given, yx) = (solved("given.toml"), solved("yx.toml"));

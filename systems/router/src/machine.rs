@@ -5,6 +5,7 @@
 //! and know nothing of models.
 
 use ebb_power::{Application, CoreState, Depth, Server};
+use ebb_scenario::Described;
 use ebb_units::{Hertz, Watts};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ pub const PER_NANO: u64 = 1_000;
 pub const PER_SECOND: f64 = 1e12;
 
 /// An idle state of a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Nap {
     /// Clock gated.

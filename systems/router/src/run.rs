@@ -98,7 +98,7 @@ impl Twin {
     /// # Errors
     /// What is wrong with it or a file that it names.
     pub fn new(document: &Document, files: &dyn Files, seed: u64) -> Result<Twin, TwinError> {
-        let scenario: Scenario = document.read()?;
+        let scenario: Scenario = document.read_described()?;
         let located = |fault| document.fault(fault);
         let seed = scenario.seed.map_or(Seed(seed), |family| Seed(family).nth(seed));
         let server = scenario.server.resolve(files)?;

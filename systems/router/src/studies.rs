@@ -1,5 +1,6 @@
 //! What can be done with the router's twin.
 
+use ebb_scenario::Schema;
 use ebb_study::{Study, StudyError, Work};
 
 use crate::TwinError;
@@ -16,6 +17,7 @@ pub static SIM: Study = Study {
     notes: "What was interrupted, a sweep or the seeds of a run, goes on where it stopped when the same command\n\
             runs again.",
     quick: &["duration_s=0.05"],
+    schema: Some(Schema::of::<crate::scenario::Scenario>),
     headlines: &["latency_us.mean", "latency_us.p99", "power_w", "energy_per_packet_j"],
     ..Study::new(
         "router",
@@ -33,6 +35,7 @@ pub static PLAN: Study = Study {
         "examples/router-my-traffic.toml --set headroom=0.1,0.2,0.3 --json",
     ],
     headlines: &["power_w"],
+    schema: Some(Schema::of::<crate::plan::Problem>),
     ..Study::new(
         "router",
         "The router: the cheapest cores and frequency for each load, what each policy would draw on your \

@@ -15,7 +15,7 @@ pub use patience::{Patience, Patient};
 pub use points::{PointCost, Points, PointsError};
 pub use poll::Poll;
 pub use powersave::PowerSave;
-pub use settings::{ModelSettings, Settings, SettingsError};
+pub use settings::{ModelSettings, Settings};
 
 use crate::{Limits, OperatingPoint, RouterPolicy};
 

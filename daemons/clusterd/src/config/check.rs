@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use ebb_scenario::schema::checked;
+
 use super::*;
 
 /// Balancers that one address can have: their numbers are bits, and their addresses fit the XDP program.
@@ -61,9 +63,7 @@ impl ClusterConfig {
         };
         let known = names.contains(&name.as_str());
         Invalid::unless(known, "policy.name", format!("no policy is called `{name}`"), remedy)?;
-        self.policy.settings().check().map_err(|error| {
-            Invalid::new(format!("policy.{}", error.field), error.message, error.remedy)
-        })?;
+        checked(&self.policy.settings()).map_err(|fault| fault.within("policy"))?;
         let ProbingConfig { interval_ms, misses } = self.probing;
         let field = "probing.interval_ms";
         Invalid::unless(

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use ebb_control::policies::{ModelSettings, NAMES, Settings, SettingsError};
+use ebb_control::policies::{ModelSettings, NAMES, Settings};
 use ebb_graph::{FRAME_LEN, HEADROOM};
+use ebb_scenario::{Check, Invalid};
 use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -163,13 +164,10 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
         as_published: or(section.value("as_published", "true or false"), default.as_published),
         ..default
     };
-    if let Err(problem) = settings.check() {
-        let (key, span) = match problem {
-            SettingsError::Hold { .. } => ("hold_ms", hold_at),
-            _ => ("queue_low", queue_at),
-        };
+    if let Err(Invalid { field, message, .. }) = settings.check() {
+        let span = if field == "hold_ms" { hold_at } else { queue_at };
         let span = span.unwrap_or(section.span.clone());
-        section.report(key, span, &problem.to_string(), "leave both out for the defaults");
+        section.report(&field, span, &message, "leave both out for the defaults");
     }
     section.finish();
     settings

@@ -55,7 +55,7 @@ const DAYS_US: [f64; 6] = [61.0, 100.0, 150.0, 200.0, 250.0, 300.0];
 pub(super) fn scenario(settings: &str) -> Result<Scenario, ExperimentError> {
     let text = format!("racks = 23\nduration_ms = 1000\n{settings}");
     let document = Document::parse("fig4.14.toml", &text).map_err(ExperimentError::from_error)?;
-    document.read().map_err(ExperimentError::from_error)
+    document.read_described().map_err(ExperimentError::from_error)
 }
 
 fn figure_414(context: &Context<'_>) -> Result<Findings, ExperimentError> {

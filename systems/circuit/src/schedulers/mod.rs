@@ -41,6 +41,11 @@ pub const ALL: [&dyn Scheduler; 7] = [
     &hybrid::Hybrid { packet_share: hybrid::PACKET_SHARE },
 ];
 
+/// The schedulers as words of a setting.
+pub(crate) fn words() -> Vec<(&'static str, &'static str)> {
+    ALL.iter().map(|scheduler| (scheduler.name(), scheduler.about())).collect()
+}
+
 /// The scheduler of this name.
 pub fn by_name(name: &str) -> Option<&'static dyn Scheduler> {
     ALL.into_iter().find(|scheduler| scheduler.name() == name)

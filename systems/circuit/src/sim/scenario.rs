@@ -38,8 +38,9 @@ pub struct Scenario {
     /// Most that a queue holds.
     #[serde(default = "queue")]
     pub queue_bytes: u64,
-    /// `round-robin`: a fixed rotation; or a scheduler that is shown the queues every week.
+    /// Who says which circuits stand: a fixed rotation, or a scheduler that is shown the queues every week.
     #[serde(default = "rotation")]
+    #[schema(choices = schedulers::words())]
     pub scheduler: String,
     /// What a queue may hand to the card.
     #[serde(default = "pacing")]
@@ -201,10 +202,6 @@ impl Check for Scenario {
             Invalid::unless(low < high, name, "is no span", "two numbers, the lower first")?;
         }
         let queue = self.queue_bytes >= self.frame_bytes;
-        Invalid::unless(queue, "queue_bytes", "holds no frame", "at least frame_bytes")?;
-        let known = schedulers::by_name(&self.scheduler).is_some();
-        let what = format!("no scheduler is called `{}`", self.scheduler);
-        let names: Vec<&str> = schedulers::ALL.iter().map(|known| known.name()).collect();
-        Invalid::unless(known, "scheduler", what, names.join(", "))
+        Invalid::unless(queue, "queue_bytes", "holds no frame", "at least frame_bytes")
     }
 }

@@ -4,7 +4,9 @@ use super::*;
 use crate::tokens::Tokens;
 
 fn scenario(text: &str) -> Scenario {
-    Document::parse("s.toml", text).and_then(|document| document.read()).expect("a scenario")
+    Document::parse("s.toml", text)
+        .and_then(|document| document.read_described())
+        .expect("a scenario")
 }
 
 /// Nothing goes wrong and the card takes no time: all of the day is used.

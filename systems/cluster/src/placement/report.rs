@@ -1,5 +1,6 @@
 use ebb_report::{Column, Report, Table};
-use ebb_scenario::{Check, Files, Progress};
+use ebb_scenario::schema::checked;
+use ebb_scenario::{Files, Progress};
 use serde_json::json;
 
 use super::calibration::Calibration;
@@ -14,10 +15,10 @@ impl PlacementProblem {
     /// # Errors
     /// When a value makes no sense or the bench's file cannot be read.
     pub fn calibrated(mut self, files: &dyn Files) -> Result<PlacementProblem, ClusterError> {
-        self.check()?;
+        checked(&self)?;
         if let Some(file) = &self.bench {
             self.costs = Calibration::parse(file, &files.read(file)?)?.applied(self.costs);
-            self.check()?;
+            checked(&self)?;
         }
         Ok(self)
     }

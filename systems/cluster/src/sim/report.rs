@@ -22,7 +22,7 @@ pub fn simulate(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, ClusterError> {
-    let scenario: Scenario = document.read()?;
+    let scenario: Scenario = document.read_described()?;
     let prepared = scenario.prepare(files)?;
     let out = run(&prepared, seed, progress)?;
     Ok(report(&prepared, &out))

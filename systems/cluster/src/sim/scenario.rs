@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster::NAMES;
-use ebb_scenario::{Check, Files, Invalid};
+use ebb_scenario::schema::checked;
+use ebb_scenario::{Check, Described, Files, Invalid};
 use ebb_units::Watts;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use crate::demand::{Demand, Sample};
 use crate::error::ClusterError;
 
 /// A cluster, what is asked of it, and what goes wrong.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Groups of servers, a CSV file as for the planner; `wake_seconds` and `wake_joules` count here.
@@ -23,31 +24,38 @@ pub struct Scenario {
     pub servers: BTreeMap<String, u32>,
     /// Who decides which are on: a policy of the live cluster.
     #[serde(default = "differential")]
+    #[schema(choices = NAMES)]
     pub policy: String,
     /// What the policy heeds.
     #[serde(default)]
     pub settings: ClusterSettings,
     /// How often the demand is played.
     #[serde(default = "one")]
+    #[schema(least = 1)]
     pub days: u32,
-    /// How often of these it is played before anything counts, for policies that learn.
+    /// How often of these it is played before anything counts, for policies that learn; fewer than `days`.
     #[serde(default)]
     pub days_before: u32,
     /// The load moves in steps of so many seconds, straight between the middles of the samples; 0: it is
     /// as constant as the samples say.
     #[serde(default = "minute")]
+    #[schema(least = 0)]
     pub step_s: f64,
     /// Flows at a time.
     #[serde(default = "flows")]
+    #[schema(least = 1)]
     pub flows: u32,
-    /// Shape of the Pareto distribution of the flows' rates, above 1; the smaller the more uneven.
+    /// Shape of the Pareto distribution of the flows' rates; the smaller the more uneven.
     #[serde(default = "tail")]
+    #[schema(above = 1)]
     pub tail: f64,
     /// Slots of the balancers' table.
     #[serde(default = "slots")]
+    #[schema(least = 1, most = 1 << 20)]
     pub slots: usize,
-    /// From the order to go off until the last packet has left, in seconds.
+    /// From the order to go off until the last packet has left.
     #[serde(default = "drain")]
+    #[schema(least = 0)]
     pub drain_s: f64,
     /// What goes wrong.
     #[serde(default)]
@@ -55,26 +63,31 @@ pub struct Scenario {
 }
 
 /// A server that fails at a certain time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Planned {
     /// Its number from 0, in the order of the catalogue's groups.
     pub server: usize,
     /// Seconds since the first day began.
+    #[schema(least = 0)]
     pub at_s: f64,
 }
 
 /// Servers that fail.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct Failures {
     /// Mean hours between two failures of a server that is on; 0: never.
+    #[schema(least = 0)]
     pub mtbf_hours: f64,
-    /// Until a failed server may be switched on again, in seconds.
+    /// Until a failed server may be switched on again.
+    #[schema(least = 0)]
     pub repair_s: f64,
-    /// Until the balancers go round a failed server, in seconds.
+    /// Until the balancers go round a failed server.
+    #[schema(least = 0)]
     pub detect_s: f64,
-    /// Until another leads when the head fails, in seconds: nothing is decided meanwhile.
+    /// Until another leads when the head fails: nothing is decided meanwhile.
+    #[schema(least = 0)]
     pub election_s: f64,
     /// Failures at certain times, besides those by chance; of servers that are on then.
     pub planned: Vec<Planned>,
@@ -117,44 +130,8 @@ fn drain() -> f64 {
 
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
-        let span = |value: f64| value.is_finite() && value >= 0.0;
-        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        let known = names.contains(&self.policy.as_str());
-        let remedy = format!("one of {}", names.join(", "));
-        Invalid::unless(known, "policy", "is no policy of clusters", remedy)?;
-        if let Err(error) = self.settings.check() {
-            let field = format!("settings.{}", error.field);
-            return Err(Invalid::new(field, error.message, error.remedy));
-        }
-        Invalid::unless(self.days > 0, "days", "is 0", "for example 1")?;
         let fewer = self.days_before < self.days;
-        Invalid::unless(fewer, "days_before", "leaves no day that counts", "fewer than `days`")?;
-        Invalid::unless(span(self.step_s), "step_s", "is not 0 or more", "for example 60")?;
-        Invalid::unless(self.flows > 0, "flows", "is 0", "for example 20000")?;
-        let tail = self.tail.is_finite() && self.tail > 1.0;
-        Invalid::unless(tail, "tail", "is not above 1", "for example 1.5")?;
-        let slots = (1..=1 << 20).contains(&self.slots);
-        Invalid::unless(slots, "slots", "is not in 1 to 1048576", "for example 16384")?;
-        Invalid::unless(span(self.drain_s), "drain_s", "is not 0 or more", "for example 0.2")?;
-        let Failures { mtbf_hours, repair_s, detect_s, election_s, planned } = &self.failures;
-        for (at, one) in planned.iter().enumerate() {
-            let field = format!("failures.planned[{at}].at_s");
-            Invalid::unless(
-                span(one.at_s),
-                field,
-                "is not 0 or more",
-                "seconds of the simulation",
-            )?;
-        }
-        for (field, value) in [
-            ("failures.mtbf_hours", mtbf_hours),
-            ("failures.repair_s", repair_s),
-            ("failures.detect_s", detect_s),
-            ("failures.election_s", election_s),
-        ] {
-            Invalid::unless(span(*value), field, "is not 0 or more", "0 or a span")?;
-        }
-        Ok(())
+        Invalid::unless(fewer, "days_before", "leaves no day that counts", "fewer than `days`")
     }
 }
 
@@ -177,7 +154,7 @@ impl Scenario {
     /// # Errors
     /// When a file is wrong, or a group is not in the catalogue or has too few servers.
     pub fn prepare(self, files: &dyn Files) -> Result<Prepared, ClusterError> {
-        self.check()?;
+        checked(&self)?;
         let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
         let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
         self.with(catalogue, demand)

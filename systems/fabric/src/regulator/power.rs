@@ -1,21 +1,28 @@
 //! What ports draw: on, off and waking.
 
-use ebb_scenario::{Check, Invalid};
+use ebb_scenario::Check;
 use ebb_units::{Joules, Watts};
 
 /// Power of a switch and its ports.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize, ebb_scenario::Described,
+)]
 #[serde(default, deny_unknown_fields)]
 pub struct PortPower {
     /// A port that is on, busy or not.
+    #[schema(least = 0, below = 1_000_000_000)]
     pub on_w: Watts,
     /// A port that is off.
+    #[schema(least = 0, below = 1_000_000_000)]
     pub off_w: Watts,
     /// A port that is waking: it carries nothing yet.
+    #[schema(least = 0, below = 1_000_000_000)]
     pub waking_w: Watts,
     /// A switch without its ports.
+    #[schema(least = 0, below = 1_000_000_000)]
     pub switch_w: Watts,
     /// From switching a link on until it carries packets, µs.
+    #[schema(least = 0, below = 1_000_000_000)]
     pub wake_us: f64,
 }
 
@@ -63,21 +70,8 @@ impl PortPower {
     }
 }
 
-impl Check for PortPower {
-    fn check(&self) -> Result<(), Invalid> {
-        for (field, value) in [
-            ("on_w", self.on_w.0),
-            ("off_w", self.off_w.0),
-            ("waking_w", self.waking_w.0),
-            ("switch_w", self.switch_w.0),
-            ("wake_us", self.wake_us),
-        ] {
-            let good = value.is_finite() && (0.0..1e9).contains(&value);
-            Invalid::unless(good, field, "is negative or no number", "0 or more")?;
-        }
-        Ok(())
-    }
-}
+/// The declared ranges say all.
+impl Check for PortPower {}
 
 /// How a link is powered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +177,7 @@ pub struct Energy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_scenario::schema::checked;
 
     #[test]
     fn a_link_that_is_off_half_the_time_draws_half() {
@@ -201,7 +196,7 @@ mod tests {
 
     #[test]
     fn negative_power_is_refused() {
-        assert!(PortPower { on_w: Watts(-1.0), ..PortPower::default() }.check().is_err());
-        assert_eq!(PortPower::gigabit_48().check(), Ok(()));
+        assert!(checked(&PortPower { on_w: Watts(-1.0), ..PortPower::default() }).is_err());
+        assert_eq!(checked(&PortPower::gigabit_48()), Ok(()));
     }
 }

@@ -116,6 +116,11 @@ pub const ALL: [&dyn Routing; 6] = [
     &min_hop::MinHop,
 ];
 
+/// The functions as words of a setting.
+pub(crate) fn words() -> Vec<(&'static str, &'static str)> {
+    ALL.iter().map(|function| (function.name(), "")).collect()
+}
+
 fn names() -> Vec<&'static str> {
     ALL.iter().map(|function| function.name()).collect()
 }

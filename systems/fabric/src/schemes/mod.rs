@@ -118,10 +118,9 @@ pub fn by_name(name: &str) -> Option<&'static dyn Scheme> {
     ALL.into_iter().find(|scheme| scheme.name() == name)
 }
 
-/// The names of all schemes.
-#[must_use]
-pub fn names() -> Vec<&'static str> {
-    ALL.iter().map(|scheme| scheme.name()).collect()
+/// The schemes as words of a setting.
+pub(crate) fn words() -> Vec<(&'static str, &'static str)> {
+    ALL.iter().map(|scheme| (scheme.name(), "")).collect()
 }
 
 /// A plan whose obligations are proved.

@@ -8,13 +8,17 @@
 use super::physics::Physics;
 
 /// One collective operation, repeated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, ebb_scenario::Described,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Collective {
     /// Length of each host's vector, bytes.
+    #[schema(least = 1)]
     pub bytes: u64,
     /// How often it is done.
     #[serde(default = "once")]
+    #[schema(least = 1, most = 1_000_000)]
     pub rounds: u32,
 }
 

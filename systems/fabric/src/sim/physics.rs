@@ -3,12 +3,15 @@
 use ebb_scenario::{Check, Invalid};
 
 /// Links of a speed of their own.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize, ebb_scenario::Described,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Speed {
     /// The links, by an end: a switch's port such as `S3:1`, or a host such as `H5`.
     pub ends: Vec<String>,
     /// What they carry after coding, Gb/s.
+    #[schema(least = 0.01, most = 8000)]
     pub gbit_per_s: f64,
 }
 
@@ -25,18 +28,17 @@ impl Speed {
     }
 }
 
-/// Whether a data rate is one.
-fn is_rate(gbit_per_s: f64) -> bool {
-    (0.01..=8_000.0).contains(&gbit_per_s)
-}
-
 /// The physical network. The defaults are those of Montañana et al. 2010, section 4.1.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize, ebb_scenario::Described,
+)]
 #[serde(default, deny_unknown_fields)]
 pub struct Physics {
     /// Time of a byte on a link, ns: 4 at 2.5 Gb/s with 8b/10b coding.
+    #[schema(least = 1)]
     pub byte_ns: u64,
     /// What links carry after coding, Gb/s, instead of `byte_ns`: 200 for HDR x4, 400 for NDR x4.
+    #[schema(least = 0.01, most = 8000)]
     pub gbit_per_s: Option<f64>,
     /// Links that carry something else.
     pub speeds: Vec<Speed>,
@@ -47,22 +49,28 @@ pub struct Physics {
     /// Buffer of every lane of every port, on either side of the crossbar, bytes.
     pub buffer_bytes: u32,
     /// What a credit stands for, bytes.
+    #[schema(least = 1)]
     pub credit_bytes: u32,
     /// Length of data packets on the wire, bytes, headers included.
     pub packet_bytes: u16,
     /// Of these, headers and trailers, bytes.
     pub header_bytes: u16,
-    /// The longest packet allowed, bytes: 256 to 4096.
+    /// The longest packet allowed, bytes: 256, 512, 1024, 2048 or 4096 in InfiniBand.
+    #[schema(least = 256, most = 4096)]
     pub mtu: u16,
     /// Length of control packets, bytes: management datagrams have 256.
+    #[schema(least = 1)]
     pub control_bytes: u16,
     /// Length of a token, bytes.
+    #[schema(least = 1)]
     pub token_bytes: u16,
     /// Forwarding table entries that one control packet carries: InfiniBand's blocks have 64.
+    #[schema(least = 1)]
     pub block_entries: u16,
     /// Whether control packets go before data on every link; otherwise lanes take turns.
     pub control_first: bool,
-    /// Lane sets with the same tables, 1 or 2; the Double Scheme needs 2.
+    /// Lane sets with the same tables; the Double Scheme needs 2.
+    #[schema(least = 1, most = 2)]
     pub lane_sets: u8,
 }
 
@@ -125,43 +133,27 @@ impl Physics {
 
 impl Check for Physics {
     fn check(&self) -> Result<(), Invalid> {
-        Invalid::unless(self.byte_ns > 0, "byte_ns", "is 0", "4 for 2.5 Gb/s with 8b/10b")?;
-        let rate = self.gbit_per_s.is_none_or(is_rate);
-        let remedy = "Gb/s after coding, 0.01 to 8000, such as 200 for HDR x4";
-        Invalid::unless(rate, "gbit_per_s", "is no data rate", remedy)?;
-        for (index, speed) in self.speeds.iter().enumerate() {
-            let field = format!("speeds[{index}].gbit_per_s");
-            Invalid::unless(is_rate(speed.gbit_per_s), field, "is no data rate", remedy)?;
-        }
-        let credit = self.credit_bytes;
-        Invalid::unless(credit > 0, "credit_bytes", "is 0", "64 in InfiniBand")?;
-        let mtu = (256..=4096).contains(&self.mtu);
-        Invalid::unless(mtu, "mtu", "is not between 256 and 4096", "256, 512, 1024, 2048 or 4096")?;
         let payload = u32::from(self.packet_bytes).saturating_sub(u32::from(self.header_bytes));
         let header = "at least one byte more than header_bytes, at most mtu + header_bytes";
         let fits = payload > 0 && payload <= u32::from(self.mtu);
         Invalid::unless(fits, "packet_bytes", "does not fit headers and MTU", header)?;
         let longest = self.packet_bytes.max(self.control_bytes).max(self.token_bytes);
-        let least = self.units(longest) * credit;
+        let least = self.units(longest) * self.credit_bytes;
         let enough = self.buffer_bytes >= least;
         let what = "does not hold one packet";
-        Invalid::unless(enough, "buffer_bytes", what, format!("at least {least}"))?;
-        let short = self.control_bytes.min(self.token_bytes) > 0;
-        Invalid::unless(short, "control_bytes", "is 0, or token_bytes is", "256 and 58")?;
-        Invalid::unless(self.block_entries > 0, "block_entries", "is 0", "64 in InfiniBand")?;
-        let sets = (1..=2).contains(&self.lane_sets);
-        Invalid::unless(sets, "lane_sets", "is neither 1 nor 2", "2 for the Double Scheme")
+        Invalid::unless(enough, "buffer_bytes", what, format!("at least {least}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_scenario::schema::checked;
 
     #[test]
     fn the_paper_s_network_by_hand() {
         let paper = Physics::default();
-        assert_eq!(paper.check(), Ok(()));
+        assert_eq!(checked(&paper), Ok(()));
         assert_eq!((paper.units(58), paper.buffer_units(), paper.wire_ns(58)), (1, 160, 232));
         assert_eq!(paper.zero_load_ns(3), 4 * 100 + 3 * 100 + 232);
     }
@@ -177,7 +169,7 @@ mod tests {
             Physics { lane_sets: 3, ..Physics::default() },
         ];
         for physics in wrong {
-            assert!(physics.check().is_err(), "{physics:?}");
+            assert!(checked(&physics).is_err(), "{physics:?}");
         }
     }
 }

@@ -12,7 +12,9 @@ use super::collective::{Collective, Script};
 use super::physics::Physics;
 
 /// To whom.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize, ebb_scenario::Described,
+)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, tag = "kind")]
 pub enum Pattern {
     /// To every other host alike.
@@ -21,7 +23,8 @@ pub enum Pattern {
     Hotspot {
         /// The host, counted from 0.
         host: u32,
-        /// The share, 0 to 1.
+        /// The share.
+        #[schema(least = 0, most = 1)]
         share: f64,
     },
     /// Every host sends to one other, drawn once.
@@ -43,7 +46,9 @@ pub enum Pattern {
 }
 
 /// What one host sends to another.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, serde::Deserialize, serde::Serialize, ebb_scenario::Described,
+)]
 #[serde(deny_unknown_fields)]
 pub struct ListedFlow {
     /// The sender, counted from 0.
@@ -51,6 +56,7 @@ pub struct ListedFlow {
     /// The receiver.
     pub to: u32,
     /// Share of the sender's link, multiplied by the traffic's load.
+    #[schema(least = 0, most = 1)]
     pub load: f64,
     /// Length of its packets on the wire, bytes; that of `network.packet_bytes` if absent.
     #[serde(default)]
@@ -58,7 +64,17 @@ pub struct ListedFlow {
 }
 
 /// Which of its target's addresses (LMC) a packet carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    ebb_scenario::Described,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Multipath {
     /// The first.
@@ -111,45 +127,27 @@ impl Traffic {
 
 impl Check for Traffic {
     fn check(&self) -> Result<(), Invalid> {
-        let load = self.load.is_finite() && (0.0..=1.0).contains(&self.load);
-        Invalid::unless(load, "load", "is not a share", "0 to 1, such as 0.2")?;
         let rising = self.profile.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        let factors = self.profile.iter().all(|point| point.1.is_finite() && point.1 >= 0.0);
-        let good = rising && factors && !self.profile.is_empty();
         let remedy = "[[0, 1.0], [1000, 0.1]]: times in µs that rise, factors from 0";
-        Invalid::unless(good, "profile", "is no profile", remedy)?;
-        let sound =
-            |&(bytes, weight): &(u16, f64)| bytes > 0 && weight.is_finite() && weight >= 0.0;
+        Invalid::unless(rising && !self.profile.is_empty(), "profile", "is no profile", remedy)?;
         let some = self.sizes.is_empty() || self.sizes.iter().any(|(_, weight)| *weight > 0.0);
-        let sizes = some && self.sizes.iter().all(sound);
+        let sizes = some && self.sizes.iter().all(|(bytes, _)| *bytes > 0);
         let remedy = "pairs of bytes and weight, such as [[58, 0.5], [282, 0.5]]";
         Invalid::unless(sizes, "sizes", "has a length or weight that makes no sense", remedy)?;
-        if let Pattern::Flows { flows } = &self.pattern {
-            let good =
-                |flow: &ListedFlow| flow.load.is_finite() && (0.0..=1.0).contains(&flow.load);
-            let what = "has a flow to its own host, or a load that is no share";
-            let good =
-                !flows.is_empty() && flows.iter().all(|flow| good(flow) && flow.from != flow.to);
-            let remedy = "[{ from = 0, to = 5, load = 0.3, bytes = 282 }]";
-            Invalid::unless(good, "pattern.flows", what, remedy)?;
+        match &self.pattern {
+            Pattern::Flows { flows } => {
+                let good = !flows.is_empty() && flows.iter().all(|flow| flow.from != flow.to);
+                let remedy = "[{ from = 0, to = 5, load = 0.3, bytes = 282 }]";
+                let what = "is empty, or has a flow to its own host";
+                Invalid::unless(good, "pattern.flows", what, remedy)
+            }
+            Pattern::AllReduce(_) | Pattern::AllToAll(_) => {
+                let remedy = "leave it out: network.packet_bytes cuts the vector";
+                let what = "does not go with a collective";
+                Invalid::unless(self.sizes.is_empty(), "sizes", what, remedy)
+            }
+            _ => Ok(()),
         }
-        if let Pattern::AllReduce(what) | Pattern::AllToAll(what) = self.pattern {
-            let good = what.bytes > 0 && (1..=1_000_000).contains(&what.rounds);
-            let remedy = "bytes of each host's vector, and rounds from 1 on";
-            Invalid::unless(good, "pattern.bytes", "is 0, or rounds is", remedy)?;
-            let remedy = "leave it out: network.packet_bytes cuts the vector";
-            Invalid::unless(
-                self.sizes.is_empty(),
-                "sizes",
-                "does not go with a collective",
-                remedy,
-            )?;
-        }
-        if let Pattern::Hotspot { share, .. } = self.pattern {
-            let good = (0.0..=1.0).contains(&share);
-            Invalid::unless(good, "pattern.share", "is not a share", "0 to 1, such as 0.1")?;
-        }
-        Ok(())
     }
 }
 

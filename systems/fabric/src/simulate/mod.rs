@@ -54,7 +54,7 @@ pub fn simulate(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
-    let scenario: Scenario = document.read()?;
+    let scenario: Scenario = document.read_described()?;
     let given = scenario.tables(document, files)?;
     let topology = match &given {
         Some(given) => given.start.topology.clone(),

@@ -2,7 +2,7 @@
 
 use ebb_des::Seed;
 use ebb_report::Details;
-use ebb_scenario::{Check, Document, Files, Invalid};
+use ebb_scenario::{Check, Described, Document, Files, Invalid};
 
 use super::SimulateError;
 use super::given::{self, Moment};
@@ -17,7 +17,7 @@ use crate::sim::{Multipath, Pattern, Physics, Traffic};
 use crate::topology::{HostId, Link, Topology, named};
 
 /// A scenario file.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// A generated fabric such as `torus:8x8`, or a file: ibnetdiscover's output or GraphML. Left
@@ -30,32 +30,38 @@ pub struct Scenario {
     /// Hosts on each switch of a GraphML file.
     #[serde(default = "one")]
     pub hosts_per_switch: u32,
-    /// Every host gets 2^lmc addresses, 0 to 7; folders of tables say it themselves.
+    /// Every host gets 2^lmc addresses; folders of tables say it themselves.
     #[serde(default)]
+    #[schema(most = 7)]
     pub lmc: u8,
-    /// Name of the routing function.
+    /// The routing function.
     #[serde(default = "up_down")]
+    #[schema(choices = routing::words())]
     pub routing: String,
     /// Its root switch, where it has one.
     #[serde(default)]
     pub root: Option<String>,
-    /// Lanes that it may use, one lane set.
+    /// Lanes that it may use, one lane set; 7 leaves room for two sets.
     #[serde(default = "seven")]
+    #[schema(least = 1, most = 15)]
     pub lanes: u8,
     /// Host that the network manager runs on, from 0.
     #[serde(default)]
     pub manager: u32,
-    /// How long the manager computes tables, µs.
+    /// How long the manager computes tables.
     #[serde(default)]
+    #[schema(least = 0)]
     pub compute_us: f64,
-    /// Length of the run, µs.
+    /// Length of the run.
     #[serde(default = "paper_duration")]
+    #[schema(above = 0, below = 1_000_000_000)]
     pub duration_us: f64,
     /// Packets before results are collected.
     #[serde(default = "paper_transient")]
     pub transient_packets: u64,
-    /// Length of the spans in plots, µs.
+    /// Length of the spans in plots.
     #[serde(default = "hundred")]
+    #[schema(above = 0)]
     pub bin_us: f64,
     /// Links, buffers and switches.
     #[serde(default)]
@@ -76,24 +82,28 @@ pub struct Scenario {
     pub output: Details,
     /// The schemes that changes may use, best first.
     #[serde(default = "all_schemes")]
+    #[schema(choices = schemes::words())]
     pub schemes: Vec<String>,
 }
 
 /// What hosts send, as users write it.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficText {
     /// Share of a link that each host offers at factor 1.
     #[serde(default = "whole")]
+    #[schema(least = 0, most = 1)]
     pub load: f64,
     /// To whom.
     #[serde(default = "uniform")]
     pub pattern: Pattern,
     /// Times in µs and factors; 1 all the time without.
     #[serde(default)]
+    #[schema(least = 0)]
     pub profile: Vec<(f64, f64)>,
     /// Lengths on the wire in bytes with weights; `network.packet_bytes` without.
     #[serde(default)]
+    #[schema(least = 0)]
     pub sizes: Vec<(u16, f64)>,
     /// Which of its target's addresses a packet carries.
     #[serde(default)]
@@ -101,10 +111,11 @@ pub struct TrafficText {
 }
 
 /// A change, as users write it.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeText {
-    /// When, µs.
+    /// When.
+    #[schema(least = 0)]
     pub at_us: f64,
     /// Links that go off, by an end such as `S3:1`.
     #[serde(default)]
@@ -116,12 +127,17 @@ pub struct ChangeText {
     /// those that they have come on.
     #[serde(default)]
     pub tables: Option<String>,
-    /// The scheme, instead of the scenario's.
+    /// The scheme, instead of the scenario's; `auto`: the best of those.
     #[serde(default)]
+    #[schema(choices = or_auto())]
     pub scheme: Option<String>,
     /// Runs the scheme even where its proofs fail, to see what happens.
     #[serde(default)]
     pub without_proof: bool,
+}
+
+fn or_auto() -> Vec<(&'static str, &'static str)> {
+    [("auto", "")].into_iter().chain(schemes::words()).collect()
 }
 
 fn one() -> u32 {
@@ -177,29 +193,14 @@ impl Check for Scenario {
         self.traffic.traffic().check().map_err(|fault| fault.within("traffic"))?;
         self.check_sizes()?;
         self.check_paths()?;
-        self.power.check().map_err(|fault| fault.within("power"))?;
-        self.output.check().map_err(|fault| fault.within("output"))?;
         if let Some(regulator) = &self.regulator {
             regulator.check().map_err(|fault| fault.within("regulator"))?;
         }
-        let long = self.duration_us.is_finite() && self.duration_us > 0.0 && self.duration_us < 1e9;
-        Invalid::unless(long, "duration_us", "is no length of a run", "25000, for example")?;
-        let bin = self.bin_us.is_finite() && self.bin_us * 1e5 >= self.duration_us;
+        let bin = self.bin_us * 1e5 >= self.duration_us;
         Invalid::unless(bin, "bin_us", "is too short for the run", "100, for example")?;
-        let compute = self.compute_us.is_finite() && self.compute_us >= 0.0;
-        Invalid::unless(compute, "compute_us", "is negative", "0 or more")?;
-        let lanes = (1..=15).contains(&self.lanes);
-        Invalid::unless(lanes, "lanes", "is not between 1 and 15", "7 leaves room for two sets")?;
         let one = self.topology.is_empty() == self.tables.is_some();
         let what = "is one of two ways to name the fabric: give one";
         Invalid::unless(one, "topology", what, "topology = \"torus:8x8\" or tables = \"FOLDER\"")?;
-        let known = routing::by_name(&self.routing).is_ok();
-        let names: Vec<&str> = routing::ALL.iter().map(|function| function.name()).collect();
-        let what = format!("no routing function is called `{}`", self.routing);
-        Invalid::unless(known, "routing", what, names.join(", "))?;
-        for (index, name) in self.schemes.iter().enumerate() {
-            scheme(&format!("schemes[{index}]"), name)?;
-        }
         Invalid::unless(!self.schemes.is_empty(), "schemes", "is empty", "[\"ds\", \"st\"]")?;
         for (index, change) in self.changes.iter().enumerate() {
             change.check(&format!("change[{index}]"))?;
@@ -236,8 +237,8 @@ impl Scenario {
 
     /// Whether several addresses go with the rest.
     fn check_paths(&self) -> Result<(), Invalid> {
-        let lmc = self.lmc <= 7 && (self.lmc == 0 || self.tables.is_none());
-        let what = "is not 0 to 7, or the folder of tables says it already";
+        let lmc = self.lmc == 0 || self.tables.is_none();
+        let what = "does not go with a folder of tables, which says it already";
         Invalid::unless(lmc, "lmc", what, "2 for four addresses of every host")?;
         let first = self.traffic.multipath == Multipath::First;
         let steady = self.changes.is_empty() && self.regulator.is_none();
@@ -249,25 +250,19 @@ impl Scenario {
 
 impl ChangeText {
     fn check(&self, place: &str) -> Result<(), Invalid> {
-        let time = self.at_us.is_finite() && self.at_us >= 0.0;
-        Invalid::unless(time, format!("{place}.at_us"), "is no time", "µs from the start")?;
         let links = !(self.off.is_empty() && self.on.is_empty());
         let remedy = "off = [\"S3:1\"]: links by an end, switch and port; or tables = \"FOLDER\"";
         let some = links || self.tables.is_some();
         Invalid::unless(some, format!("{place}.off"), "changes no link", remedy)?;
         let one = !links || self.tables.is_none();
         let what = "says by itself which links are off";
-        Invalid::unless(one, format!("{place}.tables"), what, "leave out off and on")?;
-        let named = self.scheme.as_deref().filter(|name| *name != "auto");
-        named.map_or(Ok(()), |name| scheme(&format!("{place}.scheme"), name).map(drop))
+        Invalid::unless(one, format!("{place}.tables"), what, "leave out off and on")
     }
 }
 
-fn scheme(field: &str, name: &str) -> Result<&'static dyn Scheme, Invalid> {
-    schemes::by_name(name).ok_or_else(|| {
-        let what = format!("no scheme is called `{name}`");
-        Invalid::new(field, what, schemes::names().join(", "))
-    })
+/// A scheme whose name was checked.
+fn scheme(name: &str) -> &'static dyn Scheme {
+    schemes::by_name(name).expect("a declared word")
 }
 
 /// A fabric by name or from a file.
@@ -387,7 +382,7 @@ impl Scenario {
         }
         let collective =
             matches!(self.traffic.pattern, Pattern::AllReduce(_) | Pattern::AllToAll(_));
-        let all = self.named_schemes().map_err(fault)?;
+        let all: Vec<&'static dyn Scheme> = self.schemes.iter().map(|name| scheme(name)).collect();
         let mut changes = Vec::new();
         for (index, change) in self.changes.iter().enumerate() {
             let place = format!("change[{index}]");
@@ -401,7 +396,7 @@ impl Scenario {
                 names.iter().enumerate().map(link).collect()
             };
             let schemes = match change.scheme.as_deref() {
-                Some(name) if name != "auto" => vec![scheme("scheme", name).map_err(fault)?],
+                Some(name) if name != "auto" => vec![scheme(name)],
                 _ => all.clone(),
             };
             changes.push(Change {
@@ -432,9 +427,5 @@ impl Scenario {
             bin_ns: (self.bin_us * 1e3) as u64,
             seed: Seed(seed),
         })
-    }
-
-    fn named_schemes(&self) -> Result<Vec<&'static dyn Scheme>, Invalid> {
-        self.schemes.iter().map(|name| scheme("schemes", name)).collect()
     }
 }

@@ -79,9 +79,9 @@ fn a_steady_run_knows_its_warm_up() {
 fn what_is_wrong_is_named() {
     for (setting, words) in [
         ("change=[{at_us = 1, off = [\"S5:9\"]}]", "no link ends at `S5:9`"),
-        ("routing=\"magic\"", "no routing function is called `magic`"),
-        ("schemes=[\"hope\"]", "no scheme is called `hope`"),
-        ("traffic.load=7", "is not a share"),
+        ("routing=\"magic\"", "unknown value `magic`"),
+        ("schemes=[\"hope\"]", "unknown value `hope`"),
+        ("traffic.load=7", "7 is out of range"),
         ("manager=99", "there is no host 99"),
         ("topology=\"ring:4\"", "field `topology`"),
         ("network.lane_sets=4", "field `network.lane_sets`"),
@@ -199,7 +199,7 @@ batch = {}
             1 + seed % 3
         );
         let document = Document::parse("s.toml", &text).expect("TOML");
-        let scenario: Scenario = document.read().expect("a scenario");
+        let scenario: Scenario = document.read_described().expect("a scenario");
         let topology = scenario.topology(&document, &MemoryFiles::new(), seed).expect("a fabric");
         let run = scenario.run(&document, (&topology, None), seed).expect("a run");
         let outcome = run.carry_out(&Silent).expect("carried out");

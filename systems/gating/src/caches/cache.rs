@@ -1,6 +1,6 @@
 //! One cache: sets of lines, the least recently used goes first.
 
-use ebb_scenario::Invalid;
+use ebb_scenario::{Described, Invalid};
 use serde::Deserialize;
 
 /// Bytes of a line, everywhere.
@@ -8,15 +8,17 @@ pub const LINE: u64 = 64;
 const EMPTY: u64 = u64::MAX;
 
 /// How large a cache is, and how long it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct CacheShape {
     /// Capacity, KiB.
     pub kib: u64,
-    /// Lines a set.
+    /// Lines a set; capacity and ways give a power of two of sets of 64-byte lines.
+    #[schema(least = 1, most = 64)]
     pub ways: usize,
-    /// From the cache above it to its answer, ns.
+    /// From the cache above it to its answer.
     #[serde(default)]
+    #[schema(least = 0, most = 1_000_000)]
     pub ns: f64,
 }
 
@@ -32,14 +34,9 @@ impl CacheShape {
     /// The field at fault.
     pub fn check(&self, field: &str) -> Result<(), Invalid> {
         let sets = self.sets();
-        let fits = self.ways > 0
-            && self.ways <= 64
-            && sets.is_power_of_two()
-            && (sets * self.ways) as u64 * LINE == self.kib * 1024;
+        let fits = sets.is_power_of_two() && (sets * self.ways) as u64 * LINE == self.kib * 1024;
         let remedy = "capacity and ways that give a power of two of sets of 64-byte lines";
-        Invalid::unless(fits, field, "has no power of two of sets", remedy)?;
-        let ns = (0.0..=1e6).contains(&self.ns);
-        Invalid::unless(ns, format!("{field}.ns"), "is no latency", "ns, such as 4")
+        Invalid::unless(fits, field, "has no power of two of sets", remedy)
     }
 }
 

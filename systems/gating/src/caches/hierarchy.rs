@@ -1,27 +1,28 @@
 //! The caches of all cores: where a reference is answered, and what goes back to memory for it.
 
 use ebb_memtrace::Kind;
-use ebb_scenario::Invalid;
+use ebb_scenario::{Described, Invalid};
 use serde::Deserialize;
 
 use super::cache::{Cache, CacheShape, Found};
 use super::prefetch::Strides;
 
 /// Private first and second levels, a shared third (Table 2.3).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSettings {
-    /// Of data, in each core.
+    /// The first level of data, in each core.
     pub l1: CacheShape,
-    /// Of instructions, in each core.
+    /// The first level of instructions, in each core.
     pub l1i: CacheShape,
-    /// In each core.
+    /// The second level, in each core.
     pub l2: CacheShape,
-    /// Shared.
+    /// The third level, shared.
     pub l3: CacheShape,
     /// Whether what leaves the third level leaves the others too.
     pub inclusive: bool,
     /// Lines that a stride prefetcher at each second level fetches ahead; 0 for none.
+    #[schema(most = 16)]
     pub prefetch: u32,
 }
 
@@ -44,9 +45,7 @@ impl CacheSettings {
         self.l1.check("caches.l1")?;
         self.l1i.check("caches.l1i")?;
         self.l2.check("caches.l2")?;
-        self.l3.check("caches.l3")?;
-        let few = self.prefetch <= 16;
-        Invalid::unless(few, "caches.prefetch", "is too far ahead", "0 (off) to 16 lines")
+        self.l3.check("caches.l3")
     }
 }
 

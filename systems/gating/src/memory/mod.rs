@@ -11,7 +11,8 @@ pub mod verify;
 pub use channel::ChannelCounts;
 use channel::{Channel, Place};
 pub use command::{Command, Order};
-pub use timing::{MemorySettings, Ps, ps};
+pub(crate) use timing::memory;
+pub use timing::{MemoryKind, MemorySettings, Ps, ps};
 
 /// A line to read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

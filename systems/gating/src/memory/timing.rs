@@ -1,138 +1,128 @@
 //! What a DRAM device asks for between commands.
 
-use ebb_scenario::Invalid;
-use serde::Deserialize;
+use ebb_scenario::schema::over;
+use ebb_scenario::{Described, Invalid};
+use serde::{Deserialize, Deserializer};
 
 /// Picoseconds.
 pub type Ps = u64;
 
 /// Times in ns and the shape of the memory; names are those of the JEDEC standards (JESD79-3, -4).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, from = "Given")]
+///
+/// Defaults are those of DDR3-1600; with `kind = "ddr4-2400"` those of that device.
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
+#[serde(deny_unknown_fields, default)]
 pub struct MemorySettings {
+    /// The device whose values hold where none are given; those shown are of `ddr3-1600`.
+    pub kind: MemoryKind,
     /// Clock period.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub ck: f64,
     /// Column access to data, reads.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub cl: f64,
     /// Column access to data, writes.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub cwl: f64,
     /// Activation to column access.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub rcd: f64,
     /// Precharge.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub rp: f64,
     /// Activation to precharge.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub ras: f64,
     /// A burst on the data bus.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub burst: f64,
     /// Column access to column access.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub ccd: f64,
-    /// The same within a bank group.
+    /// Column access to column access within a bank group.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub ccd_l: f64,
     /// Activation to activation of another bank.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub rrd: f64,
-    /// The same within a bank group.
+    /// Activation to activation of another bank within a bank group.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub rrd_l: f64,
     /// Window of four activations.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub faw: f64,
     /// End of written data to precharge.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub wr: f64,
     /// End of written data to a read.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub wtr: f64,
-    /// The same within a bank group.
+    /// End of written data to a read within a bank group.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub wtr_l: f64,
     /// Read to precharge.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub rtp: f64,
     /// Between bursts of different ranks.
+    #[schema(unit = "ns", least = 0, most = 100_000)]
     pub rtrs: f64,
     /// A refresh.
+    #[schema(unit = "ns", above = 0, most = 100_000)]
     pub rfc: f64,
     /// From refresh to refresh.
+    #[schema(unit = "ns", above = 0, most = 1_000_000_000)]
     pub refi: f64,
     /// From the end of the data to the core beyond the way of a token: buses and clock domains that the
     /// standards do not know.
+    #[schema(least = 0, most = 100_000)]
     pub return_ns: f64,
-    /// Independent channels.
+    /// Independent channels, a power of two.
+    #[schema(least = 1, most = 16)]
     pub channels: usize,
-    /// Ranks a channel.
+    /// Ranks a channel, a power of two.
+    #[schema(least = 1, most = 8)]
     pub ranks: usize,
-    /// Banks a rank.
+    /// Banks a rank, a power of two.
+    #[schema(least = 1, most = 64)]
     pub banks: usize,
-    /// Bank groups a rank.
+    /// Bank groups a rank, a power of two.
+    #[schema(least = 1, most = 16)]
     pub groups: usize,
-    /// Bytes of a row over all chips.
+    /// Bytes of a row over all chips, a power of two.
+    #[schema(least = 64, most = 1 << 20)]
     pub row_bytes: u64,
     /// Rows stay open after an access.
     pub open_page: bool,
     /// Entries of a channel's read queue.
+    #[schema(least = 1, most = 256)]
     pub reads: usize,
     /// Entries of its write queue.
+    #[schema(least = 2, most = 256)]
     pub writes: usize,
-    /// From this many writes on, writes come first,
+    /// From this many writes on, writes come first.
     pub drain_from: usize,
-    /// down to this many.
+    /// Writes come first down to this many.
     pub drain_to: usize,
 }
 
-/// A device by name with some values replaced.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Given {
-    kind: Kind,
-    ck: Option<f64>,
-    cl: Option<f64>,
-    cwl: Option<f64>,
-    rcd: Option<f64>,
-    rp: Option<f64>,
-    ras: Option<f64>,
-    burst: Option<f64>,
-    ccd: Option<f64>,
-    ccd_l: Option<f64>,
-    rrd: Option<f64>,
-    rrd_l: Option<f64>,
-    faw: Option<f64>,
-    wr: Option<f64>,
-    wtr: Option<f64>,
-    wtr_l: Option<f64>,
-    rtp: Option<f64>,
-    rtrs: Option<f64>,
-    rfc: Option<f64>,
-    refi: Option<f64>,
-    return_ns: Option<f64>,
-    channels: Option<usize>,
-    ranks: Option<usize>,
-    banks: Option<usize>,
-    groups: Option<usize>,
-    row_bytes: Option<u64>,
-    open_page: Option<bool>,
-    reads: Option<usize>,
-    writes: Option<usize>,
-    drain_from: Option<usize>,
-    drain_to: Option<usize>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-enum Kind {
+/// A device that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Described)]
+pub enum MemoryKind {
+    /// DDR3-1600 at 11-11-11, chips of 2 Gb.
     #[default]
     #[serde(rename = "ddr3-1600")]
     Ddr3,
+    /// DDR4-2400 at 17-17-17, chips of 8 Gb.
     #[serde(rename = "ddr4-2400")]
     Ddr4,
 }
 
-impl From<Given> for MemorySettings {
-    fn from(given: Given) -> MemorySettings {
-        let mut made = match given.kind {
-            Kind::Ddr3 => MemorySettings::ddr3(),
-            Kind::Ddr4 => MemorySettings::ddr4(),
-        };
-        macro_rules! replace {
-            ($($field:ident)*) => { $(if let Some(value) = given.$field { made.$field = value; })* };
-        }
-        replace!(ck cl cwl rcd rp ras burst ccd ccd_l rrd rrd_l faw wr wtr wtr_l rtp rtrs rfc refi);
-        replace!(return_ns);
-        replace!(channels ranks banks groups row_bytes open_page reads writes drain_from drain_to);
-        made
-    }
+/// Reads a device by kind with some values replaced.
+pub(crate) fn memory<'de, D: Deserializer<'de>>(given: D) -> Result<MemorySettings, D::Error> {
+    over(given, |table| match table.get("kind").and_then(|kind| kind.as_str()) {
+        Some("ddr4-2400") => MemorySettings::ddr4(),
+        _ => MemorySettings::ddr3(),
+    })
 }
 
 impl Default for MemorySettings {
@@ -146,6 +136,7 @@ impl MemorySettings {
     /// (45 in section 2.3.3).
     pub fn ddr3() -> MemorySettings {
         MemorySettings {
+            kind: MemoryKind::Ddr3,
             ck: 1.25,
             cl: 13.75,
             cwl: 10.0,
@@ -182,6 +173,7 @@ impl MemorySettings {
     /// DDR4-2400 at 17-17-17, chips of 8 Gb (JESD79-4B).
     pub fn ddr4() -> MemorySettings {
         MemorySettings {
+            kind: MemoryKind::Ddr4,
             ck: 0.833,
             cl: 14.161,
             cwl: 9.996,
@@ -223,53 +215,22 @@ impl MemorySettings {
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        let times = [
-            ("ck", self.ck),
-            ("cl", self.cl),
-            ("cwl", self.cwl),
-            ("rcd", self.rcd),
-            ("rp", self.rp),
-            ("ras", self.ras),
-            ("burst", self.burst),
-            ("ccd", self.ccd),
-            ("ccd_l", self.ccd_l),
-            ("rrd", self.rrd),
-            ("rrd_l", self.rrd_l),
-            ("faw", self.faw),
-            ("wr", self.wr),
-            ("wtr", self.wtr),
-            ("wtr_l", self.wtr_l),
-            ("rtp", self.rtp),
-            ("rtrs", self.rtrs),
-            ("rfc", self.rfc),
-        ];
-        for (name, value) in times {
-            let sane = (0.0..=1e5).contains(&value) && (value > 0.0 || name == "rtrs");
-            let field = format!("memory.{name}");
-            Invalid::unless(sane, field, "is no time", "ns above 0, at most 100000")?;
-        }
-        let refresh = self.refi > 4.0 * self.rfc && self.refi <= 1e9;
+        let refresh = self.refi > 4.0 * self.rfc;
         let remedy = "more than four times memory.rfc, such as 7800";
         Invalid::unless(refresh, "memory.refi", "leaves no time between refreshes", remedy)?;
-        let back = (0.0..=1e5).contains(&self.return_ns);
-        Invalid::unless(back, "memory.return_ns", "is no time", "ns from 0, at most 100000")?;
         let shape = [
-            ("channels", self.channels, 16),
-            ("ranks", self.ranks, 8),
-            ("banks", self.banks, 64),
-            ("groups", self.groups, 16),
+            ("channels", self.channels as u64),
+            ("ranks", self.ranks as u64),
+            ("banks", self.banks as u64),
+            ("groups", self.groups as u64),
+            ("row_bytes", self.row_bytes),
         ];
-        for (name, value, most) in shape {
-            let sane = value.is_power_of_two() && value <= most;
-            let remedy = format!("a power of two up to {most}");
-            Invalid::unless(sane, format!("memory.{name}"), "cannot be built", remedy)?;
+        for (name, value) in shape {
+            let field = format!("memory.{name}");
+            Invalid::unless(value.is_power_of_two(), field, "cannot be built", "a power of two")?;
         }
         let groups = self.groups <= self.banks;
         Invalid::unless(groups, "memory.groups", "are more than banks", "a divisor of the banks")?;
-        let row = self.row_bytes.is_power_of_two() && (64..=1 << 20).contains(&self.row_bytes);
-        Invalid::unless(row, "memory.row_bytes", "cannot be built", "a power of two from 64")?;
-        let queues = self.reads > 0 && self.reads <= 256 && self.writes > 1 && self.writes <= 256;
-        Invalid::unless(queues, "memory.reads", "or memory.writes is out of range", "2 to 256")?;
         let drain = self.drain_to < self.drain_from && self.drain_from <= self.writes;
         let remedy = "drain_to < drain_from <= writes";
         Invalid::unless(drain, "memory.drain_from", "does not fit the write queue", remedy)

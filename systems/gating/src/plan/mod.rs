@@ -44,7 +44,7 @@ pub fn plan(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
-    let scenario: Scenario = document.read()?;
+    let scenario: Scenario = document.read_described()?;
     let (comparison, watched) = watch(&scenario, files, seed, progress)?;
     let base = comparison.conclude(&watched);
     let at = |leakage_share: f64| {

@@ -56,7 +56,7 @@ pub fn simulate(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, SimulateError> {
-    simulate_scenario(&document.read()?, files, seed, progress)
+    simulate_scenario(&document.read_described()?, files, seed, progress)
 }
 
 /// Simulates a scenario.

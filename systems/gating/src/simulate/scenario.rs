@@ -1,7 +1,8 @@
 //! What a simulation is asked.
 
 use ebb_memtrace::{Format, TraceError};
-use ebb_scenario::{Check, Invalid};
+use ebb_scenario::schema::checked;
+use ebb_scenario::{Check, Described, Invalid};
 use serde::Deserialize;
 
 use crate::circuit::Keeping;
@@ -14,12 +15,13 @@ use crate::profile::Profile;
 use crate::stream::StreamSettings;
 
 /// A scenario of `ebb sim gating`: one of `trace`, `stream` and `profile`, and a machine.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
     /// Trace files, one after another for the cores, again from the first where there are more cores.
     pub trace: Names,
     /// Their format; told from their names and first bytes if absent.
+    #[schema(choices = formats())]
     pub format: Option<String>,
     /// They hold what the last cache let through: straight to memory.
     pub filtered: bool,
@@ -30,37 +32,50 @@ pub struct Scenario {
     /// A profile of references, on every core, instead of a trace.
     pub profile: Option<Profile>,
     /// Cores with a program.
+    #[schema(least = 1, most = 64)]
     pub cores: usize,
     /// References of each core that only warm the caches.
     pub warmup: u64,
     /// References of each core after those; 0 for all.
     pub references: u64,
-    /// Names of controllers.
+    /// `all`, or names of controllers, in a list or with commas: `none`, `oracle`, `counter`, `tap`, `fupg`,
+    /// `dvfs-mean`, `dvfs-oracle`, `cyclic`, `hybrid`.
     pub controllers: Names,
-    /// Leakage as a part of a core's power at work, in (0, 1].
+    /// Leakage as a part of a core's power at work.
+    #[schema(above = 0, most = 1)]
     pub leakage_share: f64,
     /// What retention cells add to the power of a core in every state, share (section 2.5.1: 0.2 %).
+    #[schema(least = 0, most = 1)]
     pub retention: f64,
-    /// Time to charge a core, ns, instead of the core's own.
+    /// Time to charge a core, instead of the core's own (10.2 of `ev6`, 8.06 of `io`).
+    #[schema(above = 0, most = 1_000_000)]
     pub wake_ns: Option<f64>,
-    /// How wake-ups of neighbours are kept apart: `none`, `worst`, `central`, `staggered` or `slots`.
+    /// How wake-ups of neighbours are kept apart.
     /// Wake-ups take what is safe then, unless `wake_ns` says otherwise.
     pub keeping: Keeping,
     /// Slots that come again and again, eta, where they keep wake-ups apart.
+    #[schema(least = 1, most = 64)]
     pub slots: usize,
-    /// From slot to slot, psi, ns.
+    /// From slot to slot, psi.
+    #[schema(above = 0, most = 1000)]
     pub slot_ns: f64,
-    /// The part of the time in which there is something to do, in (0, 1]: the trace is that part.
+    /// The part of the time in which there is something to do: the trace is that part.
+    #[schema(above = 0, most = 1)]
     pub load: f64,
-    /// What cores do in the rest of it: `poll` (at work), `halt` (they leak) or `sleep` (they leak what
-    /// a gated core does).
+    /// What cores do in the rest of it.
     pub idle: Idle,
     /// The cores.
+    #[serde(deserialize_with = "crate::settings::core")]
     pub core: CoreSettings,
     /// Their caches.
     pub caches: CacheSettings,
     /// Memory.
+    #[serde(deserialize_with = "crate::memory::memory")]
     pub memory: MemorySettings,
+}
+
+fn formats() -> [(&'static str, &'static str); 7] {
+    Format::ALL.map(|format| (format.name(), ""))
 }
 
 impl Default for Scenario {
@@ -92,7 +107,7 @@ impl Default for Scenario {
 }
 
 /// One name or several.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(untagged)]
 pub enum Names {
     /// One.
@@ -180,7 +195,7 @@ impl Scenario {
     /// # Errors
     /// The first value at fault.
     pub fn comparison(&self) -> Result<Comparison, Invalid> {
-        self.check()?;
+        checked(self)?;
         Ok(Comparison { controllers: self.controllers()?, ..self.compared() })
     }
 }
@@ -192,53 +207,12 @@ impl Check for Scenario {
         let one = sources.iter().filter(|given| **given).count() == 1;
         let remedy = "exactly one of trace, [stream] and [profile]";
         Invalid::unless(one, "trace", "there is no workload, or more than one", remedy)?;
-        if let Some(format) = &self.format {
-            let all = Format::ALL.map(Format::name).join(", ");
-            let known = Format::named(format).is_some();
-            Invalid::unless(known, "format", format!("no format `{format}`"), all)?;
-        }
-        let cores = (1..=64).contains(&self.cores);
-        Invalid::unless(cores, "cores", "is out of range", "1 to 64")?;
         let lone = !self.split || traces.len() == 1;
         Invalid::unless(lone, "split", "asks for one trace with several threads", "one trace")?;
-        let share = self.leakage_share > 0.0 && self.leakage_share <= 1.0;
-        Invalid::unless(share, "leakage_share", "is no share", "above 0, at most 1, such as 0.4")?;
-        let retention = (0.0..=1.0).contains(&self.retention);
-        Invalid::unless(retention, "retention", "is no share", "0 to 1, such as 0.002")?;
-        let wake = self.wake_ns.is_none_or(|wake| wake > 0.0 && wake <= 1e6);
-        Invalid::unless(wake, "wake_ns", "is no time", "ns above 0, such as 10.2")?;
-        let load = self.load > 0.0 && self.load <= 1.0;
-        Invalid::unless(load, "load", "is no share", "above 0, at most 1, such as 0.1")?;
-        let slots = (1..=64).contains(&self.slots);
-        Invalid::unless(slots, "slots", "is out of range", "1 to 64, such as 5")?;
-        let psi = self.slot_ns > 0.0 && self.slot_ns <= 1e3;
-        Invalid::unless(psi, "slot_ns", "is no time", "ns above 0, such as 0.9")?;
         if let Some(profile) = &self.profile {
-            let rate = profile.read_mpki > 0.0 && profile.read_mpki <= 500.0;
-            Invalid::unless(rate, "profile.read_mpki", "is out of range", "above 0, at most 500")?;
-            let space = (1..=1 << 16).contains(&profile.footprint_mib);
-            Invalid::unless(space, "profile.footprint_mib", "is out of range", "1 to 65536")?;
-            let shares = [profile.sequential, profile.chained];
-            let shares = shares.iter().all(|share| (0.0..=1.0).contains(share));
-            let remedy = "profile.sequential and profile.chained from 0 to 1";
-            Invalid::unless(shares, "profile", "a share is out of range", remedy)?;
-            let cluster = (1.0..=64.0).contains(&profile.cluster);
-            Invalid::unless(cluster, "profile.cluster", "is out of range", "1 to 64")?;
-            let writes = (0.0..=profile.read_mpki).contains(&profile.write_mpki);
-            let remedy = "0 to profile.read_mpki";
-            Invalid::unless(writes, "profile.write_mpki", "is out of range", remedy)?;
-        }
-        if let Some(stream) = &self.stream {
-            let some = (1..=1 << 32).contains(&stream.elements) && stream.times > 0;
-            Invalid::unless(
-                some,
-                "stream.elements",
-                "or stream.times is out of range",
-                "1 or more",
-            )?;
+            profile.check().map_err(|fault| fault.within("profile"))?;
         }
         self.controllers()?;
-        self.core.check()?;
         self.caches.check()?;
         self.memory.check()
     }

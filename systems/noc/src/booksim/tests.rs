@@ -24,7 +24,7 @@ fn a_configuration_becomes_a_scenario() {
     let toml = to_toml(BASE).expect("translated");
     let mut document = Document::parse("base.cfg", &toml).expect("TOML");
     assert_eq!(document.take_seed().expect("a seed"), Some(0));
-    let scenario: crate::Scenario = document.read().expect("a scenario");
+    let scenario: crate::Scenario = document.read_described().expect("a scenario");
     assert_eq!((scenario.mesh.as_str(), scenario.load, scenario.torus), ("8x8", 0.25, false));
     assert_eq!(scenario.packets.weighted.len(), 6);
     let phases = scenario.run;
@@ -127,7 +127,7 @@ fn networks_become_scenarios_that_can_be_read() {
         let toml = to_toml(&format!("{text} seed = time;\nwatch_out = -;")).expect(text);
         let mut document = Document::parse("base.cfg", &toml).expect("TOML");
         document.take_seed().expect("a seed");
-        let scenario: crate::Scenario = document.read().expect(text);
+        let scenario: crate::Scenario = document.read_described().expect(text);
         assert_eq!((scenario.mesh.as_str(), scenario.remarks.len()), (mesh, 2));
     }
 }

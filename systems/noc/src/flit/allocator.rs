@@ -5,7 +5,7 @@
 //! separable input-first); with round-robin pointers that move only on a grant that was used.
 
 /// How requests are matched with grants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocator {
     /// Resources pick a requester, requesters pick among the grants.

@@ -8,12 +8,14 @@
 use std::collections::VecDeque;
 
 /// How requests are answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Replies {
     /// Length of a reply.
+    #[schema(least = 1)]
     pub flits: u16,
     /// Processing elements' cycles from a request's last flit until its reply is made.
+    #[schema(most = 1_000_000_000)]
     pub delay: u64,
     /// Requests of a tile that may be unanswered at a time; 0 for any number.
     pub outstanding: u32,

@@ -24,14 +24,16 @@ pub enum Router {
 /// How long a run takes, in processing elements' cycles. After the warm-up it measures sample after
 /// sample, until in three of them neither the mean latency nor the accepted load changed by more
 /// than 5 % (BookSim 2's rule), within the bounds given; then it drains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Phases {
     /// Before packets are measured.
     pub warmup: u64,
     /// Cycles of a sample.
+    #[schema(least = 1)]
     pub sample: u64,
     /// Samples at least.
+    #[schema(least = 1)]
     pub samples_min: u64,
     /// Samples at most.
     pub samples_max: u64,

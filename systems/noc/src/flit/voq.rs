@@ -12,13 +12,17 @@ use super::ends::{Ends, Flit, is_head, is_tail, packet_of};
 use super::grid::{Grid, LOCAL, NOWHERE, PORTS, opposite};
 
 /// The router's parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct VoqRouter {
     /// Flits that each queue holds; section 6.6 has 50.
+    #[schema(least = 1, most = 4096)]
     pub depth: u16,
-    /// Flits that a processing element takes in a slot, from different inputs. Section 6.6 must
-    /// have let it take one from each: at its load 1 the hot spot receives 2.46 flits per slot.
+    /// Flits that a processing element takes in a slot, from different inputs.
+    ///
+    /// Section 6.6 must have let it take one from each: at its load 1 the hot spot receives 2.46 flits per
+    /// slot.
+    #[schema(least = 1, most = 5)]
     pub ejection: u8,
 }
 

@@ -16,18 +16,26 @@ use crate::{Mesh, Operation, Routes, VoltageRange};
 use state::State;
 
 /// A rule that distributes flows over planes. Plane 0 is the master.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described,
+)]
 pub enum Allocation {
     /// 2P-BALANCE: bottleneck flows move while the slave is the less loaded plane.
+    #[serde(rename = "2p-balance")]
     Balance,
     /// 2P-MINI: the slave is filled up to the load its lowest voltage carries.
+    #[serde(rename = "2p-mini")]
     Mini,
     /// 2P-4PHASE: 2P-MINI, then moves that do not raise the total power.
+    #[default]
+    #[serde(rename = "2p-4phase")]
     FourPhase,
     /// 2P-4PHASE onto each further plane in turn, then local search with restarts.
+    #[serde(rename = "local")]
     Local,
     /// The best of all by branch and bound from [`Allocation::Local`]'s; where flows are too many
     /// for that, the best seen, and [`Allocated::proven`] is `false`.
+    #[serde(rename = "best")]
     Best,
 }
 

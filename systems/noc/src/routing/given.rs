@@ -6,7 +6,9 @@ use super::{Routing, RoutingError, each, path_xy};
 use crate::{Flow, Mesh, Node, Path, Routed, Routes, Share, Traffic};
 
 /// A path that a user wrote down.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, ebb_scenario::Described,
+)]
 #[serde(deny_unknown_fields)]
 pub struct GivenPath {
     /// The tiles it passes, source first, destination last.

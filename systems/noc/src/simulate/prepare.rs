@@ -8,7 +8,6 @@ use super::scenario::{Alpha, RouterKind, Scenario};
 use super::sharing::Sharing;
 use crate::RouterTable;
 use crate::flit::{self, Arrivals, Clock, Demand, FlowPath, Grid, Order, TraceEntry};
-use crate::planes::Allocation;
 use crate::routing::{Given, Routing, registry, routing};
 use crate::{Direction, Mesh, Normalise, Pattern, Routes, Traffic, VoltageRange};
 
@@ -227,7 +226,9 @@ fn routed_planes(
     let plane_of_path = if scenario.planes == 1 {
         vec![0; routes.flows.iter().map(|routed| routed.paths.len()).sum()]
     } else {
-        let rule = allocation(scenario)?;
+        let rule = scenario.allocation;
+        let message = format!("`{}` does not serve {} planes", rule.name(), scenario.planes);
+        Invalid::unless(rule.serves(scenario.planes), "allocation", message, "local")?;
         rule.allocate(mesh, &routes, range, scenario.planes, seed).plane
     };
     (0..scenario.planes)
@@ -251,17 +252,6 @@ fn routed_planes(
         .collect()
 }
 
-fn allocation(scenario: &Scenario) -> Result<Allocation, SimulateError> {
-    let named = Allocation::ALL.into_iter().find(|rule| rule.name() == scenario.allocation);
-    let names = Allocation::ALL.map(Allocation::name).join(", ");
-    let unknown =
-        || Invalid::new("allocation", format!("`{}` is unknown", scenario.allocation), names);
-    let rule = named.ok_or_else(unknown)?;
-    let message = format!("`{}` does not serve {} planes", rule.name(), scenario.planes);
-    Invalid::unless(rule.serves(scenario.planes), "allocation", message, "local")?;
-    Ok(rule)
-}
-
 fn routes_of(
     scenario: &Scenario,
     mesh: &Mesh,
@@ -271,12 +261,11 @@ fn routes_of(
     if scenario.routing == "given" {
         return Ok(Given::new("given", scenario.paths.clone()).route(mesh, traffic, seed)?);
     }
-    let unknown = || {
-        let names: Vec<&str> = registry().into_iter().map(Routing::name).collect();
-        let remedy = format!("{}, o1turn, adaptive-credits, given", names.join(", "));
-        Invalid::new("routing", format!("`{}` is unknown", scenario.routing), remedy)
+    let of_routers = || {
+        let message = format!("`{}` is computed by routers of one plane", scenario.routing);
+        Invalid::new("routing", message, "xy, yx, 2p-es, 2p-rs, 4p-es, adaptive or given")
     };
-    let rule = routing(&scenario.routing).ok_or_else(unknown)?;
+    let rule = routing(&scenario.routing).ok_or_else(of_routers)?;
     Ok(rule.route(mesh, traffic, seed)?)
 }
 

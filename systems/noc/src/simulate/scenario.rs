@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 
 use ebb_report::Details;
-use ebb_scenario::{Check, Invalid};
+use ebb_scenario::{Check, Described, Invalid};
 use serde::Deserialize;
 
 use crate::flit::{
     Arrivals, Lengths, Order, PORTS, PORTS_MAX, Phases, Replies, VcRouter, VoqRouter,
 };
+use crate::planes::Allocation;
 use crate::routing::GivenPath;
 use crate::{Node, Normalise, Problem};
 
 /// A scenario of `ebb sim noc`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Rows x columns, such as `8x8`.
@@ -39,8 +40,9 @@ pub struct Scenario {
     /// Directed links (from, to) that are missing.
     #[serde(default)]
     pub removed_links: Vec<(Node, Node)>,
-    /// A pattern's name, `csv:FILE` (a matrix), `task:FILE` (a task graph) or `trace:FILE`
-    /// (packets with their cycle, source, destination and flits).
+    /// `uniform`, `normal`, `transpose`, `tornado`, `hotspot`, `neighbour`, on a power of two of tiles also
+    /// `bit-complement`, `bit-reverse`, `shuffle`; `csv:FILE` (N x N, row = source), `task:FILE` (a task graph) or
+    /// `trace:FILE` (packets with their cycle, source, destination and flits).
     pub traffic: String,
     /// For a task graph, the tiles of some or all tasks.
     #[serde(default)]
@@ -48,13 +50,14 @@ pub struct Scenario {
     /// What the matrix is multiplied with. The patterns send at most one flit per tile and
     /// cycle, so with `normalise = "none"` it is the injection rate in flits per tile and cycle.
     #[serde(default = "one")]
+    #[schema(above = 0)]
     pub load: f64,
     /// How the load is meant; if absent `xy` for a task graph and `none` for everything else.
     #[serde(default)]
     pub normalise: Option<Normalise>,
-    /// One routing's name, `given`, or one that routers compute packet by packet: `o1turn`,
-    /// `adaptive-credits`, `xy-dateline` on a torus, `nearest-ancestor` in a fat tree.
+    /// How packets go.
     #[serde(default = "xy")]
+    #[schema(choices = ROUTINGS)]
     pub routing: String,
     /// Paths of the routing `given`; flows that have none go by XY.
     #[serde(default)]
@@ -64,18 +67,23 @@ pub struct Scenario {
     pub allow_deadlock: bool,
     /// How many planes.
     #[serde(default = "one_plane")]
+    #[schema(least = 1, most = 8)]
     pub planes: usize,
     /// What distributes the flows over several planes.
-    #[serde(default = "four_phase")]
-    pub allocation: String,
-    /// The expansion factor of the planes' clocks and voltages.
     #[serde(default)]
+    pub allocation: Allocation,
+    /// The expansion factor of the planes' clocks and voltages, at most `alpha_max`; `auto`: as large as the
+    /// fullest link, or port between a router and its element, permits.
+    #[serde(default)]
+    #[schema(least = 1)]
     pub alpha: Alpha,
     /// The largest expansion factor.
     #[serde(default = "three")]
+    #[schema(least = 1)]
     pub alpha_max: f64,
     /// The part of the fullest link's capacity that `alpha = "auto"` leaves free.
     #[serde(default)]
+    #[schema(least = 0, below = 1)]
     pub headroom: f64,
     /// The routers.
     #[serde(default)]
@@ -91,12 +99,14 @@ pub struct Scenario {
     pub replies: Option<Replies>,
     /// The clock of the processing elements.
     #[serde(default = "gigahertz")]
+    #[schema(above = 0)]
     pub pe_mhz: f64,
     /// How long.
     #[serde(default)]
     pub run: Phases,
     /// Independent runs.
     #[serde(default = "three_runs")]
+    #[schema(least = 1, most = 1000)]
     pub runs: u64,
     /// BookSim 2's conventions: uniform and transposed traffic includes what a tile sends to
     /// itself, and hops count routers.
@@ -114,13 +124,21 @@ pub struct Scenario {
 }
 
 /// An expansion factor: the planes' clock is the processing elements' divided by it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(untagged)]
 pub enum Alpha {
     /// The same for all planes.
     Fixed(f64),
-    /// `auto`: as large as the fullest link, or port between a router and its element, permits.
-    Word(String),
+    /// As large as possible.
+    Word(Automatic),
+}
+
+/// A factor that the load decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Described)]
+#[serde(rename_all = "lowercase")]
+pub enum Automatic {
+    /// As large as the fullest link, or port between a router and its element, permits.
+    Auto,
 }
 
 impl Default for Alpha {
@@ -130,7 +148,7 @@ impl Default for Alpha {
 }
 
 /// Which router.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Described)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum RouterKind {
     /// Credits and virtual channels.
@@ -146,10 +164,11 @@ impl Default for RouterKind {
 }
 
 /// Lengths of packets in flits: all from `min` to `max` alike, or as weighted.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Packets {
     /// The shortest.
+    #[schema(least = 1)]
     pub min: u16,
     /// The longest.
     pub max: u16,
@@ -175,12 +194,14 @@ impl Packets {
 }
 
 /// Tiles that are on and off by turns.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bursts {
     /// Mean cycles of a burst.
+    #[schema(least = 1)]
     pub on_cycles: f64,
-    /// Flits per cycle in a burst.
+    /// Flits per cycle in a burst, at most a packet.
+    #[schema(above = 0)]
     pub peak: f64,
 }
 
@@ -191,14 +212,32 @@ impl Default for Bursts {
 }
 
 /// What energy costs beyond counting flit-hops.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Energy {
     /// Energy of a flit over one hop at full voltage.
+    #[schema(above = 0)]
     pub flit_hop_pj: Option<f64>,
-    /// A router power table, `polaris80`, `scc48` or `csv:FILE`; full speed is its highest frequency.
+    /// A router power table, `polaris80`, `scc48` or `csv:FILE` with the columns `f_ghz`, `v`, `p0_w`, `p1_w`
+    /// (clock, least voltage, watts of a router without load and with a flit per port and cycle); full speed is
+    /// its highest frequency.
     pub router: Option<String>,
 }
+
+/// Routings that a simulation knows.
+const ROUTINGS: [(&str, &str); 11] = [
+    ("xy", "Along the row, then along the column."),
+    ("yx", "Along the column, then along the row."),
+    ("2p-es", "XY and YX, half of each flow."),
+    ("2p-rs", "XY or YX, drawn for each flow."),
+    ("4p-es", "Four paths, a quarter of each flow."),
+    ("adaptive", "Each flow where links are least full, path by path."),
+    ("given", "The paths of `paths`."),
+    ("o1turn", "Routers draw XY or YX for each packet."),
+    ("adaptive-credits", "Routers take the shortest way with most credits."),
+    ("xy-dateline", "XY on a torus, with channels that change at a dateline."),
+    ("nearest-ancestor", "Up a fat tree to the nearest common ancestor, then down."),
+];
 
 fn one() -> f64 {
     1.0
@@ -208,9 +247,6 @@ fn xy() -> String {
 }
 fn one_plane() -> usize {
     1
-}
-fn four_phase() -> String {
-    "2p-4phase".to_owned()
 }
 fn three() -> f64 {
     3.0
@@ -269,29 +305,10 @@ impl Scenario {
 
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
-        let positive = |value: f64| value.is_finite() && value > 0.0;
-        let rule = Invalid::unless;
-        rule(positive(self.load), "load", "is not above 0", "a number such as 0.3")?;
-        rule(positive(self.pe_mhz), "pe_mhz", "is not above 0", "a frequency such as 1000")?;
-        rule((1..=1000).contains(&self.runs), "runs", "is not 1 to 1000", "for example 3")?;
-        rule((1..=8).contains(&self.planes), "planes", "is not 1 to 8", "for example 2")?;
-        let alpha_fits = self.alpha_max.is_finite() && self.alpha_max >= 1.0;
-        let message = "alpha-max is below 1, but the voltage can only be lowered";
-        rule(alpha_fits, "alpha_max", message, "a number of at least 1, such as 3")?;
-        match &self.alpha {
-            Alpha::Word(word) => {
-                rule(word == "auto", "alpha", "is no factor", "auto, or such as 1.5")?
-            }
-            Alpha::Fixed(alpha) => {
-                let fits = *alpha >= 1.0 && *alpha <= self.alpha_max;
-                rule(fits, "alpha", "is not 1 to alpha_max", "auto, or a factor such as 1.5")?;
-            }
+        if let Alpha::Fixed(alpha) = self.alpha {
+            let remedy = "auto, or a factor such as 1.5";
+            Invalid::unless(alpha <= self.alpha_max, "alpha", "is above alpha_max", remedy)?;
         }
-        let headroom = (0.0..1.0).contains(&self.headroom);
-        rule(headroom, "headroom", "is not 0 to below 1", "for example 0.1")?;
-        let pj = self.energy.flit_hop_pj.is_none_or(positive);
-        rule(pj, "energy.flit_hop_pj", "is not above 0", "for example 1.2")?;
-        check_router(&self.router).map_err(|fault| fault.within("router"))?;
         self.check_butterfly()?;
         self.check_fat_tree()?;
         self.check_dateline()?;
@@ -299,7 +316,6 @@ impl Check for Scenario {
         self.packets.check().map_err(|fault| fault.within("packets"))?;
         self.check_bursts().map_err(|fault| fault.within("bursts"))?;
         self.check_replies().map_err(|fault| fault.within("replies"))?;
-        self.output.check().map_err(|fault| fault.within("output"))?;
         self.run.check().map_err(|fault| fault.within("run"))
     }
 }
@@ -423,31 +439,31 @@ impl Scenario {
         let rule = Invalid::unless;
         let remedy = "leave the table out, for the trace says when packets come";
         rule(self.trace().is_none(), "on_cycles", "does not go with a trace", remedy)?;
-        let long = bursts.on_cycles.is_finite() && bursts.on_cycles >= 1.0;
-        rule(long, "on_cycles", "is not at least 1", "mean cycles of a burst, such as 100")?;
         let most = self.packets.lengths().mean();
-        let message = format!("is not above 0 and at most a packet ({most} flits) a cycle");
-        let peak = bursts.peak > 0.0 && bursts.peak <= most;
-        Invalid::unless(peak, "peak", message, "flits per cycle in a burst, such as 1")
+        let message = format!("is more than a packet ({most} flits) a cycle");
+        Invalid::unless(
+            bursts.peak <= most,
+            "peak",
+            message,
+            "flits per cycle in a burst, such as 1",
+        )
     }
 
     fn check_replies(&self) -> Result<(), Invalid> {
-        let Some(replies) = self.replies else { return Ok(()) };
-        let rule = Invalid::unless;
-        rule(replies.flits > 0, "flits", "is 0", "the length of a reply, such as 5")?;
-        let delay = replies.delay <= 1_000_000_000;
-        rule(delay, "delay", "is not at most 1e9", "cycles until a reply is made, such as 20")?;
+        if self.replies.is_none() {
+            return Ok(());
+        }
         let known = self.order().is_some();
         let message = format!("routes of `{}` say nothing about the way back", self.routing);
         let how = "routing = \"xy\", yx, o1turn or adaptive-credits";
         Invalid::unless(known, "flits", message, how)?;
-        rule(self.planes == 1, "flits", "are not distributed over planes", "planes = 1")
+        Invalid::unless(self.planes == 1, "flits", "are not distributed over planes", "planes = 1")
     }
 }
 
 impl Check for Packets {
     fn check(&self) -> Result<(), Invalid> {
-        let ordered = self.min >= 1 && self.min <= self.max;
+        let ordered = self.min <= self.max;
         Invalid::unless(ordered, "min", "is not 1 to max", "for example min = 5, max = 10")?;
         let sound =
             |&(flits, weight): &(u16, f64)| flits >= 1 && weight >= 0.0 && weight.is_finite();
@@ -461,33 +477,7 @@ impl Check for Packets {
 
 impl Check for Phases {
     fn check(&self) -> Result<(), Invalid> {
-        Invalid::unless(self.sample > 0, "sample", "is 0", "cycles of a sample, such as 10000")?;
-        let ordered = self.samples_min >= 1 && self.samples_min <= self.samples_max;
+        let ordered = self.samples_min <= self.samples_max;
         Invalid::unless(ordered, "samples_min", "is not 1 to samples_max", "for example 3")
-    }
-}
-
-fn check_router(router: &RouterKind) -> Result<(), Invalid> {
-    let within = |value: u64, low: u64, high: u64, field: &str| {
-        let message = format!("{value} is not {low} to {high}");
-        Invalid::unless((low..=high).contains(&value), field, message, format!("for example {low}"))
-    };
-    match router {
-        RouterKind::Voq(voq) => {
-            within(voq.depth.into(), 1, 4096, "depth")?;
-            within(voq.ejection.into(), 1, 5, "ejection")
-        }
-        RouterKind::Vc(vc) => {
-            within(vc.vcs.into(), 1, 8, "vcs")?;
-            within(vc.depth.into(), 1, 4096, "depth")?;
-            within(vc.routing.into(), 0, 4, "routing")?;
-            within(vc.vc_alloc.into(), 1, 4, "vc_alloc")?;
-            within(vc.sw_alloc.into(), 1, 4, "sw_alloc")?;
-            within(vc.traversal.into(), 1, 8, "traversal")?;
-            within(vc.link.into(), 0, 64, "link")?;
-            within(vc.element_link.unwrap_or(vc.link).into(), 0, 64, "element_link")?;
-            within(vc.credit.into(), 0, 64, "credit")?;
-            within(vc.rounds.into(), 1, 8, "rounds")
-        }
     }
 }

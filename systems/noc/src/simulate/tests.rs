@@ -199,7 +199,7 @@ fn the_examples_are_read() {
         let text =
             std::fs::read_to_string(format!("{examples}/noc-sim-{name}.toml")).expect("an example");
         let document = Document::parse(name, &text).unwrap();
-        let scenario = document.read::<super::Scenario>();
+        let scenario = document.read_described::<super::Scenario>();
         scenario.unwrap_or_else(|error| panic!("{error}"));
     }
 }

@@ -47,7 +47,7 @@ impl Comparison {
         seed: u64,
         progress: &dyn Progress,
     ) -> Result<Comparison, TwinError> {
-        let problem: Problem = document.read()?;
+        let problem: Problem = document.read_described()?;
         let file = document.file();
         let plain = problem.document(file, &problem.policies[0], 1.0)?;
         let plain = plain.with(&[Setting::parse("warmup_s=0.0")?])?;

@@ -1,5 +1,5 @@
 use ebb_control::policies::{NAMES, Settings};
-use ebb_scenario::{Check, Document, Invalid, ScenarioError};
+use ebb_scenario::{Check, Described, Document, Invalid, ScenarioError};
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::{
@@ -17,40 +17,49 @@ pub(super) const WARMUP_S: f64 = 0.5;
 /// use ebb_scenario::Document;
 /// use ebb_system_router::plan::Problem;
 /// let text = "load = 0.35\nheadroom = 0.25\n[traffic]\nprofile = \"uk\"\n";
-/// let problem: Problem = Document::parse("plan.toml", text)?.read()?;
+/// let problem: Problem = Document::parse("plan.toml", text)?.read_described()?;
 /// assert_eq!(problem.policies.len(), 4);
 /// # Ok::<(), ebb_scenario::ScenarioError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct Problem {
     /// Headline of the report.
     pub title: String,
-    /// Mean offered load as a share of what all cores carry at the highest frequency, above 0. It
+    /// Mean offered load as a share of what all cores carry at the highest frequency. It
     /// scales whatever `[traffic]` says; without it the traffic is taken as it is.
+    #[schema(above = 0)]
     pub load: Option<f64>,
-    /// Capacity kept above the load, as a share of the load, 0 to 10.
+    /// Capacity kept above the load, as a share of the load: 0.2 keeps a fifth of it.
+    #[schema(least = 0, most = 10)]
     pub headroom: f64,
-    /// The policies to compare, by name.
+    /// The policies to compare.
+    #[schema(choices = NAMES)]
     pub policies: Vec<String>,
     /// Settings of those that have any; by default those of `policy`.
     pub settings: Option<Settings>,
     /// A scenario's policy: its settings hold for all that are compared.
     pub policy: Option<PolicyChoice>,
     /// A scenario's duration: how long a load goes on that does not vary.
+    #[schema(above = 0)]
     pub duration_s: Option<f64>,
     /// A scenario's warm-up; not used.
+    #[schema(least = 0)]
     pub warmup_s: Option<f64>,
     /// A scenario's engine; not used: policies run slot by slot.
     pub engine: Option<EngineKind>,
-    /// A scenario's length of a slot, in microseconds, 1 to 1000.
+    /// A scenario's length of a slot.
+    #[schema(least = 1, most = 1000)]
     pub slot_us: Option<f64>,
     /// A scenario's distance of the points of plots; not used.
+    #[schema(above = 0)]
     pub sample_s: Option<f64>,
-    /// Rows of the table over load, 1 to 1000.
+    /// Rows of the table over load.
+    #[schema(least = 1, most = 1000)]
     pub rows: u16,
-    /// Simulated seconds into which a profile, trace or capture is compressed, 0.01 to 10,000; by
-    /// default 2 s for each of its steps, at most 4000.
+    /// Simulated seconds into which a profile, trace or capture is compressed; by default 2 s for each of
+    /// its steps, at most 4000.
+    #[schema(least = 0.01, most = 10_000)]
     pub simulated_s: Option<f64>,
     /// The server.
     pub server: ServerChoice,
@@ -142,29 +151,19 @@ impl Problem {
 
 impl Check for Problem {
     fn check(&self) -> Result<(), Invalid> {
-        let headroom = (0.0..=10.0).contains(&self.headroom);
-        let message = format!("is {}", self.headroom);
-        Invalid::unless(headroom, "headroom", message, "0 to 10; 0.2 keeps a fifth of the load")?;
-        let rows = (1..=1000).contains(&self.rows);
-        Invalid::unless(rows, "rows", format!("is {}", self.rows), "1 to 1000")?;
         let some = !self.policies.is_empty();
         Invalid::unless(some, "policies", "is empty", "at least one, or leave it out for all")?;
-        let span = self.simulated_s.is_none_or(|span| (0.01..=1e4).contains(&span));
-        Invalid::unless(span, "simulated_s", "is out of range", "0.01 to 10000")?;
         for (index, name) in self.policies.iter().enumerate() {
-            let known = NAMES.iter().any(|(known, _)| known == name);
-            let names = NAMES.map(|(name, _)| name).join(", ");
-            let message = format!("there is no policy named `{name}`");
-            Invalid::unless(known, format!("policies[{index}]"), message, names)?;
             let twice = self.policies[..index].contains(name);
             let field = format!("policies[{index}]");
             Invalid::unless(!twice, field, format!("`{name}` is listed twice"), "once each")?;
         }
-        self.policy.as_ref().map_or(Ok(()), Check::check)?;
+        if let Some(policy) = &self.policy {
+            policy.settings.check().map_err(|fault| fault.within("policy.settings"))?;
+        }
         let run = Scenario {
             duration_s: self.duration_s,
             warmup_s: self.warmup_s.unwrap_or_default(),
-            sample_s: self.sample_s,
             ..self.scenario(&self.policies[0], self.traffic.compress)
         };
         run.check()

@@ -25,7 +25,7 @@ pub fn plan(
     seed: u64,
     progress: &dyn Progress,
 ) -> Result<Report, TwinError> {
-    let problem: Problem = document.read()?;
+    let problem: Problem = document.read_described()?;
     let comparison = Comparison::new(document, files, seed, progress)?;
     let text = format!(
         "{} on {} cores, {}, headroom {:.0} %. The table over load is by formula (Poisson \

@@ -6,11 +6,11 @@ mod traffic;
 
 use ebb_control::policies::{NAMES, Settings};
 use ebb_power::{Application, Server};
-use ebb_scenario::{Check, Invalid};
+use ebb_scenario::{Check, Described, Invalid};
 use serde::{Deserialize, Serialize};
 
-pub use server::{Clocks, DeepNap, Limits, Ordering, ServerChoice};
-pub use traffic::{Arrivals, PcapChoice, Sizes, TraceChoice, TrafficChoice, Unit};
+pub use server::{Clocks, DeepNap, Limits, Ordering, Preset, ServerChoice};
+pub use traffic::{Arrivals, PcapChoice, Profile, Sizes, TraceChoice, TrafficChoice, Unit};
 
 /// A run of the router's twin.
 ///
@@ -18,30 +18,35 @@ pub use traffic::{Arrivals, PcapChoice, Sizes, TraceChoice, TrafficChoice, Unit}
 /// use ebb_scenario::Document;
 /// use ebb_system_router::scenario::Scenario;
 /// let text = "load = 0.35\nduration_s = 0.5\n[policy]\nname = \"napi\"\n";
-/// let scenario: Scenario = Document::parse("run.toml", text)?.read()?;
+/// let scenario: Scenario = Document::parse("run.toml", text)?.read_described()?;
 /// assert_eq!(scenario.policy.name, "napi");
 /// # Ok::<(), ebb_scenario::ScenarioError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
     /// Headline of the report.
     pub title: String,
-    /// Simulated seconds that are reported on, above 0; by default all of a profile, trace or
-    /// capture, and one second of anything else.
+    /// Simulated seconds that are reported on; by default all of a profile, trace or capture, and one
+    /// second of anything else.
+    #[schema(above = 0)]
     pub duration_s: Option<f64>,
     /// Simulated seconds before them, not reported on.
+    #[schema(least = 0)]
     pub warmup_s: f64,
     /// Packet-exact, or slot by slot.
     pub engine: EngineKind,
-    /// Length of a slot of the slotted engine, in microseconds, 1 to 1000.
+    /// Length of a slot of the slotted engine.
+    #[schema(least = 1, most = 1000)]
     pub slot_us: f64,
-    /// Distance of the points of plots over time, in seconds; by default 1/400 of the duration.
+    /// Distance of the points of plots over time; by default 1/400 of the duration.
+    #[schema(above = 0)]
     pub sample_s: Option<f64>,
     /// A family of runs: runs of different families differ in all their randomness.
     pub seed: Option<u64>,
-    /// Mean offered load as a share of what all cores carry at the highest frequency, above 0. It
+    /// Mean offered load as a share of what all cores carry at the highest frequency. It
     /// scales whatever `[traffic]` says; without it the traffic is taken as it is.
+    #[schema(above = 0)]
     pub load: Option<f64>,
     /// The server.
     pub server: ServerChoice,
@@ -56,7 +61,7 @@ pub struct Scenario {
 }
 
 /// How time passes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
     /// Every packet: for seconds.
@@ -67,17 +72,18 @@ pub enum EngineKind {
 }
 
 /// A policy of the live router by its name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyChoice {
     /// As in the live router's configuration.
+    #[schema(choices = NAMES)]
     pub name: String,
     /// Its settings, those of the live router.
     pub settings: Settings,
 }
 
 /// An application, by name, or with costs of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApplicationChoice {
     /// `ipv4-routing`, `netflow`, `ipsec`, `redundancy-elimination`, or any name if `costs` is set.
@@ -89,7 +95,7 @@ pub struct ApplicationChoice {
 }
 
 /// How the time of a packet varies about its mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum ServiceKind {
     /// Not.
@@ -146,17 +152,10 @@ impl ApplicationChoice {
     /// The costs.
     ///
     /// # Errors
-    /// When no application has that name, or a cost is none.
+    /// When no application has that name.
     pub fn resolve(&self) -> Result<Application, Invalid> {
         if let Some(costs) = &self.costs {
-            return match costs.fault() {
-                None => Ok(costs.clone()),
-                Some((field, value)) => Err(Invalid::new(
-                    format!("application.costs.{field}"),
-                    format!("is {value}"),
-                    "a finite number not below 0, cycles above 0",
-                )),
-            };
+            return Ok(costs.clone());
         }
         let known = match self.name.as_str() {
             "ipv4-routing" => "ipv4",
@@ -172,33 +171,14 @@ impl ApplicationChoice {
     }
 }
 
-/// Refuses what is not a finite number above 0.
-pub(crate) fn positive(field: &str, value: f64) -> Result<(), Invalid> {
-    let message = format!("is {value}");
-    Invalid::unless(value.is_finite() && value > 0.0, field, message, "a number above 0")
-}
-
-/// Refuses what is not a finite number of at least 0.
-pub(crate) fn not_negative(field: &str, value: f64) -> Result<(), Invalid> {
-    let message = format!("is {value}");
-    Invalid::unless(value.is_finite() && value >= 0.0, field, message, "0 or more")
-}
-
 /// Longest run: where picoseconds no longer fit.
 const SECONDS_MAX: f64 = 213.0 * 86_400.0;
 
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
-        self.duration_s.map_or(Ok(()), |duration| positive("duration_s", duration))?;
-        not_negative("warmup_s", self.warmup_s)?;
         let all = self.duration_s.unwrap_or_default() + self.warmup_s;
         let remedy = "213 days at most, warm-up included";
         Invalid::unless(all < SECONDS_MAX, "duration_s", format!("is {all}"), remedy)?;
-        let slot = (1.0..=1000.0).contains(&self.slot_us);
-        Invalid::unless(slot, "slot_us", format!("is {}", self.slot_us), "1 to 1000")?;
-        self.sample_s.map_or(Ok(()), |sample| positive("sample_s", sample))?;
-        self.load.map_or(Ok(()), |load| positive("load", load))?;
-        self.server.check()?;
         let exact = self.engine == EngineKind::Packet || self.server.clocks == Clocks::One;
         let message = "is per-core, which the slotted engine does not simulate";
         Invalid::unless(
@@ -208,22 +188,8 @@ impl Check for Scenario {
             "engine = \"packet\", or clocks = \"one\"",
         )?;
         self.limits.check()?;
-        self.policy.check()?;
+        self.policy.settings.check().map_err(|fault| fault.within("policy.settings"))?;
         self.application.resolve()?;
         self.traffic.check()
-    }
-}
-
-impl Check for PolicyChoice {
-    fn check(&self) -> Result<(), Invalid> {
-        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        let message = format!("there is no policy named `{}`", self.name);
-        let known = names.contains(&self.name.as_str());
-        Invalid::unless(known, "policy.name", message, names.join(", "))?;
-        self.settings.check().map_err(|error| {
-            let text = error.to_string();
-            let field = text.split('`').nth(1).unwrap_or_default().to_owned();
-            Invalid::new(format!("policy.settings.{field}"), text, "see the router's manual")
-        })
     }
 }

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 
 use ebb_power::{Depth, IdleState, Server};
-use ebb_scenario::{Check, Files, Invalid, ScenarioError};
+use ebb_scenario::{Check, Described, Files, Invalid, ScenarioError};
 use ebb_units::Watts;
 use serde::{Deserialize, Serialize};
 
-use super::not_negative;
 use crate::machine::Nap;
 
 /// The simulated server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerChoice {
-    /// A preset: `niccolini2012`.
-    pub model: String,
+    /// A preset.
+    pub model: Preset,
     /// A model file (TOML or JSON) that replaces the preset, such as `ebb calibrate` writes.
     pub model_file: Option<String>,
-    /// Another number of cores than the model's, 1 to 128.
+    /// Another number of cores than the model's.
+    #[schema(least = 1, most = 128)]
     pub cores: Option<u16>,
-    /// Packets that each core's queue holds, 64 to 65536.
+    /// Packets that each core's queue holds.
+    #[schema(least = 64, most = 65_536)]
     pub queue_len: u32,
     /// Idle state of an active core whose policy wants it to sleep lightly.
     pub shallow: Nap,
@@ -30,19 +31,29 @@ pub struct ServerChoice {
     pub parked: Nap,
     /// How redirect-table entries change their core.
     pub ordering: Ordering,
-    /// Idle states of your machine where they differ from the model's, by depth (`c1`, `c3`, `c6`).
+    /// Idle states of your machine where they differ from the model's, by depth.
     pub idle: BTreeMap<Depth, IdleChoice>,
-    /// Time from writing the redirect table until nothing steered by the old one is on its way, in
-    /// microseconds.
+    /// Time from writing the redirect table until nothing steered by the old one is on its way.
+    #[schema(least = 0)]
     pub rewrite_us: f64,
     /// Whether cores have clocks of their own; only the packet-exact engine simulates that.
     pub clocks: Clocks,
-    /// How often the governor of clocks per core looks at a core, in microseconds, 100 to 1,000,000.
+    /// How often the governor of clocks per core looks at a core.
+    #[schema(least = 100, most = 1_000_000)]
     pub clock_us: f64,
 }
 
+/// A server that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// Two Xeons of six cores each (Niccolini et al. 2012).
+    #[default]
+    Niccolini2012,
+}
+
 /// Who has a clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clocks {
     /// All cores together, at what the policy says.
@@ -54,17 +65,19 @@ pub enum Clocks {
 }
 
 /// An idle state of the user's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdleChoice {
     /// Microseconds to leave it, as `/sys/devices/system/cpu/cpu0/cpuidle/state*/latency` says.
+    #[schema(least = 0)]
     pub exit_us: Option<f64>,
     /// Watts that a core in it adds to the machine with every core in C6.
+    #[schema(least = 0)]
     pub core_w: Option<f64>,
 }
 
 /// What a core does that may sleep deeply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum DeepNap {
     /// Always C1: Niccolini et al. 2012 report 50 % less than polling for NAPI without traffic
@@ -80,7 +93,7 @@ pub enum DeepNap {
 }
 
 /// How entries of the redirect table change their core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Ordering {
     /// As the live router does: hold, rewrite, drain, release. Never reorders a flow.
@@ -91,19 +104,21 @@ pub enum Ordering {
 }
 
 /// What of the server the policy may use; cores beyond are parked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Cores; all by default.
+    #[schema(least = 1)]
     pub cores: Option<u16>,
     /// Frequencies in GHz out of the server's table, ascending; all by default.
+    #[schema(above = 0)]
     pub frequencies_ghz: Option<Vec<f64>>,
 }
 
 impl Default for ServerChoice {
     fn default() -> ServerChoice {
         ServerChoice {
-            model: "niccolini2012".to_owned(),
+            model: Preset::default(),
             model_file: None,
             cores: None,
             queue_len: 2048,
@@ -134,7 +149,7 @@ impl ServerChoice {
         }
         self.idle.iter().for_each(|(&depth, choice)| choice.apply(depth, &mut server));
         server.check().map_err(|error| ScenarioError {
-            file: self.model_file.clone().unwrap_or_else(|| self.model.clone()),
+            file: self.model_file.clone().unwrap_or_else(|| Server::niccolini2012().power.name),
             line: None,
             field: Some("server.idle".to_owned()),
             message: error.to_string(),
@@ -218,41 +233,12 @@ impl Limits {
     }
 }
 
-impl Check for ServerChoice {
-    fn check(&self) -> Result<(), Invalid> {
-        if self.model_file.is_none() {
-            let message = format!("there is no server named `{}`", self.model);
-            let known = self.model == "niccolini2012";
-            Invalid::unless(known, "server.model", message, "niccolini2012, or `model_file`")?;
-        }
-        let cores = self.cores.is_none_or(|cores| (1..=128).contains(&cores));
-        Invalid::unless(cores, "server.cores", "is out of range", "1 to 128")?;
-        let queue = (64..=65_536).contains(&self.queue_len);
-        let message = format!("is {}", self.queue_len);
-        Invalid::unless(queue, "server.queue_len", message, "64 to 65536")?;
-        for (depth, choice) in &self.idle {
-            let name = format!("{depth:?}").to_lowercase();
-            let field = |key: &str| format!("server.idle.{name}.{key}");
-            not_negative(&field("exit_us"), choice.exit_us.unwrap_or_default())?;
-            not_negative(&field("core_w"), choice.core_w.unwrap_or_default())?;
-        }
-        let period = (100.0..=1e6).contains(&self.clock_us);
-        let message = format!("is {}", self.clock_us);
-        Invalid::unless(period, "server.clock_us", message, "100 to 1000000")?;
-        not_negative("server.rewrite_us", self.rewrite_us)
-    }
-}
-
 impl Check for Limits {
     fn check(&self) -> Result<(), Invalid> {
-        let cores = self.cores.is_none_or(|cores| cores >= 1);
-        Invalid::unless(cores, "limits.cores", "is 0", "at least 1")?;
         let Some(list) = &self.frequencies_ghz else { return Ok(()) };
         let field = "limits.frequencies_ghz";
         Invalid::unless(!list.is_empty(), field, "is empty", "at least one frequency")?;
         let rising = list.windows(2).all(|pair| pair[0] < pair[1]);
-        Invalid::unless(rising, field, "does not ascend", "ascending frequencies")?;
-        let finite = list.iter().all(|ghz| ghz.is_finite() && *ghz > 0.0);
-        Invalid::unless(finite, field, "has a value that is no frequency", "GHz above 0")
+        Invalid::unless(rising, field, "does not ascend", "ascending frequencies")
     }
 }

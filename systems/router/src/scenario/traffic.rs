@@ -1,50 +1,69 @@
 //! What arrives: how the rate moves over time, how packets follow each other, their sizes and
 //! flows.
 
-use ebb_scenario::{Check, Invalid};
+use ebb_scenario::{Check, Described, Invalid};
 use ebb_traffic::DayProfile;
 use serde::{Deserialize, Serialize};
 
-use super::{not_negative, positive};
-
 /// What arrives. The rate comes from at most one of `rate_mpps`, `rate_gbps`, `profile`, `trace`
 /// and `pcap`; without any, the scenario's `load` is the rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficChoice {
     /// How packets follow each other at a given rate.
     pub arrivals: Arrivals,
     /// A constant rate in millions of packets a second.
+    #[schema(least = 0)]
     pub rate_mpps: Option<f64>,
     /// A constant rate in Gb/s of frames (frame check sequence included, gaps between frames not).
+    #[schema(least = 0)]
     pub rate_gbps: Option<f64>,
-    /// A day: `uk` or `eu`, mean weekdays of two networks. Needs `load`.
-    pub profile: Option<String>,
-    /// Hour of the day at which a profile starts, 0 to 24.
+    /// A day: mean weekdays of two networks. Needs `load`.
+    pub profile: Option<Profile>,
+    /// Hour of the day at which a profile starts.
+    #[schema(least = 0, most = 24)]
     pub start_hour: f64,
     /// A rate over time from a file.
     pub trace: Option<TraceChoice>,
     /// Arrival times, sizes and flows from a capture.
     pub pcap: Option<PcapChoice>,
-    /// How much faster than real time a profile, trace or capture passes, above 0.
+    /// How much faster than real time a profile, trace or capture passes.
+    #[schema(above = 0)]
     pub compress: f64,
-    /// Back-to-back packets of each burst with `onoff`, at least 1.
+    /// Back-to-back packets of each burst with `onoff`.
+    #[schema(least = 1, most = 65_536)]
     pub burst_packets: u32,
     /// Links that bring the traffic; with `onoff` each is a source of its own.
+    #[schema(least = 1, most = 64)]
     pub links: u16,
-    /// Rate of each link, Gb/s.
+    /// Rate of each link.
+    #[schema(above = 0)]
     pub link_gbps: f64,
     /// Frame sizes on the wire with frame check sequence: a length, `imix`, or pairs of length and
     /// weight.
     pub sizes: Sizes,
-    /// Number of flows, 1 to 1,048,576.
+    /// Number of flows.
+    #[schema(least = 1, most = 1 << 20)]
     pub flows: u32,
-    /// How unequal flows are: the flow of rank r has the weight r^-skew, 0 to 3.
+    /// How unequal flows are: the flow of rank r has the weight r^-skew.
+    #[schema(least = 0, most = 3)]
     pub skew: f64,
 }
 
+/// Mean weekdays of networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// A British backbone.
+    #[serde(alias = "uk-backbone")]
+    Uk,
+    /// A European provider of access.
+    #[serde(alias = "eu-isp")]
+    Eu,
+}
+
 /// How packets follow each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// At equal distances.
@@ -57,7 +76,7 @@ pub enum Arrivals {
 }
 
 /// A rate over time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct TraceChoice {
     /// A table with a header, its fields divided by commas, semicolons or tabs; the CSV of dstat; or what
@@ -81,7 +100,7 @@ fn default_time() -> String {
 }
 
 /// What the values of a trace are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Bits per second of frames.
@@ -145,7 +164,7 @@ impl Unit {
 }
 
 /// A capture.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct PcapChoice {
     /// A pcap or pcapng file.
@@ -156,7 +175,7 @@ pub struct PcapChoice {
 }
 
 /// Frame sizes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(untagged)]
 pub enum Sizes {
     /// All alike.
@@ -232,11 +251,10 @@ impl TrafficChoice {
 
     /// The named day.
     pub fn day(&self) -> Option<DayProfile> {
-        match self.profile.as_deref()? {
-            "uk" => Some(DayProfile::UK_BACKBONE),
-            "eu" => Some(DayProfile::EU_ISP),
-            name => DayProfile::by_name(name),
-        }
+        Some(match self.profile? {
+            Profile::Uk => DayProfile::UK_BACKBONE,
+            Profile::Eu => DayProfile::EU_ISP,
+        })
     }
 }
 
@@ -246,29 +264,6 @@ impl Check for TrafficChoice {
             let message = format!("stands beside `{first}`, and both give the rate");
             return Err(Invalid::new(format!("traffic.{second}"), message, "keep one of them"));
         }
-        for (field, rate) in
-            [("traffic.rate_mpps", self.rate_mpps), ("traffic.rate_gbps", self.rate_gbps)]
-        {
-            rate.map_or(Ok(()), |rate| not_negative(field, rate))?;
-        }
-        if let Some(name) = self.profile.as_ref().filter(|_| self.day().is_none()) {
-            let message = format!("there is no profile named `{name}`");
-            return Err(Invalid::new("traffic.profile", message, "uk, eu, or a `trace`"));
-        }
-        let hour = (0.0..=24.0).contains(&self.start_hour);
-        let message = format!("is {}", self.start_hour);
-        Invalid::unless(hour, "traffic.start_hour", message, "0 to 24")?;
-        positive("traffic.compress", self.compress)?;
-        positive("traffic.link_gbps", self.link_gbps)?;
-        let links = (1..=64).contains(&self.links);
-        Invalid::unless(links, "traffic.links", format!("is {}", self.links), "1 to 64")?;
-        let burst = (1..=65_536).contains(&self.burst_packets);
-        let message = format!("is {}", self.burst_packets);
-        Invalid::unless(burst, "traffic.burst_packets", message, "1 to 65536")?;
-        let flows = (1..=1 << 20).contains(&self.flows);
-        Invalid::unless(flows, "traffic.flows", format!("is {}", self.flows), "1 to 1048576")?;
-        let skew = (0.0..=3.0).contains(&self.skew);
-        Invalid::unless(skew, "traffic.skew", format!("is {}", self.skew), "0 to 3")?;
         self.sizes.parts().map(|_| ())
     }
 }

@@ -15,25 +15,25 @@ fn error(text: &str, files: &MemoryFiles) -> String {
 fn scenarios() {
     let none = MemoryFiles::new();
     for (text, line, part) in [
-        ("load = -1\n", 1, "field `load`: is -1"),
+        ("load = -1\n", 1, "field `load`: -1 is out of range"),
         ("\nload = nan\n", 2, "field `load`"),
         ("load = 0.1\nspeed = 3\n", 2, "`speed`"),
         ("load = 0.1\n[traffic]\nrate = 3\n", 3, "`traffic.rate`"),
-        ("[traffic]\nrate_mpps = -2\n", 2, "field `traffic.rate_mpps`: is -2"),
+        ("[traffic]\nrate_mpps = -2\n", 2, "field `traffic.rate_mpps`: -2 is out of range"),
         ("[traffic]\nrate_mpps = 2\nprofile = \"uk\"\n", 3, "stands beside `rate_mpps`"),
-        ("[traffic]\nprofile = \"fr\"\n", 2, "no profile named `fr`"),
+        ("[traffic]\nprofile = \"fr\"\n", 2, "unknown value `fr`"),
         (
             "[limits]\nfrequencies_ghz = [1.7]\n[traffic]\nrate_mpps = 1\n",
             2,
             "1.7 is not in the server's table",
         ),
         ("load = 1\n[limits]\ncores = 13\n", 3, "13 of 12 cores"),
-        ("load = 1\n[policy]\nname = \"fast\"\n", 3, "no policy named `fast`"),
+        ("load = 1\n[policy]\nname = \"fast\"\n", 3, "unknown value `fast`"),
         ("load = 1\n[policy.settings]\nbatch = 0\n", 3, "field `policy.settings.batch`"),
         ("load = 1\n[application]\nname = \"nat\"\n", 3, "no application named `nat`"),
         ("load = 1\n[traffic]\nsizes = 63\n", 3, "63 is no frame length"),
         ("load = 1\nengine = \"warp\"\n", 2, "field `engine`"),
-        ("load = 1\nduration_s = 0\n", 2, "field `duration_s`: is 0"),
+        ("load = 1\nduration_s = 0\n", 2, "field `duration_s`: 0 is out of range"),
         ("load = 1\n[server]\nclock_us = 1\n", 3, "field `server.clock_us`"),
         (
             "load = 1\nengine = \"slot\"\n[server]\nclocks = \"per-core\"\n",

@@ -22,32 +22,42 @@ use router::Core;
 
 /// The router's parameters. Delays in network cycles; the defaults are those of BookSim 2's
 /// 8 x 8 example configurations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct VcRouter {
-    /// Virtual channels of every port, 1 to 8.
+    /// Virtual channels of every port.
+    #[schema(least = 1, most = 8)]
     pub vcs: u8,
     /// Flits that the buffer of a virtual channel holds.
+    #[schema(least = 1, most = 4096)]
     pub depth: u16,
     /// Cycles for computing a route; 0 when it was computed one router before.
+    #[schema(most = 4)]
     pub routing: u8,
-    /// Cycles for allocating a virtual channel, at least 1.
+    /// Cycles for allocating a virtual channel.
+    #[schema(least = 1, most = 4)]
     pub vc_alloc: u8,
-    /// Cycles for allocating the switch, at least 1.
+    /// Cycles for allocating the switch.
+    #[schema(least = 1, most = 4)]
     pub sw_alloc: u8,
-    /// Cycles in the switch, at least 1.
+    /// Cycles in the switch.
+    #[schema(least = 1, most = 8)]
     pub traversal: u8,
     /// Cycles on a link.
+    #[schema(most = 64)]
     pub link: u8,
     /// Cycles on the link between an element and its router; as `link` if absent.
+    #[schema(most = 64)]
     pub element_link: Option<u8>,
     /// Whether a link takes `link` cycles for every element that it passes, as in a flattened butterfly.
     pub link_by_length: bool,
     /// Cycles for taking note of a credit.
+    #[schema(most = 64)]
     pub credit: u8,
     /// How channels and the switch are allocated.
     pub allocator: Allocator,
     /// Rounds of an allocation in one cycle.
+    #[schema(least = 1, most = 8)]
     pub rounds: u8,
 }
 

@@ -1,0 +1,3 @@
+//! A queue with one server.
+
+pub mod studies;
