@@ -12,8 +12,8 @@ use ebb_host::capability::{self, Capability};
 use ebb_host::journal::{DIRECTORY, EntryId, Guard, Journal, Undo};
 use ebb_host::process;
 use ebb_host::signals::{self, Signal};
-use ebb_routerd::api::{Client, client};
 use ebb_routerd::status::Status;
+use ebb_service::{Client, client};
 
 use super::lab::Lab;
 use super::plan::{Plan, host_name};
@@ -128,7 +128,7 @@ impl LiveRouter {
                 self.client = client(&self.socket).ok();
             }
             if let Some(client) = &mut self.client
-                && client.status().is_ok_and(|status| status.tables.routes >= routes)
+                && client.status::<Status>().is_ok_and(|status| status.tables.routes >= routes)
             {
                 return Ok(());
             }

@@ -16,6 +16,7 @@ mod program;
 pub mod routes;
 pub mod status;
 pub mod store;
+mod telemetry;
 pub mod tune;
 
 pub use ebb_cluster::{Book, Entry, Power};
