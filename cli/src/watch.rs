@@ -140,7 +140,8 @@ impl Looks {
     /// Waits for the first.
     fn start(socket: &Path, every: Duration) -> Result<Looks> {
         let mut stream = client(socket)?.subscribe(every)?;
-        let before = stream.next().context("the stream has ended")??;
+        let first = stream.next().context("the stream has ended")?;
+        let before = first.context("no stream of snapshots; is the daemon of an older version?")?;
         let (sender, heard) = sync_channel(1);
         let path = socket.to_owned();
         std::thread::spawn(move || {

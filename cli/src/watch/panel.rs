@@ -52,7 +52,10 @@ impl Of {
             Of::Labelled(metric, name, value) => {
                 now.value(metric, &[labels, &[(*name, *value)]].concat())
             }
-            Of::Rate(metrics) => Some(metrics.iter().map(|metric| now.rate(metric, labels)).sum()),
+            Of::Rate(metrics) => {
+                let rates = metrics.iter().map(|metric| now.rate(metric, labels));
+                Some(rates.sum())
+            }
             Of::Share(part, whole) => {
                 let whole = now.rate(whole, labels);
                 (whole > 0.0).then(|| now.rate(part, labels) / whole)

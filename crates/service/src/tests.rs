@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use ebb_telemetry::{Metric, Snapshot, Source, one};
+use ebb_telemetry::{Metric, Snapshot, Source, metrics};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -19,12 +19,17 @@ use super::*;
 
 struct Toy;
 
+metrics! {
+    static CORES: Toy {
+        gauge cores "Cores at work" |_toy| 2u64;
+    }
+}
+
 impl Source for Toy {
     const DAEMON: &'static str = "toy";
     const PREFIX: &'static str = "ebb";
 
     fn metrics() -> Vec<&'static [Metric<Toy>]> {
-        static CORES: &[Metric<Toy>] = &[Metric::gauge("cores", "Cores at work", |_| one(2u64))];
         vec![CORES]
     }
 

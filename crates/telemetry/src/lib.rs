@@ -4,13 +4,15 @@
 //!
 //! It knows neither sockets nor daemons; the time comes from the daemon's own state.
 
+mod declare;
 mod metric;
 mod openmetrics;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub use metric::{Kind, Metric, Point, Points, Source, Unit, Value, one, table};
+pub use declare::{IntoValue, alone, each};
+pub use metric::{Kind, Metric, Point, Points, Source, Unit, Value, table};
 pub use snapshot::{Family, Sample, Snapshot};
 
 /// Version of a snapshot's shape and of the conversation by which it is asked for. It grows when a client of

@@ -92,35 +92,12 @@ impl Value {
     }
 }
 
-impl From<u64> for Value {
-    fn from(count: u64) -> Value {
-        Value::Count(count)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(real: f64) -> Value {
-        Value::Real(real)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(truth: bool) -> Value {
-        Value::Count(truth.into())
-    }
-}
-
 /// A value, and the values of its metric's labels in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point(pub Vec<String>, pub Value);
 
 /// What a metric says at a moment.
 pub type Points = Vec<Point>;
-
-/// The only value of a metric without labels.
-pub fn one(value: impl Into<Value>) -> Points {
-    vec![Point(Vec::new(), value.into())]
-}
 
 /// A metric of the state `S` of a daemon.
 #[derive(Debug)]

@@ -131,7 +131,9 @@ impl Snapshot {
 
     /// By how much the counters of `metric` with all these labels grew a second, together.
     pub fn rate(&self, metric: &str, labels: &[(&str, &str)]) -> f64 {
-        self.samples(metric, labels).filter_map(|sample| sample.per_second).sum()
+        let rates = self.samples(metric, labels).filter_map(|sample| sample.per_second);
+        // An empty sum is -0.
+        rates.fold(0.0, |sum, rate| sum + rate)
     }
 
     /// What is said of `name` in words; nothing where nothing is.

@@ -10,29 +10,33 @@ struct Toy {
     joules: f64,
 }
 
-type Toys = Metric<Toy>;
+metrics! {
+    static METRICS: Toy {
+        counter energy Joules "Energy drawn" |toy| toy.joules;
+        gauge queues "Queues in use" |toy| toy.carried.len() as u64;
+        gauge absent "What this toy has not" |toy| Some(toy.joules).filter(|_| false);
+        histogram delay Seconds "Delay of packets" |_toy| delay();
+    }
+    static QUEUES: Toy by ["queue"] of queues {
+        counter carried_packets "Packets carried" |queue| queue.1;
+    }
+}
 
-static METRICS: &[Toys] = &[
-    Toys::counter("carried_packets", "Packets carried", |toy| {
-        let each = |(queue, count): (usize, &u64)| Point(vec![queue.to_string()], (*count).into());
-        toy.carried.iter().enumerate().map(each).collect()
-    })
-    .by(&["queue"]),
-    Toys::counter("energy", "Energy drawn", |toy| one(toy.joules)).in_unit(Unit::Joules),
-    Toys::gauge("queues", "Queues in use", |toy| one(toy.carried.len() as u64)),
-    Toys::histogram("delay", "Delay of packets", |_| {
-        let (edges, counts) = (vec![0.001, 0.01], vec![3, 1, 2]);
-        one(Value::Classes { edges, counts, sum: 0.5 })
-    })
-    .in_unit(Unit::Seconds),
-];
+fn delay() -> Value {
+    Value::Classes { edges: vec![0.001, 0.01], counts: vec![3, 1, 2], sum: 0.5 }
+}
+
+fn queues(toy: &Toy, read: fn(&(usize, u64)) -> Option<Value>) -> Points {
+    let rows: Vec<(usize, u64)> = toy.carried.iter().copied().enumerate().collect();
+    each(&rows, |(queue, _)| vec![queue.to_string()], read)
+}
 
 impl Source for Toy {
     const DAEMON: &'static str = "toy";
     const PREFIX: &'static str = "ebb_toy";
 
     fn metrics() -> Vec<&'static [Metric<Toy>]> {
-        vec![METRICS]
+        vec![METRICS, QUEUES]
     }
 
     fn uptime_seconds(&self) -> f64 {
@@ -100,6 +104,7 @@ fn rates_are_growth_over_the_daemons_own_time() {
     assert_eq!(now.value(carried, &[]), Some(405.0));
     assert_eq!((now.value(carried, &[("queue", "9")]), now.value("nothing", &[])), (None, None));
     assert_eq!(now.values_of(carried, "queue"), ["0", "1"]);
+    assert!(now.rate("nothing", &[]).is_sign_positive());
     // A daemon that began anew, and one of which a counter went back.
     assert_eq!(toy(1.0, &[50]).since(&toy(10.0, &[5])).rate(carried, &[]), 0.0);
     assert_eq!(toy(11.0, &[5]).since(&toy(10.0, &[50])).rate(carried, &[]), 0.0);
@@ -108,7 +113,7 @@ fn rates_are_growth_over_the_daemons_own_time() {
 #[test]
 fn the_table_has_a_row_for_each_metric() {
     let table = table::<Toy>();
-    assert_eq!(table.lines().count(), 2 + METRICS.len());
+    assert_eq!(table.lines().count(), 2 + METRICS.len() + QUEUES.len());
     let row = "| `ebb_toy_carried_packets_total` | counter | `queue` | Packets carried |";
     assert!(table.lines().any(|line| line == row), "{table}");
 }

@@ -1,18 +1,16 @@
 //! A member's metrics, as views of its [`ClusterStatus`].
 
-use ebb_telemetry::{Metric, Point, Points, Source, Unit, Value, one};
+use ebb_telemetry::{Metric, Points, Source, Value, alone, each, metrics};
 
-use crate::balancer::Counters;
-use crate::status::{BackEndStatus, ClusterStatus, OwnBalancer};
-
-type M = Metric<ClusterStatus>;
+use crate::balancer::LinkStatus;
+use crate::status::{BackEndStatus, ClusterStatus, OwnBalancer, PeerStatus};
 
 impl Source for ClusterStatus {
     const DAEMON: &'static str = "cluster";
     const PREFIX: &'static str = "ebb_cluster";
 
     fn metrics() -> Vec<&'static [Metric<ClusterStatus>]> {
-        vec![MEMBER, BACK_ENDS, BALANCERS, OWN]
+        vec![MEMBER, BACK_ENDS, BALANCERS, LINKS, OWN]
     }
 
     fn uptime_seconds(&self) -> f64 {
@@ -40,123 +38,68 @@ impl Source for ClusterStatus {
     }
 }
 
-static MEMBER: &[M] = &[
-    M::gauge("uptime", "Time since the start", |s| one(s.uptime_seconds)).in_unit(Unit::Seconds),
-    M::gauge(
-        "head",
-        "Whether this member is the head",
-        |s| one(s.head.as_ref() == Some(&s.member)),
-    ),
-    M::gauge("term", "The term that began with the head", |s| one(s.term)),
-    M::gauge("book_version", "Version of the book", |s| one(s.version)),
-    M::gauge("store_answers", "Whether the store answers", |s| one(s.store_failed.is_none())),
-    M::gauge("routes", "Routes that all back-ends have from the daemon beside the voice", |s| {
-        one(s.routes as u64)
-    }),
-    M::counter("reloads", "Times that the configuration was read again", |s| one(s.reloads)),
-];
-
-/// A metric with a value for each back-end.
-const fn back_end(metric: M) -> M {
-    metric.by(&["back_end"])
+metrics! {
+    static MEMBER: ClusterStatus {
+        gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
+        gauge head "Whether this member is the head" |s| s.head.as_ref() == Some(&s.member);
+        gauge term "The term that began with the head" |s| s.term;
+        gauge book_version "Version of the book" |s| s.version;
+        gauge store_answers "Whether the store answers" |s| s.store_failed.is_none();
+        gauge routes "Routes that all back-ends have from the daemon beside the voice" |s| s.routes as u64;
+        counter reloads "Times that the configuration was read again" |s| s.reloads;
+    }
+    static BACK_ENDS: ClusterStatus by ["back_end"] of back_ends {
+        gauge back_end_on "Whether it gets flows" |b| b.power == "on";
+        gauge back_end_waking "Whether it comes up" |b| b.power == "waking";
+        gauge back_end_draining "Whether it is about to go off" |b| b.power == "draining";
+        gauge back_end_up "Whether its keeper says that it is up" |b| b.up;
+        gauge back_end_held "Whether an operator holds it off" |b| b.held;
+        gauge back_end_share "Its share of this balancer's table, 0 to 1" |b| b.share;
+        gauge back_end_dead_to "Balancers that it does not forward for" |b| b.dead_to.len() as u64;
+    }
+    static BALANCERS: ClusterStatus by ["balancer"] of balancers {
+        gauge balancer_load_pps "Packets a second that come to it" |b| b.load_pps;
+        gauge balancer_acknowledged "Version of the book that it has acknowledged" |b| b.version;
+    }
+    static LINKS: ClusterStatus by ["interface"] of links {
+        gauge link_up "Whether packets can pass" |link| link.is_up();
+    }
+    /// Of this member's own balancer, where it has one.
+    static OWN: ClusterStatus by [] of own {
+        counter takeovers "Addresses taken from silent balancers" |own| own.takeovers;
+        counter forged "Frames of balancers without the token's seal" |own| own.forged;
+        counter deaths "Back-ends found dead" |own| own.deaths;
+        counter balanced "Packets sent to back-ends by their flow" |own| own.counters.balanced;
+        counter balanced Bytes "Bytes of these packets" |own| own.counters.balanced_bytes;
+        counter returned "Packets that went out to the world" |own| own.counters.returned;
+        counter homeless "Packets that had no back-end to go to" |own| own.counters.homeless;
+        counter overrun "Frames that found a link's queue full" |own| own.counters.overrun;
+        counter link_down "Frames whose link was down or not there" |own| own.counters.link_down;
+        counter ignored "Frames that were not for the cluster" |own| own.counters.ignored;
+        counter held "Packets held back while their flow moved" |own| own.counters.held;
+        counter drains "Drains that ended in order" |own| own.counters.drains;
+        counter drains_cut "Drains that ended without their marker" |own| own.counters.drains_cut;
+        counter probes_refused "Packets that looked like answers to probes, and were none" |own| own.counters.probes_refused;
+        counter claims "Messages in which others claimed an address of the cluster" |own| own.counters.claims;
+        counter announcements "Times that the cluster's addresses were announced" |own| own.counters.announcements;
+    }
 }
 
-static BACK_ENDS: &[M] = &[
-    back_end(M::gauge("back_end_on", "Whether it gets flows", |s| {
-        back_ends(s, |one| (one.power == "on").into())
-    })),
-    back_end(M::gauge("back_end_waking", "Whether it comes up", |s| {
-        back_ends(s, |one| (one.power == "waking").into())
-    })),
-    back_end(M::gauge("back_end_draining", "Whether it is about to go off", |s| {
-        back_ends(s, |one| (one.power == "draining").into())
-    })),
-    back_end(M::gauge("back_end_up", "Whether its keeper says that it is up", |s| {
-        back_ends(s, |one| one.up.into())
-    })),
-    back_end(M::gauge("back_end_held", "Whether an operator holds it off", |s| {
-        back_ends(s, |one| one.held.into())
-    })),
-    back_end(M::gauge("back_end_share", "Its share of this balancer's table, 0 to 1", |s| {
-        back_ends(s, |one| one.share.into())
-    })),
-    back_end(M::gauge("back_end_dead_to", "Balancers that it does not forward for", |s| {
-        back_ends(s, |one| (one.dead_to.len() as u64).into())
-    })),
-];
-
-static BALANCERS: &[M] = &[
-    M::gauge("balancer_load_pps", "Packets a second that come to it", |s| {
-        let peers = s.balancers.iter();
-        peers.map(|peer| Point(vec![peer.name.clone()], peer.load_pps.into())).collect()
-    })
-    .by(&["balancer"]),
-    M::gauge("balancer_acknowledged", "Version of the book that it has acknowledged", |s| {
-        let peers = s.balancers.iter();
-        peers.map(|peer| Point(vec![peer.name.clone()], peer.version.into())).collect()
-    })
-    .by(&["balancer"]),
-];
-
-/// Of this member's own balancer, where it has one.
-static OWN: &[M] = &[
-    M::counter("takeovers", "Addresses taken from silent balancers", |s| {
-        own(s, |own| own.takeovers)
-    }),
-    M::counter("forged", "Frames of balancers without the token's seal", |s| {
-        own(s, |own| own.forged)
-    }),
-    M::counter("deaths", "Back-ends found dead", |s| own(s, |own| own.deaths)),
-    M::gauge("link_up", "Whether packets can pass", |s| {
-        let links = s.balancer.iter().flat_map(|own| &own.links);
-        links.map(|link| Point(vec![link.interface.clone()], link.is_up().into())).collect()
-    })
-    .by(&["interface"]),
-    M::counter("balanced", "Packets sent to back-ends by their flow", |s| {
-        counters(s, |c| c.balanced)
-    }),
-    M::counter("balanced", "Bytes of packets sent to back-ends by their flow", |s| {
-        counters(s, |c| c.balanced_bytes)
-    })
-    .in_unit(Unit::Bytes),
-    M::counter("returned", "Packets that went out to the world", |s| counters(s, |c| c.returned)),
-    M::counter("homeless", "Packets that had no back-end to go to", |s| {
-        counters(s, |c| c.homeless)
-    }),
-    M::counter("overrun", "Frames that found a link's queue full", |s| counters(s, |c| c.overrun)),
-    M::counter("link_down", "Frames whose link was down or not there", |s| {
-        counters(s, |c| c.link_down)
-    }),
-    M::counter("ignored", "Frames that were not for the cluster", |s| counters(s, |c| c.ignored)),
-    M::counter("held", "Packets held back while their flow moved", |s| counters(s, |c| c.held)),
-    M::counter("drains", "Drains that ended in order", |s| counters(s, |c| c.drains)),
-    M::counter("drains_cut", "Drains that ended without their marker", |s| {
-        counters(s, |c| c.drains_cut)
-    }),
-    M::counter(
-        "probes_refused",
-        "Packets that looked like answers to probes, and were none",
-        |s| counters(s, |c| c.probes_refused),
-    ),
-    M::counter("claims", "Messages in which others claimed an address of the cluster", |s| {
-        counters(s, |c| c.claims)
-    }),
-    M::counter("announcements", "Times that the cluster's addresses were announced", |s| {
-        counters(s, |c| c.announcements)
-    }),
-];
-
-fn back_ends(status: &ClusterStatus, value: fn(&BackEndStatus) -> Value) -> Points {
-    let back_ends = status.back_ends.iter();
-    back_ends.map(|each| Point(vec![each.name.clone()], value(each))).collect()
+fn back_ends(status: &ClusterStatus, read: fn(&BackEndStatus) -> Option<Value>) -> Points {
+    each(&status.back_ends, |one| vec![one.name.clone()], read)
 }
 
-fn own(status: &ClusterStatus, value: fn(&OwnBalancer) -> u64) -> Points {
-    status.balancer.as_ref().map_or_else(Vec::new, |own| one(value(own)))
+fn balancers(status: &ClusterStatus, read: fn(&PeerStatus) -> Option<Value>) -> Points {
+    each(&status.balancers, |peer| vec![peer.name.clone()], read)
 }
 
-fn counters(status: &ClusterStatus, value: fn(&Counters) -> u64) -> Points {
-    status.balancer.as_ref().map_or_else(Vec::new, |own| one(value(&own.counters)))
+fn links(status: &ClusterStatus, read: fn(&LinkStatus) -> Option<Value>) -> Points {
+    let links = status.balancer.as_ref().map_or(&[][..], |own| &own.links);
+    each(links, |link| vec![link.interface.clone()], read)
+}
+
+fn own(status: &ClusterStatus, read: fn(&OwnBalancer) -> Option<Value>) -> Points {
+    status.balancer.as_ref().map_or_else(Vec::new, |own| alone(own, read))
 }
 
 #[cfg(test)]
