@@ -13,6 +13,7 @@ use ebb_lab::test::{leftovers, must as good, permitted, skip};
 use ebb_lab::{Lab, Program};
 use ebb_ports::PacketSocket;
 use ebb_system_circuit::sim::{Congestion, Flow};
+use ebb_telemetry::Snapshot;
 use ebb_tord::seal::{Keys, Sealer};
 use ebb_tord::sync::{self, Announced, Frame, Heard};
 use serde_json::Value;
@@ -310,17 +311,18 @@ fn tcp_passes_circuits_while_operators_watch_and_change_them() {
     assert!(bytes > 1e5, "{bytes} bytes of TCP over circuits: {}", racks.status("tor"));
     let socket = racks.at("tor.sock");
     let top = ["tor", "top", "--every", "0.1", "--count", "1", "--socket", &socket];
-    let panel = good(EBB, &top);
-    assert!(panel.contains("the controller's days") && panel.contains("rack"), "{panel}");
+    let line = good(EBB, &top);
+    assert!(line.contains("the controller's days") && line.contains("stood still"), "{line}");
     let line = good(EBB, &[&top[..], &["--json"]].concat());
-    let state: Value = serde_json::from_str(&line).expect("a line of JSON");
+    let look: Snapshot = serde_json::from_str(&line).expect("a line of JSON");
     // Each rack's host sent the other data or acknowledgements.
-    for rack in 0..2 {
-        assert!(number(&state["racks"][rack]["sent"]) > 10.0, "{state}");
-        assert!(number(&state["racks"][rack]["days"]) > 10.0, "{state}");
+    for rack in ["0", "1"] {
+        for metric in ["ebb_circuit_rack_sent_total", "ebb_circuit_rack_days_total"] {
+            assert!(look.value(metric, &[("rack", rack)]) > Some(10.0), "{metric} in {line}");
+        }
     }
     let metrics = fetch(&racks);
-    assert!(metrics.contains("ebb_circuit_rack_sent{rack=\"0\"}"), "{metrics}");
+    assert!(metrics.contains("ebb_circuit_rack_sent_total{rack=\"0\"}"), "{metrics}");
 
     say_nonsense(&racks);
     for name in ["tor", "ocs"] {

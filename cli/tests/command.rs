@@ -48,7 +48,7 @@ fn wrong_usage_and_failure_have_their_own_status() {
     let show = ebb(&["router", "show", "--socket", "/nonexistent/ebb.sock"]);
     assert_eq!(show.status.code(), Some(1));
     let message = String::from_utf8_lossy(&show.stderr).into_owned();
-    assert!(message.contains("is the router running?"), "{message}");
+    assert!(message.contains("is the daemon running?"), "{message}");
 }
 
 #[test]

@@ -254,3 +254,38 @@ fn run(place: &Path, line: &str, worker: usize) -> Option<String> {
     let said = std::fs::read_to_string(&errors).unwrap_or_default();
     (!status.success()).then(|| format!("{status}: {said}"))
 }
+
+/// The page's tables of metrics are made from their declarations; `EBB_WRITE_DOCS=1` writes them.
+#[cfg(feature = "systems")]
+#[test]
+fn every_metric_is_documented() {
+    use ebb_clusterd::status::ClusterStatus;
+    use ebb_telemetry::table;
+    use ebb_tord::status::{ControlStatus, OcsStatus, TorStatus};
+    let path = root().join("docs/telemetry.md");
+    let page = std::fs::read_to_string(&path).expect("the page");
+    let tables = [
+        ("the router", table::<ebb_routerd::status::Status>()),
+        ("a cluster's member", table::<ClusterStatus>()),
+        ("the top-of-rack switch", table::<TorStatus>()),
+        ("the optical switch", table::<OcsStatus>()),
+        ("the controller", table::<ControlStatus>()),
+    ];
+    let mut right = page.clone();
+    for (daemon, table) in tables {
+        let heading = format!("## Metrics of {daemon}\n");
+        let (before, rest) = right.split_once(&heading).expect("a section for each daemon");
+        let (section, after) = rest.split_once("\n## ").unwrap_or((rest, ""));
+        let words = section.lines().filter(|line| !line.starts_with('|')).collect::<Vec<_>>();
+        let words = words.join("\n").trim().to_owned();
+        let words = if words.is_empty() { words } else { format!("{words}\n\n") };
+        let after = if after.is_empty() { String::new() } else { format!("\n## {after}") };
+        right = format!("{before}{heading}\n{words}{table}{after}");
+    }
+    if std::env::var_os("EBB_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &right).expect("the page is ours");
+    }
+    let wrong = page.lines().zip(right.lines()).find(|(is, be)| is != be);
+    let again = "EBB_WRITE_DOCS=1 cargo test -p ebb-cli --test documented every_metric";
+    assert!(page == right, "docs/telemetry.md is out of date at {wrong:?}: {again}");
+}

@@ -1,11 +1,16 @@
 //! Any bytes as a request on the status socket: a command or an error, never a panic.
 #![no_main]
 
-use ebb_routerd::api::parse_request;
+use ebb_routerd::api::Command;
+use ebb_service::{Request, parse_request};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Err(error) = parse_request(bytes) {
+    let read = parse_request(bytes).and_then(|request| match request {
+        Request::Command(fields) => Command::read(fields).map(drop),
+        _ => Ok(()),
+    });
+    if let Err(error) = read {
         assert!(!error.to_string().is_empty());
     }
 });

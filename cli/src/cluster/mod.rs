@@ -10,7 +10,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use ebb_clusterd::{api, config, node};
+use ebb_clusterd::{config, node};
+use ebb_service::client;
+use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -43,10 +45,10 @@ impl Command {
             Command::Top(top) => top.run(),
             Command::Drain(drain) => {
                 let verb = if drain.back { "undrain" } else { "drain" };
-                drain.target.order(&format!("{verb} {}", drain.back_end))
+                drain.target.order(&json!({ (verb): drain.back_end }))
             }
-            Command::Forget(forget) => forget.target.order(&format!("forget {}", forget.balancer)),
-            Command::Reload(reload) => reload.target.order("reload"),
+            Command::Forget(forget) => forget.target.order(&json!({ "forget": forget.balancer })),
+            Command::Reload(reload) => reload.target.order(&json!({ "reload": {} })),
             Command::Bench(command) => command.run(),
         }
     }
@@ -116,8 +118,8 @@ struct Target {
 }
 
 impl Target {
-    fn order(&self, order: &str) -> Result<ExitCode> {
-        api::ask(&self.socket, order)?;
+    fn order(&self, order: &Value) -> Result<ExitCode> {
+        client(&self.socket)?.request(order)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use ebb_clusterd::api;
 use ebb_clusterd::status::ClusterStatus;
+use ebb_service::client;
 
 /// Show the state of a running cluster once
 #[derive(Debug, Args)]
@@ -24,18 +24,18 @@ pub struct Show {
 
 impl Show {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let status = api::status(&self.target.socket)?;
+        let status: ClusterStatus = client(&self.target.socket)?.status()?;
         if self.json {
             println!("{}", serde_json::to_string_pretty(&status)?);
         } else {
-            print!("{}", panel(&status, None));
+            print!("{}", panel(&status));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// A cluster's state in lines; `before` is that of so many seconds ago, for rates.
-pub(super) fn panel(now: &ClusterStatus, before: Option<(&ClusterStatus, f64)>) -> String {
+/// A cluster's state in lines.
+fn panel(now: &ClusterStatus) -> String {
     let mut text = format!(
         "cluster {} on {}, up {:.0} s; head {}, book {}, voice {}, policy {}\n",
         now.cluster,
@@ -68,7 +68,7 @@ pub(super) fn panel(now: &ClusterStatus, before: Option<(&ClusterStatus, f64)>) 
         _ = writeln!(text, "{:<16} {:>12} {:>10.0}", one.name, one.version, one.load_pps);
     }
     if let Some(own) = &now.balancer {
-        own_balancer(&mut text, own, before);
+        own_balancer(&mut text, own);
     }
     if !now.events.is_empty() {
         _ = writeln!(text, "\n{}", now.events.join("\n"));
@@ -76,11 +76,7 @@ pub(super) fn panel(now: &ClusterStatus, before: Option<(&ClusterStatus, f64)>) 
     text
 }
 
-fn own_balancer(
-    text: &mut String,
-    own: &ebb_clusterd::status::OwnBalancer,
-    before: Option<(&ClusterStatus, f64)>,
-) {
+fn own_balancer(text: &mut String, own: &ebb_clusterd::status::OwnBalancer) {
     let list = |names: &[String]| {
         if names.is_empty() { "nobody".to_owned() } else { names.join(" ") }
     };
@@ -95,18 +91,6 @@ fn own_balancer(
         _ = writeln!(text, "{link}; the others go on");
     }
     let now = own.counters;
-    if let Some((before, seconds)) = before
-        && let Some(then) = before.balancer.as_ref().map(|own| own.counters)
-    {
-        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-3);
-        _ = writeln!(
-            text,
-            "{:.0} packets/s in, {:.0} out, {:.1} Mb/s in",
-            rate(now.balanced, then.balanced),
-            rate(now.returned, then.returned),
-            rate(now.balanced_bytes, then.balanced_bytes) * 8e-6
-        );
-    }
     _ = writeln!(
         text,
         "{} packets to back-ends, {} back; {} without a back-end, {} overrun, {} held; \
@@ -136,7 +120,7 @@ mod tests {
     use ebb_clusterd::status::{BackEndStatus, OwnBalancer};
 
     #[test]
-    fn the_panel_names_back_ends_and_rates() {
+    fn the_state_names_back_ends_and_counts() {
         let one = BackEndStatus {
             name: "r0".to_owned(),
             power: "on".to_owned(),
@@ -145,18 +129,18 @@ mod tests {
             dead_to: vec!["m2".to_owned()],
             ..BackEndStatus::default()
         };
-        let status = |balanced| {
-            let mut own = OwnBalancer { charge: vec!["m1".to_owned()], ..OwnBalancer::default() };
-            own.counters.balanced = balanced;
-            ClusterStatus {
-                cluster: "edge".to_owned(),
-                back_ends: vec![one.clone()],
-                balancer: Some(own),
-                ..ClusterStatus::default()
-            }
-        };
-        let text = panel(&status(3000), Some((&status(1000), 2.0)));
+        let mut own = OwnBalancer { charge: vec!["m1".to_owned()], ..OwnBalancer::default() };
+        own.counters.balanced = 3000;
+        let text = panel(&ClusterStatus {
+            cluster: "edge".to_owned(),
+            back_ends: vec![one],
+            balancer: Some(own),
+            ..ClusterStatus::default()
+        });
         assert!(text.contains("r0               on        yes     50.0  no    m2"), "{text}");
-        assert!(text.contains("1000 packets/s in") && text.contains("comes for m1"), "{text}");
+        assert!(
+            text.contains("3000 packets to back-ends") && text.contains("comes for m1"),
+            "{text}"
+        );
     }
 }

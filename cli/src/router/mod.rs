@@ -11,13 +11,16 @@ mod show;
 mod top;
 mod upgrade;
 
+#[cfg(test)]
+pub use top::PANEL as TOP;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand};
-use ebb_routerd::api::{Client, client};
+use ebb_service::{Client, client};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

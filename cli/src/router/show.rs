@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::{Target, list};
+use crate::watch::panel::{scaled, span};
 
 /// Show the state of a running router once
 #[derive(Debug, Args)]
@@ -250,22 +251,6 @@ pub fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Three digits and the unit that suits them.
-pub fn scaled(value: f64, unit: &str) -> String {
-    let (factor, prefix) = match value.abs() {
-        size if size >= 1e9 => (1e9, "G"),
-        size if size >= 1e6 => (1e6, "M"),
-        size if size >= 1e3 => (1e3, "k"),
-        size if size >= 1.0 || size == 0.0 => (1.0, ""),
-        size if size >= 1e-3 => (1e-3, "m"),
-        size if size >= 1e-6 => (1e-6, "u"),
-        _ => (1e-9, "n"),
-    };
-    let value = value / factor;
-    let digits = if value.abs() >= 100.0 { 0 } else { 1 + usize::from(value.abs() < 10.0) };
-    format!("{value:.digits$} {prefix}{unit}")
-}
-
 fn workers(status: &Status) -> Table {
     let columns = [
         Column::count("worker"),
@@ -350,18 +335,6 @@ fn latency(latency: &Latency) -> String {
     )
 }
 
-/// Days, hours, minutes, seconds: the two that matter.
-pub fn span(seconds: f64) -> String {
-    let whole = seconds as u64;
-    let (days, hours) = (whole / 86_400, whole / 3600 % 24);
-    let (minutes, rest) = (whole / 60 % 60, whole % 60);
-    match (days, hours) {
-        (0, 0) => format!("{minutes}m{rest:02}s"),
-        (0, _) => format!("{hours}h{minutes:02}m"),
-        _ => format!("{days}d{hours:02}h"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,15 +378,5 @@ mod tests {
     #[test]
     fn numbers_are_for_people() {
         assert_eq!([counted(1, "address"), counted(0, "route")], ["1 address", "0 routes"]);
-        for (value, text) in [
-            (41.69, "41.7 J"),
-            (41_690_289.1, "41.7 MJ"),
-            (1.234e-5, "12.3 uJ"),
-            (0.0, "0.00 J"),
-            (2.5, "2.50 J"),
-            (123.0, "123 J"),
-        ] {
-            assert_eq!(scaled(value, "J"), text);
-        }
     }
 }

@@ -12,8 +12,8 @@ use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, RouteHop};
 use ebb_host::process;
 use ebb_lab::{End, Lab, Program, add_routes, wire};
-use ebb_routerd::api::{Client, client};
 use ebb_routerd::status::Status;
+use ebb_service::{Client, client};
 
 use super::plan::{Plan, gateway, host_mac, host_name, hosts, port_name, router_mac, subnets};
 use super::{Stage, Started, Subject};
@@ -121,7 +121,7 @@ impl LiveRouter {
                 self.client = client(&self.socket).ok();
             }
             if let Some(client) = &mut self.client
-                && client.status().is_ok_and(|status| status.tables.routes >= routes)
+                && client.status::<Status>().is_ok_and(|status| status.tables.routes >= routes)
             {
                 return Ok(());
             }

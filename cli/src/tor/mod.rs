@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use ebb_tord::{api, config};
+use ebb_service::client;
+use ebb_tord::config;
+use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub enum Tor {
@@ -32,7 +34,11 @@ Examples:
     #[command(after_help = "\
 Examples:
   ebb tor top
-  ebb tor top --count 1 --json")]
+  ebb tor top --count 10 | cat  a line each time, without a terminal
+  ebb tor top --count 1 --json
+
+Keys: q leaves; arrows sort. With --json each interval is one line, a snapshot of all metrics as in
+docs/telemetry.md.")]
     Top(top::Top),
     /// Make a running switch read its configuration again
     #[command(after_help = "\
@@ -113,7 +119,7 @@ impl Tor {
             }),
             Tor::Top(top) => top.run(),
             Tor::Reload(target) => {
-                api::ask(&target.socket, "reload")?;
+                client(&target.socket)?.request(&json!({ "reload": {} }))?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -132,7 +138,7 @@ impl Ocs {
                 Ok(())
             }),
             Ocs::Show(show) => {
-                println!("{:#}", api::ask(&show.socket, "status")?);
+                println!("{:#}", client(&show.socket)?.status::<Value>()?);
                 Ok(ExitCode::SUCCESS)
             }
         }

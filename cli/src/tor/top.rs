@@ -1,15 +1,16 @@
 //! `ebb tor top`.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use ebb_tord::api;
-use ebb_tord::status::{EDGES_NS, TorStatus};
+use ebb_telemetry::Snapshot;
 
 use crate::watch::Watch;
+use crate::watch::panel::{
+    Cell, Column, Curve, Full, Of, Panel, Table, bits, lost, packets, percent, scaled, whole,
+};
 
 #[derive(Debug, Args)]
 pub struct Top {
@@ -23,87 +24,116 @@ pub struct Top {
 impl Top {
     /// Looks again and again.
     pub(super) fn run(self) -> Result<ExitCode> {
-        self.watch.run(|| api::status(&self.socket), panel)
+        self.watch.run(&PANEL, &self.socket)
     }
 }
 
-/// How often the thread did not look at its clock for so long.
-fn still(status: &TorStatus) -> u64 {
-    let first = EDGES_NS.partition_point(|edge| *edge < 20_000) + 1;
-    status.looks.iter().skip(first).sum()
-}
+static PANEL: Panel = Panel { head, curves: CURVES, tables: TABLES, lost: losses, modes: None };
 
-/// Who vouches for sync frames.
-fn seals(status: &TorStatus) -> String {
-    if !status.sealed {
-        return "sync frames are not sealed (token_file is not set): for laboratories".to_owned();
-    }
-    format!("sealed: {} forged, {} replayed", status.sync.forged, status.sync.replayed)
-}
-
-fn panel(before: &TorStatus, now: &TorStatus) -> String {
-    let span = (now.uptime_seconds - before.uptime_seconds).max(1e-3);
-    let source = match now.source {
-        Some(ebb_tord::plan::Source::Controller) => "the controller's days",
-        Some(ebb_tord::plan::Source::Rotation) => "fixed rotation: no controller",
+fn head(now: &Snapshot) -> Vec<String> {
+    let source = match now.fact("source") {
+        "controller" => "the controller's days",
+        "rotation" => "fixed rotation: no controller",
         _ => "packet path: no circuits known",
     };
-    let busy = 100.0 * (now.cpu_seconds - before.cpu_seconds) / span;
-    let sync = now.sync;
-    let stood = (still(now) - still(before).min(still(now))) as f64 / span;
-    let mut text = format!(
-        "{source}, up {:.0} s, thread {busy:.0} % busy, stood still for 20 us or longer {stood:.0} times/s\n\
-         sync: {} accepted, {} days missed, {} late, {} malformed, {} contradicting, {} stepped\n\
-         {}\n\
-         rack   sent/s  Mb/s  packets/s  received/s  waiting kB  days left %  requeued  full\n",
-        now.uptime_seconds,
-        sync.accepted,
-        sync.missed,
-        sync.late,
-        sync.malformed,
-        sync.contradicting,
-        sync.stepped,
-        seals(now),
-    );
-    for (old, new) in before.racks.iter().zip(&now.racks) {
-        let rate = |old: u64, new: u64| new.saturating_sub(old) as f64 / span;
-        let waiting: u64 = new.waiting_bytes.iter().sum();
-        _ = writeln!(
-            text,
-            "{:>4} {:>8.0} {:>5.0} {:>10.0} {:>11.0} {:>11} {:>12.0} {:>9} {:>5}",
-            new.rack,
-            rate(old.sent, new.sent),
-            rate(old.sent_bytes, new.sent_bytes) * 8e-6,
-            rate(old.sent_by_packets, new.sent_by_packets),
-            rate(old.received, new.received),
-            waiting / 1000,
-            100.0 * rate(old.days_left, new.days_left) / rate(old.days, new.days).max(1e-9),
-            new.requeued,
-            new.dropped_full,
-        );
-    }
-    text
+    let sync = |name: &str| {
+        now.value(&format!("ebb_circuit_sync_{name}_total"), &[]).unwrap_or(0.0) as u64
+    };
+    let mut pieces = vec![format!("ebb tor {}", now.version), source.to_owned()];
+    let names = [
+        "accepted",
+        "missed",
+        "late",
+        "malformed",
+        "contradicting",
+        "stepped",
+        "forged",
+        "replayed",
+    ];
+    let counts = names.map(|name| (name, sync(name))).into_iter();
+    let seen = counts.filter(|(name, count)| *name == "accepted" || *count > 0);
+    let seen: Vec<String> = seen.map(|(name, count)| format!("{count} {name}")).collect();
+    pieces.push(format!("sync frames: {}", seen.join(", ")));
+    pieces
+}
+
+static CURVES: &[Curve] = &[
+    Curve { name: "sent", of: SENT, text: packets, full: Full::First },
+    Curve { name: "received", of: RECEIVED, text: packets, full: Full::First },
+    Curve {
+        name: "thread busy",
+        of: Of::Rate(&["ebb_circuit_cpu_seconds_total"]),
+        text: percent,
+        full: Full::Seen,
+    },
+    Curve {
+        name: "stood still",
+        of: Of::Rate(&["ebb_circuit_stood_still_total"]),
+        text: |rate| format!("{rate:.0} /s"),
+        full: Full::Seen,
+    },
+];
+
+const SENT: Of = Of::Rate(&["ebb_circuit_rack_sent_total"]);
+const SENT_BYTES: Of = Of::Rate(&["ebb_circuit_rack_sent_bytes_total"]);
+const BY_PACKETS: Of = Of::Rate(&["ebb_circuit_rack_sent_by_packets_total"]);
+const RECEIVED: Of = Of::Rate(&["ebb_circuit_rack_received_total"]);
+const WAITING: Of = Of::Value("ebb_circuit_rack_waiting_bytes");
+const LEFT: Of = Of::Share("ebb_circuit_rack_days_left_total", "ebb_circuit_rack_days_total");
+const REQUEUED: Of = Of::Value("ebb_circuit_rack_requeued_total");
+
+static TABLES: &[Table] = &[Table {
+    name: "racks",
+    label: "rack",
+    metric: "ebb_circuit_rack_sent_total",
+    columns: &[
+        Column { heading: "rack", width: 4, rank: 0, cell: Cell::Index },
+        Column { heading: "sent", width: 9, rank: 1, cell: Cell::Number(SENT, packets) },
+        Column { heading: "bits", width: 12, rank: 3, cell: Cell::Number(SENT_BYTES, bits) },
+        Column {
+            heading: "by packets",
+            width: 10,
+            rank: 4,
+            cell: Cell::Number(BY_PACKETS, packets),
+        },
+        Column { heading: "received", width: 9, rank: 2, cell: Cell::Number(RECEIVED, packets) },
+        Column { heading: "waiting", width: 8, rank: 5, cell: Cell::Number(WAITING, bytes) },
+        Column { heading: "days left", width: 9, rank: 6, cell: Cell::Number(LEFT, percent) },
+        Column { heading: "requeued", width: 9, rank: 7, cell: Cell::Number(REQUEUED, whole) },
+    ],
+}];
+
+fn bytes(bytes: f64) -> String {
+    scaled(bytes, "B")
+}
+
+fn losses(now: &Snapshot) -> Vec<(String, f64, f64)> {
+    lost(
+        now,
+        &[
+            ("queue full", "ebb_circuit_rack_dropped_full_total"),
+            ("unroutable", "ebb_circuit_rack_dropped_unroutable_total"),
+            ("receive", "ebb_circuit_rack_dropped_receive_total"),
+            ("transmit", "ebb_circuit_rack_dropped_transmit_total"),
+        ],
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use ebb_tord::status::TorStatus;
+
     use super::*;
-    use ebb_tord::status::RackStatus;
 
     #[test]
-    fn the_panel_shows_rates_and_where_days_come_from() {
-        let rack =
-            |sent| RackStatus { rack: 2, sent, sent_bytes: 1000 * sent, ..Default::default() };
-        let status = |seconds, sent| TorStatus {
-            uptime_seconds: seconds,
-            racks: vec![rack(sent)],
-            looks: vec![sent; 13],
-            ..TorStatus::default()
-        };
-        let text = panel(&status(1.0, 1000), &status(2.0, 3000));
-        assert!(text.contains("packet path: no circuits known"), "{text}");
-        // Five of the thirteen classes begin at 20 us or later.
-        assert!(text.contains("stood still for 20 us or longer 10000 times/s"), "{text}");
-        assert!(text.contains("   2     2000    16"), "{text}");
+    fn the_panel_asks_for_what_a_switch_says() {
+        crate::watch::panel::assert_sound::<TorStatus>(&PANEL);
+    }
+
+    #[test]
+    fn the_head_says_whose_days_are_kept() {
+        let now = Snapshot::of(&TorStatus::default());
+        assert!(head(&now).contains(&"packet path: no circuits known".to_owned()));
+        assert!(now.notes[0].contains("for laboratories"));
     }
 }

@@ -9,9 +9,10 @@ use ebb_host::process;
 use ebb_host::signals::{self, Signal};
 use ebb_lab::Program;
 pub use ebb_lab::test::until;
-use ebb_routerd::api::{Client, client};
 use ebb_routerd::status::Status;
-use serde_json::Value;
+use ebb_service::{Client, client};
+use ebb_telemetry::Snapshot;
+use serde_json::{Value, json};
 
 use super::lab::Lab;
 
@@ -158,6 +159,12 @@ impl Router {
     pub fn status(&mut self) -> Status {
         let status = self.client.as_mut().expect("a running router").status();
         status.unwrap_or_else(|error| panic!("{error}: {}", self.log()))
+    }
+
+    /// Its metrics as Prometheus reads them.
+    pub fn metrics(&mut self) -> String {
+        let snapshot = self.request(&json!({ "get": "snapshot" })).expect("a snapshot");
+        serde_json::from_value::<Snapshot>(snapshot).expect("its shape").openmetrics()
     }
 
     /// Waits until the status is as wished, and returns it.

@@ -49,7 +49,7 @@ fn ports_that_are_not_there_yet_are_taken_in_when_they_come() {
         status.ports.iter().map(|port| (port.name.as_str(), port.up, port.gone)).collect();
     assert_eq!(seen, [("p0", true, false), ("p1", false, true), ("p2", false, false)]);
     assert_says(&router.log(), &["interface p1 does not exist", "interface p2 is down"]);
-    let metrics = ebb_routerd::api::metrics_text(&status);
+    let metrics = router.metrics();
     assert_says(&metrics, &["ebb_port_up{port=\"p0\"} 1", "ebb_port_up{port=\"p1\"} 0"]);
 
     lab.wire(1);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
+use ebb_telemetry::Snapshot;
 use serde_json::{Value, json};
 
 use crate::live::lab::{Lab, Wiring, must, router_mac, run, skip};
@@ -54,7 +55,7 @@ fn routes_neighbours_and_next_hops_are_those_packets_meet() {
     let bytes = hop["bytes"].as_u64().expect("bytes");
     assert_eq!(bytes % sent, 0, "frames of one length: {bytes} in {sent}");
     assert_eq!((status.ports[0].received_bytes, status.ports[1].transmitted_bytes), (bytes, bytes));
-    let metrics = ebb_routerd::api::metrics_text(&status);
+    let metrics = router.metrics();
     let line = format!("ebb_port_received_bytes_total{{port=\"p0\"}} {bytes}");
     assert!(metrics.contains(&line), "{line} is not in {metrics}");
     router.stop();
@@ -115,16 +116,14 @@ fn top_shows_ports_and_reasons_and_obeys_its_keys() {
     let lines = must(&binary(), &stream);
     assert_eq!(lines.lines().count(), 3, "{lines}");
     for line in lines.lines() {
-        let look: Value = serde_json::from_str(line).expect("a line of JSON");
-        assert_eq!(look["mode"], "napi");
-        assert_eq!(
-            (&look["ports"][0]["port"], &look["ports"][0]["link"]),
-            (&json!("p0"), &json!("up"))
-        );
-        let rate = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("a rate in {look}"));
-        assert!(rate(&look["ports"][0]["received_pps"]) > 200.0, "{look}");
-        assert!(rate(&look["ports"][1]["transmitted_bps"]) > 1e5, "{look}");
-        assert!(rate(&look["dropped_for"]["blackhole"]) > 100.0, "{look}");
+        let look: Snapshot = serde_json::from_str(line).expect("a line of JSON");
+        assert_eq!((look.daemon.as_str(), look.fact("mode")), ("router", "napi"));
+        assert!(look.seconds.is_some_and(|seconds| seconds > 0.2), "{line}");
+        assert_eq!(look.value("ebb_port_up", &[("port", "p0")]), Some(1.0));
+        let rate = |metric, label, value| look.rate(metric, &[(label, value)]);
+        assert!(rate("ebb_port_received_packets_total", "port", "p0") > 200.0, "{line}");
+        assert!(rate("ebb_port_transmitted_bytes_total", "port", "p1") > 1e4, "{line}");
+        assert!(rate("ebb_dropped_packets_total", "reason", "blackhole") > 100.0, "{line}");
     }
     let mut top = Top::start(&lab, &socket);
     assert!(until(PATIENCE, || top.drawn().contains("blackhole")), "{}", top.drawn());
@@ -173,7 +172,7 @@ fn vlans_are_counted_apart() {
         each(output.forwarded_bytes, output.forwarded),
         each(input.received_bytes, input.received) + 4
     );
-    let metrics = ebb_routerd::api::metrics_text(&status);
+    let metrics = router.metrics();
     assert!(metrics.contains("interface=\"p1.7\",port=\"p1\",vlan=\"7\""), "{metrics}");
     router.stop();
 }

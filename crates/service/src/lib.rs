@@ -1,21 +1,52 @@
-//! How a running program is seen and asked: a local socket, with a line for each request and a line of
-//! JSON for each answer, and Prometheus metrics over HTTP.
+//! How others see and command a running daemon: a local socket with a line of JSON for each request and
+//! each answer, and metrics over HTTP. docs/telemetry.md describes the conversation.
 //!
-//! What requests and answers mean is the program's affair.
+//! One thread serves both and sleeps while nobody asks. What is asked is answered by a [`Daemon`], about
+//! which this crate knows that it has a state and snapshots. Nothing that comes over either door makes it
+//! panic.
 
 mod client;
-mod metrics;
+mod http;
 mod place;
-mod server;
+mod request;
+mod serving;
+mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use client::{AskError, ask};
-pub use metrics::{encoded, gauge, metrics};
+pub use client::{Client, ClientError, Subscription, client};
 pub use place::{BindError, Bound, bind, inherit};
-pub use server::{CLIENTS_MAX, REQUEST_MAX, Serving, serve};
+pub use request::{EVERY_MAX, EVERY_MIN, REQUEST_LEN_MAX, Request, RequestError, parse_request};
+pub use serving::{Doors, Options, PreparedMetrics, ServeError, Serving, serve, serve_at};
+pub use socket::CLIENTS_MAX;
 
 use std::time::Duration;
 
-/// Whoever says nothing, or takes nothing, for so long is let go.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+use ebb_telemetry::Snapshot;
+use serde_json::{Map, Value};
+
+/// A client that says nothing, or takes nothing, for so long is let go; one that waits for an answer waits as
+/// long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who answers.
+pub trait Daemon: Send + Sync + 'static {
+    /// The state as the daemon's own document. Called on the serving thread: it must not block for long.
+    ///
+    /// # Errors
+    /// Why there is none, for the client to read.
+    fn status(&self) -> Result<Value, String>;
+
+    /// A snapshot of that state. Called on the serving thread, too.
+    ///
+    /// # Errors
+    /// As [`Daemon::status`].
+    fn snapshot(&self) -> Result<Snapshot, String>;
+
+    /// Carries out a request of the daemon's own and returns what to answer. May block; it has a thread of its
+    /// own.
+    ///
+    /// # Errors
+    /// What to tell the client.
+    fn command(&self, command: Map<String, Value>) -> Result<Value, String>;
+}

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another program owns it.
-    #[error("{}: another program answers on this socket; stop it or name another", .0.display())]
+    #[error("{}: another program answers on this socket; stop it, or configure another socket", .0.display())]
     InUse(PathBuf),
     /// Something else has its name.
-    #[error("{}: exists and is not a socket; remove it or name another", .0.display())]
+    #[error("{}: exists and is not a socket; remove it, or configure another socket", .0.display())]
     NotASocket(PathBuf),
     /// It cannot be made.
-    #[error("{}: the socket cannot be made", path.display())]
+    #[error("{}: {source}", path.display())]
     Socket {
         /// Its path.
         path: PathBuf,
@@ -34,12 +34,8 @@ pub struct Bound {
 }
 
 impl Bound {
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether nobody has put another in its place.
-    pub(crate) fn is_ours(&self) -> bool {
+    fn is_ours(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|file| file.ino() == self.inode)
     }
 }

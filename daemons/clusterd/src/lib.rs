@@ -14,5 +14,6 @@ mod program;
 pub mod routes;
 pub mod status;
 pub mod store;
+mod telemetry;
 
 pub use ebb_cluster::{Book, Entry, Power};

@@ -14,11 +14,13 @@ use ebb_host::namespace::Namespace;
 use ebb_host::netlink::Requests;
 use ebb_host::process;
 use ebb_host::signals::{Signal, Signals};
+use ebb_service::{Daemon, Options};
+use ebb_telemetry::Snapshot;
 use ebb_units::Time;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tracing::{info, warn};
 
-use crate::api::{self, Answer};
+use crate::api::Command;
 use crate::balancer::{BalancerHandle, Bond, RunnerOptions};
 use crate::config::{
     ClusterConfig, How, KeepConfig, MemberConfig, SideConfig, StoreKind, wake_mac,
@@ -99,37 +101,56 @@ struct Reloaded {
     times: u64,
 }
 
-impl Answer for Desk {
-    fn status(&self) -> ClusterStatus {
-        self.status.lock().expect("status").clone()
+impl Daemon for Desk {
+    fn status(&self) -> Result<Value, String> {
+        serde_json::to_value(self.seen()).map_err(|error| error.to_string())
     }
 
-    fn order(&self, verb: &str, name: &str) -> Result<Value> {
-        match verb {
-            "drain" | "undrain" => {
-                let names: Vec<&str> =
-                    self.config.back_end.iter().map(|one| one.name.as_str()).collect();
-                let known = names.contains(&name);
-                ensure!(known, "no back-end is called `{name}`; there are {}", names.join(", "));
-                let member = name.to_owned();
-                self.write(&Write::Hold { member, hold: verb == "drain" })?;
-            }
-            "forget" => {
-                let snapshot = self.store.lock().expect("store").snapshot()?;
-                let names: Vec<&String> = snapshot.balancers.keys().collect();
-                let known = names.contains(&&name.to_owned());
-                ensure!(known, "no balancer called `{name}` has registered; there are {names:?}");
-                self.write(&Write::Leave { balancer: name.to_owned() })?;
-            }
-            "reload" => self.reload()?,
-            "stop" => self.stop.store(true, Relaxed),
-            _ => bail!("`{verb}` is none of status, drain, undrain, forget, reload, stop"),
-        }
-        Ok(Value::from("asked"))
+    fn snapshot(&self) -> Result<Snapshot, String> {
+        Ok(Snapshot::of(&self.seen()))
+    }
+
+    fn command(&self, command: Map<String, Value>) -> Result<Value, String> {
+        let command = serde_json::from_value(Value::Object(command));
+        let done = command.map_err(Into::into).and_then(|command| self.order(command));
+        done.map(|()| Value::from("asked")).map_err(|error| format!("{error:#}"))
     }
 }
 
 impl Desk {
+    fn seen(&self) -> ClusterStatus {
+        self.status.lock().expect("status").clone()
+    }
+
+    fn order(&self, command: Command) -> Result<()> {
+        match command {
+            Command::Drain(name) => self.hold(name, true),
+            Command::Undrain(name) => self.hold(name, false),
+            Command::Forget(balancer) => {
+                let snapshot = self.store.lock().expect("store").snapshot()?;
+                let names: Vec<&String> = snapshot.balancers.keys().collect();
+                let known = names.contains(&&balancer);
+                ensure!(
+                    known,
+                    "no balancer called `{balancer}` has registered; there are {names:?}"
+                );
+                self.write(&Write::Leave { balancer })
+            }
+            Command::Reload {} => self.reload(),
+            Command::Stop {} => {
+                self.stop.store(true, Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    fn hold(&self, member: String, hold: bool) -> Result<()> {
+        let names: Vec<&str> = self.config.back_end.iter().map(|one| one.name.as_str()).collect();
+        let known = names.contains(&member.as_str());
+        ensure!(known, "no back-end is called `{member}`; there are {}", names.join(", "));
+        self.write(&Write::Hold { member, hold })
+    }
+
     /// Takes over what can change while packets flow: the policy, and what back-ends carry and draw. All
     /// or nothing.
     fn reload(&self) -> Result<()> {
@@ -185,13 +206,14 @@ pub fn run(path: &Path, member: Option<&str>) -> Result<()> {
     let mut node = Node::start(path, config, member, stores, &journal)?;
     let socket = node.member.socket.clone().unwrap_or(node.desk.config.cluster.socket.clone());
     let metrics = node.member.metrics.or(node.desk.config.cluster.metrics);
-    let bound = api::serve(&socket, metrics, node.desk.clone())?;
+    let options = Options { socket: Some(socket.clone()), metrics };
+    let doors = ebb_service::serve(options, node.desk.clone())?;
     info!(member = name, socket = %socket.display(), "serving");
     ebb_host::service::ready();
     let result = node.serve(&mut signals);
     ebb_host::service::stopping();
     node.end();
-    drop(bound);
+    drop(doors);
     journal.finish();
     drop(guard);
     result

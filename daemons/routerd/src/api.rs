@@ -1,306 +1,288 @@
-//! How others see and command a running router: a local socket with one JSON request a line, and
-//! Prometheus metrics over HTTP.
-//!
-//! Room: the outermost. One thread serves both and sleeps while nobody asks; what is asked is
-//! answered by a [`Backend`], about which this module knows nothing. Nothing that comes over
-//! either door makes it panic.
+//! What a running router is asked on its socket, beside what every daemon is ([`ebb_service`]).
 
-mod client;
-mod metrics;
-mod request;
-mod socket;
-
-use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
-use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
-use axum::routing::get;
-use ebb_service::{BindError, Bound};
-use tokio::runtime::Handle;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use ebb_capture::{Filter, Instruction};
+use ebb_graph::DropReason;
+use ebb_service::RequestError;
+use ipnet::IpNet;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use crate::status::Status;
+use crate::tap::Place;
 
-pub use client::{Client, ClientError, client};
-pub use metrics::metrics_text;
-pub use request::{Command, RequestError, parse_request};
-
-/// Who answers.
-pub trait Backend: Send + Sync + 'static {
-    /// The present state. Called on the serving thread: it must not block for long.
-    fn status(&self) -> Status;
-
-    /// Carries out a command and returns what to answer. May block.
-    ///
-    /// # Errors
-    /// What to tell the client.
-    fn command(&self, command: Command) -> Result<serde_json::Value, String>;
-}
-
-/// Which doors to open.
-#[derive(Clone, Debug, Default)]
-pub struct ApiOptions {
-    /// Path of the socket.
-    pub socket: Option<PathBuf>,
-    /// Where the metrics are served.
-    pub metrics: Option<SocketAddr>,
-}
-
-/// Why a door could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum ApiError {
-    /// Another router owns the socket.
-    #[error("{}: another router answers on this socket; stop it or give this one its own [status] socket", .0.display())]
-    InUse(PathBuf),
-    /// Something else has the socket's name.
-    #[error("{}: exists and is not a socket; remove it or change [status] socket", .0.display())]
-    NotASocket(PathBuf),
-    /// The socket cannot be made.
-    #[error("{}: {source}", path.display())]
-    Socket {
-        /// Its path.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
+/// What a client can ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `{"get":"config"}`: the configuration in force.
+    Config,
+    /// `{"get":"routes"}`: the forwarding table, or the part of it inside a prefix.
+    Routes {
+        /// `"prefix":"10.0.0.0/8"`
+        prefix: Option<IpNet>,
+        /// `"limit":1000`: most entries to list.
+        limit: usize,
     },
-    /// The metrics' address cannot be had.
-    #[error("metrics on {address}: {source}")]
-    Metrics {
+    /// `{"get":"neighbours"}`: the neighbours known.
+    Neighbours,
+    /// `{"get":"next_hops"}`: next hops with what left through them.
+    NextHops,
+    /// `{"get":"lookup","address":"10.0.0.1"}`: what happens to packets for an address.
+    Lookup {
         /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
+        address: IpAddr,
     },
-    /// The thread or its runtime cannot be made.
-    #[error("serving thread: {0}")]
-    Thread(io::Error),
+    /// `{"set":{"mode":"napi"}}`: another policy.
+    SetMode(String),
+    /// `{"reload":{}}`: the configuration file is read again.
+    Reload,
+    /// `{"upgrade":{}}`: another program takes over while packets flow.
+    Upgrade {
+        /// `"program":"/usr/local/bin/ebb"`; absent: the one that runs, as it is on disk by now.
+        program: Option<PathBuf>,
+    },
+    /// `{"capture":{"port":"eth1","count":100}}`: packets of a port.
+    Capture {
+        /// The port's name.
+        port: String,
+        /// How many packets, 1 to 100,000.
+        count: u32,
+        /// `"place":"received"`, `"transmitted"` or `"dropped"`; for the last, `"reason"` names one
+        /// reason ([`DropReason::name`]).
+        place: Place,
+        /// `"filter":[[40,0,0,12],...]`: classic BPF, code, two jumps and constant of each
+        /// instruction; absent: all packets.
+        filter: Option<Filter>,
+    },
 }
 
-impl From<BindError> for ApiError {
-    fn from(error: BindError) -> ApiError {
-        match error {
-            BindError::InUse(path) => ApiError::InUse(path),
-            BindError::NotASocket(path) => ApiError::NotASocket(path),
-            BindError::Socket { path, source } => ApiError::Socket { path, source },
-        }
-    }
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    get: Option<Get>,
+    prefix: Option<IpNet>,
+    limit: Option<usize>,
+    address: Option<IpAddr>,
+    set: Option<Set>,
+    reload: Option<Reload>,
+    upgrade: Option<Upgrade>,
+    capture: Option<Capture>,
 }
 
-/// The open doors; dropping it closes them and removes the socket.
-pub struct ApiHandle {
-    runtime: Handle,
-    backend: Arc<dyn Backend>,
-    stop: watch::Sender<bool>,
-    metrics: Mutex<Option<Endpoint>>,
-    thread: Option<JoinHandle<()>>,
-    socket: Option<Bound>,
-    /// A descriptor of the socket, for another process, and what accepts its clients.
-    accepting: Option<(OwnedFd, AbortHandle)>,
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Get {
+    Config,
+    Routes,
+    Neighbours,
+    NextHops,
+    Lookup,
 }
 
-/// Where metrics are served.
-struct Endpoint {
-    address: SocketAddr,
-    /// A descriptor of it, for another process.
-    listener: Option<TcpListener>,
-    task: AbortHandle,
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    mode: String,
 }
 
-/// Open doors of another process of the same router.
-#[derive(Debug, Default)]
-pub struct Doors {
-    /// The socket; it has the path of the options.
-    pub socket: Option<OwnedFd>,
-    /// The metrics' endpoint.
-    pub metrics: Option<OwnedFd>,
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reload {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Upgrade {
+    program: Option<PathBuf>,
 }
 
-/// Opens the doors. The caller may drop privileges afterwards.
-///
-/// # Errors
-/// When a door cannot be opened; then none is.
-pub fn serve(options: ApiOptions, backend: Arc<dyn Backend>) -> Result<ApiHandle, ApiError> {
-    serve_at(options, Doors::default(), backend)
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Capture {
+    port: String,
+    count: u32,
+    place: Option<Where>,
+    reason: Option<String>,
+    filter: Option<Vec<(u16, u8, u8, u32)>>,
 }
 
-/// Opens the doors, as far as another process has not left its own.
-///
-/// # Errors
-/// When a door cannot be opened; then none is.
-pub fn serve_at(
-    options: ApiOptions,
-    doors: Doors,
-    backend: Arc<dyn Backend>,
-) -> Result<ApiHandle, ApiError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .thread_name("ebb-api-command")
-        .build()
-        .map_err(ApiError::Thread)?;
-    let (listener, socket) = match options.socket {
-        Some(path) => {
-            let (listener, bound) = match doors.socket {
-                Some(socket) => ebb_service::inherit(path, socket)?,
-                None => ebb_service::bind(path)?,
-            };
-            (Some(listener), Some(bound))
-        }
-        None => (None, None),
-    };
-    let (stop, stopped) = watch::channel(false);
-    let mut handle = ApiHandle {
-        runtime: runtime.handle().clone(),
-        backend: backend.clone(),
-        stop,
-        metrics: Mutex::new(None),
-        thread: None,
-        socket,
-        accepting: None,
-    };
-    match doors.metrics.map(TcpListener::from) {
-        Some(listener) if options.metrics.is_some() => {
-            let address = listener.local_addr().map_err(ApiError::Thread)?;
-            handle.commit_metrics(PreparedMetrics::Move(address, listener));
-        }
-        _ => handle.set_metrics(options.metrics)?,
-    }
-    if let Some(listener) = listener {
-        let copy = listener.try_clone().map_err(ApiError::Thread)?;
-        let task = runtime.spawn(socket::accept(listener, backend));
-        handle.accepting = Some((copy.into(), task.abort_handle()));
-    }
-    let thread = std::thread::Builder::new().name("ebb-api".into()).spawn(move || {
-        let mut stopped = stopped;
-        runtime.block_on(async move {
-            // Fails only when the sender is gone, which means the same.
-            let _ = stopped.wait_for(|stop| *stop).await;
-        });
-        runtime.shutdown_background();
-    });
-    handle.thread = Some(thread.map_err(ApiError::Thread)?);
-    Ok(handle)
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Where {
+    Received,
+    Transmitted,
+    Dropped,
 }
 
-/// Where the metrics are to go, with what that takes in hand.
-#[derive(Debug)]
-pub enum PreparedMetrics {
-    /// Nothing changes.
-    Stay,
-    /// They are served no more.
-    Close,
-    /// They are served here.
-    Move(SocketAddr, TcpListener),
-}
-
-impl ApiHandle {
-    /// Moves the metrics to another address, or closes them.
+impl Command {
+    /// Understands one request.
     ///
     /// # Errors
-    /// When the address cannot be had; the former endpoint stays.
-    pub fn set_metrics(&self, listen: Option<SocketAddr>) -> Result<(), ApiError> {
-        self.commit_metrics(self.prepare_metrics(listen)?);
-        Ok(())
+    /// When it is none; what is wrong is said for the client to read.
+    pub fn read(fields: Map<String, Value>) -> Result<Command, RequestError> {
+        of_raw(Raw::deserialize(Value::Object(fields))?)
     }
+}
 
-    /// Takes the address to which the metrics are to move; they stay where they are until
-    /// [`ApiHandle::commit_metrics`].
-    ///
-    /// # Errors
-    /// When the address cannot be had.
-    pub fn prepare_metrics(&self, listen: Option<SocketAddr>) -> Result<PreparedMetrics, ApiError> {
-        // Port 0 asks for any free port, so it is never the same twice.
-        if self.metrics_address() == listen && listen.is_none_or(|address| address.port() != 0) {
-            return Ok(PreparedMetrics::Stay);
-        }
-        let Some(address) = listen else { return Ok(PreparedMetrics::Close) };
-        let failed = |source| ApiError::Metrics { address, source };
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(PreparedMetrics::Move(address, listener))
+fn of_raw(raw: Raw) -> Result<Command, RequestError> {
+    let invalid = |message: &str| Err(RequestError::Invalid(message.to_owned()));
+    if (raw.prefix.is_some() || raw.limit.is_some()) && raw.get != Some(Get::Routes) {
+        return invalid("`prefix` and `limit` go with {\"get\":\"routes\"}");
     }
-
-    /// Carries out what was prepared.
-    pub fn commit_metrics(&self, prepared: PreparedMetrics) {
-        let next = match prepared {
-            PreparedMetrics::Stay => return,
-            PreparedMetrics::Close => None,
-            PreparedMetrics::Move(address, listener) => {
-                let copy = listener.try_clone().ok();
-                let task = self.runtime.spawn(serve_http(listener, self.backend.clone()));
-                Some(Endpoint { address, listener: copy, task: task.abort_handle() })
+    if raw.address.is_some() != (raw.get == Some(Get::Lookup)) {
+        return invalid("{\"get\":\"lookup\"} and `address` go together");
+    }
+    match (raw.get, raw.set, raw.reload, raw.upgrade, raw.capture) {
+        (Some(get), None, None, None, None) => Ok(match get {
+            Get::Config => Command::Config,
+            Get::Neighbours => Command::Neighbours,
+            Get::NextHops => Command::NextHops,
+            Get::Routes => Command::Routes { prefix: raw.prefix, limit: raw.limit.unwrap_or(1000) },
+            Get::Lookup => match raw.address {
+                Some(address) => Command::Lookup { address },
+                None => return invalid("`address` is missing"),
+            },
+        }),
+        (None, Some(set), None, None, None) => Ok(Command::SetMode(set.mode)),
+        (None, None, Some(Reload {}), None, None) => Ok(Command::Reload),
+        (None, None, None, Some(Upgrade { program }), None) => match program {
+            Some(program) if !program.is_absolute() => {
+                invalid("`program` must be an absolute path")
             }
-        };
-        let mut present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(former) = std::mem::replace(&mut *present, next) {
-            former.task.abort();
-        }
-    }
-
-    /// The doors for another process. Clients that come knock at both until
-    /// [`ApiHandle::stop_accepting`].
-    ///
-    /// # Errors
-    /// When the process has too many descriptors.
-    pub fn doors(&self) -> io::Result<Doors> {
-        let socket = self.accepting.as_ref().map(|(socket, _)| socket.try_clone()).transpose()?;
-        let present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let listener = present.as_ref().and_then(|endpoint| endpoint.listener.as_ref());
-        let metrics = listener.map(TcpListener::try_clone).transpose()?.map(OwnedFd::from);
-        Ok(Doors { socket, metrics })
-    }
-
-    /// Leaves clients that come from now on to the other process; those that are in are answered.
-    pub fn stop_accepting(&self) {
-        self.accepting.iter().for_each(|(_, task)| task.abort());
-        let present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        present.iter().for_each(|endpoint| endpoint.task.abort());
-    }
-
-    /// Where the metrics are served.
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        let present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        present.as_ref().map(|endpoint| endpoint.address)
+            program => Ok(Command::Upgrade { program }),
+        },
+        (None, None, None, None, Some(capture)) => of_capture(capture),
+        _ => invalid("exactly one of `get`, `set`, `reload`, `upgrade`, `capture` is expected"),
     }
 }
 
-impl Drop for ApiHandle {
-    fn drop(&mut self) {
-        let _ = self.stop.send(true);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-        drop(self.socket.take());
+fn of_capture(capture: Capture) -> Result<Command, RequestError> {
+    let Capture { port, count, place, reason, filter } = capture;
+    let invalid = |message: String| Err(RequestError::Invalid(message));
+    if !(1..=100_000).contains(&count) {
+        return invalid("`count` must be 1 to 100000".into());
     }
-}
-
-async fn serve_http(listener: TcpListener, backend: Arc<dyn Backend>) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "metrics are not served"),
+    let place = match (place, reason) {
+        (None | Some(Where::Received), None) => Place::Received,
+        (Some(Where::Transmitted), None) => Place::Transmitted,
+        (Some(Where::Dropped), None) => Place::Dropped(None),
+        (Some(Where::Dropped), Some(name)) => {
+            match DropReason::ALL.iter().find(|reason| reason.name() == name) {
+                Some(reason) => Place::Dropped(Some(*reason)),
+                None => {
+                    let names: Vec<_> = DropReason::ALL.iter().map(|one| one.name()).collect();
+                    return invalid(format!("no reason {name:?}; one of {}", names.join(", ")));
+                }
+            }
+        }
+        _ => return invalid("`reason` goes with {\"place\":\"dropped\"}".into()),
     };
-    let app = axum::Router::new()
-        .route("/", get(async || "metrics: /metrics\nstatus: /status\n"))
-        .route("/metrics", get(get_metrics))
-        .route("/status", get(get_status))
-        .with_state(backend);
-    if let Err(error) = axum::serve(listener, app).await {
-        tracing::error!(%error, "metrics are no longer served");
+    let instruction =
+        |(code, jump_true, jump_false, k)| Instruction { code, jump_true, jump_false, k };
+    let filter = filter.map(|lines| Filter::new(lines.into_iter().map(instruction).collect()));
+    match filter.transpose() {
+        Ok(filter) => Ok(Command::Capture { port, count, place, filter }),
+        Err(error) => invalid(format!("`filter`: {error}")),
     }
 }
 
-async fn get_metrics(State(backend): State<Arc<dyn Backend>>) -> impl IntoResponse {
-    let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(CONTENT_TYPE, format)], metrics_text(&backend.status()))
-}
+#[cfg(test)]
+mod tests {
+    use ebb_service::{Request, parse_request};
+    use proptest::prelude::*;
 
-async fn get_status(State(backend): State<Arc<dyn Backend>>) -> impl IntoResponse {
-    axum::Json(backend.status())
+    use super::*;
+
+    fn command(text: &str) -> Result<Command, RequestError> {
+        match parse_request(text.as_bytes())? {
+            Request::Command(fields) => Command::read(fields),
+            other => Err(RequestError::Invalid(format!("{other:?}"))),
+        }
+    }
+
+    #[test]
+    fn every_command_has_its_request() {
+        let table = [
+            (r#"{"get":"config"}"#, Command::Config),
+            (r#"{"get":"neighbours"}"#, Command::Neighbours),
+            (r#"{"get":"next_hops"}"#, Command::NextHops),
+            (r#"{"get":"routes"}"#, Command::Routes { prefix: None, limit: 1000 }),
+            (
+                r#"{"get":"routes","prefix":"10.0.0.0/8","limit":3}"#,
+                Command::Routes { prefix: "10.0.0.0/8".parse().ok(), limit: 3 },
+            ),
+            (
+                r#"{"get":"lookup","address":"2001:db8::1"}"#,
+                Command::Lookup { address: "2001:db8::1".parse().unwrap() },
+            ),
+            (r#"{"set":{"mode":"napi"}}"#, Command::SetMode("napi".into())),
+            (r#"{"reload":{}}"#, Command::Reload),
+            (r#"{"upgrade":{}}"#, Command::Upgrade { program: None }),
+            (
+                r#"{"upgrade":{"program":"/opt/ebb"}}"#,
+                Command::Upgrade { program: Some("/opt/ebb".into()) },
+            ),
+            (
+                r#"{"capture":{"port":"eth1","count":5}}"#,
+                Command::Capture {
+                    port: "eth1".into(),
+                    count: 5,
+                    place: Place::Received,
+                    filter: None,
+                },
+            ),
+            (
+                r#"{"capture":{"port":"eth1","count":5,"place":"dropped","reason":"no_route","filter":[[6,0,0,1]]}}"#,
+                Command::Capture {
+                    port: "eth1".into(),
+                    count: 5,
+                    place: Place::Dropped(Some(DropReason::NoRoute)),
+                    filter: Filter::new(vec![Instruction {
+                        code: 6,
+                        jump_true: 0,
+                        jump_false: 0,
+                        k: 1,
+                    }])
+                    .ok(),
+                },
+            ),
+        ];
+        for (text, meant) in table {
+            assert_eq!(command(text).expect(text), meant);
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for text in [
+            "{\"get\":\"Status\"}",
+            "{\"get\":\"status\",\"prefix\":\"10.0.0.0/8\"}",
+            "{\"get\":\"lookup\"}",
+            "{\"get\":\"lookup\",\"address\":\"x\"}",
+            "{\"get\":\"status\",\"reload\":{}}",
+            "{\"set\":{}}",
+            "{\"set\":{\"mode\":\"napi\",\"cores\":3}}",
+            "{\"reload\":1}",
+            "{\"upgrade\":{\"program\":\"ebb\"}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":0}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":-1}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":1,\"reason\":\"no_route\"}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":1,\"place\":\"dropped\",\"reason\":\"x\"}}",
+            "{\"capture\":{\"port\":\"eth1\",\"count\":1,\"filter\":[[40,0,0,12]]}}",
+        ] {
+            assert!(command(text).is_err(), "{text:?} was accepted");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_json_panics(
+            key in "(get|set|reload|capture|prefix|limit|address|x)",
+            value in "(\"status\"|\"lookup\"|\\{\\}|\\{\"mode\":\"x\"\\}|-1|1e99|null|\\[\\[\\]\\])",
+            other in "(get|set|reload|address)",
+        ) {
+            let text = format!("{{\"{key}\":{value},\"{other}\":{value}}}");
+            let _ = command(&text);
+        }
+    }
 }

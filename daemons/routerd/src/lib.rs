@@ -30,5 +30,6 @@ pub mod static_tables;
 pub mod status;
 pub mod sync;
 pub mod tap;
+pub mod telemetry;
 pub mod toll;
 pub mod worker;

@@ -30,10 +30,10 @@ use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
 use ebb_host::{capability, process, service};
 use ebb_ports::afxdp::Umem;
+use ebb_service::Serving;
 use ebb_units::Time;
 use tracing::{error, info, warn};
 
-use crate::api::ApiHandle;
 use crate::config::Config;
 use crate::sync::Sync;
 use backend::LiveBackend;
@@ -65,7 +65,7 @@ pub struct Live {
     interrupts_for: u16,
     retried_at: Time,
     signals: Signals,
-    api: Option<ApiHandle>,
+    api: Option<Serving>,
     points: Points,
     vigil: Vigil,
 }

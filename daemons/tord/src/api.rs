@@ -1,17 +1,15 @@
-//! How others see a running program: a local socket with a line of JSON for each request, and
-//! Prometheus metrics over HTTP.
+//! What a running program shows on its socket, and what it is asked beside what every daemon is
+//! ([`ebb_service`]).
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context as _, Result, ensure};
-use ebb_service::{AskError, Serving, encoded, gauge};
-use prometheus_client::registry::Registry;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use ebb_service::{Daemon, Options, ServeError, Serving};
+use ebb_telemetry::{Snapshot, Source};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// What the program's thread shows, and what it is asked.
 #[derive(Debug)]
@@ -38,11 +36,12 @@ impl<T> Shared<T> {
         }
     }
 
-    fn shown(&self) -> Option<T>
+    fn shown(&self) -> Result<T, String>
     where
         T: Clone,
     {
-        self.status.lock().expect("no panic while shown").clone()
+        let shown = self.status.lock().expect("no panic while shown").clone();
+        shown.ok_or_else(|| "it is still starting".to_owned())
     }
 
     pub(crate) fn stop(&self) {
@@ -62,92 +61,52 @@ impl<T> Shared<T> {
     }
 }
 
+/// An order.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Command {
+    /// `{"reload":{}}`: the configuration is read again.
+    Reload {},
+    /// `{"stop":{}}`: the program ends.
+    Stop {},
+}
+
+impl<T: Source + Serialize + Clone + Send> Daemon for Shared<T> {
+    fn status(&self) -> Result<Value, String> {
+        serde_json::to_value(self.shown()?).map_err(|error| error.to_string())
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, String> {
+        Ok(Snapshot::of(&self.shown()?))
+    }
+
+    fn command(&self, command: Map<String, Value>) -> Result<Value, String> {
+        let command = serde_json::from_value(Value::Object(command));
+        match command.map_err(|error| error.to_string())? {
+            Command::Reload {} => self.ask_reload(),
+            Command::Stop {} => self.stop(),
+        }
+        Ok(Value::from("asked"))
+    }
+}
+
 /// Opens the socket, for this user alone, and serves it, and the metrics where they are wanted.
 ///
 /// # Errors
 /// When another program answers on it, or it cannot be made.
-pub fn serve<T: Serialize + Clone + Send + 'static>(
+pub fn serve<T: Source + Serialize + Clone + Send>(
     path: &Path,
     metrics: Option<SocketAddr>,
     shared: Arc<Shared<T>>,
-) -> Result<Serving> {
-    let asked = shared.clone();
-    let serving = ebb_service::serve(path, move |line| answer(line, &asked))?;
-    if let Some(address) = metrics {
-        let page = move || metrics_text(&serde_json::to_value(shared.shown()).unwrap_or_default());
-        ebb_service::metrics(address, page).with_context(|| format!("metrics on {address}"))?;
-    }
-    Ok(serving)
-}
-
-fn answer<T: Serialize + Clone>(line: &str, shared: &Shared<T>) -> Result<Value, String> {
-    match line {
-        "status" => serde_json::to_value(shared.shown()).map_err(|error| error.to_string()),
-        "reload" => {
-            shared.ask_reload();
-            Ok(Value::from("asked"))
-        }
-        "stop" => {
-            shared.stop();
-            Ok(Value::from("asked"))
-        }
-        other => Err(format!("`{other}` is none of status, reload, stop")),
-    }
-}
-
-/// Asks a running program.
-///
-/// # Errors
-/// When nobody answers on the socket, or not what is expected.
-pub fn ask(path: &Path, request: &str) -> Result<Value> {
-    match ebb_service::ask(path, request) {
-        Err(AskError::Silent { path, source }) => Err(source)
-            .with_context(|| format!("{}: nobody answers; is it running?", path.display())),
-        other => Ok(other?),
-    }
-}
-
-/// The state of a running program.
-///
-/// # Errors
-/// As [`ask`], or when it has not begun yet.
-pub fn status<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let value = ask(path, "status")?;
-    ensure!(!value.is_null(), "{}: it is still starting", path.display());
-    Ok(serde_json::from_value(value)?)
-}
-
-/// Every number of a status as a gauge named after its place, racks as labels.
-pub fn metrics_text(status: &Value) -> String {
-    let mut registry = Registry::with_prefix("ebb_circuit");
-    register(&mut registry, "", status);
-    let racks = status["racks"].as_array();
-    for rack in racks.into_iter().flatten() {
-        let label = ("rack".into(), rack["rack"].to_string().into());
-        register(registry.sub_registry_with_label(label), "rack_", rack);
-    }
-    encoded(&registry)
-}
-
-fn register(registry: &mut Registry, prefix: &str, value: &Value) {
-    for (key, value) in value.as_object().into_iter().flatten() {
-        match value {
-            Value::Number(number) => {
-                let number = number.as_f64().unwrap_or(0.0);
-                gauge(registry, format!("{prefix}{key}"), key.replace('_', " "), number);
-            }
-            Value::Bool(is) => {
-                let number = if *is { 1.0 } else { 0.0 };
-                gauge(registry, format!("{prefix}{key}"), key.replace('_', " "), number);
-            }
-            Value::Object(_) => register(registry, &format!("{prefix}{key}_"), value),
-            _ => {}
-        }
-    }
+) -> Result<Serving, ServeError> {
+    ebb_service::serve(Options { socket: Some(path.to_owned()), metrics }, shared)
 }
 
 #[cfg(test)]
 mod tests {
+    use ebb_service::client;
+    use serde_json::json;
+
     use super::*;
     use crate::status::{RackStatus, TorStatus};
 
@@ -156,25 +115,17 @@ mod tests {
         let path = std::env::temp_dir().join(format!("ebb-tord-{}.sock", std::process::id()));
         let shared = Arc::new(Shared::new());
         let bound = serve(&path, None, shared.clone()).expect("a socket");
-        assert!(status::<TorStatus>(&path).unwrap_err().to_string().contains("still starting"));
+        let mut client = client(&path).expect("it listens");
+        let starting = client.status::<TorStatus>().expect_err("nothing shown");
+        assert!(starting.to_string().contains("still starting"));
         let racks = vec![RackStatus { rack: 3, sent: 7, ..RackStatus::default() }];
         shared.show(TorStatus { racks, ..TorStatus::default() });
-        assert_eq!(status::<TorStatus>(&path).expect("a status").racks[0].sent, 7);
-        assert!(ask(&path, "sing").unwrap_err().to_string().contains("none of status"));
-        ask(&path, "reload").expect("asked");
+        assert_eq!(client.status::<TorStatus>().expect("a status").racks[0].sent, 7);
+        let refused = client.request(&json!({ "sing": {} })).expect_err("no order");
+        assert!(refused.to_string().contains("`reload` or `stop`"), "{refused}");
+        client.request(&json!({ "reload": {} })).expect("asked");
         assert!(shared.take_reload() && !shared.take_reload());
-        assert!(serve(&path, None, shared).is_err(), "the socket is taken");
         drop(bound);
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn metrics_name_every_number() {
-        let racks = vec![RackStatus { rack: 3, sent: 7, ..RackStatus::default() }];
-        let status = TorStatus { racks, ..TorStatus::default() };
-        let text = metrics_text(&serde_json::to_value(status).expect("data"));
-        assert!(text.contains("ebb_circuit_rack_sent{rack=\"3\"} 7"), "{text}");
-        assert!(text.contains("ebb_circuit_sync_missed 0"), "{text}");
-        assert!(text.contains("ebb_circuit_sealed 0"), "{text}");
     }
 }

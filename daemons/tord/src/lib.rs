@@ -25,5 +25,6 @@ pub mod rack;
 pub mod seal;
 pub mod status;
 pub mod sync;
+mod telemetry;
 pub mod tor;
 pub mod voq;

@@ -28,7 +28,7 @@ use crate::config::{Mode, OcsConfig};
 use crate::plan::{Phase, Plan};
 use crate::rack::{rack_mac, time_ns};
 use crate::seal::Sealer;
-use crate::status::{CLASSES, OcsStatus, PARTS, class_of};
+use crate::status::{OcsStatus, PARTS};
 use crate::sync::RACKS_MAX;
 use crate::tor::{RING, exchange, hear, open_interface, warn_of_strangers};
 use crate::voq::wire_len;
@@ -172,11 +172,7 @@ impl Emulator {
             rng: Seed(1).stream("card"),
             wait: WaitSet::new(),
             interfaces,
-            counters: OcsStatus {
-                outside: vec![0; CLASSES],
-                day_picture: vec![0; PARTS],
-                ..OcsStatus::default()
-            },
+            counters: OcsStatus { day_picture: vec![0; PARTS], ..OcsStatus::default() },
             started_ns: now,
             status_at_ns: now,
             control_at_ns: now,
@@ -254,7 +250,7 @@ impl Emulator {
             }
         };
         if let Some(outside) = outside {
-            self.counters.outside[class_of(outside)] += 1;
+            self.counters.outside.add(outside);
         }
         self.pool.put(packet.into_frame());
     }

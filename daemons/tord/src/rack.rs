@@ -11,7 +11,7 @@ use ebb_wire::{Ipv4, Ipv6, ethertype, finish_checksums};
 use ipnet::IpNet;
 
 use crate::plan::{Day, Phase};
-use crate::status::{CLASSES, RackStatus, class_of};
+use crate::status::RackStatus;
 use crate::voq::{Voqs, wire_len};
 
 /// Frames handed over at a time: few, so that none is still on its way when the day has ended.
@@ -105,8 +105,7 @@ impl Rack {
     ) -> Rack {
         // The longest prefix first.
         remotes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.prefix_len()));
-        let counters =
-            RackStatus { rack: number, first_after: vec![0; CLASSES], ..RackStatus::default() };
+        let counters = RackStatus { rack: number, ..RackStatus::default() };
         Rack {
             number,
             uplink,
@@ -368,7 +367,7 @@ impl Rack {
         }
         if self.wanted && !self.out.is_empty() {
             self.wanted = false;
-            self.counters.first_after[class_of(into_ns)] += 1;
+            self.counters.first_after.add(into_ns);
         }
         self.hand_to_uplink(to, false, rules, pool);
         self.from_idle_ns =

@@ -25,10 +25,10 @@ pub struct TorStatus {
     pub cpu_seconds: f64,
     /// Time in which its thread could have run and others did, s.
     pub waited_seconds: f64,
-    /// How long between two looks at the clock, sleep left out: counts by [`EDGES_NS`].
-    pub looks: Vec<u64>,
-    /// How much later than asked for sleep ended: counts by [`EDGES_NS`].
-    pub woken_late: Vec<u64>,
+    /// How long between two looks at the clock, sleep left out.
+    pub looks: Times,
+    /// How much later than asked for sleep ended.
+    pub woken_late: Times,
     /// Whose days it kept, the latest last and no more than [`SOURCES_MAX`].
     pub sources: Vec<Source>,
     /// Configurations taken over since it started.
@@ -73,22 +73,45 @@ pub struct RackStatus {
     pub days_wanted: u64,
     /// Days that left something waiting for the next one.
     pub days_left: u64,
-    /// How long after such a day's begin its first frame was handed over: counts by
-    /// [`EDGES_NS`].
-    pub first_after: Vec<u64>,
+    /// How long after such a day's begin its first frame was handed over.
+    pub first_after: Times,
 }
 
 /// Upper ends of the classes of small times, ns; the last class has none.
 pub const EDGES_NS: [u64; 12] =
     [500, 1_000, 2_000, 3_000, 5_000, 7_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
 
-/// The class of a time.
-pub fn class_of(ns: u64) -> usize {
-    EDGES_NS.partition_point(|edge| *edge <= ns)
-}
-
 /// Classes of small times.
 pub const CLASSES: usize = EDGES_NS.len() + 1;
+
+/// Small times, counted by their class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// Counts of the [`CLASSES`] that end at [`EDGES_NS`].
+    pub counts: Vec<u64>,
+    /// All times together, ns.
+    pub sum_ns: u64,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times { counts: vec![0; CLASSES], sum_ns: 0 }
+    }
+}
+
+impl Times {
+    /// Counts one.
+    pub fn add(&mut self, ns: u64) {
+        self.counts[EDGES_NS.partition_point(|edge| *edge <= ns)] += 1;
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+    }
+
+    /// How many there were in the classes from `ns` on.
+    pub fn from(&self, ns: u64) -> u64 {
+        let first = EDGES_NS.iter().position(|edge| *edge >= ns).map_or(CLASSES, |at| at + 1);
+        self.counts.iter().skip(first).sum()
+    }
+}
 
 /// Parts into which a picture cuts a night and its day.
 pub const PARTS: usize = 120;
@@ -124,8 +147,8 @@ pub struct OcsStatus {
     pub dropped_transmit: u64,
     /// That the kernel lost before they came here.
     pub dropped_receive: u64,
-    /// How far outside their day frames were, by [`EDGES_NS`].
-    pub outside: Vec<u64>,
+    /// How far outside their day frames were.
+    pub outside: Times,
     /// When in a night and its day light began, by [`PARTS`].
     pub day_picture: Vec<u64>,
     /// Processor time of its thread, s.
@@ -210,11 +233,18 @@ mod tests {
 
     #[test]
     fn counts_are_told_apart_and_levels_stay() {
+        let times = |first| {
+            let mut times = Times { sum_ns: 100 * first, ..Times::default() };
+            (times.counts[0], times.counts[1]) = (first, 1);
+            times
+        };
+        let none =
+            Times { counts: [15].into_iter().chain([0; CLASSES - 1]).collect(), sum_ns: 1500 };
         let rack = |sent, waiting| RackStatus {
             rack: 3,
             sent,
             waiting_bytes: vec![waiting],
-            first_after: vec![sent, 1],
+            first_after: times(sent),
             ..RackStatus::default()
         };
         let status = |seconds, sent, waiting| TorStatus {
@@ -228,7 +258,7 @@ mod tests {
         assert_eq!(
             span,
             TorStatus {
-                racks: vec![RackStatus { first_after: vec![15, 0], ..rack(15, 20) }],
+                racks: vec![RackStatus { first_after: none, ..rack(15, 20) }],
                 ..status(2.5, 0, 0)
             }
         );

@@ -21,7 +21,7 @@ use crate::neighbours::Neighbours;
 use crate::plan::{Phase, Plan, Source};
 use crate::rack::{HostPort, Rack, Rules, rack_mac};
 use crate::seal::{Keys, Sealer};
-use crate::status::{CLASSES, SOURCES_MAX, TorStatus, class_of};
+use crate::status::{SOURCES_MAX, Times, TorStatus};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
 
 /// Places in each ring.
@@ -147,8 +147,8 @@ struct Switch {
     /// Until when no rack's link needs anybody to look.
     calm_until_ns: u64,
     looked_ns: u64,
-    looks: Vec<u64>,
-    woken_late: Vec<u64>,
+    looks: Times,
+    woken_late: Times,
     sources: Vec<Source>,
     rounds: u64,
     reloads: u64,
@@ -195,8 +195,8 @@ impl Switch {
             due_ns: now,
             calm_until_ns: now,
             looked_ns: now,
-            looks: vec![0; CLASSES],
-            woken_late: vec![0; CLASSES],
+            looks: Times::default(),
+            woken_late: Times::default(),
             sources: Vec::new(),
             rounds: 0,
             reloads: 0,
@@ -231,7 +231,7 @@ impl Switch {
     /// Looks at the clock and notes how long it has been.
     fn look(&mut self) -> u64 {
         let now = now_ns();
-        self.looks[class_of(now - self.looked_ns)] += 1;
+        self.looks.add(now - self.looked_ns);
         self.looked_ns = now;
         now
     }
@@ -319,7 +319,7 @@ impl Switch {
         self.looked_ns = now;
         // A frame may have ended it before.
         if let Some(late) = now.checked_sub(before + span) {
-            self.woken_late[class_of(late)] += 1;
+            self.woken_late.add(late);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ebb_tord::status::{CLASSES, EDGES_NS, RackStatus, TorStatus};
+use ebb_tord::status::{RackStatus, TorStatus};
 
 use super::played::Phase;
 
@@ -38,12 +38,6 @@ const LATE_NS: u64 = 20_000;
 /// Hypervisors that take more than this share of the time are to blame first.
 const STOLEN: f64 = 0.005;
 
-/// Counts in the classes from `from_ns` on.
-fn from(classes: &[u64], from_ns: u64) -> u64 {
-    let first = EDGES_NS.iter().position(|edge| *edge >= from_ns).map_or(CLASSES, |at| at + 1);
-    classes.iter().skip(first).sum()
-}
-
 /// A sum over all racks.
 fn racks(tor: &TorStatus, count: impl Fn(&RackStatus) -> u64) -> u64 {
     tor.racks.iter().map(count).sum()
@@ -51,7 +45,7 @@ fn racks(tor: &TorStatus, count: impl Fn(&RackStatus) -> u64) -> u64 {
 
 /// Days whose first frame was handed over later than `from_ns` after their begin.
 fn late_days(tor: &TorStatus, from_ns: u64) -> u64 {
-    racks(tor, |rack| from(&rack.first_after, from_ns))
+    racks(tor, |rack| rack.first_after.from(from_ns))
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
@@ -61,9 +55,9 @@ fn percent(part: u64, whole: u64) -> f64 {
 /// Why frames were outside their day.
 pub(super) fn outside(phase: &Phase) -> String {
     let (ocs, tor) = (&phase.ocs, &phase.tor);
-    let (all, far) = (ocs.outside_their_day(), from(&ocs.outside, LATE_NS));
-    let (stood, days) = (from(&tor.looks, LATE_NS), racks(tor, |rack| rack.days));
-    let overslept = from(&tor.woken_late, 50_000);
+    let (all, far) = (ocs.outside_their_day(), ocs.outside.from(LATE_NS));
+    let (stood, days) = (tor.looks.from(LATE_NS), racks(tor, |rack| rack.days));
+    let overslept = tor.woken_late.from(50_000);
     let near = all.saturating_sub(far + ocs.unknown);
     let cause = if 2 * ocs.unknown > all {
         "the optical switch knew of no day when they came: it heard no sync frames in time"
@@ -146,11 +140,12 @@ pub(super) fn slow(phase: &Phase, fit: f64) -> String {
 mod tests {
     use super::super::load::Carried;
     use super::*;
-    use ebb_tord::status::{OcsStatus, class_of};
+    use ebb_tord::status::{OcsStatus, Times};
 
-    fn counts(times: &[(u64, u64)]) -> Vec<u64> {
-        let mut classes = vec![0; CLASSES];
-        times.iter().for_each(|(ns, count)| classes[class_of(*ns)] += count);
+    fn counts(times: &[(u64, u64)]) -> Times {
+        let mut classes = Times::default();
+        let each = times.iter().flat_map(|(ns, count)| (0..*count).map(|_| *ns));
+        each.for_each(|ns| classes.add(ns));
         classes
     }
 

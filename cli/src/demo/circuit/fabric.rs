@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use ebb_host::signals::Signal;
 use ebb_lab::Program;
+use ebb_service::client;
 use ebb_system_circuit::tokens::Tokens;
-use ebb_tord::api;
 use ebb_tord::plan::Source;
 use ebb_tord::status::{OcsStatus, TorStatus};
+use serde_json::json;
 
 use super::lab::{Lab, SYNC, gateway};
 
@@ -150,7 +151,7 @@ impl<'a> Fabric<'a> {
         self.configure(setting)?;
         let (tor, ocs) = (self.tor()?.reloads, self.ocs()?.reloads);
         for socket in [&self.ocs_socket, &self.tor_socket] {
-            api::ask(socket, "reload")?;
+            client(socket)?.request(&json!({ "reload": {} }))?;
         }
         self.wait("the switches did not take over their new rules", stop, |fabric| {
             fabric.tor().is_ok_and(|now| now.reloads > tor)
@@ -200,11 +201,11 @@ impl<'a> Fabric<'a> {
     }
 
     pub(super) fn tor(&self) -> Result<TorStatus> {
-        api::status(&self.tor_socket)
+        Ok(client(&self.tor_socket)?.status()?)
     }
 
     pub(super) fn ocs(&self) -> Result<OcsStatus> {
-        api::status(&self.ocs_socket)
+        Ok(client(&self.ocs_socket)?.status()?)
     }
 
     /// The top-of-rack switch's state as it is now: it shows one 20 times a second.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, Terminal, write_file};
 use ebb_system_circuit::energy::Light;
-use ebb_tord::status::{EDGES_NS, PARTS};
+use ebb_tord::status::{EDGES_NS, PARTS, Times};
 use serde_json::json;
 
 use super::load::{BURSTS_SHARE, UDP_SHARE};
@@ -220,7 +220,7 @@ fn classes() -> impl Iterator<Item = String> {
 fn outside(phase: &Phase) -> Table {
     let columns = [Column::text("us outside"), Column::count("frames")];
     let mut table = Table::new("How far outside their day frames were", columns);
-    for (class, count) in classes().zip(&phase.ocs.outside) {
+    for (class, count) in classes().zip(&phase.ocs.outside.counts) {
         table.row([class.into(), (*count).into()]);
     }
     table
@@ -230,7 +230,7 @@ fn first(phase: &Phase) -> Table {
     let columns = [Column::text("us after the day's begin"), Column::count("days")];
     let mut table = Table::new("When the first frame of a day was handed over", columns);
     for (index, class) in classes().enumerate() {
-        let of = |rack: &ebb_tord::status::RackStatus| rack.first_after.get(index).copied();
+        let of = |rack: &ebb_tord::status::RackStatus| rack.first_after.counts.get(index).copied();
         let count: u64 = phase.tor.racks.iter().filter_map(of).sum();
         table.row([class.into(), count.into()]);
     }
@@ -246,7 +246,7 @@ fn loop_table(phase: &Phase) -> Table {
     ];
     let mut table = Table::new("How the switch looked at its clock", columns);
     for (index, class) in classes().enumerate() {
-        let of = |counts: &[u64]| counts.get(index).copied().unwrap_or(0);
+        let of = |times: &Times| times.counts.get(index).copied().unwrap_or(0);
         table.row([class.into(), of(&phase.tor.looks).into(), of(&phase.tor.woken_late).into()]);
     }
     table

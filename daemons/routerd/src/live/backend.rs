@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use ebb_apps::route::InterfaceId;
 use ebb_host::Doorbell;
+use ebb_service::Daemon;
+use ebb_telemetry::Snapshot;
+use serde_json::{Map, Value};
 
 use super::interfaces::Interfaces;
-use crate::api::{Backend, Command};
+use crate::api::Command;
 use crate::router::Router;
 use crate::snapshot;
 use crate::status::{self, PolicyObject, Port, Status, Tables};
@@ -18,7 +21,7 @@ use crate::status::{self, PolicyObject, Port, Status, Tables};
 /// How long a command may wait for the control thread.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Answer = Result<serde_json::Value, String>;
+type Answer = Result<Value, String>;
 
 /// Shared between the control thread and the serving thread.
 pub struct LiveBackend {
@@ -66,10 +69,9 @@ impl LiveBackend {
         };
         known.iter().map(line).collect()
     }
-}
 
-impl Backend for LiveBackend {
-    fn status(&self) -> Status {
+    /// The present state.
+    fn state(&self) -> Status {
         let mut status = snapshot::of_router(&self.router);
         let interfaces = self.interfaces.lock().expect("interfaces");
         for (slot, name) in self.router.names().into_iter().enumerate() {
@@ -100,11 +102,19 @@ impl Backend for LiveBackend {
         status.warnings.splice(0..0, self.warnings.lock().expect("warnings").iter().cloned());
         status
     }
+}
 
-    fn command(&self, command: Command) -> Answer {
-        if command == Command::Status {
-            return serde_json::to_value(self.status()).map_err(|error| error.to_string());
-        }
+impl Daemon for LiveBackend {
+    fn status(&self) -> Answer {
+        serde_json::to_value(self.state()).map_err(|error| error.to_string())
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, String> {
+        Ok(Snapshot::of(&self.state()))
+    }
+
+    fn command(&self, command: Map<String, Value>) -> Answer {
+        let command = Command::read(command).map_err(|error| error.to_string())?;
         let (sender, receiver) = sync_channel(1);
         self.inbox.lock().expect("inbox").push((command, sender));
         self.control.ring();

@@ -61,7 +61,7 @@ impl Live {
                 Ok(json!({ "mode": mode }))
             }
             Command::Reload => self.reload().map(|report| report.json()),
-            Command::Status | Command::Capture { .. } | Command::Upgrade { .. } => {
+            Command::Capture { .. } | Command::Upgrade { .. } => {
                 unreachable!("answered elsewhere")
             }
         }

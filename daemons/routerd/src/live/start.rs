@@ -11,6 +11,7 @@ use ebb_host::journal::Journal;
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::{Doorbell, clock, process};
 use ebb_ports::afxdp::Umem;
+use ebb_service::{Doors, Options};
 use ebb_units::Time;
 use tracing::{info, warn};
 
@@ -21,7 +22,6 @@ use super::open;
 use super::upgrade::Predecessor;
 use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
-use crate::api::{self, ApiOptions, Doors};
 use crate::applications;
 use crate::config::{self, Config};
 use crate::knobs::{self, MachineKnobs};
@@ -156,8 +156,8 @@ impl Live {
 
     fn open_doors(&mut self, doors: Doors) -> Result<()> {
         let (socket, metrics) = (self.config.status.socket.clone(), self.config.metrics.listen);
-        let options = ApiOptions { socket, metrics };
-        self.api = Some(api::serve_at(options, doors, self.backend.clone())?);
+        let options = Options { socket, metrics };
+        self.api = Some(ebb_service::serve_at(options, doors, self.backend.clone())?);
         Ok(())
     }
 }

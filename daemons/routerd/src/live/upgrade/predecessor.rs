@@ -10,10 +10,10 @@ use ebb_graph::PortId;
 use ebb_host::Courier;
 use ebb_host::clock::monotonic;
 use ebb_ports::afxdp::{Handoff, Inheritance, Umem};
+use ebb_service::Doors;
 use tracing::info;
 
 use super::{Offer, OfferedPort, Word, hear, say, understands};
-use crate::api::Doors;
 use crate::config::Config;
 use crate::live::Live;
 use crate::live::interfaces::Interfaces;

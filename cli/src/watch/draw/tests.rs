@@ -1,63 +1,72 @@
-use ebb_routerd::status::WorkerState;
+use ebb_routerd::status::{Energy, Latency, Packets, Point, Port, Status, Worker, WorkerState};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
-use super::super::interval::{Percentiles, PortRates, WorkerRates};
 use super::*;
+use crate::router::TOP as PANEL;
 
-fn interval() -> Interval {
-    let worker = |worker, busy, received_pps| WorkerRates {
-        worker,
-        cpu: Some(worker as u32),
-        busy,
-        received_pps,
-        forwarded_pps: received_pps,
-        ..WorkerRates::default()
+fn view() -> View {
+    View::of(&PANEL)
+}
+
+/// A router after `seconds`, at an even load.
+fn status(seconds: f64) -> Status {
+    let count = |pps: f64| (pps * seconds) as u64;
+    let worker = |cpu, busy, pps, dropped: f64| {
+        let dropped = [("no_route".to_owned(), count(dropped)), ("ttl_expired".to_owned(), 789)];
+        let forwarded = count(pps);
+        let packets = Packets {
+            received: count(pps),
+            forwarded,
+            dropped: dropped.into(),
+            ..Packets::default()
+        };
+        Worker { cpu: Some(cpu), packets, busy_seconds: busy * seconds, ..Worker::default() }
     };
-    let parked = WorkerRates { state: WorkerState::Parked, ..worker(2, 0.0, 0.0) };
-    let port = |port: &str, received_pps: f64| PortRates {
-        port: port.to_owned(),
-        link: "up",
-        received_pps,
-        transmitted_pps: 1_500_000.0 - received_pps,
-        received_bps: received_pps * 4000.0,
-        latency_p99_us: Some(62.25),
-        ..PortRates::default()
+    let parked = WorkerState::Parked;
+    let idle = Worker { state: parked, cpu: Some(2), ..Worker::default() };
+    let delay = |p50_us, p99_us| Latency { count: 1, p50_us, p99_us, ..Latency::default() };
+    let port = |name: &str, pps: f64| Port {
+        name: name.to_owned(),
+        up: true,
+        received: count(pps),
+        transmitted: count(1_500_000.0 - pps),
+        received_bytes: count(500.0 * pps),
+        latency: delay(1.0, 62.25),
+        ..Port::default()
     };
-    Interval {
-        version: "1.2.3".into(),
-        uptime_seconds: 200.0,
+    Status {
+        uptime_seconds: seconds,
         mode: "powersave".into(),
-        cores: 2,
-        cores_max: 4,
-        idle_depth: "deep".into(),
-        received_pps: 1_500_000.0,
-        forwarded_pps: 1_499_000.0,
-        dropped_pps: 1000.0,
-        busy_cores: 1.25,
-        watts: 131.25,
-        joules_per_packet: Some(8.75e-5),
-        latency_us: Some(Percentiles { mean: 9.0, p50: 8.5, p99: 61.0 }),
-        workers: vec![worker(0, 0.75, 1_200_000.0), worker(1, 0.5, 300_000.0), parked],
+        point: Point { cores: 2, cores_max: 4, depth: "deep".into(), ..Point::default() },
+        workers: vec![worker(0, 0.75, 1_200_000.0, 990.0), worker(1, 0.5, 300_000.0, 0.0), idle],
         ports: vec![port("enp5s0f0np0", 300_000.0), port("eth2", 1_200_000.0)],
-        dropped_for: [("no_route".to_owned(), 990.0), ("ttl_expired".to_owned(), 10.0)].into(),
-        dropped_since_start: [("no_route".to_owned(), 123_456), ("ttl_expired".to_owned(), 789)]
-            .into(),
+        latency: delay(8.5, 61.0),
+        energy: Energy { joules: 131.25 * seconds, watts: 131.25, ..Energy::default() },
         warnings: vec![
             "knob refused: /sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq".into(),
         ],
-        ..Interval::default()
+        ..Status::default()
     }
+}
+
+fn now() -> Snapshot {
+    let mut now = Snapshot::of(&status(200.0)).since(&Snapshot::of(&status(199.0)));
+    now.version = "1.2.3".to_owned();
+    now
 }
 
 fn picture(width: u16, height: u16, view: &mut View) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-    let now = interval();
-    let looks: Vec<Look> = (0..200)
-        .map(|at| Look { received_pps: 1e4 * f64::from(at), cores: 2.0, ..now.look() })
-        .collect();
-    terminal.draw(|frame| draw(frame, view, &now, &looks)).expect("drawn");
+    let now = now();
+    let look = |at: usize| {
+        let mut look = look(&PANEL, &now);
+        look[0] = 1e4 * at as f64;
+        look
+    };
+    let looks: Vec<Vec<f64>> = (0..200).map(look).collect();
+    terminal.draw(|frame| draw(frame, &PANEL, view, &now, &looks)).expect("drawn");
     let buffer = terminal.backend().buffer();
     let row = |y| -> String { (0..width).map(|x| buffer[(x, y)].symbol()).collect() };
     (0..height).map(|y| row(y).trim_end().to_owned()).collect()
@@ -70,13 +79,13 @@ fn key(view: &mut View, code: KeyCode) {
 /// A narrow terminal: fewer columns, nothing broken in two.
 #[test]
 fn forty_columns_lose_columns_and_not_words() {
-    insta::assert_snapshot!(picture(40, 24, &mut View::default()).join("\n"));
+    insta::assert_snapshot!(picture(40, 24, &mut view()).join("\n"));
 }
 
 /// A large one: both tables, all columns, curves of several lines.
 #[test]
 fn a_large_terminal_is_used() {
-    let lines = picture(160, 50, &mut View::default());
+    let lines = picture(160, 50, &mut view());
     let table = lines.iter().position(|line| line.contains("worker")).expect("the tables");
     assert!(table >= 30, "curves are as high as there is room:\n{}", lines.join("\n"));
     for heading in ["wake-ups", "port", "bits in", "bits out", "lost"] {
@@ -87,7 +96,7 @@ fn a_large_terminal_is_used() {
 
 #[test]
 fn the_ports_come_first_where_they_are_asked_for_and_in_the_order_asked_for() {
-    let mut view = View::default();
+    let mut view = view();
     picture(80, 18, &mut view);
     key(&mut view, KeyCode::Char('p'));
     let lines = picture(80, 18, &mut view);
@@ -105,7 +114,7 @@ fn the_ports_come_first_where_they_are_asked_for_and_in_the_order_asked_for() {
 
 #[test]
 fn choosing_a_policy_shows_all_of_them_and_the_answer() {
-    let mut view = View::default();
+    let mut view = view();
     key(&mut view, KeyCode::Char('m'));
     let lines = picture(40, 24, &mut view);
     assert_eq!(lines[22], "mode:  poll  napi  powersave  model");
@@ -122,13 +131,21 @@ fn choosing_a_policy_shows_all_of_them_and_the_answer() {
 fn no_size_is_too_small() {
     for width in [1, 2, 10, 20, 21, 22, 23, 40, 79, 130, 300] {
         for height in [1, 2, 3, 5, 8, 13, 60] {
-            let mut view = View::default();
+            let mut view = view();
             picture(width, height, &mut view);
             key(&mut view, KeyCode::Char('m'));
             picture(width, height, &mut view);
         }
     }
-    let lines = picture(80, 9, &mut View::default());
+    let lines = picture(80, 9, &mut view());
     assert!(lines.iter().any(|line| line.contains("worker")), "{lines:?}");
     assert!(lines[8].contains("q quit"));
+}
+
+#[test]
+fn without_a_terminal_it_is_a_line() {
+    let line = line(&PANEL, &now());
+    assert!(line.starts_with("ebb router 1.2.3  mode powersave"), "{line}");
+    assert!(line.contains("received 1.50 Mpps") && line.contains("dropped 990 pps"), "{line}");
+    assert!(!line.contains('\n'));
 }

@@ -1,0 +1,41 @@
+//! Metrics over HTTP.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+
+use crate::Daemon;
+
+pub(crate) async fn serve(listener: TcpListener, daemon: Arc<dyn Daemon>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "metrics are not served"),
+    };
+    let app = axum::Router::new()
+        .route("/", get(async || "metrics: /metrics\nstatus: /status\n"))
+        .route("/metrics", get(metrics))
+        .route("/status", get(status))
+        .with_state(daemon);
+    if let Err(error) = axum::serve(listener, app).await {
+        tracing::error!(%error, "metrics are no longer served");
+    }
+}
+
+/// What a daemon says, or that it says nothing yet.
+fn answered<T>(said: Result<T, String>) -> Result<T, (StatusCode, String)> {
+    said.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error))
+}
+
+async fn metrics(State(daemon): State<Arc<dyn Daemon>>) -> impl IntoResponse {
+    let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    answered(daemon.snapshot()).map(|snapshot| ([(CONTENT_TYPE, format)], snapshot.openmetrics()))
+}
+
+async fn status(State(daemon): State<Arc<dyn Daemon>>) -> impl IntoResponse {
+    answered(daemon.status()).map(axum::Json)
+}

@@ -1,0 +1,142 @@
+//! A member's metrics, as views of its [`ClusterStatus`].
+
+use ebb_telemetry::{Metric, Points, Source, Value, alone, each, metrics};
+
+use crate::balancer::LinkStatus;
+use crate::status::{BackEndStatus, ClusterStatus, OwnBalancer, PeerStatus};
+
+impl Source for ClusterStatus {
+    const DAEMON: &'static str = "cluster";
+    const PREFIX: &'static str = "ebb_cluster";
+
+    fn metrics() -> Vec<&'static [Metric<ClusterStatus>]> {
+        vec![MEMBER, BACK_ENDS, BALANCERS, LINKS, OWN]
+    }
+
+    fn uptime_seconds(&self) -> f64 {
+        self.uptime_seconds
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "none".to_owned());
+        vec![
+            ("cluster", self.cluster.clone()),
+            ("member", self.member.clone()),
+            ("head", name(&self.head)),
+            ("voice", name(&self.voice)),
+            ("policy", self.policy.clone()),
+            ("store", self.store.clone()),
+        ]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let silent = |why| format!("the store does not answer: {why}");
+        let links = self.balancer.iter().flat_map(|own| &own.links).filter(|link| !link.is_up());
+        let links = links.map(|link| format!("{link}; the others go on"));
+        let events = self.events.iter().cloned();
+        events.chain(links).chain(self.store_failed.as_ref().map(silent)).collect()
+    }
+}
+
+metrics! {
+    static MEMBER: ClusterStatus {
+        gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
+        gauge head "Whether this member is the head" |s| s.head.as_ref() == Some(&s.member);
+        gauge term "The term that began with the head" |s| s.term;
+        gauge book_version "Version of the book" |s| s.version;
+        gauge store_answers "Whether the store answers" |s| s.store_failed.is_none();
+        gauge routes "Routes that all back-ends have from the daemon beside the voice" |s| s.routes as u64;
+        counter reloads "Times that the configuration was read again" |s| s.reloads;
+    }
+    static BACK_ENDS: ClusterStatus by ["back_end"] of back_ends {
+        gauge back_end_on "Whether it gets flows" |b| b.power == "on";
+        gauge back_end_waking "Whether it comes up" |b| b.power == "waking";
+        gauge back_end_draining "Whether it is about to go off" |b| b.power == "draining";
+        gauge back_end_up "Whether its keeper says that it is up" |b| b.up;
+        gauge back_end_held "Whether an operator holds it off" |b| b.held;
+        gauge back_end_share "Its share of this balancer's table, 0 to 1" |b| b.share;
+        gauge back_end_dead_to "Balancers that it does not forward for" |b| b.dead_to.len() as u64;
+    }
+    static BALANCERS: ClusterStatus by ["balancer"] of balancers {
+        gauge balancer_load_pps "Packets a second that come to it" |b| b.load_pps;
+        gauge balancer_acknowledged "Version of the book that it has acknowledged" |b| b.version;
+    }
+    static LINKS: ClusterStatus by ["interface"] of links {
+        gauge link_up "Whether packets can pass" |link| link.is_up();
+    }
+    /// Of this member's own balancer, where it has one.
+    static OWN: ClusterStatus by [] of own {
+        counter takeovers "Addresses taken from silent balancers" |own| own.takeovers;
+        counter forged "Frames of balancers without the token's seal" |own| own.forged;
+        counter deaths "Back-ends found dead" |own| own.deaths;
+        counter balanced "Packets sent to back-ends by their flow" |own| own.counters.balanced;
+        counter balanced Bytes "Bytes of these packets" |own| own.counters.balanced_bytes;
+        counter returned "Packets that went out to the world" |own| own.counters.returned;
+        counter homeless "Packets that had no back-end to go to" |own| own.counters.homeless;
+        counter overrun "Frames that found a link's queue full" |own| own.counters.overrun;
+        counter link_down "Frames whose link was down or not there" |own| own.counters.link_down;
+        counter ignored "Frames that were not for the cluster" |own| own.counters.ignored;
+        counter held "Packets held back while their flow moved" |own| own.counters.held;
+        counter drains "Drains that ended in order" |own| own.counters.drains;
+        counter drains_cut "Drains that ended without their marker" |own| own.counters.drains_cut;
+        counter probes_refused "Packets that looked like answers to probes, and were none" |own| own.counters.probes_refused;
+        counter claims "Messages in which others claimed an address of the cluster" |own| own.counters.claims;
+        counter announcements "Times that the cluster's addresses were announced" |own| own.counters.announcements;
+    }
+}
+
+fn back_ends(status: &ClusterStatus, read: fn(&BackEndStatus) -> Option<Value>) -> Points {
+    each(&status.back_ends, |one| vec![one.name.clone()], read)
+}
+
+fn balancers(status: &ClusterStatus, read: fn(&PeerStatus) -> Option<Value>) -> Points {
+    each(&status.balancers, |peer| vec![peer.name.clone()], read)
+}
+
+fn links(status: &ClusterStatus, read: fn(&LinkStatus) -> Option<Value>) -> Points {
+    let links = status.balancer.as_ref().map_or(&[][..], |own| &own.links);
+    each(links, |link| vec![link.interface.clone()], read)
+}
+
+fn own(status: &ClusterStatus, read: fn(&OwnBalancer) -> Option<Value>) -> Points {
+    status.balancer.as_ref().map_or_else(Vec::new, |own| alone(own, read))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_telemetry::Snapshot;
+
+    use super::*;
+
+    #[test]
+    fn metrics_name_every_back_end_and_count_as_counters() {
+        let one = BackEndStatus {
+            name: "r0".to_owned(),
+            power: "on".to_owned(),
+            share: 0.5,
+            ..BackEndStatus::default()
+        };
+        let mut own = OwnBalancer::default();
+        (own.counters.balanced, own.counters.balanced_bytes) = (9, 900);
+        let mut status = ClusterStatus {
+            back_ends: vec![one],
+            version: 7,
+            balancer: Some(own),
+            store_failed: Some("gone".to_owned()),
+            ..ClusterStatus::default()
+        };
+        let text = Snapshot::of(&status).openmetrics();
+        for line in [
+            "ebb_cluster_back_end_on{back_end=\"r0\"} 1",
+            "ebb_cluster_book_version 7",
+            "# TYPE ebb_cluster_balanced counter",
+            "ebb_cluster_balanced_total 9",
+            "ebb_cluster_balanced_bytes_total 900",
+            "ebb_cluster_store_answers 0",
+        ] {
+            assert!(text.lines().any(|said| said == line), "{line} is not in {text}");
+        }
+        status.balancer = None;
+        assert!(!Snapshot::of(&status).openmetrics().contains("balanced"), "a keeper has none");
+    }
+}

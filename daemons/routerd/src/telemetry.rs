@@ -1,0 +1,184 @@
+//! The router's metrics, as views of its [`Status`].
+
+use ebb_telemetry::{Metric, Point, Points, Source, Unit, Value, each, metrics};
+
+use crate::status::{Interface, Latency, Port, Status, Worker, WorkerState};
+
+impl Source for Status {
+    const DAEMON: &'static str = "router";
+    const PREFIX: &'static str = "ebb";
+
+    fn metrics() -> Vec<&'static [Metric<Status>]> {
+        vec![ROUTER, ENERGY, WORKERS, PORTS, DELAYS, INTERFACES, SEVERAL]
+    }
+
+    fn uptime_seconds(&self) -> f64 {
+        self.uptime_seconds
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("mode", self.mode.clone()),
+            ("idle", self.point.depth.clone()),
+            ("energy_basis", self.energy.basis.name().to_owned()),
+        ]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+}
+
+metrics! {
+    static ROUTER: Status {
+        gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
+        gauge active_cores "Cores that receive packets" |s| s.point.cores;
+        gauge cores "Cores the router may use" |s| s.point.cores_max;
+        gauge frequency_index "Operating frequency, 0 is the lowest" |s| s.point.frequency;
+        gauge frequency Hertz "Operating frequency" |s| s.point.frequency_hz.map(|hz| hz as f64);
+        gauge routes "Prefixes in the tables" |s| s.tables.routes;
+        gauge neighbours "Neighbours known" |s| s.tables.neighbours;
+        counter table_changes "Changes from the kernel" |s| s.tables.changes;
+        counter resyncs "Complete comparisons with the kernel" |s| s.tables.resyncs;
+        counter unread_lists "Lists of the kernel that changed while they were read" |s| s.tables.unread;
+        counter table_failures "Errors in asking the kernel" |s| s.tables.failures;
+        counter refused_routes "Routes without a place" |s| s.tables.refused;
+        gauge frames "Packet memory" |s| s.frames.total;
+        gauge frames_free "Unused packet memory" |s| s.frames.free;
+        counter operating_point_changes "Changes of the operating point" |s| s.governor.changes;
+        counter redirect_moves "Redirect entries moved" |s| s.governor.entries_moved;
+        counter late_handovers "Hand-overs in which a worker answered too late" |s| s.governor.late;
+        counter knob_refusals "Knobs that refused" |s| s.governor.refusals;
+        counter handovers "Times a worker was given flows" |s| s.interruption.sampled(|l| l.count);
+    }
+    static ENERGY: Status by ["basis"] of on_its_basis {
+        counter energy Joules "Energy drawn" |s| s.energy.joules;
+        gauge power Watts "Mean power over the last interval" |s| s.energy.watts;
+        gauge energy_per_packet Joules "Energy per packet forwarded" |s| s.energy.joules_per_packet;
+    }
+    static WORKERS: Status by ["worker"] of workers {
+        counter received_packets "Packets received" |w| w.packets.received;
+        counter forwarded_packets "Packets sent on" |w| w.packets.forwarded;
+        counter kernel_packets "Packets handed to the kernel" |w| w.packets.to_kernel;
+        counter originated_packets "ICMP messages sent" |w| w.packets.originated;
+        counter originated_dropped_packets "ICMP messages that could not be sent" |w| w.packets.originated_dropped;
+        counter suppressed_icmp "ICMP messages not sent for their rate" |w| w.packets.icmp_suppressed;
+        counter finished_checksums "Checksums that senders left unfinished" |w| w.packets.checksums_finished;
+        gauge held_packets "Packets that wait for a neighbour" |w| w.packets.held;
+        gauge worker_active "Whether the worker receives packets" |w| w.state == WorkerState::Active;
+        gauge worker_cpu "The CPU on which the worker runs, where it is pinned" |w| w.cpu;
+        counter worker_busy Seconds "Time awake" |w| w.busy_seconds;
+        gauge queue_length "Packets that waited at the last look" |w| w.queue_len;
+        counter wakeups "Times the worker woke" |w| w.wakeups;
+        counter batches "Receptions that brought packets" |w| w.batches;
+    }
+    static PORTS: Status by ["port"] of ports {
+        gauge port_up "Whether the port can send" |p| p.up;
+        gauge port_gone "Whether the interface disappeared" |p| p.gone;
+        counter port_received_packets "Packets received" |p| p.received;
+        counter port_transmitted_packets "Packets sent" |p| p.transmitted;
+        counter port_receive_dropped_packets "Packets lost before a worker" |p| p.receive_dropped;
+        counter port_received Bytes "Bytes of frames received" |p| p.received_bytes;
+        counter port_transmitted Bytes "Bytes of frames sent" |p| p.transmitted_bytes;
+        counter port_transmit_invalid_packets "Packets the port refused" |p| p.transmit_invalid;
+        counter port_transmit_dropped_packets "Packets that waited when the link was set down" |p| p.transmit_dropped;
+        counter port_kernel_packets "Packets passed before a worker" |p| p.passed_to_kernel;
+        counter port_kernel_path_packets "Packets forwarded on the kernel path" |p| p.kernel_path;
+        counter port_kernel_path Bytes "Bytes of frames forwarded on the kernel path" |p| p.kernel_path_bytes;
+        counter port_long_packets "Packets passed because they are longer than a frame" |p| p.passed_long;
+        counter port_tag_beside_packets "Packets passed because their VLAN tag travels beside them" |p| p.passed_beside;
+    }
+    static DELAYS: Status by ["port"] of ports {
+        gauge latency_mean Seconds "Mean delay of sampled packets" |p| p.latency.sampled(|l| l.mean_us / 1e6);
+        counter latency_samples "Packets sampled" |p| p.latency.sampled(|l| l.count);
+    }
+    static INTERFACES: Status by ["interface", "port", "vlan"] of interfaces {
+        counter interface_received_packets "Packets received to be routed" |i| i.received;
+        counter interface_received Bytes "Bytes of frames received to be routed" |i| i.received_bytes;
+        counter interface_forwarded_packets "Packets routed out" |i| i.forwarded;
+        counter interface_forwarded Bytes "Bytes of frames routed out" |i| i.forwarded_bytes;
+    }
+}
+
+/// Metrics whose labels are not those of one row.
+static SEVERAL: &[Metric<Status>] = &[
+    Metric::<Status>::gauge("router", "Version and policy of the router", |s| {
+        vec![Point(vec![s.version.clone(), s.mode.clone()], Value::Count(1))]
+    })
+    .by(&["version", "mode"]),
+    Metric::<Status>::counter("dropped_packets", "Packets dropped, by reason", |s| {
+        let dropped = s.workers.iter().map(|worker| &worker.packets.dropped).enumerate();
+        let rows = dropped.map(|(index, dropped)| (index.to_string(), dropped));
+        rows.flat_map(|(worker, dropped)| by_name(worker, dropped)).collect()
+    })
+    .by(&["worker", "reason"]),
+    Metric::<Status>::counter(
+        "port_policy_packets",
+        "Packets passed for the sake of the kernel's policy",
+        |s| s.ports.iter().flat_map(|p| by_name(p.name.clone(), &p.passed_for)).collect(),
+    )
+    .by(&["port", "mechanism"]),
+    Metric::<Status>::gauge(
+        "latency",
+        "Delay of sampled packets, by the port that received them",
+        |s| s.ports.iter().flat_map(|port| quantiles(&[&port.name], &port.latency)).collect(),
+    )
+    .in_unit(Unit::Seconds)
+    .by(&["port", "quantile"]),
+    Metric::<Status>::gauge("latency_of_all", "Delay of sampled packets of all ports", |s| {
+        quantiles(&[], &s.latency)
+    })
+    .in_unit(Unit::Seconds)
+    .by(&["quantile"]),
+    Metric::<Status>::gauge(
+        "handover_interruption",
+        "Time in which a worker that was given flows received nothing",
+        |s| quantiles(&[], &s.interruption),
+    )
+    .in_unit(Unit::Seconds)
+    .by(&["quantile"]),
+];
+
+fn on_its_basis(status: &Status, read: fn(&Status) -> Option<Value>) -> Points {
+    let basis = |status: &Status| vec![status.energy.basis.name().to_owned()];
+    read(status).into_iter().map(|value| Point(basis(status), value)).collect()
+}
+
+fn workers(status: &Status, read: fn(&Worker) -> Option<Value>) -> Points {
+    let workers = status.workers.iter().enumerate();
+    workers.filter_map(|(index, w)| Some(Point(vec![index.to_string()], read(w)?))).collect()
+}
+
+fn ports(status: &Status, read: fn(&Port) -> Option<Value>) -> Points {
+    each(&status.ports, |port| vec![port.name.clone()], read)
+}
+
+fn interfaces(status: &Status, read: fn(&Interface) -> Option<Value>) -> Points {
+    let labels = |i: &Interface| vec![i.name.clone(), i.port.clone(), i.vlan.to_string()];
+    each(&status.interfaces, labels, read)
+}
+
+/// Counts by name, with what else they are of.
+fn by_name(of: String, counts: &std::collections::BTreeMap<String, u64>) -> Points {
+    let point = |(name, count): (&String, &u64)| {
+        Point(vec![of.clone(), name.clone()], Value::Count(*count))
+    };
+    counts.iter().map(point).collect()
+}
+
+impl Latency {
+    /// A part of it, where there are samples.
+    fn sampled<T>(&self, part: fn(&Latency) -> T) -> Option<T> {
+        (self.count > 0).then(|| part(self))
+    }
+}
+
+/// Quantiles where there are samples; the last label is the quantile.
+fn quantiles(labels: &[&str], of: &Latency) -> Points {
+    let micros = [("0", of.min_us), ("0.5", of.p50_us), ("0.99", of.p99_us), ("1", of.max_us)];
+    let point = |(quantile, us): (&str, f64)| {
+        let labels = labels.iter().copied().chain([quantile]).map(str::to_owned).collect();
+        Point(labels, Value::Real(us / 1e6))
+    };
+    micros.into_iter().filter(|_| of.count > 0).map(point).collect()
+}

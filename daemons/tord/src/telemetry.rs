@@ -1,0 +1,180 @@
+//! Metrics of the top-of-rack switch, the optical switch and the controller, as views of their states.
+
+use ebb_telemetry::{Metric, Point, Points, Source, Unit, Value, each, metrics};
+
+use crate::plan;
+use crate::status::{ControlStatus, EDGES_NS, OcsStatus, RackStatus, Times, TorStatus};
+
+/// What the three of them say alike.
+macro_rules! source {
+    ($status:ident, $daemon:literal, [$($groups:ident),*], |$s:ident| $facts:expr) => {
+        impl Source for $status {
+            const DAEMON: &'static str = $daemon;
+            const PREFIX: &'static str = "ebb_circuit";
+
+            fn metrics() -> Vec<&'static [Metric<$status>]> {
+                vec![$($groups),*]
+            }
+
+            fn uptime_seconds(&self) -> f64 {
+                self.uptime_seconds
+            }
+
+            fn facts(&self) -> Vec<(&'static str, String)> {
+                let $s = self;
+                $facts
+            }
+
+            fn notes(&self) -> Vec<String> {
+                let warning = "sync frames are not sealed (token_file is not set): for laboratories";
+                if self.sealed { Vec::new() } else { vec![warning.to_owned()] }
+            }
+        }
+    };
+}
+
+source!(TorStatus, "tor", [TOR, TOR_SYNC, RACKS, WAITING], |s| source(s.source));
+source!(OcsStatus, "ocs", [OCS, OCS_SYNC], |s| source(s.source));
+source!(ControlStatus, "control", [CONTROL], |_s| Vec::new());
+
+/// Whose days a program keeps.
+fn source(source: Option<plan::Source>) -> Vec<(&'static str, String)> {
+    let name = match source {
+        Some(plan::Source::Controller) => "controller",
+        Some(plan::Source::Rotation) => "rotation",
+        Some(plan::Source::Packets) => "packets",
+        None => "none",
+    };
+    vec![("source", name.to_owned())]
+}
+
+/// What became of sync frames at a program that follows them.
+macro_rules! sync {
+    ($group:ident, $status:ident) => {
+        metrics! {
+            static $group: $status {
+                gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
+                counter cpu Seconds "Processor time of its thread" |s| s.cpu_seconds;
+                counter reloads "Configurations taken over" |s| s.reloads;
+                gauge sealed "Whether sync frames are sealed" |s| s.sealed;
+                counter sync_accepted "Sync frames that said something new or known" |s| s.sync.accepted;
+                counter sync_days "Days taken over from sync frames" |s| s.sync.days;
+                counter sync_doubled "Sync frames without a new day" |s| s.sync.doubled;
+                counter sync_late "Sync frames whose days were over" |s| s.sync.late;
+                counter sync_missed "Days that no frame announced before they began" |s| s.sync.missed;
+                counter sync_contradicting "Sync frames that contradict others" |s| s.sync.contradicting;
+                counter sync_stepped "Sync frames from another controller or clock" |s| s.sync.stepped;
+                counter sync_malformed "Sync frames that are malformed" |s| s.sync.malformed;
+                counter sync_forged "Sync frames without a seal of a known key" |s| s.sync.forged;
+                counter sync_replayed "Sealed sync frames heard before" |s| s.sync.replayed;
+            }
+        }
+    };
+}
+
+sync!(TOR_SYNC, TorStatus);
+sync!(OCS_SYNC, OcsStatus);
+
+metrics! {
+    static TOR: TorStatus {
+        counter rounds "Rounds of its loop" |s| s.rounds;
+        counter waited Seconds "Time in which its thread could have run and others did" |s| s.waited_seconds;
+        counter stood_still "Times of 20 us or longer between two looks at the clock" |s| s.looks.from(20_000);
+        histogram look Seconds "Time between two looks at the clock, sleep left out" |s| classes(&s.looks);
+        histogram woken_late Seconds "How much later than asked for sleep ended" |s| classes(&s.woken_late);
+    }
+    static RACKS: TorStatus by ["rack"] of racks {
+        counter rack_from_hosts "Frames from its hosts" |r| r.from_hosts;
+        counter rack_to_hosts "Frames to its hosts" |r| r.to_hosts;
+        counter rack_sent "Frames handed to circuits" |r| r.sent;
+        counter rack_sent Bytes "Bytes of these frames on the link" |r| r.sent_bytes;
+        counter rack_sent_by_packets "Frames handed to the packet path" |r| r.sent_by_packets;
+        counter rack_received "Frames from the optical switch" |r| r.received;
+        counter rack_requeued "Frames that went back to their queue" |r| r.requeued;
+        counter rack_dropped_full "Frames that no queue had room for" |r| r.dropped_full;
+        counter rack_dropped_unroutable "Frames to nobody known, or malformed" |r| r.dropped_unroutable;
+        counter rack_dropped_receive "Frames that the kernel lost on their way in" |r| r.dropped_receive;
+        counter rack_dropped_transmit "Frames that an interface did not take" |r| r.dropped_transmit;
+        counter rack_days "Days with a circuit to another rack" |r| r.days;
+        counter rack_days_wanted "Days on which something waited when they began" |r| r.days_wanted;
+        counter rack_days_left "Days that left something waiting" |r| r.days_left;
+        histogram rack_first_after Seconds "From a day's begin until its first frame was handed over" |r| classes(&r.first_after);
+    }
+    static OCS: OcsStatus {
+        counter frames "Frames that arrived for a circuit" |s| s.frames;
+        counter passed "Frames that passed" |s| s.passed;
+        counter passed Bytes "Bytes of these frames on the link" |s| s.passed_bytes;
+        counter at_night "Frames dropped because their light was on at night" |s| s.at_night;
+        counter wrong_circuit "Frames dropped because the circuit went elsewhere" |s| s.wrong_circuit;
+        counter unknown "Frames dropped because no circuit was known" |s| s.unknown;
+        counter by_packets "Frames that passed on the packet path" |s| s.by_packets;
+        counter packets_full "Frames dropped on the packet path" |s| s.packets_full;
+        counter dropped_transmit "Frames that no output took" |s| s.dropped_transmit;
+        counter dropped_receive "Frames that the kernel lost on their way in" |s| s.dropped_receive;
+        histogram outside Seconds "How far outside their day frames were" |s| classes(&s.outside);
+    }
+    static CONTROL: ControlStatus {
+        gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
+        counter sync_sent "Sync frames sent" |s| s.sent;
+        counter days_announced "Days announced" |s| s.days;
+        counter reports "Reports of queues received" |s| s.reports;
+        counter malformed "Frames that made no sense" |s| s.malformed;
+        gauge sealed "Whether sync frames are sealed" |s| s.sealed;
+        counter forged "Reports without a seal of a known key" |s| s.forged;
+        counter replayed "Sealed reports heard before, or of long ago" |s| s.replayed;
+        counter reloads "Configurations taken over" |s| s.reloads;
+        gauge schedule Seconds "Time that the last schedule took" |s| s.schedule_us / 1e6;
+    }
+}
+
+static WAITING: &[Metric<TorStatus>] =
+    &[Metric::<TorStatus>::gauge("rack_waiting", "What waits, by the rack it goes to", |s| {
+        let waiting = s.racks.iter().flat_map(|rack| {
+            let waiting = rack.waiting_bytes.iter().enumerate();
+            waiting.map(|(to, bytes)| (rack.rack, to, *bytes))
+        });
+        let label = |(from, to, bytes): (u8, usize, u64)| {
+            Point(vec![from.to_string(), to.to_string()], Value::Count(bytes))
+        };
+        waiting.map(label).collect()
+    })
+    .in_unit(Unit::Bytes)
+    .by(&["rack", "destination"])];
+
+fn racks(status: &TorStatus, read: fn(&RackStatus) -> Option<Value>) -> Points {
+    each(&status.racks, |rack| vec![rack.rack.to_string()], read)
+}
+
+fn classes(times: &Times) -> Value {
+    let edges = EDGES_NS.iter().map(|ns| *ns as f64 / 1e9).collect();
+    Value::Classes { edges, counts: times.counts.clone(), sum: times.sum_ns as f64 / 1e9 }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_telemetry::Snapshot;
+
+    use super::*;
+
+    #[test]
+    fn counters_are_counters_and_times_histograms() {
+        let mut first_after = Times::default();
+        [400, 2_500, 2_600, 900_000].into_iter().for_each(|ns| first_after.add(ns));
+        let waiting_bytes = vec![0, 1500];
+        let rack =
+            RackStatus { rack: 3, sent: 7, waiting_bytes, first_after, ..RackStatus::default() };
+        let status = TorStatus { racks: vec![rack], ..TorStatus::default() };
+        let text = Snapshot::of(&status).openmetrics();
+        for line in [
+            "# TYPE ebb_circuit_rack_sent counter",
+            "ebb_circuit_rack_sent_total{rack=\"3\"} 7",
+            "ebb_circuit_rack_waiting_bytes{destination=\"1\",rack=\"3\"} 1500",
+            "ebb_circuit_rack_first_after_seconds_bucket{le=\"3e-6\",rack=\"3\"} 3",
+            "ebb_circuit_rack_first_after_seconds_count{rack=\"3\"} 4",
+            "ebb_circuit_sync_missed_total 0",
+            "ebb_circuit_sealed 0",
+        ] {
+            assert!(text.lines().any(|said| said == line), "{line} is not in {text}");
+        }
+    }
+}
