@@ -10,7 +10,7 @@ use ebb_clusterd::keepers::{NamespaceRouter, RouterPlan};
 use ebb_clusterd::member::Keeper;
 use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::Requests;
-use ebb_lab::{End, wire};
+use ebb_lab::{End, Lab, wire};
 use ipnet::IpNet;
 
 use crate::generator::{AfXdpLink, FrameSource, TestLink};
@@ -83,7 +83,7 @@ pub fn next_hop(net: &IpNet, side: usize) -> IpAddr {
 
 /// The namespaces of hosts and of what stands before back-ends, `prefix` before their roles, joined by a link
 /// on each side, `out0` and `out1`; none of them has IPv6 addresses of its own.
-pub fn before_back_ends(lab: &ebb_lab::Lab, prefix: &str) -> Result<[Namespace; 2]> {
+pub fn before_back_ends(lab: &Lab, prefix: &str) -> Result<[Namespace; 2]> {
     let make = |role: &str| -> Result<Namespace> {
         let namespace = lab.namespace(&format!("{prefix}{role}"))?;
         namespace.run(|| set_knob("net/ipv6/conf/default/disable_ipv6", "1"))??;
@@ -104,7 +104,7 @@ pub fn host_links(hosts: &Namespace, frames: &FrameSource) -> Result<Vec<Box<dyn
 }
 
 /// The namespaces. Dropping them removes them.
-pub struct Lab {
+pub struct Cluster {
     /// Where the hosts' interfaces are.
     pub hosts: Namespace,
     /// Where the balancer's interfaces are.
@@ -112,17 +112,17 @@ pub struct Lab {
     segments: Arc<Namespace>,
     plan: Plan,
     /// What undoes it all.
-    pub lab: ebb_lab::Lab,
+    pub lab: Lab,
 }
 
-impl Lab {
+impl Cluster {
     /// Builds everything but the back-ends, which come and go.
     ///
     /// # Errors
     /// Without the privilege, or when the kernel refuses.
-    pub fn build(name: &str, plan: Plan) -> Result<Lab> {
+    pub fn build(name: &str, plan: Plan) -> Result<Cluster> {
         ensure!(plan.back_ends.len() <= 200, "at most 200 back-ends fit into one machine");
-        let lab = ebb_lab::Lab::open(name)?;
+        let lab = Lab::open(name)?;
         let [hosts, front] = before_back_ends(&lab, "")?;
         let segments = lab.namespace("segments")?;
         segments.run(|| set_knob("net/ipv6/conf/default/disable_ipv6", "1"))??;
@@ -135,7 +135,7 @@ impl Lab {
             middle.set_master(port, bridge)?;
             middle.set_up(bridge, true)?;
         }
-        Ok(Lab { hosts, front, segments: Arc::new(segments), plan, lab })
+        Ok(Cluster { hosts, front, segments: Arc::new(segments), plan, lab })
     }
 
     /// What the balancer goes by.

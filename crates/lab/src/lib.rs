@@ -10,7 +10,7 @@
 //! - [`Program`]: a child with its log.
 //! - [`command`]: programs of the system that run to their end: `ip`, `tc`, anything in a namespace.
 //! - [`tune`]: the kernel's threads of a namespace, bound, weighed and confined; narrow links, filters.
-//! - [`test`]: when a live test is skipped, and what all of them do.
+//! - [`mod@test`]: when a live test is skipped, and what all of them do.
 
 pub mod command;
 mod links;

@@ -50,8 +50,7 @@ pub fn wire(one: End<'_>, other: End<'_>) -> Result<[u32; 2]> {
 /// # Errors
 /// When the kernel refuses one: the first, with its reason.
 pub fn add_routes(requests: &mut Requests, routes: &[(IpNet, RouteHop)]) -> Result<()> {
-    let changes =
-        routes.iter().map(|(net, hop)| RouteChange::Add(Route::unicast(*net, [hop.clone()])));
+    let changes = routes.iter().map(|(net, hop)| RouteChange::Add(Route::unicast(*net, [*hop])));
     let refused = requests.change_routes(changes)?;
     if let Some(first) = refused.first() {
         let net = routes[first.index].0;

@@ -12,6 +12,7 @@ use ebb_clusterd::member::Keeper as _;
 use ebb_clusterd::{Book, Entry, Power};
 use ebb_host::clock::monotonic;
 use ebb_host::{namespace::Namespace, process};
+use ebb_lab::Lab;
 use ebb_lab::command::tc;
 use ebb_lab::tune::{self, Occupant};
 use ebb_traffic::{FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, draw_flows};
@@ -20,7 +21,7 @@ use ipnet::IpNet;
 
 use super::cases::{Case, Front, Place, Setup};
 use super::parallel::{self, Parallel};
-use crate::cluster::lab::{self, BackEndKeeper, Lab};
+use crate::cluster::lab::{self, BackEndKeeper, Cluster};
 use crate::generator::{FrameSource, Generator, Sender, TestLink};
 
 const FLOWS: u32 = 4096;
@@ -93,7 +94,7 @@ pub(super) struct Stage {
     limited: bool,
     keepers: Vec<BackEndKeeper>,
     copies: Option<Parallel>,
-    lab: Lab,
+    cluster: Cluster,
 }
 
 fn behind(side: usize) -> [IpNet; 1] {
@@ -107,18 +108,18 @@ fn plan() -> lab::Plan {
     }
 }
 
-fn start_balancer(lab: &Lab) -> Result<BalancerHandle> {
+fn start_balancer(cluster: &Cluster) -> Result<BalancerHandle> {
     // Probes are lost in an overload that is meant: nobody dies of that here.
     let probing = Probing { misses: 1_000_000, ..Probing::default() };
     let options = RunnerOptions { cpu: None, probing, ..RunnerOptions::default() };
-    BalancerHandle::start(&lab.front, lab.face(), options)
+    BalancerHandle::start(&cluster.front, cluster.face(), options)
 }
 
 impl Sides {
     /// Roles of its namespaces begin with `prefix`; `far` is the role of the other ends of the back-ends' links,
     /// and what those are called.
     fn of(
-        lab: &ebb_lab::Lab,
+        lab: &Lab,
         hosts: &Namespace,
         frames: &FrameSource,
         prefix: &str,
@@ -161,18 +162,18 @@ impl Stage {
     /// everything should this process be killed.
     pub(super) fn build(seconds: f64, rules: u32, stop: Arc<AtomicBool>) -> Result<Stage> {
         let cpus = process::allowed_cpus()?;
-        let lab = Lab::build("ebb-bench", plan())?;
+        let cluster = Cluster::build("ebb-bench", plan())?;
         let frames = FrameSource::new(2);
         let mut keepers: Vec<_> =
-            (0..Setup::BACK_ENDS_MAX).map(|index| lab.keeper(index)).collect();
+            (0..Setup::BACK_ENDS_MAX).map(|index| cluster.keeper(index)).collect();
         keepers.iter_mut().try_for_each(BackEndKeeper::wake)?;
         let far = ("segments", NamespaceRouter::port as fn(usize, usize) -> String);
-        let balanced = Sides::of(&lab.lab, &lab.hosts, &frames, "", far)?;
-        let (copies, parallel) = match parallel(&lab.lab) {
+        let balanced = Sides::of(&cluster.lab, &cluster.hosts, &frames, "", far)?;
+        let (copies, parallel) = match parallel(&cluster.lab) {
             Ok((copies, sides)) => (Some(copies), Ok(sides)),
             Err(error) => (None, Err(format!("{error:#}"))),
         };
-        let balancer = start_balancer(&lab)?;
+        let balancer = start_balancer(&cluster)?;
         let mut stage = Stage {
             seconds,
             rules,
@@ -188,7 +189,7 @@ impl Stage {
             limited: false,
             keepers,
             copies,
-            lab,
+            cluster,
         };
         stage.balancer_thread = stage.find_balancer()?;
         stage.turn_on(Setup::BACK_ENDS_MAX)?;
@@ -365,7 +366,7 @@ impl Stage {
             keeper.wake()?;
         }
         self.balanced.find_threads()?;
-        self.balancer = Some(start_balancer(&self.lab)?);
+        self.balancer = Some(start_balancer(&self.cluster)?);
         self.balancer_thread = self.find_balancer()?;
         self.turn_on(Setup::BACK_ENDS_MAX)
     }
@@ -375,7 +376,7 @@ impl Stage {
         if self.limited != mbps.is_some() {
             let ports = (0..Setup::BACK_ENDS_MAX).map(|index| NamespaceRouter::port(index, 0));
             let lines: String = ports.map(|port| tune::limit(&port, mbps)).collect();
-            tc(&self.lab.lab.space("segments"), &lines)?;
+            tc(&self.cluster.lab.space("segments"), &lines)?;
             self.limited = mbps.is_some();
         }
         Ok(())
@@ -457,7 +458,7 @@ impl Stage {
     }
 }
 
-fn parallel(lab: &ebb_lab::Lab) -> Result<(Parallel, Sides)> {
+fn parallel(lab: &Lab) -> Result<(Parallel, Sides)> {
     let copies = Parallel::build(&plan(), lab)?;
     let far = ("front", parallel::port as fn(usize, usize) -> String);
     let sides = Sides::of(lab, &copies.hosts, &FrameSource::new(2), parallel::PREFIX, far)?;

@@ -17,7 +17,7 @@ use ebb_tord::plan::Source;
 use ebb_tord::status::{OcsStatus, TorStatus};
 use serde_json::json;
 
-use super::lab::{Lab, SYNC, gateway};
+use super::racks::{Racks, SYNC, gateway};
 
 /// Programs that do not do as they are told after this long never will.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -108,7 +108,7 @@ fn write_token(path: &Path) -> Result<()> {
 
 /// The running programs; dropping it ends them.
 pub(super) struct Fabric<'a> {
-    lab: &'a Lab,
+    racks: &'a Racks,
     tor_socket: PathBuf,
     ocs_socket: PathBuf,
     programs: Vec<(&'static str, Program)>,
@@ -116,10 +116,14 @@ pub(super) struct Fabric<'a> {
 
 impl<'a> Fabric<'a> {
     /// Starts all three and waits until days are kept.
-    pub(super) fn start(lab: &'a Lab, setting: &Setting, stop: &AtomicBool) -> Result<Fabric<'a>> {
-        let at = |name: &str| lab.lab.directory().join(name);
+    pub(super) fn start(
+        racks: &'a Racks,
+        setting: &Setting,
+        stop: &AtomicBool,
+    ) -> Result<Fabric<'a>> {
+        let at = |name: &str| racks.lab.directory().join(name);
         let (tor_socket, ocs_socket) = (at("tor.sock"), at("ocs.sock"));
-        let mut fabric = Fabric { lab, tor_socket, ocs_socket, programs: Vec::new() };
+        let mut fabric = Fabric { racks, tor_socket, ocs_socket, programs: Vec::new() };
         fabric.configure(setting)?;
         fabric.spawn("control", ["ocs", "control"])?;
         fabric.spawn("ocs", ["ocs", "run"])?;
@@ -133,7 +137,7 @@ impl<'a> Fabric<'a> {
     }
 
     fn configure(&self, setting: &Setting) -> Result<()> {
-        let directory = self.lab.lab.directory();
+        let directory = self.racks.lab.directory();
         let text = |path: &Path| path.display().to_string();
         let control = text(&directory.join("control.sock"));
         let token = directory.join("token");
@@ -188,10 +192,10 @@ impl<'a> Fabric<'a> {
     }
 
     fn spawn(&mut self, name: &'static str, [program, does]: [&str; 2]) -> Result<()> {
-        let lab = &self.lab.lab;
+        let lab = &self.racks.lab;
         let file = lab.directory().join(format!("{program}.toml")).display().to_string();
         let words = [program, does, "-c", &file];
-        let program = lab.start(&self.lab.switches, &words, &format!("{name}.log"))?;
+        let program = lab.start(&self.racks.switches, &words, &format!("{name}.log"))?;
         self.programs.push((name, program));
         Ok(())
     }

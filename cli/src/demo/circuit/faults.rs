@@ -8,8 +8,8 @@ use ebb_tord::plan::Source;
 use ebb_tord::status::{TorStatus, between};
 
 use super::fabric::{Fabric, PATIENCE};
-use super::lab::Lab;
 use super::load::{self, Carried, Kind};
+use super::racks::Racks;
 
 /// After both deaths.
 pub(super) struct Faults {
@@ -42,8 +42,7 @@ impl Faults {
 
 /// Plays both while hosts send.
 pub(super) fn play(
-    lab: &Lab,
-    racks: u8,
+    racks: &Racks,
     fabric: &mut Fabric<'_>,
     kind: Kind,
     span: Duration,
@@ -52,7 +51,7 @@ pub(super) fn play(
     let before = fabric.fresh_tor()?;
     let enough = AtomicBool::new(false);
     let (dark, carried) = std::thread::scope(|scope| {
-        let load = scope.spawn(|| load::run(lab, racks, kind, 10 * PATIENCE, &enough, &|| true));
+        let load = scope.spawn(|| load::run(racks, kind, 10 * PATIENCE, &enough, &|| true));
         let dark = kill_both(fabric, span, stop);
         enough.store(true, Relaxed);
         (dark, load.join().expect("the load does not panic"))

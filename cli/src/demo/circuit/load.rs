@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use ebb_host::process;
 
-use super::lab::{Lab, host_address};
+use super::racks::{Racks, host_address};
 
 /// What hosts send of a link's rate with UDP: as much as the published hosts did through a packet
 /// switch (8.83 of 10 Gb/s).
@@ -70,23 +70,22 @@ const PASSAGE: Duration = Duration::from_millis(60);
 /// Lets all hosts send to all others for `span`, or until told to stop; then waits for what is
 /// under way, which `settled` says.
 pub(super) fn run(
-    lab: &Lab,
-    racks: u8,
+    racks: &Racks,
     kind: Kind,
     span: Duration,
     stop: &AtomicBool,
     settled: &dyn Fn() -> bool,
 ) -> Result<Carried> {
-    let counters = Counters::default();
+    let (counters, count) = (Counters::default(), racks.hosts.len() as u8);
     std::thread::scope(|scope| -> Result<Carried> {
         let counters = &counters;
         let begin = || -> Result<()> {
-            for rack in 0..racks {
-                let host = &lab.hosts[usize::from(rack)];
+            for rack in 0..count {
+                let host = &racks.hosts[usize::from(rack)];
                 match kind {
                     Kind::Udp { .. } => {
                         let socket = host.run(|| UdpSocket::bind((host_address(rack), 7)))??;
-                        scope.spawn(move || receive(&socket, racks, counters));
+                        scope.spawn(move || receive(&socket, count, counters));
                     }
                     Kind::Tcp => {
                         let listener =
@@ -96,10 +95,10 @@ pub(super) fn run(
                     }
                 }
             }
-            for rack in 0..racks {
-                let others = (0..racks).filter(|other| *other != rack);
+            for rack in 0..count {
+                let others = (0..count).filter(|other| *other != rack);
                 let others = others.map(|other| SocketAddr::from((host_address(other), 7)));
-                let host = &lab.hosts[usize::from(rack)];
+                let host = &racks.hosts[usize::from(rack)];
                 match kind {
                     Kind::Udp { mbps, burst } => {
                         let socket = host.run(|| UdpSocket::bind((host_address(rack), 8)))??;
@@ -122,7 +121,7 @@ pub(super) fn run(
             }
             Ok(())
         };
-        let carried = begin().map(|()| measure(counters, racks, span, stop));
+        let carried = begin().map(|()| measure(counters, count, span, stop));
         counters.quiet.store(true, Relaxed);
         let begun = Instant::now();
         while !settled() && begun.elapsed() < SETTLE_MAX {

@@ -5,9 +5,9 @@ mod diagnosis;
 mod fabric;
 mod faults;
 mod findings;
-mod lab;
 mod load;
 mod played;
+mod racks;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -25,9 +25,9 @@ use ebb_tord::status::between;
 use crate::generator::{interrupt_signals, on_interrupt};
 use diagnosis::Processors;
 use fabric::{Fabric, Setting};
-use lab::Lab;
 use load::Kind;
 use played::{Phase, Played};
+use racks::Racks;
 
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -126,7 +126,7 @@ impl Circuit {
             [others @ .., own] if !others.is_empty() => (Some(*own), others),
             _ => (None, &[][..]),
         };
-        let lab = Lab::build(self.racks, others, own.as_slice())?;
+        let racks = Racks::build(self.racks, others, own.as_slice())?;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = stop.clone();
         on_interrupt(signals, move || asked.store(true, Relaxed))?;
@@ -141,7 +141,7 @@ impl Circuit {
             self.night_us,
             self.link_mbps()
         ))?;
-        let played = match self.play(&lab, own, begun, &stop) {
+        let played = match self.play(&racks, own, begun, &stop) {
             Ok(played) => played,
             // What was interrupted fails in many ways.
             Err(_) if stop.load(Relaxed) => return Ok(ExitCode::from(INTERRUPTED)),
@@ -199,13 +199,13 @@ impl Circuit {
     /// Plays all parts over one fabric, whose rules change in between.
     fn play(
         &self,
-        lab: &Lab,
+        racks: &Racks,
         cpu: Option<usize>,
         begun: Instant,
         stop: &AtomicBool,
     ) -> Result<Played> {
         let setting = self.setting(cpu);
-        let mut fabric = Fabric::start(lab, &setting, stop)?;
+        let mut fabric = Fabric::start(racks, &setting, stop)?;
         let parts = self.parts();
         let mut budget = Budget {
             end: begun + Duration::from_secs_f64(self.seconds),
@@ -219,7 +219,7 @@ impl Circuit {
             announce(at + 1, count, part.name, span)?;
             let setting = Setting { packets: part.packets, tokens: part.tokens, ..setting };
             fabric.set(&setting, stop)?;
-            let phase = self.part(lab, &fabric, part, span, stop)?;
+            let phase = self.part(racks, &fabric, part, span, stop)?;
             super::say(&format!("[{}/{count}] {}", at + 1, phase.line()))?;
             played.phases.push(phase);
         }
@@ -227,7 +227,7 @@ impl Circuit {
         announce(count, count, "faults", span)?;
         fabric.set(&setting, stop)?;
         let load = Kind::Udp { mbps: self.link_mbps() * 0.1, burst: 1 };
-        let faults = faults::play(lab, self.racks, &mut fabric, load, span, stop)?;
+        let faults = faults::play(racks, &mut fabric, load, span, stop)?;
         super::say(&format!("[{count}/{count}] {}", faults.line()))?;
         played.faults = Some(faults);
         fabric.end()?;
@@ -236,7 +236,7 @@ impl Circuit {
 
     fn part(
         &self,
-        lab: &Lab,
+        racks: &Racks,
         fabric: &Fabric<'_>,
         part: &Part,
         span: Duration,
@@ -244,8 +244,7 @@ impl Circuit {
     ) -> Result<Phase> {
         let processors = Processors::now();
         let (tor, ocs) = (fabric.fresh_tor()?, fabric.ocs()?);
-        let carried =
-            load::run(lab, self.racks, part.kind, span, stop, &|| fabric.nothing_waits())?;
+        let carried = load::run(racks, part.kind, span, stop, &|| fabric.nothing_waits())?;
         let (tor, ocs) = (between(&tor, &fabric.fresh_tor()?), between(&ocs, &fabric.ocs()?));
         ensure!(!stop.load(Relaxed), "interrupted");
         let stolen = Processors::now().stolen_since(&processors);

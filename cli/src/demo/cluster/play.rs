@@ -12,6 +12,7 @@ use ebb_control::policies::cluster as policies;
 use ebb_host::clock::monotonic;
 use ebb_host::journal::Undo;
 use ebb_host::process;
+use ebb_lab::Lab;
 use ebb_traffic::{
     DayProfile, Due, FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, Summary,
     draw_flows,
@@ -21,7 +22,7 @@ use ipnet::IpNet;
 
 use super::super::say;
 use super::ClusterDemo;
-use crate::cluster::lab::{self, Lab};
+use crate::cluster::lab::{self, Cluster};
 use crate::generator::{FrameSource, Generator, Progress, Sender, TestLink};
 
 /// Flows of each direction.
@@ -82,7 +83,7 @@ pub(super) struct Stage {
     frames: FrameSource,
     back_ends: Vec<BackEnd>,
     stores: Stores,
-    lab: Lab,
+    cluster: Cluster,
 }
 
 /// Where members get their access to the store.
@@ -92,7 +93,7 @@ enum Stores {
 }
 
 impl Stores {
-    fn start(wanted: Option<&str>, lab: &ebb_lab::Lab) -> Result<Stores> {
+    fn start(wanted: Option<&str>, lab: &Lab) -> Result<Stores> {
         if wanted == Some("embedded") || wanted.is_none() && !EtcdServer::installed() {
             return Ok(Stores::Embedded(Embedded::new(LEASE)));
         }
@@ -136,9 +137,9 @@ impl Stage {
                 .collect(),
             routes: (0..2).flat_map(|side| behind(side).map(|net| (net, side))).collect(),
         };
-        let lab = Lab::build("ebb-cluster", plan)?;
-        let stores = Stores::start(demo.store.as_deref(), &lab.lab)?;
-        Ok(Stage { frames: FrameSource::new(2), back_ends, stores, lab })
+        let cluster = Cluster::build("ebb-cluster", plan)?;
+        let stores = Stores::start(demo.store.as_deref(), &cluster.lab)?;
+        Ok(Stage { frames: FrameSource::new(2), back_ends, stores, cluster })
     }
 
     /// The day.
@@ -151,7 +152,7 @@ impl Stage {
         let cpus = process::allowed_cpus()?;
         let cpu = cpus.get(1).or(cpus.first()).copied();
         let options = RunnerOptions { cpu, ..RunnerOptions::default() };
-        let balancer = BalancerHandle::start(&self.lab.front, self.lab.face(), options)?;
+        let balancer = BalancerHandle::start(&self.cluster.front, self.cluster.face(), options)?;
         let balancer = Arc::new(balancer);
         let record = Record::default();
         let front = BalancerMember::new(
@@ -166,7 +167,7 @@ impl Stage {
             let member = self.member(demo, index, &record)?;
             members.insert(self.back_ends[index].name.clone(), member.start()?);
         }
-        let links = lab::host_links(&self.lab.hosts, &self.frames)?;
+        let links = lab::host_links(&self.cluster.hosts, &self.frames)?;
         self.wait_until_ready(&balancer, stop)?;
         say(&format!(
             "A day in {:.0} s, up to {:.0} kpps over {} back-ends; policy {}, state {}.",
@@ -223,7 +224,7 @@ impl Stage {
         let settings = settings(demo);
         let known: Vec<Server> = servers.values().copied().collect();
         let policy = policies::named(&demo.policy, &known, settings)?;
-        let keeper = Box::new(self.lab.keeper(index));
+        let keeper = Box::new(self.cluster.keeper(index));
         let store = [self.stores.access()?, self.stores.access()?];
         let name = &self.back_ends[index].name;
         Ok(BackEndMember::new(name, LEASE, store, keeper, (servers, policy), record.clone()))
@@ -306,7 +307,7 @@ impl Stage {
         let index = self.back_ends.iter().position(|one| one.name == name);
         let index = index.context("a back-end of ours")?;
         let at = monotonic();
-        self.lab.kill(index)?;
+        self.cluster.kill(index)?;
         let was_head = head.as_ref() == Some(&name);
         // Its member dies with it: the lease runs out, and another becomes the head.
         if let Some(member) = members.remove(&name) {

@@ -8,7 +8,7 @@ use ebb_host::netlink::{Requests, RouteHop};
 use ebb_lab::{End, add_routes, wire};
 
 /// Everything is gone when this is dropped.
-pub(super) struct Lab {
+pub(super) struct Racks {
     /// Where the top-of-rack switch, the optical switch and the controller run.
     pub(super) switches: Namespace,
     /// The racks' hosts.
@@ -30,24 +30,24 @@ pub(super) fn gateway(rack: u8) -> IpAddr {
 /// Interfaces on the control network.
 pub(super) const SYNC: [&str; 3] = ["sync0", "sync1", "sync2"];
 
-impl Lab {
+impl Racks {
     /// Builds it: what comes to hosts is received on the processors `stacks`, what comes from the
     /// control network on `switch` (wherever the kernel likes when there are none). To be called
     /// before threads are started.
-    pub(super) fn build(racks: u8, stacks: &[usize], switch: &[usize]) -> Result<Lab> {
+    pub(super) fn build(racks: u8, stacks: &[usize], switch: &[usize]) -> Result<Racks> {
         let lab = ebb_lab::Lab::open("ebb-circuit")?;
         let switches = lab.namespace("switches")?;
         let hosts = (0..racks).map(|rack| lab.namespace(&format!("host{rack}")));
         let hosts: Vec<_> = hosts.collect::<Result<_>>()?;
-        let lab = Lab { switches, hosts, lab };
-        for host in &lab.hosts {
+        let made = Racks { switches, hosts, lab };
+        for host in &made.hosts {
             host.run(|| receive_on(stacks))?;
         }
-        lab.furnish(switch)?;
+        made.furnish(switch)?;
         for rack in 0..racks {
-            lab.furnish_host(rack)?;
+            made.furnish_host(rack)?;
         }
-        Ok(lab)
+        Ok(made)
     }
 
     /// Interfaces of the switches.
