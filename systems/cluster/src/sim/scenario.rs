@@ -23,39 +23,39 @@ pub struct Scenario {
     /// How many of each group there are.
     pub servers: BTreeMap<String, u32>,
     /// Who decides which are on: a policy of the live cluster.
-    #[serde(default = "differential")]
-    #[schema(choices = NAMES)]
+    #[serde(default = "Scenario::default_policy")]
+    #[schema(choices = NAMES, default = "differential")]
     pub policy: String,
     /// What the policy heeds.
     #[serde(default)]
     pub settings: ClusterSettings,
     /// How often the demand is played.
-    #[serde(default = "one")]
-    #[schema(least = 1)]
+    #[serde(default = "Scenario::default_days")]
+    #[schema(least = 1, default = 1)]
     pub days: u32,
     /// How often of these it is played before anything counts, for policies that learn; fewer than `days`.
     #[serde(default)]
     pub days_before: u32,
     /// The load moves in steps of so many seconds, straight between the middles of the samples; 0: it is
     /// as constant as the samples say.
-    #[serde(default = "minute")]
-    #[schema(least = 0)]
+    #[serde(default = "Scenario::default_step_s")]
+    #[schema(least = 0, default = 60.0)]
     pub step_s: f64,
     /// Flows at a time.
-    #[serde(default = "flows")]
-    #[schema(least = 1)]
+    #[serde(default = "Scenario::default_flows")]
+    #[schema(least = 1, default = 20_000)]
     pub flows: u32,
     /// Shape of the Pareto distribution of the flows' rates; the smaller the more uneven.
-    #[serde(default = "tail")]
-    #[schema(above = 1)]
+    #[serde(default = "Scenario::default_tail")]
+    #[schema(above = 1, default = 1.5)]
     pub tail: f64,
     /// Slots of the balancers' table.
-    #[serde(default = "slots")]
-    #[schema(least = 1, most = 1 << 20)]
+    #[serde(default = "Scenario::default_slots")]
+    #[schema(least = 1, most = 1 << 20, default = ebb_cluster::SLOTS)]
     pub slots: usize,
     /// From the order to go off until the last packet has left.
-    #[serde(default = "drain")]
-    #[schema(least = 0)]
+    #[serde(default = "Scenario::default_drain_s")]
+    #[schema(least = 0, default = 0.2)]
     pub drain_s: f64,
     /// What goes wrong.
     #[serde(default)]
@@ -98,34 +98,6 @@ impl Default for Failures {
         let (mtbf_hours, repair_s, detect_s, election_s) = (0.0, 600.0, 0.05, 2.0);
         Failures { mtbf_hours, repair_s, detect_s, election_s, planned: Vec::new() }
     }
-}
-
-fn differential() -> String {
-    "differential".to_owned()
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn minute() -> f64 {
-    60.0
-}
-
-fn flows() -> u32 {
-    20_000
-}
-
-fn tail() -> f64 {
-    1.5
-}
-
-fn slots() -> usize {
-    ebb_cluster::SLOTS
-}
-
-fn drain() -> f64 {
-    0.2
 }
 
 impl Check for Scenario {
