@@ -126,7 +126,6 @@ impl Scenario {
     /// # Errors
     /// When a file is wrong, or a group is not in the catalogue or has too few servers.
     pub fn prepare(self, files: &dyn Files) -> Result<Prepared, ClusterError> {
-        checked(&self)?;
         let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
         let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
         self.with(catalogue, demand)
@@ -135,8 +134,9 @@ impl Scenario {
     /// The same for a catalogue and a demand at hand.
     ///
     /// # Errors
-    /// When a group is not in the catalogue or has too few servers.
+    /// When a setting makes no sense, a group is not in the catalogue or has too few servers.
     pub fn with(self, catalogue: Catalogue, demand: Demand) -> Result<Prepared, ClusterError> {
+        checked(&self)?;
         for (name, count) in &self.servers {
             let field = format!("servers.{name}");
             let group = catalogue.groups.iter().find(|group| group.name == *name);
