@@ -2,8 +2,9 @@
 //!
 //! Room: the declaration of a setting is the field that it is read into: its name, its type, the first
 //! paragraph of its documentation, serde's default, and `#[schema(...)]` for what Rust's types do not say:
-//! `unit = "W"`, the range as `least`, `above`, `most` and `below`, and of texts `choices`, the words they may
-//! be, each with what it means.
+//! `unit = "W"`, the range as `least`, `above`, `most` and `below`, of texts `choices`, the words they may be,
+//! each with what it means, and `default`, a value that becomes the function `default_NAME`, for serde's
+//! `default = "TYPE::default_NAME"`.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -35,7 +36,12 @@ fn derived(input: &DeriveInput) -> syn::Result<Tokens> {
     };
     let name = &input.ident;
     let (generics, names, bounds) = input.generics.split_for_impl();
+    let defaults = match &input.data {
+        Data::Struct(data) => defaults(&data.fields)?,
+        _ => Vec::new(),
+    };
     Ok(quote! {
+        impl #generics #name #names #bounds { #(#defaults)* }
         impl #generics ::ebb_scenario::Described for #name #names #bounds {
             fn kind() -> ::ebb_scenario::schema::Kind { #kind }
             fn value(&self) -> ::core::option::Option<::ebb_scenario::schema::Value> { #value }
@@ -85,7 +91,7 @@ fn schema<'a>(
             None if default => quote!(::ebb_scenario::schema::Presence::of(&whole.#name)),
             None => quote!(<#ty as ::ebb_scenario::Described>::PRESENCE),
         };
-        let (settings, choices) = settings(&field.attrs)?;
+        let (settings, choices, _) = settings(&field.attrs)?;
         let choices = choices.map(|choices| quote!(.of(&::std::vec::Vec::from(#choices))));
         let value = access(name);
         described.push(quote! {
@@ -270,24 +276,43 @@ fn serde(attributes: &[Attribute], key: &str) -> syn::Result<Option<Option<Strin
     Ok(found)
 }
 
-/// The fields that `#[schema(...)]` sets, as assignments, and the words that a text may be.
-fn settings(attributes: &[Attribute]) -> syn::Result<(Vec<Tokens>, Option<Expr>)> {
-    let (mut set, mut choices) = (Vec::new(), None);
+/// The functions of the defaults that fields declare.
+fn defaults(fields: &Fields) -> syn::Result<Vec<Tokens>> {
+    let mut functions = Vec::new();
+    for field in fields {
+        let (Some(name), (.., Some(value))) = (&field.ident, settings(&field.attrs)?) else {
+            continue;
+        };
+        let (name, ty) = (quote::format_ident!("default_{name}"), &field.ty);
+        functions.push(match &value {
+            Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => {
+                quote!(fn #name() -> #ty { ::core::convert::From::from(#value) })
+            }
+            value => quote!(fn #name() -> #ty { #value }),
+        });
+    }
+    Ok(functions)
+}
+
+/// The fields that `#[schema(...)]` sets, as assignments, and the words that a text may be, the default.
+fn settings(attributes: &[Attribute]) -> syn::Result<(Vec<Tokens>, Option<Expr>, Option<Expr>)> {
+    let (mut set, mut choices, mut default) = (Vec::new(), None, None);
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("schema")) {
         attribute.parse_nested_meta(|meta| {
             let value: Expr = meta.value()?.parse()?;
-            let known = ["unit", "least", "above", "most", "below", "choices"];
+            let known = ["unit", "least", "above", "most", "below", "choices", "default"];
             let Some(key) = known.into_iter().find(|key| meta.path.is_ident(key)) else {
-                return Err(meta.error("unit, least, above, most, below or choices"));
+                return Err(meta.error("unit, least, above, most, below, choices or default"));
             };
             let name = syn::Ident::new(key, proc_macro2::Span::call_site());
             match key {
                 "choices" => choices = Some(value),
+                "default" => default = Some(value),
                 "unit" => set.push(quote!(#name(#value))),
                 _ => set.push(quote!(#name((#value) as f64))),
             }
             Ok(())
         })?;
     }
-    Ok((set, choices))
+    Ok((set, choices, default))
 }

@@ -261,6 +261,16 @@ pub fn table(value: &impl Described) -> Table {
     }
 }
 
+/// A value with these settings, everything else as it is where it is left out.
+///
+/// # Panics
+/// When something that is required is left out.
+pub fn with<T: DeserializeOwned>(settings: &[(&str, &str)]) -> T {
+    let entry = |&(name, text): &(&str, &str)| (name.to_owned(), Value::from(text));
+    let table: Table = settings.iter().map(entry).collect();
+    T::deserialize(Value::Table(table)).expect("all that is required")
+}
+
 /// Reads a table whose missing settings are those of what `preset` makes of it.
 ///
 /// # Errors

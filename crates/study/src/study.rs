@@ -201,8 +201,13 @@ impl Flag {
             (other, _) => other,
         };
         let mut about = field.about.trim_end_matches('.').to_owned();
+        if let ValueKind::Choice(words) = &field.kind {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            about += &format!(": {}", words.join(", "));
+        }
         if let Presence::Default(default) = &field.presence
             && !matches!(field.kind, ValueKind::Switch)
+            && default.as_array().is_none_or(|list| !list.is_empty())
         {
             about += &match default.as_str() {
                 Some(word) => format!(" [default: {word}]"),

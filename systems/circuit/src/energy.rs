@@ -122,34 +122,24 @@ impl DataCentre {
 #[serde(deny_unknown_fields)]
 pub struct Light {
     /// Transceiver and switch port while the laser is on, W.
-    #[serde(default = "awake_w")]
-    #[schema(least = 0)]
+    #[serde(default = "Light::default_awake_w")]
+    #[schema(least = 0, default = 1.24)]
     pub awake_w: f64,
     /// The same while the laser sleeps, W.
-    #[serde(default = "asleep_w")]
-    #[schema(least = 0)]
+    #[serde(default = "Light::default_asleep_w")]
+    #[schema(least = 0, default = 0.34)]
     pub asleep_w: f64,
     /// How long before a day it must be woken, us.
-    #[serde(default = "wake_us")]
-    #[schema(least = 0)]
+    #[serde(default = "Light::default_wake_us")]
+    #[schema(least = 0, default = 10.0)]
     pub wake_us: f64,
-}
-
-fn awake_w() -> f64 {
-    1.24
-}
-fn asleep_w() -> f64 {
-    0.34
-}
-fn wake_us() -> f64 {
-    10.0
 }
 
 impl Default for Light {
     /// 1 W of transceiver and 0.24 W of port (table 4.1); asleep a tenth of the transceiver and the
     /// whole port, woken during the night before (our assumption: no published figure).
     fn default() -> Light {
-        Light { awake_w: awake_w(), asleep_w: asleep_w(), wake_us: wake_us() }
+        ebb_scenario::schema::with(&[])
     }
 }
 

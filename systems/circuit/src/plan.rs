@@ -34,44 +34,30 @@ pub struct Problem {
     /// uniform:PORTS, sparse:PORTS, hotspot:PORTS.
     pub demand: String,
     /// Length of a night.
-    #[serde(default = "one_percent")]
-    #[schema(least = 0)]
+    #[serde(default = "Problem::default_delta")]
+    #[schema(least = 0, default = 0.01)]
     pub delta: f64,
     /// Length of the window, in units of the demand.
-    #[serde(default = "one")]
-    #[schema(above = 0)]
+    #[serde(default = "Problem::default_window")]
+    #[schema(above = 0, default = 1.0)]
     pub window: f64,
     /// all, or names with commas: round-robin, tms-arbitrary, tms-bottleneck, solstice, eclipse,
     /// eclipse-2hop, hybrid.
-    #[serde(default = "all")]
+    #[serde(default = "Problem::default_scheduler")]
+    #[schema(default = "all")]
     pub scheduler: String,
     /// Let schedulers see each amount with an error of up to this share.
     #[serde(default)]
     #[schema(least = 0, most = 1)]
     pub error: f64,
     /// Capacity of the hybrid's packet switch as a share of a circuit's.
-    #[serde(default = "tenth")]
-    #[schema(least = 0, most = 1)]
+    #[serde(default = "Problem::default_packet_share")]
+    #[schema(least = 0, most = 1, default = 0.1)]
     pub packet_share: f64,
     /// Whether to compute the bound, where the switch is small enough.
-    #[serde(default = "yes")]
+    #[serde(default = "Problem::default_bound")]
+    #[schema(default = true)]
     pub bound: bool,
-}
-
-fn one_percent() -> f64 {
-    0.01
-}
-fn one() -> f64 {
-    1.0
-}
-fn tenth() -> f64 {
-    0.1
-}
-fn all() -> String {
-    "all".to_owned()
-}
-fn yes() -> bool {
-    true
 }
 
 /// Most ports of a demand that is generated.
@@ -80,15 +66,7 @@ const PORTS_MAX: usize = crate::demand::PORTS_MAX;
 impl Problem {
     /// A problem with everything but its demand as usual.
     pub fn new(demand: &str) -> Problem {
-        Problem {
-            demand: demand.to_owned(),
-            delta: one_percent(),
-            window: one(),
-            scheduler: all(),
-            error: 0.0,
-            packet_share: tenth(),
-            bound: true,
-        }
+        ebb_scenario::schema::with(&[("demand", demand)])
     }
 
     fn schedulers(&self) -> Result<Vec<&'static dyn Scheduler>, Invalid> {

@@ -21,13 +21,9 @@ pub struct Alternative {
     /// The traffic over time, a CSV file.
     pub demand: String,
     /// How likely it is relative to the others; the demand itself has 1.
-    #[serde(default = "one")]
-    #[schema(above = 0)]
+    #[serde(default = "Alternative::default_weight")]
+    #[schema(above = 0, default = 1.0)]
     pub weight: f64,
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 /// What energy costs by the time of the day.

@@ -59,8 +59,8 @@ pub struct Problem {
     #[schema(least = -0.9, most = 10)]
     pub growth: f64,
     /// For how many years the servers are bought.
-    #[serde(default = "one_year")]
-    #[schema(least = 1, most = 30)]
+    #[serde(default = "Problem::default_years")]
+    #[schema(least = 1, most = 30, default = 1)]
     pub years: u32,
     /// What energy costs by the time of the day, a CSV file. With it design V is the least energy bill instead
     /// of the least energy, and there is a design of least total cost.
@@ -70,17 +70,9 @@ pub struct Problem {
     #[serde(default)]
     pub method: Method,
     /// Choices that a search evaluates at most.
-    #[serde(default = "evaluations")]
-    #[schema(least = 1)]
+    #[serde(default = "Problem::default_evaluations")]
+    #[schema(least = 1, default = SearchLimits::default().evaluations)]
     pub evaluations: usize,
-}
-
-fn evaluations() -> usize {
-    SearchLimits::default().evaluations
-}
-
-fn one_year() -> u32 {
-    1
 }
 
 /// The declared ranges say all.
@@ -146,20 +138,7 @@ pub(crate) struct Solved {
 impl Problem {
     /// A problem of two files, everything else usual.
     pub fn new(catalogue: &str, demand: &str) -> Problem {
-        Problem {
-            catalogue: catalogue.to_owned(),
-            demand: demand.to_owned(),
-            budget: None,
-            spare: false,
-            flat: false,
-            design_seconds: None,
-            alternative: Vec::new(),
-            growth: 0.0,
-            years: 1,
-            tariff: None,
-            method: Method::Search,
-            evaluations: evaluations(),
-        }
+        ebb_scenario::schema::with(&[("catalogue", catalogue), ("demand", demand)])
     }
 
     pub(crate) fn solve(

@@ -15,10 +15,12 @@ use crate::workload::{PUBLISHED, Workload, named, read_trace};
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// The cores, as `CS`.
-    #[serde(default = "complex_and_simple")]
+    #[serde(default = "Scenario::default_configuration")]
+    #[schema(default = "CS")]
     pub configuration: String,
     /// `unmodified`, `bound`, or `V1` to `V5`.
-    #[serde(default = "early")]
+    #[serde(default = "Scenario::default_kernel")]
+    #[schema(default = "V5")]
     pub kernel: String,
     /// First-level caches of simple cores: `8k`, `16k` or `16k-2way`.
     #[serde(default)]
@@ -38,12 +40,12 @@ pub struct Scenario {
     #[serde(default)]
     pub trace: Option<String>,
     /// Threads.
-    #[serde(default = "one")]
-    #[schema(least = 1, most = 1024)]
+    #[serde(default = "Scenario::default_threads")]
+    #[schema(least = 1, most = 1024, default = 1)]
     pub threads: usize,
     /// Cycles of all threads together.
-    #[serde(default = "cycles")]
-    #[schema(least = 1, most = 100_000_000)]
+    #[serde(default = "Scenario::default_cycles")]
+    #[schema(least = 1, most = 100_000_000, default = 10_000)]
     pub cycles: u64,
     /// Whether phases are drawn from exponential distributions instead of always being their mean.
     #[serde(default)]
@@ -52,8 +54,8 @@ pub struct Scenario {
     #[serde(default)]
     pub measured: Option<Measured>,
     /// The slowdown of the program that a plan may cost, as a part of its time.
-    #[serde(default = "tenth")]
-    #[schema(least = 0, most = 100)]
+    #[serde(default = "Scenario::default_slowdown_max")]
+    #[schema(least = 0, most = 100, default = 0.1)]
     pub slowdown_max: f64,
 }
 
@@ -80,23 +82,6 @@ const MECHANISMS: [(&str, &str); 5] = [
     ("early-wake", "V5."),
 ];
 const TARGETS: [(&str, &str); 3] = [("asleep", ""), ("awake", ""), ("spinning", "")];
-
-fn complex_and_simple() -> String {
-    "CS".to_owned()
-}
-fn early() -> String {
-    "V5".to_owned()
-}
-fn one() -> usize {
-    1
-}
-fn cycles() -> u64 {
-    10_000
-}
-fn tenth() -> f64 {
-    0.1
-}
-
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
         self.machine()?;

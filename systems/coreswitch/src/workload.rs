@@ -19,7 +19,8 @@ pub enum Interrupts {
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// What it is called.
-    #[serde(default = "unnamed")]
+    #[serde(default = "Workload::default_name")]
+    #[schema(default = "phases")]
     pub name: String,
     /// In the program.
     #[schema(least = 0, most = 1_000_000_000)]
@@ -43,30 +44,21 @@ pub struct Workload {
     #[serde(default)]
     pub interrupts: Interrupts,
     /// What a cycle is worth, in `unit`s.
-    #[serde(default = "one")]
-    #[schema(above = 0)]
+    #[serde(default = "Workload::default_units")]
+    #[schema(above = 0, default = 1.0)]
     pub units: f64,
     /// What is counted, such as `KB` or `transactions`.
-    #[serde(default = "cycles")]
+    #[serde(default = "Workload::default_unit")]
+    #[schema(default = "cycles")]
     pub unit: String,
     /// Least time of a cycle, for what the network takes; 0 for none.
     #[serde(default)]
     #[schema(least = 0, most = 1_000_000_000)]
     pub least_us: f64,
     /// How much longer its system code takes on a simple core, over what the code of switches does there.
-    #[serde(default = "one")]
-    #[schema(least = 0.01, most = 100)]
+    #[serde(default = "Workload::default_simple_system")]
+    #[schema(least = 0.01, most = 100, default = 1.0)]
     pub simple_system: f64,
-}
-
-fn unnamed() -> String {
-    "phases".to_owned()
-}
-fn one() -> f64 {
-    1.0
-}
-fn cycles() -> String {
-    "cycles".to_owned()
 }
 
 impl Check for Workload {

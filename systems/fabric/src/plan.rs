@@ -22,57 +22,39 @@ pub struct Problem {
     /// A generated fabric such as `torus:4x4`, or a file.
     pub topology: String,
     /// Hosts on each switch of a GraphML file.
-    #[serde(default = "one")]
+    #[serde(default = "Problem::default_hosts_per_switch")]
+    #[schema(default = 1)]
     pub hosts_per_switch: u32,
     /// The routing function.
-    #[serde(default = "up_down")]
-    #[schema(choices = routing::words())]
+    #[serde(default = "Problem::default_routing")]
+    #[schema(choices = routing::words(), default = "up-down")]
     pub routing: String,
     /// Lanes that it may use.
-    #[serde(default = "seven")]
-    #[schema(least = 1, most = 15)]
+    #[serde(default = "Problem::default_lanes")]
+    #[schema(least = 1, most = 15, default = 7)]
     pub lanes: u8,
     /// Share of a link that each host sends.
     #[schema(least = 0, most = 1)]
     pub load: f64,
     /// To whom.
-    #[serde(default = "uniform")]
+    #[serde(default = "Problem::default_pattern")]
+    #[schema(default = Pattern::Uniform {})]
     pub pattern: Pattern,
     /// Most use of a link that is allowed, share.
-    #[serde(default = "most")]
-    #[schema(above = 0, most = 1)]
+    #[serde(default = "Problem::default_use_max")]
+    #[schema(above = 0, most = 1, default = 0.8)]
     pub use_max: f64,
     /// What ports draw.
     #[serde(default)]
     pub power: PortPower,
     /// How far the solver searches.
-    #[serde(default = "thousand")]
+    #[serde(default = "Problem::default_nodes_max")]
+    #[schema(default = 1000)]
     pub nodes_max: u32,
     /// Whether to compute the bound.
-    #[serde(default = "yes")]
+    #[serde(default = "Problem::default_bound")]
+    #[schema(default = true)]
     pub bound: bool,
-}
-
-fn one() -> u32 {
-    1
-}
-fn seven() -> u8 {
-    7
-}
-fn thousand() -> u32 {
-    1000
-}
-fn most() -> f64 {
-    0.8
-}
-fn yes() -> bool {
-    true
-}
-fn up_down() -> String {
-    "up-down".to_owned()
-}
-fn uniform() -> Pattern {
-    Pattern::Uniform {}
 }
 
 impl Check for Problem {

@@ -32,28 +32,17 @@ pub struct Profile {
     #[schema(least = 0, most = 1)]
     pub chained: f64,
     /// Reads that come together: their mean number.
-    #[serde(default = "one")]
-    #[schema(least = 1, most = 64)]
+    #[serde(default = "Profile::default_cluster")]
+    #[schema(least = 1, most = 64, default = 1.0)]
     pub cluster: f64,
     /// Memory in use.
-    #[serde(default = "footprint")]
-    #[schema(least = 1, most = 65_536)]
+    #[serde(default = "Profile::default_footprint_mib")]
+    #[schema(least = 1, most = 65_536, default = 256)]
     pub footprint_mib: u64,
     /// Instructions.
-    #[serde(default = "instructions")]
+    #[serde(default = "Profile::default_instructions")]
+    #[schema(default = 5_000_000)]
     pub instructions: u64,
-}
-
-fn one() -> f64 {
-    1.0
-}
-
-fn footprint() -> u64 {
-    256
-}
-
-fn instructions() -> u64 {
-    5_000_000
 }
 
 impl Check for Profile {

@@ -44,25 +44,26 @@ pub struct Problem {
     #[serde(default)]
     pub mapping: BTreeMap<String, Node>,
     /// What the normalised or plain matrix is multiplied with; normalised, at most 1.
-    #[serde(default = "one")]
-    #[schema(above = 0)]
+    #[serde(default = "Problem::default_load")]
+    #[schema(above = 0, default = 1.0)]
     pub load: f64,
     /// How the load is meant; if absent `none` for a matrix and `max` for everything else.
     #[serde(default)]
     pub normalise: Option<Normalise>,
     /// `all`, or with commas `xy`, `yx`, `2p-es`, `2p-rs`, `4p-es`, `adaptive`, `given`.
-    #[serde(default = "all")]
+    #[serde(default = "Problem::default_routing")]
+    #[schema(default = "all")]
     pub routing: String,
     /// Paths of a routing of the user's own, which is called `given`; flows that have none go by XY.
     #[serde(default)]
     pub paths: Vec<GivenPath>,
     /// The largest expansion factor V_max/V: the voltage can only be lowered.
-    #[serde(default = "three")]
-    #[schema(least = 1)]
+    #[serde(default = "Problem::default_alpha_max")]
+    #[schema(least = 1, default = 3.0)]
     pub alpha_max: f64,
     /// Planes, each with a voltage of its own.
-    #[serde(default = "one_plane")]
-    #[schema(least = 1, most = 8)]
+    #[serde(default = "Problem::default_planes")]
+    #[schema(least = 1, most = 8, default = 1)]
     pub planes: usize,
     /// Expansion factors of the planes, the master's first: adds the best allocation of whole flows at
     /// just these voltages.
@@ -70,7 +71,8 @@ pub struct Problem {
     #[schema(least = 1)]
     pub alphas: Vec<f64>,
     /// Whether to compute the exact bound.
-    #[serde(default = "yes")]
+    #[serde(default = "Problem::default_bound")]
+    #[schema(default = true)]
     pub bound: bool,
     /// Whether the bound on one plane brings everything that proves it; docs/verify_bound.py verifies it.
     #[serde(default)]
@@ -84,26 +86,6 @@ pub struct Problem {
     /// Decides all that is drawn.
     #[serde(default)]
     pub seed: Option<u64>,
-}
-
-fn one() -> f64 {
-    1.0
-}
-
-fn three() -> f64 {
-    3.0
-}
-
-fn one_plane() -> usize {
-    1
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn all() -> String {
-    "all".to_owned()
 }
 
 /// What can be wrong with a problem.
@@ -191,26 +173,8 @@ impl Check for Problem {
 
 impl Problem {
     /// A problem with the defaults of the command's flags.
-    pub fn new(mesh: impl Into<String>, traffic: impl Into<String>) -> Problem {
-        Problem {
-            mesh: mesh.into(),
-            torus: false,
-            removed_links: Vec::new(),
-            traffic: traffic.into(),
-            mapping: BTreeMap::new(),
-            load: one(),
-            normalise: None,
-            routing: all(),
-            paths: Vec::new(),
-            alpha_max: three(),
-            planes: one_plane(),
-            alphas: Vec::new(),
-            bound: true,
-            certificate: false,
-            samples: 0,
-            router: None,
-            seed: None,
-        }
+    pub fn new(mesh: &str, traffic: &str) -> Problem {
+        ebb_scenario::schema::with(&[("mesh", mesh), ("traffic", traffic)])
     }
 
     /// How the load is meant.

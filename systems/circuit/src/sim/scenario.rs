@@ -12,48 +12,51 @@ pub struct Scenario {
     #[schema(least = 2, most = 1024)]
     pub racks: usize,
     /// Rate of the links.
-    #[serde(default = "ten")]
-    #[schema(above = 0, most = 10_000_000)]
+    #[serde(default = "Scenario::default_rate_gbps")]
+    #[schema(above = 0, most = 10_000_000, default = 10.0)]
     pub rate_gbps: f64,
     /// How long circuits stand in a rotation.
-    #[serde(default = "day")]
-    #[schema(above = 0, most = 10_000_000)]
+    #[serde(default = "Scenario::default_day_us")]
+    #[schema(above = 0, most = 10_000_000, default = 300.0)]
     pub day_us: f64,
     /// How long they take to be set up (11.5 us in the prototype).
-    #[serde(default = "night")]
-    #[schema(least = 0, most = 10_000_000)]
+    #[serde(default = "Scenario::default_night_us")]
+    #[schema(least = 0, most = 10_000_000, default = 11.5)]
     pub night_us: f64,
     /// Nothing is handed to the network card in the last part of a day.
-    #[serde(default = "guard")]
-    #[schema(least = 0, most = 10_000_000)]
+    #[serde(default = "Scenario::default_guard_us")]
+    #[schema(least = 0, most = 10_000_000, default = 23.5)]
     pub guard_us: f64,
     /// Simulated time.
-    #[serde(default = "duration")]
-    #[schema(above = 0, most = 10_000_000)]
+    #[serde(default = "Scenario::default_duration_ms")]
+    #[schema(above = 0, most = 10_000_000, default = 100.0)]
     pub duration_ms: f64,
     /// Frames, with all headers and the gap between frames.
-    #[serde(default = "frame")]
-    #[schema(least = 64, most = 65_536)]
+    #[serde(default = "Scenario::default_frame_bytes")]
+    #[schema(least = 64, most = 65_536, default = 9000)]
     pub frame_bytes: u64,
     /// Most that a queue holds.
-    #[serde(default = "queue")]
+    #[serde(default = "Scenario::default_queue_bytes")]
+    #[schema(default = 1_000_000)]
     pub queue_bytes: u64,
     /// Who says which circuits stand: a fixed rotation, or a scheduler that is shown the queues every week.
-    #[serde(default = "rotation")]
-    #[schema(choices = schedulers::words())]
+    #[serde(default = "Scenario::default_scheduler")]
+    #[schema(choices = schedulers::words(), default = "round-robin")]
     pub scheduler: String,
     /// What a queue may hand to the card.
-    #[serde(default = "pacing")]
+    #[serde(default = "Scenario::default_tokens")]
+    #[schema(default = Tokens::Pacing)]
     pub tokens: Tokens,
     /// Limit of pacing.
-    #[serde(default = "ahead")]
+    #[serde(default = "Scenario::default_ahead_bytes")]
+    #[schema(default = AHEAD_MAX)]
     pub ahead_bytes: u64,
     /// What hosts send.
     #[serde(default)]
     pub source: Source,
     /// What the hosts of a rack send at most.
-    #[serde(default = "hosts")]
-    #[schema(least = 0, most = 10_000_000)]
+    #[serde(default = "Scenario::default_host_gbps")]
+    #[schema(least = 0, most = 10_000_000, default = 8.83)]
     pub host_gbps: f64,
     /// Share of a rack's traffic that goes to rack 0, beside what is spread evenly.
     #[serde(default)]
@@ -155,40 +158,6 @@ impl Default for Jitter {
             slow_us: [7.0, 99.0],
         }
     }
-}
-
-fn ten() -> f64 {
-    10.0
-}
-fn day() -> f64 {
-    300.0
-}
-fn night() -> f64 {
-    11.5
-}
-fn guard() -> f64 {
-    23.5
-}
-fn duration() -> f64 {
-    100.0
-}
-fn frame() -> u64 {
-    9000
-}
-fn queue() -> u64 {
-    1_000_000
-}
-fn rotation() -> String {
-    "round-robin".to_owned()
-}
-fn pacing() -> Tokens {
-    Tokens::Pacing
-}
-fn ahead() -> u64 {
-    AHEAD_MAX
-}
-fn hosts() -> f64 {
-    8.83
 }
 
 impl Check for Scenario {

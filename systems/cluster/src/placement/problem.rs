@@ -18,8 +18,8 @@ pub struct PlacementProblem {
     #[schema(least = 1, most = BACK_ENDS_MAX)]
     pub back_ends: Option<u32>,
     /// Length of a packet on a link between servers.
-    #[serde(default = "packet_bytes")]
-    #[schema(above = 0)]
+    #[serde(default = "PlacementProblem::default_packet_bytes")]
+    #[schema(above = 0, default = 64.0)]
     pub packet_bytes: f64,
     /// What packets cost.
     #[serde(default)]
@@ -87,10 +87,6 @@ impl Default for Costs {
             migration: 0.1,
         }
     }
-}
-
-fn packet_bytes() -> f64 {
-    64.0
 }
 
 /// More threads than this are not placed.

@@ -23,39 +23,39 @@ pub struct Scenario {
     /// How many of each group there are.
     pub servers: BTreeMap<String, u32>,
     /// Who decides which are on: a policy of the live cluster.
-    #[serde(default = "differential")]
-    #[schema(choices = NAMES)]
+    #[serde(default = "Scenario::default_policy")]
+    #[schema(choices = NAMES, default = "differential")]
     pub policy: String,
     /// What the policy heeds.
     #[serde(default)]
     pub settings: ClusterSettings,
     /// How often the demand is played.
-    #[serde(default = "one")]
-    #[schema(least = 1)]
+    #[serde(default = "Scenario::default_days")]
+    #[schema(least = 1, default = 1)]
     pub days: u32,
     /// How often of these it is played before anything counts, for policies that learn; fewer than `days`.
     #[serde(default)]
     pub days_before: u32,
     /// The load moves in steps of so many seconds, straight between the middles of the samples; 0: it is
     /// as constant as the samples say.
-    #[serde(default = "minute")]
-    #[schema(least = 0)]
+    #[serde(default = "Scenario::default_step_s")]
+    #[schema(least = 0, default = 60.0)]
     pub step_s: f64,
     /// Flows at a time.
-    #[serde(default = "flows")]
-    #[schema(least = 1)]
+    #[serde(default = "Scenario::default_flows")]
+    #[schema(least = 1, default = 20_000)]
     pub flows: u32,
     /// Shape of the Pareto distribution of the flows' rates; the smaller the more uneven.
-    #[serde(default = "tail")]
-    #[schema(above = 1)]
+    #[serde(default = "Scenario::default_tail")]
+    #[schema(above = 1, default = 1.5)]
     pub tail: f64,
     /// Slots of the balancers' table.
-    #[serde(default = "slots")]
-    #[schema(least = 1, most = 1 << 20)]
+    #[serde(default = "Scenario::default_slots")]
+    #[schema(least = 1, most = 1 << 20, default = ebb_cluster::SLOTS)]
     pub slots: usize,
     /// From the order to go off until the last packet has left.
-    #[serde(default = "drain")]
-    #[schema(least = 0)]
+    #[serde(default = "Scenario::default_drain_s")]
+    #[schema(least = 0, default = 0.2)]
     pub drain_s: f64,
     /// What goes wrong.
     #[serde(default)]
@@ -100,34 +100,6 @@ impl Default for Failures {
     }
 }
 
-fn differential() -> String {
-    "differential".to_owned()
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn minute() -> f64 {
-    60.0
-}
-
-fn flows() -> u32 {
-    20_000
-}
-
-fn tail() -> f64 {
-    1.5
-}
-
-fn slots() -> usize {
-    ebb_cluster::SLOTS
-}
-
-fn drain() -> f64 {
-    0.2
-}
-
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
         let fewer = self.days_before < self.days;
@@ -154,7 +126,6 @@ impl Scenario {
     /// # Errors
     /// When a file is wrong, or a group is not in the catalogue or has too few servers.
     pub fn prepare(self, files: &dyn Files) -> Result<Prepared, ClusterError> {
-        checked(&self)?;
         let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
         let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
         self.with(catalogue, demand)
@@ -163,8 +134,9 @@ impl Scenario {
     /// The same for a catalogue and a demand at hand.
     ///
     /// # Errors
-    /// When a group is not in the catalogue or has too few servers.
+    /// When a setting makes no sense, a group is not in the catalogue or has too few servers.
     pub fn with(self, catalogue: Catalogue, demand: Demand) -> Result<Prepared, ClusterError> {
+        checked(&self)?;
         for (name, count) in &self.servers {
             let field = format!("servers.{name}");
             let group = catalogue.groups.iter().find(|group| group.name == *name);

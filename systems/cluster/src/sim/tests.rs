@@ -119,9 +119,7 @@ fn what_makes_no_sense_is_refused_by_field() {
     let refused = |scenario: Scenario| {
         let catalogue = Catalogue::parse("c.csv", CATALOGUE.as_bytes()).expect("a catalogue");
         let demand = Demand::parse("d.csv", b"seconds,mbps\n0,1\n60,2\n").expect("a demand");
-        let checked = ebb_scenario::Check::check(&scenario).map_err(crate::ClusterError::from);
-        let outcome = checked.and_then(|()| scenario.with(catalogue, demand));
-        outcome.expect_err("refused").to_string()
+        scenario.with(catalogue, demand).expect_err("refused").to_string()
     };
     let good = || scenario("all", &[("small", 1)]);
     for (scenario, field) in [

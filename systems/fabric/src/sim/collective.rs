@@ -17,13 +17,9 @@ pub struct Collective {
     #[schema(least = 1)]
     pub bytes: u64,
     /// How often it is done.
-    #[serde(default = "once")]
-    #[schema(least = 1, most = 1_000_000)]
+    #[serde(default = "Collective::default_rounds")]
+    #[schema(least = 1, most = 1_000_000, default = 1)]
     pub rounds: u32,
-}
-
-fn once() -> u32 {
-    1
 }
 
 /// How far every host is.

@@ -28,22 +28,23 @@ pub struct Scenario {
     #[serde(default)]
     pub tables: Option<String>,
     /// Hosts on each switch of a GraphML file.
-    #[serde(default = "one")]
+    #[serde(default = "Scenario::default_hosts_per_switch")]
+    #[schema(default = 1)]
     pub hosts_per_switch: u32,
     /// Every host gets 2^lmc addresses; folders of tables say it themselves.
     #[serde(default)]
     #[schema(most = 7)]
     pub lmc: u8,
     /// The routing function.
-    #[serde(default = "up_down")]
-    #[schema(choices = routing::words())]
+    #[serde(default = "Scenario::default_routing")]
+    #[schema(choices = routing::words(), default = "up-down")]
     pub routing: String,
     /// Its root switch, where it has one.
     #[serde(default)]
     pub root: Option<String>,
     /// Lanes that it may use, one lane set; 7 leaves room for two sets.
-    #[serde(default = "seven")]
-    #[schema(least = 1, most = 15)]
+    #[serde(default = "Scenario::default_lanes")]
+    #[schema(least = 1, most = 15, default = 7)]
     pub lanes: u8,
     /// Host that the network manager runs on, from 0.
     #[serde(default)]
@@ -53,15 +54,16 @@ pub struct Scenario {
     #[schema(least = 0)]
     pub compute_us: f64,
     /// Length of the run.
-    #[serde(default = "paper_duration")]
-    #[schema(above = 0, below = 1_000_000_000)]
+    #[serde(default = "Scenario::default_duration_us")]
+    #[schema(above = 0, below = 1_000_000_000, default = 25_000.0)]
     pub duration_us: f64,
     /// Packets before results are collected.
-    #[serde(default = "paper_transient")]
+    #[serde(default = "Scenario::default_transient_packets")]
+    #[schema(default = 40_000)]
     pub transient_packets: u64,
     /// Length of the spans in plots.
-    #[serde(default = "hundred")]
-    #[schema(above = 0)]
+    #[serde(default = "Scenario::default_bin_us")]
+    #[schema(above = 0, default = 100.0)]
     pub bin_us: f64,
     /// Links, buffers and switches.
     #[serde(default)]
@@ -81,8 +83,8 @@ pub struct Scenario {
     #[serde(default)]
     pub output: Details,
     /// The schemes that changes may use, best first.
-    #[serde(default = "all_schemes")]
-    #[schema(choices = schemes::words())]
+    #[serde(default = "Scenario::default_schemes")]
+    #[schema(choices = schemes::words(), default = ["minimal", "ds", "upr", "sr-la", "st"].map(str::to_owned).to_vec())]
     pub schemes: Vec<String>,
 }
 
@@ -91,11 +93,12 @@ pub struct Scenario {
 #[serde(deny_unknown_fields)]
 pub struct TrafficText {
     /// Share of a link that each host offers at factor 1.
-    #[serde(default = "whole")]
-    #[schema(least = 0, most = 1)]
+    #[serde(default = "TrafficText::default_load")]
+    #[schema(least = 0, most = 1, default = 1.0)]
     pub load: f64,
     /// To whom.
-    #[serde(default = "uniform")]
+    #[serde(default = "TrafficText::default_pattern")]
+    #[schema(default = Pattern::Uniform {})]
     pub pattern: Pattern,
     /// Times in µs and factors; 1 all the time without.
     #[serde(default)]
@@ -138,34 +141,6 @@ pub struct ChangeText {
 
 fn or_auto() -> Vec<(&'static str, &'static str)> {
     [("auto", "")].into_iter().chain(schemes::words()).collect()
-}
-
-fn one() -> u32 {
-    1
-}
-fn whole() -> f64 {
-    1.0
-}
-fn seven() -> u8 {
-    7
-}
-fn hundred() -> f64 {
-    100.0
-}
-fn up_down() -> String {
-    "up-down".to_owned()
-}
-fn paper_duration() -> f64 {
-    25_000.0
-}
-fn paper_transient() -> u64 {
-    40_000
-}
-fn uniform() -> Pattern {
-    Pattern::Uniform {}
-}
-fn all_schemes() -> Vec<String> {
-    ["minimal", "ds", "upr", "sr-la", "st"].map(str::to_owned).to_vec()
 }
 
 impl TrafficText {

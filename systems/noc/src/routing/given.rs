@@ -14,12 +14,9 @@ pub struct GivenPath {
     /// The tiles it passes, source first, destination last.
     pub tiles: Vec<Node>,
     /// Its part of the flow; parts are scaled to add up to 1 over the paths of a flow.
-    #[serde(default = "one")]
+    #[serde(default = "GivenPath::default_share")]
+    #[schema(default = 1.0)]
     pub share: f64,
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 /// Any number of paths for each flow, as a user wrote them; flows without a path go by XY, or by a

@@ -49,15 +49,15 @@ pub struct Scenario {
     pub mapping: BTreeMap<String, Node>,
     /// What the matrix is multiplied with. The patterns send at most one flit per tile and
     /// cycle, so with `normalise = "none"` it is the injection rate in flits per tile and cycle.
-    #[serde(default = "one")]
-    #[schema(above = 0)]
+    #[serde(default = "Scenario::default_load")]
+    #[schema(above = 0, default = 1.0)]
     pub load: f64,
     /// How the load is meant; if absent `xy` for a task graph and `none` for everything else.
     #[serde(default)]
     pub normalise: Option<Normalise>,
     /// How packets go.
-    #[serde(default = "xy")]
-    #[schema(choices = ROUTINGS)]
+    #[serde(default = "Scenario::default_routing")]
+    #[schema(choices = ROUTINGS, default = "xy")]
     pub routing: String,
     /// Paths of the routing `given`; flows that have none go by XY.
     #[serde(default)]
@@ -66,8 +66,8 @@ pub struct Scenario {
     #[serde(default)]
     pub allow_deadlock: bool,
     /// How many planes.
-    #[serde(default = "one_plane")]
-    #[schema(least = 1, most = 8)]
+    #[serde(default = "Scenario::default_planes")]
+    #[schema(least = 1, most = 8, default = 1)]
     pub planes: usize,
     /// What distributes the flows over several planes.
     #[serde(default)]
@@ -78,8 +78,8 @@ pub struct Scenario {
     #[schema(least = 1)]
     pub alpha: Alpha,
     /// The largest expansion factor.
-    #[serde(default = "three")]
-    #[schema(least = 1)]
+    #[serde(default = "Scenario::default_alpha_max")]
+    #[schema(least = 1, default = 3.0)]
     pub alpha_max: f64,
     /// The part of the fullest link's capacity that `alpha = "auto"` leaves free.
     #[serde(default)]
@@ -98,15 +98,15 @@ pub struct Scenario {
     #[serde(default)]
     pub replies: Option<Replies>,
     /// The clock of the processing elements.
-    #[serde(default = "gigahertz")]
-    #[schema(above = 0)]
+    #[serde(default = "Scenario::default_pe_mhz")]
+    #[schema(above = 0, default = 1000.0)]
     pub pe_mhz: f64,
     /// How long.
     #[serde(default)]
     pub run: Phases,
     /// Independent runs.
-    #[serde(default = "three_runs")]
-    #[schema(least = 1, most = 1000)]
+    #[serde(default = "Scenario::default_runs")]
+    #[schema(least = 1, most = 1000, default = 3)]
     pub runs: u64,
     /// BookSim 2's conventions: uniform and transposed traffic includes what a tile sends to
     /// itself, and hops count routers.
@@ -238,26 +238,6 @@ const ROUTINGS: [(&str, &str); 11] = [
     ("xy-dateline", "XY on a torus, with channels that change at a dateline."),
     ("nearest-ancestor", "Up a fat tree to the nearest common ancestor, then down."),
 ];
-
-fn one() -> f64 {
-    1.0
-}
-fn xy() -> String {
-    "xy".to_owned()
-}
-fn one_plane() -> usize {
-    1
-}
-fn three() -> f64 {
-    3.0
-}
-fn gigahertz() -> f64 {
-    1000.0
-}
-fn three_runs() -> u64 {
-    3
-}
-
 impl Scenario {
     /// The same network as a planner's problem: its mesh and its matrix.
     pub(super) fn problem(&self) -> Problem {

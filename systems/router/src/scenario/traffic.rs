@@ -84,7 +84,8 @@ pub struct TraceChoice {
     pub file: String,
     /// Column of times of a table: seconds, milliseconds since 1970, or dates such as
     /// `2005-06-07T07:00:00` with or without a zone. Rows must be equally far apart.
-    #[serde(default = "default_time")]
+    #[serde(default = "TraceChoice::default_time")]
+    #[schema(default = "time")]
     pub time: String,
     /// Column of values, or the series: of sadf `eth1.rxkB`, of vnstat `eth0.hour.rx`, of rrdtool a data
     /// source, of Prometheus a label. May be left out where there is only one.
@@ -93,10 +94,6 @@ pub struct TraceChoice {
     /// What the values are, where the file's format does not say it: bits per second if absent.
     #[serde(default)]
     pub unit: Option<Unit>,
-}
-
-fn default_time() -> String {
-    "time".to_owned()
 }
 
 /// What the values of a trace are.
