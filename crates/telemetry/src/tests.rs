@@ -105,6 +105,12 @@ fn rates_are_growth_over_the_daemons_own_time() {
     assert_eq!((now.value(carried, &[("queue", "9")]), now.value("nothing", &[])), (None, None));
     assert_eq!(now.values_of(carried, "queue"), ["0", "1"]);
     assert!(now.rate("nothing", &[]).is_sign_positive());
+    // Queues that changed places.
+    let mut before = toy(10.0, &[100, 7]);
+    before.metrics.get_mut(carried).expect("it").samples.reverse();
+    let other = toy(12.0, &[400, 9]).since(&before);
+    assert_eq!(other.rate(carried, &[("queue", "0")]), 150.0);
+    assert_eq!(other.rate(carried, &[("queue", "1")]), 1.0);
     // A daemon that began anew, and one of which a counter went back.
     assert_eq!(toy(1.0, &[50]).since(&toy(10.0, &[5])).rate(carried, &[]), 0.0);
     assert_eq!(toy(11.0, &[5]).since(&toy(10.0, &[50])).rate(carried, &[]), 0.0);

@@ -169,7 +169,7 @@ mod tests {
             "# TYPE ebb_circuit_rack_sent counter",
             "ebb_circuit_rack_sent_total{rack=\"3\"} 7",
             "ebb_circuit_rack_waiting_bytes{destination=\"1\",rack=\"3\"} 1500",
-            "ebb_circuit_rack_first_after_seconds_bucket{le=\"3e-6\",rack=\"3\"} 3",
+            "ebb_circuit_rack_first_after_seconds_bucket{le=\"0.000003\",rack=\"3\"} 3",
             "ebb_circuit_rack_first_after_seconds_count{rack=\"3\"} 4",
             "ebb_circuit_sync_missed_total 0",
             "ebb_circuit_sealed 0",
