@@ -173,7 +173,7 @@ fn nonsense_is_named() {
         ("load = -1\n", "", "s.toml:3: field `load`"),
         ("load = 1.5\n", "", "a tile sends at most 1"),
         ("routing = \"zigzag\"\n", "", "zigzag"),
-        ("alpha_max = 0.5\n", "", "alpha-max"),
+        ("alpha_max = 0.5\n", "", "alpha_max"),
         ("colour = 1\n", "", "colour"),
         ("", "[router]\nkind = \"vc\"\nvcs = 9\n", "router.vcs"),
         ("", "[router]\nkind = \"bus\"\n", "bus"),
