@@ -51,9 +51,10 @@ impl Watch {
         let good = (0.05..=86_400.0).contains(&self.every);
         ensure!(good, "--every must be from 0.05 to 86400, not {}", self.every);
         let mut signals = interrupt_signals()?;
-        let mut looks = Looks::start(socket, Duration::from_secs_f64(self.every))?;
         let keys = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        if self.json || !keys {
+        let lines = self.json || !keys;
+        let mut looks = Looks::start(socket, Duration::from_secs_f64(self.every), !lines)?;
+        if lines {
             self.lines(panel, &mut looks, &mut signals)?;
         } else {
             self.screen(panel, &mut looks, &mut signals, socket)?;
@@ -137,11 +138,15 @@ struct Looks {
 }
 
 impl Looks {
-    /// Waits for the first.
-    fn start(socket: &Path, every: Duration) -> Result<Looks> {
+    /// Waits for the first. With `soon` the next follows at once, whatever the interval.
+    fn start(socket: &Path, every: Duration, soon: bool) -> Result<Looks> {
         let mut stream = client(socket)?.subscribe(every)?;
         let first = stream.next().context("the stream has ended")?;
         let before = first.context("no stream of snapshots; is the daemon of an older version?")?;
+        if soon && every > TURN {
+            std::thread::sleep(TURN);
+            stream = client(socket)?.subscribe(every)?;
+        }
         let (sender, heard) = sync_channel(1);
         let path = socket.to_owned();
         std::thread::spawn(move || {
