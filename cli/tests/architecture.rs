@@ -386,10 +386,16 @@ fn files_stay_readable() {
     for folder in ["crates", "systems", "catalogue", "daemons", "cli"] {
         sources(&root().join(folder), &mut files);
     }
-    let mut lengths: Vec<(usize, PathBuf)> = files
-        .into_iter()
-        .map(|path| (std::fs::read_to_string(&path).expect("a source file").lines().count(), path))
-        .collect();
+    let mut lengths: Vec<(usize, PathBuf)> = Vec::new();
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        assert!(
+            text.starts_with("//!"),
+            "{}: say in the first line what it is for",
+            path.display()
+        );
+        lengths.push((text.lines().count(), path));
+    }
     lengths.sort();
     let (median, longest) = (lengths[lengths.len() / 2].0, lengths.last().expect("files"));
     assert!(median < 300, "the median file has {median} lines");

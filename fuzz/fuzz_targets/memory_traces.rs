@@ -1,3 +1,5 @@
+//! Traces of memory references out of any bytes.
+
 #![no_main]
 //! Traces of memory references, in every format.
 

@@ -1,3 +1,5 @@
+//! Test frames over an AF_XDP socket.
+
 use std::io;
 use std::sync::Arc;
 

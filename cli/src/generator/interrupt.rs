@@ -1,3 +1,5 @@
+//! Ctrl-C and SIGTERM of commands that run for long.
+
 use std::io;
 
 use ebb_host::signals::{Signal, Signals};

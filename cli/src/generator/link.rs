@@ -1,3 +1,5 @@
+//! Where test frames leave and come back.
+
 use std::io;
 
 use ebb_units::Time;

@@ -1,3 +1,5 @@
+//! Test frames over a link in memory.
+
 use std::io;
 
 use ebb_ports::memory::FarEnd;

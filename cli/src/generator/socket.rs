@@ -1,3 +1,5 @@
+//! Test frames over a packet socket.
+
 use std::io;
 
 use ebb_ports::PacketSocket;

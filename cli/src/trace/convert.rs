@@ -1,3 +1,5 @@
+//! `ebb trace convert`: traces of memory references from one format into another.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 

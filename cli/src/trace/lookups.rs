@@ -1,3 +1,5 @@
+//! `ebb trace lookups`: the memory references of the router's own route lookups.
+
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};

@@ -1,3 +1,5 @@
+//! `ebb trace record`: the memory references of a program, recorded by valgrind.
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;

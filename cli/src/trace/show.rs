@@ -1,3 +1,5 @@
+//! `ebb trace show`: what a trace of memory references holds.
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,3 +1,5 @@
+//! The hardware address to which test frames are sent.
+
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 

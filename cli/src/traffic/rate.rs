@@ -1,3 +1,5 @@
+//! Rates as people write them: packets or bits a second.
+
 /// How fast, as people write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rate {

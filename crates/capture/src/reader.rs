@@ -1,3 +1,5 @@
+//! Reads capture files, pcap and pcapng.
+
 use std::io::{self, Read};
 
 use ebb_units::Time;

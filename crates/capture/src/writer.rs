@@ -1,3 +1,5 @@
+//! Writes pcap files.
+
 use std::io::Write;
 
 use ebb_units::Time;

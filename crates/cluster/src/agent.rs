@@ -1,3 +1,5 @@
+//! What the keeper of one back-end decides.
+
 use crate::book::{Book, MemberReport, Power};
 
 /// What a back-end's keeper is to do.

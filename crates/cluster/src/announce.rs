@@ -1,3 +1,5 @@
+//! When addresses are announced to a link's neighbours (RFC 5227, RFC 4861).
+
 use core::time::Duration;
 
 use ebb_units::Time;

@@ -1,3 +1,5 @@
+//! When a balancer's link is opened, closed and opened again.
+
 use core::time::Duration;
 
 use ebb_units::Time;

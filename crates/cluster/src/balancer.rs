@@ -1,3 +1,5 @@
+//! What a balancer decides about its steering table.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::book::{Acknowledgement, Book, Power};

@@ -1,3 +1,5 @@
+//! What every back-end is to do, as the leader writes it into the store.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};

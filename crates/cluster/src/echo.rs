@@ -1,3 +1,5 @@
+//! Tells a probe's own answer from everything that looks like one.
+
 use core::time::Duration;
 
 use ebb_units::Time;

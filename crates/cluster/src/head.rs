@@ -1,3 +1,5 @@
+//! Who leads, and what the leader writes.
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 

@@ -1,3 +1,5 @@
+//! Whether a back-end forwards, told from its probes (RFC 5880).
+
 use core::time::Duration;
 
 use ebb_units::Time;

@@ -1,3 +1,5 @@
+//! What neighbours say of their addresses, passed on to the back-ends.
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

@@ -1,3 +1,5 @@
+//! What a policy and a plant are, and the loop that joins them.
+
 use ebb_units::{Joules, Time};
 
 /// Turns what is seen into what is done.

@@ -1,3 +1,5 @@
+//! Decisions recorded and replayed.
+
 use ebb_units::Time;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! What a router's policy sees and orders.
+
 use serde::{Deserialize, Serialize};
 
 use crate::Policy;

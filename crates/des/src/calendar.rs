@@ -1,3 +1,5 @@
+//! Events in order of time, in a heap.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -1,3 +1,5 @@
+//! Quantiles of values by buckets of growing width.
+
 /// Counts of non-negative whole values in buckets whose width grows with the value: quantiles are
 /// right within 1 %, the mean, the least and the most come from the values themselves.
 #[derive(Clone, Debug)]

@@ -1,3 +1,5 @@
+//! Random numbers that are the same on every machine.
+
 use rand::SeedableRng;
 
 /// The generator of all simulations: ChaCha with 8 rounds, whose numbers are the same on every

@@ -1,3 +1,5 @@
+//! Mean, variance and confidence interval.
+
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Mean, variance and confidence interval of independent values, in one pass (Welford 1962).

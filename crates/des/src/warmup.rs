@@ -1,3 +1,5 @@
+//! Where a run's transient ends (MSER-5).
+
 use crate::Summary;
 
 /// Values that are averaged into one before they are looked at.

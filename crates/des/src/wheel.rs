@@ -1,3 +1,5 @@
+//! Events in order of time, a list for each of the next ticks.
+
 use ebb_units::Time;
 
 use crate::Calendar;

@@ -1,3 +1,5 @@
+//! Packets that go through the graph together.
+
 use crate::memory::Packet;
 
 /// Packets on their way together, in arrival order.

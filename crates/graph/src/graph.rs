@@ -1,3 +1,5 @@
+//! Nodes joined into a graph, through which one worker's packets go.
+
 use std::any::Any;
 
 use ebb_units::Time;

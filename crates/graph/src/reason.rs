@@ -1,3 +1,5 @@
+//! Why a packet was dropped.
+
 /// Why a packet was dropped. One packet, one reason: the counters by reason plus those forwarded
 /// and handed to the kernel add up to those received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,3 +1,5 @@
+//! Links between namespaces, and the routes over them.
+
 use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, bail};

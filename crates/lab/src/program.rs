@@ -1,3 +1,5 @@
+//! Programs that run in the background, with their logs.
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};

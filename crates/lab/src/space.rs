@@ -1,3 +1,5 @@
+//! A laboratory: namespaces and a directory, journaled and removed.
+
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;

@@ -1,3 +1,5 @@
+//! The format of ChampSim.
+
 use std::collections::VecDeque;
 
 use crate::source::Source;

@@ -1,3 +1,5 @@
+//! What is wrong with a trace, and where.
+
 /// What is wrong with a trace, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: byte {offset}{}: {message}", line.map_or_else(String::new, |line| format!(" (line {line})")))]

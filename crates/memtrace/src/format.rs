@@ -1,3 +1,5 @@
+//! The formats of traces, and which one some bytes are in.
+
 /// How a trace is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {

@@ -1,3 +1,5 @@
+//! The references of a trace, whatever its format.
+
 use std::io::Read;
 
 use crate::champsim::ChampSim;

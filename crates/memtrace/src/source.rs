@@ -1,3 +1,5 @@
+//! The unpacked bytes of a trace, with their position.
+
 use std::io::Read;
 
 use crate::TraceError;

@@ -1,3 +1,5 @@
+//! The formats that are text: of lackey, Ramulator and others.
+
 use crate::source::Source;
 use crate::{Access, Kind, TraceError};
 

@@ -1,3 +1,5 @@
+//! Unpacks gzip, xz and zstd.
+
 use std::io::{self, BufRead, BufReader, Read};
 
 /// How much is read from a packed file at a time.

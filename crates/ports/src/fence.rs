@@ -1,3 +1,5 @@
+//! When every packet that was steered by an old redirect table has arrived.
+
 use std::io;
 use std::time::Duration;
 

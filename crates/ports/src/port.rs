@@ -1,3 +1,5 @@
+//! What a port and a redirect table are.
+
 use std::io;
 use std::os::fd::RawFd;
 

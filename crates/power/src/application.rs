@@ -1,3 +1,5 @@
+//! What a packet costs a core, by application.
+
 use ebb_scenario::Described;
 use serde::{Deserialize, Serialize};
 

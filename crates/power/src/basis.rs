@@ -1,3 +1,5 @@
+//! Where a figure of energy comes from: measured or modelled.
+
 use core::fmt;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Power as a polynomial of throughput (Bolla et al. 2009).
+
 use serde::{Deserialize, Serialize};
 
 /// Order of the polynomial: "the minimum order polynomial, which guarantees an acceptable accuracy

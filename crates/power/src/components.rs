@@ -1,3 +1,5 @@
+//! A server's power by component.
+
 use ebb_units::Watts;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! Power and throughput of several cores at several frequencies (Bolla et al. 2009).
+
 use ebb_scenario::{Check, Document, Invalid, ScenarioError};
 use ebb_units::{Hertz, PacketsPerSecond, Watts};
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Energy as power over time.
+
 use ebb_units::{Joules, Time, Watts};
 
 /// Adds up energy over intervals of constant power. Times are handed in.

@@ -1,3 +1,5 @@
+//! A server that forwards packets: power, speed and waking times.
+
 use core::time::Duration;
 
 use ebb_units::{BitsPerSecond, Hertz, PacketsPerSecond, Watts};

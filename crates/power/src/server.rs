@@ -1,3 +1,5 @@
+//! Power of a server as the sum of what its cores add.
+
 use ebb_scenario::Described;
 use ebb_units::{BitsPerSecond, Hertz, Watts};
 use serde::{Deserialize, Serialize};

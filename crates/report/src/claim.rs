@@ -1,3 +1,5 @@
+//! A published number, and how ours is held to it.
+
 use serde::Serialize;
 
 /// One published number, and how ours is held to it.

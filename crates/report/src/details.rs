@@ -1,3 +1,5 @@
+//! Which tables of links, flows and packets a run leaves besides its report.
+
 use ebb_scenario::Described;
 use serde::Deserialize;
 

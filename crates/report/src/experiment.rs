@@ -1,3 +1,5 @@
+//! Something published that is computed again.
+
 use ebb_des::Summary;
 use ebb_scenario::{Files, Progress};
 

@@ -1,3 +1,5 @@
+//! What an experiment found.
+
 use ebb_des::Summary;
 
 use crate::{Report, Section};

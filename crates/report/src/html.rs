@@ -1,3 +1,5 @@
+//! A report as a page of HTML.
+
 use core::fmt::Write;
 
 use crate::escape::escape;

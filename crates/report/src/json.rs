@@ -1,3 +1,5 @@
+//! A report as JSON.
+
 use core::fmt::Write;
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,5 @@
+//! A table as Parquet.
+
 use std::sync::Arc;
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};

@@ -1,3 +1,5 @@
+//! Plots as data.
+
 use serde::Serialize;
 
 /// Panels above each other that share the x axis.

@@ -1,3 +1,5 @@
+//! Several runs with different seeds as one report, with confidence intervals.
+
 use ebb_des::Summary;
 use serde_json::{Map, Value, json};
 

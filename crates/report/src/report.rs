@@ -1,3 +1,5 @@
+//! What a run found, in reading order.
+
 use serde_json::{Map, Value};
 
 use crate::{Plot, Table};

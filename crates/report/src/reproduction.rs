@@ -1,3 +1,5 @@
+//! Published numbers beside ours.
+
 use crate::claim::short;
 use crate::row::{Row, Verdict};
 use crate::{

@@ -1,3 +1,5 @@
+//! One published number with what became of it.
+
 use serde::Serialize;
 
 use crate::findings::{Found, What};

@@ -1,3 +1,5 @@
+//! Axes on paper: where marks are and what they say.
+
 use core::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};

@@ -1,3 +1,5 @@
+//! What the receiving terminal can show.
+
 /// What the receiving terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {

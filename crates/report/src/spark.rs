@@ -1,3 +1,5 @@
+//! Charts one line high.
+
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A chart one line high, a character per value, from the lowest to the highest of them. What is

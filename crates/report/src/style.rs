@@ -1,3 +1,5 @@
+//! Colours and dashes of plots.
+
 use core::fmt::Write;
 
 /// Colours of one appearance.

@@ -1,3 +1,5 @@
+//! Plots as SVG.
+
 use std::io;
 
 use plotters::coord::Shift;

@@ -1,3 +1,5 @@
+//! Tables as data.
+
 use serde::Serialize;
 
 /// Rows of cells under columns that carry the units.

@@ -1,3 +1,5 @@
+//! Reports and plots for a terminal.
+
 use core::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;

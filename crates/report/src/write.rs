@@ -1,3 +1,5 @@
+//! Files that are written whole or not at all.
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};

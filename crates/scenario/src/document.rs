@@ -1,3 +1,5 @@
+//! A scenario file with the settings that replace some of its values.
+
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use toml::de::{DeTable, DeValue};

@@ -1,3 +1,5 @@
+//! What is wrong with what a user wrote, and where.
+
 use core::fmt;
 
 use crate::FileError;

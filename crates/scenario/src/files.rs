@@ -1,3 +1,5 @@
+//! Files that a scenario names.
+
 use std::collections::BTreeMap;
 
 /// Files that a scenario names, wherever they are kept.

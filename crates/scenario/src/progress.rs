@@ -1,3 +1,5 @@
+//! How far a long run is, and whether it is still wanted.
+
 /// How far a long run is, and whether it is still wanted.
 pub trait Progress: Sync {
     /// The share `done` (0 to 1) is finished; `note` says what is being done.

@@ -1,3 +1,5 @@
+//! `path=value`: one value that replaces what a scenario says.
+
 use core::fmt;
 
 use toml::Value;

@@ -1,3 +1,5 @@
+//! Settings with several values each.
+
 use toml::Value;
 
 use crate::setting::{fault, split, value_of};

@@ -1,3 +1,5 @@
+//! The files of a directory, which scenarios name.
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! Why work could not be moved.
+
 use std::io;
 
 use crate::Refusal;

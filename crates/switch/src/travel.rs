@@ -1,3 +1,5 @@
+//! What a unit of work may ask for on its way between cores.
+
 use crate::Refusal;
 
 /// Where work runs.

@@ -1,3 +1,5 @@
+//! Snapshots of a toy, in every form.
+
 use proptest::prelude::*;
 
 use super::*;

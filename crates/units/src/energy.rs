@@ -1,3 +1,5 @@
+//! Power and energy.
+
 use core::fmt;
 use core::iter::Sum;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};

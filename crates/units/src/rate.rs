@@ -1,3 +1,5 @@
+//! Rates.
+
 use core::fmt;
 
 use serde::{Deserialize, Serialize};

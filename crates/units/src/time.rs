@@ -1,3 +1,5 @@
+//! Points in time.
+
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;

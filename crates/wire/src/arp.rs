@@ -1,3 +1,5 @@
+//! ARP (RFC 826).
+
 use std::net::Ipv4Addr;
 
 use crate::u16_at;

@@ -1,3 +1,5 @@
+//! Makes frames.
+
 use std::net::{IpAddr, SocketAddr};
 
 use crate::{checksum, ethertype, protocol};

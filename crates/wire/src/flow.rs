@@ -1,3 +1,5 @@
+//! Flows and their hash.
+
 use std::net::IpAddr;
 
 use crate::{Ipv4, Ipv6, transport};

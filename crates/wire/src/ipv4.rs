@@ -1,3 +1,5 @@
+//! IPv4 headers (RFC 791).
+
 use std::net::Ipv4Addr;
 
 use crate::{checksum, u16_at};

@@ -1,3 +1,5 @@
+//! IPv6 headers (RFC 8200).
+
 use std::net::Ipv6Addr;
 
 use crate::{protocol, u16_at};

@@ -1,3 +1,5 @@
+//! Ethernet headers and VLAN tags.
+
 use crate::u16_at;
 
 /// EtherType values (IEEE 802 numbers).

@@ -1,3 +1,5 @@
+//! Servers to choose from.
+
 use std::collections::BTreeSet;
 
 use ebb_scenario::csv::Table;

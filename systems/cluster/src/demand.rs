@@ -1,3 +1,5 @@
+//! Traffic over time.
+
 use ebb_scenario::ScenarioError;
 use ebb_scenario::csv::Table;
 use ebb_scenario::series::time;

@@ -1,3 +1,5 @@
+//! Why there is no plan.
+
 use ebb_scenario::{FileError, Invalid, ScenarioError};
 
 /// Why there is no plan.

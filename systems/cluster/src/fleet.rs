@@ -1,3 +1,5 @@
+//! How servers that are on share a load.
+
 use crate::catalogue::Group;
 use crate::demand::Levels;
 use crate::envelope::Envelope;

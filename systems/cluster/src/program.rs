@@ -1,3 +1,5 @@
+//! The goal program (Li 2012, eqs. 8.1 to 8.8).
+
 use ebb_lp::{Column, LpError, Program};
 
 use crate::demand::Levels;

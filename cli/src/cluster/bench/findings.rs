@@ -1,3 +1,5 @@
+//! What the measurements of a cluster's parts show: figures, and whether each rule of the planner holds.
+
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use serde_json::{Map, Value, json};
 

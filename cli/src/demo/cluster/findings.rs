@@ -1,3 +1,5 @@
+//! What the demonstration of a cluster shows, in sentences and figures.
+
 use anyhow::Result;
 use ebb_clusterd::member::What;
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};

@@ -1,3 +1,5 @@
+//! The demonstration of a cluster: a day of load, and a back-end that is killed in it.
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

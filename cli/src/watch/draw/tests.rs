@@ -1,3 +1,5 @@
+//! What every `top` draws on terminals of any size.
+
 use ebb_routerd::status::{Energy, Latency, Packets, Point, Port, Status, Worker, WorkerState};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

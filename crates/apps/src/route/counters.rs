@@ -1,3 +1,5 @@
+//! Counters of the routing nodes.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_graph::DropReason;

@@ -1,3 +1,5 @@
+//! The forwarding tables as workers read them.
+
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};

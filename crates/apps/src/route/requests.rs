@@ -1,3 +1,5 @@
+//! Neighbours that packets wait for, on their way to the control thread.
+
 use std::net::IpAddr;
 use std::sync::Arc;
 

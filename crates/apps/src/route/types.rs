@@ -1,3 +1,5 @@
+//! Interfaces, paths and targets: what routes are made of.
+
 use core::fmt;
 use std::net::IpAddr;
 

@@ -1,3 +1,5 @@
+//! The forwarding tables as the control thread changes them.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -129,7 +129,8 @@ fn packets_pass_applications_in_order_and_leave_by_their_port() {
 fn what_an_application_remembers_moves_with_the_flows() {
     let lines = Arc::default();
     let diary: Arc<dyn Application> = Arc::new(Diary::new("a", &lines));
-    let (mut one, mut other) = (around(&[diary.clone()]), around(&[diary]));
+    let (mut one, mut other) =
+        (around(std::slice::from_ref(&diary)), around(std::slice::from_ref(&diary)));
     let mut stays = template("203.0.113.7");
     stays.source.set_port(4001);
     let (moves, stays) = (template("203.0.113.7").to_frame(&[0]), stays.to_frame(&[0]));
@@ -139,7 +140,7 @@ fn what_an_application_remembers_moves_with_the_flows() {
     assert_eq!((state.packets(), state.is_empty()), (0, false));
     assert!(other.take_over(state).is_empty());
     lines.lock().unwrap().clear();
-    other.send(&[moves.clone()]);
+    other.send(std::slice::from_ref(&moves));
     one.send(&[stays, moves]);
     let said: Vec<String> = lines.lock().unwrap().clone();
     let came: Vec<&String> = said.iter().filter(|line| line.contains(" in ")).collect();
@@ -149,7 +150,8 @@ fn what_an_application_remembers_moves_with_the_flows() {
 #[test]
 fn what_waits_for_a_neighbour_passes_egress_when_it_leaves() {
     let count = Arc::new(Count::new(1));
-    let mut router = around(&[count.clone()]);
+    let applications: [Arc<dyn Application>; 1] = [count.clone()];
+    let mut router = around(&applications);
     assert!(router.send(&[template("198.51.100.77").to_frame(&[0])]).is_empty());
     let of = |count: &Count, name: &str| {
         count.counters().iter().find(|(of, _)| *of == name).expect("a counter").1

@@ -1,3 +1,5 @@
+//! The policy `model`: operating points chosen from a fitted model (Bolla et al. 2009).
+
 use core::time::Duration;
 
 use ebb_units::{PacketsPerSecond, Time};

@@ -1,3 +1,5 @@
+//! The policy `napi`: interrupts, then polling until the queues are empty.
+
 use ebb_units::Time;
 
 use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy};

@@ -1,3 +1,5 @@
+//! The operating points from which a policy chooses, with what each carries and draws.
+
 use ebb_units::{Joules, PacketsPerSecond, Watts};
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! The policy `poll`: busy polling on all cores.
+
 use ebb_units::Time;
 
 use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy};

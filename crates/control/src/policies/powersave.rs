@@ -1,3 +1,5 @@
+//! The policy `powersave` (Niccolini et al. 2012, section 6.1).
+
 use core::time::Duration;
 
 use ebb_units::Time;

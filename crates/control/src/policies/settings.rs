@@ -1,3 +1,5 @@
+//! What an operator may choose about a policy.
+
 use core::time::Duration;
 
 use ebb_scenario::{Check, Described, Invalid};

@@ -1,3 +1,5 @@
+//! Why an interface can't be opened for AF_XDP.
+
 use std::io;
 
 /// Why an interface can't be opened for AF_XDP.

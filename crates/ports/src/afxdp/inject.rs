@@ -1,3 +1,5 @@
+//! Hands packets to the kernel's own stack.
+
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 

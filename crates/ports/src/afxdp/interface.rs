@@ -1,3 +1,5 @@
+//! An interface whose packets come to this process: program, maps and sockets together.
+
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};

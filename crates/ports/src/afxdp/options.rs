@@ -1,3 +1,5 @@
+//! How an interface is to be opened.
+
 use std::fmt;
 
 /// Which table spreads an interface's packets over the workers.

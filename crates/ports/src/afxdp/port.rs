@@ -1,3 +1,5 @@
+//! One worker's AF_XDP sockets on an interface.
+
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};

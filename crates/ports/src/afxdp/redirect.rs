@@ -1,3 +1,5 @@
+//! The two redirect tables of an interface: the program's own and the NIC's.
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

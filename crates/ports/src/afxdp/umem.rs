@@ -1,3 +1,5 @@
+//! The frame memory that all AF_XDP sockets share.
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -1,3 +1,5 @@
+//! A port on capture files.
+
 use std::io;
 use std::os::fd::RawFd;
 

@@ -1,3 +1,5 @@
+//! The far end of a link in memory.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

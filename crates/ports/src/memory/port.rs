@@ -1,3 +1,5 @@
+//! One worker's end of a link in memory.
+
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The redirect table of a link in memory.
+
 use std::io;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Measured samples to which a model is fitted.
+
 use core::fmt::Write;
 
 use ebb_scenario::ScenarioError;

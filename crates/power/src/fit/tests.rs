@@ -1,3 +1,5 @@
+//! Models fitted to samples of a known truth.
+
 use super::*;
 use crate::Chi;
 use proptest::prelude::*;

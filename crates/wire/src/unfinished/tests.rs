@@ -1,3 +1,5 @@
+//! Checksums that Linux leaves to the hardware, finished.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Configurations that are read, and those that are refused.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! A back-end that is a kernel router in a network namespace.
+
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 

@@ -1,3 +1,5 @@
+//! Joins a balancer to the store.
+
 use std::sync::Arc;
 use std::time::Duration;
 

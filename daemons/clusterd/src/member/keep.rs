@@ -1,3 +1,5 @@
+//! Joins the keeper of a back-end to the store.
+
 use std::time::Duration;
 
 use anyhow::Result;

@@ -1,3 +1,5 @@
+//! One that may lead: reads loads and health, writes what is to be on.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

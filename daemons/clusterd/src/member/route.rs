@@ -1,3 +1,5 @@
+//! The routes of a machine that is a back-end.
+
 use std::time::Duration;
 
 use anyhow::Result;

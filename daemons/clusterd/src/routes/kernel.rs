@@ -1,3 +1,5 @@
+//! Routes of the cluster in the kernel's tables.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

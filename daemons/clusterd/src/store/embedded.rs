@@ -1,3 +1,5 @@
+//! A store in this process.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;

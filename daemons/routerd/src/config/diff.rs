@@ -1,3 +1,5 @@
+//! What a changed configuration means for a running router.
+
 use std::fmt;
 
 use ebb_control::policies::Settings;

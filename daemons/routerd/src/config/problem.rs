@@ -1,3 +1,5 @@
+//! What is wrong with a configuration.
+
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! Hand-overs of redirect entries, step by step.
+
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

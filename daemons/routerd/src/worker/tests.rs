@@ -1,3 +1,5 @@
+//! What a worker does with orders.
+
 use std::time::Instant;
 
 use ebb_apps::route::{Builder, FibWriter, Requests, WorkerGraph};

@@ -1,3 +1,5 @@
+//! How a switch follows its controller, with frames lost, late, doubled and forged.
+
 use super::*;
 use crate::seal::{Keys, Sealer};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! When frames are handed to the card.
+
 use ebb_ports::memory::{FarEnd, LinkOptions, link};
 use ebb_wire::Template;
 

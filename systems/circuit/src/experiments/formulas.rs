@@ -1,3 +1,5 @@
+//! What days and sharers cost (Strong, figs. 4.3 and 4.4).
+
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use crate::latency::Sharing;

@@ -1,3 +1,5 @@
+//! The prototype with 23 hosts (Strong, section 4.5).
+
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::tokens::scenario;

@@ -1,3 +1,5 @@
+//! What an optical core saves (Strong, fig. 4.2).
+
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use crate::energy::DataCentre;

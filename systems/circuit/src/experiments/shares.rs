@@ -1,3 +1,5 @@
+//! Shares of demand that schedulers serve.
+
 use ebb_des::{Seed, Summary};
 use ebb_report::{
     Cell, Claim, Column, Context, ExperimentError, Figure, Findings, Ours, Report, Table,

@@ -1,3 +1,5 @@
+//! What rules for handing frames to the card lose (Strong, fig. 4.14).
+
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 use ebb_scenario::Document;
 

@@ -1,3 +1,5 @@
+//! Assignment by auction (Bertsekas 1988).
+
 use super::FREE;
 
 /// Bids rise by at least this part of the greatest entry.

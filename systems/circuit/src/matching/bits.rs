@@ -1,3 +1,5 @@
+//! Perfect matchings of bipartite graphs.
+
 use super::FREE;
 
 /// Which inputs may be matched to which outputs: a row of bits for each input.

@@ -1,3 +1,5 @@
+//! Assignments of greatest sum (Kuhn 1955).
+
 use super::FREE;
 
 /// Assignments of greatest sum (Kuhn 1955; shortest augmenting paths after Jonker and Volgenant

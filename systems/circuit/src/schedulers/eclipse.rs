@@ -1,3 +1,5 @@
+//! The scheduler Eclipse (SIGMETRICS 2016).
+
 use super::Scheduler;
 use crate::matching::Heaviest;
 use crate::{Demand, Schedule, Window};

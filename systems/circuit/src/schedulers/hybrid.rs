@@ -1,3 +1,5 @@
+//! Circuits for what is large, a packet switch for the rest.
+
 use super::Scheduler;
 use crate::{Demand, Schedule, Window};
 

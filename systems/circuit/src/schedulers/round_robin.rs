@@ -1,3 +1,5 @@
+//! The scheduler that knows no demand.
+
 use super::Scheduler;
 use crate::{Demand, Schedule, Window};
 

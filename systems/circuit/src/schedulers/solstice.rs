@@ -1,3 +1,5 @@
+//! The scheduler Solstice (CoNEXT 2015).
+
 use super::Scheduler;
 use crate::matching::{self, FREE};
 use crate::schedule::stuffed;

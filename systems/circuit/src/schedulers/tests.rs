@@ -1,3 +1,5 @@
+//! What every scheduler promises.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Traffic matrix scheduling (Farrington et al. 2012).
+
 use super::Scheduler;
 use crate::demand::sums;
 use crate::matching::{self, FREE};

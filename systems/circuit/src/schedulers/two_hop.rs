@@ -1,3 +1,5 @@
+//! Eclipse with detours over one other port.
+
 use super::Scheduler;
 use crate::{Demand, Schedule, Window};
 

@@ -1,3 +1,5 @@
+//! The sender of one connection and its congestion control.
+
 /// Congestion control of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {

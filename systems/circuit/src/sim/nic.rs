@@ -1,3 +1,5 @@
+//! A network card that sends frames in order.
+
 use ebb_des::Rng;
 use rand::Rng as _;
 

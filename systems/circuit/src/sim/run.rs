@@ -1,3 +1,5 @@
+//! The simulator.
+
 use ebb_des::{Rng, Seed};
 use ebb_scenario::Progress;
 use rand::Rng as _;

@@ -1,3 +1,5 @@
+//! What is simulated: a fabric and what is sent over it.
+
 use ebb_scenario::{Check, Described, Invalid};
 
 use crate::energy::Light;

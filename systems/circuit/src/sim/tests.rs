@@ -1,3 +1,5 @@
+//! Runs whose outcome is calculated by hand.
+
 use ebb_scenario::{Document, Silent};
 
 use super::*;

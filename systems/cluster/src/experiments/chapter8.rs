@@ -1,3 +1,5 @@
+//! Energy and price of the designs (Li 2012, section 8.3).
+
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
     Table,

@@ -1,3 +1,5 @@
+//! A simulated cluster under the live control, with faults.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What measurements of a cluster's parts say about costs.
+
 use ebb_scenario::Invalid;
 use serde::Deserialize;
 

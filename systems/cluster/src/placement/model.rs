@@ -1,3 +1,5 @@
+//! Which thread runs on which core, and what that carries.
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! What is to be placed, and where.
+
 use ebb_scenario::{Check, Described, Invalid};
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! The placement and what it carries, for people.
+
 use ebb_report::{Column, Report, Table};
 use ebb_scenario::schema::checked;
 use ebb_scenario::{Files, Progress};

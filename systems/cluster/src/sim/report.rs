@@ -1,3 +1,5 @@
+//! What came of simulated days, for people.
+
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use ebb_scenario::{Document, Files, Progress};
 

@@ -1,3 +1,5 @@
+//! The simulator of days.
+
 use ebb_cluster::SteeringTable;
 use ebb_control::Policy;
 use ebb_control::cluster::{ClusterPolicy, ClusterSeen, ServerState};

@@ -1,3 +1,5 @@
+//! What is simulated: a cluster, its demand, and failures.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

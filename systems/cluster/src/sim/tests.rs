@@ -1,3 +1,5 @@
+//! Days whose outcome is known.
+
 use ebb_scenario::Silent;
 use proptest::prelude::*;
 

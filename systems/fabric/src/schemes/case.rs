@@ -1,3 +1,5 @@
+//! A change of tables and what the checker found about it.
+
 use crate::dependency::Place;
 use crate::schemes::Obligation;
 use crate::tables::Tables;

@@ -1,3 +1,5 @@
+//! Changes that are safe, and those that deadlock.
+
 use std::collections::BTreeMap;
 
 use super::trial::trial;

@@ -1,3 +1,5 @@
+//! Runs whose outcome is calculated by hand.
+
 use super::orders::{Command, Delivery, Plan, Stage, TokenRule};
 use super::*;
 use crate::tables::Tables;

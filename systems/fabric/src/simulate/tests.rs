@@ -1,3 +1,5 @@
+//! What `ebb sim fabric` reports.
+
 use ebb_scenario::{MemoryFiles, Setting, Silent};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The controller that learns how long to stay off.
+
 use super::counter::Counter;
 use super::tap::Tap;
 use super::together::{LATE_MAX, Together};

@@ -1,3 +1,5 @@
+//! The controller MAPG-Counter (Strong, section 2.3.3).
+
 use super::{Action, Controller, Event, Facts, Seen};
 use crate::memory::Ps;
 

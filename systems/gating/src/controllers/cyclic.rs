@@ -1,3 +1,5 @@
+//! The controller that tries times off in turn.
+
 use super::{Action, Controller, Event, Seen};
 use crate::memory::Ps;
 

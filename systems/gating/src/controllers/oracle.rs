@@ -1,3 +1,5 @@
+//! The controller that knows when a stall ends.
+
 use super::{Action, Controller, Event, Facts, Seen};
 use crate::memory::Ps;
 use crate::power::Island;

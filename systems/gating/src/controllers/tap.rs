@@ -1,3 +1,5 @@
+//! Token-based adaptive power gating (Strong, section 2.3.4).
+
 use super::{Action, Controller, Event, Facts, Seen};
 use crate::memory::Ps;
 

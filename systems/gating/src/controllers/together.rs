@@ -1,3 +1,5 @@
+//! The controller that weighs savings against lateness over all cores.
+
 use super::counter::Counter;
 use super::{Action, Controller, Event, Facts, Seen};
 use crate::memory::Ps;

@@ -1,3 +1,5 @@
+//! Gating of functional units (Strong, section 2.4).
+
 use super::{Action, Controller, Event, Seen};
 use crate::memory::Ps;
 

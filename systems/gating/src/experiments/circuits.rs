@@ -1,3 +1,5 @@
+//! The circuits (Strong, tables 2.1 to 2.3 and equation 2.1).
+
 use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 
 use crate::circuit::Chip;

@@ -1,3 +1,5 @@
+//! Savings by formula (Strong, equations 2.2 to 2.5).
+
 use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 
 use super::suite::{Benchmark, FITTED, SEEDS, absent, benchmarks, comparison, run};

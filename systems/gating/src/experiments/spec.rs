@@ -1,3 +1,5 @@
+//! Savings on every benchmark (Strong, figs. 2.13 to 2.15).
+
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
     Table,

@@ -1,3 +1,5 @@
+//! Wake-ups kept apart (Strong, figs. 2.18 to 2.20).
+
 use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 
 use super::suite::{Benchmark, SEEDS, absent, benchmarks, comparison, run};

@@ -1,3 +1,5 @@
+//! STREAM on 1 to 32 cores (Strong, fig. 2.17).
+
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
 };

@@ -1,3 +1,5 @@
+//! Savings against the wake-up time (Strong, fig. 2.16).
+
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::suite::{Benchmark, SEEDS, absent, benchmarks, comparison, most_and_mean, run};

@@ -1,3 +1,5 @@
+//! Caches, stalls and wake-ups against plain models of them.
+
 use ebb_des::Seed;
 use ebb_memtrace::{Access, Kind};
 use proptest::prelude::*;

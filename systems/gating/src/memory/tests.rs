@@ -1,3 +1,5 @@
+//! Memory latencies against the data sheet, by a verifier.
+
 use ebb_des::Seed;
 use proptest::prelude::*;
 use rand::Rng;

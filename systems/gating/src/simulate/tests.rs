@@ -1,3 +1,5 @@
+//! What `ebb sim gating` reports.
+
 use ebb_scenario::{Document, MemoryFiles, Silent};
 
 use super::{SimulateError, simulate};

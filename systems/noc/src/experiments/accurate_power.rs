@@ -1,3 +1,5 @@
+//! Planes whose routers draw power without load (Li 2012, fig. 7.10).
+
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::{drawn, plans, problem};

@@ -1,3 +1,5 @@
+//! Routings on one plane (Li 2012, figs. 6.4 to 6.6).
+
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,
     Series, Table,

@@ -1,3 +1,5 @@
+//! Allocations over two planes (Li 2012, figs. 7.4 to 7.6).
+
 use ebb_des::Summary;
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,

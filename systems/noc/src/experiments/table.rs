@@ -1,3 +1,5 @@
+//! XY routing flit by flit (Li 2012, table 6.1).
+
 use ebb_report::{
     Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Report, Table,
 };

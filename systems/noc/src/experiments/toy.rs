@@ -1,3 +1,5 @@
+//! One large flow and many small ones (Li 2012, eqs. 7.4 to 7.6).
+
 use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 use ebb_scenario::MemoryFiles;
 

@@ -1,3 +1,5 @@
+//! 2P-BALANCE (Li 2012, algorithm 1).
+
 use super::state::State;
 
 /// 2P-BALANCE (Li 2012, Algorithm 1): bottleneck flows of the master plane, largest first, move

@@ -1,3 +1,5 @@
+//! 2P-4PHASE (Li 2012, algorithm 3).
+
 use super::mini::mini;
 use super::state::State;
 

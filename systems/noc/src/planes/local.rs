@@ -1,3 +1,5 @@
+//! Local search over the planes of single flows.
+
 use rand::Rng as _;
 
 use super::state::State;

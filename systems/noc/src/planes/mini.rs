@@ -1,3 +1,5 @@
+//! 2P-MINI (Li 2012, algorithm 2).
+
 use super::state::State;
 
 /// 2P-MINI (Li 2012, Algorithm 2): as much as fits below the load 1/alpha_max moves to the slave

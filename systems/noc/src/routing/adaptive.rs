@@ -1,3 +1,5 @@
+//! Hop by hop over the less loaded link.
+
 use std::cmp::Ordering;
 
 use ebb_des::Seed;

@@ -1,3 +1,5 @@
+//! Four paths, each with a quarter.
+
 use ebb_des::Seed;
 use rand::Rng as _;
 

@@ -1,3 +1,5 @@
+//! Paths that a user wrote down.
+
 use std::collections::BTreeMap;
 
 use ebb_des::Seed;

@@ -1,3 +1,5 @@
+//! Two paths, each with half.
+
 use ebb_des::Seed;
 
 use super::{Routing, RoutingError, each, path_xy, path_yx};

@@ -1,3 +1,5 @@
+//! Two paths, split at random.
+
 use ebb_des::Seed;
 use rand::Rng as _;
 

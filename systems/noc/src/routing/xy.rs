@@ -1,3 +1,5 @@
+//! Along the row, then along the column.
+
 use ebb_des::Seed;
 
 use super::{Routing, RoutingError, each, path_xy};

@@ -1,3 +1,5 @@
+//! Along the column, then along the row.
+
 use ebb_des::Seed;
 
 use super::{Routing, RoutingError, each, path_yx};

@@ -1,3 +1,5 @@
+//! All operating points of a server.
+
 use ebb_units::{Joules, PacketsPerSecond};
 
 /// One state of the server: an operating point.

@@ -1,3 +1,5 @@
+//! The schedule of least energy over a load.
+
 use core::time::Duration;
 
 use ebb_units::{Joules, PacketsPerSecond, Watts};

@@ -1,3 +1,5 @@
+//! The schedule against every sequence of tiny servers.
+
 use core::time::Duration;
 
 use ebb_units::{Joules, PacketsPerSecond, Watts};

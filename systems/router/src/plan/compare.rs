@@ -1,3 +1,5 @@
+//! Policies and the best schedule under one load.
+
 use core::time::Duration;
 
 use ebb_scenario::{Document, Files, Progress, Setting};

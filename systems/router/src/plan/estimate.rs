@@ -1,3 +1,5 @@
+//! Power and rate by formula.
+
 use ebb_control::policies::{PointCost, Points};
 use ebb_power::{Application, CoreState, Depth, Server};
 use ebb_units::{BitsPerSecond, Hertz, Joules, PacketsPerSecond, Watts};

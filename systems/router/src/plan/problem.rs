@@ -1,3 +1,5 @@
+//! What `ebb plan router` is asked.
+
 use ebb_control::policies::{NAMES, Settings};
 use ebb_scenario::{Check, Described, Document, Invalid, ScenarioError};
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! The plan, for people.
+
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use ebb_scenario::{Document, Files, Progress};
 use ebb_units::PacketsPerSecond;

@@ -1,3 +1,5 @@
+//! The cluster policy `all`: every server is on.
+
 use ebb_units::Time;
 
 use crate::Policy;

@@ -1,3 +1,5 @@
+//! The cluster policy `optimum`: the servers that draw least (Li 2012, section 8.1).
+
 use ebb_units::Time;
 
 use super::choice::Row;

@@ -1,3 +1,5 @@
+//! The cluster policy `predictive`: servers are on before the load of the same time on former days comes.
+
 use core::time::Duration;
 
 use ebb_units::Time;

@@ -1,3 +1,5 @@
+//! What each cluster policy orders for a load.
+
 use core::time::Duration;
 
 use ebb_units::{Time, Watts};

@@ -1,3 +1,5 @@
+//! The kernel's packet policy as data: rules, filters, switches.
+
 use std::fmt;
 
 use ipnet::IpNet;

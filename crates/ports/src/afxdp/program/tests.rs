@@ -1,3 +1,5 @@
+//! The XDP programs, run by the kernel on single frames.
+
 use super::*;
 use crate::afxdp::test_run::TestRun;
 use crate::samples::{self, udp4, udp6};

@@ -1,3 +1,5 @@
+//! The normalised form of power over throughput.
+
 use ebb_power::Chi;
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,

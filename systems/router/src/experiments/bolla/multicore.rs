@@ -1,3 +1,5 @@
+//! What two cores gain over one.
+
 use ebb_power::{Application, CoreModel, CoreState, Depth, Fit, Sample, Server};
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,

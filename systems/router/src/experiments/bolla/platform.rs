@@ -1,3 +1,5 @@
+//! Throughput, power and latency of the platform.
+
 use ebb_power::{Application, Server};
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 

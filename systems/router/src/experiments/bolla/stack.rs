@@ -1,3 +1,5 @@
+//! Power over throughput through the network stack.
+
 use ebb_power::Depth;
 use ebb_power::{Chi, Interrupt, Server};
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};

@@ -1,3 +1,5 @@
+//! Four applications over a day.
+
 use ebb_des::Summary;
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,

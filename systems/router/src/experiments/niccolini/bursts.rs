@@ -1,3 +1,5 @@
+//! Power against the length of bursts.
+
 use ebb_report::{
     Axis, Claim, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
 };

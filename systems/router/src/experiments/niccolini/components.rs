@@ -1,3 +1,5 @@
+//! Where the power goes.
+
 use ebb_power::{CoreState, Depth};
 use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
 use ebb_units::BitsPerSecond;

@@ -1,3 +1,5 @@
+//! More cores at a lower frequency.
+
 use ebb_power::{CoreState, Depth};
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,

@@ -1,3 +1,5 @@
+//! Power and rate against frequency.
+
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
 };

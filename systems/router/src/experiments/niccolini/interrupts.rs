@@ -1,3 +1,5 @@
+//! Interrupts instead of polling.
+
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::bench::{mpps, router, twin};

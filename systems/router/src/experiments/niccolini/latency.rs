@@ -1,3 +1,5 @@
+//! Latency over a day.
+
 use ebb_power::Depth;
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 

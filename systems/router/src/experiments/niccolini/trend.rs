@@ -1,3 +1,5 @@
+//! Servers' idle power over the years.
+
 use ebb_report::{Axis, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 use super::bench::{mpps, router};

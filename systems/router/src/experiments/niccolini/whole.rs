@@ -1,3 +1,5 @@
+//! The paper's summary of itself.
+
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
     Table,
