@@ -99,12 +99,12 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
     let frames = section.number::<u32>("frames", 256..=1 << 24);
     let batch = section.number::<u32>("batch", 1..=64).map(Spanned::into_inner);
     let redirect = section.value("redirect", "auto, rss or steer");
-    let apps = section.value::<Vec<App>>("apps", "a list of count");
+    let apps = section.value::<Vec<App>>("apps", "a list of names, [\"count\"]");
     if let Some(apps) = &apps
         && let Some(twice) = (1..apps.get_ref().len())
             .find(|at| apps.get_ref()[..*at].contains(&apps.get_ref()[*at]))
     {
-        let message = format!("{:?} stands there twice", apps.get_ref()[twice]).to_lowercase();
+        let message = format!("{:?} is named twice", apps.get_ref()[twice]).to_lowercase();
         section.report("apps", apps.span(), &message, "once each");
     }
     let routes_file = section.value::<PathBuf>("routes_file", "a path in quotes");
