@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
@@ -17,7 +18,7 @@ use super::link::{self, Link};
 use super::maps::{Sockets, Table};
 use super::policy::{KernelPolicy, REASONS, RawHead, RawPrefix, raw_route};
 use super::policy_maps::{Held, PolicyMaps};
-use super::{AfXdpError, Form, InterfaceCounters, Mode, PacketPath};
+use super::{AfXdpError, Form, InterfaceCounters, Mode, PacketPath, WORKERS_MAX};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
 
@@ -34,6 +35,22 @@ const PIECES: &str = "steer_frags";
 
 /// The program of the kernel path.
 pub(super) const FORWARD: &str = "forward";
+
+/// Loads objects. There is one: each new one reads all types of the kernel, for relocations that the object has
+/// none of, which takes a slow machine seconds.
+static LOADER: Mutex<Option<EbpfLoader<'static>>> = Mutex::new(None);
+
+/// Values of the object's constants that live as long as the loader.
+static NUMBERS: [u32; WORKERS_MAX as usize + 1] = {
+    let mut numbers = [0; WORKERS_MAX as usize + 1];
+    let mut index = 0;
+    while index < numbers.len() {
+        numbers[index] = index as u32;
+        index += 1;
+    }
+    numbers
+};
+static INTERVALS: [u64; 2] = [STAMP_INTERVAL_NS, 0];
 
 /// A loaded program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
@@ -208,11 +225,14 @@ impl Program {
             Form::Rss => 0u32,
             Form::Steer => 1,
         };
-        let interval_ns: u64 = if stamp_all { 0 } else { STAMP_INTERVAL_NS };
-        let mut ebpf = EbpfLoader::new()
-            .override_global("form", &form_number, true)
-            .override_global("workers", &workers, true)
-            .override_global("stamp_interval_ns", &interval_ns, true)
+        let interval_ns = &INTERVALS[usize::from(stamp_all)];
+        let mut ebpf = LOADER
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(EbpfLoader::new)
+            .override_global("form", &NUMBERS[form_number as usize], true)
+            .override_global("workers", &NUMBERS[workers as usize], true)
+            .override_global("stamp_interval_ns", interval_ns, true)
             .map_max_entries("sockets", sockets)
             .load(OBJECT)
             .map_err(refused)?;
