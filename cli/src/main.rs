@@ -163,7 +163,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ebb: {}", said(&error));
+            eprintln!("ebb: {}", format_error(&error));
             ExitCode::FAILURE
         }
     }
@@ -177,7 +177,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 /// An error with its causes, each said once: some errors quote their cause themselves.
-fn said(error: &anyhow::Error) -> String {
+fn format_error(error: &anyhow::Error) -> String {
     let mut out = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if out.contains(&cause) {
@@ -198,7 +198,7 @@ fn verdict(checked: anyhow::Result<()>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("ebb: {}", said(&error));
+            eprintln!("ebb: {}", format_error(&error));
             ExitCode::from(2)
         }
     }
@@ -254,9 +254,9 @@ mod tests {
     #[test]
     fn a_cause_is_said_once() {
         let quoted = anyhow::anyhow!("no such file").context("a.toml: no such file");
-        assert_eq!(said(&quoted), "a.toml: no such file");
+        assert_eq!(format_error(&quoted), "a.toml: no such file");
         let told = anyhow::anyhow!("no such file").context("a.toml").context("cannot start");
-        assert_eq!(said(&told), "cannot start: a.toml: no such file");
+        assert_eq!(format_error(&told), "cannot start: a.toml: no such file");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
-use ebb_clusterd::balancer::{BackEnd, BalancerHandle, Face, Probing, RunnerOptions, Side};
-use ebb_clusterd::{Book, Entry, Power};
+use ebb_clusterd::balancer::{BackEnd, BalancerHandle, Probing, RunnerOptions, Side, Topology};
+use ebb_clusterd::{ClusterPlan, Entry, Power};
 use ebb_host::namespace::Namespace;
 use ebb_host::process;
 use serde_json::{Value, json};
@@ -38,14 +38,14 @@ impl Balance {
         };
         let macs = vec![super::load::parse_mac(&self.back_end)?];
         let back_end = BackEnd { name: "r0".to_owned(), macs, weight: 1 };
-        let face = Face::new(vec![side], vec![back_end], 0);
+        let topology = Topology::new(vec![side], vec![back_end], 0);
         let probing = Probing::none();
         let options = RunnerOptions { cpu: Some(self.cpu), probing, ..RunnerOptions::default() };
         let here = Namespace::current().context("this network namespace")?;
-        let balancer = BalancerHandle::start(&here, face, options)?;
+        let balancer = BalancerHandle::start(&here, topology, options)?;
         let entry = Entry { power: Power::On, since: 1 };
         let entries = [("r0".to_owned(), entry)].into();
-        balancer.follow(&Book { version: 1, entries, voice: None });
+        balancer.follow(&ClusterPlan { version: 1, entries, speaker: None });
         while balancer.status().usable.is_empty() {
             if let Some(link) = balancer.status().links.iter().find(|link| !link.is_up()) {
                 anyhow::bail!("{link}");

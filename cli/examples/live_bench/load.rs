@@ -83,7 +83,7 @@ struct Direction {
     sent: u64,
 }
 
-/// Both sides and the books.
+/// Both sides and the accounts.
 struct Run {
     directions: Vec<Direction>,
     pool: Pool,
@@ -94,7 +94,7 @@ struct Run {
     refused: u64,
 }
 
-/// The books at an instant.
+/// The accounts at an instant.
 struct Reading {
     at: Time,
     sent: u64,

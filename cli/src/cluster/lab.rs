@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use ebb_clusterd::balancer::{BackEnd, Face, Mac, Side};
+use ebb_clusterd::balancer::{BackEnd, Mac, Side, Topology};
 use ebb_clusterd::keepers::{NamespaceRouter, RouterPlan};
 use ebb_clusterd::member::Keeper;
 use ebb_host::namespace::{Namespace, set_knob};
@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// What the balancer goes by.
-    pub fn face(&self) -> Face {
+    pub fn topology(&self) -> Topology {
         let side = |side| Side {
             outside: format!("out{side}"),
             inside: format!("in{side}"),
@@ -154,7 +154,7 @@ impl Cluster {
             weight: *weight,
         };
         let back_ends = self.plan.back_ends.iter().enumerate().map(back_end).collect();
-        Face::new((0..SIDES).map(side).collect(), back_ends, 0)
+        Topology::new((0..SIDES).map(side).collect(), back_ends, 0)
     }
 
     /// What gives a back-end its namespace and takes it.

@@ -26,7 +26,7 @@ pub enum Command {
     Top(top::Top),
     /// Take a back-end out, without losing a packet, or give it back
     Drain(Drain),
-    /// Take a balancer out of the books that has ended for good
+    /// Remove a balancer that is gone for good from the registrations
     Forget(Forget),
     /// Make a running member read its file again
     Reload(Reload),
@@ -62,7 +62,7 @@ Examples:
   sudo ebb cluster run edge.toml --member m2
 
 One file describes the whole cluster; every machine gets the same. What this one does says its entry
-[[member]]: balance, keep back-ends, be a candidate for the head. SIGHUP takes over the policy and what
+[[member]]: balance, keep back-ends, be a candidate for the leader. SIGHUP takes over the policy and what
 back-ends carry and draw; SIGINT and SIGTERM end it: back-ends that end with it drain first.")]
 pub struct Run {
     /// The cluster's file
@@ -145,7 +145,7 @@ pub struct Drain {
     target: Target,
 }
 
-/// Take a balancer out of the books that has ended for good
+/// Remove a balancer that is gone for good from the registrations
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -37,13 +37,13 @@ impl Show {
 /// A cluster's state in lines.
 fn panel(now: &ClusterStatus) -> String {
     let mut text = format!(
-        "cluster {} on {}, up {:.0} s; head {}, book {}, voice {}, policy {}\n",
+        "cluster {} on {}, up {:.0} s; leader {}, plan {}, speaker {}, policy {}\n",
         now.cluster,
         now.member,
         now.uptime_seconds,
-        now.head.as_deref().unwrap_or("none"),
+        now.leader.as_deref().unwrap_or("none"),
         now.version,
-        now.voice.as_deref().unwrap_or("none"),
+        now.speaker.as_deref().unwrap_or("none"),
         now.policy,
     );
     if let Some(why) = &now.store_failed {
@@ -83,7 +83,7 @@ fn own_balancer(text: &mut String, own: &ebb_clusterd::status::OwnBalancer) {
     _ = writeln!(
         text,
         "\nthis balancer takes what comes for {}; others that live: {}; took over {} times",
-        list(&own.charge),
+        list(&own.accepted),
         list(&own.peers),
         own.takeovers
     );
@@ -129,7 +129,7 @@ mod tests {
             dead_to: vec!["m2".to_owned()],
             ..BackEndStatus::default()
         };
-        let mut own = OwnBalancer { charge: vec!["m1".to_owned()], ..OwnBalancer::default() };
+        let mut own = OwnBalancer { accepted: vec!["m1".to_owned()], ..OwnBalancer::default() };
         own.counters.balanced = 3000;
         let text = panel(&ClusterStatus {
             cluster: "edge".to_owned(),

@@ -38,12 +38,12 @@ impl Top {
 static PANEL: Panel = Panel { head, curves: CURVES, tables: TABLES, lost: losses, modes: None };
 
 fn head(now: &Snapshot) -> Vec<String> {
-    let book = now.value("ebb_cluster_book_version", &[]).unwrap_or(0.0);
+    let plan = now.value("ebb_cluster_plan_version", &[]).unwrap_or(0.0);
     vec![
         format!("cluster {} on {}", now.fact("cluster"), now.fact("member")),
-        format!("head {}", now.fact("head")),
-        format!("book {book:.0}"),
-        format!("voice {}", now.fact("voice")),
+        format!("leader {}", now.fact("leader")),
+        format!("plan {plan:.0}"),
+        format!("speaker {}", now.fact("speaker")),
         format!("policy {}", now.fact("policy")),
     ]
 }

@@ -55,12 +55,19 @@ fn verdict(safe: bool) -> ExitCode {
 /// GUID, LID and cable of each hop, where that is asked for.
 fn hops(
     out: &mut impl std::io::Write,
-    places: &[ebb_system_fabric::dependency::Place],
+    places: &[ebb_system_fabric::dependency::ChannelLabel],
     details: bool,
 ) -> std::io::Result<()> {
     for hop in places.iter().filter(|_| details) {
-        let ebb_system_fabric::dependency::Place { switch, port, lane, guid, lid, to, to_port } =
-            hop;
+        let ebb_system_fabric::dependency::ChannelLabel {
+            switch,
+            port,
+            lane,
+            guid,
+            lid,
+            to,
+            to_port,
+        } = hop;
         writeln!(
             out,
             "                 {switch} (GUID {guid}, LID {lid}) port {port} -> {to} port {to_port}, lane {lane}"
@@ -70,6 +77,6 @@ fn hops(
 }
 
 /// Channels as a line: each waits for the next, the last for the first.
-fn chain(places: &[ebb_system_fabric::dependency::Place]) -> String {
+fn chain(places: &[ebb_system_fabric::dependency::ChannelLabel]) -> String {
     places.iter().map(ToString::to_string).collect::<Vec<_>>().join(" -> ")
 }

@@ -42,7 +42,7 @@ impl Command {
         };
         match result {
             Err(error) if error.is::<TraceError>() => {
-                eprintln!("ebb: {}", crate::said(&error));
+                eprintln!("ebb: {}", crate::format_error(&error));
                 Ok(ExitCode::from(UNREADABLE))
             }
             other => other,

@@ -9,7 +9,7 @@ use ebb_units::PacketsPerSecond;
 use serde::Serialize;
 
 use super::rate::{bit_rate, wire_bits};
-use super::send::{Send, short};
+use super::send::{SendArgs, short};
 use super::{drive, wall_clock};
 use crate::generator::{Generator, Sender, TestLink};
 
@@ -80,7 +80,7 @@ impl Search {
 }
 
 pub(super) fn find(
-    send: &Send,
+    send: &SendArgs,
     mut links: Vec<Box<dyn TestLink>>,
     transport: &'static str,
     (from, to): ([u8; 6], [u8; 6]),

@@ -33,7 +33,7 @@ const FELL_SHORT: u8 = 4;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Send numbered, time-stamped packets of many flows at a stated pace
-    Send(Box<send::Send>),
+    Send(Box<send::SendArgs>),
     /// Receive them and count loss, reordering, duplicates and latency
     Receive(receive::Receive),
 }

@@ -38,7 +38,7 @@ Examples:
 Rates are packets a second, with k, M or G behind for thousands; with bit behind they are bits a
 second on the wire, preamble, check sequence and gap included (20 + 4 bytes a packet): 10Gbit.
 Exit status 4: less could be sent than was asked, by more than 1 %.")]
-pub struct Send {
+pub struct SendArgs {
     /// Interface to send on
     pub(super) interface: String,
     /// The next hop: its hardware address, or an IP address that is asked for on the interface
@@ -121,7 +121,7 @@ enum Arrivals {
     Bursts,
 }
 
-impl Send {
+impl SendArgs {
     /// Sends until the count, the time or Ctrl-C ends it.
     pub fn run(self) -> Result<ExitCode> {
         ensure!(self.seconds > 0.0 && self.seconds.is_finite(), "--seconds must be above zero");

@@ -1,4 +1,4 @@
-//! Numbered packets from the hosts, and a book of which arrived where.
+//! Numbered packets from the hosts, and which of them arrived where.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

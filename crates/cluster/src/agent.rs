@@ -1,6 +1,6 @@
 //! What the keeper of one back-end decides.
 
-use crate::book::{Book, MemberReport, Power};
+use crate::plan::{ClusterPlan, MemberReport, Power};
 
 /// What a back-end's keeper is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Order {
     Sleep,
 }
 
-/// Keeps one back-end: gives and takes its power as the book says, and says when it is up.
+/// Keeps one back-end: gives and takes its power as the plan says, and says when it is up.
 #[derive(Clone, Debug)]
 pub struct Agent {
     name: String,
@@ -31,14 +31,14 @@ impl Agent {
         &self.name
     }
 
-    /// Follows a book; an older one is passed over. Whatever is ordered, [`Agent::is_up`] is called when
+    /// Follows a plan; an older one is passed over. Whatever is ordered, [`Agent::is_up`] is called when
     /// it is done.
-    pub fn follow(&mut self, book: &Book) -> Option<Order> {
-        if book.version < self.version {
+    pub fn follow(&mut self, plan: &ClusterPlan) -> Option<Order> {
+        if plan.version < self.version {
             return None;
         }
-        self.version = book.version;
-        self.power = book.entries.get(&self.name).map_or(Power::Off, |entry| entry.power);
+        self.version = plan.version;
+        self.power = plan.entries.get(&self.name).map_or(Power::Off, |entry| entry.power);
         match (self.power, self.up) {
             (Power::Off, true) => Some(Order::Sleep),
             (Power::Waking | Power::On | Power::Draining, false) => Some(Order::Wake),
@@ -60,21 +60,21 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::Entry;
+    use crate::plan::Entry;
 
     #[test]
-    fn follows_the_latest_book_alone() {
-        let book = |version, power| Book {
+    fn follows_the_latest_plan_alone() {
+        let plan = |version, power| ClusterPlan {
             version,
             entries: [("r".to_owned(), Entry { power, since: version })].into(),
-            voice: None,
+            speaker: None,
         };
         let mut agent = Agent::new("r", false);
-        assert_eq!(agent.follow(&book(3, Power::Waking)), Some(Order::Wake));
+        assert_eq!(agent.follow(&plan(3, Power::Waking)), Some(Order::Wake));
         agent.is_up(true);
         assert_eq!(agent.report(), MemberReport { up: true, version: 3 });
-        assert_eq!(agent.follow(&book(2, Power::Off)), None, "an older book");
-        assert_eq!(agent.follow(&book(4, Power::Draining)), None, "it still forwards");
-        assert_eq!(agent.follow(&book(5, Power::Off)), Some(Order::Sleep));
+        assert_eq!(agent.follow(&plan(2, Power::Off)), None, "an older plan");
+        assert_eq!(agent.follow(&plan(4, Power::Draining)), None, "it still forwards");
+        assert_eq!(agent.follow(&plan(5, Power::Off)), Some(Order::Sleep));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::book::{Acknowledgement, Book, Power};
+use crate::plan::{Acknowledgement, ClusterPlan, Power};
 use crate::table::SteeringTable;
 
-/// What a balancer decides about its table: shares follow the book and health, planned moves wait until
+/// What a balancer decides about its table: shares follow the plan and health, planned moves wait until
 /// what is on its way through the old back-end has come out, others do not.
 ///
 /// The rows of the table are the back-ends by name, in ascending order of names.
@@ -14,7 +14,7 @@ pub struct Balancer {
     names: Vec<String>,
     weights: Vec<u32>,
     table: SteeringTable,
-    book: Book,
+    plan: ClusterPlan,
     dead: BTreeSet<u16>,
     /// Slots on their way, by the row they leave, each with where it goes.
     moving: BTreeMap<u16, Vec<(usize, u16)>>,
@@ -52,7 +52,7 @@ impl Balancer {
             names: weights.keys().cloned().collect(),
             weights: weights.values().copied().collect(),
             table: SteeringTable::sized(weights.len(), slots),
-            book: Book::default(),
+            plan: ClusterPlan::default(),
             // Nobody is alive until a probe has come back.
             dead: (0..weights.len() as u16).collect(),
             moving: BTreeMap::new(),
@@ -75,36 +75,36 @@ impl Balancer {
         &self.table
     }
 
-    /// The book it follows.
-    pub fn book(&self) -> &Book {
-        &self.book
+    /// The plan it follows.
+    pub fn plan(&self) -> &ClusterPlan {
+        &self.plan
     }
 
     /// What to tell the store. Slots that are still on their way away from a back-end count as its own:
     /// only once they have settled is the version acknowledged.
     pub fn acknowledgement(&self, load_pps: f64) -> Acknowledgement {
         let dead = self.dead.iter().map(|row| self.names[usize::from(*row)].clone()).collect();
-        let version = if self.leaving.is_empty() { self.book.version } else { self.earlier() };
+        let version = if self.leaving.is_empty() { self.plan.version } else { self.earlier() };
         Acknowledgement { version, dead, load_pps, beat: 0 }
     }
 
     /// The version before the first in which one of those that slots are leaving was to drain.
     fn earlier(&self) -> u64 {
-        let entry = |row: &u16| self.book.entries.get(self.name(*row));
+        let entry = |row: &u16| self.plan.entries.get(self.name(*row));
         let since = self.leaving.iter().filter_map(entry);
         since.map(|entry| entry.since).min().map_or(0, |since| since.saturating_sub(1))
     }
 
     fn power(&self, row: u16) -> Power {
-        self.book.entries.get(self.name(row)).map_or(Power::Off, |entry| entry.power)
+        self.plan.entries.get(self.name(row)).map_or(Power::Off, |entry| entry.power)
     }
 
-    /// Follows a book; an older one is passed over.
-    pub fn follow(&mut self, book: &Book) -> Vec<Move> {
-        if book.version <= self.book.version {
+    /// Follows a plan; an older one is passed over.
+    pub fn follow(&mut self, plan: &ClusterPlan) -> Vec<Move> {
+        if plan.version <= self.plan.version {
             return Vec::new();
         }
-        self.book = book.clone();
+        self.plan = plan.clone();
         self.replan()
     }
 
@@ -138,7 +138,7 @@ impl Balancer {
         self.power(row) == Power::On && !self.dead.contains(&row)
     }
 
-    /// Plans towards the shares that book and health ask for, beginning with what is not on its way.
+    /// Plans towards the shares that plan and health ask for, beginning with what is not on its way.
     fn replan(&mut self) -> Vec<Move> {
         let share = |row: usize| if self.usable(row as u16) { self.weights[row] } else { 0 };
         let shares: Vec<u32> = (0..self.names.len()).map(share).collect();
@@ -183,12 +183,16 @@ impl Balancer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::Entry;
+    use crate::plan::Entry;
     use crate::table::SLOTS;
 
-    fn book(version: u64, powers: [Power; 3]) -> Book {
+    fn plan(version: u64, powers: [Power; 3]) -> ClusterPlan {
         let entry = |(row, power)| (format!("r{row}"), Entry { power, since: version });
-        Book { version, entries: powers.into_iter().enumerate().map(entry).collect(), voice: None }
+        ClusterPlan {
+            version,
+            entries: powers.into_iter().enumerate().map(entry).collect(),
+            speaker: None,
+        }
     }
 
     fn balancer() -> Balancer {
@@ -203,22 +207,22 @@ mod tests {
     #[test]
     fn planned_moves_wait_and_are_acknowledged_when_done() {
         let mut balancer = balancer();
-        balancer.follow(&book(1, [On, On, Off]));
+        balancer.follow(&plan(1, [On, On, Off]));
         assert_eq!((balancer.table().share(0), balancer.acknowledgement(0.0).version), (8192, 1));
-        let moves = balancer.follow(&book(2, [Draining, On, Off]));
+        let moves = balancer.follow(&plan(2, [Draining, On, Off]));
         let [Move::Drain { from: 0, slots }] = &moves[..] else { panic!("{moves:?}") };
         assert_eq!((slots.len(), balancer.table().share(0)), (8192, 8192));
         assert_eq!(balancer.acknowledgement(0.0).version, 1, "flows still go to it");
         let settled = balancer.drained(0);
         assert!(matches!(&settled[..], [Move::Settled { slots }] if slots.len() == 8192));
         assert_eq!((balancer.table().share(1), balancer.acknowledgement(0.0).version), (SLOTS, 2));
-        assert!(balancer.follow(&book(1, [On, On, On])).is_empty(), "older books are passed over");
+        assert!(balancer.follow(&plan(1, [On, On, On])).is_empty(), "older plans are passed over");
     }
 
     #[test]
     fn the_dead_are_left_at_once() {
         let mut balancer = balancer();
-        balancer.follow(&book(1, [On, On, On]));
+        balancer.follow(&plan(1, [On, On, On]));
         let moves = balancer.found(2, true);
         assert!(moves.iter().all(|step| matches!(step, Move::Settled { .. })), "{moves:?}");
         assert_eq!((balancer.table().share(2), balancer.table().share(0)), (0, SLOTS / 2));
@@ -230,8 +234,8 @@ mod tests {
     #[test]
     fn one_that_dies_while_it_drains_is_done_draining() {
         let mut balancer = balancer();
-        balancer.follow(&book(1, [On, On, On]));
-        balancer.follow(&book(2, [Draining, On, On]));
+        balancer.follow(&plan(1, [On, On, On]));
+        balancer.follow(&plan(2, [Draining, On, On]));
         balancer.found(0, true);
         assert_eq!((balancer.table().share(0), balancer.acknowledgement(0.0).version), (0, 2));
     }
@@ -240,9 +244,9 @@ mod tests {
     #[test]
     fn nothing_moves_to_one_that_drains() {
         let mut balancer = balancer();
-        balancer.follow(&book(1, [On, On, Off]));
-        balancer.follow(&book(2, [On, On, On]));
-        balancer.follow(&book(3, [On, On, Draining]));
+        balancer.follow(&plan(1, [On, On, Off]));
+        balancer.follow(&plan(2, [On, On, On]));
+        balancer.follow(&plan(3, [On, On, Draining]));
         assert_eq!(balancer.acknowledgement(0.0).version, 3);
         balancer.drained(0);
         balancer.drained(1);
@@ -254,9 +258,9 @@ mod tests {
     #[test]
     fn nobody_is_left_before_there_is_somebody_else() {
         let mut balancer = balancer();
-        balancer.follow(&book(1, [On, On, Off]));
+        balancer.follow(&plan(1, [On, On, Off]));
         balancer.found(1, true);
-        assert!(balancer.follow(&book(2, [Draining, On, Off])).is_empty());
+        assert!(balancer.follow(&plan(2, [Draining, On, Off])).is_empty());
         assert_eq!((balancer.table().share(0), balancer.acknowledgement(0.0).version), (SLOTS, 1));
         assert!(matches!(balancer.found(1, false)[..], [Move::Drain { from: 0, .. }]));
         balancer.drained(0);
@@ -266,7 +270,7 @@ mod tests {
     #[test]
     fn with_nobody_left_slots_are_nobodys() {
         let mut balancer = balancer();
-        balancer.follow(&book(1, [On, Off, Off]));
+        balancer.follow(&plan(1, [On, Off, Off]));
         balancer.found(0, true);
         assert_eq!(balancer.table().owner(5), None);
         balancer.found(0, false);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use ebb_units::Time;
 
-use crate::book::{Acknowledgement, Book, Entry, MemberReport, Power, Snapshot, Write};
+use crate::plan::{Acknowledgement, ClusterPlan, Entry, MemberReport, Power, Snapshot, Write};
 
-/// The book that follows `book` when `wanted` is what is to be on; `None` while there is nothing to
+/// The plan that follows `plan` when `wanted` is what is to be on; `None` while there is nothing to
 /// change.
 ///
 /// Off, waking, on, draining, off again: a back-end that is waking comes on when its keeper says that
@@ -15,31 +15,32 @@ use crate::book::{Acknowledgement, Book, Entry, MemberReport, Power, Snapshot, W
 /// registered balancer has acknowledged the version that drains it, or comes back on when it is wanted
 /// again. Back-ends that `wanted` does not name are left as they are.
 ///
-/// Whoever has followed a later book than this one followed that of a store whose contents are lost, or
-/// were put back from an older copy. What it says answers nothing that is in this book, and it passes over
-/// all books up to its own: the next one is later than those, and than `known`, the latest that this head
+/// Whoever has followed a later plan than this one followed that of a store whose contents are lost, or
+/// were put back from an older copy. What it says answers nothing that is in this plan, and it passes over
+/// all plans up to its own: the next one is later than those, and than `known`, the latest that this leader
 /// has seen.
-pub fn next_book(
-    book: &Book,
+pub fn next_plan(
+    plan: &ClusterPlan,
     known: u64,
     wanted: &BTreeMap<String, bool>,
     balancers: &BTreeMap<String, Acknowledgement>,
     members: &BTreeMap<String, MemberReport>,
-) -> Option<Book> {
-    let answers = |version: u64, since: u64| version >= since && version <= book.version;
+) -> Option<ClusterPlan> {
+    let answers = |version: u64, since: u64| version >= since && version <= plan.version;
     let followed = balancers.values().map(|said| said.version);
     let followed = followed.chain(members.values().map(|report| report.version));
-    let latest = followed.fold(book.version.max(known), u64::max);
+    let latest = followed.fold(plan.version.max(known), u64::max);
     let version = latest + 1;
     let acknowledged = |since: u64| balancers.values().all(|said| answers(said.version, since));
     let reached = |name: &String| {
         balancers.is_empty() || balancers.values().any(|said| !said.dead.contains(name))
     };
-    let mut next = Book { version, entries: book.entries.clone(), voice: book.voice.clone() };
+    let mut next =
+        ClusterPlan { version, entries: plan.entries.clone(), speaker: plan.speaker.clone() };
     for (name, wanted) in wanted {
-        // Whoever is up and in no book was in one that is lost: it may have flows, and drains first.
+        // Whoever is up and in no plan was in one that is lost: it may have flows, and drains first.
         let report = members.get(name).filter(|report| report.up);
-        let lost = report.is_some_and(|report| report.version > book.version);
+        let lost = report.is_some_and(|report| report.version > plan.version);
         let power = if lost { Power::On } else { Power::Off };
         let entry = next.entries.entry(name.clone()).or_insert(Entry { power, since: version });
         let up = |since: u64| report.is_some_and(|report| answers(report.version, since));
@@ -63,20 +64,20 @@ pub fn next_book(
             *entry = Entry { power, since: version };
         }
     }
-    // Sessions with neighbours end when the voice changes: it stays where it is while it can.
+    // Sessions with neighbours end when the speaker changes: it stays where it is while it can.
     let speaks = |name: &String| {
         next.entries.get(name).is_some_and(|entry| entry.power == Power::On) && reached(name)
     };
-    if !next.voice.as_ref().is_some_and(speaks)
-        && let Some(voice) = next.entries.keys().find(|name| speaks(name)).cloned()
+    if !next.speaker.as_ref().is_some_and(speaks)
+        && let Some(speaker) = next.entries.keys().find(|name| speaks(name)).cloned()
     {
-        next.voice = Some(voice);
+        next.speaker = Some(speaker);
     }
-    let changed = next.entries != book.entries || next.voice != book.voice;
-    (changed || latest > book.version).then_some(next)
+    let changed = next.entries != plan.entries || next.speaker != plan.speaker;
+    (changed || latest > plan.version).then_some(next)
 }
 
-/// One that may become the head: it asks for the office when it is vacant, and acts while it surely
+/// One that may become the leader: it asks for the office when it is vacant, and acts while it surely
 /// holds it.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -84,7 +85,7 @@ pub struct Candidate {
     lease: Duration,
     /// When the lease was last asked to be prolonged, as far as that was confirmed.
     confirmed: Option<Time>,
-    /// The version of the latest book that it has seen.
+    /// The version of the latest plan that it has seen.
     known: u64,
 }
 
@@ -115,36 +116,36 @@ impl Candidate {
         self.confirmed.is_some_and(|asked| now < asked + self.lease)
     }
 
-    /// Whether it is the head, by a snapshot and its own clock.
-    pub fn is_head(&self, now: Time, seen: &Snapshot) -> bool {
-        let named = seen.head.as_ref().is_some_and(|(owner, _)| *owner == self.name);
+    /// Whether it is the leader, by a snapshot and its own clock.
+    pub fn is_leader(&self, now: Time, seen: &Snapshot) -> bool {
+        let named = seen.leader.as_ref().is_some_and(|(owner, _)| *owner == self.name);
         named && self.holds(now)
     }
 
     /// What to write now, `wanted` being what the policy wants on: the office if it is vacant, the
-    /// next book if it is the head.
+    /// next plan if it is the leader.
     pub fn decide(
         &mut self,
         now: Time,
         seen: &Snapshot,
         wanted: &BTreeMap<String, bool>,
     ) -> Option<Write> {
-        let version = seen.book.as_ref().map_or(0, |(book, _)| book.version);
+        let version = seen.plan.as_ref().map_or(0, |(plan, _)| plan.version);
         self.known = self.known.max(version);
         if !self.holds(now) {
             return None;
         }
-        let Some((owner, term)) = &seen.head else {
-            return Some(Write::Head { owner: self.name.clone() });
+        let Some((owner, term)) = &seen.leader else {
+            return Some(Write::Leader { owner: self.name.clone() });
         };
         if *owner != self.name {
             return None;
         }
-        let empty = Book::default();
-        let (book, after) =
-            seen.book.as_ref().map_or((&empty, 0), |(book, writes)| (book, *writes));
-        let book = next_book(book, self.known, wanted, &seen.balancers, &seen.members)?;
-        Some(Write::Book { book, term: *term, after })
+        let empty = ClusterPlan::default();
+        let (plan, after) =
+            seen.plan.as_ref().map_or((&empty, 0), |(plan, writes)| (plan, *writes));
+        let plan = next_plan(plan, self.known, wanted, &seen.balancers, &seen.members)?;
+        Some(Write::ClusterPlan { plan, term: *term, after })
     }
 }
 
@@ -165,16 +166,16 @@ mod tests {
         BTreeMap::from([("r0".to_owned(), on)])
     }
 
-    fn power(book: &Book) -> (Power, u64) {
-        (book.entries["r0"].power, book.version)
+    fn power(plan: &ClusterPlan) -> (Power, u64) {
+        (plan.entries["r0"].power, plan.version)
     }
 
     #[test]
     fn off_waking_on_draining_off() {
-        let step = |book: &Book, on, acknowledgements: u64, report: u64| {
-            next_book(book, 0, &wanted(on), &acknowledged(acknowledgements), &up(report))
+        let step = |plan: &ClusterPlan, on, acknowledgements: u64, report: u64| {
+            next_plan(plan, 0, &wanted(on), &acknowledged(acknowledgements), &up(report))
         };
-        let waking = step(&Book::default(), true, 0, 0).expect("wakes");
+        let waking = step(&ClusterPlan::default(), true, 0, 0).expect("wakes");
         assert_eq!(power(&waking), (Power::Waking, 1));
         assert_eq!(step(&waking, true, 0, 0), None, "an older report answers nothing");
         let on = step(&waking, true, 0, 1).expect("comes on");
@@ -190,31 +191,34 @@ mod tests {
     #[test]
     fn whoever_drained_before_it_came_up_wakes_again() {
         let (nobody, none) = (BTreeMap::new(), BTreeMap::new());
-        let waking = next_book(&Book::default(), 0, &wanted(true), &nobody, &none).expect("wakes");
-        let draining = next_book(&waking, 0, &wanted(false), &acknowledged(0), &none);
+        let waking =
+            next_plan(&ClusterPlan::default(), 0, &wanted(true), &nobody, &none).expect("wakes");
+        let draining = next_plan(&waking, 0, &wanted(false), &acknowledged(0), &none);
         let draining = draining.expect("drains");
-        let again = next_book(&draining, 0, &wanted(true), &acknowledged(0), &none).expect("again");
+        let again = next_plan(&draining, 0, &wanted(true), &acknowledged(0), &none).expect("again");
         assert_eq!(power(&again), (Power::Waking, 3));
     }
 
-    /// The store has begun anew: what was followed before answers no order of the new book, and the next one
+    /// The store has begun anew: what was followed before answers no order of the new plan, and the next one
     /// is late enough to be followed.
     #[test]
     fn a_store_that_starts_anew_is_ahead_of_its_followers_again() {
         let entries = |power| [("r0".to_owned(), Entry { power, since: 3 })].into();
-        let book = |power| Book { version: 4, entries: entries(power), voice: Some("r0".into()) };
-        let next = next_book(&book(Power::On), 0, &wanted(true), &acknowledged(50), &up(49));
+        let plan =
+            |power| ClusterPlan { version: 4, entries: entries(power), speaker: Some("r0".into()) };
+        let next = next_plan(&plan(Power::On), 0, &wanted(true), &acknowledged(50), &up(49));
         assert_eq!(power(&next.expect("later")), (Power::On, 51));
-        let next = next_book(&book(Power::Draining), 0, &wanted(false), &acknowledged(50), &up(4));
+        let next = next_plan(&plan(Power::Draining), 0, &wanted(false), &acknowledged(50), &up(4));
         assert_eq!(power(&next.expect("later")), (Power::Draining, 51), "nobody has heard of it");
-        let next = next_book(&book(Power::Waking), 70, &wanted(true), &acknowledged(4), &up(60));
+        let next = next_plan(&plan(Power::Waking), 70, &wanted(true), &acknowledged(4), &up(60));
         assert_eq!(
             power(&next.expect("later")),
             (Power::Waking, 71),
             "it was told to another time"
         );
-        assert_eq!(next_book(&book(Power::On), 4, &wanted(true), &acknowledged(4), &up(4)), None);
-        let next = next_book(&Book::default(), 0, &wanted(false), &acknowledged(50), &up(50));
+        assert_eq!(next_plan(&plan(Power::On), 4, &wanted(true), &acknowledged(4), &up(4)), None);
+        let next =
+            next_plan(&ClusterPlan::default(), 0, &wanted(false), &acknowledged(50), &up(50));
         assert_eq!(
             power(&next.expect("one")),
             (Power::Draining, 51),
@@ -229,13 +233,13 @@ mod tests {
         let vacant = Snapshot::default();
         assert_eq!(candidate.decide(at(1), &vacant, &wanted(true)), None);
         candidate.renewed(at(1));
-        let office = Write::Head { owner: "a".to_owned() };
+        let office = Write::Leader { owner: "a".to_owned() };
         assert_eq!(candidate.decide(at(2), &vacant, &wanted(true)), Some(office));
-        let mine = Snapshot { head: Some(("a".to_owned(), 7)), ..Snapshot::default() };
+        let mine = Snapshot { leader: Some(("a".to_owned(), 7)), ..Snapshot::default() };
         let write = candidate.decide(at(2), &mine, &wanted(true));
-        assert!(matches!(write, Some(Write::Book { term: 7, after: 0, .. })), "{write:?}");
+        assert!(matches!(write, Some(Write::ClusterPlan { term: 7, after: 0, .. })), "{write:?}");
         assert_eq!(candidate.decide(at(3), &mine, &wanted(true)), None, "it may have ended");
-        let other = Snapshot { head: Some(("b".to_owned(), 8)), ..Snapshot::default() };
+        let other = Snapshot { leader: Some(("b".to_owned(), 8)), ..Snapshot::default() };
         assert_eq!(candidate.decide(at(2), &other, &wanted(true)), None);
     }
 }

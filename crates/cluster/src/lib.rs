@@ -6,10 +6,10 @@
 //! carry out what comes back. It knows neither packets nor Linux nor etcd.
 //!
 //! Safety rests on the store and on order, not on time:
-//! - [`Book`], which says what each back-end is to do, changes only by a conditional write of whoever
-//!   holds the head's key then ([`Write::Book`]), so the books form one sequence of versions.
+//! - [`ClusterPlan`], which says what each back-end is to do, changes only by a conditional write of whoever
+//!   holds the leader's key then ([`Write::ClusterPlan`]), so the plans form one sequence of versions.
 //! - A back-end goes off only once every registered balancer has acknowledged a version in which it
-//!   is draining ([`next_book`]); a balancer registers before it first reads the book, and never goes
+//!   is draining ([`next_plan`]); a balancer registers before it first reads the plan, and never goes
 //!   back to an older one. A balancer that is cut off thus keeps back-ends on: that costs energy,
 //!   never a packet.
 //!
@@ -19,20 +19,20 @@ mod agent;
 mod announce;
 mod attach;
 mod balancer;
-mod book;
 mod echo;
-mod head;
 mod health;
+mod leader;
 mod neighbours;
+mod plan;
 mod table;
 
 pub use agent::{Agent, Order};
 pub use announce::Announcer;
 pub use attach::{Attachment, LinkState, Step, There};
 pub use balancer::{Balancer, Move};
-pub use book::{Acknowledgement, Book, Entry, MemberReport, Power, Snapshot, Write};
 pub use echo::Echoes;
-pub use head::{Candidate, next_book};
 pub use health::{Detector, Liveness};
+pub use leader::{Candidate, next_plan};
 pub use neighbours::{Manner, Neighbours};
+pub use plan::{Acknowledgement, ClusterPlan, Entry, MemberReport, Power, Snapshot, Write};
 pub use table::{SLOTS, SteeringTable};

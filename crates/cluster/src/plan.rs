@@ -18,32 +18,32 @@ pub enum Power {
     Draining,
 }
 
-/// A back-end's line in the book.
+/// A back-end's line in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// What it is to do.
     pub power: Power,
-    /// The version of the book that said so first.
+    /// The version of the plan that said so first.
     pub since: u64,
 }
 
-/// What every back-end is to do: written by the head, followed by everybody.
+/// What every back-end is to do: written by the leader, followed by everybody.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Book {
-    /// Counts the books, from 1; a larger one is later.
+pub struct ClusterPlan {
+    /// Counts the plans, from 1; a larger one is later.
     pub version: u64,
     /// By back-end.
     pub entries: BTreeMap<String, Entry>,
     /// The back-end that speaks for the cluster: packets to the cluster's own addresses go to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub voice: Option<String>,
+    pub speaker: Option<String>,
 }
 
 /// What a balancer says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Acknowledgement {
     /// No flow goes to a back-end that is not on in this version or an earlier one that it was
-    /// draining in. 0: it has read no book.
+    /// draining in. 0: it has read no plan.
     pub version: u64,
     /// Back-ends that do not forward, as far as it can see.
     pub dead: BTreeSet<String>,
@@ -59,17 +59,17 @@ pub struct Acknowledgement {
 pub struct MemberReport {
     /// Whether it has power and can forward.
     pub up: bool,
-    /// The version of the book that this answers.
+    /// The version of the plan that this answers.
     pub version: u64,
 }
 
 /// Everything in the store at one instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// Who is the head, and the term that began with it; terms never return.
-    pub head: Option<(String, u64)>,
-    /// The book, and the store's own count of its writes.
-    pub book: Option<(Book, u64)>,
+    /// Who is the leader, and the term that began with it; terms never return.
+    pub leader: Option<(String, u64)>,
+    /// The plan, and the store's own count of its writes.
+    pub plan: Option<(ClusterPlan, u64)>,
     /// By balancer. Registered ones stay until somebody takes them out.
     pub balancers: BTreeMap<String, Acknowledgement>,
     /// By back-end.
@@ -81,18 +81,18 @@ pub struct Snapshot {
 /// A change of the store; it is made whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// Become the head, if there is none, for as long as one's lease is kept alive.
-    Head {
+    /// Become the leader, if there is none, for as long as one's lease is kept alive.
+    Leader {
         /// Who.
         owner: String,
     },
-    /// Write the book, if one is the head of this term and nobody has written it since.
-    Book {
+    /// Write the plan, if one is the leader of this term and nobody has written it since.
+    ClusterPlan {
         /// The new one.
-        book: Book,
-        /// Whoever began this term still is the head.
+        plan: ClusterPlan,
+        /// Whoever began this term still is the leader.
         term: u64,
-        /// The store's count of the writes of the book that this follows; 0 for none.
+        /// The store's count of the writes of the plan that this follows; 0 for none.
         after: u64,
     },
     /// Say what a balancer says.

@@ -34,7 +34,7 @@ pub trait Port: Send {
 
     /// To be called before the port is not looked after for a while: the other side gets all the
     /// room that there is for what comes meanwhile.
-    fn brace(&mut self, pool: &mut Pool) {
+    fn prepare_idle(&mut self, pool: &mut Pool) {
         let _ = pool;
     }
 

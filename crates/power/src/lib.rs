@@ -8,14 +8,14 @@
 //! - [`ServerModel`]: `power(&[CoreState]) -> Watts`, `traffic(BitsPerSecond) -> Watts`,
 //!   `core(&CoreState) -> Watts`.
 //! - [`Server`]: the same with P-states, idle states and speed.
-//!   `service_ns(&Application, bytes, Hertz, working_cores) -> f64`,
-//!   `rate(&Application, bytes, cores, Hertz) -> PacketsPerSecond`,
+//!   `service_ns(&PacketCost, bytes, Hertz, working_cores) -> f64`,
+//!   `rate(&PacketCost, bytes, cores, Hertz) -> PacketsPerSecond`,
 //!   `exit_latency(Depth) -> Duration`, `interrupt_ns(Hertz) -> f64`,
 //!   `busy_with_interrupts(PacketsPerSecond, service_ns, Hertz, Depth) -> f64`,
 //!   `power(&[CoreState], BitsPerSecond) -> Breakdown`, `breakdown(added, BitsPerSecond)`.
-//!   `application(name) -> Option<Application>`; `from_toml(file, text)` reads a server or a core
+//!   `application(name) -> Option<PacketCost>`; `from_toml(file, text)` reads a server or a core
 //!   model as `ebb calibrate` writes it.
-//! - [`Application`]: cost of a packet; `all()`, `by_name("ipv4" | "netflow" | "ipsec" | "dedup")`.
+//! - [`PacketCost`]: cost of a packet; `all()`, `by_name("ipv4" | "netflow" | "ipsec" | "dedup")`.
 //!
 //! The cores alone, with fitted numbers (Bolla et al.):
 //! - [`CoreModel`]: `power(cores, frequency_index, PacketsPerSecond) -> Option<Watts>`,
@@ -27,7 +27,6 @@
 //!
 //! [`Integrator`] adds up energy; [`Basis`] says whether a figure was measured or modelled.
 
-mod application;
 mod basis;
 mod chi;
 mod components;
@@ -37,9 +36,9 @@ pub mod idle;
 mod integrator;
 mod machine;
 mod measured;
+mod packet_cost;
 mod server;
 
-pub use application::Application;
 pub use basis::Basis;
 pub use chi::Chi;
 pub use components::{Breakdown, Components, Part};
@@ -48,4 +47,5 @@ pub use fit::{Fit, FitError, Residual, Sample, read_samples, write_samples};
 pub use idle::IdleState;
 pub use integrator::Integrator;
 pub use machine::{Interrupt, Server};
+pub use packet_cost::PacketCost;
 pub use server::{CoreState, Depth, ModelError, Origin, Parameter, ServerModel};

@@ -5,18 +5,18 @@ use core::time::Duration;
 use ebb_units::{BitsPerSecond, Hertz, PacketsPerSecond, Watts};
 use serde::{Deserialize, Serialize};
 
-use crate::application::Application;
 use crate::components::{Breakdown, Components};
 use crate::idle::IdleState;
+use crate::packet_cost::PacketCost;
 use crate::server::{CoreState, Depth, ModelError, ServerModel};
 
 /// A server that forwards packets: what it draws, how fast it works and how long it takes to
 /// wake, as a function of cores, frequency and idle state.
 ///
 /// ```
-/// use ebb_power::{Application, CoreState, Depth, Server};
+/// use ebb_power::{PacketCost, CoreState, Depth, Server};
 /// use ebb_units::{BitsPerSecond, Hertz};
-/// let (server, ipv4) = (Server::niccolini2012(), Application::ipv4_routing());
+/// let (server, ipv4) = (Server::niccolini2012(), PacketCost::ipv4_routing());
 /// let top = server.frequency_max();
 /// assert_eq!((server.rate(&ipv4, 64, 12, top).0 / 1e6).round(), 29.0);
 /// let polling = vec![CoreState { frequency: top, busy: 1.0, depth: Depth::C1 }; 12];
@@ -41,9 +41,9 @@ pub struct Server {
     /// service on a core.
     pub path_ns: f64,
     /// What routing a packet costs on this machine where that was measured; `None`: the published
-    /// cost, [`Application::ipv4_routing`].
+    /// cost, [`PacketCost::ipv4_routing`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub routing: Option<Application>,
+    pub routing: Option<PacketCost>,
 }
 
 /// Waking for a packet, beside the exit latency of the idle state.
@@ -61,7 +61,7 @@ impl Server {
     ///
     /// Published: the range and number of P-states, exit latencies (C1: half of the bound "< 1 µs"),
     /// the powers of [`ServerModel::niccolini2012`] and [`Components::niccolini2012`].
-    /// Fitted: [`Application::ipv4_routing`] on the rates of section 5.1; the interrupt's delivery
+    /// Fitted: [`PacketCost::ipv4_routing`] on the rates of section 5.1; the interrupt's delivery
     /// and cycles together on 5 µs more latency than polling (12 and 7 µs) and 22 % less power at
     /// 40 Gb/s of 1024-byte packets; the path on the 7 µs of polling (section 3). Assumed: the
     /// steps between the P-states are those of the processor's 133 MHz clock, and a change takes
@@ -104,7 +104,7 @@ impl Server {
     /// itself included, are at work.
     pub fn service_ns(
         &self,
-        application: &Application,
+        application: &PacketCost,
         bytes: u32,
         frequency: Hertz,
         working: u16,
@@ -116,7 +116,7 @@ impl Server {
     /// may carry less.
     pub fn rate(
         &self,
-        application: &Application,
+        application: &PacketCost,
         bytes: u32,
         cores: u16,
         frequency: Hertz,
@@ -213,7 +213,7 @@ impl Server {
         if self.c_states.is_empty() || !self.c_states.windows(2).all(deeper) {
             return Err(ModelError::IdleStates);
         }
-        if let Some((field, value)) = self.routing.as_ref().and_then(Application::fault) {
+        if let Some((field, value)) = self.routing.as_ref().and_then(PacketCost::fault) {
             return Err(ModelError::Value { field, value });
         }
         let times = [
@@ -237,7 +237,7 @@ mod tests {
 
     fn mpps(cores: u16, hertz: u64) -> f64 {
         let server = Server::niccolini2012();
-        server.rate(&Application::ipv4_routing(), 64, cores, Hertz(hertz)).0 / 1e6
+        server.rate(&PacketCost::ipv4_routing(), 64, cores, Hertz(hertz)).0 / 1e6
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn meets_what_the_interrupt_was_fitted_to() {
         let server = Server::niccolini2012();
-        let (ipv4, top) = (Application::ipv4_routing(), server.frequency_max());
+        let (ipv4, top) = (PacketCost::ipv4_routing(), server.frequency_max());
         let service = server.service_ns(&ipv4, 1024, top, 12);
         let load = PacketsPerSecond(40e9 / (1024.0 * 8.0) / 12.0);
         let busy = server.busy_with_interrupts(load, service, top, Depth::C1);
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn predicts_that_few_busy_cores_beat_many_drowsy_ones() {
         let server = Server::niccolini2012();
-        let (ipv4, slow) = (Application::ipv4_routing(), server.frequency_min());
+        let (ipv4, slow) = (PacketCost::ipv4_routing(), server.frequency_min());
         let watts = |cores: u16| {
             let service = server.service_ns(&ipv4, 64, slow, cores);
             let load = PacketsPerSecond(5e6 / f64::from(cores));
@@ -315,7 +315,7 @@ mod tests {
         fn more_cores_or_clock_never_forward_less(
             which in 0usize..4, bytes in 64u32..1519, cores in 1u16..12, state in 0usize..13,
         ) {
-            let (server, application) = (Server::niccolini2012(), &Application::all()[which]);
+            let (server, application) = (Server::niccolini2012(), &PacketCost::all()[which]);
             let rate = |cores, state: usize| {
                 server.rate(application, bytes, cores, server.p_states[state]).0
             };
@@ -329,7 +329,7 @@ mod tests {
         ) {
             let server = Server::niccolini2012();
             let frequency = server.p_states[state];
-            let service = server.service_ns(&Application::ipv4_routing(), 64, frequency, cores);
+            let service = server.service_ns(&PacketCost::ipv4_routing(), 64, frequency, cores);
             let awake = |load| {
                 server.busy_with_interrupts(PacketsPerSecond(load), service, frequency, Depth::C1)
             };

@@ -3,10 +3,10 @@
 use ebb_scenario::{Document, Invalid, ScenarioError};
 use ebb_units::{Hertz, PacketsPerSecond, Watts};
 
-use crate::application::Application;
 use crate::components::{Components, Part};
 use crate::core_model::CoreModel;
 use crate::machine::Server;
+use crate::packet_cost::PacketCost;
 use crate::server::{Depth, ServerModel};
 
 impl Server {
@@ -75,11 +75,11 @@ impl Server {
 
     /// An application's cost on this server: as measured where routing was measured, with what the
     /// others need beyond routing added; `None` for an unknown name.
-    pub fn application(&self, name: &str) -> Option<Application> {
-        let known = Application::by_name(name)?;
+    pub fn application(&self, name: &str) -> Option<PacketCost> {
+        let known = PacketCost::by_name(name)?;
         let Some(mine) = &self.routing else { return Some(known) };
-        let theirs = Application::ipv4_routing();
-        Some(Application {
+        let theirs = PacketCost::ipv4_routing();
+        Some(PacketCost {
             cycles_per_packet: known.cycles_per_packet - theirs.cycles_per_packet
                 + mine.cycles_per_packet,
             cycles_per_byte: known.cycles_per_byte - theirs.cycles_per_byte + mine.cycles_per_byte,
@@ -102,7 +102,7 @@ impl ebb_scenario::Check for Unchecked {
 }
 
 /// Least squares of `1/r_max = cycles/f + stall` over the frequencies, neither below 0.
-fn routing(model: &CoreModel) -> Application {
+fn routing(model: &CoreModel) -> PacketCost {
     let points: Vec<(f64, f64)> = model
         .point
         .iter()
@@ -124,7 +124,7 @@ fn routing(model: &CoreModel) -> Application {
         (longer + wait * others, steps + others * others)
     });
     let contention_ns = if steps > 0.0 { (longer / steps).max(0.0) } else { 0.0 };
-    Application {
+    PacketCost {
         name: "ipv4".to_owned(),
         cycles_per_packet: cycles,
         cycles_per_byte: 0.0,
@@ -185,7 +185,7 @@ mod tests {
         assert!(cost("ipv4") < cost("netflow") && cost("netflow") < cost("dedup"));
         assert_eq!(server.application("quake"), None);
         let published = Server::niccolini2012();
-        assert_eq!(published.application("ipsec"), Application::by_name("ipsec"));
+        assert_eq!(published.application("ipsec"), PacketCost::by_name("ipsec"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::server::Origin;
 /// works.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
-pub struct Application {
+pub struct PacketCost {
     /// Short name, as in scenarios.
     pub name: String,
     /// Clock cycles of a packet of no length.
@@ -44,11 +44,11 @@ const IPV4_STALL_NS: f64 = IPV4_CYCLES * 0.09375 / 0.7;
 /// 12 / 29 Mpps is the time of a packet with all cores at work.
 const IPV4_CONTENTION_NS: f64 = (12.0 / 29e6 * 1e9 - IPV4_CYCLES / 3.3 - IPV4_STALL_NS) / 11.0;
 
-impl Application {
+impl PacketCost {
     /// IPv4 routing, fitted to Niccolini et al. 2012, sections 3 and 5. The router moves no
     /// payload, so that the length of a frame costs nothing.
-    pub fn ipv4_routing() -> Application {
-        Application {
+    pub fn ipv4_routing() -> PacketCost {
+        PacketCost {
             name: "ipv4".to_owned(),
             cycles_per_packet: IPV4_CYCLES,
             cycles_per_byte: 0.0,
@@ -59,8 +59,8 @@ impl Application {
 
     /// Costs by application, from the cheapest to the most demanding: the four of section 7. But for
     /// routing they are assumed, for the paper prints none.
-    pub fn all() -> [Application; 4] {
-        let costs = |name: &str, cycles, cycles_per_byte, stall_ns, contention| Application {
+    pub fn all() -> [PacketCost; 4] {
+        let costs = |name: &str, cycles, cycles_per_byte, stall_ns, contention| PacketCost {
             name: name.to_owned(),
             cycles_per_packet: IPV4_CYCLES + cycles,
             cycles_per_byte,
@@ -68,7 +68,7 @@ impl Application {
             contention_ns: IPV4_CONTENTION_NS * contention,
         };
         [
-            Application::ipv4_routing(),
+            PacketCost::ipv4_routing(),
             // Flow monitoring with a large table of flows: routing and one more lookup that misses the caches.
             costs("netflow", 400.0, 0.0, 60.0, 1.5),
             // AES-128 in software, "very CPU intensive but stateless": 20 cycles a byte is the usual cost
@@ -80,14 +80,14 @@ impl Application {
         ]
     }
 
-    /// One of [`Application::all`] by its name.
-    pub fn by_name(name: &str) -> Option<Application> {
-        Application::all().into_iter().find(|application| application.name == name)
+    /// One of [`PacketCost::all`] by its name.
+    pub fn by_name(name: &str) -> Option<PacketCost> {
+        PacketCost::all().into_iter().find(|application| application.name == name)
     }
 
     /// Whether the costs come from the paper or are assumed in its absence.
     pub fn origin(&self) -> Origin {
-        if *self == Application::ipv4_routing() { Origin::Fitted } else { Origin::Assumed }
+        if *self == PacketCost::ipv4_routing() { Origin::Fitted } else { Origin::Assumed }
     }
 
     /// Clock cycles of one frame of `bytes`.
@@ -121,26 +121,26 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        for application in Application::all() {
-            assert_eq!(Application::by_name(&application.name), Some(application.clone()));
+        for application in PacketCost::all() {
+            assert_eq!(PacketCost::by_name(&application.name), Some(application.clone()));
             assert_eq!(application.fault(), None, "{}", application.name);
         }
-        assert_eq!(Application::by_name("quake"), None);
+        assert_eq!(PacketCost::by_name("quake"), None);
     }
 
     #[test]
     fn the_order_of_cost_is_the_papers() {
-        let cost = |application: &Application| application.cycles(700) / 3.3;
-        assert!(Application::all().is_sorted_by(|a, b| cost(a) < cost(b)));
-        assert_eq!(Application::ipv4_routing().origin(), Origin::Fitted);
-        assert_eq!(Application::by_name("netflow").map(|one| one.origin()), Some(Origin::Assumed));
+        let cost = |application: &PacketCost| application.cycles(700) / 3.3;
+        assert!(PacketCost::all().is_sorted_by(|a, b| cost(a) < cost(b)));
+        assert_eq!(PacketCost::ipv4_routing().origin(), Origin::Fitted);
+        assert_eq!(PacketCost::by_name("netflow").map(|one| one.origin()), Some(Origin::Assumed));
     }
 
     #[test]
     fn a_cost_that_is_none_is_named() {
-        let free = Application { cycles_per_packet: 0.0, ..Application::ipv4_routing() };
+        let free = PacketCost { cycles_per_packet: 0.0, ..PacketCost::ipv4_routing() };
         assert_eq!(free.fault(), Some(("cycles_per_packet", 0.0)));
-        let negative = Application { stall_ns: -1.0, ..Application::ipv4_routing() };
+        let negative = PacketCost { stall_ns: -1.0, ..PacketCost::ipv4_routing() };
         assert_eq!(negative.fault(), Some(("stall_ns", -1.0)));
     }
 }

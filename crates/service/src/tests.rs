@@ -86,14 +86,14 @@ impl Daemon for Parrot {
 }
 
 /// A path that no other test has, with nothing there but a folder that is to be made.
-struct Place(PathBuf);
+struct TestPath(PathBuf);
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl TestPath {
+    fn new(name: &str) -> TestPath {
         let folder =
             std::env::temp_dir().join(format!("ebb-service-{name}-{}", std::process::id()));
         _ = fs::remove_dir_all(&folder);
-        Place(folder)
+        TestPath(folder)
     }
 
     fn socket(&self) -> PathBuf {
@@ -123,14 +123,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestPath {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.0);
     }
 }
 
 /// What is answered to these bytes, until the other side hangs up.
-fn said_to(place: &Place, bytes: Vec<u8>) -> Vec<Value> {
+fn said_to(place: &TestPath, bytes: Vec<u8>) -> Vec<Value> {
     let mut stream = place.connect();
     let mut writing = stream.try_clone().expect("a socket");
     std::thread::spawn(move || {
@@ -146,7 +146,7 @@ fn said_to(place: &Place, bytes: Vec<u8>) -> Vec<Value> {
 
 #[test]
 fn requests_are_answered_or_refused_line_by_line() {
-    let place = Place::new("lines");
+    let place = TestPath::new("lines");
     let _serving = place.serve().expect("a socket");
     place.assert_answers();
     let refused = place.ask(json!({ "sing": {} })).expect_err("refused");
@@ -162,7 +162,7 @@ fn requests_are_answered_or_refused_line_by_line() {
 
 #[test]
 fn whatever_comes_in_the_socket_lives() {
-    let place = Place::new("garbage");
+    let place = TestPath::new("garbage");
     let _serving = place.serve().expect("a socket");
     let mut state = 1u32;
     for length in [0, 1, 7, 100, 70_000, 300_000] {
@@ -220,7 +220,7 @@ proptest! {
 
 #[test]
 fn clients_that_say_nothing_keep_nobody_waiting_and_are_let_go() {
-    let place = Place::new("idle");
+    let place = TestPath::new("idle");
     let _serving = place.serve().expect("a socket");
     let silent: Vec<UnixStream> = (1..CLIENTS_MAX).map(|_| place.connect()).collect();
     place.assert_answers();
@@ -253,7 +253,7 @@ fn clients_that_say_nothing_keep_nobody_waiting_and_are_let_go() {
 
 #[test]
 fn a_request_on_which_the_daemon_fails_ends_no_other() {
-    let place = Place::new("panic");
+    let place = TestPath::new("panic");
     let _serving = place.serve().expect("a socket");
     // More often than there are seats: each is given back.
     for _ in 0..=CLIENTS_MAX {
@@ -265,7 +265,7 @@ fn a_request_on_which_the_daemon_fails_ends_no_other() {
 
 #[test]
 fn so_many_are_served_at_once_and_all_in_the_end() {
-    let place = Place::new("crowd");
+    let place = TestPath::new("crowd");
     let daemon = Arc::new(Parrot::default());
     let _serving = serve(place.options(), daemon.clone()).expect("a socket");
     let clients: Vec<UnixStream> = (0..CLIENTS_MAX + 8)
@@ -290,7 +290,7 @@ fn so_many_are_served_at_once_and_all_in_the_end() {
 
 #[test]
 fn a_stream_goes_on_until_its_client_says_something_else() {
-    let place = Place::new("stream");
+    let place = TestPath::new("stream");
     let _serving = place.serve().expect("a socket");
     let begun = Instant::now();
     let stream = client(&place.socket()).expect("it").subscribe(EVERY_MIN).expect("asked");
@@ -308,7 +308,7 @@ fn a_stream_goes_on_until_its_client_says_something_else() {
 
 #[test]
 fn many_streams_ask_the_daemon_no_more_than_one_and_leave_their_seats() {
-    let place = Place::new("streams");
+    let place = TestPath::new("streams");
     let daemon = Arc::new(Parrot::default());
     let _serving = serve(place.options(), daemon.clone()).expect("a socket");
     let listen = |_| {
@@ -328,7 +328,7 @@ fn many_streams_ask_the_daemon_no_more_than_one_and_leave_their_seats() {
 
 #[test]
 fn the_socket_is_its_owners_alone_and_goes_with_its_server() {
-    let place = Place::new("mode");
+    let place = TestPath::new("mode");
     let serving = place.serve().expect("a socket");
     let mode = fs::metadata(place.socket()).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -340,7 +340,7 @@ fn the_socket_is_its_owners_alone_and_goes_with_its_server() {
 
 #[test]
 fn a_second_server_is_refused_and_only_what_a_dead_one_left_is_replaced() {
-    let place = Place::new("second");
+    let place = TestPath::new("second");
     let first = place.serve().expect("a socket");
     assert!(matches!(place.serve(), Err(ServeError::Socket(BindError::InUse(_)))));
     place.assert_answers();
@@ -355,7 +355,7 @@ fn a_second_server_is_refused_and_only_what_a_dead_one_left_is_replaced() {
 
 #[test]
 fn a_socket_that_another_program_put_there_is_not_removed() {
-    let place = Place::new("replaced");
+    let place = TestPath::new("replaced");
     let serving = place.serve().expect("a socket");
     // Renamed, not removed: otherwise the other file could get the same number.
     fs::rename(place.socket(), place.0.join("aside")).expect("ours");
@@ -400,7 +400,7 @@ fn metrics_are_served_over_http_and_can_move() {
 /// Whoever takes over serves the same socket and port; who is in with the former is still answered.
 #[test]
 fn doors_are_handed_over() {
-    let place = Place::new("doors");
+    let place = TestPath::new("doors");
     let options = Options { metrics: "127.0.0.1:0".parse().ok(), ..place.options() };
     let former = serve(options.clone(), Arc::new(Parrot::default())).expect("doors");
     let mut known = client(&place.socket()).expect("it listens");
@@ -420,7 +420,7 @@ fn doors_are_handed_over() {
 
 #[test]
 fn a_thread_that_nobody_asks_sleeps() {
-    let place = Place::new("asleep");
+    let place = TestPath::new("asleep");
     let _serving = place.serve().expect("a socket");
     place.assert_answers();
     let switches = || {

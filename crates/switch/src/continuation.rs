@@ -8,7 +8,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::overflow::{self, Ended};
-use crate::{Arrival, Place, SwitchError, Travel};
+use crate::{Arrival, Location, SwitchError, Travel};
 
 /// Stack of a continuation unless said otherwise, bytes.
 pub const STACK_BYTES: usize = 256 << 10;
@@ -16,7 +16,7 @@ pub const STACK_BYTES: usize = 256 << 10;
 /// What a continuation wants of the core that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    To(Place),
+    To(Location),
     Announce,
     Ask,
 }
@@ -122,7 +122,7 @@ struct Traveller<'a> {
 }
 
 impl Travel for Traveller<'_> {
-    fn to(&self, place: Place) -> Arrival {
+    fn to(&self, place: Location) -> Arrival {
         self.yielder.suspend(Wish::To(place))
     }
 

@@ -50,5 +50,5 @@ pub use continuation::STACK_BYTES;
 pub use error::SwitchError;
 pub use pair::{Pair, Settings};
 pub use protocol::{Receiver, Refusal, Refused, Sender, channel};
-pub use travel::{Arrival, Place, Travel};
+pub use travel::{Arrival, Location, Travel};
 pub use waiting::{Waiter, Waiting};

@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 
 use crate::mechanism::{Body, Case, Mechanism, Target, Way, all};
 pub use crate::samples::Samples;
-use crate::{Arrival, Place, SwitchError, Travel};
+use crate::{Arrival, Location, SwitchError, Travel};
 
 /// What to measure.
 #[derive(Clone, Copy, Debug)]
@@ -264,9 +264,9 @@ pub fn line_ns(plan: &Plan) -> Result<u64, Unmeasured> {
 struct Line(AtomicU64);
 
 /// A queue has its own core as its target where both are the same.
-fn places(mechanism: &dyn Mechanism, case: Case) -> (Place, Arrival) {
+fn places(mechanism: &dyn Mechanism, case: Case) -> (Location, Arrival) {
     let queue = mechanism.name() == "run-queue" && !case.cross;
-    if queue { (Place::Home, Arrival::Home) } else { (Place::There, Arrival::There) }
+    if queue { (Location::Home, Arrival::Home) } else { (Location::There, Arrival::There) }
 }
 
 fn body(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Body {
@@ -300,7 +300,7 @@ fn body(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Body {
                 seen.target_cpu = clock::thread_cpu().as_nanos().saturating_sub(cpu_at_start);
             }
             let left = clock::monotonic();
-            travel.to(Place::Home);
+            travel.to(Location::Home);
             let home = clock::monotonic();
             if arrival != expected || !sleeps {
                 seen.spoilt += 1;

@@ -13,7 +13,7 @@ use ebb_units::Time;
 use crate::continuation::{Continuation, STACK_BYTES, Step, Wish};
 use crate::protocol::{Receiver, Refusal, Sender, channel};
 use crate::waiting::{Waiter, Waiting};
-use crate::{Arrival, Place, SwitchError, Travel};
+use crate::{Arrival, Location, SwitchError, Travel};
 
 /// What a pair of cores is to be like.
 #[derive(Clone, Debug)]
@@ -108,9 +108,9 @@ impl Pair {
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, SwitchError> {
         let body = move |travel: &dyn Travel| {
-            travel.to(Place::There);
+            travel.to(Location::There);
             let result = work();
-            travel.to(Place::Home);
+            travel.to(Location::Home);
             result
         };
         // SAFETY: alive across the calls are `work` and its result, both `Send` by their bounds.
@@ -220,11 +220,11 @@ impl Pair {
                 Step::Ended(_) => return false,
                 Step::Wants(Wish::Announce) => arrival = Arrival::Told(self.to.announce()),
                 Step::Wants(Wish::Ask) => arrival = Arrival::Told(self.to.target_sleeps()),
-                Step::Wants(Wish::To(Place::Home)) => {
+                Step::Wants(Wish::To(Location::Home)) => {
                     later.push_back((unit, Arrival::Home));
                     return false;
                 }
-                Step::Wants(Wish::To(Place::There)) => match self.to.offer(unit) {
+                Step::Wants(Wish::To(Location::There)) => match self.to.offer(unit) {
                     Ok(()) => {
                         self.sent += 1;
                         return true;
@@ -312,9 +312,9 @@ fn serve(mut units: Receiver<Continuation>, mut home: Sender<Continuation>, mut 
         let mut arrival = Arrival::There;
         loop {
             match unit.resume(arrival) {
-                Step::Wants(Wish::To(Place::There)) => arrival = Arrival::There,
+                Step::Wants(Wish::To(Location::There)) => arrival = Arrival::There,
                 Step::Wants(Wish::Announce | Wish::Ask) => arrival = Arrival::Told(false),
-                Step::Wants(Wish::To(Place::Home)) | Step::Ended(_) => break,
+                Step::Wants(Wish::To(Location::Home)) | Step::Ended(_) => break,
             }
         }
         if unit.is_posted() {

@@ -9,7 +9,7 @@ use ebb_host::process;
 
 use crate::measure::{Plan, Unmeasured, line_ns, measure, measure_all};
 use crate::mechanism::{Case, Target, all};
-use crate::{Arrival, Pair, Place, Refusal, Settings, SwitchError, Travel, Waiting, channel};
+use crate::{Arrival, Location, Pair, Refusal, Settings, SwitchError, Travel, Waiting, channel};
 
 fn pair(waits: Waiting, patience: Duration) -> Pair {
     let settings = Settings { target_waits: waits, patience, ..Settings::default() };
@@ -81,7 +81,7 @@ fn a_target_that_is_killed_leaves_its_work_to_the_source() {
     let bodies: Vec<_> = (0..20)
         .map(|turn| {
             move |travel: &dyn Travel| {
-                let arrival = travel.to(Place::There);
+                let arrival = travel.to(Location::There);
                 (turn, arrival, std::thread::current().id())
             }
         })
@@ -230,7 +230,7 @@ fn more_continuations_than_slots_all_run_once() {
     // While the target is busy only two fit; the rest stays at home, and the two are taken back.
     let release = occupy(&mut pair);
     let bodies: Vec<_> =
-        (0..50).map(|turn| move |travel: &dyn Travel| (turn, travel.to(Place::There))).collect();
+        (0..50).map(|turn| move |travel: &dyn Travel| (turn, travel.to(Location::There))).collect();
     // SAFETY: numbers only.
     let ran = unsafe { pair.run_all(bodies) }.unwrap();
     assert_eq!(ran.iter().map(|(turn, _)| *turn).collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());

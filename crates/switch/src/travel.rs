@@ -4,7 +4,7 @@ use crate::Refusal;
 
 /// Where work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The core of the source, on which the work began.
     Home,
     /// The core of the target.
@@ -29,7 +29,7 @@ pub enum Arrival {
 /// What a unit of work may ask for on its way.
 pub trait Travel {
     /// Moves the work and returns where it then is: there, or at home with the reason.
-    fn to(&self, place: Place) -> Arrival;
+    fn to(&self, place: Location) -> Arrival;
 
     /// Wakes the target where it sleeps, because work will come soon. True where it slept.
     fn announce(&self) -> bool;

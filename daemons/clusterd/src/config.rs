@@ -13,7 +13,7 @@ use ebb_units::Watts;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use crate::balancer::{BackEnd, Face, Mac, Probing, Side};
+use crate::balancer::{BackEnd, Mac, Probing, Side, Topology};
 use crate::routes::RoutingPlan;
 
 /// Back-ends as the policy knows them, by name.
@@ -83,7 +83,7 @@ pub struct StoreConfig {
     /// What keeps it.
     #[serde(default)]
     pub kind: StoreKind,
-    /// A head that is silent for so long is replaced, in seconds.
+    /// A leader that is silent for so long is replaced, in seconds.
     #[serde(default)]
     pub lease_s: Option<f64>,
     /// Members of etcd, such as `https://10.0.0.1:2379`; the next is asked when one does not answer.
@@ -137,7 +137,7 @@ impl Default for PolicyConfig {
     fn default() -> PolicyConfig {
         let ClusterSettings { headroom, spares, on_min_s, patience_s, day_s, .. } =
             ClusterSettings::default();
-        // A live head looks more often than a simulated day needs.
+        // A live leader looks more often than a simulated day needs.
         let (name, every_s) = ("differential".to_owned(), 0.5);
         PolicyConfig { name, headroom, spares, on_min_s, patience_s, every_s, day_s }
     }
@@ -260,9 +260,9 @@ pub struct BackEndConfig {
 pub struct MemberConfig {
     /// Its name, usually the host's.
     pub name: String,
-    /// Whether it may be the head.
-    #[serde(default)]
-    pub head: bool,
+    /// Whether it may be the leader.
+    #[serde(default, alias = "head")]
+    pub leader: bool,
     /// Its interfaces, where it is a balancer.
     #[serde(default)]
     pub balancer: Option<BalancerConfig>,
@@ -452,7 +452,7 @@ impl ClusterConfig {
     ///
     /// # Panics
     /// When it is none.
-    pub fn face(&self, member: &MemberConfig) -> Face {
+    pub fn topology(&self, member: &MemberConfig) -> Topology {
         let balancer = member.balancer.as_ref().expect("a balancer");
         let names = self.balancers();
         let me = names.iter().position(|name| *name == member.name).expect("one of them");
@@ -469,7 +469,7 @@ impl ClusterConfig {
             macs: one.macs.iter().map(|text| known(text)).collect(),
             weight: one.weight,
         });
-        Face::new(sides.collect(), back_ends.collect(), me)
+        Topology::new(sides.collect(), back_ends.collect(), me)
     }
 
     /// The address that a balancer's probes come from: its own one, with another second byte.

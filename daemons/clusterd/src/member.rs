@@ -1,4 +1,4 @@
-//! Members: whoever keeps a back-end, may become the head, or forwards as a balancer.
+//! Members: whoever keeps a back-end, may become the leader, or forwards as a balancer.
 
 mod balance;
 mod keep;
@@ -23,7 +23,7 @@ use crate::store::{Store, StoreError};
 
 pub use balance::BalancerMember;
 pub use keep::KeeperMember;
-pub use lead::{Charged, HeadMember};
+pub use lead::{LeaderInputs, LeaderMember};
 pub use route::RouterMember;
 
 /// Between two looks, if nothing has changed in the store.
@@ -78,9 +78,9 @@ pub fn seen(
     let dead = |name: &str| {
         !balancers.is_empty() && balancers.values().all(|said| said.dead.contains(name))
     };
-    let book = snapshot.book.as_ref().map(|(book, _)| book);
+    let plan = snapshot.plan.as_ref().map(|(plan, _)| plan);
     let state = |name: &String| {
-        let power = book.and_then(|book| book.entries.get(name)).map_or(Power::Off, |e| e.power);
+        let power = plan.and_then(|plan| plan.entries.get(name)).map_or(Power::Off, |e| e.power);
         match power {
             _ if snapshot.held.contains(name) => ServerState::Failed,
             Power::Off => ServerState::Off,
@@ -111,11 +111,11 @@ pub struct Event {
 /// What a member did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// It became the head.
-    Head,
-    /// It wrote a book in which so many are on.
-    Book {
-        /// The book's version.
+    /// It became the leader.
+    Leader,
+    /// It wrote a plan in which so many are on.
+    ClusterPlan {
+        /// The plan's version.
         version: u64,
         /// Back-ends that are on in it.
         on: usize,
@@ -137,8 +137,8 @@ pub enum What {
 impl std::fmt::Display for What {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            What::Head => f.write_str("is the head"),
-            What::Book { version, on } => write!(f, "wrote book {version}, {on} on"),
+            What::Leader => f.write_str("is the leader"),
+            What::ClusterPlan { version, on } => write!(f, "wrote plan {version}, {on} on"),
             What::Woke => f.write_str("woke its back-end"),
             What::Slept => f.write_str("put its back-end to sleep"),
             What::Failed(why) => write!(f, "failed: {why}"),
@@ -209,10 +209,10 @@ impl Drop for Member {
     }
 }
 
-/// One that keeps a back-end and may be the head.
+/// One that keeps a back-end and may be the leader.
 pub struct BackEndMember {
     keeper: KeeperMember,
-    head: HeadMember,
+    leader: LeaderMember,
 }
 
 impl BackEndMember {
@@ -226,10 +226,10 @@ impl BackEndMember {
         record: Record,
     ) -> BackEndMember {
         let [kept, led] = stores;
-        let charged = Arc::new(Mutex::new(Charged { servers, policy }));
+        let inputs = Arc::new(Mutex::new(LeaderInputs { servers, policy }));
         BackEndMember {
             keeper: KeeperMember::new(name, kept, keeper, record.clone()),
-            head: HeadMember::new(name, lease, led, charged, record),
+            leader: LeaderMember::new(name, lease, led, inputs, record),
         }
     }
 
@@ -240,7 +240,7 @@ impl BackEndMember {
     pub fn start(mut self) -> Result<Member> {
         let name = format!("ebb-{}", self.keeper.name());
         Member::spawn(&name, move || {
-            self.head.turn();
+            self.leader.turn();
             self.keeper.turn();
             self.keeper.pause();
         })

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use crate::api::Command;
-use crate::balancer::{BalancerHandle, Bond, RunnerOptions};
+use crate::balancer::{BalancerHandle, PeerAuthentication, RunnerOptions};
 use crate::config::{
     ClusterConfig, How, KeepConfig, MemberConfig, SideConfig, StoreKind, wake_mac,
 };
@@ -30,7 +30,8 @@ use crate::keepers::{
     WakeOnLanKeeper,
 };
 use crate::member::{
-    BalancerMember, Charged, HeadMember, Keeper, KeeperMember, Member, Record, RouterMember, What,
+    BalancerMember, Keeper, KeeperMember, LeaderInputs, LeaderMember, Member, Record, RouterMember,
+    What,
 };
 use crate::routes::Routing;
 use crate::status::ClusterStatus;
@@ -90,8 +91,8 @@ struct Desk {
     status: Mutex<ClusterStatus>,
     store: Mutex<Box<dyn Store>>,
     stop: AtomicBool,
-    /// Of a member that may be the head.
-    charged: Option<Arc<Mutex<Charged>>>,
+    /// Of a member that may be the leader.
+    inputs: Option<Arc<Mutex<LeaderInputs>>>,
     reloaded: Mutex<Reloaded>,
 }
 
@@ -162,9 +163,9 @@ impl Desk {
                 self.path.display()
             );
         }
-        let taken = charged(&config)?;
-        if let Some(ours) = &self.charged {
-            *ours.lock().expect("charged") = taken;
+        let taken = inputs(&config)?;
+        if let Some(ours) = &self.inputs {
+            *ours.lock().expect("inputs") = taken;
         }
         let mut reloaded = self.reloaded.lock().expect("reloaded");
         *reloaded = Reloaded { policy: config.policy.name, times: reloaded.times + 1 };
@@ -238,7 +239,7 @@ struct Node {
     keepers: Vec<Member>,
     /// Of a machine that is a back-end.
     router: Option<Member>,
-    head: Option<Member>,
+    leader: Option<Member>,
 }
 
 impl Node {
@@ -252,10 +253,12 @@ impl Node {
         let record = Record::default();
         let (mut balancer, mut front) = (None, None);
         if let Some(options) = &member.balancer {
-            let bond = Bond { cluster: config.cluster.name.clone(), token: config.token()? };
-            let options = RunnerOptions { cpu: options.cpu, probing: config.probing(), bond };
+            let authentication =
+                PeerAuthentication { cluster: config.cluster.name.clone(), token: config.token()? };
+            let options =
+                RunnerOptions { cpu: options.cpu, probing: config.probing(), authentication };
             let here = Namespace::current()?;
-            let handle = BalancerHandle::start(&here, config.face(&member), options);
+            let handle = BalancerHandle::start(&here, config.topology(&member), options);
             let handle = Arc::new(handle.with_context(|| path.display().to_string())?);
             let access = stores.access();
             let carrier = BalancerMember::new(&member.name, access, handle.clone(), record.clone());
@@ -278,13 +281,13 @@ impl Node {
             let routes = RouterMember::new(&own.back_end, access, routing, record.clone());
             router = Some(routes.start()?);
         }
-        let charged = Arc::new(Mutex::new(charged(&config)?));
-        let mut head = None;
-        if member.head {
+        let inputs = Arc::new(Mutex::new(inputs(&config)?));
+        let mut leader = None;
+        if member.leader {
             let (access, lease) = (stores.access(), config.store.lease());
             let candidate =
-                HeadMember::new(&member.name, lease, access, charged.clone(), record.clone());
-            head = Some(candidate.start()?);
+                LeaderMember::new(&member.name, lease, access, inputs.clone(), record.clone());
+            leader = Some(candidate.start()?);
         }
         let reloaded = Reloaded { policy: config.policy.name.clone(), times: 0 };
         let desk = Arc::new(Desk {
@@ -293,7 +296,7 @@ impl Node {
             store: Mutex::new(stores.access()),
             config,
             stop: AtomicBool::new(false),
-            charged: member.head.then_some(charged),
+            inputs: member.leader.then_some(inputs),
             reloaded: Mutex::new(reloaded),
         });
         let mut node = Node {
@@ -307,7 +310,7 @@ impl Node {
             front,
             keepers,
             router,
-            head,
+            leader,
             member,
         };
         node.look();
@@ -408,7 +411,7 @@ impl Node {
             balancer.leave();
             std::thread::sleep(LEAVE);
         }
-        self.head = None;
+        self.leader = None;
         self.front = None;
         if let Some(balancer) = self.balancer.take().and_then(Arc::into_inner) {
             balancer.end();
@@ -434,7 +437,7 @@ impl Node {
         while monotonic().since(begun) < DRAIN_MAX {
             let Ok(snapshot) = self.store.snapshot() else { break };
             let off = |name: &String| {
-                let entry = snapshot.book.as_ref().and_then(|(book, _)| book.entries.get(name));
+                let entry = snapshot.plan.as_ref().and_then(|(plan, _)| plan.entries.get(name));
                 entry.is_none_or(|entry| entry.power == Power::Off)
             };
             if ours.iter().all(off) {
@@ -452,11 +455,11 @@ fn link(name: &str) -> Result<u32> {
     Ok(found.with_context(what)?.index)
 }
 
-fn charged(config: &ClusterConfig) -> Result<Charged> {
+fn inputs(config: &ClusterConfig) -> Result<LeaderInputs> {
     let servers = config.servers();
     let known: Vec<_> = servers.values().copied().collect();
     let policy = policies::named(&config.policy.name, &known, config.policy.settings())?;
-    Ok(Charged { servers, policy })
+    Ok(LeaderInputs { servers, policy })
 }
 
 fn keeper(

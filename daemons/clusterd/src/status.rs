@@ -20,15 +20,15 @@ pub struct ClusterStatus {
     pub store: String,
     /// Why the store does not answer.
     pub store_failed: Option<String>,
-    /// Who is the head.
-    pub head: Option<String>,
+    /// Who is the leader.
+    pub leader: Option<String>,
     /// The term that began with it.
     pub term: u64,
-    /// The book's version.
+    /// The plan's version.
     pub version: u64,
     /// The back-end that speaks for the cluster.
-    pub voice: Option<String>,
-    /// Routes that all back-ends have from the daemon beside the voice.
+    pub speaker: Option<String>,
+    /// Routes that all back-ends have from the daemon beside the speaker.
     #[serde(default)]
     pub routes: usize,
     /// The policy that this member would lead by.
@@ -52,7 +52,7 @@ pub struct BackEndStatus {
     pub name: String,
     /// `off`, `waking`, `on` or `draining`.
     pub power: String,
-    /// The version of the book that said so first.
+    /// The version of the plan that said so first.
     pub since: u64,
     /// Whether its keeper says that it is up.
     pub up: bool,
@@ -78,8 +78,8 @@ pub struct PeerStatus {
 /// This member's balancer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OwnBalancer {
-    /// Names of the balancers whose addresses it is in charge of.
-    pub charge: Vec<String>,
+    /// Names of the balancers whose addresses it is responsible for.
+    pub accepted: Vec<String>,
     /// Names of the other balancers that live, as far as it hears.
     pub peers: Vec<String>,
     /// How often it took the address of one that fell silent.
@@ -95,7 +95,7 @@ pub struct OwnBalancer {
     pub links: Vec<LinkStatus>,
 }
 
-/// What a book says of power, in a word.
+/// What a plan says of power, in a word.
 pub fn word(power: Power) -> &'static str {
     match power {
         Power::Off => "off",
@@ -108,15 +108,15 @@ pub fn word(power: Power) -> &'static str {
 impl ClusterStatus {
     /// Takes over what the store holds.
     pub fn see(&mut self, snapshot: &Snapshot, back_ends: &[String]) {
-        let book = snapshot.book.as_ref().map(|(book, _)| book);
-        (self.head, self.term) = match &snapshot.head {
-            Some((head, term)) => (Some(head.clone()), *term),
+        let plan = snapshot.plan.as_ref().map(|(plan, _)| plan);
+        (self.leader, self.term) = match &snapshot.leader {
+            Some((leader, term)) => (Some(leader.clone()), *term),
             None => (None, 0),
         };
-        self.version = book.map_or(0, |book| book.version);
-        self.voice = book.and_then(|book| book.voice.clone());
+        self.version = plan.map_or(0, |plan| plan.version);
+        self.speaker = plan.and_then(|plan| plan.speaker.clone());
         let one = |name: &String| {
-            let entry = book.and_then(|book| book.entries.get(name));
+            let entry = plan.and_then(|plan| plan.entries.get(name));
             let dead =
                 |(_, said): &(&String, &ebb_cluster::Acknowledgement)| said.dead.contains(name);
             BackEndStatus {
@@ -144,7 +144,7 @@ impl ClusterStatus {
     pub fn see_balancer(&mut self, said: &BalancerStatus, names: &[&str]) {
         let name = |number: &usize| names.get(*number).map(|name| (*name).to_owned());
         self.balancer = Some(OwnBalancer {
-            charge: said.charge.iter().filter_map(name).collect(),
+            accepted: said.accepted.iter().filter_map(name).collect(),
             peers: said.peers.iter().filter_map(name).collect(),
             takeovers: said.takeovers,
             forged: said.forged,

@@ -22,8 +22,8 @@ impl Source for ClusterStatus {
         vec![
             ("cluster", self.cluster.clone()),
             ("member", self.member.clone()),
-            ("head", name(&self.head)),
-            ("voice", name(&self.voice)),
+            ("leader", name(&self.leader)),
+            ("speaker", name(&self.speaker)),
             ("policy", self.policy.clone()),
             ("store", self.store.clone()),
         ]
@@ -41,11 +41,11 @@ impl Source for ClusterStatus {
 metrics! {
     static MEMBER: ClusterStatus {
         gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
-        gauge head "Whether this member is the head" |s| s.head.as_ref() == Some(&s.member);
-        gauge term "The term that began with the head" |s| s.term;
-        gauge book_version "Version of the book" |s| s.version;
+        gauge leader "Whether this member is the leader" |s| s.leader.as_ref() == Some(&s.member);
+        gauge term "The term that began with the leader" |s| s.term;
+        gauge plan_version "Version of the plan" |s| s.version;
         gauge store_answers "Whether the store answers" |s| s.store_failed.is_none();
-        gauge routes "Routes that all back-ends have from the daemon beside the voice" |s| s.routes as u64;
+        gauge routes "Routes that all back-ends have from the daemon beside the speaker" |s| s.routes as u64;
         counter reloads "Times that the configuration was read again" |s| s.reloads;
     }
     static BACK_ENDS: ClusterStatus by ["back_end"] of back_ends {
@@ -59,7 +59,7 @@ metrics! {
     }
     static BALANCERS: ClusterStatus by ["balancer"] of balancers {
         gauge balancer_load_pps "Packets a second that come to it" |b| b.load_pps;
-        gauge balancer_acknowledged "Version of the book that it has acknowledged" |b| b.version;
+        gauge balancer_acknowledged "Version of the plan that it has acknowledged" |b| b.version;
     }
     static LINKS: ClusterStatus by ["interface"] of links {
         gauge link_up "Whether packets can pass" |link| link.is_up();
@@ -128,7 +128,7 @@ mod tests {
         let text = Snapshot::of(&status).openmetrics();
         for line in [
             "ebb_cluster_back_end_on{back_end=\"r0\"} 1",
-            "ebb_cluster_book_version 7",
+            "ebb_cluster_plan_version 7",
             "# TYPE ebb_cluster_balanced counter",
             "ebb_cluster_balanced_total 9",
             "ebb_cluster_balanced_bytes_total 900",

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::tap::Place;
+use crate::tap::CapturePoint;
 
 /// What a client can ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum Command {
         count: u32,
         /// `"place":"received"`, `"transmitted"` or `"dropped"`; for the last, `"reason"` names one
         /// reason ([`DropReason::name`]).
-        place: Place,
+        place: CapturePoint,
         /// `"filter":[[40,0,0,12],...]`: classic BPF, code, two jumps and constant of each
         /// instruction; absent: all packets.
         filter: Option<Filter>,
@@ -163,12 +163,12 @@ fn of_capture(capture: Capture) -> Result<Command, RequestError> {
         return invalid("`count` must be 1 to 100000".into());
     }
     let place = match (place, reason) {
-        (None | Some(Where::Received), None) => Place::Received,
-        (Some(Where::Transmitted), None) => Place::Transmitted,
-        (Some(Where::Dropped), None) => Place::Dropped(None),
+        (None | Some(Where::Received), None) => CapturePoint::Received,
+        (Some(Where::Transmitted), None) => CapturePoint::Transmitted,
+        (Some(Where::Dropped), None) => CapturePoint::Dropped(None),
         (Some(Where::Dropped), Some(name)) => {
             match DropReason::ALL.iter().find(|reason| reason.name() == name) {
-                Some(reason) => Place::Dropped(Some(*reason)),
+                Some(reason) => CapturePoint::Dropped(Some(*reason)),
                 None => {
                     let names: Vec<_> = DropReason::ALL.iter().map(|one| one.name()).collect();
                     return invalid(format!("no reason {name:?}; one of {}", names.join(", ")));
@@ -227,7 +227,7 @@ mod tests {
                 Command::Capture {
                     port: "eth1".into(),
                     count: 5,
-                    place: Place::Received,
+                    place: CapturePoint::Received,
                     filter: None,
                 },
             ),
@@ -236,7 +236,7 @@ mod tests {
                 Command::Capture {
                     port: "eth1".into(),
                     count: 5,
-                    place: Place::Dropped(Some(DropReason::NoRoute)),
+                    place: CapturePoint::Dropped(Some(DropReason::NoRoute)),
                     filter: Filter::new(vec![Instruction {
                         code: 6,
                         jump_true: 0,

@@ -115,7 +115,7 @@ impl Governor {
         while !self.shared.stop.load(SeqCst) {
             wait_set.wait(None);
             self.shared.governor.drain();
-            let wanted = self.shared.brain.lock().expect("policy").wanted;
+            let wanted = self.shared.policy_state.lock().expect("policy").wanted;
             let exchanged = self.shared.knobs_changed.swap(false, SeqCst);
             if exchanged || wanted != self.state.lock().expect("governor state").point {
                 self.change(wanted);

@@ -4,7 +4,7 @@ use ebb_graph::PortId;
 
 /// An interface through which packets come to the router: a port, or a VLAN on one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RouterInterface {
     /// Its index.
     pub link: u32,
     /// Its name.

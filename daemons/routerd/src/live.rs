@@ -35,7 +35,7 @@ use ebb_units::Time;
 use tracing::{error, info, warn};
 
 use crate::config::Config;
-use crate::sync::Sync;
+use crate::sync::TableSync;
 use backend::LiveBackend;
 use inject::Injection;
 use interfaces::Interfaces;
@@ -53,7 +53,7 @@ pub struct Live {
     journal: Journal,
     backend: Arc<LiveBackend>,
     interfaces: Arc<Mutex<Interfaces>>,
-    sync: Sync,
+    sync: TableSync,
     /// Ends after the workers.
     injection: Injection,
     reserve: Arc<Reserve>,

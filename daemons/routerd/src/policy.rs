@@ -24,7 +24,7 @@ use ebb_ports::afxdp::{KernelPolicy, REASONS, UNHELD};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-pub use crate::place::Place;
+pub use crate::interface::RouterInterface;
 use crate::status::PolicyObject;
 
 pub use evaluate::evaluate;

@@ -41,7 +41,7 @@ use resync::Resync;
 use room::put;
 pub use tables::{Nowhere, Tables};
 
-use crate::place::Place;
+use crate::interface::RouterInterface;
 
 /// What a dump covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,7 +334,7 @@ impl Rib {
 
     /// Where packets come in: ports and the VLANs on them, also those that belong to a VRF, bridge
     /// or bond. In order of links.
-    pub fn places(&self) -> Vec<Place> {
+    pub fn places(&self) -> Vec<RouterInterface> {
         self.links.places()
     }
 

@@ -395,12 +395,12 @@ impl Router {
     pub fn set_policy(&self, mode: &str, mut policy: Box<RouterPolicy>) {
         mode.clone_into(&mut self.mode.lock().expect("mode"));
         self.shared.changing.store(true, SeqCst);
-        let mut brain = self.shared.brain.lock().expect("policy");
+        let mut policy_state = self.shared.policy_state.lock().expect("policy");
         let seen = Observation::default();
-        brain.wanted = policy.decide(clock::monotonic(), &seen).point;
-        brain.policy = policy;
+        policy_state.wanted = policy.decide(clock::monotonic(), &seen).point;
+        policy_state.policy = policy;
         self.shared.policies.fetch_add(1, SeqCst);
-        drop(brain);
+        drop(policy_state);
         self.shared.governor.ring();
     }
 

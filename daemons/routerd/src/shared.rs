@@ -49,7 +49,7 @@ pub struct WorkerShared {
 }
 
 /// The policy with the operating point it asked for last.
-pub struct Brain {
+pub struct PolicyState {
     /// The policy.
     pub policy: Box<RouterPolicy>,
     /// What it asked for last.
@@ -107,7 +107,7 @@ pub struct Shared {
     /// By worker number.
     pub workers: Vec<WorkerShared>,
     /// Locked by the worker that consults the policy; nobody waits for it.
-    pub brain: Mutex<Brain>,
+    pub policy_state: Mutex<PolicyState>,
     /// Who locks it.
     pub observer: Observer,
     /// Counts the policies so far.
@@ -158,7 +158,7 @@ impl Shared {
         let workers = routes.into_iter().map(worker).collect::<Result<_, _>>()?;
         Ok(Arc::new(Shared {
             workers,
-            brain: Mutex::new(Brain { policy, wanted, reported: 0 }),
+            policy_state: Mutex::new(PolicyState { policy, wanted, reported: 0 }),
             observer: Observer::default(),
             policies: AtomicU64::new(0),
             changing: AtomicBool::new(true),

@@ -13,7 +13,7 @@ const LATEST: u32 = 4;
 
 /// Means over the latest sleeps.
 #[derive(Debug, Default)]
-pub struct Toll {
+pub struct SleepCost {
     sleeps: u32,
     /// Nanoseconds of processor time of going to sleep and waking.
     pub wake_nanos: u32,
@@ -28,7 +28,7 @@ pub struct Toll {
     came: (u64, u64),
 }
 
-impl Toll {
+impl SleepCost {
     /// Whether the cost of the coming sleep is to be measured.
     #[inline]
     pub fn samples(&mut self) -> bool {
@@ -98,14 +98,14 @@ mod tests {
     }
 
     /// Wakes, works and sleeps a hundred times.
-    fn lived(period: Duration, work: Duration, holds: Duration) -> Toll {
-        let (mut toll, mut now) = (Toll::default(), Time::from_secs_f64(1.0));
+    fn lived(period: Duration, work: Duration, holds: Duration) -> SleepCost {
+        let (mut sleep_cost, mut now) = (SleepCost::default(), Time::from_secs_f64(1.0));
         for _ in 0..100 {
             now += period;
-            toll.wakes(now, holds);
-            toll.sleeps(now + work, us(200));
+            sleep_cost.wakes(now, holds);
+            sleep_cost.sleeps(now + work, us(200));
         }
-        toll
+        sleep_cost
     }
 
     #[test]
@@ -131,11 +131,12 @@ mod tests {
     #[test]
     fn the_busiest_port_is_full_first() {
         let room = |packets: [u32; 2]| {
-            let mut toll = Toll::default();
-            (0..100).for_each(|_| toll.came(packets[0] + packets[1], packets[0].max(packets[1])));
-            toll.room(256)
+            let mut sleep_cost = SleepCost::default();
+            (0..100)
+                .for_each(|_| sleep_cost.came(packets[0] + packets[1], packets[0].max(packets[1])));
+            sleep_cost.room(256)
         };
-        assert_eq!(Toll::default().room(256), 256, "nothing is known");
+        assert_eq!(SleepCost::default().room(256), 256, "nothing is known");
         assert_eq!(room([20, 0]), 256);
         assert!((500..=512).contains(&room([20, 20])));
         assert!((330..=342).contains(&room([10, 30])));
@@ -143,9 +144,9 @@ mod tests {
 
     #[test]
     fn some_sleeps_are_measured() {
-        let mut toll = Toll::default();
-        assert_eq!((0..640).filter(|_| toll.samples()).count(), 10);
-        (0..100).for_each(|_| toll.cost(us(20)));
-        assert_eq!(toll.wake_nanos, 20_000);
+        let mut sleep_cost = SleepCost::default();
+        assert_eq!((0..640).filter(|_| sleep_cost.samples()).count(), 10);
+        (0..100).for_each(|_| sleep_cost.cost(us(20)));
+        assert_eq!(sleep_cost.wake_nanos, 20_000);
     }
 }

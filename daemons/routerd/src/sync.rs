@@ -1,7 +1,7 @@
 //! The forwarding tables' loop around the kernel: what netlink tells goes through the model of
 //! [`crate::rib`] into the tables, and neighbours that packets wait for are asked for.
 //!
-//! No thread of its own: the control thread calls [`Sync::turn`] when one of [`Sync::fds`] or the
+//! No thread of its own: the control thread calls [`TableSync::turn`] when one of [`TableSync::fds`] or the
 //! workers' doorbell says so.
 
 mod compare;
@@ -24,7 +24,7 @@ use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::debug;
 
-use crate::policy::{Follower, Mechanism, Place};
+use crate::policy::{Follower, Mechanism, RouterInterface};
 use crate::rib::{Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyEffect, PolicyObject, Tables};
@@ -61,7 +61,7 @@ pub trait PortUpdates {
 }
 
 /// See the module.
-pub struct Sync {
+pub struct TableSync {
     monitor: Monitor,
     kernel: netlink::Requests,
     rib: Rib,
@@ -84,7 +84,7 @@ pub struct Sync {
     reserved: BTreeSet<IpAddr>,
 }
 
-impl Sync {
+impl TableSync {
     /// Reads the kernel's tables into `fib` and follows them from then on.
     ///
     /// # Errors
@@ -93,28 +93,28 @@ impl Sync {
         ports: &[(PortId, String)],
         fib: FibWriter,
         requests: Arc<Requests>,
-    ) -> Result<Sync> {
+    ) -> Result<TableSync> {
         let monitor = Monitor::open().context("netlink monitor")?;
-        Sync::with_monitor(monitor, ports, fib, requests)
+        TableSync::with_monitor(monitor, ports, fib, requests)
     }
 
-    /// Like [`Sync::start`], with a monitor opened by the caller.
+    /// Like [`TableSync::start`], with a monitor opened by the caller.
     ///
     /// # Errors
-    /// As [`Sync::start`].
+    /// As [`TableSync::start`].
     pub fn with_monitor(
         monitor: Monitor,
         ports: &[(PortId, String)],
         fib: FibWriter,
         requests: Arc<Requests>,
-    ) -> Result<Sync> {
+    ) -> Result<TableSync> {
         let kernel = netlink::Requests::open().context("netlink requests")?;
         let rib = Rib::new(ports);
         let fib = Followed::new(fib);
         let policy = Follower::open()?;
         let policy_objects = Arc::default();
         let (bases, told) = (view::Bases::default(), BTreeSet::new());
-        let mut sync = Sync {
+        let mut sync = TableSync {
             monitor,
             kernel,
             rib,
@@ -182,7 +182,7 @@ impl Sync {
         self.ask();
     }
 
-    /// How long until [`Sync::turn`] has something to do that no descriptor tells of.
+    /// How long until [`TableSync::turn`] has something to do that no descriptor tells of.
     pub fn patience(&self) -> Option<Duration> {
         let now = clock::monotonic();
         let next = self.rib.next().into_iter().chain(self.comparisons.next()).min()?;
@@ -255,7 +255,7 @@ impl Sync {
     }
 
     /// Packets to these addresses of the host go to the workers before the kernel. To be called before the
-    /// first [`Sync::turn`].
+    /// first [`TableSync::turn`].
     pub fn reserve(&mut self, addresses: BTreeSet<IpAddr>) {
         self.reserved = addresses;
     }
@@ -287,7 +287,7 @@ impl Sync {
         // What the kernel has judged until now a filter may have to judge, and the other way round.
         self.fib.set_reverse_paths(stricter(&self.reverse_paths, &filters));
         self.fib.publish();
-        let filtered = |place: &Place| {
+        let filtered = |place: &RouterInterface| {
             (place.vlan == 0 && verdict.reverse_path.contains_key(&place.link))
                 .then_some(place.port)
         };

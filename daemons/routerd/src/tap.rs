@@ -13,7 +13,7 @@ const WAITING_MAX: usize = 65_536;
 
 /// Where packets are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CapturePoint {
     /// As they are received.
     Received,
     /// As they are handed to the interface.
@@ -23,12 +23,12 @@ pub enum Place {
     Dropped(Option<DropReason>),
 }
 
-impl Place {
+impl CapturePoint {
     fn number(self) -> u32 {
         match self {
-            Place::Received => 0,
-            Place::Transmitted => 1,
-            Place::Dropped(_) => 2,
+            CapturePoint::Received => 0,
+            CapturePoint::Transmitted => 1,
+            CapturePoint::Dropped(_) => 2,
         }
     }
 }
@@ -60,20 +60,20 @@ pub struct Tap {
 }
 
 impl Tap {
-    fn key(port: usize, place: Place) -> u32 {
+    fn key(port: usize, place: CapturePoint) -> u32 {
         place.number() << 16 | (port as u32 + 1)
     }
 
     /// Whether packets of this port are wanted at this place; all that an untapped router pays.
     #[inline]
-    pub fn wants(&self, port: usize, place: Place) -> bool {
+    pub fn wants(&self, port: usize, place: CapturePoint) -> bool {
         self.tapped.load(Relaxed) == Tap::key(port, place)
     }
 
     /// Whether dropped packets are wanted, of whatever port.
     #[inline]
     pub fn wants_dropped(&self) -> bool {
-        self.tapped.load(Relaxed) >> 16 == Place::Dropped(None).number()
+        self.tapped.load(Relaxed) >> 16 == CapturePoint::Dropped(None).number()
     }
 
     /// Copies packets, as far as they are still wanted.
@@ -81,7 +81,7 @@ impl Tap {
     pub fn copy<'a>(
         &self,
         port: usize,
-        place: Place,
+        place: CapturePoint,
         now: Time,
         packets: impl Iterator<Item = &'a Packet>,
     ) {
@@ -94,7 +94,7 @@ impl Tap {
                 self.tapped.store(0, Relaxed);
                 return;
             }
-            let dropped = matches!(place, Place::Dropped(_));
+            let dropped = matches!(place, CapturePoint::Dropped(_));
             let other = dropped && state.reason.is_some_and(|reason| reason != packet.reason);
             let matches = |filter: &Filter| filter.matches(packet.data());
             if other || !state.filter.as_ref().is_none_or(matches) {
@@ -112,7 +112,7 @@ impl Tap {
     /// Copies those of dropped packets that came in through the tapped port.
     #[cold]
     pub fn copy_dropped<'a>(&self, now: Time, packets: impl Iterator<Item = &'a Packet>) {
-        let place = Place::Dropped(None);
+        let place = CapturePoint::Dropped(None);
         for packet in packets {
             let port = usize::from(packet.input.0);
             if self.wants(port, place) {
@@ -122,10 +122,10 @@ impl Tap {
     }
 
     /// Begins to copy the next `count` packets of a port that `filter` matches.
-    pub fn start(&self, port: usize, place: Place, filter: Option<Filter>, count: u32) {
+    pub fn start(&self, port: usize, place: CapturePoint, filter: Option<Filter>, count: u32) {
         let reason = match place {
-            Place::Dropped(reason) => reason,
-            Place::Received | Place::Transmitted => None,
+            CapturePoint::Dropped(reason) => reason,
+            CapturePoint::Received | CapturePoint::Transmitted => None,
         };
         *self.state.lock().expect("tap") = State { copies: Vec::new(), filter, reason };
         self.missed.store(0, Relaxed);
@@ -165,11 +165,11 @@ mod tests {
             batch.push(pool.get().expect("a frame").fill(&[byte; 60]));
         }
         let tap = Tap::default();
-        assert!(!tap.wants(1, Place::Received));
-        tap.start(1, Place::Received, None, 3);
-        assert!(tap.wants(1, Place::Received) && !tap.wants(0, Place::Received));
-        assert!(!tap.wants(1, Place::Transmitted) && !tap.wants_dropped());
-        tap.copy(1, Place::Received, Time::from_nanos(7), batch.iter());
+        assert!(!tap.wants(1, CapturePoint::Received));
+        tap.start(1, CapturePoint::Received, None, 3);
+        assert!(tap.wants(1, CapturePoint::Received) && !tap.wants(0, CapturePoint::Received));
+        assert!(!tap.wants(1, CapturePoint::Transmitted) && !tap.wants_dropped());
+        tap.copy(1, CapturePoint::Received, Time::from_nanos(7), batch.iter());
         assert!(tap.is_done());
         let (copies, missed) = tap.fetch();
         let bytes: Vec<u8> = copies.iter().map(|copy| copy.frame[0]).collect();
@@ -177,7 +177,7 @@ mod tests {
         // Load the first byte, return it: 0 is not wanted.
         let line = |code, k| Instruction { code, jump_true: 0, jump_false: 0, k };
         let filter = Filter::new(vec![line(0x30, 0), line(0x16, 0)]).expect("a filter");
-        tap.start(0, Place::Dropped(Some(DropReason::NoRoute)), Some(filter), 9);
+        tap.start(0, CapturePoint::Dropped(Some(DropReason::NoRoute)), Some(filter), 9);
         for (packet, reason) in batch.iter_mut().zip([
             DropReason::NoRoute,
             DropReason::NoRoute,
@@ -187,7 +187,7 @@ mod tests {
             packet.reason = reason;
         }
         assert!(tap.wants_dropped());
-        tap.copy(0, Place::Dropped(None), Time::from_nanos(8), batch.iter());
+        tap.copy(0, CapturePoint::Dropped(None), Time::from_nanos(8), batch.iter());
         let bytes: Vec<u8> = tap.fetch().0.iter().map(|copy| copy.frame[0]).collect();
         assert_eq!(bytes, [1, 3]);
         pool.put_batch(&mut batch);

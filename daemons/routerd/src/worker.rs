@@ -22,8 +22,8 @@ use ebb_units::Time;
 use crate::mailbox::Owners;
 use crate::moderation::{self, Asking};
 use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
-use crate::tap::Place;
-use crate::toll::Toll;
+use crate::sleep_cost::SleepCost;
+use crate::tap::CapturePoint;
 
 /// How often a busy worker publishes what its ports count.
 const TALLY_EVERY: Duration = Duration::from_millis(100);
@@ -63,7 +63,7 @@ pub struct Worker {
     /// Packets that the smallest of its receive rings holds.
     room: u32,
     /// What sleeping has cost so far.
-    toll: Toll,
+    sleep_cost: SleepCost,
     patience: Patience,
     asking: Asking,
     /// What this worker saw in its latest round, for its patience.
@@ -117,7 +117,7 @@ impl Worker {
             tallied: Time::ZERO,
             untallied: false,
             room,
-            toll: Toll::default(),
+            sleep_cost: SleepCost::default(),
             patience: Patience::new(Duration::ZERO),
             asking: Asking::default(),
             seen: Observation::default(),
@@ -175,7 +175,7 @@ impl Worker {
                 }
             }
             Idle::Halt => {
-                self.brace();
+                self.prepare_idle();
                 self.rest(now, mine);
             }
             // No live policy says so by itself.
@@ -188,10 +188,10 @@ impl Worker {
     fn rest(&mut self, now: Time, mine: &WorkerShared) {
         let deadline = self.next_deadline();
         if self.shared.moderation.is_possible() {
-            let room = self.toll.room(self.room.min(moderation::QUEUE_LEN));
+            let room = self.sleep_cost.room(self.room.min(moderation::QUEUE_LEN));
             let seen = Observation { room, ..self.seen };
-            let wish = self.patience.moderation(&seen, self.toll.work());
-            let wish = wish.map(|span| self.toll.told(span));
+            let wish = self.patience.moderation(&seen, self.sleep_cost.work());
+            let wish = wish.map(|span| self.sleep_cost.told(span));
             if self.asking.rests(now, &self.shared.moderation, &mine.wish, wish) {
                 self.shared.control.ring();
             }
@@ -220,8 +220,8 @@ impl Worker {
             received: round.received,
             worker: self.index as u16,
             room: self.room,
-            late_nanos: self.toll.late_nanos,
-            wake_nanos: self.toll.wake_nanos,
+            late_nanos: self.sleep_cost.late_nanos,
+            wake_nanos: self.sleep_cost.wake_nanos,
         };
         self.patience.observe(now, &self.seen);
         let queue_len = round.queue_len.saturating_sub(self.patience.gathered(now));
@@ -235,14 +235,17 @@ impl Worker {
         mine.wish.forget();
         if round.received == 0 && round.queue_len == 0 {
             let deadline = self.graph.poll_at();
-            self.brace();
+            self.prepare_idle();
             self.sleep(mine, deadline, true);
         }
     }
 
     /// Nobody receives for a while.
-    fn brace(&mut self) {
-        self.ports[..self.used].iter_mut().flatten().for_each(|port| port.brace(&mut self.pool));
+    fn prepare_idle(&mut self) {
+        self.ports[..self.used]
+            .iter_mut()
+            .flatten()
+            .for_each(|port| port.prepare_idle(&mut self.pool));
     }
 
     /// Receives from every port once, runs the graph, and transmits what came out.
@@ -270,8 +273,8 @@ impl Worker {
                 bytes += packet.data().len() as u64;
             }
             mine.ports[index].bytes[0].add(bytes);
-            if self.shared.tap.wants(index, Place::Received) {
-                self.shared.tap.copy(index, Place::Received, now, self.batch.iter());
+            if self.shared.tap.wants(index, CapturePoint::Received) {
+                self.shared.tap.copy(index, CapturePoint::Received, now, self.batch.iter());
             }
             self.graph.run(now, self.entry, &mut self.batch, &mut self.exits);
         }
@@ -280,7 +283,7 @@ impl Worker {
         }
         if round.received > 0 {
             self.untallied = true;
-            self.toll.came(round.received, most);
+            self.sleep_cost.came(round.received, most);
             mine.counters.received.add(u64::from(round.received));
             mine.counters.batches.add(1);
         }
@@ -330,13 +333,13 @@ impl Worker {
             }
             return;
         };
-        let captured = self.shared.tap.wants(index, Place::Transmitted);
+        let captured = self.shared.tap.wants(index, CapturePoint::Transmitted);
         if captured || !port.finishes_checksums() {
             batch.iter_mut().for_each(finish_left);
         }
         if captured {
             let now = clock::monotonic();
-            self.shared.tap.copy(index, Place::Transmitted, now, batch.iter());
+            self.shared.tap.copy(index, CapturePoint::Transmitted, now, batch.iter());
         }
         if self.shared.tap.wants_dropped() {
             // A packet that was answered with an ICMP error has become this error.
@@ -417,22 +420,23 @@ impl Worker {
         if known.is_some() && !self.shared.observer.is(self.index, now) {
             return idle;
         }
-        let Ok(mut brain) = self.shared.brain.try_lock() else { return idle };
+        let Ok(mut policy_state) = self.shared.policy_state.try_lock() else { return idle };
         let queue_len = self.shared.observer.elect(&self.shared.workers, self.index, now);
         if queue_len > round.queue_len {
             return idle;
         }
         let total = self.shared.workers.iter().map(|worker| worker.counters.received.get()).sum();
-        let received = u64::wrapping_sub(total, std::mem::replace(&mut brain.reported, total));
+        let received =
+            u64::wrapping_sub(total, std::mem::replace(&mut policy_state.reported, total));
         let received = u32::try_from(received).unwrap_or(u32::MAX);
         let own_queue_len = round.queue_len;
         let seen = Observation { queue_len, own_queue_len, received, ..Observation::default() };
-        let Action { point, idle } = brain.policy.decide(now, &seen);
+        let Action { point, idle } = policy_state.policy.decide(now, &seen);
         if round.queue_len == 0 {
             self.when_empty = Some((policy, idle));
         }
-        if point != brain.wanted {
-            brain.wanted = point;
+        if point != policy_state.wanted {
+            policy_state.wanted = point;
             self.shared.changing.store(true, SeqCst);
             self.shared.governor.ring();
         }
@@ -443,7 +447,7 @@ impl Worker {
     /// policy's time for all.
     fn next_deadline(&self) -> Option<Time> {
         let policy = if self.index == 0 {
-            self.shared.brain.lock().expect("policy").policy.next_at()
+            self.shared.policy_state.lock().expect("policy").policy.next_at()
         } else {
             None
         };
@@ -457,7 +461,7 @@ impl Worker {
         self.sleep(mine, Some(earlier.unwrap_or(until)), false);
         if earlier.is_none() {
             let late = clock::monotonic().since(until).as_nanos();
-            self.toll.late_nanos = u32::try_from(late).unwrap_or(u32::MAX);
+            self.sleep_cost.late_nanos = u32::try_from(late).unwrap_or(u32::MAX);
         }
     }
 
@@ -480,12 +484,12 @@ impl Worker {
         mine.frames_free.store(self.pool.len() as u64, Relaxed);
         mine.counters.queue_len.store(0, Relaxed);
         let asleep = clock::monotonic();
-        self.toll.sleeps(asleep, self.patience.budget());
+        self.sleep_cost.sleeps(asleep, self.patience.budget());
         mine.counters.asleep_since.store(asleep.as_nanos(), Relaxed);
         self.wait(deadline.map(|at| at.since(asleep)));
         mine.counters.asleep_since.store(0, Relaxed);
         let woke = clock::monotonic();
-        self.toll.wakes(woke, self.shared.moderation.holds());
+        self.sleep_cost.wakes(woke, self.shared.moderation.holds());
         mine.counters.slept(woke.since(asleep).as_nanos() as u64);
         mine.counters.wakeups.add(1);
         if self.wait_set.readiness(0) == Readiness::Readable {
@@ -503,10 +507,10 @@ impl Worker {
     /// Sleeps, and now and then looks what that costs: two system calls more.
     fn wait(&mut self, span: Option<Duration>) {
         self.pulse.sleeps(true);
-        if self.toll.samples() {
+        if self.sleep_cost.samples() {
             let before = clock::thread_cpu();
             self.wait_set.wait(span);
-            self.toll.cost(clock::thread_cpu().since(before));
+            self.sleep_cost.cost(clock::thread_cpu().since(before));
         } else {
             self.wait_set.wait(span);
         }

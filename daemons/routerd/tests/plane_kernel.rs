@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ebb_apps::route::{FibWriter, Requests};
 use ebb_graph::PortId;
-use ebb_routerd::sync::{PortUpdates, Sync};
+use ebb_routerd::sync::{PortUpdates, TableSync};
 use serde_json::Value;
 
 struct Nobody;
@@ -112,7 +112,7 @@ fn kernels(namespace: &str, address: &str) -> BTreeSet<String> {
     }
 }
 
-fn ours(sync: &Sync, address: &str) -> BTreeSet<String> {
+fn ours(sync: &TableSync, address: &str) -> BTreeSet<String> {
     let found = sync.lookup(address.parse().expect("an address"));
     if matches!(found["decision"].as_str(), Some("no route" | "unreachable")) {
         return BTreeSet::from(["nowhere".to_owned()]);
@@ -151,7 +151,7 @@ fn the_route_that_counts_is_the_kernels() {
         .expect("a router");
     let ports: Vec<_> = (0..2).map(|number| (PortId(number), format!("p{number}"))).collect();
     let requests = Requests::new(64, Arc::new(|| ()));
-    let start = || Sync::start(&ports, FibWriter::new().0, requests.clone());
+    let start = || TableSync::start(&ports, FibWriter::new().0, requests.clone());
     let mut sync = namespace.run(start).expect("entered").expect("followed");
     let rounds = std::env::var("EBB_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
     let (mut by_ourselves, mut left) = (0, 0);
@@ -164,7 +164,7 @@ fn the_route_that_counts_is_the_kernels() {
             sync = namespace.run(start).expect("entered").expect("followed");
         }
         let deadline = Instant::now() + Duration::from_secs(10);
-        let different = |sync: &Sync| {
+        let different = |sync: &TableSync| {
             let pair = |(_, address): &(&str, &str)| (kernels(&name, address), ours(sync, address));
             let wrong = |(theirs, ours): &(_, _)| theirs != ours && !is_kernels(ours);
             PREFIXES.iter().map(pair).find(wrong)

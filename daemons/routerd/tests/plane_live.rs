@@ -12,7 +12,7 @@ use ebb_host::namespace::Namespace;
 use ebb_host::netlink::Monitor;
 use ebb_host::wait::{Readiness, WaitSet};
 use ebb_lab::test::ip;
-use ebb_routerd::sync::{PortUpdates, Sync};
+use ebb_routerd::sync::{PortUpdates, TableSync};
 use serde_json::Value;
 
 /// What the ports would have been told.
@@ -38,7 +38,7 @@ impl PortUpdates for Told {
 struct Bench {
     name: String,
     _namespace: Namespace,
-    sync: Sync,
+    sync: TableSync,
     told: Told,
     requests: Arc<Requests>,
     /// ` on interface N` of a port that lost its carrier: the kernel goes on choosing it, the
@@ -74,7 +74,7 @@ impl Bench {
         let sync = namespace
             .run(|| {
                 let monitor = Monitor::with_receive_buffer(buffer).unwrap();
-                Sync::with_monitor(monitor, &ports, fib, requests.clone()).unwrap()
+                TableSync::with_monitor(monitor, &ports, fib, requests.clone()).unwrap()
             })
             .unwrap();
         Some(Bench {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use ebb_cluster::{Balancer, Book, Entry, Power, SteeringTable};
+use ebb_cluster::{Balancer, ClusterPlan, Entry, Power, SteeringTable};
 use ebb_scenario::Silent;
 use ebb_system_cluster::{Catalogue, Demand, Problem};
 
@@ -40,27 +40,27 @@ fn table(rounds: usize) -> (f64, f64) {
     })
 }
 
-fn book(version: u64, power: impl Fn(usize) -> Power) -> Book {
+fn plan(version: u64, power: impl Fn(usize) -> Power) -> ClusterPlan {
     let entry = |row: usize| (format!("r{row:04}"), Entry { power: power(row), since: version });
-    Book { version, entries: (0..BACK_ENDS).map(entry).collect(), voice: None }
+    ClusterPlan { version, entries: (0..BACK_ENDS).map(entry).collect(), speaker: None }
 }
 
-/// A balancer with all its books: one dies and comes back, and one drains and comes back.
+/// A balancer with all its plans: one dies and comes back, and one drains and comes back.
 fn balancer(rounds: usize, planned: bool) -> (f64, f64) {
     let weights: BTreeMap<String, u32> =
         (0..BACK_ENDS).map(|row| (format!("r{row:04}"), 1)).collect();
     let mut balancer = Balancer::new(&weights);
-    balancer.follow(&book(1, |_| Power::On));
+    balancer.follow(&plan(1, |_| Power::On));
     (0..BACK_ENDS as u16).for_each(|row| drop(balancer.found(row, false)));
-    let books: Vec<Book> = (0..rounds)
+    let plans: Vec<ClusterPlan> = (0..rounds)
         .map(|round| {
             let gone = |row| round % 2 == 0 && row == round * 37 % BACK_ENDS;
-            book(round as u64 + 2, |row| if gone(row) { Power::Draining } else { Power::On })
+            plan(round as u64 + 2, |row| if gone(row) { Power::Draining } else { Power::On })
         })
         .collect();
     timed(rounds, |round| {
         if planned {
-            balancer.follow(&books[round]);
+            balancer.follow(&plans[round]);
             // What moved on the way back comes from many: each ends its drain.
             if round % 2 == 0 {
                 balancer.drained((round * 37 % BACK_ENDS) as u16);
@@ -81,7 +81,7 @@ fn year(samples: u32) -> Demand {
     Demand::even(300.0, (0..samples).map(load))
 }
 
-fn plan(table: &str, samples: u32) -> (f64, f64) {
+fn goal_program(table: &str, samples: u32) -> (f64, f64) {
     let catalogue = Catalogue::parse("bench", table.as_bytes()).expect("a catalogue");
     let problem = Problem { budget: Some(5200.0), ..Problem::new("bench", "year") };
     let demand = year(samples);
@@ -95,15 +95,15 @@ fn main() {
     let (rounds, samples) = if small { (20, 4032) } else { (1000, 105_120) };
     let rows = [
         ("table of 1,024 back-ends: one goes or comes", table(rounds)),
-        ("the same with the balancer's books: one dies or returns", balancer(rounds, false)),
+        ("the same with the balancer's plans: one dies or returns", balancer(rounds, false)),
         ("one drains or comes back", balancer(rounds, true)),
     ];
     println!("{:<58} {:>12} {:>10}", "change", "ms, median", "most");
     for (name, (median, most)) in &rows {
         println!("{name:<58} {median:>12.3} {most:>10.3}");
     }
-    let (flat_s, flat_gap) = plan(GROUPS, samples);
-    let (following_s, following_gap) = plan(FOLLOWING, samples);
+    let (flat_s, flat_gap) = goal_program(GROUPS, samples);
+    let (following_s, following_gap) = goal_program(FOLLOWING, samples);
     println!(
         "\n{:<58} {:>12} {:>10}",
         format!("goal program, {samples} samples, 4 groups"),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::dependency::cycle::Cycles;
-use crate::dependency::{DependencyGraph, Place, places};
+use crate::dependency::{ChannelLabel, DependencyGraph, places};
 use crate::tables::{LANES, Lane, Tables};
 use crate::topology::{Owner, Peer, SwitchId, Topology};
 use crate::walk::{self, Survey};
@@ -40,9 +40,9 @@ pub struct Verdict {
     /// How evenly they lie on the links between switches.
     pub load: Load,
     /// A cycle of channels that wait for each other; empty when there is none.
-    pub cycle: Vec<Place>,
+    pub cycle: Vec<ChannelLabel>,
     /// A forwarding loop; empty when there is none.
-    pub forwarding_loop: Vec<Place>,
+    pub forwarding_loop: Vec<ChannelLabel>,
     /// Some pairs that do not reach each other.
     pub lost: Vec<LostPair>,
     /// Where packets to an address end instead, and for how many sources; most first.

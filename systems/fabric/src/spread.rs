@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use ebb_deadlock::OnlineOrder;
 
-use crate::dependency::Place;
+use crate::dependency::ChannelLabel;
 use crate::tables::{LANES, Tables};
 use crate::topology::{Host, HostId, Peer, SwitchId, Topology};
 
@@ -32,10 +32,10 @@ pub enum SpreadError {
     },
     /// A circle of waiting.
     #[error("choices can make packets wait for each other in a ring: {}", ring(.0))]
-    Cycle(Vec<Place>),
+    Cycle(Vec<ChannelLabel>),
 }
 
-fn ring(places: &[Place]) -> String {
+fn ring(places: &[ChannelLabel]) -> String {
     places.iter().map(ToString::to_string).collect::<Vec<_>>().join(" -> ")
 }
 
@@ -87,7 +87,7 @@ fn explore(
                 order.add(before, channel).map_err(|closed| {
                     let place = |channel: &usize| {
                         let (switch, port) = topology.port_at(channel / LANES);
-                        Place::of(topology, switch, port, (channel % LANES) as u8)
+                        ChannelLabel::of(topology, switch, port, (channel % LANES) as u8)
                     };
                     SpreadError::Cycle(closed.cycle.iter().map(place).collect())
                 })?;

@@ -43,7 +43,7 @@ pub struct Comparison {
 
 /// What came of one controller.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Result {
+pub struct Savings {
     /// Energy saved, share of the run without gating.
     pub energy_saved: f64,
     /// Time added, share of the run without gating.
@@ -100,7 +100,7 @@ impl Times {
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// By controller, in the order asked for.
-    pub results: Vec<(String, Result)>,
+    pub results: Vec<(String, Savings)>,
     /// Energy without gating, J.
     pub base: Energy,
     /// What the machine did.
@@ -108,7 +108,7 @@ pub struct Compared {
     /// Stalls by whole nanoseconds.
     pub lengths: Vec<u64>,
     /// The oracle of gating alone, never late, if the oracle was asked for.
-    pub gating: Option<Result>,
+    pub gating: Option<Savings>,
 }
 
 /// A run that the controllers watched: what it costs depends on the leakage share, and on nothing
@@ -120,12 +120,12 @@ pub struct Watched {
 
 impl Compared {
     /// The result of the controller called `name`.
-    pub fn of(&self, name: &str) -> Option<&Result> {
+    pub fn of(&self, name: &str) -> Option<&Savings> {
         self.results.iter().find(|(own, _)| own == name).map(|(_, result)| result)
     }
 
     /// The most that gating alone can save: the oracle where it gates.
-    pub fn gating(&self) -> Option<&Result> {
+    pub fn gating(&self) -> Option<&Savings> {
         self.gating.as_ref()
     }
 
@@ -142,8 +142,7 @@ impl Compared {
 }
 
 /// Makes the references of one core; asked once for each run.
-pub type Feeds<'a> =
-    &'a (dyn Fn(usize) -> std::result::Result<Box<dyn Feed + 'a>, MachineError> + Sync);
+pub type Feeds<'a> = &'a (dyn Fn(usize) -> Result<Box<dyn Feed + 'a>, MachineError> + Sync);
 
 impl Comparison {
     /// All controllers on a machine, with the leakage share that section 2 gives.
@@ -179,7 +178,7 @@ impl Comparison {
         &self,
         feeds: Feeds<'_>,
         watch: &(dyn Fn(u64) -> bool + Sync),
-    ) -> std::result::Result<Compared, MachineError> {
+    ) -> Result<Compared, MachineError> {
         Ok(self.conclude(&self.watch(feeds, watch)?))
     }
 
@@ -191,7 +190,7 @@ impl Comparison {
         &self,
         feeds: Feeds<'_>,
         watch: &(dyn Fn(u64) -> bool + Sync),
-    ) -> std::result::Result<Watched, MachineError> {
+    ) -> Result<Watched, MachineError> {
         let scaled = self.controllers.iter().any(|name| name.starts_with("dvfs"));
         let clocks: &[f64] = if scaled { &dvfs::POINTS } else { &dvfs::POINTS[..1] };
         let runs: Vec<_> = clocks.par_iter().map(|clock| self.at(*clock, feeds, watch)).collect();
@@ -211,11 +210,11 @@ impl Comparison {
         clock: f64,
         feeds: Feeds<'_>,
         watch: &(dyn Fn(u64) -> bool + Sync),
-    ) -> std::result::Result<(Outcome, Bench), MachineError> {
+    ) -> Result<(Outcome, Bench), MachineError> {
         let mut settings = self.machine.clone();
         settings.core.ghz *= clock;
         let cores = settings.cores;
-        let feeds = (0..cores).map(feeds).collect::<std::result::Result<Vec<_>, _>>()?;
+        let feeds = (0..cores).map(feeds).collect::<Result<Vec<_>, _>>()?;
         let mut machine = Machine::new(&settings, feeds, EPOCH);
         machine.warm(self.warmup)?;
         let rows = if clock < 1.0 { Vec::new() } else { self.rows() };
@@ -288,7 +287,7 @@ impl Comparison {
         // Nobody gates what nobody waits for.
         let idle = power.energy(&self.idle.spent(whole - time), &island);
         let base = power.energy(&without, &island).and(idle);
-        let result = |energy: Energy, late: Ps, spent: Spent, unsafe_wakeups: u64| Result {
+        let result = |energy: Energy, late: Ps, spent: Spent, unsafe_wakeups: u64| Savings {
             energy_saved: saved(&base, &energy.and(idle)),
             slowdown: late as f64 / whole.max(1) as f64,
             gated_share: spent.gated as f64 / whole.max(1) as f64,
@@ -305,13 +304,13 @@ impl Comparison {
                 let spent = Spent { active: slow - stalled, stalled, ..Spent::default() };
                 let late = slow.saturating_sub(time);
                 let time_share = Times::of(&spent, 0, late, whole);
-                Result { time_share, ..result(energy, late, Spent::default(), 0) }
+                Savings { time_share, ..result(energy, late, Spent::default(), 0) }
             } else {
                 let row = &bench.rows[index];
                 let (energy, spent) = energy(&power, row, outcome);
                 let refill = row.gates.first().map_or(0, |gate| gate.island().refill);
                 let time_share = Times::of(&spent, refill, row.late(), whole);
-                Result { time_share, ..result(energy, row.late(), spent, row.keeper.checked().1) }
+                Savings { time_share, ..result(energy, row.late(), spent, row.keeper.checked().1) }
             };
             (name.clone(), found)
         };
@@ -323,13 +322,13 @@ impl Comparison {
 
 /// The oracle takes the best of what controllers can do: it gates every stall as well as can be, unless
 /// one of those compared that scale clocks saves more in the end. What it saves by gating alone.
-fn bound(results: &mut [(String, Result)]) -> Option<Result> {
+fn bound(results: &mut [(String, Savings)]) -> Option<Savings> {
     let oracle = results.iter().position(|(name, _)| name == "oracle")?;
     let gating = results[oracle].1.clone();
     let scaled = results.iter().filter(|(name, _)| name.starts_with("dvfs"));
     let best = scaled.max_by(|one, other| one.1.energy_saved.total_cmp(&other.1.energy_saved));
     if let Some((name, best)) = best.filter(|(_, best)| best.energy_saved > gating.energy_saved) {
-        results[oracle].1 = Result { by: Some(name.clone()), ..best.clone() };
+        results[oracle].1 = Savings { by: Some(name.clone()), ..best.clone() };
     }
     Some(gating)
 }

@@ -4,7 +4,7 @@
 //! Filled from `ebb_power`'s descriptions once per run, so that the engines' loops look up numbers
 //! and know nothing of models.
 
-use ebb_power::{Application, CoreState, Depth, Server};
+use ebb_power::{CoreState, Depth, PacketCost, Server};
 use ebb_scenario::Described;
 use ebb_units::{Hertz, Watts};
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ pub struct Machine {
 
 impl Machine {
     /// `server` running `application`.
-    pub fn new(server: &Server, application: &Application) -> Machine {
+    pub fn new(server: &Server, application: &PacketCost) -> Machine {
         let picos = |nanos: f64| (nanos * PER_NANO as f64).round() as Picos;
         let service = |cores: u16, frequency: &Hertz| {
             let at = |bytes| server.service_ns(application, bytes, *frequency, cores) * 1e3;

@@ -5,7 +5,7 @@ use ebb_control::{
     Action, Decision, Divergence, Limits, Observation, Policy, RouterPolicy, drive, replay,
 };
 use ebb_des::Seed;
-use ebb_power::{Application, Server};
+use ebb_power::{PacketCost, Server};
 use ebb_scenario::{Document, Files, Progress, ScenarioError};
 use ebb_units::{Joules, PacketsPerSecond, Time, Watts};
 
@@ -85,7 +85,7 @@ pub struct Outcome {
 pub struct Twin {
     scenario: Scenario,
     server: Server,
-    application: Application,
+    application: PacketCost,
     machine: Machine,
     load: Load,
     limits: Limits,
@@ -128,7 +128,7 @@ impl Twin {
     }
 
     /// What happens to each packet.
-    pub fn application(&self) -> &Application {
+    pub fn application(&self) -> &PacketCost {
         &self.application
     }
 

@@ -2,7 +2,7 @@
 
 /// Where threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ThreadPlacement {
     /// Where the scheduler puts them.
     Free,
     /// The balancer on one CPU, the back-ends' threads on the others in turn.
@@ -33,7 +33,7 @@ pub(super) struct Setup {
     pub(super) balancer_share: Option<f64>,
     /// All of them share this instead, of one CPU.
     pub(super) common_share: Option<f64>,
-    pub(super) place: Place,
+    pub(super) place: ThreadPlacement,
     /// Niceness of the balancer and of the back-ends.
     pub(super) nice: [i32; 2],
     /// Whether back-ends filter.
@@ -60,7 +60,7 @@ const PLAIN: Setup = Setup {
     back_end_share: None,
     balancer_share: None,
     common_share: None,
-    place: Place::Apart,
+    place: ThreadPlacement::Apart,
     nice: [0, 0],
     filters: false,
     link_part: None,
@@ -112,7 +112,12 @@ pub(super) const CASES: [Case; 9] = [
         source: "Li 2012, section 3.4.1",
         setups: &[
             Setup { name: "own", balancer_share: Some(0.3), back_end_share: Some(0.15), ..PLAIN },
-            Setup { name: "common", common_share: Some(0.6), place: Place::Together, ..PLAIN },
+            Setup {
+                name: "common",
+                common_share: Some(0.6),
+                place: ThreadPlacement::Together,
+                ..PLAIN
+            },
         ],
     },
     Case {
@@ -138,7 +143,7 @@ pub(super) const CASES: [Case; 9] = [
         source: "Li 2012, section 4.3",
         setups: &[
             Setup { name: "bound", filters: true, ..PLAIN },
-            Setup { name: "unbound", filters: true, place: Place::Free, ..PLAIN },
+            Setup { name: "unbound", filters: true, place: ThreadPlacement::Free, ..PLAIN },
         ],
     },
     Case {
@@ -147,18 +152,18 @@ pub(super) const CASES: [Case; 9] = [
         rule: "equal priority of vcpu and vhost",
         source: "Li 2012, section 4.5.1",
         setups: &[
-            Setup { name: "equal", back_ends: 1, place: Place::Together, ..PLAIN },
+            Setup { name: "equal", back_ends: 1, place: ThreadPlacement::Together, ..PLAIN },
             Setup {
                 name: "mover first",
                 back_ends: 1,
-                place: Place::Together,
+                place: ThreadPlacement::Together,
                 nice: [-10, 0],
                 ..PLAIN
             },
             Setup {
                 name: "forwarder first",
                 back_ends: 1,
-                place: Place::Together,
+                place: ThreadPlacement::Together,
                 nice: [0, -10],
                 ..PLAIN
             },

@@ -3,7 +3,7 @@
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use serde_json::{Map, Value, json};
 
-use super::cases::{Case, Front, Place, Setup};
+use super::cases::{Case, Front, Setup, ThreadPlacement};
 use super::stage::{Compared, Measured};
 
 /// What differs by less than this does not differ.
@@ -214,7 +214,8 @@ impl Findings {
     /// What calibrates the placement planner.
     fn costs(&self) -> Value {
         let all = || self.cases.iter().flat_map(|(_, compared)| compared);
-        let apart = |setup: &Setup| setup.place == Place::Apart && setup.front == Front::Balancer;
+        let apart =
+            |setup: &Setup| setup.place == ThreadPlacement::Apart && setup.front == Front::Balancer;
         let median = |of: &dyn Fn(&Setup) -> bool, value: fn(&Measured) -> f64| {
             let values: Vec<f64> = all()
                 .filter(|(setup, _)| of(setup))

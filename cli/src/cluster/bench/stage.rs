@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use ebb_clusterd::balancer::{BalancerHandle, Probing, RunnerOptions};
 use ebb_clusterd::keepers::NamespaceRouter;
 use ebb_clusterd::member::Keeper as _;
-use ebb_clusterd::{Book, Entry, Power};
+use ebb_clusterd::{ClusterPlan, Entry, Power};
 use ebb_host::clock::monotonic;
 use ebb_host::{namespace::Namespace, process};
 use ebb_lab::Lab;
@@ -19,7 +19,7 @@ use ebb_traffic::{FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec,
 use ebb_units::PacketsPerSecond;
 use ipnet::IpNet;
 
-use super::cases::{Case, Front, Place, Setup};
+use super::cases::{Case, Front, Setup, ThreadPlacement};
 use super::parallel::{self, Parallel};
 use crate::cluster::lab::{self, BackEndKeeper, Cluster};
 use crate::generator::{FrameSource, Generator, Sender, TestLink};
@@ -112,7 +112,7 @@ fn start_balancer(cluster: &Cluster) -> Result<BalancerHandle> {
     // Probes are lost in an overload that is meant: nobody dies of that here.
     let probing = Probing { misses: 1_000_000, ..Probing::default() };
     let options = RunnerOptions { cpu: None, probing, ..RunnerOptions::default() };
-    BalancerHandle::start(&cluster.front, cluster.face(), options)
+    BalancerHandle::start(&cluster.front, cluster.topology(), options)
 }
 
 impl Sides {
@@ -214,7 +214,7 @@ impl Stage {
         if let (true, Err(why)) = (any(|one| one.front == Front::Queues), &self.parallel) {
             return Some(why.clone());
         }
-        let apart = any(|one| one.place == Place::Apart);
+        let apart = any(|one| one.place == ThreadPlacement::Apart);
         (apart && self.cpus.len() < 2).then(|| "threads apart take two CPUs".to_owned())
     }
 
@@ -269,7 +269,7 @@ impl Stage {
             (format!("r{index:02}"), Entry { power, since: self.version })
         };
         let entries = (0..Setup::BACK_ENDS_MAX).map(entry).collect();
-        balancer.follow(&Book { version: self.version, entries, voice: None });
+        balancer.follow(&ClusterPlan { version: self.version, entries, speaker: None });
         let begun = monotonic();
         loop {
             let status = balancer.status();
@@ -334,9 +334,11 @@ impl Stage {
         let others: Vec<usize> = self.cpus[..self.cpus.len().max(2) - 1].to_vec();
         let others = if others.len() > 1 { others[1..].to_vec() } else { others };
         let (front, back): (Vec<usize>, Vec<Vec<usize>>) = match setup.place {
-            Place::Free => (self.cpus.clone(), vec![self.cpus.clone()]),
-            Place::Apart => (vec![last], others.into_iter().map(|cpu| vec![cpu]).collect()),
-            Place::Together => (vec![last], vec![vec![last]]),
+            ThreadPlacement::Free => (self.cpus.clone(), vec![self.cpus.clone()]),
+            ThreadPlacement::Apart => {
+                (vec![last], others.into_iter().map(|cpu| vec![cpu]).collect())
+            }
+            ThreadPlacement::Together => (vec![last], vec![vec![last]]),
         };
         tune::bind(self.balancer_thread, &front)?;
         for (threads, cpus) in threads.iter().zip(back.iter().cycle()) {

@@ -46,7 +46,7 @@ fn energy(played: &Played) -> Energy {
 fn over_time(played: &Played) -> Vec<(f64, usize)> {
     let mut points = vec![(0.0, 0)];
     for event in &played.events {
-        if let What::Book { on, .. } = event.what {
+        if let What::ClusterPlan { on, .. } = event.what {
             let seconds = event.at.since(played.begun).as_secs_f64();
             if points.last().is_some_and(|last| last.0 == seconds) {
                 points.pop();
@@ -66,7 +66,7 @@ struct Fate {
     reordered: u64,
 }
 
-/// The parts' books go on from each other; what was lost outside of the failure's part was lost by
+/// The parts' accounts go on from each other; what was lost outside of the failure's part was lost by
 /// planned changes, or by the machine.
 fn fate(played: &Played) -> Fate {
     let [before, around, all] = &played.parts;
@@ -98,9 +98,9 @@ pub(super) fn verdict(played: &Played) -> String {
         100.0 * (1.0 - energy.joules / energy.always),
     );
     if let (Some(killed), Some(ms)) = (&played.killed, failover_ms(played)) {
-        let head = if killed.was_head { ", which was the head," } else { "" };
+        let leader = if killed.was_leader { ", which was the leader," } else { "" };
         text +=
-            &format!("\n{}{head} was killed: no flow went to it after {ms:.0} ms.", killed.name);
+            &format!("\n{}{leader} was killed: no flow went to it after {ms:.0} ms.", killed.name);
     }
     text
 }
@@ -157,9 +157,10 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
         .panel(Axis::new("back-ends on", "").from_zero())
         .series(Series::step("on", steps));
     let counters = &played.balancer.counters;
-    let heads = played.events.iter().filter(|event| event.what == What::Head);
-    let heads: Vec<_> =
-        heads.map(|event| json!({ "seconds": seconds(event.at), "head": event.member })).collect();
+    let leaders = played.events.iter().filter(|event| event.what == What::Leader);
+    let leaders: Vec<_> = leaders
+        .map(|event| json!({ "seconds": seconds(event.at), "leader": event.member }))
+        .collect();
     let killed = played.killed.as_ref().map(|killed| (killed.name.as_str(), seconds(killed.at)));
     let twin = twin::simulated(demo, &played.back_ends, settings(demo), killed)?;
     let ratio = energy.joules / twin.joules;
@@ -205,11 +206,11 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
         .figure("seconds", demo.seconds)
         .figure("seed", demo.seed)
         .figure("missed_by_generator", played.missed)
-        .figure("heads", heads)
+        .figure("leaders", leaders)
         .figure("balancer", serde_json::to_value(counters).expect("numbers"));
     if let Some(killed) = &played.killed {
         let value = json!({
-            "name": killed.name, "seconds": seconds(killed.at), "was_head": killed.was_head,
+            "name": killed.name, "seconds": seconds(killed.at), "was_leader": killed.was_leader,
         });
         report = report.figure("killed", value);
     }

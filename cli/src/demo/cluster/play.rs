@@ -33,7 +33,7 @@ const FLOWS: u32 = 1024;
 const LEASE: Duration = Duration::from_secs(2);
 /// Share of the capacity that is kept free.
 const HEADROOM: f64 = 0.2;
-/// How long the books are kept apart around the failure.
+/// How long the accounts are kept apart around the failure.
 const FAILURE_WINDOW: Duration = Duration::from_millis(1500);
 /// Into that window, until the failure.
 const FAILURE_AFTER: Duration = Duration::from_millis(300);
@@ -77,7 +77,7 @@ pub(super) struct Killed {
     pub(super) at: Time,
     /// When no flow went to it any more.
     pub(super) left_at: Option<Time>,
-    pub(super) was_head: bool,
+    pub(super) was_leader: bool,
 }
 
 /// The cluster, before and behind it the hosts.
@@ -154,7 +154,8 @@ impl Stage {
         let cpus = process::allowed_cpus()?;
         let cpu = cpus.get(1).or(cpus.first()).copied();
         let options = RunnerOptions { cpu, ..RunnerOptions::default() };
-        let balancer = BalancerHandle::start(&self.cluster.front, self.cluster.face(), options)?;
+        let balancer =
+            BalancerHandle::start(&self.cluster.front, self.cluster.topology(), options)?;
         let balancer = Arc::new(balancer);
         let record = Record::default();
         let front = BalancerMember::new(
@@ -242,7 +243,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Before, around and after the failure, each with its own books.
+    /// Before, around and after the failure, each with its own accounts.
     #[allow(clippy::type_complexity)]
     fn run_parts(
         &self,
@@ -257,7 +258,7 @@ impl Stage {
         let progress = generator.progress();
         let part = Arc::new(AtomicU32::new(0));
         let (shared, taken) = (part.clone(), Arc::new(Mutex::new(Vec::new())));
-        let books = taken.clone();
+        let accounts = taken.clone();
         let run = move || -> std::io::Result<u64> {
             if let Some(cpu) = process::allowed_cpus().ok().and_then(|cpus| cpus.first().copied()) {
                 // An unpinned generator is slower, not wrong.
@@ -266,7 +267,7 @@ impl Stage {
             for (index, end) in ends.into_iter().enumerate() {
                 shared.store(index as u32 + 1, Relaxed);
                 generator.run(end, SETTLE)?;
-                books.lock().expect("books").push(generator.summary(true));
+                accounts.lock().expect("accounts").push(generator.summary(true));
             }
             Ok(generator.take_owed())
         };
@@ -291,9 +292,10 @@ impl Stage {
         }
         let missed =
             thread.join().expect("the generator does not panic").context("a link failed")?;
-        let books = std::mem::take(&mut *taken.lock().expect("books"));
-        let books: [Summary; 3] = books.try_into().ok().context("a part of the day is missing")?;
-        Ok((books, missed, killed, load))
+        let accounts = std::mem::take(&mut *taken.lock().expect("accounts"));
+        let accounts: [Summary; 3] =
+            accounts.try_into().ok().context("a part of the day is missing")?;
+        Ok((accounts, missed, killed, load))
     }
 
     /// Ends the back-end that leads, or else the first that forwards, without a word to anybody.
@@ -303,19 +305,19 @@ impl Stage {
         members: &mut BTreeMap<String, Member>,
     ) -> Result<Option<Killed>> {
         let usable = watch.balancer.status().usable;
-        let head = watch.head();
-        let chosen = usable.iter().find(|name| Some(*name) == head.as_ref()).or(usable.first());
+        let leader = watch.leader();
+        let chosen = usable.iter().find(|name| Some(*name) == leader.as_ref()).or(usable.first());
         let Some(name) = chosen.cloned() else { return Ok(None) };
         let index = self.back_ends.iter().position(|one| one.name == name);
         let index = index.context("a back-end of ours")?;
         let at = monotonic();
         self.cluster.kill(index)?;
-        let was_head = head.as_ref() == Some(&name);
-        // Its member dies with it: the lease runs out, and another becomes the head.
+        let was_leader = leader.as_ref() == Some(&name);
+        // Its member dies with it: the lease runs out, and another becomes the leader.
         if let Some(member) = members.remove(&name) {
             member.end();
         }
-        Ok(Some(Killed { name, at, left_at: None, was_head }))
+        Ok(Some(Killed { name, at, left_at: None, was_leader }))
     }
 }
 
@@ -327,10 +329,10 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn head(&self) -> Option<String> {
+    fn leader(&self) -> Option<String> {
         let record = self.record.lock().expect("record");
-        let heads = record.iter().rev().find(|event| event.what == What::Head);
-        heads.map(|event| event.member.clone())
+        let leaders = record.iter().rev().find(|event| event.what == What::Leader);
+        leaders.map(|event| event.member.clone())
     }
 
     /// The offered load of the last tenth of a second.
@@ -358,9 +360,9 @@ impl Watch<'_> {
         *shown = second + 1;
         let usable = self.balancer.status().usable;
         let kpps = load.last().map_or(0.0, |sample| sample.1 / 1e3);
-        let head = self.head().unwrap_or_default();
+        let leader = self.leader().unwrap_or_default();
         say(&format!(
-            "{:>4} s  {kpps:>6.1} kpps  on: {:<24} head: {head}",
+            "{:>4} s  {kpps:>6.1} kpps  on: {:<24} leader: {leader}",
             2 * second,
             usable.join(" ")
         ))

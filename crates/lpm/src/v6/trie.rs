@@ -27,7 +27,7 @@ pub(super) struct Trie {
 
 /// Where an entry stands.
 #[derive(Clone, Copy)]
-enum Place {
+enum EntryRef {
     /// Among the entries of all chunks.
     Chunk(usize),
     /// Among the words of all lines.
@@ -35,7 +35,7 @@ enum Place {
 }
 
 /// The way from a chunk to the entry that a prefix changes: places, and how many bits lead to each.
-type Path = Vec<(Place, u8)>;
+type Path = Vec<(EntryRef, u8)>;
 
 /// What a change does: the entries of a prefix, and all values below them, go to `leaf` where the length
 /// of the present owner is `taken`.
@@ -125,32 +125,32 @@ impl Trie {
         taken: &impl Fn(u8) -> bool,
         leaf: Entry,
     ) {
-        let entry = self.entry(table, Place::Chunk(at));
+        let entry = self.entry(table, EntryRef::Chunk(at));
         let assigned = self.nodes.assign(table, entry, taken, leaf);
         if assigned != entry {
-            self.set(table, Place::Chunk(at), assigned);
+            self.set(table, EntryRef::Chunk(at), assigned);
         }
     }
 
-    fn entry(&self, table: &Ipv6Lpm, place: Place) -> Entry {
+    fn entry(&self, table: &Ipv6Lpm, place: EntryRef) -> Entry {
         match place {
-            Place::Chunk(at) => {
+            EntryRef::Chunk(at) => {
                 Entry { word: table.chunks[at].load(Relaxed), len: self.chunk_lens[at] }
             }
-            Place::Line(at) => self.nodes.entry(table, at),
+            EntryRef::Line(at) => self.nodes.entry(table, at),
         }
     }
 
-    fn set(&mut self, table: &Ipv6Lpm, place: Place, entry: Entry) {
+    fn set(&mut self, table: &Ipv6Lpm, place: EntryRef, entry: Entry) {
         match place {
-            Place::Chunk(at) => {
+            EntryRef::Chunk(at) => {
                 let busy = &mut self.chunk_busy[at / CHUNK];
                 *busy -= u16::from(self.chunk_lens[at] > ROOT_LEN);
                 *busy += u16::from(entry.len > ROOT_LEN);
                 self.chunk_lens[at] = entry.len;
                 table.chunks[at].store(entry.word, Release);
             }
-            Place::Line(at) => self.nodes.set(table, at, entry),
+            EntryRef::Line(at) => self.nodes.set(table, at, entry),
         }
     }
 
@@ -210,7 +210,7 @@ impl Trie {
         if let Some(chunk) = chunk_at(table, root)
             && self.chunk_busy[chunk] == 0
         {
-            self.set_root(table, root, self.entry(table, Place::Chunk(chunk * CHUNK)));
+            self.set_root(table, root, self.entry(table, EntryRef::Chunk(chunk * CHUNK)));
             self.chunks_retired.push(chunk as u32);
         }
     }
@@ -240,7 +240,7 @@ impl Trie {
 
     /// The way to the node whose slots the prefix is made of, or to the value that is in its place.
     fn find<T>(&self, table: &Ipv6Lpm, entry: usize, change: &Change<'_, T>) -> Path {
-        let mut path = vec![(Place::Chunk(entry), FIRST_LEN)];
+        let mut path = vec![(EntryRef::Chunk(entry), FIRST_LEN)];
         loop {
             let (place, depth) = path[path.len() - 1];
             let node = self.entry(table, place);
@@ -259,7 +259,7 @@ impl Trie {
             if change.len <= depth + bits || cut {
                 return path;
             }
-            path.push((Place::Line(at), depth + bits));
+            path.push((EntryRef::Line(at), depth + bits));
         }
     }
 

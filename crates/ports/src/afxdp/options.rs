@@ -94,7 +94,7 @@ pub struct InterfaceOptions {
     /// Places in each ring, a power of two.
     pub ring_len: u32,
     /// Frames that a queue has to receive into as long as it is looked after in time; more, up to
-    /// `ring_len`, where they ran low. For users that call [`brace`](crate::Port::brace) before
+    /// `ring_len`, where they ran low. For users that call [`prepare_idle`](crate::Port::prepare_idle) before
     /// they look away; others leave it at `u32::MAX`, as many as there are places.
     pub fill_min: u32,
     /// Whether every packet carries its time of arrival, not only one per millisecond.

@@ -206,7 +206,7 @@ impl Port for AfXdpPort {
         self.sockets.get(self.transmitter).is_some_and(|socket| socket.pair().metadata())
     }
 
-    fn brace(&mut self, pool: &mut Pool) {
+    fn prepare_idle(&mut self, pool: &mut Pool) {
         if !matches!(self.state, State::Running | State::Down) {
             return;
         }

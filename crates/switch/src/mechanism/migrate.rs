@@ -4,7 +4,7 @@ use ebb_host::process;
 
 use super::{Body, CROSS_ASLEEP, CROSS_AWAKE, Case, KeepAwake, Mechanism, SAME_AWAKE, Target, Way};
 use crate::samples::Samples;
-use crate::{Arrival, Place, SwitchError, Travel};
+use crate::{Arrival, Location, SwitchError, Travel};
 
 /// `sched_setaffinity`: the kernel's migration thread takes the calling thread over.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +46,10 @@ impl Mechanism for Migrate {
 struct Thread(Way);
 
 impl Travel for Thread {
-    fn to(&self, place: Place) -> Arrival {
+    fn to(&self, place: Location) -> Arrival {
         let (cpu, arrival) = match place {
-            Place::Home => (self.0.home, Arrival::Home),
-            Place::There => (self.0.there, Arrival::There),
+            Location::Home => (self.0.home, Arrival::Home),
+            Location::There => (self.0.there, Arrival::There),
         };
         // A CPU that has gone offline takes nobody: the thread stays where it is.
         process::pin_to(cpu).map_or(Arrival::TakenBack, |()| arrival)

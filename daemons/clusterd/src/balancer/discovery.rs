@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ebb_cluster::Manner;
 use ebb_wire::{Arp, Ipv6, ethertype, is_group, link};
 
-use super::face::{Face, Mac};
+use super::topology::{Mac, Topology};
 
 /// ICMPv6 types of neighbour discovery (RFC 4861).
 pub const ROUTER_SOLICITATION: u8 = 133;
@@ -42,17 +42,17 @@ pub enum Word {
 }
 
 /// What a frame of ARP or neighbour discovery that came from the world says of its sender.
-pub fn heard(face: &Face, at: usize, frame: &[u8]) -> Word {
+pub fn heard(topology: &Topology, at: usize, frame: &[u8]) -> Word {
     let Some(header) = link(frame) else { return Word::Nothing };
     let body = &frame[header.payload..];
     let said = match header.ethertype {
-        ethertype::ARP => arp_says(face, at, frame, body),
-        ethertype::IPV6 => discovery_says(face, at, frame, body),
+        ethertype::ARP => arp_says(topology, at, frame, body),
+        ethertype::IPV6 => discovery_says(topology, at, frame, body),
         _ => None,
     };
     let Some((address, mac, manner)) = said else { return Word::Nothing };
-    let ours = face.is_ours(at, &mac);
-    if face.claims(at, address) {
+    let ours = topology.is_ours(at, &mac);
+    if topology.claims(at, address) {
         // Another balancer announces what this one would, too.
         return if ours { Word::Nothing } else { Word::Claim };
     }
@@ -61,7 +61,12 @@ pub fn heard(face: &Face, at: usize, frame: &[u8]) -> Word {
 }
 
 /// Any message of ARP, a request too, says where its sender is (RFC 826, "packet reception").
-fn arp_says(face: &Face, at: usize, frame: &[u8], body: &[u8]) -> Option<(IpAddr, Mac, Manner)> {
+fn arp_says(
+    topology: &Topology,
+    at: usize,
+    frame: &[u8],
+    body: &[u8],
+) -> Option<(IpAddr, Mac, Manner)> {
     let message = Arp::new(body)?;
     let sender = message.sender();
     let nobody = sender.is_unspecified()
@@ -72,7 +77,7 @@ fn arp_says(face: &Face, at: usize, frame: &[u8], body: &[u8]) -> Option<(IpAddr
         return None;
     }
     let manner = match message.operation() {
-        1 if face.sides[at].owns(message.target().into()) => Manner::Asks,
+        1 if topology.sides[at].owns(message.target().into()) => Manner::Asks,
         2 if frame[0] & 1 == 0 => Manner::Answer,
         1 | 2 => Manner::Unasked,
         _ => return None,
@@ -83,7 +88,7 @@ fn arp_says(face: &Face, at: usize, frame: &[u8], body: &[u8]) -> Option<(IpAddr
 /// Solicitations for the cluster (RFC 4861, section 7.2.3) and advertisements (7.2.5), which no router has
 /// forwarded (7.1.1, 7.1.2).
 fn discovery_says(
-    face: &Face,
+    topology: &Topology,
     at: usize,
     frame: &[u8],
     body: &[u8],
@@ -94,7 +99,7 @@ fn discovery_says(
         return None;
     }
     match kind {
-        SOLICITATION if face.sides[at].owns(target.into()) => {
+        SOLICITATION if topology.sides[at].owns(target.into()) => {
             let source = ip.source();
             let mac = option(body, SOURCE_LINK)?;
             (!source.is_unspecified()).then(|| (source.into(), mac, Manner::Asks))
@@ -162,13 +167,13 @@ pub fn arp_reply(message: &Arp<'_>, mac: Mac, frame: &[u8], body: &[u8]) -> Vec<
 }
 
 /// Answers who asks for one of the cluster's IPv6 addresses (RFC 4861, section 7.2.4).
-pub fn answer(face: &Face, at: usize, frame: &[u8], payload: usize) -> Option<Vec<u8>> {
-    let (side, body) = (&face.sides[at], &frame[payload..]);
+pub fn answer(topology: &Topology, at: usize, frame: &[u8], payload: usize) -> Option<Vec<u8>> {
+    let (side, body) = (&topology.sides[at], &frame[payload..]);
     let (target, asker) = (target(body)?, Ipv6::new(body)?.source());
     if !side.owns(target.into()) {
         return None;
     }
-    let mac = side.macs[face.told(asker.into())];
+    let mac = side.macs[topology.told(asker.into())];
     // Whoever has no address yet asks whether it may have one: all are told that it is taken.
     let (to, to_mac, flags) = if asker.is_unspecified() {
         (ALL_NODES, ALL_NODES_MAC, ROUTER | OVERRIDE)

@@ -8,7 +8,7 @@ use super::discovery::{
     ADVERTISEMENT, ROUTER_ADVERTISEMENT, ROUTER_SOLICITATION, SOLICITATION, answer, arp_reply,
     asked_for, discovery, disguise, target,
 };
-use super::face::{Face, Mac};
+use super::topology::{Mac, Topology};
 
 /// What is to be done with a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Verdict {
     /// By its flow hash to a back-end.
     Balance(u32),
     /// To the back-end that speaks for the cluster.
-    Voice,
+    Speaker,
     /// A neighbour says where it is: to every back-end that is on, if it may be believed.
     Everybody,
     /// Out to the world; the frame has been changed to come from the cluster.
@@ -29,43 +29,42 @@ pub enum Verdict {
     Ignore,
 }
 
-/// The balancers' addresses that a balancer is in charge of: a bit for each.
-pub type Charge = u64;
+/// The balancers' addresses that a balancer is responsible for: a bit for each.
+pub type AddressSet = u64;
 
-fn in_charge(charge: Charge, balancer: usize) -> bool {
-    charge >> balancer & 1 == 1
+fn accepts(accepted: AddressSet, balancer: usize) -> bool {
+    accepted >> balancer & 1 == 1
 }
 
-/// A frame that came from the world on `side`, before the balancer in charge of `charge`.
-pub fn from_outside(face: &Face, charge: Charge, at: usize, frame: &[u8]) -> Verdict {
-    let side = &face.sides[at];
+/// A frame that came from the world on `side`, before the balancer that accepts `accepted`.
+pub fn from_outside(topology: &Topology, accepted: AddressSet, at: usize, frame: &[u8]) -> Verdict {
+    let side = &topology.sides[at];
     let Some(header) = link(frame) else { return Verdict::Ignore };
     let to: Mac = frame[..6].try_into().expect("six bytes");
     let body = &frame[header.payload..];
     let addressed = if is_group(&to) {
-        meant(face, header.ethertype, body)
+        meant(topology, header.ethertype, body)
     } else {
         side.macs.iter().position(|mac| *mac == to)
     };
-    if !addressed.is_some_and(|balancer| in_charge(charge, balancer)) {
+    if !addressed.is_some_and(|balancer| accepts(accepted, balancer)) {
         return Verdict::Ignore;
     }
     match header.ethertype {
-        ethertype::ARP => arp(face, at, frame, body),
+        ethertype::ARP => arp(topology, at, frame, body),
         ethertype::IPV4 => {
             let Some(ip) = Ipv4::new(body) else { return Verdict::Ignore };
             let destination = IpAddr::from(ip.destination());
-            inward(face, is_group(&to), destination, body)
+            inward(topology, is_group(&to), destination, body)
         }
         ethertype::IPV6 => {
             let Some(ip) = Ipv6::new(body) else { return Verdict::Ignore };
             match discovery(body) {
-                Some(SOLICITATION) => {
-                    answer(face, at, frame, header.payload).map_or(Verdict::Ignore, Verdict::Answer)
-                }
+                Some(SOLICITATION) => answer(topology, at, frame, header.payload)
+                    .map_or(Verdict::Ignore, Verdict::Answer),
                 Some(ADVERTISEMENT) => Verdict::Everybody,
-                Some(_) => Verdict::Voice,
-                None => inward(face, is_group(&to), ip.destination().into(), body),
+                Some(_) => Verdict::Speaker,
+                None => inward(topology, is_group(&to), ip.destination().into(), body),
             }
         }
         _ => Verdict::Ignore,
@@ -74,7 +73,7 @@ pub fn from_outside(face: &Face, charge: Charge, at: usize, frame: &[u8]) -> Ver
 
 /// Which balancer a frame to a group concerns: who asks or says where it is, the one that it is told, all
 /// else the first one.
-fn meant(face: &Face, kind: u16, body: &[u8]) -> Option<usize> {
+fn meant(topology: &Topology, kind: u16, body: &[u8]) -> Option<usize> {
     let neighbour: IpAddr = match kind {
         ethertype::ARP => Arp::new(body)?.sender().into(),
         ethertype::IPV6 => match discovery(body) {
@@ -84,15 +83,15 @@ fn meant(face: &Face, kind: u16, body: &[u8]) -> Option<usize> {
         },
         _ => return Some(0),
     };
-    Some(face.told(neighbour))
+    Some(topology.told(neighbour))
 }
 
 /// Traffic for the cluster itself and what routing protocols send goes to whoever speaks for it.
-fn inward(face: &Face, group: bool, destination: IpAddr, body: &[u8]) -> Verdict {
+fn inward(topology: &Topology, group: bool, destination: IpAddr, body: &[u8]) -> Verdict {
     let broadcast = matches!(destination, IpAddr::V4(address) if address.is_broadcast());
-    let own = face.sides.iter().any(|side| side.owns(destination));
+    let own = topology.sides.iter().any(|side| side.owns(destination));
     if own || broadcast || destination.is_multicast() {
-        return Verdict::Voice;
+        return Verdict::Speaker;
     }
     // A host of the link that is not the cluster: nobody forwards to it (RFC 4291, section 2.5.6).
     if matches!(destination, IpAddr::V6(address) if address.is_unicast_link_local()) {
@@ -102,12 +101,12 @@ fn inward(face: &Face, group: bool, destination: IpAddr, body: &[u8]) -> Verdict
     if group { Verdict::Ignore } else { Verdict::Balance(ebb_wire::flow_hash(body)) }
 }
 
-fn arp(face: &Face, side: usize, frame: &[u8], body: &[u8]) -> Verdict {
-    let side = &face.sides[side];
+fn arp(topology: &Topology, side: usize, frame: &[u8], body: &[u8]) -> Verdict {
+    let side = &topology.sides[side];
     let Some(message) = Arp::new(body) else { return Verdict::Ignore };
     match message.operation() {
         1 if side.owns(message.target().into()) => {
-            let mac = side.macs[face.told(message.sender().into())];
+            let mac = side.macs[topology.told(message.sender().into())];
             Verdict::Answer(arp_reply(&message, mac, frame, body))
         }
         1 | 2 => Verdict::Everybody,
@@ -128,29 +127,34 @@ pub struct FromInside {
 
 /// A frame that came from the segment of side `at`. What goes out says that it comes from the cluster,
 /// inside of ARP and neighbour discovery too.
-pub fn from_inside(face: &Face, charge: Charge, at: usize, frame: &mut [u8]) -> FromInside {
+pub fn from_inside(
+    topology: &Topology,
+    accepted: AddressSet,
+    at: usize,
+    frame: &mut [u8],
+) -> FromInside {
     let told = |row, asked, verdict| FromInside { row, asked, verdict };
-    let side = &face.sides[at];
+    let side = &topology.sides[at];
     let Some(header) = link(frame) else { return told(None, None, Verdict::Ignore) };
     let to: Mac = frame[..6].try_into().expect("six bytes");
     let from: Mac = frame[6..12].try_into().expect("six bytes");
-    let row = face.row_of(&from);
+    let row = topology.row_of(&from);
     if row.is_none() {
         return told(None, None, Verdict::Ignore);
     }
     let body = &frame[header.payload..];
-    if let Some(reply) = asked_for_probe(face, at, header.ethertype, frame, body) {
+    if let Some(reply) = asked_for_probe(topology, at, header.ethertype, frame, body) {
         return told(row, None, Verdict::Answer(reply));
     }
-    if to == face.probe_mac(at) {
+    if to == topology.probe_mac(at) {
         return told(row, None, Verdict::Probe);
     }
     // What the segment floods reaches all balancers; one of them lets it out.
-    let among_us = side.probe_macs.contains(&to) || face.row_of(&to).is_some();
-    let asked = asked_for(header.ethertype, body).filter(|asked| !face.claims(at, *asked));
-    let meant = asked.map_or(0, |neighbour| face.told(neighbour));
-    let carrier = if is_group(&to) { meant } else { face.carrier(&to) };
-    if among_us || !in_charge(charge, carrier) {
+    let among_us = side.probe_macs.contains(&to) || topology.row_of(&to).is_some();
+    let asked = asked_for(header.ethertype, body).filter(|asked| !topology.claims(at, *asked));
+    let meant = asked.map_or(0, |neighbour| topology.told(neighbour));
+    let carrier = if is_group(&to) { meant } else { topology.carrier(&to) };
+    if among_us || !accepts(accepted, carrier) {
         return told(row, asked, Verdict::Ignore);
     }
     frame[6..12].copy_from_slice(&side.macs[carrier]);
@@ -176,14 +180,14 @@ pub fn from_inside(face: &Face, charge: Charge, at: usize, frame: &mut [u8]) -> 
 
 /// The answer to a back-end that asks where its probes are to go.
 fn asked_for_probe(
-    face: &Face,
+    topology: &Topology,
     at: usize,
     kind: u16,
     frame: &[u8],
     body: &[u8],
 ) -> Option<Vec<u8>> {
-    if kind != ethertype::ARP || asked_for(kind, body)? != face.probe(at) {
+    if kind != ethertype::ARP || asked_for(kind, body)? != topology.probe(at) {
         return None;
     }
-    Some(arp_reply(&Arp::new(body)?, face.probe_mac(at), frame, body))
+    Some(arp_reply(&Arp::new(body)?, topology.probe_mac(at), frame, body))
 }

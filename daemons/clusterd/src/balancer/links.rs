@@ -17,8 +17,8 @@ use ebb_ports::afxdp::{AfXdpError, Form, Interface, InterfaceOptions, Umem};
 use ebb_units::Time;
 use serde::{Deserialize, Serialize};
 
-use super::face::{Face, Mac};
 use super::plane::Link;
+use super::topology::{Mac, Topology};
 
 /// Places in each ring at most.
 const RING_LEN_MAX: u32 = 2048;
@@ -158,13 +158,13 @@ fn queues_of(name: &str) -> Option<u32> {
 
 /// Frames for each link of a balancer, outside 0, inside 0, outside 1, ...: what is not there may come with
 /// a queue for each CPU.
-pub fn frames(face: &Face) -> Vec<u32> {
+pub fn frames(topology: &Topology) -> Vec<u32> {
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    names(face).map(|name| frames_for(queues_of(name).unwrap_or(cpus))).collect()
+    names(topology).map(|name| frames_for(queues_of(name).unwrap_or(cpus))).collect()
 }
 
-fn names(face: &Face) -> impl Iterator<Item = &String> {
-    face.sides.iter().flat_map(|side| [&side.outside, &side.inside])
+fn names(topology: &Topology) -> impl Iterator<Item = &String> {
+    topology.sides.iter().flat_map(|side| [&side.outside, &side.inside])
 }
 
 impl Links {
@@ -173,13 +173,13 @@ impl Links {
     /// # Errors
     /// When an interface is there and cannot be served.
     pub fn open(
-        face: &Face,
+        topology: &Topology,
         frames: &[u32],
         umem: &Arc<Umem>,
         board: &Arc<Board>,
         orders: Sender<Order>,
     ) -> Result<Links> {
-        let macs = face.sides.iter().flat_map(|side| [Some(side.macs.clone()), None]);
+        let macs = topology.sides.iter().flat_map(|side| [Some(side.macs.clone()), None]);
         let kept = |((name, macs), frames): ((&String, _), &u32)| Kept {
             name: name.clone(),
             macs,
@@ -191,12 +191,12 @@ impl Links {
             said: None,
         };
         let mut links = Links {
-            kept: names(face).zip(macs).zip(frames).map(kept).collect(),
+            kept: names(topology).zip(macs).zip(frames).map(kept).collect(),
             umem: umem.clone(),
             requests: Requests::open()?,
             board: board.clone(),
             orders,
-            several: face.balancers() > 1,
+            several: topology.balancers() > 1,
             counted: monotonic(),
         };
         let there = links.requests.links()?;

@@ -2,7 +2,6 @@
 //! router had sent them.
 
 mod discovery;
-mod face;
 mod frame;
 mod links;
 mod peers;
@@ -11,10 +10,11 @@ mod probe;
 mod runner;
 #[cfg(test)]
 mod tests;
+mod topology;
 
-pub use face::{BackEnd, Face, Mac, Side};
-pub use frame::Charge;
+pub use frame::AddressSet;
 pub use links::LinkStatus;
-pub use peers::{Bond, Peers};
+pub use peers::{PeerAuthentication, Peers};
 pub use plane::{Counters, Found, Link, Plane, Probing};
 pub use runner::{BalancerHandle, BalancerStatus, RunnerOptions};
+pub use topology::{BackEnd, Mac, Side, Topology};

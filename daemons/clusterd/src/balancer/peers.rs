@@ -1,7 +1,7 @@
 //! Several balancers for one address: each has an Ethernet address of the cluster, neighbours are spread
 //! over them, and when one is silent the others take its address.
 //!
-//! Who is in charge of an address takes what the world sends to it, and lets out what back-ends send to
+//! Who is responsible for an address takes what the world sends to it, and lets out what back-ends send to
 //! the hosts that belong to it, so that a frame which a switch floods to all balancers goes on once.
 //! Switches learn where addresses are from the frames in which balancers say that they live.
 
@@ -12,9 +12,9 @@ use ebb_cluster::{Detector, Liveness};
 use ebb_units::Time;
 use ring::{digest, hmac};
 
-use super::face::{Face, Mac};
-use super::frame::Charge;
+use super::frame::AddressSet;
 use super::plane::Probing;
+use super::topology::{Mac, Topology};
 
 /// EtherType of what balancers say to each other (IEEE 802, local experiments).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -28,21 +28,21 @@ const SEAL: usize = 32;
 const HOSTS_MAX: usize = 128;
 /// Hosts remembered on a side at most.
 const KNOWN_MAX: usize = 4096;
-/// It takes charge of nothing before it has listened for so long.
+/// It answers for nothing before it has listened for so long.
 const LISTEN: Duration = Duration::from_millis(200);
 /// What was on its way to a balancer that gives an address back is still taken for so long.
 const GRACE: Duration = Duration::from_millis(50);
 /// Switches forget addresses; they are told again so often.
 const REMIND: Duration = Duration::from_secs(2);
 
-/// It can take charge of addresses.
+/// It can answer for addresses.
 const READY: u8 = 1;
 /// It answers for addresses and can forward; balancers of versions that do not say so are not believed to.
 const SERVES: u8 = 2;
 
-/// What all balancers of a cluster have in common besides the face.
+/// What all balancers of a cluster have in common besides the topology.
 #[derive(Clone, Debug, Default)]
-pub struct Bond {
+pub struct PeerAuthentication {
     /// The cluster's name: others may be on the same segments.
     pub cluster: String,
     /// What seals what they say; without one nobody is kept from saying it.
@@ -64,10 +64,10 @@ pub struct Peers {
     key: Option<hmac::Key>,
     probing: Probing,
     peers: Vec<Peer>,
-    charge: Charge,
-    /// `charge` without what it has given back and still takes.
-    owned: Charge,
-    /// Until when it takes what it is not in charge of any more, by address.
+    accepted: AddressSet,
+    /// `accepted` without what it has given back and still takes.
+    owned: AddressSet,
+    /// Until when it takes what it is not responsible for any more, by address.
     grace: Vec<Time>,
     begun: Option<Time>,
     said: Time,
@@ -86,9 +86,14 @@ pub struct Peers {
 
 impl Peers {
     /// Nobody has been heard yet.
-    pub fn new(face: &Face, bond: &Bond, probing: Probing, now: Time) -> Peers {
-        let (count, sides) = (face.balancers(), face.sides.len());
-        let name = digest::digest(&digest::SHA256, bond.cluster.as_bytes());
+    pub fn new(
+        topology: &Topology,
+        authentication: &PeerAuthentication,
+        probing: Probing,
+        now: Time,
+    ) -> Peers {
+        let (count, sides) = (topology.balancers(), topology.sides.len());
+        let name = digest::digest(&digest::SHA256, authentication.cluster.as_bytes());
         let detector = || Detector::new(probing.interval, probing.misses, now);
         let peer = |_| Peer {
             detectors: (0..2 * sides).map(|_| detector()).collect(),
@@ -96,13 +101,16 @@ impl Peers {
             serves: false,
         };
         Peers {
-            me: face.me,
+            me: topology.me,
             sides,
             tag: name.as_ref()[..4].try_into().expect("four bytes"),
-            key: bond.token.as_ref().map(|token| hmac::Key::new(hmac::HMAC_SHA256, token)),
+            key: authentication
+                .token
+                .as_ref()
+                .map(|token| hmac::Key::new(hmac::HMAC_SHA256, token)),
             probing,
             peers: (0..count).map(peer).collect(),
-            charge: u64::from(count == 1),
+            accepted: u64::from(count == 1),
             owned: u64::from(count == 1),
             grace: vec![Time::ZERO; count],
             begun: None,
@@ -125,8 +133,8 @@ impl Peers {
     }
 
     /// The addresses whose frames it takes now.
-    pub fn charge(&self) -> Charge {
-        self.charge
+    pub fn accepted(&self) -> AddressSet {
+        self.accepted
     }
 
     /// Whether it answers for addresses of the cluster and can forward.
@@ -140,7 +148,7 @@ impl Peers {
         !(0..self.peers.len()).any(serves)
     }
 
-    /// The number of an address that it is in charge of, its own if it is: what neighbours are told by all.
+    /// The number of an address that it is responsible for, its own if it is: what neighbours are told by all.
     pub fn speaks_for(&self) -> usize {
         let own = self.owned >> self.me & 1 == 1;
         if own { self.me } else { self.owned.trailing_zeros() as usize % self.peers.len() }
@@ -224,7 +232,7 @@ impl Peers {
 
     /// Looks who is silent, and returns what is to be sent on which link. To be called every millisecond
     /// or so.
-    pub fn tend(&mut self, face: &Face, now: Time) -> Vec<(usize, Vec<u8>)> {
+    pub fn tick(&mut self, topology: &Topology, now: Time) -> Vec<(usize, Vec<u8>)> {
         if !self.several() {
             return Vec::new();
         }
@@ -233,24 +241,24 @@ impl Peers {
         }
         let begun = *self.begun.get_or_insert(now);
         let ready = self.fit && !self.leaving && now.since(begun) >= LISTEN;
-        let gained = self.recharge(ready, now);
+        let gained = self.elect(ready, now);
         let mut frames = Vec::new();
         if gained != 0 || now.since(self.said) >= self.probing.interval {
             self.said = now;
-            self.say(face, ready, &mut frames);
+            self.say(topology, ready, &mut frames);
         }
         if gained != 0 || now.since(self.reminded) >= REMIND {
             self.reminded = now;
-            self.remind(face, &mut frames);
+            self.remind(topology, &mut frames);
         }
         frames
     }
 
-    /// Who is in charge of what now; returns what this one gained.
-    fn recharge(&mut self, ready: bool, now: Time) -> Charge {
+    /// Who is responsible for what now; returns what this one gained.
+    fn elect(&mut self, ready: bool, now: Time) -> AddressSet {
         let there = |peer: &usize| if *peer == self.me { ready } else { self.lives(*peer) };
         let there: Vec<usize> = (0..self.peers.len()).filter(there).collect();
-        let (mut charge, mut owned, mut gained) = (0, 0, 0);
+        let (mut accepted, mut owned, mut gained) = (0, 0, 0);
         for address in 0..self.peers.len() {
             let owner = match there.contains(&address) {
                 true => Some(address),
@@ -258,27 +266,27 @@ impl Peers {
             };
             let bit = 1 << address;
             if owner == Some(self.me) {
-                charge |= bit;
+                accepted |= bit;
                 owned |= bit;
                 gained |= bit & !self.owned;
                 self.grace[address] = now + GRACE;
-            } else if self.charge & bit != 0 && self.grace[address] > now {
-                charge |= bit;
+            } else if self.accepted & bit != 0 && self.grace[address] > now {
+                accepted |= bit;
             }
         }
         self.takeovers += u64::from((gained & !(1 << self.me)).count_ones());
-        (self.charge, self.owned) = (charge, owned);
+        (self.accepted, self.owned) = (accepted, owned);
         gained
     }
 
-    /// That it lives, on all links: from each address that it is in charge of, so that switches know.
-    fn say(&mut self, face: &Face, ready: bool, frames: &mut Vec<(usize, Vec<u8>)>) {
+    /// That it lives, on all links: from each address that it is responsible for, so that switches know.
+    fn say(&mut self, topology: &Topology, ready: bool, frames: &mut Vec<(usize, Vec<u8>)>) {
         for side in 0..self.sides {
             let hosts = self.some_hosts(side);
-            let own = face.probe_mac(side);
+            let own = topology.probe_mac(side);
             let mut sources: Vec<Mac> = (0..self.peers.len())
                 .filter(|address| self.owned >> address & 1 == 1)
-                .map(|address| face.sides[side].macs[address])
+                .map(|address| topology.sides[side].macs[address])
                 .collect();
             if sources.is_empty() {
                 sources.push(own);
@@ -315,9 +323,9 @@ impl Peers {
     }
 
     /// Tells the segments behind which balancer the hosts are.
-    fn remind(&self, face: &Face, frames: &mut Vec<(usize, Vec<u8>)>) {
+    fn remind(&self, topology: &Topology, frames: &mut Vec<(usize, Vec<u8>)>) {
         for (side, known) in self.known.iter().enumerate() {
-            let ours = known.iter().filter(|host| self.owned >> face.carrier(host) & 1 == 1);
+            let ours = known.iter().filter(|host| self.owned >> topology.carrier(host) & 1 == 1);
             for host in ours {
                 let mut frame = Vec::with_capacity(60);
                 frame.extend(GROUP);
@@ -332,10 +340,10 @@ impl Peers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::face::{BackEnd, Side};
+    use super::super::topology::{BackEnd, Side};
     use super::*;
 
-    fn face(me: usize) -> Face {
+    fn topology(me: usize) -> Topology {
         let side = |side: u8| Side {
             outside: format!("out{side}"),
             inside: format!("in{side}"),
@@ -349,33 +357,38 @@ mod tests {
             macs: vec![[2, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]],
             weight: 1,
         };
-        Face::new(vec![side(0), side(1)], vec![back_end], me)
+        Topology::new(vec![side(0), side(1)], vec![back_end], me)
     }
 
     struct Pair {
         both: [Peers; 2],
-        faces: [Face; 2],
+        topologies: [Topology; 2],
         now: Time,
     }
 
     impl Pair {
         fn new(tokens: [&str; 2]) -> Pair {
-            let faces = [face(0), face(1)];
-            let bond = |token: &str| Bond {
+            let topologies = [topology(0), topology(1)];
+            let authentication = |token: &str| PeerAuthentication {
                 cluster: "c".to_owned(),
                 token: Some(token.as_bytes().to_vec()),
             };
             let both = [0, 1].map(|me| {
-                Peers::new(&faces[me], &bond(tokens[me]), Probing::default(), Time::ZERO)
+                Peers::new(
+                    &topologies[me],
+                    &authentication(tokens[me]),
+                    Probing::default(),
+                    Time::ZERO,
+                )
             });
-            Pair { both, faces, now: Time::from_nanos(1_000_000) }
+            Pair { both, topologies, now: Time::from_nanos(1_000_000) }
         }
 
         fn run(&mut self, milliseconds: u32, living: [bool; 2]) {
             for _ in 0..milliseconds {
                 self.now += Duration::from_millis(1);
                 for me in (0..2).filter(|me| living[*me]) {
-                    for (link, frame) in self.both[me].tend(&self.faces[me], self.now) {
+                    for (link, frame) in self.both[me].tick(&self.topologies[me], self.now) {
                         if living[1 - me] {
                             assert!(self.both[1 - me].hear(link, &frame, self.now));
                         }
@@ -384,8 +397,8 @@ mod tests {
             }
         }
 
-        fn charges(&self) -> [Charge; 2] {
-            [self.both[0].charge(), self.both[1].charge()]
+        fn accepted(&self) -> [AddressSet; 2] {
+            [self.both[0].accepted(), self.both[1].accepted()]
         }
     }
 
@@ -393,21 +406,21 @@ mod tests {
     fn a_silent_balancer_is_replaced_within_the_detection_time_and_comes_back() {
         let mut pair = Pair::new(["t", "t"]);
         pair.run(150, [true, true]);
-        assert_eq!(pair.charges(), [0, 0], "they listen first");
+        assert_eq!(pair.accepted(), [0, 0], "they listen first");
         pair.run(200, [true, true]);
-        assert_eq!(pair.charges(), [1, 2]);
+        assert_eq!(pair.accepted(), [1, 2]);
         let before = pair.both[0].takeovers();
         pair.run(60, [true, false]);
-        assert_eq!(pair.charges()[0], 3, "60 ms later");
+        assert_eq!(pair.accepted()[0], 3, "60 ms later");
         assert_eq!(pair.both[0].takeovers(), before + 1);
         pair.run(40, [true, true]);
         pair.run(100, [true, true]);
-        assert_eq!(pair.charges(), [1, 2]);
+        assert_eq!(pair.accepted(), [1, 2]);
         pair.both[1].leave();
         pair.run(10, [true, true]);
-        assert_eq!(pair.charges(), [3, 2], "what is on its way is still taken");
+        assert_eq!(pair.accepted(), [3, 2], "what is on its way is still taken");
         pair.run(60, [true, true]);
-        assert_eq!(pair.charges(), [3, 0]);
+        assert_eq!(pair.accepted(), [3, 0]);
     }
 
     #[test]
@@ -416,7 +429,7 @@ mod tests {
         pair.run(300, [true, true]);
         pair.both[0].set_fit(false);
         pair.run(70, [true, true]);
-        assert_eq!(pair.charges(), [0, 3]);
+        assert_eq!(pair.accepted(), [0, 3]);
     }
 
     #[test]
@@ -431,16 +444,17 @@ mod tests {
         let mut pair = Pair::new(["t", "t"]);
         pair.run(300, [true, true]);
         let host = (0..=255).map(|last| [2, 9, 9, 9, 9, last]);
-        let host = host.into_iter().find(|host| pair.faces[0].carrier(host) == 1).expect("one");
+        let host =
+            host.into_iter().find(|host| pair.topologies[0].carrier(host) == 1).expect("one");
         // The first hears it, the second carries it.
         pair.both[0].saw(0, host);
         pair.run(10, [true, true]);
         let mut frames = Vec::new();
-        pair.both[1].remind(&pair.faces[1], &mut frames);
+        pair.both[1].remind(&pair.topologies[1], &mut frames);
         assert_eq!(frames.len(), 1);
         assert_eq!((frames[0].0, &frames[0].1[6..12]), (1, &host[..]));
         frames.clear();
-        pair.both[0].remind(&pair.faces[0], &mut frames);
+        pair.both[0].remind(&pair.topologies[0], &mut frames);
         assert!(frames.is_empty());
     }
 }

@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-use ebb_cluster::{Announcer, Balancer, Book, LinkState, Move, Neighbours, Power, SteeringTable};
+use ebb_cluster::{
+    Announcer, Balancer, ClusterPlan, LinkState, Move, Neighbours, Power, SteeringTable,
+};
 use ebb_graph::{Batch, Packet, Pool};
 use ebb_ports::{PacketSocket, Port};
 use ebb_units::Time;
 
-use super::face::Face;
 use super::frame::{Verdict, from_inside, from_outside};
-use super::peers::{Bond, Peers};
+use super::peers::{PeerAuthentication, Peers};
 use super::probe::Seal;
+use super::topology::Topology;
 use health::{Drain, Watched};
 
 /// Frames that wait for a link at most; more are lost, as in a full queue of a switch.
@@ -35,7 +37,7 @@ pub struct Probing {
 }
 
 impl Probing {
-    /// No probes: whoever the book has on is taken for alive.
+    /// No probes: whoever the plan has on is taken for alive.
     pub fn none() -> Probing {
         Probing { misses: 0, ..Probing::default() }
     }
@@ -106,7 +108,7 @@ pub struct Found {
 
 /// A link and what waits for it.
 #[derive(Default)]
-struct Place {
+struct LinkQueue {
     link: Option<Link>,
     /// The interface is set down, or the link said so.
     down: bool,
@@ -115,7 +117,7 @@ struct Place {
     out: Batch,
 }
 
-impl Place {
+impl LinkQueue {
     /// Whether what is sent there can arrive.
     fn carries(&self) -> bool {
         self.link.is_some() && !self.down && !self.silent
@@ -136,10 +138,10 @@ struct Talk {
 
 /// The forwarding.
 pub struct Plane {
-    face: Face,
+    topology: Topology,
     logic: Balancer,
     /// Outside and inside of each side, in turn.
-    places: Vec<Place>,
+    places: Vec<LinkQueue>,
     /// Links that turned out to be gone, since the last call of [`Plane::take_lost`].
     lost: Vec<usize>,
     /// By side.
@@ -163,21 +165,21 @@ pub struct Plane {
 impl Plane {
     /// One without links.
     pub fn new(
-        face: Face,
+        topology: Topology,
         pool: Pool,
-        (probing, bond): (Probing, &Bond),
+        (probing, authentication): (Probing, &PeerAuthentication),
         seal: Seal,
         now: Time,
     ) -> Plane {
-        let sides = face.sides.len();
+        let sides = topology.sides.len();
         Plane {
-            logic: Balancer::new(&face.weights()),
-            peers: Peers::new(&face, bond, probing, now),
-            watched: face.back_ends.iter().map(|_| Watched::new(sides, probing, now)).collect(),
-            places: (0..2 * sides).map(|_| Place::default()).collect(),
+            logic: Balancer::new(&topology.weights()),
+            peers: Peers::new(&topology, authentication, probing, now),
+            watched: topology.back_ends.iter().map(|_| Watched::new(sides, probing, now)).collect(),
+            places: (0..2 * sides).map(|_| LinkQueue::default()).collect(),
             lost: Vec::new(),
             talks: (0..sides).map(|_| Talk::default()).collect(),
-            face,
+            topology,
             pool,
             incoming: Batch::new(),
             moving: vec![0; ebb_cluster::SLOTS],
@@ -281,7 +283,7 @@ impl Plane {
     }
 
     fn send(&mut self, number: usize) {
-        let Place { link, down, out, .. } = &mut self.places[number];
+        let LinkQueue { link, down, out, .. } = &mut self.places[number];
         let Some(link) = link.as_mut().filter(|_| !*down) else {
             self.counters.link_down += out.len() as u64;
             return self.pool.put_batch(out);
@@ -313,7 +315,7 @@ impl Plane {
     }
 
     fn receive(&mut self, number: usize, rest: bool, now: Time) -> usize {
-        let Place { link, down, .. } = &mut self.places[number];
+        let LinkQueue { link, down, .. } = &mut self.places[number];
         let Some(link) = link.as_mut().filter(|_| !*down) else { return 0 };
         let mut batch = std::mem::take(&mut self.incoming);
         link.port.receive(&mut self.pool, &mut batch, Batch::RECEIVE_MAX);
@@ -352,7 +354,7 @@ impl Plane {
 
     fn outside(&mut self, side: usize, packet: Packet, now: Time) {
         let several = self.peers.several();
-        let verdict = from_outside(&self.face, self.peers.charge(), side, packet.data());
+        let verdict = from_outside(&self.topology, self.peers.accepted(), side, packet.data());
         if several
             && !matches!(verdict, Verdict::Ignore)
             && let Some(host) = packet.data().get(6..12)
@@ -367,7 +369,7 @@ impl Plane {
                     from => self.hold(from - 1, side, packet),
                 }
             }
-            Verdict::Voice => match self.voice() {
+            Verdict::Speaker => match self.speaker() {
                 Some(row) => self.deliver(side, row, packet),
                 None => self.lose(packet),
             },
@@ -384,8 +386,8 @@ impl Plane {
     }
 
     fn inside(&mut self, side: usize, mut packet: Packet, now: Time) {
-        let charge = self.peers.charge();
-        let said = from_inside(&self.face, charge, side, packet.data_mut());
+        let accepted = self.peers.accepted();
+        let said = from_inside(&self.topology, accepted, side, packet.data_mut());
         if let Some(neighbour) = said.asked {
             self.talks[side].neighbours.asked(neighbour, now);
         }
@@ -426,11 +428,11 @@ impl Plane {
     }
 
     fn deliver(&mut self, side: usize, row: u16, mut packet: Packet) {
-        let mac = self.face.back_ends[usize::from(row)].macs[side];
+        let mac = self.topology.back_ends[usize::from(row)].macs[side];
         packet.data_mut()[..6].copy_from_slice(&mac);
         if self.peers.several() {
             // The segment learns from nobody but the balancer that carries a host where the host is.
-            let from = self.face.probe_mac(side);
+            let from = self.topology.probe_mac(side);
             packet.data_mut()[6..12].copy_from_slice(&from);
         }
         self.places[2 * side + 1].out.push(packet);
@@ -442,10 +444,10 @@ impl Plane {
         drain.held.push_back((side, packet));
     }
 
-    /// The back-end that speaks for the cluster: the book's, or the first that may get flows.
-    pub fn voice(&self) -> Option<u16> {
-        let voice = self.logic.book().voice.as_ref().and_then(|name| self.logic.row(name));
-        if let Some(row) = voice.filter(|row| self.logic.usable(*row)) {
+    /// The back-end that speaks for the cluster: the plan's, or the first that may get flows.
+    pub fn speaker(&self) -> Option<u16> {
+        let speaker = self.logic.plan().speaker.as_ref().and_then(|name| self.logic.row(name));
+        if let Some(row) = speaker.filter(|row| self.logic.usable(*row)) {
             return Some(row);
         }
         (0..self.watched.len() as u16).find(|row| self.logic.usable(*row))
@@ -453,16 +455,16 @@ impl Plane {
 
     /// Back-ends that may have asked for neighbours.
     fn present(&self) -> Vec<u16> {
-        let entries = &self.logic.book().entries;
+        let entries = &self.logic.plan().entries;
         let on = |row: &u16| {
             entries.get(self.logic.name(*row)).is_some_and(|entry| entry.power != Power::Off)
         };
         (0..self.watched.len() as u16).filter(on).collect()
     }
 
-    /// Follows a book.
-    pub fn follow(&mut self, book: &Book, now: Time) {
-        let moves = self.logic.follow(book);
+    /// Follows a plan.
+    pub fn follow(&mut self, plan: &ClusterPlan, now: Time) {
+        let moves = self.logic.follow(plan);
         self.carry_out(moves, VecDeque::new(), now);
     }
 
@@ -471,7 +473,7 @@ impl Plane {
             match step {
                 Move::Drain { from, slots } => {
                     self.drained += 1;
-                    let drain = Drain::new(self.drained, self.face.sides.len(), now);
+                    let drain = Drain::new(self.drained, self.topology.sides.len(), now);
                     self.drains.insert(from, drain);
                     for slot in slots {
                         self.moving[slot] = from + 1;
@@ -492,9 +494,9 @@ impl Plane {
 
     /// To be called every millisecond or so, and does what is due: probes, words to other balancers and to
     /// neighbours, drains that take too long.
-    pub fn tend(&mut self, now: Time) {
+    pub fn tick(&mut self, now: Time) {
         self.tend_back_ends(now);
-        for (link, bytes) in self.peers.tend(&self.face, now) {
+        for (link, bytes) in self.peers.tick(&self.topology, now) {
             self.send_made(link, &bytes);
         }
         self.announce(now);

@@ -7,7 +7,7 @@ use ebb_units::Time;
 use ebb_wire::Template;
 use ring::{hmac, rand};
 
-use super::face::Face;
+use super::topology::Topology;
 
 /// Begins the payload of every probe; its last sign is the format's number. Whoever reads a probe is the
 /// process that wrote it, so that formats never meet.
@@ -47,11 +47,11 @@ impl Seal {
     }
 
     /// The frame that takes a probe through its back-end.
-    pub fn frame(&self, probe: &Probe, face: &Face) -> Vec<u8> {
+    pub fn frame(&self, probe: &Probe, topology: &Topology) -> Vec<u8> {
         let Probe { row, pair, drain, number, sent } = *probe;
-        let sides = face.sides.len();
+        let sides = topology.sides.len();
         let (from, to) = (usize::from(pair) / sides, usize::from(pair) % sides);
-        let address = |side: usize| SocketAddr::new(face.probe(side), PORT);
+        let address = |side: usize| SocketAddr::new(topology.probe(side), PORT);
         let mut payload = Vec::with_capacity(WORDS + SEAL);
         payload.extend(MAGIC);
         payload.extend(row.to_be_bytes());
@@ -60,8 +60,8 @@ impl Seal {
         let seal = hmac::sign(&self.0, &payload);
         payload.extend(seal.as_ref());
         let mut frame = Template::udp(address(from), address(to)).to_frame(&payload);
-        frame[..6].copy_from_slice(&face.back_ends[usize::from(row)].macs[from]);
-        frame[6..12].copy_from_slice(&face.probe_mac(from));
+        frame[..6].copy_from_slice(&topology.back_ends[usize::from(row)].macs[from]);
+        frame[6..12].copy_from_slice(&topology.probe_mac(from));
         frame
     }
 
@@ -70,13 +70,13 @@ impl Seal {
     ///
     /// # Errors
     /// [`Foreign`].
-    pub fn read(&self, face: &Face, at: usize, frame: &[u8]) -> Result<Probe, Foreign> {
+    pub fn read(&self, topology: &Topology, at: usize, frame: &[u8]) -> Result<Probe, Foreign> {
         let (said, seal) = payload(frame).ok_or(Foreign::Other)?;
         let short = |at: usize| u16::from_be_bytes([said[at], said[at + 1]]);
         let long =
             |at: usize| u64::from_be_bytes(said[at..at + 8].try_into().expect("eight bytes"));
-        let (row, pair, sides) = (short(8), short(10), face.sides.len());
-        let back_end = face.back_ends.get(usize::from(row)).ok_or(Foreign::Forged)?;
+        let (row, pair, sides) = (short(8), short(10), topology.sides.len());
+        let back_end = topology.back_ends.get(usize::from(row)).ok_or(Foreign::Forged)?;
         let way = usize::from(pair) < sides * sides && usize::from(pair) % sides == at;
         // Before the seal: it costs most.
         let known = way && frame[6..12] == back_end.macs[at];

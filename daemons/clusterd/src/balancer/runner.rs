@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_cluster::{Acknowledgement, Book};
+use ebb_cluster::{Acknowledgement, ClusterPlan};
 use ebb_graph::{Pool, Reserve};
 use ebb_host::clock::monotonic;
 use ebb_host::namespace::Namespace;
@@ -17,11 +17,11 @@ use ebb_host::wait::WaitSet;
 use ebb_ports::afxdp::Umem;
 use ebb_units::Time;
 
-use super::face::Face;
 use super::links::{self, Board, Closed, LinkStatus, Links, Order};
-use super::peers::Bond;
+use super::peers::PeerAuthentication;
 use super::plane::{Counters, Found, Plane, Probing};
 use super::probe::Seal;
+use super::topology::Topology;
 
 /// Frames beyond the rings': what drains hold back, and what is being made.
 const FRAMES_SPARE: u32 = 16_384;
@@ -38,7 +38,7 @@ pub struct RunnerOptions {
     /// How back-ends, and other balancers, are probed.
     pub probing: Probing,
     /// What it has in common with other balancers.
-    pub bond: Bond,
+    pub authentication: PeerAuthentication,
 }
 
 /// What the balancer says of itself.
@@ -54,8 +54,8 @@ pub struct BalancerStatus {
     pub usable: Vec<String>,
     /// Slots of the steering table by back-end.
     pub shares: BTreeMap<String, usize>,
-    /// Numbers of the balancers whose addresses it is in charge of.
-    pub charge: Vec<usize>,
+    /// Numbers of the balancers whose addresses it is responsible for.
+    pub accepted: Vec<usize>,
     /// Numbers of the other balancers that live.
     pub peers: Vec<usize>,
     /// How often it took the address of one that fell silent.
@@ -68,7 +68,7 @@ pub struct BalancerStatus {
 
 /// What the thread that forwards has in common with others.
 struct Desk {
-    books: Receiver<Book>,
+    plans: Receiver<ClusterPlan>,
     orders: Receiver<Order>,
     closed: Sender<Closed>,
     board: Arc<Board>,
@@ -78,7 +78,7 @@ struct Desk {
 
 /// A running balancer. Dropping it ends it.
 pub struct BalancerHandle {
-    books: Sender<Book>,
+    plans: Sender<ClusterPlan>,
     status: Arc<Mutex<BalancerStatus>>,
     leave: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -93,25 +93,25 @@ impl BalancerHandle {
     /// When AF_XDP or a raw socket cannot be opened on one that is there.
     pub fn start(
         namespace: &Namespace,
-        face: Face,
+        topology: Topology,
         options: RunnerOptions,
     ) -> Result<BalancerHandle> {
-        let frames = namespace.run(|| links::frames(&face))?;
+        let frames = namespace.run(|| links::frames(&topology))?;
         let (region, reserve) = Reserve::allocate(frames.iter().sum::<u32>() + FRAMES_SPARE);
         let umem = Umem::new(region);
         _ = process::lift_memory_lock_limit();
         let board = Arc::new(Board::new(frames.len()));
         let (order, orders) = channel();
         let (closed, closings) = channel();
-        let (books, inbox) = channel();
-        let open = || Links::open(&face, &frames, &umem, &board, order);
+        let (plans, inbox) = channel();
+        let open = || Links::open(&topology, &frames, &umem, &board, order);
         let mut links = namespace.run(open)??;
         let (status, stop, leave) = <(Arc<Mutex<_>>, Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         let pool = Pool::new(reserve);
-        let how = (options.probing, &options.bond);
-        let plane = Plane::new(face, pool, how, Seal::random()?, monotonic());
+        let how = (options.probing, &options.authentication);
+        let plane = Plane::new(topology, pool, how, Seal::random()?, monotonic());
         let desk = Desk {
-            books: inbox,
+            plans: inbox,
             orders,
             closed,
             board,
@@ -135,7 +135,7 @@ impl BalancerHandle {
         };
         let keeper = std::thread::Builder::new().name("ebb-links".into());
         let threads = vec![forwarder, namespace.run(|| keeper.spawn(watch))??];
-        Ok(BalancerHandle { books, status, leave, stop, threads })
+        Ok(BalancerHandle { plans, status, leave, stop, threads })
     }
 
     /// Whether it forwards; it does until it is ended, unless a fault of its own ended it.
@@ -143,10 +143,10 @@ impl BalancerHandle {
         self.threads.iter().all(|thread| !thread.is_finished())
     }
 
-    /// Makes it follow a book.
-    pub fn follow(&self, book: &Book) {
+    /// Makes it follow a plan.
+    pub fn follow(&self, plan: &ClusterPlan) {
         // One that has ended needs none.
-        _ = self.books.send(book.clone());
+        _ = self.plans.send(plan.clone());
     }
 
     /// What it says.
@@ -193,7 +193,7 @@ fn forward(mut plane: Plane, desk: &Desk, end: &AtomicBool) {
         }
         if now.since(tended) >= SLEEP_MAX {
             tended = now;
-            tend(&mut plane, desk, now);
+            tick(&mut plane, desk, now);
         }
         if idle > IDLE_TURNS && plane.prepare_wait(&mut fds) {
             wait.clear();
@@ -205,7 +205,7 @@ fn forward(mut plane: Plane, desk: &Desk, end: &AtomicBool) {
 }
 
 /// What is done every millisecond or so.
-fn tend(plane: &mut Plane, desk: &Desk, now: Time) {
+fn tick(plane: &mut Plane, desk: &Desk, now: Time) {
     for order in desk.orders.try_iter() {
         match order {
             Order::Attach(number, link) => plane.attach(number, link),
@@ -221,14 +221,14 @@ fn tend(plane: &mut Plane, desk: &Desk, now: Time) {
     for number in 0..plane.links() {
         plane.set_state(number, desk.board.state(number));
     }
-    for book in desk.books.try_iter() {
-        plane.follow(&book, now);
+    for plan in desk.plans.try_iter() {
+        plane.follow(&plan, now);
     }
     plane.peers().set_fit(!desk.board.is_unfit());
     if desk.leave.load(Relaxed) {
         plane.peers().leave();
     }
-    plane.tend(now);
+    plane.tick(now);
     publish(plane, &desk.status);
 }
 
@@ -239,8 +239,8 @@ fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
     let done = |counters: Counters| counters.drains + counters.drains_cut;
     let settled = done(before) != done(status.counters);
     let peers = plane.peers();
-    let charge = peers.charge();
-    status.charge = (0..64).filter(|address| charge >> address & 1 == 1).collect();
+    let accepted = peers.accepted();
+    status.accepted = (0..64).filter(|address| accepted >> address & 1 == 1).collect();
     (status.takeovers, status.forged) = (peers.takeovers(), peers.forged());
     if peers.several() {
         status.peers = peers.alive();

@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ebb_cluster::{Book, Entry, Power};
+use ebb_cluster::{ClusterPlan, Entry, Power};
 use ebb_graph::Pool;
 use ebb_ports::memory::{FarEnd, LinkOptions, link};
 use ebb_units::Time;
 use ebb_wire::Template;
 
-use super::face::{BackEnd, Face, Side};
 use super::frame::{Verdict, from_inside, from_outside};
-use super::peers::Bond;
+use super::peers::PeerAuthentication;
 use super::plane::{Link, Plane, Probing};
 use super::probe::Seal;
+use super::topology::{BackEnd, Side, Topology};
 use Power::{Draining, Off, On};
 
 fn side(number: u8) -> Side {
@@ -35,13 +35,13 @@ fn side(number: u8) -> Side {
     }
 }
 
-fn face() -> Face {
+fn topology() -> Topology {
     let back_end = |row: u8| BackEnd {
         name: format!("r{row}"),
         macs: (0..2).map(|side| [2, 0, 0, 1, row, side]).collect(),
         weight: 1,
     };
-    Face::new(vec![side(0), side(1)], (0..3).map(back_end).collect(), 0)
+    Topology::new(vec![side(0), side(1)], (0..3).map(back_end).collect(), 0)
 }
 
 /// A back-end that hands frames on after its delay, in order.
@@ -54,7 +54,7 @@ struct Router {
 struct World {
     plane: Plane,
     far: Vec<FarEnd>,
-    face: Face,
+    topology: Topology,
     routers: Vec<Router>,
     now: Time,
     /// By flow, what came out on side 1.
@@ -71,7 +71,7 @@ const FLOWS: u16 = 50;
 
 impl World {
     fn new(delays_ms: [u64; 3]) -> World {
-        let face = face();
+        let topology = topology();
         let (mut links, mut far) = (Vec::new(), Vec::new());
         for number in 0..4 {
             let options = LinkOptions { name: format!("m{number}"), queues: 1, queue_len: 1024 };
@@ -80,9 +80,9 @@ impl World {
             far.push(made.far);
         }
         let pool = Pool::standalone(16_384);
-        let how = (Probing::default(), &Bond::default());
+        let how = (Probing::default(), &PeerAuthentication::default());
         let seal = Seal::random().expect("random bytes");
-        let mut plane = Plane::new(face.clone(), pool, how, seal, Time::ZERO);
+        let mut plane = Plane::new(topology.clone(), pool, how, seal, Time::ZERO);
         links.into_iter().enumerate().for_each(|(number, link)| plane.attach(number, link));
         let router = |delay| Router {
             delay: Duration::from_millis(delay),
@@ -95,7 +95,7 @@ impl World {
         World {
             plane,
             far,
-            face,
+            topology,
             routers,
             now,
             arrived,
@@ -106,16 +106,16 @@ impl World {
         }
     }
 
-    fn book(&mut self, powers: [Power; 3]) {
+    fn plan(&mut self, powers: [Power; 3]) {
         self.version += 1;
         let entry = |(row, power)| {
-            let before = self.plane.logic().book().entries.get(&format!("r{row}"));
+            let before = self.plane.logic().plan().entries.get(&format!("r{row}"));
             let kept = before.filter(|entry| entry.power == power).map(|entry| entry.since);
             (format!("r{row}"), Entry { power, since: kept.unwrap_or(self.version) })
         };
         let entries = powers.into_iter().enumerate().map(entry).collect();
-        let book = Book { version: self.version, entries, voice: None };
-        self.plane.follow(&book, self.now);
+        let plan = ClusterPlan { version: self.version, entries, speaker: None };
+        self.plane.follow(&plan, self.now);
     }
 
     /// A millisecond, in which every flow sends a packet if `sending`.
@@ -130,7 +130,7 @@ impl World {
             self.plane.turn(self.now);
             self.route();
         }
-        self.plane.tend(self.now);
+        self.plane.tick(self.now);
         self.plane.turn(self.now);
         let (arrived, [near, far]) = (&mut self.arrived, &mut self.told);
         self.far[2].receive(|frame| {
@@ -148,13 +148,13 @@ impl World {
     /// The back-ends' turn.
     fn route(&mut self) {
         for side in 0..2 {
-            let (mut got, face) = (Vec::new(), &self.face);
+            let (mut got, topology) = (Vec::new(), &self.topology);
             let routed = &mut self.routed;
             self.far[2 * side + 1].receive(|frame| {
                 routed.push((side, frame.to_vec()));
                 let to: [u8; 6] = frame[..6].try_into().expect("six bytes");
                 if to[0] & 1 == 0 && frame[12..14] == [8, 0] {
-                    let row = face.row_of(&to).expect("a back-end's");
+                    let row = topology.row_of(&to).expect("a back-end's");
                     got.push((usize::from(row), frame.to_vec()));
                 }
             });
@@ -171,9 +171,9 @@ impl World {
                 }
                 let probe = frame[30..33] == [10, 0, frame[32]] && frame[33] == 254;
                 let to = if probe { usize::from(frame[32]) } else { 1 - side };
-                let mac = if probe { self.face.probe_mac(to) } else { [2, 9, 9, 9, 9, 9] };
+                let mac = if probe { self.topology.probe_mac(to) } else { [2, 9, 9, 9, 9, 9] };
                 frame[..6].copy_from_slice(&mac);
-                frame[6..12].copy_from_slice(&self.face.back_ends[row].macs[to]);
+                frame[6..12].copy_from_slice(&self.topology.back_ends[row].macs[to]);
                 self.far[2 * to + 1].send([frame.as_slice()]);
             }
         }
@@ -181,7 +181,7 @@ impl World {
 
     fn ready(delays_ms: [u64; 3]) -> World {
         let mut world = World::new(delays_ms);
-        world.book([On, On, Off]);
+        world.plan([On, On, Off]);
         (0..40).for_each(|_| world.step(false));
         world
     }
@@ -220,7 +220,7 @@ fn planned_changes_lose_and_reorder_nothing() {
         [On, On, On],
     ];
     for powers in on_and_off {
-        world.book(powers);
+        world.plan(powers);
         (0..50).for_each(|_| world.step(true));
         let (version, said) = (world.version, world.plane.logic().acknowledgement(0.0).version);
         assert_eq!(said, version, "{powers:?} is acknowledged once the flows have moved");
@@ -264,23 +264,23 @@ fn group(bytes: &str) -> Vec<u8> {
 
 #[test]
 fn who_asks_for_the_cluster_is_answered_with_its_address() {
-    let face = face();
+    let topology = topology();
     let ask = group(
         "ffffffffffff 020000000909 0806 0001 0800 06 04 0001 020000000909 0a000002 000000000000 0a000001",
     );
-    let Verdict::Answer(reply) = from_outside(&face, 1, 0, &ask) else { panic!("no answer") };
+    let Verdict::Answer(reply) = from_outside(&topology, 1, 0, &ask) else { panic!("no answer") };
     let expected = group(
         "020000000909 020000000000 0806 0001 0800 06 04 0002 020000000000 0a000001 020000000909 0a000002",
     );
     assert_eq!(reply, expected);
     let other = [&ask[..41], &[9]].concat();
-    assert_eq!(from_outside(&face, 1, 0, &other), Verdict::Everybody, "no answer, but news");
+    assert_eq!(from_outside(&topology, 1, 0, &other), Verdict::Everybody, "no answer, but news");
     let solicitation = group(
         "3333ff000001 020000000909 86dd 60000000 0020 3a ff \
          20010db8000000000000000000000002 ff0200000000000000000001ff000001 \
          8700 0000 00000000 20010db8000000000000000000000001 0101 020000000909",
     );
-    let Verdict::Answer(reply) = from_outside(&face, 1, 0, &solicitation) else {
+    let Verdict::Answer(reply) = from_outside(&topology, 1, 0, &solicitation) else {
         panic!("no answer")
     };
     assert_eq!((reply[54], reply[58]), (136, 0xe0), "a solicited advertisement of a router");
@@ -291,11 +291,11 @@ fn who_asks_for_the_cluster_is_answered_with_its_address() {
 
 #[test]
 fn back_ends_speak_as_the_cluster() {
-    let face = face();
+    let topology = topology();
     let mut ask = group(
         "ffffffffffff 020000010100 0806 0001 0800 06 04 0001 020000010100 0a000001 000000000000 0a000002",
     );
-    let said = from_inside(&face, 1, 0, &mut ask);
+    let said = from_inside(&topology, 1, 0, &mut ask);
     assert_eq!((said.row, said.verdict), (Some(1), Verdict::Out));
     assert_eq!(said.asked, Some("10.0.0.2".parse().expect("an address")));
     assert_eq!((&ask[6..12], &ask[22..28]), (&[2, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 0][..]));
@@ -308,7 +308,7 @@ fn back_ends_speak_as_the_cluster() {
         ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);
     let sum = sum.bytes(&solicitation[54..86]).finish();
     solicitation[56..58].copy_from_slice(&sum.to_be_bytes());
-    assert_eq!(from_inside(&face, 1, 0, &mut solicitation).verdict, Verdict::Out);
+    assert_eq!(from_inside(&topology, 1, 0, &mut solicitation).verdict, Verdict::Out);
     assert_eq!(solicitation[80..86], [2, 0, 0, 0, 0, 0]);
     let sum =
         ebb_wire::checksum::pseudo_header(&solicitation[22..38], &solicitation[38..54], 58, 32);

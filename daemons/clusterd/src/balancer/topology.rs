@@ -16,7 +16,7 @@ pub struct Side {
     /// Interface to the segment on which the back-ends are.
     pub inside: String,
     /// The addresses that neighbours know the cluster by on this link, one for each balancer: whoever
-    /// is in charge of one takes what is sent to it.
+    /// is responsible for one takes what is sent to it.
     pub macs: Vec<Mac>,
     /// The cluster's own addresses on this link, with their subnets; all back-ends have the same.
     pub addresses: Vec<IpNet>,
@@ -46,7 +46,7 @@ pub struct BackEnd {
 
 /// Everything that the balancer's forwarding goes by, besides the steering table.
 #[derive(Clone, Debug)]
-pub struct Face {
+pub struct Topology {
     /// The links.
     pub sides: Vec<Side>,
     /// In ascending order of names.
@@ -56,12 +56,12 @@ pub struct Face {
     rows: BTreeMap<Mac, u16>,
 }
 
-impl Face {
+impl Topology {
     /// For balancer number `me`.
     ///
     /// # Panics
     /// When a back-end has not one address for each side, or a side none for each balancer.
-    pub fn new(sides: Vec<Side>, mut back_ends: Vec<BackEnd>, me: usize) -> Face {
+    pub fn new(sides: Vec<Side>, mut back_ends: Vec<BackEnd>, me: usize) -> Topology {
         for side in &sides {
             assert!(me < side.macs.len() && side.macs.len() == side.probe_macs.len());
             assert_eq!(side.probes.len(), side.macs.len(), "as many addresses for probes");
@@ -73,7 +73,7 @@ impl Face {
             assert_eq!(back_end.macs.len(), sides.len(), "an address for each side");
             rows.extend(back_end.macs.iter().map(|mac| (*mac, row as u16)));
         }
-        Face { sides, back_ends, me, rows }
+        Topology { sides, back_ends, me, rows }
     }
 
     /// How many balancers there are.

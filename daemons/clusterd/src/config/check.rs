@@ -191,8 +191,8 @@ impl ClusterConfig {
     fn check_members(&self) -> Result<(), Invalid> {
         let (mut names, mut kept, mut routers) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        let head = self.member.iter().any(|member| member.head);
-        Invalid::unless(head, "member", "none may be the head", "`head = true` for some")?;
+        let leader = self.member.iter().any(|member| member.leader);
+        Invalid::unless(leader, "member", "none may be the leader", "`leader = true` for some")?;
         for (index, member) in self.member.iter().enumerate() {
             let field = |rest: &str| format!("member[{index}].{rest}");
             let sound = !member.name.is_empty() && !member.name.contains(['/', ' ']);

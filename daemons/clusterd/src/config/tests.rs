@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn the_example_is_sound_and_faults_have_a_place() {
     let config = ClusterConfig::parse("c.toml", EXAMPLE).expect("an example");
-    let face = config.face(&config.member[0]);
-    assert_eq!((face.balancers(), face.probe_mac(1)), (1, [2, 0x6b, 0xb0, 0, 1, 0x10]));
+    let topology = config.topology(&config.member[0]);
+    assert_eq!((topology.balancers(), topology.probe_mac(1)), (1, [2, 0x6b, 0xb0, 0, 1, 0x10]));
     let fault = |from: &str, to: &str| {
         assert!(EXAMPLE.contains(from), "{from}");
         let text = EXAMPLE.replacen(from, to, 1);
@@ -49,7 +49,7 @@ fn the_example_is_sound_and_faults_have_a_place() {
             "[member.router]\nback_end = \"r1\"\ninterfaces = [\"a\"]\n[[member.keep]]",
             "field `member[0].router.interfaces`",
         ),
-        ("head = true", "head = false", "field `member`: none may be the head"),
+        ("leader = true", "leader = false", "field `member`: none may be the leader"),
         ("[cluster]", "[cluster", "c.toml:"),
     ] {
         let said_is = fault(from, to);
@@ -65,13 +65,13 @@ fn the_second_balancer_has_the_addresses_after_the_firsts() {
     let text = EXAMPLE
         .replace("kind = \"embedded\"", "kind = \"etcd\"\nendpoints = [\"http://127.0.0.1:1\"]");
     let config = ClusterConfig::parse("c.toml", &(text + second)).expect("two balancers");
-    let face = config.face(config.member("m2").expect("there"));
-    assert_eq!((face.me, face.sides[0].macs[1]), (1, [2, 0xeb, 0xb0, 0, 0, 0x11]));
-    assert_eq!(face.probe(0), "10.77.0.241".parse::<IpAddr>().expect("one"));
+    let topology = config.topology(config.member("m2").expect("there"));
+    assert_eq!((topology.me, topology.sides[0].macs[1]), (1, [2, 0xeb, 0xb0, 0, 0, 0x11]));
+    assert_eq!(topology.probe(0), "10.77.0.241".parse::<IpAddr>().expect("one"));
     assert_eq!(config.probes().len(), 4);
     // All balancers tell one link-local address: that of the first one's Ethernet address.
     let local: IpAddr = "fe80::eb:b0ff:fe00:10".parse().expect("one");
-    assert!(face.sides[0].owns(local) && !face.sides[1].owns(local));
+    assert!(topology.sides[0].owns(local) && !topology.sides[1].owns(local));
     let mut side = config.side[0].clone();
     side.addresses.push("fe80::1/64".parse().expect("one"));
     assert_eq!(side.all_addresses(), side.addresses, "the file's own");

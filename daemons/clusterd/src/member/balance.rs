@@ -12,7 +12,7 @@ use super::{Member, Record, note_store};
 use crate::balancer::BalancerHandle;
 use crate::store::{Store, StoreError};
 
-/// Carries books from the store to a balancer and what it says back.
+/// Carries plans from the store to a balancer and what it says back.
 pub struct BalancerMember {
     name: String,
     store: Box<dyn Store>,
@@ -27,7 +27,7 @@ pub struct BalancerMember {
     store_failed: bool,
 }
 
-/// Between two looks at the balancer, which answers a book within a millisecond.
+/// Between two looks at the balancer, which answers a plan within a millisecond.
 const ANSWER_EVERY: Duration = Duration::from_millis(10);
 /// Over how long a load is measured.
 const LOAD_OVER: Duration = Duration::from_millis(100);
@@ -73,7 +73,7 @@ impl BalancerMember {
         let mut acknowledgement = status.acknowledgement;
         acknowledgement.load_pps = self.load_pps;
         acknowledgement.beat = monotonic().since(self.begun).as_secs();
-        // It registers before it first reads a book: from then on every drain waits for it.
+        // It registers before it first reads a plan: from then on every drain waits for it.
         if self.said.as_ref() != Some(&acknowledgement) {
             let (balancer, said) = (self.name.clone(), acknowledgement.clone());
             self.store.write(&Write::Acknowledge { balancer, acknowledgement })?;
@@ -83,11 +83,11 @@ impl BalancerMember {
             self.registered = true;
             return Ok(());
         }
-        if let Some((book, _)) = &self.store.snapshot()?.book
-            && book.version > self.version
+        if let Some((plan, _)) = &self.store.snapshot()?.plan
+            && plan.version > self.version
         {
-            self.version = book.version;
-            self.balancer.follow(book);
+            self.version = plan.version;
+            self.balancer.follow(plan);
         }
         Ok(())
     }

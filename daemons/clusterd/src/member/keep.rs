@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks whether a back-end that is up has lost what it was given.
 const MEND_EVERY: Duration = Duration::from_secs(1);
 
-/// One that gives a back-end power and takes it, as the book says.
+/// One that gives a back-end power and takes it, as the plan says.
 pub struct KeeperMember {
     agent: Agent,
     store: Box<dyn Store>,
@@ -136,8 +136,8 @@ impl KeeperMember {
     }
 
     fn keep(&mut self, snapshot: &Snapshot) {
-        let Some((book, _)) = &snapshot.book else { return };
-        let Some(order) = self.agent.follow(book) else { return };
+        let Some((plan, _)) = &snapshot.plan else { return };
+        let Some(order) = self.agent.follow(plan) else { return };
         if monotonic() < self.not_before {
             return;
         }

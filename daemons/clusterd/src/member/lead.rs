@@ -19,19 +19,19 @@ const WAKE_GRACE: Duration = Duration::from_secs(5);
 /// A balancer that has said nothing new for so long is not believed any more.
 const STALE: Duration = Duration::from_secs(3);
 
-/// What a head decides with; a reload replaces it.
-pub struct Charged {
+/// What a leader decides with; a reload replaces it.
+pub struct LeaderInputs {
     /// The back-ends.
     pub servers: Servers,
     /// Which of them are on.
     pub policy: Box<ClusterPolicy>,
 }
 
-/// One that may be the head.
-pub struct HeadMember {
+/// One that may be the leader.
+pub struct LeaderMember {
     candidate: Candidate,
     store: Box<dyn Store>,
-    charged: Arc<Mutex<Charged>>,
+    inputs: Arc<Mutex<LeaderInputs>>,
     wanted: BTreeMap<String, bool>,
     /// Since when, on this clock, a back-end has been waking in which version.
     waking: BTreeMap<String, (u64, Time)>,
@@ -40,30 +40,30 @@ pub struct HeadMember {
     record: Record,
     renew_every: Duration,
     renewed: Time,
-    was_head: bool,
+    was_leader: bool,
     store_failed: bool,
 }
 
-impl HeadMember {
+impl LeaderMember {
     /// For the member `name`; `lease` is the store's.
     pub fn new(
         name: &str,
         lease: Duration,
         store: Box<dyn Store>,
-        charged: Arc<Mutex<Charged>>,
+        inputs: Arc<Mutex<LeaderInputs>>,
         record: Record,
-    ) -> HeadMember {
-        HeadMember {
+    ) -> LeaderMember {
+        LeaderMember {
             candidate: Candidate::new(name, lease),
             store,
-            charged,
+            inputs,
             wanted: BTreeMap::new(),
             waking: BTreeMap::new(),
             said: BTreeMap::new(),
             record,
             renew_every: lease / 4,
             renewed: Time::ZERO,
-            was_head: false,
+            was_leader: false,
             store_failed: false,
         }
     }
@@ -73,7 +73,7 @@ impl HeadMember {
     /// # Errors
     /// When the system has no thread for it.
     pub fn start(mut self) -> Result<Member> {
-        Member::spawn("ebb-head", move || {
+        Member::spawn("ebb-leader", move || {
             self.turn();
             self.store.wait(LOOK_EVERY);
         })
@@ -91,8 +91,8 @@ impl HeadMember {
 
     fn step(&mut self) -> Result<(), StoreError> {
         let snapshot = self.store.snapshot()?;
-        // Whoever neither is the head nor can become it needs no lease.
-        let concerned = match &snapshot.head {
+        // Whoever neither is the leader nor can become it needs no lease.
+        let concerned = match &snapshot.leader {
             Some((owner, _)) => owner == self.candidate.name(),
             None => true,
         };
@@ -109,7 +109,7 @@ impl HeadMember {
 
     /// Back-ends that have been waking for too long.
     fn stuck(&mut self, now: Time, snapshot: &Snapshot, servers: &Servers) -> BTreeSet<String> {
-        let entries = snapshot.book.iter().flat_map(|(book, _)| &book.entries);
+        let entries = snapshot.plan.iter().flat_map(|(plan, _)| &plan.entries);
         let waking = entries.filter(|(_, entry)| entry.power == Power::Waking);
         let waking: BTreeMap<&String, u64> =
             waking.map(|(name, entry)| (name, entry.since)).collect();
@@ -139,35 +139,35 @@ impl HeadMember {
         if fresh.is_empty() { snapshot.balancers.clone() } else { fresh }
     }
 
-    /// Decides, while it is the head.
+    /// Decides, while it is the leader.
     fn lead(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let now = monotonic();
-        let is_head = self.candidate.is_head(now, snapshot);
+        let is_leader = self.candidate.is_leader(now, snapshot);
         let living = self.living(now, snapshot);
-        let charged = self.charged.clone();
-        let mut charged = charged.lock().expect("charged");
-        let Charged { servers, policy } = &mut *charged;
-        if is_head && !self.was_head {
-            self.say(What::Head);
-            // A new head goes on with what is on.
+        let inputs = self.inputs.clone();
+        let mut inputs = inputs.lock().expect("inputs");
+        let LeaderInputs { servers, policy } = &mut *inputs;
+        if is_leader && !self.was_leader {
+            self.say(What::Leader);
+            // A new leader goes on with what is on.
             self.wanted = wanted_now(snapshot, servers);
         }
-        self.was_head = is_head;
-        if is_head && policy.next_at().is_none_or(|due| due <= now) {
+        self.was_leader = is_leader;
+        if is_leader && policy.next_at().is_none_or(|due| due <= now) {
             let stuck = self.stuck(now, snapshot, servers);
             let on = policy.decide(now, &seen(snapshot, &living, servers, &stuck));
             self.wanted = servers.keys().cloned().zip(on).collect();
         }
-        drop(charged);
+        drop(inputs);
         let wanted = without_held(&self.wanted, snapshot);
         let Some(write) = self.candidate.decide(now, snapshot, &wanted) else {
             return Ok(());
         };
         if self.store.write(&write)?
-            && let Write::Book { book, .. } = write
+            && let Write::ClusterPlan { plan, .. } = write
         {
-            let on = book.entries.values().filter(|entry| entry.power == Power::On).count();
-            self.say(What::Book { version: book.version, on });
+            let on = plan.entries.values().filter(|entry| entry.power == Power::On).count();
+            self.say(What::ClusterPlan { version: plan.version, on });
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl HeadMember {
 /// that nobody is left with their load.
 fn without_held(wanted: &BTreeMap<String, bool>, snapshot: &Snapshot) -> BTreeMap<String, bool> {
     let power = |name: &String| {
-        let entry = snapshot.book.as_ref().and_then(|(book, _)| book.entries.get(name));
+        let entry = snapshot.plan.as_ref().and_then(|(plan, _)| plan.entries.get(name));
         entry.map_or(Power::Off, |entry| entry.power)
     };
     let others = |name: &&String| wanted[*name] && !snapshot.held.contains(*name);
@@ -192,9 +192,9 @@ fn without_held(wanted: &BTreeMap<String, bool>, snapshot: &Snapshot) -> BTreeMa
 }
 
 fn wanted_now(snapshot: &Snapshot, servers: &Servers) -> BTreeMap<String, bool> {
-    let book = snapshot.book.as_ref().map(|(book, _)| book);
+    let plan = snapshot.plan.as_ref().map(|(plan, _)| plan);
     let on = |name: &String| {
-        let entry = book.and_then(|book| book.entries.get(name));
+        let entry = plan.and_then(|plan| plan.entries.get(name));
         entry.is_some_and(|entry| matches!(entry.power, Power::On | Power::Waking))
     };
     servers.keys().map(|name| (name.clone(), on(name))).collect()
@@ -203,7 +203,7 @@ fn wanted_now(snapshot: &Snapshot, servers: &Servers) -> BTreeMap<String, bool> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_cluster::{Book, Entry};
+    use ebb_cluster::{ClusterPlan, Entry};
 
     /// What an operator takes out goes off once the others that are wanted are on.
     #[test]
@@ -212,9 +212,9 @@ mod tests {
             let entry = |power| Entry { power, since: 1 };
             let entries = [("r0", Power::On), ("r1", second)];
             let entries = entries.map(|(name, power)| (name.to_owned(), entry(power)));
-            let book = Book { version: 1, entries: entries.into(), voice: None };
+            let plan = ClusterPlan { version: 1, entries: entries.into(), speaker: None };
             Snapshot {
-                book: Some((book, 1)),
+                plan: Some((plan, 1)),
                 held: ["r0".to_owned()].into(),
                 ..Snapshot::default()
             }

@@ -29,10 +29,10 @@ impl Spreading {
         store: &mut dyn Store,
         snapshot: &Snapshot,
     ) -> Result<(Option<What>, Duration), StoreError> {
-        let Some((book, writes)) = &snapshot.book else { return Ok((None, AT_REST)) };
+        let Some((plan, writes)) = &snapshot.plan else { return Ok((None, AT_REST)) };
         routing.follow(store.routes()?);
-        let on = book.entries.get(name).is_some_and(|entry| entry.power == Power::On);
-        let speaks = on && book.voice.as_deref() == Some(name);
+        let on = plan.entries.get(name).is_some_and(|entry| entry.power == Power::On);
+        let speaks = on && plan.speaker.as_deref() == Some(name);
         let done = routing.turn(speaks, monotonic());
         let patience = match (routing.is_busy(monotonic()), speaks) {
             (true, _) => Duration::ZERO,

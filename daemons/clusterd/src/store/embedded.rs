@@ -27,8 +27,8 @@ struct Shared {
     kept: Arc<Snapshot>,
     /// Counts what is new.
     news: u64,
-    /// Lease of the head.
-    head_lease: u64,
+    /// Lease of the leader.
+    leader_lease: u64,
     leases: BTreeMap<u64, Time>,
     given: u64,
     term: u64,
@@ -52,8 +52,8 @@ impl Shared {
     /// Ends what has run out.
     fn expire(&mut self, now: Time) {
         self.leases.retain(|_, until| *until > now);
-        if self.kept.head.is_some() && !self.leases.contains_key(&self.head_lease) {
-            Arc::make_mut(&mut self.kept).head = None;
+        if self.kept.leader.is_some() && !self.leases.contains_key(&self.leader_lease) {
+            Arc::make_mut(&mut self.kept).leader = None;
             self.news += 1;
         }
     }
@@ -61,24 +61,24 @@ impl Shared {
     fn write(&mut self, write: &Write, lease: Option<u64>) -> bool {
         let kept = Arc::make_mut(&mut self.kept);
         match write {
-            Write::Head { owner } => {
+            Write::Leader { owner } => {
                 let Some(lease) = lease.filter(|lease| self.leases.contains_key(lease)) else {
                     return false;
                 };
-                if kept.head.is_some() {
+                if kept.leader.is_some() {
                     return false;
                 }
                 self.term += 1;
-                kept.head = Some((owner.clone(), self.term));
-                self.head_lease = lease;
+                kept.leader = Some((owner.clone(), self.term));
+                self.leader_lease = lease;
             }
-            Write::Book { book, term, after } => {
-                let writes = kept.book.as_ref().map_or(0, |(_, writes)| *writes);
-                let theirs = kept.head.as_ref().is_some_and(|head| head.1 == *term);
+            Write::ClusterPlan { plan, term, after } => {
+                let writes = kept.plan.as_ref().map_or(0, |(_, writes)| *writes);
+                let theirs = kept.leader.as_ref().is_some_and(|leader| leader.1 == *term);
                 if !theirs || writes != *after {
                     return false;
                 }
-                kept.book = Some((book.clone(), writes + 1));
+                kept.plan = Some((plan.clone(), writes + 1));
             }
             Write::Acknowledge { balancer, acknowledgement } => {
                 kept.balancers.insert(balancer.clone(), acknowledgement.clone());
@@ -143,7 +143,7 @@ impl Store for Embedded {
         writes: u64,
     ) -> Result<bool, StoreError> {
         let mut shared = self.shared.0.lock().expect("store");
-        let same = shared.kept.book.as_ref().is_some_and(|book| book.1 == writes);
+        let same = shared.kept.plan.as_ref().is_some_and(|plan| plan.1 == writes);
         if same {
             let routes = Arc::make_mut(&mut shared.routes);
             for (index, chunk) in chunks {
@@ -160,45 +160,45 @@ impl Store for Embedded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_cluster::Book;
+    use ebb_cluster::ClusterPlan;
 
     #[test]
-    fn one_head_and_only_it_writes_the_book() {
+    fn one_leader_and_only_it_writes_the_plan() {
         let mut one = Embedded::new(Duration::from_secs(60));
         let mut two = one.another();
-        let office = |owner: &str| Write::Head { owner: owner.to_owned() };
+        let office = |owner: &str| Write::Leader { owner: owner.to_owned() };
         assert!(!one.write(&office("one")).expect("answers"), "nobody without a lease");
         assert!(!one.renew().expect("answers") && one.renew().expect("answers"));
         two.renew().expect("answers");
         assert!(one.write(&office("one")).expect("answers"));
         assert!(!two.write(&office("two")).expect("answers"));
-        let book = |term, after| Write::Book { book: Book::default(), term, after };
-        assert!(!two.write(&book(2, 0)).expect("answers"), "no such term");
-        assert!(one.write(&book(1, 0)).expect("answers"));
-        assert!(!one.write(&book(1, 0)).expect("answers"), "somebody has written since");
-        assert_eq!(two.snapshot().expect("answers").head, Some(("one".to_owned(), 1)));
+        let plan = |term, after| Write::ClusterPlan { plan: ClusterPlan::default(), term, after };
+        assert!(!two.write(&plan(2, 0)).expect("answers"), "no such term");
+        assert!(one.write(&plan(1, 0)).expect("answers"));
+        assert!(!one.write(&plan(1, 0)).expect("answers"), "somebody has written since");
+        assert_eq!(two.snapshot().expect("answers").leader, Some(("one".to_owned(), 1)));
     }
 
     #[test]
-    fn routes_are_published_only_under_the_book_that_is() {
+    fn routes_are_published_only_under_the_plan_that_is() {
         let mut one = Embedded::new(Duration::from_secs(60));
         let mut two = one.another();
         let net = "192.0.2.0/24".parse().expect("a network");
         let routes = [(Published::chunk_of(&net), Arc::new(Routes::from([(net, [].into())])))];
-        assert!(!one.publish(&routes, 0).expect("answers"), "there is no book yet");
+        assert!(!one.publish(&routes, 0).expect("answers"), "there is no plan yet");
         one.renew().expect("answers");
-        assert!(one.write(&Write::Head { owner: "one".to_owned() }).expect("answers"));
-        let book = |after| Write::Book { book: Book::default(), term: 1, after };
-        assert!(one.write(&book(0)).expect("answers"));
+        assert!(one.write(&Write::Leader { owner: "one".to_owned() }).expect("answers"));
+        let plan = |after| Write::ClusterPlan { plan: ClusterPlan::default(), term: 1, after };
+        assert!(one.write(&plan(0)).expect("answers"));
         assert!(two.routes().expect("answers").is_empty());
         assert!(two.publish(&routes, 1).expect("answers"));
         let known = one.routes().expect("answers");
         assert!(known.len() == 1 && known.get(&net).is_some());
-        assert!(one.write(&book(1)).expect("answers"));
+        assert!(one.write(&plan(1)).expect("answers"));
         assert!(Arc::ptr_eq(&known, &one.routes().expect("answers")), "the same");
         assert!(
             !two.publish(&[(routes[0].0, Arc::default())], 1).expect("answers"),
-            "a book since"
+            "a plan since"
         );
     }
 
@@ -206,9 +206,9 @@ mod tests {
     fn an_ended_lease_takes_the_office_with_it() {
         let mut one = Embedded::new(Duration::from_millis(5));
         one.renew().expect("answers");
-        assert!(one.write(&Write::Head { owner: "one".to_owned() }).expect("answers"));
+        assert!(one.write(&Write::Leader { owner: "one".to_owned() }).expect("answers"));
         std::thread::sleep(Duration::from_millis(10));
-        assert_eq!(one.snapshot().expect("answers").head, None);
+        assert_eq!(one.snapshot().expect("answers").leader, None);
         assert!(!one.renew().expect("answers"), "another lease");
     }
 }

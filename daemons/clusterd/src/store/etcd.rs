@@ -160,17 +160,17 @@ impl Etcd {
         let gone = |rest: &str| json!({ "requestDeleteRange": { "key": self.key(rest) } });
         let text = |value: Result<String, serde_json::Error>| value.expect("numbers and names");
         match write {
-            Write::Head { owner } => {
+            Write::Leader { owner } => {
                 let mut put = put("head", owner.clone());
                 put["requestPut"]["lease"] = json!(self.lease.as_deref().unwrap_or("0"));
                 let absent =
                     json!({ "target": "CREATE", "key": self.key("head"), "createRevision": "0" });
                 json!({ "compare": [absent], "success": [put] })
             }
-            Write::Book { book, term, after } => {
+            Write::ClusterPlan { plan, term, after } => {
                 let mine = json!({ "target": "CREATE", "key": self.key("head"), "createRevision": term.to_string() });
                 let unchanged = json!({ "target": "MOD", "key": self.key("book"), "modRevision": after.to_string() });
-                let put = put("book", text(serde_json::to_string(book)));
+                let put = put("book", text(serde_json::to_string(plan)));
                 json!({ "compare": [mine, unchanged], "success": [put] })
             }
             Write::Acknowledge { balancer, acknowledgement } => {
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::routes::{Chunks, Hop};
     use crate::store::EtcdServer;
-    use ebb_cluster::{Acknowledgement, Book, MemberReport};
+    use ebb_cluster::{Acknowledgement, ClusterPlan, MemberReport};
     use ipnet::IpNet;
 
     #[test]
@@ -327,15 +327,15 @@ mod tests {
         panic!("after ten seconds it still sees {:?}", store.snapshot());
     }
 
-    /// The head that it sees at last.
-    fn head(store: &mut Etcd, owner: &str) -> u64 {
-        let theirs = |seen: &Snapshot| seen.head.clone().filter(|(name, _)| name == owner);
+    /// The leader that it sees at last.
+    fn leader(store: &mut Etcd, owner: &str) -> u64 {
+        let theirs = |seen: &Snapshot| seen.leader.clone().filter(|(name, _)| name == owner);
         sees(store, |seen| seen.as_ref().is_ok_and(|seen| theirs(seen).is_some()));
         theirs(&store.snapshot().expect("answers")).expect("just seen").1
     }
 
     #[test]
-    fn one_head_and_only_it_writes_the_book() {
+    fn one_leader_and_only_it_writes_the_plan() {
         if !EtcdServer::installed() {
             assert!(std::env::var_os("CI").is_none(), "CI must have etcd (Debian: etcd-server)");
             eprintln!("skipped: etcd is not installed");
@@ -347,14 +347,14 @@ mod tests {
         let length = Duration::from_secs(2);
         let member = || Etcd::new(&server.options(), "test", length).expect("options");
         let (mut one, mut two) = (member(), member());
-        let office = |owner: &str| Write::Head { owner: owner.to_owned() };
+        let office = |owner: &str| Write::Leader { owner: owner.to_owned() };
         assert!(!one.renew().expect("answers") && one.renew().expect("answers"));
         two.renew().expect("answers");
         assert!(one.write(&office("one")).expect("answers"));
         assert!(!two.write(&office("two")).expect("answers"));
-        let term = head(&mut two, "one");
-        let book = Book { version: 1, ..Book::default() };
-        let write = |term, after| Write::Book { book: book.clone(), term, after };
+        let term = leader(&mut two, "one");
+        let plan = ClusterPlan { version: 1, ..ClusterPlan::default() };
+        let write = |term, after| Write::ClusterPlan { plan: plan.clone(), term, after };
         assert!(!two.write(&write(term + 1, 0)).expect("answers"), "no such term");
         assert!(one.write(&write(term, 0)).expect("answers"));
         assert!(!one.write(&write(term, 0)).expect("answers"), "somebody has written since");
@@ -367,7 +367,7 @@ mod tests {
         sees(&mut two, |seen| seen.as_ref().is_ok_and(|seen| !seen.members.is_empty()));
         let seen = two.snapshot().expect("answers");
         assert_eq!((&seen.balancers["b"], seen.members["r"]), (&said, report));
-        assert_eq!(seen.book.as_ref().expect("a book").0, book);
+        assert_eq!(seen.plan.as_ref().expect("a plan").0, plan);
         // More than one request holds; the last one changes again, and the first goes.
         let net = |n: u32| -> IpNet {
             format!("{}.{}.{}.0/24", n >> 16, n >> 8 & 255, n & 255).parse().expect("one")
@@ -384,9 +384,9 @@ mod tests {
         for (index, chunk) in &routes {
             all.set(*index, chunk.clone()).expect("where it belongs");
         }
-        let writes = seen.book.as_ref().expect("a book").1;
+        let writes = seen.plan.as_ref().expect("a plan").1;
         assert!(two.routes().expect("answers").is_empty());
-        assert!(!one.publish(&routes, writes + 1).expect("answers"), "no such book");
+        assert!(!one.publish(&routes, writes + 1).expect("answers"), "no such plan");
         assert!(one.publish(&routes, writes).expect("answers"));
         let hears = |store: &mut Etcd, all: &Published| {
             for _ in 0..100 {
@@ -448,7 +448,7 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        assert!(head(&mut one, "two") > term);
+        assert!(leader(&mut one, "two") > term);
         drop(server);
         sees(&mut one, |seen| seen.is_err());
         // Whoever waits for an etcd that is gone waits, instead of asking all the time.

@@ -56,7 +56,7 @@ pub trait Store: Send {
     /// When the store does not answer.
     fn routes(&mut self) -> Result<Arc<Published>, StoreError>;
 
-    /// Publishes other contents of some chunks, if the book has not been written since it was `writes` (as in
+    /// Publishes other contents of some chunks, if the plan has not been written since it was `writes` (as in
     /// a snapshot). Returns whether that held. The last of them may be published later than the first.
     ///
     /// # Errors

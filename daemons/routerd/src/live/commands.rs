@@ -13,7 +13,7 @@ use tracing::info;
 use super::Live;
 use crate::api::Command;
 use crate::router::Router;
-use crate::tap::Place;
+use crate::tap::CapturePoint;
 
 /// Longest that one `capture` answer is collected.
 const CAPTURE_TURN: Duration = Duration::from_millis(500);
@@ -79,7 +79,7 @@ impl Live {
     fn start_capture(
         &self,
         name: &str,
-        place: Place,
+        place: CapturePoint,
         filter: Option<Filter>,
         count: u32,
     ) -> Result<()> {

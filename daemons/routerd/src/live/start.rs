@@ -30,7 +30,7 @@ use crate::record::recorded;
 use crate::router::{OpenPort, Parts, Router, limits, smallest_ring};
 use crate::shared::PORTS_MAX;
 use crate::static_tables::live_route_limits;
-use crate::sync::Sync;
+use crate::sync::TableSync;
 
 /// Frames beyond those that the rings hold: batches, holds, the kernel's queue.
 const FRAMES_SPARE: u32 = 8192;
@@ -69,7 +69,7 @@ impl Live {
         fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
         let applications = applications::make(&config, workers);
         applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
-        let mut sync = Sync::start(&port_names(&config), writer, requests.clone())?;
+        let mut sync = TableSync::start(&port_names(&config), writer, requests.clone())?;
         sync.reserve(applications::addresses(&applications));
         sync.ignore_policy(&config.kernel.ignore);
         sync.turn(&mut *interfaces.lock().expect("interfaces"));

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 
 use super::judge::{Judge, Scope, all_of};
 use super::rules::longer;
-use super::{Facts, Mechanism, Place, Verdict};
+use super::{Facts, Mechanism, RouterInterface, Verdict};
 use crate::status::PolicyEffect;
 
 /// Added to the words for an object with parts that are not known here.
@@ -19,7 +19,11 @@ pub(super) const STRANGE: &str = ", with parts that Ebb does not know";
 
 /// What becomes of packets that come in at `places` under the kernel's policy, but for the
 /// mechanisms in `ignored`.
-pub fn evaluate(facts: &Facts, places: &[Place], ignored: &BTreeSet<Mechanism>) -> Verdict {
+pub fn evaluate(
+    facts: &Facts,
+    places: &[RouterInterface],
+    ignored: &BTreeSet<Mechanism>,
+) -> Verdict {
     let mut judge = Judge::new(places, ignored);
     judge.unread(facts);
     judge.enslaved();
@@ -54,7 +58,8 @@ impl Judge<'_> {
 
     fn enslaved(&mut self) {
         for place in self.places.iter().filter(|place| place.enslaved) {
-            let scope = Scope::Place { link: place.link, v4: true, v6: true, tagged: true };
+            let scope =
+                Scope::RouterInterface { link: place.link, v4: true, v6: true, tagged: true };
             // No worker has an interface there, so nobody can wish to ignore it.
             self.enter(Mechanism::Vrf, &scope);
             self.note(Mechanism::Vrf, PolicyEffect::Kernel, || {
@@ -103,8 +108,8 @@ impl Judge<'_> {
     }
 
     /// A switch keeps packets of a family from being forwarded that come in at a place.
-    fn off(&mut self, place: &Place, v6: bool, object: impl FnOnce() -> String) {
-        let scope = Scope::Place { link: place.link, v4: !v6, v6, tagged: false };
+    fn off(&mut self, place: &RouterInterface, v6: bool, object: impl FnOnce() -> String) {
+        let scope = Scope::RouterInterface { link: place.link, v4: !v6, v6, tagged: false };
         self.leave(Mechanism::Forwarding, &scope, || {
             let family = if v6 { "IPv6" } else { "IPv4" };
             (object(), format!("{family} packets from {}", place.name))
@@ -158,7 +163,8 @@ impl Judge<'_> {
     fn chain(&mut self, chain: &Chain) {
         let neutral = !chain.drops && chain.rules == 0 && !chain.strange;
         let (v4, v6) = (chain.family != Family::V6, chain.family != Family::V4);
-        let fits = |place: &&Place| chain.devices.iter().any(|device| device.fits(&place.name));
+        let fits =
+            |place: &&RouterInterface| chain.devices.iter().any(|device| device.fits(&place.name));
         let bound: Vec<u32> = self.places.iter().filter(fits).map(|place| place.link).collect();
         let none = match chain.hook {
             Hook::Input | Hook::Output => Some("the host's own packets only"),
@@ -183,7 +189,10 @@ impl Judge<'_> {
         }
         let ignored = self.is_ignored(Mechanism::Netfilter);
         for link in bound.into_iter().filter(|_| !ignored) {
-            self.enter(Mechanism::Netfilter, &Scope::Place { link, v4, v6, tagged: true });
+            self.enter(
+                Mechanism::Netfilter,
+                &Scope::RouterInterface { link, v4, v6, tagged: true },
+            );
         }
         let effect = if ignored { PolicyEffect::Ignored } else { PolicyEffect::Kernel };
         self.note(Mechanism::Netfilter, effect, || {
@@ -197,7 +206,7 @@ impl Judge<'_> {
         let Some(place) = self.place(*link) else { return };
         let (link, name) = (*link, &place.name);
         if *ingress {
-            let scope = Scope::Place { link, v4: true, v6: true, tagged: true };
+            let scope = Scope::RouterInterface { link, v4: true, v6: true, tagged: true };
             self.leave(Mechanism::Tc, &scope, || {
                 (
                     format!("{kind} with filters at {name}, receiving"),
@@ -246,7 +255,8 @@ impl Judge<'_> {
                 self.note(Mechanism::RpFilter, PolicyEffect::Ignored, words);
             } else if self.by_rules[0] {
                 // The way back is looked up by rules that only the kernel follows.
-                let scope = Scope::Place { link: place.link, v4: true, v6: false, tagged: false };
+                let scope =
+                    Scope::RouterInterface { link: place.link, v4: true, v6: false, tagged: false };
                 self.leave(Mechanism::Rules, &scope, words);
             } else {
                 filters.insert(place.link, mode);

@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use tracing::warn;
 
 use super::objects::say;
-use super::{Facts, Mechanism, Place, Verdict, evaluate};
+use super::{Facts, Mechanism, RouterInterface, Verdict, evaluate};
 use crate::rib::{Nowhere, Rib};
 use crate::status::PolicyObject;
 
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub struct Follower {
     watch: Watch,
     facts: Facts,
-    places: Vec<Place>,
+    places: Vec<RouterInterface>,
     ignored: BTreeSet<Mechanism>,
     verdict: Verdict,
     /// Something changed since the last verdict.
@@ -66,7 +66,7 @@ impl Follower {
     }
 
     /// Where packets come in now.
-    pub fn set_places(&mut self, places: Vec<Place>) {
+    pub fn set_places(&mut self, places: Vec<RouterInterface>) {
         if self.places == places {
             return;
         }

@@ -10,7 +10,7 @@ use ebb_ports::afxdp::{KernelPolicy, PREFIXES_MAX, Side};
 use ipnet::IpNet;
 
 use super::objects::Objects;
-use super::{Mechanism, Place};
+use super::{Mechanism, RouterInterface};
 use crate::status::{PolicyEffect, PolicyObject};
 
 /// Which packets an object concerns.
@@ -18,17 +18,17 @@ pub(super) enum Scope {
     /// All of these families (IPv4, IPv6), wherever they come in.
     Families(bool, bool),
     /// All that come in at one interface; with those of its VLANs if it is a port and `tagged`.
-    Place { link: u32, v4: bool, v6: bool, tagged: bool },
+    RouterInterface { link: u32, v4: bool, v6: bool, tagged: bool },
     /// From or to a prefix, at these ports' interfaces, or at all.
     Prefix(Side, IpNet, Option<u32>),
 }
 
 /// What has been judged so far.
 pub(super) struct Judge<'a> {
-    pub(super) places: &'a [Place],
+    pub(super) places: &'a [RouterInterface],
     ignored: &'a BTreeSet<Mechanism>,
     by_name: HashMap<&'a str, u32>,
-    by_link: HashMap<u32, &'a Place>,
+    by_link: HashMap<u32, &'a RouterInterface>,
     ports: BTreeMap<PortId, KernelPolicy>,
     /// Prefixes for all ports.
     common: KernelPolicy,
@@ -38,7 +38,10 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(places: &'a [Place], ignored: &'a BTreeSet<Mechanism>) -> Judge<'a> {
+    pub(super) fn new(
+        places: &'a [RouterInterface],
+        ignored: &'a BTreeSet<Mechanism>,
+    ) -> Judge<'a> {
         Judge {
             places,
             ignored,
@@ -90,7 +93,7 @@ impl<'a> Judge<'a> {
                     self.ports.values_mut().for_each(|policy| policy.leave_all(v6, reason));
                 }
             }
-            Scope::Place { link, v4, v6, tagged } => {
+            Scope::RouterInterface { link, v4, v6, tagged } => {
                 let Some(place) = self.by_link.get(&link) else { return };
                 let policy = self.ports.entry(place.port).or_default();
                 for v6 in families(v4, v6) {
@@ -117,7 +120,7 @@ impl<'a> Judge<'a> {
         self.by_name.get(name).copied()
     }
 
-    pub(super) fn place(&self, link: u32) -> Option<&'a Place> {
+    pub(super) fn place(&self, link: u32) -> Option<&'a RouterInterface> {
         self.by_link.get(&link).copied()
     }
 

@@ -59,7 +59,9 @@ impl Judge<'_> {
         let prefix = longer(rule.from, rule.to).filter(|_| sure);
         let scope = match (prefix, input) {
             (Some((side, net)), at) => Scope::Prefix(side, net, at),
-            (None, Some(link)) => Scope::Place { link, v4: !rule.v6, v6: rule.v6, tagged: false },
+            (None, Some(link)) => {
+                Scope::RouterInterface { link, v4: !rule.v6, v6: rule.v6, tagged: false }
+            }
             (None, None) => Scope::Families(!rule.v6, rule.v6),
         };
         self.leave_by_rule(rule.v6, &scope, || {

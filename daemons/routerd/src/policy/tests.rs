@@ -11,11 +11,18 @@ const ETH1: u32 = 2;
 const ETH2: u32 = 3;
 const VLAN: u32 = 4;
 
-fn place(link: u32, name: &str, port: u8, vlan: u16) -> Place {
-    Place { link, name: name.into(), port: PortId(port), vlan, enslaved: false, has_v4: true }
+fn place(link: u32, name: &str, port: u8, vlan: u16) -> RouterInterface {
+    RouterInterface {
+        link,
+        name: name.into(),
+        port: PortId(port),
+        vlan,
+        enslaved: false,
+        has_v4: true,
+    }
 }
 
-fn places() -> Vec<Place> {
+fn places() -> Vec<RouterInterface> {
     vec![place(ETH1, "eth1", 0, 0), place(ETH2, "eth2", 1, 0), place(VLAN, "eth2.7", 1, 7)]
 }
 

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use super::claims::Claims;
 use super::{Tables, Update};
-use crate::place::Place;
+use crate::interface::RouterInterface;
 
 /// What is known of links.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Links {
         self.present.iter().find(|(_, present)| **present == id).map(|(link, _)| *link)
     }
 
-    pub(super) fn places(&self) -> Vec<Place> {
+    pub(super) fn places(&self) -> Vec<RouterInterface> {
         let on = |index: u32| self.ports.iter().find(|port| port.link == Some(index));
         let place = |link: &Link| {
             let (port, vlan, of_parent) = match (on(link.index), link.parent.and_then(on)) {
@@ -132,7 +132,7 @@ impl Links {
                 _ => return None,
             };
             let own = self.addresses.get(&link.index).into_iter().flatten();
-            Some(Place {
+            Some(RouterInterface {
                 link: link.index,
                 name: link.name.clone(),
                 port: port.id,

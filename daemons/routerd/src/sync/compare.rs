@@ -14,7 +14,7 @@ use ebb_host::netlink::{Error, Event, Listed, Part};
 use ebb_units::Time;
 use tracing::{info, warn};
 
-use super::Sync;
+use super::TableSync;
 use crate::rib::Scope;
 
 /// Inconsistent lists of one part that are read one after the other.
@@ -75,7 +75,7 @@ impl Comparisons {
     }
 }
 
-impl Sync {
+impl TableSync {
     /// Reads everything for the first time.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use ebb_host::netlink::Event;
 use ipnet::IpNet;
 use tracing::warn;
 
-use super::Sync;
+use super::TableSync;
 use crate::rib;
 
 /// The file of the network namespace in which it was opened.
@@ -80,7 +80,7 @@ fn shown(line: &str) -> Option<(IpNet, bool)> {
     Some((prefix, u32::from_str_radix(flags, 16).ok()? & PREFERENCE != 0))
 }
 
-impl Sync {
+impl TableSync {
     /// A list of IPv6 routes was read to its end: prefixes of which there is more than it showed are the
     /// kernel's.
     pub(super) fn look_for_unlisted(&mut self) {

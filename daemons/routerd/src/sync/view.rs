@@ -7,13 +7,13 @@ use ebb_apps::route::{Decision, InterfaceId, Volume};
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
-use super::Sync;
+use super::TableSync;
 
 /// What was counted under a next hop's number before it was this next hop's.
 #[derive(Debug, Default)]
 pub struct Bases(BTreeMap<u32, Volume>);
 
-impl Sync {
+impl TableSync {
     /// The forwarding table, or the part of it inside `within`: a line for every way of every
     /// prefix, at most `limit` prefixes; `more` says whether some were left out.
     pub fn routes(&self, within: Option<IpNet>, limit: usize) -> Value {

@@ -32,7 +32,7 @@ impl Worker {
             }
             // Once that is answered the rings may be another process's.
             Order::Hold => {
-                self.brace();
+                self.prepare_idle();
                 mine.mailbox.answer(serial);
                 // What is left to be told would end each sleep at once.
                 self.tally(clock::monotonic(), mine);

@@ -38,7 +38,7 @@ mod tests {
         for mix in [Mix { clock_steps: false }, Mix { clock_steps: true }] {
             let sum = search(first, each, mix).unwrap_or_else(|broken| panic!("{broken}"));
             if each > 1 {
-                assert!(sum.faults > each && sum.heads > each && sum.sleeps > each, "{sum:?}");
+                assert!(sum.faults > each && sum.leaders > each && sum.sleeps > each, "{sum:?}");
             }
         }
     }

@@ -32,7 +32,7 @@ pub(super) enum Answer {
 pub(super) struct Store {
     pub(super) kept: Snapshot,
     leases: BTreeMap<usize, Time>,
-    head: Option<usize>,
+    leader: Option<usize>,
     pub(super) terms: u64,
 }
 
@@ -55,8 +55,8 @@ impl Store {
     /// Ends what has run out.
     pub(super) fn expire(&mut self, now: Time) {
         self.leases.retain(|_, until| *until > now);
-        if self.head.is_some_and(|head| !self.leases.contains_key(&head)) {
-            (self.head, self.kept.head) = (None, None);
+        if self.leader.is_some_and(|leader| !self.leases.contains_key(&leader)) {
+            (self.leader, self.kept.leader) = (None, None);
         }
     }
 
@@ -68,19 +68,21 @@ impl Store {
 
     fn write(&mut self, from: usize, write: &Write) {
         match write {
-            Write::Head { owner } => {
-                if self.head.is_none() && self.leases.contains_key(&from) {
+            Write::Leader { owner } => {
+                if self.leader.is_none() && self.leases.contains_key(&from) {
                     self.terms += 1;
-                    self.head = Some(from);
-                    self.kept.head = Some((owner.clone(), self.terms));
+                    self.leader = Some(from);
+                    self.kept.leader = Some((owner.clone(), self.terms));
                 }
             }
-            Write::Book { book, term, after } => {
-                let writes = self.kept.book.as_ref().map_or(0, |(_, writes)| *writes);
-                if self.kept.head.as_ref().is_some_and(|head| head.1 == *term) && writes == *after {
-                    let version = self.kept.book.as_ref().map_or(0, |(book, _)| book.version);
-                    assert_eq!(book.version, version + 1, "books form one sequence");
-                    self.kept.book = Some((book.clone(), writes + 1));
+            Write::ClusterPlan { plan, term, after } => {
+                let writes = self.kept.plan.as_ref().map_or(0, |(_, writes)| *writes);
+                if self.kept.leader.as_ref().is_some_and(|leader| leader.1 == *term)
+                    && writes == *after
+                {
+                    let version = self.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
+                    assert_eq!(plan.version, version + 1, "plans form one sequence");
+                    self.kept.plan = Some((plan.clone(), writes + 1));
                 }
             }
             Write::Acknowledge { balancer, acknowledgement } => {

@@ -13,7 +13,7 @@ use super::store::{Answer, Ask, Store};
 /// Which faults there are besides those that always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Clocks jump, also backwards: two may then take themselves for the head for a while, but only one
+    /// Clocks jump, also backwards: two may then take themselves for the leader for a while, but only one
     /// can write.
     pub clock_steps: bool,
 }
@@ -23,20 +23,20 @@ pub struct Mix {
 pub struct Outcome {
     /// Faults that were drawn.
     pub faults: u64,
-    /// Terms of heads.
-    pub heads: u64,
+    /// Terms of leaders.
+    pub leaders: u64,
     /// Back-ends that went off as planned.
     pub sleeps: u64,
-    /// Versions of the book.
-    pub books: u64,
+    /// Versions of the plan.
+    pub plans: u64,
 }
 
 impl Outcome {
     pub(super) fn add(&mut self, other: &Outcome) {
         self.faults += other.faults;
-        self.heads += other.heads;
+        self.leaders += other.leaders;
         self.sleeps += other.sleeps;
-        self.books += other.books;
+        self.plans += other.plans;
     }
 }
 
@@ -135,8 +135,8 @@ pub fn schedule(seed: u64, mix: Mix) -> Result<Outcome, String> {
         world.happen(now, event).map_err(|broken| format!("at {now}: {broken}"))?;
     }
     world.settled()?;
-    world.outcome.heads = world.store.terms;
-    world.outcome.books = world.store.kept.book.as_ref().map_or(0, |(book, _)| book.version);
+    world.outcome.leaders = world.store.terms;
+    world.outcome.plans = world.store.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
     Ok(world.outcome)
 }
 
@@ -308,8 +308,8 @@ impl World {
             }
             Answer::Seen(seen) if to < MEMBERS => self.member_sees(to, *seen),
             Answer::Seen(seen) => {
-                if let Some((book, _)) = &seen.book {
-                    self.follow(to - MEMBERS, book)?;
+                if let Some((plan, _)) = &seen.plan {
+                    self.follow(to - MEMBERS, plan)?;
                 }
             }
             Answer::Changed => {}
@@ -320,8 +320,8 @@ impl World {
     fn member_sees(&mut self, index: usize, seen: Snapshot) {
         let life = self.nodes[index].life;
         let now = self.clock(index);
-        if let Some((book, _)) = &seen.book {
-            let order = self.members[index].agent.follow(book);
+        if let Some((plan, _)) = &seen.plan {
+            let order = self.members[index].agent.follow(plan);
             if let Some(order) = order.filter(|_| !self.members[index].busy) {
                 self.members[index].busy = true;
                 let at = match order {
@@ -338,7 +338,7 @@ impl World {
         // The first that are not dead to every balancer, as many as the load asks for.
         let dead = |name: &String| {
             let on = |power| matches!(power, Some(Power::On));
-            let entry = seen.book.as_ref().and_then(|(book, _)| book.entries.get(name));
+            let entry = seen.plan.as_ref().and_then(|(plan, _)| plan.entries.get(name));
             on(entry.map(|entry| entry.power))
                 && !seen.balancers.is_empty()
                 && seen.balancers.values().all(|said| said.dead.contains(name))
@@ -373,11 +373,11 @@ impl World {
         Ok(())
     }
 
-    fn follow(&mut self, balancer: usize, book: &ebb_cluster::Book) -> Result<(), String> {
+    fn follow(&mut self, balancer: usize, plan: &ebb_cluster::ClusterPlan) -> Result<(), String> {
         let logic = &mut self.balancers[balancer];
         let before: Vec<usize> = (0..MEMBERS).map(|row| logic.table().share(row as u16)).collect();
         let dead = logic.acknowledgement(0.0).dead;
-        let moves = logic.follow(book);
+        let moves = logic.follow(plan);
         for (row, before) in before.into_iter().enumerate() {
             if logic.table().share(row as u16) < before && !dead.contains(&member_name(row)) {
                 return Err(format!("b{balancer} took flows from live r{row} without a drain"));
@@ -501,37 +501,38 @@ impl World {
         if self.mix.clock_steps {
             return Ok(());
         }
-        let heads: Vec<usize> = (0..MEMBERS)
+        let leaders: Vec<usize> = (0..MEMBERS)
             .filter(|index| self.nodes[*index].alive)
             .filter(|index| {
                 let member = &self.members[*index];
-                member.candidate.is_head(self.clock(*index), &member.seen)
+                member.candidate.is_leader(self.clock(*index), &member.seen)
             })
             .collect();
-        let terms = |index: &usize| self.members[*index].seen.head.as_ref().map(|head| head.1);
-        let latest = heads.iter().filter_map(terms).max();
-        if heads.len() > 1 && heads.iter().filter(|index| terms(index) == latest).count() > 1 {
-            return Err(format!("{heads:?} all are the head of one term"));
+        let terms =
+            |index: &usize| self.members[*index].seen.leader.as_ref().map(|leader| leader.1);
+        let latest = leaders.iter().filter_map(terms).max();
+        if leaders.len() > 1 && leaders.iter().filter(|index| terms(index) == latest).count() > 1 {
+            return Err(format!("{leaders:?} all are the leader of one term"));
         }
         Ok(())
     }
 
     /// What must hold once nothing has gone wrong for long enough.
     fn settled(&mut self) -> Result<(), String> {
-        if self.store.kept.head.is_none() {
-            return Err("nobody is the head in the end".to_owned());
+        if self.store.kept.leader.is_none() {
+            return Err("nobody is the leader in the end".to_owned());
         }
-        let Some((book, _)) = self.store.kept.book.clone() else {
-            return Err("there is no book in the end".to_owned());
+        let Some((plan, _)) = self.store.kept.plan.clone() else {
+            return Err("there is no plan in the end".to_owned());
         };
         let on: Vec<usize> = (0..MEMBERS)
             .filter(|row| {
-                book.entries.get(&member_name(*row)).is_some_and(|e| e.power == Power::On)
+                plan.entries.get(&member_name(*row)).is_some_and(|e| e.power == Power::On)
             })
             .collect();
         let expected: Vec<usize> = (0..self.wanted).collect();
         if on != expected {
-            return Err(format!("{on:?} are on in the end, not {expected:?}: {book:?}"));
+            return Err(format!("{on:?} are on in the end, not {expected:?}: {plan:?}"));
         }
         for (index, balancer) in self.balancers.iter().enumerate() {
             let mean = SLOTS / on.len();

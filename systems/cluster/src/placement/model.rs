@@ -39,7 +39,7 @@ pub enum Balancing {
 
 /// Where a core is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct CoreId {
     pub(super) machine: usize,
     pub(super) node: usize,
     /// Its number on its server.
@@ -51,7 +51,7 @@ pub(super) struct Place {
 pub struct Layout<'a> {
     pub(super) problem: &'a PlacementProblem,
     pub(super) threads: Vec<Thread>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<CoreId>,
     back_ends: usize,
     /// By pair of servers, the lower first; Mbps.
     links: BTreeMap<(usize, usize), f64>,
@@ -86,7 +86,7 @@ impl<'a> Layout<'a> {
         for (machine, server) in problem.machine.iter().enumerate() {
             let nodes = server.cores.iter().enumerate();
             let of_node = nodes.flat_map(|(node, cores)| (0..*cores).map(move |_| node));
-            places.extend(of_node.enumerate().map(|(core, node)| Place { machine, node, core }));
+            places.extend(of_node.enumerate().map(|(core, node)| CoreId { machine, node, core }));
         }
         let index = |name: &String| problem.machine.iter().position(|one| one.name == *name);
         let mut links = BTreeMap::new();
@@ -212,7 +212,7 @@ impl<'a> Layout<'a> {
             let router = place(Role::BackEnd, number);
             let door = if self.has_movers() { place(Role::Mover, number) } else { router };
             let near =
-                |one: Place, other: Place| one.machine != other.machine || one.node == other.node;
+                |one: CoreId, other: CoreId| one.machine != other.machine || one.node == other.node;
             let inside = if near(router, door) { 0.0 } else { costs.remote_ns };
             let mut all = 0.0;
             let mut across = 0.0;

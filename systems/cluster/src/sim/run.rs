@@ -41,7 +41,7 @@ pub struct Outcome {
     pub sleeps: u64,
     /// Failures.
     pub failures: u64,
-    /// Heads that failed.
+    /// Leaders that failed.
     pub elections: u64,
     /// Slots of the table that changed hands.
     pub moved_slots: u64,
@@ -107,7 +107,7 @@ struct Cluster<'a> {
     flows: Flows,
     /// Each server's share of the load, and nobody's.
     falls: (Vec<f64>, f64),
-    /// No decisions before then: there is no head.
+    /// No decisions before then: there is no leader.
     leaderless_until: f64,
     decide_at: f64,
     counts_from: f64,
@@ -209,7 +209,7 @@ impl<'a> Cluster<'a> {
         let failures = &self.prepared.scenario.failures;
         let mut changed = false;
         for at in 0..self.machines.len() {
-            let head = self.head() == Some(at);
+            let leader = self.leader() == Some(at);
             let machine = &mut self.machines[at];
             let due = machine.until <= now;
             match machine.state {
@@ -223,7 +223,7 @@ impl<'a> Cluster<'a> {
                     machine.enter(ServerState::Failed, now + failures.detect_s);
                     machine.unnoticed = true;
                     self.out.failures += 1;
-                    if head {
+                    if leader {
                         self.out.elections += 1;
                         self.leaderless_until = now + failures.election_s;
                     }
@@ -245,7 +245,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// The server that leads: the first that is on.
-    fn head(&self) -> Option<usize> {
+    fn leader(&self) -> Option<usize> {
         self.machines.iter().position(|machine| machine.state == ServerState::On)
     }
 

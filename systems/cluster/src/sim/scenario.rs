@@ -88,7 +88,7 @@ pub struct Failures {
     /// Until the balancers go round a failed server.
     #[schema(least = 0)]
     pub detect_s: f64,
-    /// Until another leads when the head fails: nothing is decided meanwhile.
+    /// Until another leads when the leader fails: nothing is decided meanwhile.
     #[schema(least = 0)]
     pub election_s: f64,
     /// Failures at certain times, besides those by chance; of servers that are on then.

@@ -36,7 +36,7 @@ impl Machine {
         match self.state {
             ServerState::On => group.idle_w + group.slope() * mbps.min(group.capacity_mbps),
             ServerState::Draining => group.idle_w,
-            // The energy of waking, where it is known, is charged as a whole.
+            // The energy of waking, where it is known, is inputs as a whole.
             ServerState::Waking if group.wake_j == 0.0 => group.idle_w,
             ServerState::Waking | ServerState::Off | ServerState::Failed => 0.0,
         }

@@ -58,15 +58,15 @@ impl Channel {
 
     /// Its place as people read it.
     #[must_use]
-    pub fn place(self, topology: &Topology) -> Place {
+    pub fn place(self, topology: &Topology) -> ChannelLabel {
         let (switch, port) = topology.port_at(self.port_index());
-        Place::of(topology, switch, port, self.lane())
+        ChannelLabel::of(topology, switch, port, self.lane())
     }
 }
 
 /// A channel as people read it: the switch it leaves, the port, the lane.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Place {
+pub struct ChannelLabel {
     /// Name of the switch.
     pub switch: String,
     /// Its port.
@@ -83,18 +83,18 @@ pub struct Place {
     pub to_port: PortNumber,
 }
 
-impl Place {
+impl ChannelLabel {
     /// The place of a lane of a switch's port.
     #[must_use]
-    pub fn of(topology: &Topology, switch: SwitchId, port: PortNumber, lane: Lane) -> Place {
+    pub fn of(topology: &Topology, switch: SwitchId, port: PortNumber, lane: Lane) -> ChannelLabel {
         let here = topology.switch(switch);
         let (to, to_port) = topology.far_end(switch, port);
         let guid = format!("{:#018x}", here.guid);
-        Place { switch: here.name.clone(), port, lane, guid, lid: here.lid, to, to_port }
+        ChannelLabel { switch: here.name.clone(), port, lane, guid, lid: here.lid, to, to_port }
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ChannelLabel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "({}, port {}, lane {})", self.switch, self.port, self.lane)
     }
@@ -102,6 +102,6 @@ impl std::fmt::Display for Place {
 
 /// A list of channels as people read it.
 #[must_use]
-pub fn places(topology: &Topology, channels: &[Channel]) -> Vec<Place> {
+pub fn places(topology: &Topology, channels: &[Channel]) -> Vec<ChannelLabel> {
     channels.iter().map(|channel| channel.place(topology)).collect()
 }

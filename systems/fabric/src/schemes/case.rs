@@ -1,6 +1,6 @@
 //! A change of tables and what the checker found about it.
 
-use crate::dependency::Place;
+use crate::dependency::ChannelLabel;
 use crate::schemes::Obligation;
 use crate::tables::Tables;
 use crate::topology::{HostId, Link, Topology};
@@ -138,7 +138,7 @@ impl<'a> Case<'a> {
     pub fn judged(&self, claim: &'static str, scheme: Judged) -> Obligation {
         let SchemeVerdict { safe, reason, cycle, forwarding_loop, .. } =
             self.verdict.scheme(scheme);
-        let cycle: Vec<Place> =
+        let cycle: Vec<ChannelLabel> =
             if cycle.is_empty() { forwarding_loop.clone() } else { cycle.clone() };
         let because = reason.clone().unwrap_or_default();
         let cycle = if *safe { Vec::new() } else { cycle };

@@ -16,7 +16,7 @@ pub mod upstream;
 
 pub use case::Case;
 
-use crate::dependency::Place;
+use crate::dependency::ChannelLabel;
 use crate::sim::orders::Plan;
 use crate::tables::Tables;
 
@@ -39,7 +39,7 @@ pub struct Obligation {
     /// Why not; empty when it was.
     pub because: String,
     /// The channels of a possible deadlock, each waiting for the next.
-    pub cycle: Vec<Place>,
+    pub cycle: Vec<ChannelLabel>,
 }
 
 impl Obligation {

@@ -6,7 +6,7 @@
 
 use super::network::{Hold, Network};
 use super::wiring::NONE;
-use crate::dependency::Place;
+use crate::dependency::ChannelLabel;
 
 /// Something that waits; numbered by channel and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Wait {
 impl Network {
     /// The channels of a ring of waits, each waiting for the next, where there is one.
     #[must_use]
-    pub fn find_deadlock(&self) -> Option<Vec<Place>> {
+    pub fn find_deadlock(&self) -> Option<Vec<ChannelLabel>> {
         let channels = self.inputs.len();
         const OPEN: u8 = 1;
         const CLOSED: u8 = 2;
@@ -72,12 +72,12 @@ impl Network {
         None
     }
 
-    fn ring(&self, waits: impl Iterator<Item = Wait>) -> Vec<Place> {
+    fn ring(&self, waits: impl Iterator<Item = Wait>) -> Vec<ChannelLabel> {
         let outputs = waits.filter_map(|wait| match wait {
             Wait::Output(channel) | Wait::Token(channel) => self.place(channel),
             Wait::Input(_) | Wait::Arrival(_) => None,
         });
-        let mut places: Vec<Place> = outputs.collect();
+        let mut places: Vec<ChannelLabel> = outputs.collect();
         places.dedup();
         places
     }

@@ -44,7 +44,7 @@ pub use notes::{FlowNote, Notes, PacketNote};
 pub use physics::{Physics, Speed};
 pub use traffic::{ListedFlow, Multipath, Pattern, Traffic};
 
-use crate::dependency::Place;
+use crate::dependency::ChannelLabel;
 
 /// Why time stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Pause {
     /// The reconfiguration is finished.
     Settled,
     /// These channels wait for each other in a ring.
-    Deadlock(Vec<Place>),
+    Deadlock(Vec<ChannelLabel>),
 }
 
 /// Why a network cannot be simulated.

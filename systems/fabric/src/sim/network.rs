@@ -13,7 +13,7 @@ use super::routes::Routes;
 use super::traffic::{Multipath, Sources, Traffic};
 use super::wiring::{NONE, Wiring};
 use super::{Pause, SimError};
-use crate::dependency::Place;
+use crate::dependency::ChannelLabel;
 use crate::tables::Tables;
 use crate::topology::{HostId, Link, PortNumber, SwitchId, Topology};
 
@@ -474,12 +474,12 @@ impl Network {
     }
 
     /// A channel as people read it; `None` for a channel that leaves a host or an agent.
-    pub(super) fn place(&self, channel: u32) -> Option<Place> {
+    pub(super) fn place(&self, channel: u32) -> Option<ChannelLabel> {
         let port = self.wiring.port_of(channel);
         let switch = self.wiring.switch[port as usize];
         let (number, lane) =
             (self.wiring.number[port as usize], self.wiring.lane_of(channel) as u8);
-        (switch != NONE).then(|| Place::of(&self.topology, SwitchId(switch), number, lane))
+        (switch != NONE).then(|| ChannelLabel::of(&self.topology, SwitchId(switch), number, lane))
     }
 }
 

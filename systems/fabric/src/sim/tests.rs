@@ -285,7 +285,7 @@ fn tokens_that_wait_for_every_input_never_go() {
         panic!("every input waits for every other");
     };
     assert!(cycle.len() > 1, "{cycle:?}");
-    let next = |place: &Place| {
+    let next = |place: &ChannelLabel| {
         let switch = case.topology.switches().iter().position(|it| it.name == place.switch);
         match case.topology.peer(SwitchId(switch.expect("a switch") as u32), place.port) {
             Peer::Switch(other, _) => case.topology.switch(other).name.clone(),

@@ -6,7 +6,7 @@ use ebb_report::Details;
 use ebb_scenario::Progress;
 use ebb_units::Time;
 
-use crate::dependency::Place;
+use crate::dependency::ChannelLabel;
 use crate::regulator::power::{Account, Energy, LinkState, PortPower};
 use crate::regulator::threshold::{LinkUse, Switching, Threshold, Thresholds};
 use crate::routing::{self, Options, Routing};
@@ -117,7 +117,7 @@ pub struct Outcome {
     /// The changes in order.
     pub changes: Vec<Changed>,
     /// The ring of a deadlock.
-    pub deadlock: Option<Vec<Place>>,
+    pub deadlock: Option<Vec<ChannelLabel>>,
     /// What was drawn.
     pub energy: Energy,
     /// The books.
@@ -155,7 +155,7 @@ struct Driver<'a> {
     account: Account,
     pending: Option<Pending>,
     records: Vec<Changed>,
-    deadlock: Option<Vec<Place>>,
+    deadlock: Option<Vec<ChannelLabel>>,
 }
 
 impl Run<'_> {

@@ -16,7 +16,7 @@ use super::tokens::{self, Rule, Tokens};
 use super::{Mismatch, Transition};
 use crate::Fabric;
 use crate::dependency::cycle::Cycles;
-use crate::dependency::{DependencyGraph, Place, places};
+use crate::dependency::{ChannelLabel, DependencyGraph, places};
 use crate::tables::ServiceLevels;
 use crate::topology::HostId;
 use crate::walk::{self, Survey};
@@ -119,10 +119,10 @@ pub struct SchemeVerdict {
     pub reason: Option<String>,
     /// The channels of a deadlock: each waits for the next, the last for the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cycle: Vec<Place>,
+    pub cycle: Vec<ChannelLabel>,
     /// The switches and ports of a forwarding loop; the lane is that of service level 0.
     #[serde(rename = "loop", skip_serializing_if = "Vec::is_empty")]
-    pub forwarding_loop: Vec<Place>,
+    pub forwarding_loop: Vec<ChannelLabel>,
     /// Figures of the scheme.
     #[serde(flatten)]
     pub figures: BTreeMap<&'static str, u64>,
@@ -272,7 +272,7 @@ fn with_leaving(transition: &Transition) -> Option<Survey> {
 }
 
 impl Evidence<'_> {
-    fn places(&self, cycles: &Cycles) -> Vec<Place> {
+    fn places(&self, cycles: &Cycles) -> Vec<ChannelLabel> {
         places(&self.transition.topology, &cycles.example)
     }
 
@@ -345,7 +345,7 @@ impl Evidence<'_> {
         let topology = &self.transition.topology;
         let hop = |(switch, port): &(crate::SwitchId, u8)| {
             let lane = self.transition.old.lanes.lane(*switch, 0, *port, 0).unwrap_or(0);
-            Place::of(topology, *switch, *port, lane)
+            ChannelLabel::of(topology, *switch, *port, lane)
         };
         SchemeVerdict {
             safe: reasons.is_empty(),

@@ -2,7 +2,7 @@
 
 use ebb_des::Seed;
 use ebb_system_fabric::HostId;
-use ebb_system_fabric::dependency::Place;
+use ebb_system_fabric::dependency::ChannelLabel;
 use ebb_system_fabric::schemes::Proposal;
 use ebb_system_fabric::sim::{Network, Pattern, Pause, Physics, Setup, Traffic};
 use ebb_system_fabric::topology::Link;
@@ -14,7 +14,7 @@ use super::case::Drawn;
 pub enum Ended {
     Settled,
     Never,
-    Deadlock(Vec<Place>),
+    Deadlock(Vec<ChannelLabel>),
 }
 
 /// What was counted.

@@ -15,7 +15,7 @@
 use ebb_des::Seed;
 use ebb_report::{Claim, Context, ExperimentError, Findings, Report};
 
-use crate::compare::{Compared, Comparison, Result as Found};
+use crate::compare::{Compared, Comparison, Savings as Found};
 use crate::machine::{CoreSettings, Feed, MachineSettings};
 use crate::memory::MemorySettings;
 use crate::profile::{Profile, ProfileFeed};

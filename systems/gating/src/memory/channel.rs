@@ -19,13 +19,13 @@ const SLOTS: usize = 1024;
 
 /// Where a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct DramAddress {
     pub(super) rank: usize,
     pub(super) bank: usize,
     pub(super) row: u64,
 }
 
-type Waiting = (Request, Place);
+type Waiting = (Request, DramAddress);
 
 pub(super) struct Channel {
     timing: Timing,
@@ -110,7 +110,7 @@ impl Channel {
         }
     }
 
-    pub(super) fn submit(&mut self, request: Request, place: Place) {
+    pub(super) fn submit(&mut self, request: Request, place: DramAddress) {
         // They come nearly in order: from the end it is not far to where they belong.
         let earlier =
             self.inbox.iter().rev().take_while(|(later, _)| later.at > request.at).count();
@@ -223,8 +223,8 @@ impl Channel {
         self.counts.refreshes += 1;
     }
 
-    fn commit(&mut self, now: Ps, request: Request, place: Place) -> Answer {
-        let Place { rank, bank, row } = place;
+    fn commit(&mut self, now: Ps, request: Request, place: DramAddress) -> Answer {
+        let DramAddress { rank, bank, row } = place;
         let timing = &self.timing;
         let (ready, conflict) = {
             let bank = &self.ranks[rank].banks[bank];
@@ -280,8 +280,8 @@ impl Channel {
     }
 
     /// When the column access can be.
-    fn column(&mut self, now: Ps, request: &Request, place: Place) -> Ps {
-        let Place { rank, bank, .. } = place;
+    fn column(&mut self, now: Ps, request: &Request, place: DramAddress) -> Ps {
+        let DramAddress { rank, bank, .. } = place;
         let (timing, group) = (&self.timing, self.ranks[rank].group(bank));
         let latency = if request.write { timing.cwl } else { timing.cl };
         let mut at = now.max(self.ranks[rank].banks[bank].column_at);
@@ -311,7 +311,7 @@ impl Channel {
     }
 
     /// Whether another request waits for the same row.
-    fn wanted(&self, place: Place) -> bool {
+    fn wanted(&self, place: DramAddress) -> bool {
         self.reads.iter().chain(&self.writes).any(|(_, other)| *other == place)
     }
 

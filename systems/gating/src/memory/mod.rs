@@ -9,7 +9,7 @@ mod timing;
 pub mod verify;
 
 pub use channel::ChannelCounts;
-use channel::{Channel, Place};
+use channel::{Channel, DramAddress};
 pub use command::{Command, Order};
 pub(crate) use timing::memory;
 pub use timing::{MemoryKind, MemorySettings, Ps, ps};
@@ -91,12 +91,12 @@ impl Memory {
     }
 
     /// Channel, column, bank, rank, row, from the lowest bits up.
-    fn place(&self, line: u64) -> (usize, Place) {
+    fn place(&self, line: u64) -> (usize, DramAddress) {
         let channels = self.channels.len() as u64;
         let (channel, rest) = (line % channels, line / channels / self.columns);
         let (bank, rest) = (rest % self.banks, rest / self.banks);
         let (rank, row) = (rest % self.ranks, rest / self.ranks);
-        (channel as usize, Place { rank: rank as usize, bank: bank as usize, row })
+        (channel as usize, DramAddress { rank: rank as usize, bank: bank as usize, row })
     }
 
     /// Hands a request in.

@@ -4,7 +4,7 @@ use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use serde_json::{Map, Value, json};
 
 use crate::circuit::Chip;
-use crate::compare::{Compared, Result};
+use crate::compare::{Compared, Savings};
 
 /// Energy saved by every controller against one value.
 pub(super) struct Curves<'a> {
@@ -26,7 +26,7 @@ impl Curves<'_> {
         let mut table = Table::new(title, columns);
         for (at, compared) in points {
             let mut row = vec![(*at).into()];
-            let saved = |(_, result): &(String, Result)| (100.0 * result.energy_saved).into();
+            let saved = |(_, result): &(String, Savings)| (100.0 * result.energy_saved).into();
             row.extend(compared.results.iter().map(saved));
             table.row(row);
         }
@@ -98,8 +98,8 @@ pub(super) fn controllers(report: Report, compared: &Compared) -> Report {
         ]);
     }
     let x = || Axis::new("controller, in the order of the tables", "");
-    let points = |of: &dyn Fn(&Result) -> f64| -> Vec<(f64, f64)> {
-        let each = |(index, (_, result)): (usize, &(String, Result))| (index as f64, of(result));
+    let points = |of: &dyn Fn(&Savings) -> f64| -> Vec<(f64, f64)> {
+        let each = |(index, (_, result)): (usize, &(String, Savings))| (index as f64, of(result));
         compared.results.iter().enumerate().map(each).collect()
     };
     let saved = Plot::new("Energy saved and slowdown by controller", x())
@@ -109,7 +109,7 @@ pub(super) fn controllers(report: Report, compared: &Compared) -> Report {
         .series(Series::points("slowdown", points(&|result| 100.0 * result.slowdown)));
     // Sums from below, so that the areas are the parts.
     let stacked = |upto: usize| {
-        points(&move |result: &Result| {
+        points(&move |result: &Savings| {
             let time = &result.time_share;
             let parts = [time.active, time.stalled, time.gated, time.charging, time.restoring];
             100.0 * parts[..=upto].iter().sum::<f64>()

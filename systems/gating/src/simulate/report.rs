@@ -4,7 +4,7 @@ use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use serde_json::{Map, Value, json};
 
 use super::Scenario;
-use crate::compare::{Compared, Result};
+use crate::compare::{Compared, Savings};
 use crate::memory::ChannelCounts;
 
 /// The report of a run. Figures for programs: `controllers`, by name, with `energy_saved`,
@@ -73,7 +73,7 @@ pub(super) fn report(scenario: &Scenario, compared: &Compared) -> Report {
 
 /// Whether neighbours stood all wake-ups, and what the oracle is.
 fn safety(scenario: &Scenario, compared: &Compared) -> String {
-    let broken = |(name, result): &(String, Result)| {
+    let broken = |(name, result): &(String, Savings)| {
         (result.unsafe_wakeups > 0).then(|| format!("{} of `{name}`", result.unsafe_wakeups))
     };
     let broken: Vec<String> = compared.results.iter().filter_map(broken).collect();
@@ -119,7 +119,7 @@ fn table(compared: &Compared) -> Table {
     ];
     let mut table = Table::new("Controllers", columns);
     for (name, result) in &compared.results {
-        let Result { energy_saved, slowdown, gated_share, wakeups, energy_j, .. } = result;
+        let Savings { energy_saved, slowdown, gated_share, wakeups, energy_j, .. } = result;
         table.row([
             name.as_str().into(),
             (energy_saved * 100.0).into(),
@@ -170,8 +170,8 @@ fn row_hits(channels: &[ChannelCounts]) -> f64 {
 }
 
 fn energies(compared: &Compared) -> Plot {
-    let points = |of: fn(&Result) -> f64| {
-        let each = |(index, (_, result)): (usize, &(String, Result))| (index as f64, of(result));
+    let points = |of: fn(&Savings) -> f64| {
+        let each = |(index, (_, result)): (usize, &(String, Savings))| (index as f64, of(result));
         compared.results.iter().enumerate().map(each).collect::<Vec<_>>()
     };
     Plot::new("Energy by controller, in the order of the table", Axis::new("controller", ""))

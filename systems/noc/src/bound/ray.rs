@@ -24,7 +24,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Its value at a place.
-    pub(super) fn at(self, place: Place) -> f64 {
+    pub(super) fn at(self, place: Capacities) -> f64 {
         self.flows - place.u * (self.worth[0] + place.ratio * self.worth[1])
     }
 
@@ -36,7 +36,7 @@ impl Line {
 
 /// Capacities: that of plane 0, and the ratio of plane 1's to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct Capacities {
     pub(super) u: f64,
     pub(super) ratio: f64,
 }
@@ -49,12 +49,12 @@ pub(super) struct Ray {
 }
 
 impl Ray {
-    fn best_at(&self, place: Place) -> f64 {
+    fn best_at(&self, place: Capacities) -> f64 {
         self.lines.iter().map(|line| line.at(place)).fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// The lines that are highest at a place, best first.
-    pub(super) fn highest(&self, place: Place, count: usize) -> Vec<Line> {
+    pub(super) fn highest(&self, place: Capacities, count: usize) -> Vec<Line> {
         let mut ranked: Vec<(f64, usize)> =
             self.lines.iter().enumerate().map(|(at, line)| (line.at(place), at)).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -78,7 +78,7 @@ impl Sector<'_> {
     }
 
     /// The best of what is proven at one place.
-    pub(super) fn at(&self, place: Place) -> f64 {
+    pub(super) fn at(&self, place: Capacities) -> f64 {
         let part = self.part(place.ratio);
         let side = |part: f64, ray: &Ray| if part > 0.0 { part * ray.best_at(place) } else { 0.0 };
         place.u * place.u * (side(1.0 - part, self.from) + side(part, self.to))
@@ -104,8 +104,8 @@ impl Region {
         self.u.1 * self.ratio.1 < self.floor * (1.0 - 1e-14)
     }
 
-    pub(super) fn middle(&self) -> Place {
-        Place { u: (self.u.0 + self.u.1) / 2.0, ratio: (self.ratio.0 + self.ratio.1) / 2.0 }
+    pub(super) fn middle(&self) -> Capacities {
+        Capacities { u: (self.u.0 + self.u.1) / 2.0, ratio: (self.ratio.0 + self.ratio.1) / 2.0 }
     }
 
     /// Two parts across the side that is relatively wider.
@@ -128,7 +128,7 @@ impl Region {
 
     /// The pieces of its border on which the least lies, each as four evenly spaced places along
     /// which a bound is a cubic.
-    fn edges(&self) -> Vec<[Place; 4]> {
+    fn edges(&self) -> Vec<[Capacities; 4]> {
         let mut edges = Vec::with_capacity(3);
         let steps = |from: f64, to: f64| {
             [from, from + (to - from) / 3.0, from + (to - from) * 2.0 / 3.0, to]
@@ -136,13 +136,13 @@ impl Region {
         for u in [self.u.0, self.u.1] {
             let from = self.ratio.0.max(self.floor / u);
             if from <= self.ratio.1 {
-                edges.push(steps(from, self.ratio.1).map(|ratio| Place { u, ratio }));
+                edges.push(steps(from, self.ratio.1).map(|ratio| Capacities { u, ratio }));
             }
         }
         let from = self.u.0.max(self.floor / self.ratio.1);
         let to = self.u.1.min(self.floor / self.ratio.0);
         if from <= to {
-            edges.push(steps(from, to).map(|u| Place { u, ratio: self.floor / u }));
+            edges.push(steps(from, to).map(|u| Capacities { u, ratio: self.floor / u }));
         }
         edges
     }
@@ -152,7 +152,7 @@ impl Region {
     fn coefficients(&self, lines: &[Line], part: &dyn Fn(f64) -> f64) -> Vec<Vec<f64>> {
         let edges = self.edges();
         let of = |line: &Line| {
-            let value = |place: Place| place.u * place.u * part(place.ratio) * line.at(place);
+            let value = |place: Capacities| place.u * place.u * part(place.ratio) * line.at(place);
             edges.iter().flat_map(|edge| bernstein(edge.map(value))).collect()
         };
         lines.iter().map(of).collect()
@@ -189,7 +189,7 @@ impl Region {
 
     /// A place where what is proven so far permits little: the least along every ratio, exactly,
     /// and over the ratios by golden section.
-    pub(super) fn low_place(&self, sector: &Sector<'_>) -> Place {
+    pub(super) fn low_place(&self, sector: &Sector<'_>) -> Capacities {
         const LINES: usize = 12;
         let middle = self.middle();
         let lines = [sector.from.highest(middle, LINES), sector.to.highest(middle, LINES)];
@@ -211,7 +211,7 @@ impl Region {
         all.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(middle, |(_, place)| place)
     }
 
-    fn lowest_along(&self, ratio: f64, part: f64, lines: &[Vec<Line>; 2]) -> (f64, Place) {
+    fn lowest_along(&self, ratio: f64, part: f64, lines: &[Vec<Line>; 2]) -> (f64, Capacities) {
         let line = |a: &Line, b: &Line| {
             let mean = Line::default().plus(1.0 - part, *a).plus(part, *b);
             envelope::Line { at_zero: mean.flows, slope: mean.worth[0] + ratio * mean.worth[1] }
@@ -223,7 +223,7 @@ impl Region {
         };
         let low = self.u.0.max(self.floor / ratio);
         let found = envelope::lowest(&all, low, self.u.1.max(low));
-        (found.power, Place { u: found.u, ratio })
+        (found.power, Capacities { u: found.u, ratio })
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
             let bound = region.bound(&sector, f64::INFINITY, even);
             for (a, b) in inside {
                 let place =
-                    Place { u: u.0 + a * (u.1 - u.0), ratio: ratio.0 + b * (ratio.1 - ratio.0) };
+                    Capacities { u: u.0 + a * (u.1 - u.0), ratio: ratio.0 + b * (ratio.1 - ratio.0) };
                 if place.u * place.ratio >= floor {
                     prop_assert!(sector.at(place) >= bound - 1e-12);
                 }

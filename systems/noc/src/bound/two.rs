@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use ebb_scenario::Progress;
 
 use super::pricing::distance_rate;
-use super::ray::{Line, Place, Ray, Region, Sector};
+use super::ray::{Capacities, Line, Ray, Region, Sector};
 use super::search::Search;
 use super::{BoundError, game};
 
@@ -70,8 +70,8 @@ pub(super) fn close(search: &mut Search<'_>, progress: &dyn Progress) -> Result<
     let least = low / high;
     let mut fan = Fan { search, rays: Vec::new(), version: 0, heap: BinaryHeap::new() };
     let known = fan.search.best.as_ref().map(|best| (best.capacities[0], best.capacities[1]));
-    let best = known.map(|(a, b)| Place { u: a.max(b), ratio: a.min(b) / a.max(b) });
-    for place in [Place { u: high, ratio: least }, Place { u: high, ratio: 1.0 }] {
+    let best = known.map(|(a, b)| Capacities { u: a.max(b), ratio: a.min(b) / a.max(b) });
+    for place in [Capacities { u: high, ratio: least }, Capacities { u: high, ratio: 1.0 }] {
         if fan.rays.iter().all(|ray| ray.ratio < place.ratio) {
             fan.open(place)?;
         }
@@ -163,12 +163,12 @@ impl Fan<'_, '_> {
     }
 
     /// Whether a place promises less than the best flow needs.
-    fn promises(&self, region: &Region, place: Place) -> bool {
+    fn promises(&self, region: &Region, place: Capacities) -> bool {
         self.sector(region).at(place) < self.known() * (1.0 - 0.1 * GAP)
     }
 
     /// Learns more about a promising place; `false` where nothing came of it.
-    fn look(&mut self, region: &Region, place: Place) -> Result<bool, BoundError> {
+    fn look(&mut self, region: &Region, place: Capacities) -> Result<bool, BoundError> {
         let sector = self.sector(region);
         let (from, to) = (sector.from.ratio, sector.to.ratio);
         let (part, before) = (sector.part(place.ratio), sector.at(place));
@@ -185,14 +185,14 @@ impl Fan<'_, '_> {
         if to - from > RAYS_NEAR * to {
             let margin = 0.02 * (to - from);
             let inside = place.ratio.clamp(from + margin, to - margin);
-            self.open(Place { ratio: inside, ..place })?;
+            self.open(Capacities { ratio: inside, ..place })?;
             return Ok(true);
         }
         Ok(rose > 1e-12 * before)
     }
 
     /// Puts a ray through a place.
-    fn open(&mut self, place: Place) -> Result<(), BoundError> {
+    fn open(&mut self, place: Capacities) -> Result<(), BoundError> {
         let at = self.rays.partition_point(|ray| ray.ratio < place.ratio);
         self.rays.insert(at, Ray { ratio: place.ratio, lines: Vec::new() });
         let search = &self.search;
@@ -204,7 +204,7 @@ impl Fan<'_, '_> {
     }
 
     /// Solves the program at a place's capacities and a ray's costs.
-    fn learn(&mut self, ratio: f64, place: Place) -> Result<(), BoundError> {
+    fn learn(&mut self, ratio: f64, place: Capacities) -> Result<(), BoundError> {
         let costs = [1.0, ratio * ratio];
         let prices = self.search.probe(&costs, &[place.u, place.u * place.ratio])?;
         let line = self.line(costs, &prices, 1.0);

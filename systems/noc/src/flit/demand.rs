@@ -83,7 +83,7 @@ const COMPUTED_YX: u32 = u32::MAX - 1;
 pub struct Choice {
     /// Receiving tile.
     pub target: u32,
-    /// Place of the route in the store, or the mark of a computed one.
+    /// Capacities of the route in the store, or the mark of a computed one.
     pub route: u32,
     /// Layer of virtual channels.
     pub layer: u8,

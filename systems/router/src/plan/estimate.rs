@@ -1,7 +1,7 @@
 //! Power and rate by formula.
 
 use ebb_control::policies::{PointCost, Points};
-use ebb_power::{Application, CoreState, Depth, Server};
+use ebb_power::{CoreState, Depth, PacketCost, Server};
 use ebb_units::{BitsPerSecond, Hertz, Joules, PacketsPerSecond, Watts};
 
 use crate::optimum::{Grid, Switching};
@@ -14,10 +14,10 @@ use crate::optimum::{Grid, Switching};
 /// ([`Server::busy_with_interrupts`]).
 ///
 /// ```
-/// use ebb_power::{Application, Server};
+/// use ebb_power::{PacketCost, Server};
 /// use ebb_system_router::plan::Estimate;
 /// use ebb_units::PacketsPerSecond;
-/// let router = Estimate::new(Server::niccolini2012(), Application::ipv4_routing(), 64.0);
+/// let router = Estimate::new(Server::niccolini2012(), PacketCost::ipv4_routing(), 64.0);
 /// assert!((router.capacity(12, 13).0 / 1e6 - 29.0).abs() < 0.01);
 /// assert!((router.watts(12, 0, PacketsPerSecond(0.0)).0 - 133.0).abs() < 0.01);
 /// assert!((router.polling(12, 13, PacketsPerSecond(0.0)).0 - 262.0).abs() < 0.01);
@@ -25,7 +25,7 @@ use crate::optimum::{Grid, Switching};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     server: Server,
-    application: Application,
+    application: PacketCost,
     frame_bytes: f64,
     cores: u16,
     frequencies: Vec<Hertz>,
@@ -33,7 +33,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// `server` running `application` on frames of `frame_bytes` in the mean.
-    pub fn new(server: Server, application: Application, frame_bytes: f64) -> Estimate {
+    pub fn new(server: Server, application: PacketCost, frame_bytes: f64) -> Estimate {
         let (cores, frequencies) = (server.cores(), server.p_states.clone());
         Estimate { server, application, frame_bytes, cores, frequencies }
     }
@@ -185,7 +185,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn router() -> Estimate {
-        Estimate::new(Server::niccolini2012(), Application::ipv4_routing(), 64.0)
+        Estimate::new(Server::niccolini2012(), PacketCost::ipv4_routing(), 64.0)
     }
 
     #[test]

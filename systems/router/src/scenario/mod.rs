@@ -5,7 +5,7 @@ mod server;
 mod traffic;
 
 use ebb_control::policies::{NAMES, Settings};
-use ebb_power::{Application, Server};
+use ebb_power::{PacketCost, Server};
 use ebb_scenario::{Check, Described, Invalid};
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,7 @@ pub struct ApplicationChoice {
     /// `ipv4-routing`, `netflow`, `ipsec`, `redundancy-elimination`, or any name if `costs` is set.
     pub name: String,
     /// Costs that replace the named application's.
-    pub costs: Option<Application>,
+    pub costs: Option<PacketCost>,
     /// How the time of a packet varies; `exponential` exists to compare with queueing theory.
     pub service: ServiceKind,
 }
@@ -143,7 +143,7 @@ impl ApplicationChoice {
     ///
     /// # Errors
     /// As [`ApplicationChoice::resolve`].
-    pub fn on(&self, server: &Server) -> Result<Application, Invalid> {
+    pub fn on(&self, server: &Server) -> Result<PacketCost, Invalid> {
         let application = self.resolve()?;
         let measured = server.application(&application.name).filter(|_| self.costs.is_none());
         Ok(measured.unwrap_or(application))
@@ -153,7 +153,7 @@ impl ApplicationChoice {
     ///
     /// # Errors
     /// When no application has that name.
-    pub fn resolve(&self) -> Result<Application, Invalid> {
+    pub fn resolve(&self) -> Result<PacketCost, Invalid> {
         if let Some(costs) = &self.costs {
             return Ok(costs.clone());
         }
@@ -163,7 +163,7 @@ impl ApplicationChoice {
             "redundancy-elimination" => "dedup",
             name => name,
         };
-        Application::by_name(known).ok_or_else(|| {
+        PacketCost::by_name(known).ok_or_else(|| {
             let message = format!("there is no application named `{}`", self.name);
             let remedy = "ipv4-routing, netflow, ipsec, redundancy-elimination, or `costs`";
             Invalid::new("application.name", message, remedy)

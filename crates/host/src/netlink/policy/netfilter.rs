@@ -75,7 +75,7 @@ pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Opt
             CHAIN_NAME => name = string_of(value),
             CHAIN_POLICY => policy = number(value)?,
             CHAIN_USE => rules = number(value)?,
-            CHAIN_HOOK => hook = Some(Place::of(value)?),
+            CHAIN_HOOK => hook = Some(HookPoint::of(value)?),
             other => strange |= !CHAIN_TELLING_NOTHING.contains(&other),
         }
         Ok(())
@@ -100,15 +100,15 @@ pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Opt
 
 /// Where a chain is hooked in.
 #[derive(Default)]
-struct Place {
+struct HookPoint {
     number: Option<u32>,
     devices: Vec<DeviceName>,
     strange: bool,
 }
 
-impl Place {
-    fn of(value: &[u8]) -> Parsed<Place> {
-        let mut place = Place::default();
+impl HookPoint {
+    fn of(value: &[u8]) -> Parsed<HookPoint> {
+        let mut place = HookPoint::default();
         attributes(value, |kind, value| {
             match kind {
                 HOOK_NUMBER => place.number = Some(number(value)?),

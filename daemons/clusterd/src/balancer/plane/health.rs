@@ -69,7 +69,7 @@ impl Plane {
     pub(super) fn mark(&mut self, from: u16, now: Time) {
         let drain = &self.drains[&from];
         let (number, pending) = (drain.number, drain.pending);
-        for pair in 0..(self.face.sides.len() * self.face.sides.len()) as u16 {
+        for pair in 0..(self.topology.sides.len() * self.topology.sides.len()) as u16 {
             if pending >> pair & 1 == 1 {
                 self.send_probe(from, pair, number, now);
             }
@@ -79,14 +79,14 @@ impl Plane {
     fn send_probe(&mut self, row: u16, pair: u16, drain: u64, now: Time) {
         let number = self.watched[usize::from(row)].echoes[usize::from(pair)].send();
         let probe = Probe { row, pair, drain, number, sent: now };
-        let side = usize::from(pair) / self.face.sides.len();
-        let frame = self.seal.frame(&probe, &self.face);
+        let side = usize::from(pair) / self.topology.sides.len();
+        let frame = self.seal.frame(&probe, &self.topology);
         self.send_made(2 * side + 1, &frame);
     }
 
     /// Something came to where probes come back to, from a back-end on the segment of a side.
     pub(super) fn came_back(&mut self, side: usize, frame: &[u8], now: Time) {
-        let probe = match self.seal.read(&self.face, side, frame) {
+        let probe = match self.seal.read(&self.topology, side, frame) {
             Ok(probe) => probe,
             Err(Foreign::Other) => return self.counters.ignored += 1,
             Err(Foreign::Forged) => return self.counters.probes_refused += 1,
@@ -99,7 +99,7 @@ impl Plane {
         }
         if drain == 0 {
             watched.heard = now;
-            watched.detectors[usize::from(pair) / self.face.sides.len()].answered(now);
+            watched.detectors[usize::from(pair) / self.topology.sides.len()].answered(now);
             return;
         }
         let Some(open) = self.drains.get_mut(&row).filter(|open| open.number == drain) else {
@@ -143,7 +143,7 @@ impl Plane {
     }
 
     fn watch(&mut self, row: u16, now: Time) {
-        let sides = self.face.sides.len();
+        let sides = self.topology.sides.len();
         let present = self.present().contains(&row);
         let watched = &mut self.watched[usize::from(row)];
         let due = present && now.since(watched.probed) >= self.probing.interval;

@@ -12,7 +12,7 @@ impl Plane {
     /// too much.
     pub(super) fn pass_on(&mut self, side: usize, mut packet: Packet, now: Time) {
         let talk = &mut self.talks[side];
-        let passes = match heard(&self.face, side, packet.data()) {
+        let passes = match heard(&self.topology, side, packet.data()) {
             Word::At(address, mac, manner) => talk.neighbours.says(address, mac, manner, now),
             Word::Nothing => false,
             Word::Claim => {
@@ -27,7 +27,7 @@ impl Plane {
         if packet.data().first_chunk().is_some_and(is_group) {
             // To all at once, and by that no sign that the way there works (RFC 4861, section 7.3.1).
             if self.peers.several() {
-                let from = self.face.probe_mac(side);
+                let from = self.topology.probe_mac(side);
                 packet.data_mut()[6..12].copy_from_slice(&from);
             }
             return self.places[2 * side + 1].out.push(packet);
@@ -35,7 +35,7 @@ impl Plane {
         for row in self.present() {
             if let Some(frame) = self.pool.get() {
                 let mut copy = frame.fill(packet.data());
-                let mac = self.face.back_ends[usize::from(row)].macs[side];
+                let mac = self.topology.back_ends[usize::from(row)].macs[side];
                 address_arp(copy.data_mut(), &mac);
                 self.deliver(side, row, copy);
             }
@@ -45,7 +45,7 @@ impl Plane {
 
     /// Tells the neighbours of each side where the cluster's addresses are, when that is due.
     pub(super) fn announce(&mut self, now: Time) {
-        let serves = self.peers.charge() != 0 && self.voice().is_some();
+        let serves = self.peers.accepted() != 0 && self.speaker().is_some();
         self.peers.set_serves(serves);
         let first = self.peers.is_first();
         for side in 0..self.talks.len() {
@@ -54,10 +54,10 @@ impl Plane {
                 continue;
             }
             self.counters.announcements += 1;
-            let face = &self.face.sides[side];
-            let mac = face.macs[self.peers.speaks_for()];
+            let topology = &self.topology.sides[side];
+            let mac = topology.macs[self.peers.speaks_for()];
             let frames: Vec<_> =
-                face.addresses.iter().map(|net| announcement(net.addr(), mac)).collect();
+                topology.addresses.iter().map(|net| announcement(net.addr(), mac)).collect();
             frames.iter().for_each(|frame| self.send_made(2 * side, frame));
         }
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::super::discovery::announcement;
-use super::super::face::Mac;
+use super::super::topology::Mac;
 use super::*;
 
 const MINE: Mac = [2, 0, 0, 0, 0, 0];
@@ -119,7 +119,7 @@ fn the_cluster_announces_itself() {
     let mut world = World::new([1, 1, 1]);
     (0..3000).for_each(|_| world.step(false));
     assert!(world.told.iter().all(Vec::is_empty), "nobody could forward");
-    world.book([On, On, Off]);
+    world.plan([On, On, Off]);
     (0..5000).for_each(|_| world.step(false));
     for side in 0..2u8 {
         let (mac, told) = ([2, 0, 0, 0, 0, side], &world.told[usize::from(side)]);
@@ -138,7 +138,7 @@ fn the_cluster_announces_itself() {
 /// Hosts send to what an advertisement of a router names: the cluster, not the back-end that speaks.
 #[test]
 fn advertised_routers_are_the_cluster() {
-    let face = face();
+    let topology = topology();
     let mut frame = group(
         "333300000001 020000010100 86dd 60000000 0018 3a ff \
          fe800000000000000000000000000001 ff020000000000000000000000000001 \
@@ -150,7 +150,7 @@ fn advertised_routers_are_the_cluster() {
     };
     let own = sum(&frame);
     frame[56..58].copy_from_slice(&own.to_be_bytes());
-    assert_eq!(from_inside(&face, 1, 0, &mut frame).verdict, Verdict::Out);
+    assert_eq!(from_inside(&topology, 1, 0, &mut frame).verdict, Verdict::Out);
     assert_eq!((&frame[6..12], &frame[72..78]), (&MINE[..], &MINE[..]));
     assert_eq!(sum(&frame), 0, "the checksum follows");
 }

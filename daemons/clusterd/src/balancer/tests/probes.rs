@@ -5,17 +5,17 @@ use super::*;
 const CLUSTER: [u8; 6] = [2, 0, 0, 0, 0, 0];
 
 /// A probe that was sent to a back-end, as it would come back from one: `row`, by the side that it leads to.
-fn back(face: &Face, probe: &[u8], row: usize) -> (usize, Vec<u8>) {
+fn back(topology: &Topology, probe: &[u8], row: usize) -> (usize, Vec<u8>) {
     let (to, mut frame) = (usize::from(probe[32]), probe.to_vec());
-    frame[..6].copy_from_slice(&face.probe_mac(to));
-    frame[6..12].copy_from_slice(&face.back_ends[row].macs[to]);
+    frame[..6].copy_from_slice(&topology.probe_mac(to));
+    frame[6..12].copy_from_slice(&topology.back_ends[row].macs[to]);
     (to, frame)
 }
 
 impl World {
     /// The probes that were sent to a back-end since this was last asked.
     fn probes_to(&mut self, row: usize) -> Vec<Vec<u8>> {
-        let macs = self.face.back_ends[row].macs.clone();
+        let macs = self.topology.back_ends[row].macs.clone();
         let all = std::mem::take(&mut self.routed);
         let probes = all.into_iter().filter(|(_, frame)| {
             macs.iter().any(|mac| frame[..6] == *mac) && frame[36..38] == 3785u16.to_be_bytes()
@@ -42,13 +42,13 @@ fn only_its_own_answers_keep_a_back_end_alive() {
     for step in 0..80 {
         world.step(true);
         let fresh = world.probes_to(0);
-        let mut forged = vec![back(&world.face, &answered[step % answered.len()], 0)];
+        let mut forged = vec![back(&world.topology, &answered[step % answered.len()], 0)];
         for probe in fresh {
-            forged.push(back(&world.face, &probe, 1));
+            forged.push(back(&world.topology, &probe, 1));
             let mut changed = probe.clone();
             *changed.last_mut().expect("bytes") ^= 1;
-            forged.push(back(&world.face, &changed, 0));
-            let (to, other) = back(&world.face, &probe, 0);
+            forged.push(back(&world.topology, &changed, 0));
+            let (to, other) = back(&world.topology, &probe, 0);
             forged.push((1 - to, other));
         }
         for (side, frame) in forged {
@@ -72,7 +72,8 @@ fn an_answer_that_is_kept_back_is_worth_nothing() {
     world.routers[0].alive = false;
     world.probes_to(0);
     (0..30).for_each(|_| world.step(false));
-    let kept: Vec<_> = world.probes_to(0).iter().map(|probe| back(&world.face, probe, 0)).collect();
+    let kept: Vec<_> =
+        world.probes_to(0).iter().map(|probe| back(&world.topology, probe, 0)).collect();
     (0..1100).for_each(|_| world.step(false));
     world.plane.take_found();
     let before = world.plane.counters().probes_refused;

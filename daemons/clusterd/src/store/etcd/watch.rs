@@ -346,8 +346,8 @@ impl Watch {
         kept.names.remove(&rest);
         let snapshot = Arc::make_mut(&mut kept.snapshot);
         match rest.split_once('/') {
-            None if rest == "head" => snapshot.head = None,
-            None if rest == "book" => snapshot.book = None,
+            None if rest == "head" => snapshot.leader = None,
+            None if rest == "book" => snapshot.plan = None,
             Some(("balancers", name)) => _ = snapshot.balancers.remove(name),
             Some(("members", name)) => _ = snapshot.members.remove(name),
             Some(("held", name)) => _ = snapshot.held.remove(name),
@@ -380,9 +380,11 @@ impl Kept {
         }
         let snapshot = Arc::make_mut(&mut self.snapshot);
         match rest.split_once('/') {
-            None if rest == "head" => snapshot.head = Some((value, number(&pair.create_revision))),
+            None if rest == "head" => {
+                snapshot.leader = Some((value, number(&pair.create_revision)))
+            }
             None if rest == "book" => {
-                snapshot.book = Some((serde_json::from_str(&value)?, written));
+                snapshot.plan = Some((serde_json::from_str(&value)?, written));
             }
             Some(("balancers", name)) => {
                 snapshot.balancers.insert(name.to_owned(), serde_json::from_str(&value)?);

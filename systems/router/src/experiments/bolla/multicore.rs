@@ -1,6 +1,6 @@
 //! What two cores gain over one.
 
-use ebb_power::{Application, CoreModel, CoreState, Depth, Fit, Sample, Server};
+use ebb_power::{CoreModel, CoreState, Depth, Fit, PacketCost, Sample, Server};
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
 };
@@ -33,7 +33,7 @@ fn gamma(_: &Context<'_>) -> Result<Findings, ExperimentError> {
             Fit::new("two cores", &samples_of(&model)).map_err(ExperimentError::from_error)?;
         Ok::<f64, ExperimentError>(fit.model.gamma(2).unwrap_or(f64::NAN))
     };
-    let (server, ipv4) = (Server::niccolini2012(), Application::ipv4_routing());
+    let (server, ipv4) = (Server::niccolini2012(), PacketCost::ipv4_routing());
     let gain = |cores: u16, clock: Hertz| {
         server.rate(&ipv4, 64, cores, clock).0 / server.rate(&ipv4, 64, 1, clock).0
     };
@@ -120,7 +120,7 @@ fn fig08(_: &Context<'_>) -> Result<Findings, ExperimentError> {
 
 /// Steady states of a server whose active cores sleep in C1 and the others in C6.
 fn samples_of_server(server: &Server) -> Vec<Sample> {
-    let ipv4 = Application::ipv4_routing();
+    let ipv4 = PacketCost::ipv4_routing();
     let mut samples = Vec::new();
     for cores in [1u16, 2, 4, 8, 12] {
         for &frequency in server.p_states.iter().step_by(4) {

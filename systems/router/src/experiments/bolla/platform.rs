@@ -1,6 +1,6 @@
 //! Throughput, power and latency of the platform.
 
-use ebb_power::{Application, Server};
+use ebb_power::{PacketCost, Server};
 use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
 
 const SECTION: &str = "Bolla et al., section IV.A";
@@ -35,7 +35,7 @@ pub(super) static FIG01: Figure = Figure {
 /// Watts and packets per second at full throughput of our server.
 fn full(server: &Server, cores: u16, state: usize) -> (f64, f64) {
     let clock = server.p_states[state];
-    let rate = server.rate(&Application::ipv4_routing(), 64, cores, clock).0;
+    let rate = server.rate(&PacketCost::ipv4_routing(), 64, cores, clock).0;
     let watts = cores_watts(server, cores, state);
     (watts, rate)
 }

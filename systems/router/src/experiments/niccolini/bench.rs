@@ -1,6 +1,6 @@
 //! The paper's test bench: its router on 64-byte packets, and words all figures share.
 
-use ebb_power::{Application, Server};
+use ebb_power::{PacketCost, Server};
 use ebb_report::{Context, ExperimentError, Series};
 use ebb_scenario::{Document, MemoryFiles};
 use ebb_units::PacketsPerSecond;
@@ -10,7 +10,7 @@ use crate::{Outcome, Twin, TwinError};
 
 /// The router of the paper forwarding IPv4 packets of 64 bytes.
 pub(super) fn router() -> Estimate {
-    Estimate::new(Server::niccolini2012(), Application::ipv4_routing(), 64.0)
+    Estimate::new(Server::niccolini2012(), PacketCost::ipv4_routing(), 64.0)
 }
 
 /// Millions of packets a second.
