@@ -170,7 +170,7 @@ class Router:
         text += f'[governor]\njournal_directory = "{self.lab.directory}"\nlatency_budget_us = {budget}\n'
         text += "" if moderation else 'moderation = "off"\n'
         fill = f"fill = {self.fill}\n" if self.fill else ""
-        text += "".join(f'[[port]]\nname = "{port}"\nring = {self.ring}\n{fill}' for port in self.ports)
+        text += "".join(f'[[port]]\nname = "{port}"\npath = "worker"\nring = {self.ring}\n{fill}' for port in self.ports)
         with open(self.lab.path("router.toml"), "w") as file:
             file.write(text)
         return self.lab.path("router.toml")

@@ -30,8 +30,10 @@ journal_directory = "{folder}/journal"
 socket = "{folder}/router.sock"
 [[port]]
 name = "tap0"
+path = "worker"
 [[port]]
 name = "v0"
+path = "worker"
 """
 
 # A namespace of its own with the far end of a veth pair: a file on port 80, and on port 81 the hash of

@@ -64,6 +64,9 @@ impl Check {
             Ok(config) => {
                 if !self.json {
                     writeln!(out, "{}: {}", self.config.display(), summary(&config))?;
+                    for path in &found.paths {
+                        writeln!(out, "{path}")?;
+                    }
                     match policy {
                         Some(Ok(objects)) => {
                             for object in &objects {
@@ -108,7 +111,8 @@ fn verdict(checked: &Result<Config, ConfigError>, found: &Preflight) -> serde_js
         Ok(_) => {
             let message = |text: &String| json!({ "message": text });
             let problems: Vec<_> = found.problems.iter().map(message).collect();
-            json!({ "good": problems.is_empty(), "problems": problems, "warnings": found.warnings })
+            json!({ "good": problems.is_empty(), "problems": problems, "warnings": found.warnings,
+                    "paths": found.paths })
         }
         Err(ConfigError::Invalid(problems)) => {
             let problems: Vec<_> = problems

@@ -253,7 +253,7 @@ pub fn counted(count: u64, thing: &str) -> String {
 
 fn workers(status: &Status) -> Table {
     let columns = [
-        Column::count("worker"),
+        Column::text("worker"),
         Column::count("cpu"),
         Column::text("state"),
         Column::number("busy", "%", 1),
@@ -266,7 +266,7 @@ fn workers(status: &Status) -> Table {
     let mut table = Table::new("", columns);
     for (index, worker) in status.workers.iter().enumerate() {
         table.row([
-            (index as u64).into(),
+            worker.label(index).into(),
             worker.cpu.map(u64::from).into(),
             worker.state.name().into(),
             (worker.busy * 100.0).into(),

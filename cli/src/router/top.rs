@@ -167,7 +167,13 @@ fn per_second(rate: f64) -> String {
 }
 
 fn state(worker: &Row<'_>) -> &'static str {
-    if worker.is("ebb_worker_active") { "active" } else { "parked" }
+    if worker.is("ebb_worker_active") {
+        "active"
+    } else if worker.name().starts_with("kernel") {
+        "kernel"
+    } else {
+        "parked"
+    }
 }
 
 fn link(port: &Row<'_>) -> &'static str {

@@ -125,7 +125,8 @@ impl Plan {
         for side in 0..2 {
             let mac = mac_text(router_mac(side));
             let nets = subnets(side).map(|net| format!("\"{net}\"")).join(", ");
-            line(format_args!("[[port]]\nname = \"{}\"\nring = {RING_LEN}", port_name(side)));
+            line(format_args!("[[port]]\nname = \"{}\"\npath = \"worker\"", port_name(side)));
+            line(format_args!("ring = {RING_LEN}"));
             line(format_args!("mac = \"{mac}\"\naddress = [{nets}]\n"));
             for host in hosts(side) {
                 let mac = mac_text(host_mac(side));

@@ -170,6 +170,11 @@ impl Row<'_> {
         self.read(&Of::Value(metric)).is_some_and(|value| value != 0.0)
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
     /// The text of a column.
     pub fn text(&self, column: &Column) -> String {
         match &column.cell {

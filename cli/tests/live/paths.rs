@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use ebb_routerd::status::Status;
+use ebb_routerd::status::{Status, WorkerState};
+use serde_json::json;
 
 use crate::live::lab::{Lab, Wiring, run, skip};
 use crate::live::router::{PATIENCE, Router, Setup, until};
@@ -36,7 +37,11 @@ fn scene(path: &str) -> Option<Scene> {
 
 /// Packets forwarded by the kernel path and by workers.
 fn forwarded(status: &Status) -> [u64; 2] {
-    [status.ports.iter().map(|port| port.kernel_path).sum(), status.packets().forwarded]
+    let mut by = [0; 2];
+    for worker in &status.workers {
+        by[usize::from(worker.state != WorkerState::Kernel)] += worker.packets.forwarded;
+    }
+    by
 }
 
 impl Scene {
@@ -111,6 +116,26 @@ fn a_reload_moves_ports_from_path_to_path() {
         scene.router.reload(&text).expect("taken over");
         scene.flows(by, path);
     }
+    scene.router.upgrade(None).expect("upgraded");
+    scene.flows(0, "after an upgrade");
+    scene.traffic.stop();
+    scene.router.stop();
+}
+
+#[test]
+fn the_cheaper_path_is_taken_where_nothing_needs_workers() {
+    let Some(mut scene) = scene("auto") else { return };
+    scene.flows(0, "on virtual links the kernel forwards");
+    scene.router.request(&json!({ "set": { "mode": "poll" } })).expect("taken over");
+    scene.flows(1, "polling is the workers'");
+    scene.router.request(&json!({ "set": { "mode": "powersave" } })).expect("taken over");
+    scene.flows(0, "and the kernel's again");
+    let applied = with_path(&scene.lab, "auto").text(&scene.lab, "router");
+    let native = applied.replace("path = \"auto\"", "xdp = \"native\"");
+    scene.router.reload(&native).expect("taken over");
+    scene.flows(1, "who asks for an XDP mode asks for workers");
+    scene.router.reload(&applied).expect("taken over");
+    scene.flows(0, "after the reload");
     scene.router.upgrade(None).expect("upgraded");
     scene.flows(0, "after an upgrade");
     scene.traffic.stop();

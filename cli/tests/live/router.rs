@@ -71,8 +71,12 @@ impl Setup {
             journals.display(),
             socket.display()
         );
+        // EBB_PATH=kernel: the same tests over the kernel path.
+        let path = std::env::var("EBB_PATH").unwrap_or_else(|_| "worker".to_owned());
+        let path =
+            if port.contains("path =") { String::new() } else { format!("path = \"{path}\"") };
         for number in &self.ports {
-            text += &format!("[[port]]\nname = \"p{number}\"\n{port}\n");
+            text += &format!("[[port]]\nname = \"p{number}\"\n{path}\n{port}\n");
         }
         text
     }

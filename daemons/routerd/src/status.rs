@@ -22,7 +22,7 @@ pub struct Status {
     pub mode: String,
     /// How much is powered.
     pub point: Point,
-    /// In worker order.
+    /// In worker order, then the CPUs that have forwarded on the kernel path.
     pub workers: Vec<Worker>,
     /// In the configuration's order.
     pub ports: Vec<Port>,
@@ -90,6 +90,8 @@ pub enum WorkerState {
     Parked,
     /// Ended after a fault.
     Failed,
+    /// No thread of the router's: a CPU that forwards on the kernel path.
+    Kernel,
 }
 
 impl WorkerState {
@@ -99,6 +101,7 @@ impl WorkerState {
             WorkerState::Active => "active",
             WorkerState::Parked => "parked",
             WorkerState::Failed => "failed",
+            WorkerState::Kernel => "kernel",
         }
     }
 }
@@ -393,7 +396,7 @@ pub struct Governor {
 }
 
 impl Status {
-    /// The sum over all workers.
+    /// The sum over all workers, the kernel path's CPUs included.
     pub fn packets(&self) -> Packets {
         let mut total = Packets::default();
         for worker in &self.workers {

@@ -107,8 +107,8 @@ static SEVERAL: &[Metric<Status>] = &[
     })
     .by(&["version", "mode"]),
     Metric::<Status>::counter("dropped_packets", "Packets dropped, by reason", |s| {
-        let dropped = s.workers.iter().map(|worker| &worker.packets.dropped).enumerate();
-        let rows = dropped.map(|(index, dropped)| (index.to_string(), dropped));
+        let workers = s.workers.iter().enumerate();
+        let rows = workers.map(|(index, worker)| (worker.label(index), &worker.packets.dropped));
         rows.flat_map(|(worker, dropped)| by_name(worker, dropped)).collect()
     })
     .by(&["worker", "reason"]),
@@ -146,7 +146,7 @@ fn on_its_basis(status: &Status, read: fn(&Status) -> Option<Value>) -> Points {
 
 fn workers(status: &Status, read: fn(&Worker) -> Option<Value>) -> Points {
     let workers = status.workers.iter().enumerate();
-    workers.filter_map(|(index, w)| Some(Point(vec![index.to_string()], read(w)?))).collect()
+    workers.filter_map(|(index, w)| Some(Point(vec![w.label(index)], read(w)?))).collect()
 }
 
 fn ports(status: &Status, read: fn(&Port) -> Option<Value>) -> Points {
@@ -164,6 +164,16 @@ fn by_name(of: String, counts: &std::collections::BTreeMap<String, u64>) -> Poin
         Point(vec![of.clone(), name.clone()], Value::Count(*count))
     };
     counts.iter().map(point).collect()
+}
+
+impl Worker {
+    /// Its number, or which CPU it is that forwards on the kernel path.
+    pub fn label(&self, index: usize) -> String {
+        match self.state {
+            WorkerState::Kernel => format!("kernel{}", self.cpu.unwrap_or_default()),
+            _ => index.to_string(),
+        }
+    }
 }
 
 impl Latency {

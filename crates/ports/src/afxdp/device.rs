@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use ebb_host::ethtool::{Driver, Interface};
 
-use super::AfXdpError;
+use super::link::reaches_before_the_stack;
+use super::{AfXdpError, PacketPath};
 
 /// Facts about an interface.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +54,18 @@ pub(super) fn look_up_index(index: u32) -> Result<Device, AfXdpError> {
     let name = name_of(index)
         .map_err(|_| AfXdpError::NoInterface { interface: format!("of index {index}") })?;
     look_up(&name)
+}
+
+/// Who forwards what the interface receives with less work for the machine. On links that are on no bus, and those
+/// whose senders are programs on the same machine, each packet would be copied for a worker, which has to be woken
+/// for it. Drivers of other cards may share frames with workers, and older kernels (before Linux 6.6) have no such path.
+pub fn cheaper_path(name: &str) -> PacketPath {
+    match look_up(name) {
+        Ok(Device { unfinished: true, index, .. }) if reaches_before_the_stack(index) => {
+            PacketPath::Kernel
+        }
+        _ => PacketPath::Worker,
+    }
 }
 
 /// The name that an interface has at present.

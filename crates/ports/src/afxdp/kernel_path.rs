@@ -64,4 +64,12 @@ impl Interface {
     pub fn set_exits(&mut self, exits: &BTreeMap<u32, Exit>) -> io::Result<()> {
         self.program().set_exits(exits)
     }
+
+    /// Packets forwarded on the kernel path by each CPU, those of super-frames singly.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn forwarded_by_cpu(&self) -> io::Result<Vec<u64>> {
+        self.program().forwarded_by_cpu()
+    }
 }

@@ -5,6 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+const BPF_PROG_QUERY: libc::c_int = 16;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_XDP: u32 = 37;
@@ -15,7 +16,7 @@ pub(super) const GENERIC: u32 = 1 << 1;
 /// In the driver (`XDP_FLAGS_DRV_MODE`).
 pub(super) const DRIVER: u32 = 1 << 2;
 
-/// The members `link_create` (program, interface, type, flags) and `link_update` (link, program,
+/// The members `query` (interface, type), `link_create` (program, interface, type, flags) and `link_update` (link, program,
 /// flags, former program) of `union bpf_attr`; what follows is zero.
 type Attributes = [u32; 16];
 
@@ -24,6 +25,13 @@ fn bpf(command: libc::c_int, attributes: &Attributes) -> io::Result<libc::c_int>
     // SAFETY: `pointer` leads to a `bpf_attr` prefix of that length, which the kernel reads.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, pointer, size_of::<Attributes>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
+}
+
+/// Whether the kernel has links before the network stack (Linux 6.6). Who may not ask takes it for one that has.
+pub(super) fn reaches_before_the_stack(index: u32) -> bool {
+    let mut attributes = Attributes::default();
+    attributes[..2].copy_from_slice(&[index, BPF_TCX_INGRESS]);
+    !matches!(bpf(BPF_PROG_QUERY, &attributes), Err(error) if error.raw_os_error() == Some(libc::EINVAL))
 }
 
 /// An attached program.

@@ -509,6 +509,12 @@ impl Program {
         Ok(())
     }
 
+    /// Packets forwarded on the kernel path, by CPU.
+    pub(super) fn forwarded_by_cpu(&self) -> io::Result<Vec<u64>> {
+        let states = self.states.get(&0, 0).map_err(broken)?;
+        Ok(states.iter().map(|state| state.forwarded).collect())
+    }
+
     pub(super) fn counters(&self) -> io::Result<InterfaceCounters> {
         let states = self.states.get(&0, 0).map_err(broken)?;
         let mut passed_for = [0; REASONS];

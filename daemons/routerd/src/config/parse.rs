@@ -225,7 +225,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
             section.report("name", section.span.clone(), "every port needs a name", remedy);
         }
     }
-    let path = section.value("path", "worker or kernel, in quotes");
+    let path = section.value("path", "auto, worker or kernel, in quotes");
     let xdp = section.value("xdp", "auto, native or generic");
     let zero_copy = section.value("zero_copy", "auto, yes or no, in quotes");
     let checksums = section.value("checksums", "auto, complete or trust, in quotes");
@@ -251,7 +251,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
     section.finish();
     let port = Port {
         name: or(name, String::new()),
-        path: or(path, PacketPath::Worker),
+        path: or(path, PacketPath::Auto),
         xdp: or(xdp, Xdp::Auto),
         zero_copy: or(zero_copy, ZeroCopy::Auto),
         checksums: or(checksums, Checksums::Auto),

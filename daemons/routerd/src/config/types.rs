@@ -164,12 +164,28 @@ pub struct Port {
     pub vlan: Vec<Vlan>,
 }
 
+impl Port {
+    /// Why workers have to forward what the port receives, by the name of the setting.
+    pub fn needs_workers(&self, router: &Router) -> Option<&'static str> {
+        let reasons = [
+            (router.mode == "poll", "router.mode = \"poll\""),
+            (!router.apps.is_empty(), "router.apps"),
+            (router.redirect == Redirect::Rss, "router.redirect = \"rss\""),
+            (self.xdp != Xdp::Auto, "xdp"),
+            (self.zero_copy == ZeroCopy::Yes, "zero_copy = \"yes\""),
+        ];
+        reasons.into_iter().find_map(|(holds, setting)| holds.then_some(setting))
+    }
+}
+
 /// `path`: who forwards the packets that an interface receives (docs/paths.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PacketPath {
-    /// The workers, over AF_XDP.
+    /// Whichever costs the machine less for the interface, where nothing needs the workers.
     #[default]
+    Auto,
+    /// The workers, over AF_XDP.
     Worker,
     /// A program in the kernel, before the network stack.
     Kernel,

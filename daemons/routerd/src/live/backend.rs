@@ -91,6 +91,10 @@ impl LiveBackend {
             interfaces.describe(slot, &mut line);
             status.ports.push(line);
         }
+        status.workers.extend(interfaces.forwarding_cpus());
+        let forwarded = status.packets().forwarded;
+        status.energy.joules_per_packet =
+            (forwarded > 0).then(|| status.energy.joules / forwarded as f64);
         for (mechanism, count) in status.ports.iter().flat_map(|port| &port.passed_for) {
             *status.policy.kernel_packets.entry(mechanism.clone()).or_default() += count;
         }

@@ -58,6 +58,7 @@ impl Live {
             }
             Command::SetMode(mode) => {
                 self.set_mode(&mode)?;
+                self.follow_paths();
                 Ok(json!({ "mode": mode }))
             }
             Command::Reload => self.reload().map(|report| report.json()),

@@ -327,6 +327,28 @@ impl Interfaces {
         self.links.iter().filter_map(closed).collect()
     }
 
+    /// The CPUs that have forwarded on the kernel path.
+    pub fn forwarding_cpus(&self) -> impl Iterator<Item = status::Worker> {
+        let mut packets: Vec<u64> = Vec::new();
+        for live in self.open.iter().flatten() {
+            let counted = live.interface.forwarded_by_cpu().unwrap_or_default();
+            packets.resize(packets.len().max(counted.len()), 0);
+            packets.iter_mut().zip(counted).for_each(|(sum, count)| *sum += count);
+        }
+        packets.into_iter().enumerate().filter(|(_, packets)| *packets > 0).map(|(cpu, packets)| {
+            status::Worker {
+                cpu: Some(cpu as u32),
+                state: status::WorkerState::Kernel,
+                packets: status::Packets {
+                    received: packets,
+                    forwarded: packets,
+                    ..status::Packets::default()
+                },
+                ..status::Worker::default()
+            }
+        })
+    }
+
     /// Fills one port's line of the status.
     pub fn describe(&self, slot: usize, line: &mut status::Port) {
         let Some(live) = self.open.get(slot).and_then(Option::as_ref) else {

@@ -195,11 +195,10 @@ impl Live {
         {
             name.clone_into(&mut port.name);
         }
-        let redirect = self.config.router.redirect;
         let (posted, frames) = (self.posted_beside(slot), self.umem.region().frames());
         start::ensure_room(&port, u32::from(workers), posted, frames)?;
         let (mut live, mut open) =
-            open::open(&self.umem, &port, redirect, u32::from(workers), &self.journal)?;
+            open::open(&self.umem, &port, &self.config.router, u32::from(workers), &self.journal)?;
         open.name = configured;
         let active = self.backend.router.cores();
         let cpus = self.backend.router.cpus();

@@ -41,11 +41,12 @@ impl Indirection for Ethtool {
 pub fn open(
     umem: &Arc<Umem>,
     port: &config::Port,
-    redirect: config::Redirect,
+    router: &config::Router,
     workers: u32,
     journal: &Journal,
 ) -> Result<(LiveInterface, OpenPort)> {
-    let in_kernel = port.path == config::PacketPath::Kernel;
+    let (path, redirect) = (path_of(port, router), router.redirect);
+    let in_kernel = path == PacketPath::Kernel;
     let rss = match redirect {
         // No packet comes to a worker, so none has to be spread.
         _ if in_kernel => None,
@@ -54,7 +55,7 @@ pub fn open(
         config::Redirect::Auto => rss(&port.name, workers).ok(),
     };
     let form = if rss.is_some() { Form::Rss } else { Form::Steer };
-    let options = options(port, workers, form);
+    let options = options(port, path, workers, form);
     if !in_kernel {
         leave_vlan_tags_in(&port.name, journal);
     }
@@ -88,6 +89,17 @@ pub fn open(
     Ok(ready(&port.name, form, interface, redirect))
 }
 
+/// Who is to forward what the port receives. Where the configuration leaves it open, and nothing needs the
+/// workers, it is whoever costs the machine less (docs/paths.md).
+pub(super) fn path_of(port: &config::Port, router: &config::Router) -> PacketPath {
+    match port.path {
+        config::PacketPath::Worker => PacketPath::Worker,
+        config::PacketPath::Kernel => PacketPath::Kernel,
+        config::PacketPath::Auto if port.needs_workers(router).is_some() => PacketPath::Worker,
+        config::PacketPath::Auto => afxdp::cheaper_path(&port.name),
+    }
+}
+
 /// Takes a configured port over that another process has opened in this form. What that one changed
 /// of the interface stays changed, and is in the journal that comes with it.
 ///
@@ -100,7 +112,11 @@ pub fn take(
     workers: u32,
     handoff: Handoff,
 ) -> Result<(LiveInterface, OpenPort)> {
-    let interface = Interface::take(umem, &options(port, workers, form), handoff)?;
+    let path = match port.path {
+        config::PacketPath::Kernel => PacketPath::Kernel,
+        config::PacketPath::Auto | config::PacketPath::Worker => PacketPath::Worker,
+    };
+    let interface = Interface::take(umem, &options(port, path, workers, form), handoff)?;
     let redirect = match form {
         Form::Rss => {
             let name = afxdp::name_of(interface.index())?;
@@ -134,12 +150,9 @@ fn ready(
     (live, open)
 }
 
-fn options(port: &config::Port, workers: u32, form: Form) -> InterfaceOptions {
+fn options(port: &config::Port, path: PacketPath, workers: u32, form: Form) -> InterfaceOptions {
     InterfaceOptions {
-        path: match port.path {
-            config::PacketPath::Worker => PacketPath::Worker,
-            config::PacketPath::Kernel => PacketPath::Kernel,
-        },
+        path,
         mode: match port.xdp {
             config::Xdp::Auto => afxdp::Mode::Auto,
             config::Xdp::Native => afxdp::Mode::Native,

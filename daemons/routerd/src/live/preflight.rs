@@ -6,10 +6,10 @@ use std::path::Path;
 use ebb_control::policies::{self, Points};
 use ebb_graph::FRAME_LEN;
 use ebb_host::{Sysfs, ethtool, netlink, topology};
-use ebb_ports::afxdp::AfXdpError;
+use ebb_ports::afxdp::{self, AfXdpError};
 
 use super::{open, placement, start};
-use crate::config::{Config, Redirect};
+use crate::config::{Config, PacketPath, Port, Redirect, Router};
 use crate::power::Fitted;
 use crate::router::limits;
 
@@ -20,6 +20,8 @@ pub struct Preflight {
     pub problems: Vec<String>,
     /// It starts; the operator may have meant something else.
     pub warnings: Vec<String>,
+    /// Who would forward the packets of each port that is there, and why.
+    pub paths: Vec<String>,
 }
 
 /// Compares a configuration with the machine and the network namespace it is run in. Changes
@@ -73,11 +75,12 @@ fn workers(config: &Config, workers: usize, found: &mut Preflight) {
         }
     }
     for port in &config.ports {
-        port_on(&port.name, config.router.redirect, workers as u32, found);
+        port_on(port, &config.router, workers as u32, found);
     }
 }
 
-fn port_on(name: &str, redirect: Redirect, workers: u32, found: &mut Preflight) {
+fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
+    let (name, redirect) = (port.name.as_str(), router.redirect);
     // By netlink: /sys may show another network namespace than this one.
     let link = netlink::Requests::open().and_then(|mut requests| requests.link_by_name(name));
     let Ok(link) = link else { return };
@@ -96,6 +99,7 @@ fn port_on(name: &str, redirect: Redirect, workers: u32, found: &mut Preflight) 
              ip link set {name} up"
         ));
     }
+    found.paths.push(format!("port {name}: {}", path_and_reason(port, router)));
     if redirect == Redirect::Rss
         && let Err(error) = open::rss(name, workers)
     {
@@ -111,6 +115,21 @@ fn port_on(name: &str, redirect: Redirect, workers: u32, found: &mut Preflight) 
             queues.receiving()
         ));
     }
+}
+
+fn path_and_reason(port: &Port, router: &Router) -> String {
+    let path = match open::path_of(port, router) {
+        afxdp::PacketPath::Worker => "packets are forwarded by workers",
+        afxdp::PacketPath::Kernel => "packets are forwarded in the kernel",
+    };
+    let reason = match (port.path, port.needs_workers(router)) {
+        (PacketPath::Auto, Some(setting)) => format!("because of {setting}"),
+        (PacketPath::Auto, None) => {
+            "path = \"auto\": the cheaper way for this interface".to_owned()
+        }
+        _ => "path in the file".to_owned(),
+    };
+    format!("{path} ({reason})")
 }
 
 /// What the start would say of a port made of other interfaces, which may be down until then.
@@ -138,7 +157,13 @@ mod tests {
     #[test]
     fn what_a_start_refuses_is_a_problem_and_the_rest_a_warning() {
         let good = of("[router]\nworkers = 1\n[[port]]\nname = \"lo\"\n");
-        assert_eq!(good, Preflight::default());
+        let paths = vec![
+            "port lo: packets are forwarded by workers (because of router.mode = \"poll\")"
+                .to_owned(),
+        ];
+        let polled = of("[router]\nworkers = 1\nmode = \"poll\"\n[[port]]\nname = \"lo\"\n");
+        assert!(good.problems.is_empty() && good.warnings.is_empty(), "{good:?}");
+        assert_eq!(polled, Preflight { paths, ..Preflight::default() });
         let absent = of("[router]\nworkers = 1\n[[port]]\nname = \"no-such-port\"\n");
         assert!(absent.problems.is_empty() && absent.warnings[0].contains("no-such-port"));
         let routes =

@@ -159,6 +159,7 @@ impl Live {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
             self.sync.turn(&mut *interfaces);
         }
+        self.follow_paths();
         let mut report: Vec<String> = changes.iter().map(ToString::to_string).collect();
         let wanted = frames(&self.config, self.backend.router.cpus().len()).unwrap_or(0);
         let present = self.umem.region().frames();
@@ -166,6 +167,27 @@ impl Live {
             report.push(format!("frames stay {present} until a restart makes them {wanted}"));
         }
         Ok(Report(report))
+    }
+
+    /// Opens ports anew that another path suits since the policy is another.
+    pub(super) fn follow_paths(&mut self) {
+        let router = &self.config.router;
+        let other = |(slot, port): (usize, &config::Port)| {
+            let interfaces = self.interfaces.lock().expect("interfaces");
+            let live = interfaces.get(PortId(slot as u8))?;
+            let moves = port.path == config::PacketPath::Auto
+                && open::path_of(port, router) != live.interface.options().path;
+            moves.then_some(slot)
+        };
+        let ports = self.config.ports.iter().enumerate();
+        let moving: Vec<usize> = ports.filter_map(other).collect();
+        for slot in &moving {
+            self.close_port(*slot);
+            if let Err(error) = self.open_port(*slot) {
+                let name = &self.config.ports[*slot].name;
+                error!(port = name, "not opened on the other path, tried again later: {error:#}");
+            }
+        }
     }
 
     /// What the policy may use: the knobs as `new` allows them, if `exchange`; else as it is.
@@ -276,7 +298,7 @@ impl Live {
         let begun = monotonic();
         let workers = u32::from(self.backend.router.limits().cores);
         loop {
-            let opened = open::open(&self.umem, port, new.router.redirect, workers, &self.journal);
+            let opened = open::open(&self.umem, port, &new.router, workers, &self.journal);
             let busy = opened.as_ref().is_err_and(|error| {
                 matches!(
                     error.downcast_ref(),

@@ -233,7 +233,7 @@ fn open_ports(
     let mut ports = Vec::new();
     let mut notes = Vec::new();
     for (slot, port) in config.ports.iter().enumerate() {
-        let opened = open::open(umem, port, config.router.redirect, cpus.len() as u32, journal);
+        let opened = open::open(umem, port, &config.router, cpus.len() as u32, journal);
         let (mut live, open) = match opened {
             Ok(opened) => opened,
             Err(error) if open::may_come(&error) => {

@@ -32,9 +32,11 @@ use anyhow::{Context, Result};
 use ebb_control::OperatingPoint;
 use ebb_control::redirect::Table;
 use ebb_host::Courier;
-use ebb_ports::afxdp::{Description, Form};
+use ebb_ports::afxdp::{Description, Form, PacketPath};
 use serde::{Deserialize, Serialize};
 
+use super::interfaces::LiveInterface;
+use crate::config;
 use crate::router::Stopped;
 pub(super) use predecessor::Predecessor;
 pub(super) use successor::Successor;
@@ -87,6 +89,9 @@ struct OfferedPort {
     slot: usize,
     name: String,
     rss: bool,
+    /// Who forwards what it receives; absent where the other program knows no paths but those that are configured.
+    #[serde(default)]
+    path: Option<config::PacketPath>,
     index: u32,
     queues: u32,
     native: bool,
@@ -101,17 +106,21 @@ struct OfferedPort {
 impl OfferedPort {
     fn new(
         slot: usize,
-        name: &str,
-        form: Form,
+        live: &LiveInterface,
         description: Description,
         descriptors: usize,
     ) -> OfferedPort {
         let Description { index, queues, native, zero_copy, pairs, metadata } = description;
-        let (name, rss) = (name.to_owned(), form == Form::Rss);
+        let (name, rss) = (live.interface.name().to_owned(), live.form == Form::Rss);
+        let path = Some(match live.interface.options().path {
+            PacketPath::Worker => config::PacketPath::Worker,
+            PacketPath::Kernel => config::PacketPath::Kernel,
+        });
         OfferedPort {
             slot,
             name,
             rss,
+            path,
             index,
             queues,
             native,

@@ -138,7 +138,9 @@ impl Predecessor {
             let (offered, descriptors) = offered.swap_remove(place);
             anyhow::ensure!(offered.name == port.name, "port {slot} is {}", offered.name);
             let handoff = Handoff { description: offered.description(), descriptors };
-            let taken = open::take(umem, port, offered.form(), workers as u32, handoff);
+            let mut taken = port.clone();
+            taken.path = offered.path.unwrap_or(port.path);
+            let taken = open::take(umem, &taken, offered.form(), workers as u32, handoff);
             let (live, open) = taken.with_context(|| format!("port {}", port.name))?;
             interfaces.lock().expect("interfaces").place(PortId(slot as u8), live);
             ports.push(open);

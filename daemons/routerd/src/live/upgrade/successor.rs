@@ -98,7 +98,7 @@ impl Live {
             let handoff = live.interface.hand_off()?;
             let handoff = handoff.with_context(|| format!("port {name} is being closed"))?;
             let count = handoff.descriptors.len();
-            ports.push(OfferedPort::new(slot, name, live.form, handoff.description, count));
+            ports.push(OfferedPort::new(slot, live, handoff.description, count));
             descriptors.extend(handoff.descriptors);
         }
         let offer = Offer {
