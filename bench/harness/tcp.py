@@ -1,4 +1,4 @@
-"""TCP between two hosts as they come, through the router and through the kernel alone."""
+"""TCP between two hosts as they come, through the router on either path and through the kernel alone."""
 
 import json
 import resource
@@ -11,12 +11,14 @@ from .record import spread
 
 HOSTS = ["h0", "h1"]
 SERVER = "10.255.1.2"
-# The title of each contender, whether the router runs, and whether the hosts keep their offloads.
+# The title of each contender, the router's path where it runs, and whether the hosts keep their offloads.
 CONTENDERS = {
-    "ebb": ("ebb, hosts' offloads on, 1 worker", True, True),
-    "plain": ("kernel, hosts' offloads off", False, False),
-    "offloads": ("kernel, hosts' offloads on", False, True),
+    "ebb": ("ebb, path = \"auto\"", "auto", True),
+    "workers": ("ebb, path = \"worker\", 1 worker", "worker", True),
+    "plain": ("kernel, hosts' offloads off", None, False),
+    "offloads": ("kernel, hosts' offloads on", None, True),
 }
+STREAMS = [1, 8]
 
 
 class Apart(Lab):
@@ -47,10 +49,10 @@ class Apart(Lab):
         for space, host in zip(self.spaces, HOSTS):
             self.inside(space, "ethtool", "-K", host, "tx", "on" if wanted else "off")
 
-    def stream(self, seconds):
-        """Bits per second of one stream that arrived."""
+    def stream(self, streams, seconds):
+        """Bits per second of all streams that arrived."""
         before = quiet.Others(self.pids())
-        text = self.inside(self.spaces[0], "iperf3", "-J", "-c", SERVER, "-t", str(seconds), check=False)
+        text = self.inside(self.spaces[0], "iperf3", "-J", "-c", SERVER, "-P", str(streams), "-t", str(seconds), check=False)
         end = json.loads(text).get("end", {})
         if not end.get("sum_received", {}).get("bytes"):
             raise Failure(f"no stream passes: {text[-500:]}")
@@ -60,42 +62,50 @@ class Apart(Lab):
 
 
 def tcp(context):
-    """One TCP stream between unmodified hosts, beside the kernel's own forwarding."""
+    """One TCP stream and eight between unmodified hosts, beside the kernel's own forwarding."""
     if shutil.which("iperf3") is None:
         raise Failure("its traffic is Debian's iperf3, which is not installed")
     rounds, seconds = (1, 1) if context.quick else (7, 4)
-    raw = {name: [] for name in CONTENDERS}
+    raw = {streams: {name: [] for name in CONTENDERS} for streams in STREAMS}
     with Apart(context.tools) as lab:
         lab.spawn(lab.spaces[1], "iperf3", "-s", log="iperf3.log")
         time.sleep(0.5)
         for turn in range(rounds):
             names = list(CONTENDERS)
             for name in names if turn % 2 == 0 else names[::-1]:
-                seen = quiet.measured(context, lab, lambda: contend(lab, name, seconds))
-                raw[name].append(seen)
-                context.say(f"  {name}: {seen['gbps']:.2f} Gbit/s")
-    rates = {name: [seen["gbps"] for seen in raw[name]] for name in raw}
-    ratios = {name: [ours / theirs for ours, theirs in zip(rates["ebb"], rates[name])] for name in raw if name != "ebb"}
-    rows = [["one stream, packets of 1,500 bytes", "Gbit/s, median", "least", "most"]]
-    rows += [[CONTENDERS[name][0], *spread(rates[name]).values()] for name in rates]
-    rows += [[f"ebb / {CONTENDERS[name][0]}, turn by turn", *spread(ratios[name]).values()] for name in ratios]
-    summary = {"turns": rounds, "gbps": {name: spread(rates[name]) for name in rates},
-               "ratio": {name: spread(ratios[name]) for name in ratios}}
+                for streams in STREAMS:
+                    seen = quiet.measured(context, lab, lambda: contend(lab, name, streams, seconds))
+                    raw[streams][name].append(seen)
+                    context.say(f"  {name}, {streams}: {seen['gbps']:.2f} Gbit/s")
+    rows = [["packets of 1,500 bytes", "Gbit/s, median", "least", "most"]]
+    summary = {"turns": rounds, "gbps": {}, "ratio": {}}
+    for streams, seen in raw.items():
+        many = f"{streams} stream{'s' if streams > 1 else ''}"
+        rates = {name: [one["gbps"] for one in seen[name]] for name in seen}
+        ratios = {name: [ours / theirs for ours, theirs in zip(rates["ebb"], rates[name])] for name in seen if name != "ebb"}
+        rows += [[f"{many}: {CONTENDERS[name][0]}", *spread(rates[name]).values()] for name in rates]
+        rows += [[f"{many}: ebb / {CONTENDERS[name][0]}, turn by turn", *spread(ratios[name]).values()] for name in ratios]
+        summary["gbps"][streams] = {name: spread(rates[name]) for name in rates}
+        summary["ratio"][streams] = {name: spread(ratios[name]) for name in ratios}
     context.record.result("tcp", rows, summary, raw)
 
 
-def contend(lab, name, seconds):
-    _, routed, offloads = CONTENDERS[name]
+def contend(lab, name, streams, seconds):
+    _, path, offloads = CONTENDERS[name]
     lab.offloads(offloads)
-    if not routed:
-        return lab.stream(seconds)
-    with Router(lab, "napi") as router:
+    if not path:
+        return lab.stream(streams, seconds)
+    with Router(lab, "napi", path=path) as router:
         router.wait(1)
         # Until its workers receive for the first time, the kernel forwards.
         time.sleep(0.5)
-        before = router.status()["workers"][0]["packets"]["forwarded"]
-        seen = lab.stream(seconds)
-        forwarded = router.status()["workers"][0]["packets"]["forwarded"] - before
-        if forwarded * 1500 * 8 < 0.9 * seen["gbps"] * 1e9 * seconds:
-            raise Failure(f"the stream did not pass the router: {forwarded} packets for {seen}")
+        before = forwarded(router)
+        seen = lab.stream(streams, seconds)
+        passed = forwarded(router) - before
+        if passed * 1500 * 8 < 0.9 * seen["gbps"] * 1e9 * seconds:
+            raise Failure(f"the streams did not pass the router: {passed} packets for {seen}")
         return seen
+
+
+def forwarded(router):
+    return sum(worker["packets"]["forwarded"] for worker in router.status()["workers"])

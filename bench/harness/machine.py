@@ -1,0 +1,155 @@
+"""What forwarding costs the whole machine, beside what its users have already: the kernel, tuned and not, and XDP."""
+
+import json
+import os
+import re
+import statistics
+import time
+
+from . import quiet
+from .lab import Failure, Router, run
+from .record import spread
+from .tcp import Apart, HOSTS
+
+BEHIND = "10.101.0.0/16"
+FAR = "10.255.1.2"
+RATES = [0, 20_000, 100_000, 200_000, 400_000]
+# More than any contender forwards here.
+FLOOD = 5_000_000
+PING_SECONDS = 0.02
+# Of either host; ethtool's names of what the kernel's guides switch on for forwarding.
+TUNED = ["gro", "on", "rx-udp-gro-forwarding", "on", "rx-gro-list", "on"]
+PLAIN = ["gro", "off", "rx-udp-gro-forwarding", "off", "rx-gro-list", "off"]
+CONTENDERS = {
+    "kernel": "the kernel alone",
+    "tuned": "the same, GRO for forwarded UDP",
+    "xdp": "an XDP program with bpf_fib_lookup",
+    "ebb": "ebb, path = \"auto\"",
+    "workers": "ebb, path = \"worker\", 1 worker",
+}
+
+
+class Scene(Apart):
+    """Hosts whose packets end at the far one's door, where traffic control takes them."""
+
+    def furnish(self):
+        super().furnish()
+        for side, (space, host) in enumerate(zip(self.spaces, HOSTS)):
+            mac = json.loads(self.inside(space, "ip", "-j", "link", "show", host))[0]["address"]
+            self.inside(self.router, "ip", "neighbour", "add", f"10.255.{side}.2", "lladdr", mac,
+                        "dev", f"p{side}", "nud", "permanent")
+        self.inside(self.router, "ip", "route", "add", BEHIND, "via", FAR)
+        self.mac = json.loads(self.inside(self.router, "ip", "-j", "link", "show", "p0"))[0]["address"]
+        # A veth without a program takes what another redirects to it where it aggregates packets.
+        for space, host in zip(self.spaces, HOSTS):
+            self.inside(space, "ethtool", "-K", host, "gro", "on")
+        self.program = self.path("peers.o")
+        source = os.path.join(os.path.dirname(os.path.dirname(__file__)), "machine", "peers.bpf.c")
+        headers = f"-I/usr/include/{run('cc', '-dumpmachine').strip()}"
+        run("clang", "-O2", "-g", "-target", "bpf", headers, "-c", source, "-o", self.program)
+        self.take_udp(self.spaces[1], HOSTS[1])
+
+    def take_udp(self, space, interface):
+        self.inside(space, "tc", "qdisc", "add", "dev", interface, "clsact")
+        self.inside(space, "tc", "filter", "add", "dev", interface, "ingress", "bpf", "da", "obj", self.program, "sec", "tc")
+
+    def arrived(self):
+        """Packets that have come to the far host, super-frames counted by their packets."""
+        text = self.inside(self.spaces[1], "tc", "-s", "qdisc", "show", "dev", HOSTS[1], "clsact")
+        return int(re.search(r"(\d+) pkt", text)[1])
+
+    def put(self, name):
+        """Puts a contender in its place and returns what takes it away."""
+        if name == "dropped":
+            self.take_udp(self.router, "p0")
+            return lambda: self.inside(self.router, "tc", "qdisc", "delete", "dev", "p0", "clsact")
+        if name == "tuned":
+            self.features(TUNED)
+            return lambda: self.features(PLAIN)
+        if name == "xdp":
+            for port in ("p0", "p1"):
+                self.inside(self.router, "ip", "link", "set", port, "xdpdrv", "obj", self.program, "sec", "xdp")
+            return lambda: [self.inside(self.router, "ip", "link", "set", port, "xdpdrv", "off") for port in ("p0", "p1")]
+        if name in ("ebb", "workers"):
+            router = Router(self, "powersave", path="auto" if name == "ebb" else "worker")
+            router.wait(1)
+            return lambda: self.end(router.child)
+        return lambda: None
+
+    def features(self, settings):
+        for port in ("p0", "p1"):
+            self.inside(self.router, "ethtool", "-K", port, *settings)
+
+    def trial(self, rate, seconds):
+        """A load and pings beside it: seconds that the processors were busy, packets, times of the pings."""
+        count = str(int(seconds / PING_SECONDS))
+        ping = self.spawn(self.spaces[0], "ping", "-i", str(PING_SECONDS), "-c", count, "-W", "1", FAR)
+        before, busy = self.arrived(), quiet.busy()
+        began, sent = time.monotonic(), 0
+        if rate:
+            words = ["taskset", "-c", "0", self.tools.ebb, "traffic", "send", HOSTS[0], "--to", self.mac, "--through",
+                     "packet", "--destinations", BEHIND, "--ipv6-share", "0", "--tcp-share", "0", "--size", "64",
+                     "--flows", "1024", "--rate", str(rate), "--seconds", str(seconds), "--json"]
+            sent = json.loads(self.inside(self.spaces[0], *words, check=False))["sent"]
+        else:
+            time.sleep(seconds)
+        busy, took = quiet.busy() - busy, time.monotonic() - began
+        self.children.remove(ping)
+        times = sorted(float(found) for found in re.findall(r"time=([\d.]+)", ping.communicate()[0]))
+        return {"busy_cores": busy / took, "seconds": took, "sent": sent, "arrived": self.arrived() - before,
+                "ping_us": [1e3 * took for took in times]}
+
+
+def machine(context):
+    """The whole machine's processor time, latency and capacity: ebb beside the kernel, tuned and not, and XDP."""
+    rounds, seconds, rates = (1, 0.5, [0, 20_000]) if context.quick else (5, 2.0, RATES)
+    names = ["dropped", *CONTENDERS]
+    raw = {name: {rate: [] for rate in [*rates, FLOOD]} for name in names}
+    with Scene(context.tools) as lab:
+        for turn in range(rounds):
+            for name in names if turn % 2 == 0 else names[::-1]:
+                away = lab.put(name)
+                time.sleep(1.0)
+                for rate in [*rates, FLOOD]:
+                    raw[name][rate].append(lab.trial(rate, seconds))
+                away()
+                context.say(f"  {name}: {[round(raw[name][rate][-1]['busy_cores'], 3) for rate in rates]} cores busy")
+    report(context, raw, rates, rounds)
+
+
+def report(context, raw, rates, rounds):
+    rows = [["64-byte packets one way over veth", "us of CPU a packet", "of the kernel's", "ping, mean us", "p99", "lost"]]
+    summary = {"turns": rounds, "contenders": CONTENDERS, "above_dropped_us": {}, "of_kernel": {}, "ping_us": {},
+               "lost": {}, "idle_cores": {}, "flood_mpps": {}, "flood_of_kernel": {}}
+    for rate in rates:
+        for name, title in CONTENDERS.items():
+            seen = raw[name][rate]
+            pings = [time for one in seen for time in one["ping_us"]]
+            if not pings:
+                raise Failure(f"{title}: no ping is answered beside {rate} packets/s")
+            mean, p99 = statistics.mean(pings), statistics.quantiles(pings, n=100)[98]
+            summary["ping_us"].setdefault(rate, {})[name] = {"mean": mean, "p99": p99}
+            if not rate:
+                cores = spread([one["busy_cores"] for one in seen])
+                summary["idle_cores"][name] = cores
+                rows.append([f"{title}: idle, % of a core", 100 * cores["median"], None, mean, p99, None])
+                continue
+            above = cost(raw, name, rate)
+            lost = sum(max(0, one["sent"] - one["arrived"]) for one in seen) / sum(one["sent"] for one in seen)
+            of_kernel = statistics.median(above) / statistics.median(cost(raw, "kernel", rate))
+            summary["above_dropped_us"].setdefault(rate, {})[name] = spread(above)
+            summary["of_kernel"].setdefault(rate, {})[name] = of_kernel
+            summary["lost"].setdefault(rate, {})[name] = lost
+            rows.append([f"{title}: {rate:,} packets/s", statistics.median(above), of_kernel, mean, p99, f"{100 * lost:.2f} %"])
+    for name, title in CONTENDERS.items():
+        mpps = [one["arrived"] / one["seconds"] / 1e6 for one in raw[name][FLOOD]]
+        ratio = [ours / theirs["arrived"] * theirs["seconds"] * 1e6 for ours, theirs in zip(mpps, raw["kernel"][FLOOD])]
+        summary["flood_mpps"][name], summary["flood_of_kernel"][name] = spread(mpps), spread(ratio)
+        rows.append([f"{title}: as fast as one CPU sends, Mpps", statistics.median(mpps), statistics.median(ratio), None, None, None])
+    context.record.result("machine", rows, summary, raw)
+
+
+def cost(raw, name, rate):
+    """Microseconds of processor time for each packet above the same load dropped at the door, turn by turn."""
+    pairs = zip(raw[name][rate], raw["dropped"][rate])
+    return [1e6 * (ours["busy_cores"] - dropped["busy_cores"]) * ours["seconds"] / ours["sent"] for ours, dropped in pairs]
