@@ -5,10 +5,21 @@ mod script;
 
 use std::time::Duration;
 
+const PATIENCE: Duration = Duration::from_secs(240);
+
 #[test]
 fn the_router_and_the_kernel_forward_alike() {
-    let patience = Duration::from_secs(240);
-    let Some(text) = script::run("differential", &["--frames", "3000"], patience) else { return };
+    holds(script::run("differential", &["--frames", "3000"], PATIENCE));
+}
+
+#[test]
+fn on_the_kernel_path_as_well() {
+    let arguments = ["--frames", "2000", "--seed", "2"];
+    holds(script::run_with(&[script::KERNEL_PATH], "differential", &arguments, PATIENCE));
+}
+
+fn holds(printed: Option<String>) {
+    let Some(text) = printed else { return };
     let last = text.lines().last().expect("a last line");
     assert_eq!(last, "0 unexplained differences");
     print!("{text}");

@@ -5,10 +5,20 @@ mod script;
 
 use std::time::Duration;
 
+const PATIENCE: Duration = Duration::from_secs(150);
+
 #[test]
 fn a_change_of_policy_does_what_it_does_to_the_kernel() {
-    let patience = Duration::from_secs(150);
-    let Some(text) = script::run("policy", &["--check-docs"], patience) else { return };
+    holds(script::run("policy", &["--check-docs"], PATIENCE));
+}
+
+#[test]
+fn on_the_kernel_path_as_well() {
+    holds(script::run_with(&[script::KERNEL_PATH], "policy", &[], PATIENCE));
+}
+
+fn holds(printed: Option<String>) {
+    let Some(text) = printed else { return };
     let last = text.lines().last().expect("a last line");
     assert!(last.ends_with(", 0 fail"), "{text}");
     let changes: usize = last.split(' ').next().and_then(|word| word.parse().ok()).expect("count");

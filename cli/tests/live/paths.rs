@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
+use ebb_host::clock::monotonic;
+use ebb_ports::PacketSocket;
 use ebb_routerd::status::{Status, WorkerState};
+use ebb_traffic::{Flow, FrameTemplate, Protocol};
 use serde_json::json;
 
-use crate::live::lab::{Lab, Wiring, run, skip};
+use crate::live::lab::{Lab, Wiring, host_mac, router_mac, run, skip, within};
 use crate::live::router::{PATIENCE, Router, Setup, until};
 use crate::live::traffic::{Traffic, way};
 
@@ -27,7 +30,7 @@ fn with_path(lab: &Lab, path: &str) -> Setup {
 
 /// A flow from behind p0 to behind p1.
 fn scene(path: &str) -> Option<Scene> {
-    let lab = Lab::build(Wiring { apart: true, ..Wiring::plain(2) })?;
+    let lab = Lab::build(Wiring { apart: true, ipv6: true, ..Wiring::plain(2) })?;
     lab.routes();
     lab.inside(&["sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.p0.rp_filter=0"]);
     let router = with_path(&lab, path).start(&lab);
@@ -102,9 +105,57 @@ fn packets_of_the_kernel_path_obey_the_kernels_policy() {
         assert!(stopped, "packets go on although: {change}\n{}", scene.router.log());
         scene.shell(undo);
     }
+    for passes in [
+        "ip route replace 10.100.0.0/16 via 10.0.0.2; sysctl -qw net.ipv4.conf.p0.rp_filter=1",
+        "sysctl -qw net.ipv4.conf.p0.rp_filter=2; ip route replace 10.100.0.0/16 via 10.0.1.2",
+    ] {
+        scene.shell(passes);
+        scene.flows(0, passes);
+    }
+    scene.shell("ip route del 10.100.0.0/16");
+    assert!(until(PATIENCE, || scene.is_silent()), "no route leads back: {}", scene.router.log());
+    scene.shell("ip route add 10.100.0.0/16 via 10.0.0.2; sysctl -qw net.ipv4.conf.p0.rp_filter=0");
     scene.flows(0, "in the end");
     scene.traffic.stop();
     scene.router.stop();
+}
+
+#[test]
+fn frames_are_forwarded_without_their_padding() {
+    const PADDING: [u8; 9] = [0xff; 9];
+    let Some(scene) = scene("kernel") else { return };
+    let Scene { lab, mut router, traffic } = scene;
+    let open = |port| within(lab.host(port), || PacketSocket::open(&format!("h{port}")));
+    let (mut from, mut to) = (open(0).expect("a socket"), open(1).expect("a socket"));
+    let text = |text: &str| text.parse().expect("an address");
+    for [source, destination] in [["10.100.9.1", "10.101.9.7"], ["2001:db8::2", "2001:db8:1::2"]] {
+        let flow = Flow {
+            source: text(source),
+            destination: text(destination),
+            protocol: Protocol::Udp,
+            source_port: 4321,
+            destination_port: 9,
+        };
+        let template = FrameTemplate::new(&flow, 0, host_mac(0), router_mac(0));
+        let (mut len, mut arrived) = (0, Vec::new());
+        let before = forwarded(&router.status())[0];
+        let good = until(PATIENCE, || {
+            from.stage(|buffer| {
+                len = template.write(100, 0, monotonic(), buffer);
+                buffer[len..][..PADDING.len()].copy_from_slice(&PADDING);
+                len + PADDING.len()
+            });
+            from.flush().expect("sent");
+            std::thread::sleep(Duration::from_millis(10));
+            let ours = |frame: &[u8]| frame.windows(2).any(|port| port == 4321_u16.to_be_bytes());
+            to.receive(|frame| arrived.extend(ours(frame).then_some(frame.len()))).expect("read");
+            arrived.len() >= 10
+        });
+        assert!(good && arrived.iter().all(|seen| *seen == len), "{len} sent, {arrived:?} seen");
+        assert!(forwarded(&router.status())[0] > before, "by the network stack");
+    }
+    traffic.stop();
+    router.stop();
 }
 
 #[test]

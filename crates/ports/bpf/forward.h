@@ -12,6 +12,7 @@
 
 static long (*fib_lookup)(void *ctx, struct bpf_fib_lookup *fib, int length,
 			  __u32 flags) = (void *)BPF_FUNC_fib_lookup;
+static long (*change_tail)(void *ctx, __u32 length, __u64 flags) = (void *)BPF_FUNC_skb_change_tail;
 static long (*send_to)(__u32 index, __u64 flags) = (void *)BPF_FUNC_redirect;
 static long (*send_to_peer)(__u32 index, __u64 flags) = (void *)BPF_FUNC_redirect_peer;
 
@@ -49,6 +50,17 @@ INLINE __u32 length_of(struct __sk_buff *skb, __u8 protocol, const void *transpo
 	if (protocol != 6 || (const void *)(tcp + 1) > end)
 		return 0;
 	return header + ((__u32)(tcp->length >> 4) << 2) + skb->gso_size;
+}
+
+// The length of a frame without what its driver or a switch has filled it up with; 0: it cannot be told.
+INLINE __u32 unpadded(const struct ethernet *eth, const void *end, int four)
+{
+	const struct ipv4 *v4 = (const void *)(eth + 1);
+	const struct ipv6 *v6 = (const void *)(eth + 1);
+
+	if (four)
+		return (const void *)(v4 + 1) > end ? 0 : sizeof(*eth) + NET16(v4->total_length);
+	return (const void *)(v6 + 1) > end ? 0 : sizeof(*eth) + sizeof(*v6) + NET16(v6->payload_length);
 }
 
 // Whether the kernel takes a source for nobody's (RFC 1812 section 5.3.7), or it is the router's own.
@@ -94,7 +106,8 @@ INLINE int ask4(struct __sk_buff *skb, const struct ipv4 *ip, const void *end,
 	fib->family = FAMILY4;
 	fib->l4_protocol = ip->protocol;
 	fib->tot_len = length_of(skb, ip->protocol, transport, end, length, sizeof(*ip));
-	if (UNLIKELY(fib->tot_len == 0))
+	// The kernel's answer does not tell of an MTU that a route has unless it is locked.
+	if (UNLIKELY(fib->tot_len == 0 || (policies.longest && fib->tot_len > policies.longest)))
 		return 0;
 	fib->tos = ip->traffic_class;
 	fib->ipv4_src = ip->source;
@@ -144,6 +157,25 @@ INLINE void age4(struct ipv4 *ip)
 	ip->ttl--;
 }
 
+// The kernel's reverse-path filter (RFC 3704, `fib_validate_source`), as far as a packet passes it: what does not,
+// or not for sure, is left for the filter itself.
+INLINE int passes_filter(struct __sk_buff *skb, const struct ipv4 *ip, __u32 exit)
+{
+	struct bpf_fib_lookup back = {
+		.family = FAMILY4,
+		.l4_protocol = ip->protocol,
+		.tos = ip->traffic_class,
+		.ipv4_src = ip->destination,
+		.ipv4_dst = ip->source,
+		.ifindex = exit,
+	};
+
+	if (fib_lookup(skb, &back, sizeof(back), BPF_FIB_LOOKUP_SKIP_NEIGH) !=
+	    BPF_FIB_LKUP_RET_SUCCESS)
+		return 0;
+	return policies.reverse_path == LOOSE || back.ifindex == skb->ingress_ifindex;
+}
+
 INLINE int leave(struct cpu_state *cpu, int way)
 {
 	cpu->passed++;
@@ -159,8 +191,8 @@ int forward(struct __sk_buff *skb)
 	const void *end = (void *)(long)skb->data_end;
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	struct bpf_fib_lookup fib = {};
-	int four, way;
-	__u32 hash;
+	int four, way, straight;
+	__u32 hash, length;
 	__u8 *exit;
 
 	if (UNLIKELY(!cpu))
@@ -175,6 +207,15 @@ int forward(struct __sk_buff *skb)
 	four = eth->type == NET16(0x0800);
 	if (!four && UNLIKELY(eth->type != NET16(0x86dd)))
 		return leave(cpu, FOR_KERNEL);
+	length = unpadded(eth, end, four);
+	if (UNLIKELY(length < skb->len)) {
+		if (!length || skb->gso_size || change_tail(skb, length, 0))
+			return leave(cpu, FOR_KERNEL);
+		eth = (void *)(long)skb->data;
+		end = (void *)(long)skb->data_end;
+		if ((const void *)(eth + 1) > end)
+			return leave(cpu, FOR_KERNEL);
+	}
 	if (UNLIKELY(four ? !ask4(skb, (void *)(eth + 1), end, &fib) :
 			    !ask6(skb, (void *)(eth + 1), end, &fib)))
 		return leave(cpu, FOR_KERNEL);
@@ -182,6 +223,9 @@ int forward(struct __sk_buff *skb)
 	if (UNLIKELY(fib_lookup(skb, &fib, sizeof(fib), 0) != BPF_FIB_LKUP_RET_SUCCESS))
 		return leave(cpu, FOR_KERNEL);
 	if (UNLIKELY(fib.ifindex == skb->ingress_ifindex))
+		return leave(cpu, FOR_KERNEL);
+	if (four && UNLIKELY(policies.reverse_path) &&
+	    !passes_filter(skb, (void *)(eth + 1), fib.ifindex))
 		return leave(cpu, FOR_KERNEL);
 	exit = map_lookup(&exits, &fib.ifindex);
 	if (UNLIKELY(!exit))
@@ -194,5 +238,7 @@ int forward(struct __sk_buff *skb)
 		((struct ipv6 *)(eth + 1))->hop_limit--;
 	cpu->forwarded += LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
 	cpu->forwarded_bytes += skb->len;
-	return *exit == EXIT_PEER ? send_to_peer(fib.ifindex, 0) : send_to(fib.ifindex, 0);
+	// What is left to the stack for its length waits in the interface's queue: nothing of its flow may overtake it.
+	straight = *exit == EXIT_PEER && !(four && policies.longest);
+	return straight ? send_to_peer(fib.ifindex, 0) : send_to(fib.ifindex, 0);
 }

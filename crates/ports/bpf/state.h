@@ -41,6 +41,10 @@ struct address6 {
 	__u64 high, low;
 };
 
+// In `reverse_path`: sources that a route leads back to, by whatever interface; by the one they came from.
+#define LOOSE 1
+#define STRICT 2
+
 // Why packets that a worker could forward are the kernel's, 0: they are not.
 union policy {
 	struct {
@@ -49,7 +53,11 @@ union policy {
 		__u8 sides, vlans;
 		// For all VLANs.
 		__u8 all4, all6;
-		__u32 unused;
+		// Which sources of IPv4 `forward` lets pass.
+		__u8 reverse_path;
+		__u8 unused;
+		// The longest IPv4 packet that `forward` sends, 0: whatever the kernel's answer is.
+		__u16 longest;
 	};
 	// 0 where nothing is the kernel's.
 	__u64 any;

@@ -124,6 +124,7 @@ fn serve(
     let pulses = Pulses::new().context("memory for signs of life")?;
     let guard = Guard::spawn_watching(&journal, &pulses).context("guard process")?;
     let watch = Watch { pulses, brake: guard.brake() };
+    ebb_ports::afxdp::prepare();
     let started = Live::start(path, config, journal.clone(), inheritance.as_deref_mut(), watch);
     let result = started.and_then(Live::control);
     match inheritance {

@@ -343,6 +343,11 @@ impl Rib {
         self.prefixes.local_networks()
     }
 
+    /// The least MTU that an IPv4 route has of its own.
+    pub fn least_route_mtu4(&self) -> Option<u32> {
+        self.slots.least_mtu4()
+    }
+
     /// Whether links or their addresses have changed since the last call.
     pub fn take_places_changed(&mut self) -> bool {
         std::mem::take(&mut self.links.places_changed)

@@ -48,7 +48,9 @@ pub trait PortUpdates {
     fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
     /// Ports whose own IPv4 packets, those without a tag, have to pass a reverse-path filter. Holds from
     /// the next [`PortUpdates::set_policy`] on.
-    fn set_filtered(&mut self, _ports: &BTreeSet<PortId>) {}
+    fn set_filtered(&mut self, _ports: &BTreeMap<PortId, ReversePath>) {}
+    /// The least MTU that an IPv4 route has of its own: programs that ask the kernel for a way are not told it.
+    fn set_least_route_mtu(&mut self, _mtu: Option<u32>) {}
     /// Something changed about a link, whichever.
     fn links_changed(&mut self) {}
     /// A port's link went up or down, disappeared or came back.
@@ -82,6 +84,8 @@ pub struct TableSync {
     told: BTreeSet<IpAddr>,
     /// Addresses of the host that they do not.
     reserved: BTreeSet<IpAddr>,
+    /// See [`PortUpdates::set_least_route_mtu`], as told last.
+    least_mtu: Option<u32>,
 }
 
 impl TableSync {
@@ -130,6 +134,7 @@ impl TableSync {
             links_changed: false,
             told,
             reserved: BTreeSet::new(),
+            least_mtu: None,
         };
         sync.rib.start(&mut sync.fib);
         sync.read_first()?;
@@ -178,6 +183,11 @@ impl TableSync {
         }
         if let Some(kernels) = self.fib.shortcuts.changed() {
             self.told = tell(&self.told, kernels, updates);
+        }
+        let mtu = self.rib.least_route_mtu4();
+        if mtu != self.least_mtu {
+            self.least_mtu = mtu;
+            updates.set_least_route_mtu(mtu);
         }
         self.ask();
     }
@@ -288,8 +298,8 @@ impl TableSync {
         self.fib.set_reverse_paths(stricter(&self.reverse_paths, &filters));
         self.fib.publish();
         let filtered = |place: &RouterInterface| {
-            (place.vlan == 0 && verdict.reverse_path.contains_key(&place.link))
-                .then_some(place.port)
+            let mode = verdict.reverse_path.get(&place.link).filter(|_| place.vlan == 0);
+            mode.map(|mode| (place.port, *mode))
         };
         updates.set_filtered(&self.rib.places().iter().filter_map(filtered).collect());
         let failures = updates.set_policy(&verdict.ports);

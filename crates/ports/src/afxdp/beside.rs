@@ -14,6 +14,8 @@ use aya_obj::generated::bpf_insn;
 
 /// The function, and the number that stands for it in `bpf/helpers.h`.
 const RX_VLAN_TAG: (&str, i32) = ("bpf_xdp_metadata_rx_vlan_tag", 0x4542_4201);
+/// The Linux that has it first.
+const SINCE: (u32, u32) = (6, 8);
 /// For packets that may lie in several buffers, and for those in one.
 const NAMES: [&str; 2] = ["steer_beside_frags", "steer_beside"];
 
@@ -77,13 +79,18 @@ impl Beside {
 fn function() -> Option<u32> {
     static NUMBER: OnceLock<Option<u32>> = OnceLock::new();
     *NUMBER.get_or_init(|| {
-        // Kernels without it are older, and some of them run on slow machines: reading all types takes long.
-        let types = std::fs::read("/sys/kernel/btf/vmlinux").ok()?;
-        let name = RX_VLAN_TAG.0.as_bytes();
-        types.windows(name.len()).any(|piece| piece == name).then_some(())?;
+        // Reading all types takes a slow machine seconds: not where an older kernel has no such function.
+        (release()? >= SINCE).then_some(())?;
         let kernel = Btf::from_sys_fs().ok()?;
         kernel.id_by_type_name_kind(RX_VLAN_TAG.0, BtfKind::Func).ok()
     })
+}
+
+/// The first two numbers of the running kernel's release.
+fn release() -> Option<(u32, u32)> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let mut numbers = text.split(|byte: char| !byte.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn call_kernel(step: &mut bpf_insn, function: u32) {

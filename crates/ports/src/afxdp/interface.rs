@@ -281,9 +281,11 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses.
     pub fn take_back(&self) -> io::Result<()> {
-        let program = self.program();
-        let Some(link) = program.link() else { return Ok(()) };
-        program.replace(link, self.mode.native)
+        let mut program = self.program();
+        let Some(link) = program.link.take() else { return Ok(()) };
+        let result = program.replace(&link, self.mode.native);
+        program.link = Some(link);
+        result
     }
 
     /// Whether the program of another process is still attached.

@@ -35,6 +35,8 @@ pub struct KernelPolicy {
     /// IPv4's first.
     vlans: BTreeMap<u16, [u8; 2]>,
     prefixes: Arc<BTreeMap<Prefix, u8>>,
+    reverse_path: u8,
+    longest: u16,
 }
 
 impl KernelPolicy {
@@ -69,6 +71,17 @@ impl KernelPolicy {
     pub fn leave_all(&mut self, v6: bool, reason: u8) {
         assert!(valid(reason), "reason {reason}");
         self.all[usize::from(v6)].get_or_insert(reason);
+    }
+
+    /// On the kernel path: leaves IPv4 packets to the kernel whose source no route leads back to, or where `strict`
+    /// none by the interface that they came from.
+    pub fn filter_sources(&mut self, strict: bool) {
+        self.reverse_path = if strict { STRICT } else { LOOSE };
+    }
+
+    /// On the kernel path: leaves IPv4 packets of more than so many bytes to the kernel.
+    pub fn leave_longer(&mut self, bytes: u32) {
+        self.longest = bytes.clamp(1, u32::from(u16::MAX)) as u16;
     }
 
     /// Leaves packets from or to a prefix to the kernel; host bits are ignored.
@@ -123,7 +136,8 @@ impl KernelPolicy {
         let side = |(prefix, _): (&Prefix, &u8)| 1 << RawPrefix::of(prefix).side;
         let sides = self.prefixes.iter().map(side).fold(0, |sides, side: u8| sides | side);
         let all = self.all.map(Option::unwrap_or_default);
-        RawHead { sides, vlans: u8::from(!self.vlans.is_empty()), all, unused: 0 }
+        let (vlans, reverse_path) = (u8::from(!self.vlans.is_empty()), self.reverse_path);
+        RawHead { sides, vlans, all, reverse_path, unused: 0, longest: self.longest }
     }
 
     /// VLANs with the reasons of either family.
@@ -164,6 +178,8 @@ pub(super) fn raw_route(address: IpAddr, length: u8) -> RawPrefix {
     RawPrefix { length: 32 + u32::from(length), side, address: bytes }
 }
 
+const LOOSE: u8 = 1;
+const STRICT: u8 = 2;
 const ROUTE4: u32 = 4;
 const ROUTE6: u32 = 5;
 
@@ -178,7 +194,9 @@ pub(super) struct RawHead {
     pub(super) sides: u8,
     pub(super) vlans: u8,
     pub(super) all: [u8; 2],
-    unused: u32,
+    reverse_path: u8,
+    unused: u8,
+    longest: u16,
 }
 
 impl RawHead {
@@ -189,7 +207,12 @@ impl RawHead {
             sides: self.sides | other.sides,
             vlans: self.vlans | other.vlans,
             all: [first(other.all[0], self.all[0]), first(other.all[1], self.all[1])],
+            reverse_path: self.reverse_path.max(other.reverse_path),
             unused: 0,
+            longest: match (self.longest, other.longest) {
+                (0, longest) | (longest, 0) => longest,
+                (one, two) => one.min(two),
+            },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
@@ -38,7 +38,13 @@ pub(super) const FORWARD: &str = "forward";
 
 /// Loads objects. There is one: each new one reads all types of the kernel, for relocations that the object has
 /// none of, which takes a slow machine seconds.
-static LOADER: Mutex<Option<EbpfLoader<'static>>> = Mutex::new(None);
+static LOADER: LazyLock<Mutex<EbpfLoader<'static>>> =
+    LazyLock::new(|| Mutex::new(EbpfLoader::new()));
+
+/// Gets ready for opening interfaces while the caller does something else.
+pub fn prepare() {
+    std::thread::spawn(|| LazyLock::force(&LOADER));
+}
 
 /// Values of the object's constants that live as long as the loader.
 static NUMBERS: [u32; WORKERS_MAX as usize + 1] = {
@@ -52,6 +58,13 @@ static NUMBERS: [u32; WORKERS_MAX as usize + 1] = {
 };
 static INTERVALS: [u64; 2] = [STAMP_INTERVAL_NS, 0];
 
+/// One of the XDP programs: which of those that see VLAN tags beside frames, or by name.
+#[derive(Clone, Copy)]
+enum Which {
+    Beside(usize),
+    Plain(&'static str),
+}
+
 /// A loaded program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
     pub(super) ebpf: Ebpf,
@@ -61,6 +74,8 @@ pub(super) struct Program {
     vlans: Array<MapData, Vlans>,
     pub(super) path: PacketPath,
     pub(super) exits: HashMap<MapData, u32, u8>,
+    /// Mapped elsewhere; programs that are loaded later name its descriptor.
+    _redirect: MapData,
     macs: Array<MapData, Macs>,
     /// The same array.
     station: OwnedFd,
@@ -229,16 +244,16 @@ impl Program {
         let mut ebpf = LOADER
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert_with(EbpfLoader::new)
             .override_global("form", &NUMBERS[form_number as usize], true)
             .override_global("workers", &NUMBERS[workers as usize], true)
             .override_global("stamp_interval_ns", interval_ns, true)
             .map_max_entries("sockets", sockets)
             .load(OBJECT)
             .map_err(refused)?;
-        program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
-        // Older kernels refuse it; then there is only the other.
-        let _ = program(&mut ebpf, PIECES).load();
+        // Older kernels refuse it; then there is only the other, which is loaded when it is asked for as well.
+        if program(&mut ebpf, PIECES).load().is_err() {
+            program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
+        }
         let beside = beside.and_then(|index| {
             let globals: [(&str, &[u8]); 3] = [
                 ("form", &form_number.to_ne_bytes()),
@@ -249,10 +264,10 @@ impl Program {
             loaded.inspect_err(|error| debug!(index, %error, "tags beside frames not seen")).ok()
         });
         let sockets = Sockets::new(map(&mut ebpf, "sockets"));
-        let table = match ebpf.take_map("redirect") {
-            Some(Map::Array(data)) => Table::map(data.fd().as_fd()),
-            _ => panic!("the program has no array redirect"),
+        let Some(Map::Array(redirect)) = ebpf.take_map("redirect") else {
+            panic!("the program has no array redirect")
         };
+        let table = Table::map(redirect.fd().as_fd());
         let table = table.map_err(|error| AfXdpError::system("map the redirect table", error))?;
         let (station, macs) = match ebpf.take_map(".data.macs") {
             Some(Map::Array(data)) => (data.fd().as_fd().try_clone_to_owned(), Map::Array(data)),
@@ -273,6 +288,7 @@ impl Program {
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
             exits: map(&mut ebpf, "exits"),
+            _redirect: redirect,
             path: PacketPath::Worker,
             policy: Held::default(),
             routes: BTreeMap::new(),
@@ -292,21 +308,21 @@ impl Program {
         mode: Mode,
         long: bool,
     ) -> Result<(bool, bool), AfXdpError> {
-        let mut attempts: Vec<(BorrowedFd<'_>, u32, bool)> = Vec::new();
+        let mut attempts: Vec<(Which, u32)> = Vec::new();
         // A driver that runs the program for whole packets only bounds its MTU, or that of a veth's
         // far end, from then on.
         if mode != Mode::Generic {
-            let beside = self.beside.iter().flat_map(Beside::programs);
-            attempts.extend(beside.map(|fd| (fd, link::DRIVER, true)));
-            attempts.extend(self.plain([PIECES, WHOLE]).map(|fd| (fd, link::DRIVER, false)));
+            attempts.extend(self.native().map(|which| (which, link::DRIVER)));
         }
         // There each packet lies in one piece unless the program takes others.
         if mode != Mode::Native {
             let names = if long { [PIECES, WHOLE] } else { [WHOLE, PIECES] };
-            attempts.extend(self.plain(names).map(|fd| (fd, link::GENERIC, false)));
+            attempts.extend(names.map(|name| (Which::Plain(name), link::GENERIC)));
         }
         let mut reason = String::new();
-        for (program, attempt, beside) in attempts {
+        for (which, attempt) in attempts {
+            let beside = matches!(which, Which::Beside(_));
+            let Some(program) = self.xdp(which) else { continue };
             let error = match Link::create(program, index, attempt) {
                 Ok(link) => {
                     self.link = Some(link);
@@ -346,7 +362,7 @@ impl Program {
     ///
     /// # Errors
     /// When the driver refuses or the interface is gone; the present program stays.
-    pub(super) fn replace(&self, link: &Link, native: bool) -> io::Result<()> {
+    pub(super) fn replace(&mut self, link: &Link, native: bool) -> io::Result<()> {
         if self.path == PacketPath::Kernel {
             return match self.ebpf.program(FORWARD) {
                 Some(aya::programs::Program::SchedClassifier(forward)) => {
@@ -355,11 +371,14 @@ impl Program {
                 _ => panic!("no program {FORWARD} in the object"),
             };
         }
-        let beside = self.beside.iter().flat_map(Beside::programs).filter(|_| native);
-        // Which of the two the driver takes depends on its MTU and its peer's.
-        let names = if native { [PIECES, WHOLE] } else { [WHOLE, PIECES] };
+        // Which of them the driver takes depends on its MTU and its peer's.
+        let attempts: Vec<Which> = match native {
+            true => self.native().collect(),
+            false => [WHOLE, PIECES].map(Which::Plain).to_vec(),
+        };
         let mut result = Ok(());
-        for program in beside.chain(self.plain(names)) {
+        for which in attempts {
+            let Some(program) = self.xdp(which) else { continue };
             result = link.update(program);
             if result.is_ok() {
                 break;
@@ -368,13 +387,24 @@ impl Program {
         result
     }
 
-    /// Those of these programs that the kernel took.
-    fn plain<'a>(&'a self, names: [&'a str; 2]) -> impl Iterator<Item = BorrowedFd<'a>> {
-        let program = |name| match self.ebpf.program(name)? {
-            aya::programs::Program::Xdp(program) => program.fd().ok().map(AsFd::as_fd),
-            _ => None,
-        };
-        names.into_iter().filter_map(program)
+    /// What is tried in a driver, in this order.
+    fn native(&self) -> impl Iterator<Item = Which> + use<> {
+        let beside = self.beside.iter().flat_map(Beside::programs).count();
+        (0..beside).map(Which::Beside).chain([PIECES, WHOLE].map(Which::Plain))
+    }
+
+    /// One of the programs, loaded when it is first asked for, if the kernel takes it.
+    fn xdp(&mut self, which: Which) -> Option<BorrowedFd<'_>> {
+        match which {
+            Which::Beside(number) => self.beside.as_ref()?.programs().nth(number),
+            Which::Plain(name) => {
+                let program = program(&mut self.ebpf, name);
+                if program.fd().is_err() {
+                    program.load().ok()?;
+                }
+                program.fd().ok().map(AsFd::as_fd)
+            }
+        }
     }
 
     /// Whether it would see VLAN tags beside frames in a driver.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, RawFd};
 use std::time::Duration;
 
 use anyhow::Result;
+use ebb_apps::route::ReversePath;
 use ebb_graph::PortId;
 use ebb_host::Sysfs;
 use ebb_host::interrupts::{self, Affinity};
@@ -171,8 +172,10 @@ pub struct Interfaces {
     pub open: Vec<Option<LiveInterface>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
-    /// Ports whose IPv4 packets have to pass a reverse-path filter.
-    filtered: BTreeSet<PortId>,
+    /// Reverse-path filters that IPv4 packets of ports have to pass.
+    filtered: BTreeMap<PortId, ReversePath>,
+    /// Longer packets of IPv4 may be too long for their route.
+    least_route_mtu: Option<u32>,
     /// What ports leave to the kernel for the sake of its policy; those that are absent: everything.
     policies: BTreeMap<PortId, KernelPolicy>,
     /// Ports that do not know all own addresses, and leave everything to the kernel therefore.
@@ -210,7 +213,7 @@ impl Interfaces {
             self.untold.insert(id);
         }
         // Before a worker can receive from it.
-        let policy = policy_of(&self.policies, &self.filtered, id, &live);
+        let policy = policy_of(&self.policies, (&self.filtered, self.least_route_mtu), id, &live);
         _ = set_policy(&mut live, policy.as_ref().filter(|_| !self.untold.contains(&id)));
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, "routes of the kernel");
@@ -397,16 +400,22 @@ fn set_policy(live: &mut LiveInterface, policy: Option<&KernelPolicy>) -> Result
     })
 }
 
-/// What a port leaves to the kernel. On the kernel path nobody but the network stack filters sources.
+/// What a port leaves to the kernel. On the kernel path this has the filter of sources in it, and what may be too
+/// long for its route.
 fn policy_of(
     policies: &BTreeMap<PortId, KernelPolicy>,
-    filtered: &BTreeSet<PortId>,
+    (filtered, least_mtu): (&BTreeMap<PortId, ReversePath>, Option<u32>),
     id: PortId,
     live: &LiveInterface,
 ) -> Option<KernelPolicy> {
     let mut policy = policies.get(&id).cloned()?;
-    if filtered.contains(&id) && live.interface.options().path == PacketPath::Kernel {
-        policy.leave_vlan(false, 0, Mechanism::RpFilter as u8);
+    if live.interface.options().path == PacketPath::Kernel {
+        least_mtu.into_iter().for_each(|mtu| policy.leave_longer(mtu));
+        match filtered.get(&id) {
+            Some(ReversePath::Strict) => policy.filter_sources(true),
+            Some(ReversePath::Loose) => policy.filter_sources(false),
+            Some(ReversePath::Off) | None => {}
+        }
     }
     Some(policy)
 }
@@ -436,6 +445,12 @@ impl crate::sync::PortUpdates for Interfaces {
                 warn!(port = live.interface.name(), %error, "routes of the kernel");
             }
         }
+    }
+
+    fn set_least_route_mtu(&mut self, mtu: Option<u32>) {
+        self.least_route_mtu = mtu;
+        let policies = self.policies.clone();
+        self.set_policy(&policies);
     }
 
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]) {
@@ -483,7 +498,7 @@ impl crate::sync::PortUpdates for Interfaces {
                 self.untold.remove(&id);
             }
             let untold = self.untold.contains(&id);
-            let policy = policy_of(policies, &self.filtered, id, live);
+            let policy = policy_of(policies, (&self.filtered, self.least_route_mtu), id, live);
             failures.extend(set_policy(live, policy.as_ref().filter(|_| !untold)).err());
             if untold {
                 failures.push(format!("own addresses not held at {}", live.interface.name()));
@@ -492,7 +507,7 @@ impl crate::sync::PortUpdates for Interfaces {
         failures
     }
 
-    fn set_filtered(&mut self, ports: &BTreeSet<PortId>) {
+    fn set_filtered(&mut self, ports: &BTreeMap<PortId, ReversePath>) {
         self.filtered.clone_from(ports);
     }
 

@@ -1,7 +1,8 @@
 //! Routes without their prefixes, each kept once: a full table has hundreds of thousands of
 //! prefixes and a handful of these.
 
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -86,6 +87,10 @@ impl Candidate {
             mtu: route.mtu,
             hops,
         })
+    }
+
+    fn own_mtu4(&self) -> Option<u32> {
+        (!self.v6 && self.mtu > 0).then_some(self.mtu)
     }
 
     /// Whether a next-hop object says where packets go.
@@ -268,15 +273,25 @@ pub(super) struct Slots {
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     by_candidate: HashMap<Arc<Candidate>, u32>,
+    /// How many of them, of IPv4, have an MTU of their own.
+    mtus4: BTreeMap<u32, u32>,
 }
 
 impl Slots {
+    /// The least MTU that an IPv4 route has of its own.
+    pub(super) fn least_mtu4(&self) -> Option<u32> {
+        self.mtus4.keys().next().copied()
+    }
+
     /// The number of a candidate, new or known; unused until held.
     pub(super) fn intern(&mut self, candidate: Candidate, links: &Links) -> u32 {
         if let Some(known) = self.by_candidate.get(&candidate) {
             return *known;
         }
         let candidate = Arc::new(candidate);
+        if let Some(mtu) = candidate.own_mtu4() {
+            *self.mtus4.entry(mtu).or_default() += 1;
+        }
         let slot = Slot { target: candidate.target(links), candidate: candidate.clone(), refs: 0 };
         let number = match self.free.pop() {
             Some(number) => {
@@ -323,6 +338,14 @@ impl Slots {
         let entry = &mut self.slots[number as usize];
         if let Some(slot) = entry.take_if(|slot| slot.refs == 0) {
             self.by_candidate.remove(&slot.candidate);
+            if let Some(mtu) = slot.candidate.own_mtu4()
+                && let Entry::Occupied(mut count) = self.mtus4.entry(mtu)
+            {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
             self.free.push(number);
         }
     }

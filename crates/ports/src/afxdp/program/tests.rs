@@ -24,7 +24,7 @@ fn run(program: &OwnedFd, frame: &[u8]) -> u32 {
 /// The object for one worker of an interface, and one of its programs; `None` where that is not permitted.
 fn loaded(name: &str) -> Option<(Program, OwnedFd)> {
     samples::privileged("load BPF programs")?;
-    let (mut steer, ..) = Program::load(Form::Rss, 1, 1, false).unwrap();
+    let (mut steer, _sockets, _table) = Program::load(Form::Rss, 1, 1, false).unwrap();
     steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
     let program = program(&mut steer.ebpf, name);
     if program.fd().is_err() {
@@ -47,8 +47,11 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
             [(Form::Rss, 1), (Form::Steer, 1), (Form::Steer, 2), (Form::Steer, 64)]
         {
             let loaded = Program::load(form, workers, workers, false);
-            let (mut program, ..) =
+            let (mut program, _sockets, _table) =
                 loaded.unwrap_or_else(|error| panic!("{form:?} for {workers} workers: {error}"));
+            for name in [WHOLE, PIECES] {
+                assert!(program.xdp(Which::Plain(name)).is_some(), "{name} for {workers} workers");
+            }
             let forward = program.forward();
             forward.unwrap_or_else(|error| panic!("the kernel path: {}", chain(&error)));
         }
