@@ -71,10 +71,8 @@ impl Setup {
             journals.display(),
             socket.display()
         );
-        // EBB_PATH=kernel: the same tests over the kernel path.
-        let path = std::env::var("EBB_PATH").unwrap_or_else(|_| "worker".to_owned());
-        let path =
-            if port.contains("path =") { String::new() } else { format!("path = \"{path}\"") };
+        // What these tests look at are the workers, unless they say otherwise.
+        let path = if port.contains("path =") { "" } else { "path = \"worker\"" };
         for number in &self.ports {
             text += &format!("[[port]]\nname = \"p{number}\"\n{path}\n{port}\n");
         }
