@@ -1,6 +1,5 @@
 //! A cluster in TOML: one file for all its machines.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
