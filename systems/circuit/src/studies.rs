@@ -3,7 +3,7 @@
 use ebb_scenario::Schema;
 use ebb_study::{Flag, FlagValue, Study, StudyError, Work};
 
-use crate::CircuitError;
+use crate::DemandError;
 
 /// `ebb sim circuit`.
 pub static SIM: Study = Study {
@@ -64,13 +64,8 @@ const FLAGS: [Flag; 7] = [
 pub static REPRODUCE: Study =
     Study::new("circuit", "Optical circuits", Work::Reproduce(crate::experiments));
 
-impl From<CircuitError> for StudyError {
-    fn from(error: CircuitError) -> StudyError {
-        match error {
-            CircuitError::Scenario(error) => error.into(),
-            CircuitError::Field(error) => error.into(),
-            CircuitError::Demand(error) => StudyError::whole(error),
-            CircuitError::Bound(_) => StudyError::failed(error),
-        }
+impl From<DemandError> for StudyError {
+    fn from(error: DemandError) -> StudyError {
+        StudyError::whole(error)
     }
 }

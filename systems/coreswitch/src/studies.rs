@@ -1,9 +1,7 @@
 //! What can be done with programs whose system calls run elsewhere.
 
 use ebb_scenario::Schema;
-use ebb_study::{Study, StudyError, Work};
-
-use crate::SimulateError;
+use ebb_study::{Study, Work};
 
 /// `ebb sim coreswitch`.
 pub static SIM: Study = Study {
@@ -40,12 +38,3 @@ pub static PLAN: Study = Study {
 /// What was published on switching cores.
 pub static REPRODUCE: Study =
     Study::new("coreswitch", "Core switching", Work::Reproduce(crate::experiments));
-
-impl From<SimulateError> for StudyError {
-    fn from(error: SimulateError) -> StudyError {
-        match error {
-            SimulateError::Scenario(error) => error.into(),
-            SimulateError::Costs { file, message } => StudyError::in_file(file, message),
-        }
-    }
-}

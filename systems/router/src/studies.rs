@@ -3,7 +3,7 @@
 use ebb_scenario::Schema;
 use ebb_study::{Study, StudyError, Work};
 
-use crate::TwinError;
+use crate::Stopped;
 
 /// `ebb sim router`.
 pub static SIM: Study = Study {
@@ -53,11 +53,8 @@ pub static REPRODUCE: Study = Study::new(
     Work::Reproduce(crate::experiments::experiments),
 );
 
-impl From<TwinError> for StudyError {
-    fn from(error: TwinError) -> StudyError {
-        match error {
-            TwinError::Scenario(error) => error.into(),
-            TwinError::Stopped(_) => StudyError::Stopped,
-        }
+impl From<Stopped> for StudyError {
+    fn from(_: Stopped) -> StudyError {
+        StudyError::Stopped
     }
 }

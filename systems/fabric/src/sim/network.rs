@@ -294,12 +294,6 @@ impl Network {
         self.lanes_of_set
     }
 
-    /// Whether a reconfiguration is under way.
-    #[must_use]
-    pub fn is_changing(&self) -> bool {
-        self.manager.is_busy()
-    }
-
     /// Turns a link on or off. What is queued for a link that goes off is lost.
     pub fn switch_link(&mut self, link: Link, on: bool) {
         for (switch, port) in [link.a, link.b] {
