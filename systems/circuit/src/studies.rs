@@ -16,9 +16,7 @@ pub static SIM: Study = Study {
     ..Study::new(
         "circuit",
         "Racks behind an optical circuit switch: queues per destination, days and nights, tokens, UDP and TCP",
-        Work::Sim(|document, files, seed, progress| {
-            Ok(crate::simulate(document, files, seed, progress)?)
-        }),
+        Work::Sim(crate::simulate),
     )
 };
 
@@ -39,9 +37,7 @@ i, and each day comes after a night of delta. bound is the most that any schedul
         "circuit",
         "An optical circuit switch: when which input is connected to which output, by seven schedulers, and \
          the most that any could serve",
-        Work::Plan(|document, files, seed, progress| {
-            Ok(crate::plan::plan(document, files, seed, progress)?)
-        }),
+        Work::Plan(crate::plan::plan),
     )
 };
 

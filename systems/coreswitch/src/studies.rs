@@ -15,9 +15,7 @@ pub static SIM: Study = Study {
         "coreswitch",
         "Programs whose system calls run on another core: cores of different size and clock, five ways of \
          switching, energy",
-        Work::Sim(|document, files, seed, progress| {
-            Ok(crate::simulate(document, files, seed, progress)?)
-        }),
+        Work::Sim(crate::simulate),
     )
 };
 
@@ -29,9 +27,7 @@ pub static PLAN: Study = Study {
         "coreswitch",
         "Core switching: from which length of a system call on it pays to run it on another core, in time \
          and in energy",
-        Work::Plan(|document, files, seed, progress| {
-            Ok(crate::plan(document, files, seed, progress)?)
-        }),
+        Work::Plan(crate::plan),
     )
 };
 
