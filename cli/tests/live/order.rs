@@ -8,20 +8,16 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
-use ebb_apps::route::{
-    FibWriter, Interface as RouteInterface, InterfaceId, Requests, RouteLimits, Target,
-};
+use ebb_apps::route::{FibWriter, Interface as RouteInterface, InterfaceId, Target};
 use ebb_control::{Action, Idle, IdleDepth, Observation, OperatingPoint, Policy};
 use ebb_graph::{Batch, HEADROOM, Pool, PortId, Reserve};
-use ebb_host::{Doorbell, clock, process};
+use ebb_host::{clock, process};
 use ebb_ports::afxdp::{AfXdpPort, Form, Indirection, Interface, InterfaceOptions, Umem};
 use ebb_ports::{PacketSocket, Port as _};
-use ebb_routerd::energy::Meter;
-use ebb_routerd::governor::NoKnobs;
-use ebb_routerd::router::{OpenPort, Parts, Router, limits};
+use ebb_routerd::router::{OpenPort, Parts, Router};
 use ebb_routerd::shared::WorkerShared;
 use ebb_traffic::{Flow, FrameTemplate, Protocol, Start, Summary, Tracker, read_probe};
-use ebb_units::{Hertz, Time};
+use ebb_units::Time;
 
 use crate::live::lab::{Lab, Wiring, host_mac, router_mac, within};
 use crate::live::router::{PATIENCE, STARTED, until};
@@ -98,34 +94,14 @@ impl InProcess {
         }
         fib.publish();
         let cores = Arc::new(AtomicU16::new(WORKERS));
-        let control = Arc::new(Doorbell::new().expect("an eventfd"));
-        let bell = control.clone();
-        let router = Router::start(Parts {
-            cpus: vec![None; usize::from(WORKERS)],
+        let parts = Parts::plain(
+            vec![None; usize::from(WORKERS)],
             ports,
-            reserve,
-            fib: shared,
-            requests: Requests::new(16, Arc::new(move || bell.ring())),
-            route_limits: RouteLimits::default(),
-            applications: Vec::new(),
-            pulses: ebb_host::pulse::Pulses::new().expect("memory"),
-            frames_total: FRAMES,
-            mode: "told".into(),
-            policy: Box::new(Told(cores.clone())),
-            limits: limits(usize::from(WORKERS), 1),
-            levels: Vec::new(),
-            batch_max: 64,
-            room: 0,
-            latency_budget: Duration::ZERO,
-            knobs: Box::new(NoKnobs),
-            meter: Meter::Modelled {
-                model: ebb_power::ServerModel::niccolini2012(),
-                frequencies: vec![Hertz(3_300_000_000)],
-            },
-            control,
-            held: false,
-        })
-        .expect("a router");
+            (reserve, FRAMES),
+            shared,
+            ("told", Box::new(Told(cores.clone()))),
+        );
+        let router = Router::start(parts.expect("parts")).expect("a router");
         let asleep = |worker: &WorkerShared| worker.counters.asleep_until(u64::MAX) > 0;
         let started = until(PATIENCE, || {
             router.governor_state().changes > 0 && router.shared().workers.iter().all(asleep)

@@ -1,6 +1,16 @@
 //! What the keeper of one back-end decides.
 
-use crate::plan::{ClusterPlan, MemberReport, Power};
+use core::time::Duration;
+
+use ebb_units::Time;
+
+use crate::every::Every;
+use crate::plan::{MemberReport, Power, Snapshot, Write};
+
+/// After a failure the keeper is asked again so much later.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Between two looks whether a back-end that is up has lost what it was given.
+const MEND_EVERY: Duration = Duration::from_secs(1);
 
 /// What a back-end's keeper is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +26,24 @@ pub enum Order {
 pub struct Agent {
     name: String,
     version: u64,
-    power: Power,
     up: bool,
+    /// It has been given an order and has not answered.
+    busy: bool,
+    failures: Every,
+    mends: Every,
 }
 
 impl Agent {
-    /// The keeper of the back-end `name`, which is `up` or not.
-    pub fn new(name: impl Into<String>, up: bool) -> Agent {
-        Agent { name: name.into(), version: 0, power: Power::Off, up }
+    /// The keeper of the back-end `name`, which is off.
+    pub fn new(name: impl Into<String>) -> Agent {
+        Agent {
+            name: name.into(),
+            version: 0,
+            up: false,
+            busy: false,
+            failures: Every::new(AGAIN),
+            mends: Every::new(MEND_EVERY),
+        }
     }
 
     /// The back-end.
@@ -31,50 +51,98 @@ impl Agent {
         &self.name
     }
 
-    /// Follows a plan; an older one is passed over. Whatever is ordered, [`Agent::is_up`] is called when
-    /// it is done.
-    pub fn follow(&mut self, plan: &ClusterPlan) -> Option<Order> {
-        if plan.version < self.version {
+    /// Whether its back-end is up.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Follows the plan; an older one is passed over. Nothing more is ordered until it is known what has become
+    /// of an order ([`Agent::done`], [`Agent::failed`]).
+    pub fn follow(&mut self, now: Time, seen: &Snapshot) -> Option<Order> {
+        let (plan, _) = seen.plan.as_ref().filter(|(plan, _)| plan.version >= self.version)?;
+        self.version = plan.version;
+        let order = match (plan.power(&self.name), self.up) {
+            (Power::Off, true) => Order::Sleep,
+            (Power::Waking | Power::On | Power::Draining, false) => Order::Wake,
+            _ => return None,
+        };
+        if self.busy || !self.failures.is_due(now) {
             return None;
         }
-        self.version = plan.version;
-        self.power = plan.entries.get(&self.name).map_or(Power::Off, |entry| entry.power);
-        match (self.power, self.up) {
-            (Power::Off, true) => Some(Order::Sleep),
-            (Power::Waking | Power::On | Power::Draining, false) => Some(Order::Wake),
-            _ => None,
-        }
+        self.busy = true;
+        Some(order)
     }
 
-    /// Its back-end is up, or is not.
-    pub fn is_up(&mut self, up: bool) {
-        self.up = up;
+    /// An order has been carried out.
+    pub fn done(&mut self, order: Order) {
+        (self.busy, self.up) = (false, order == Order::Wake);
     }
 
-    /// What to tell the store.
-    pub fn report(&self) -> MemberReport {
-        MemberReport { up: self.up, version: self.version }
+    /// An order could not be carried out.
+    pub fn failed(&mut self, now: Time) {
+        self.busy = false;
+        self.failures.done(now);
+    }
+
+    /// Its back-end has ended by itself.
+    pub fn ended(&mut self) {
+        self.up = false;
+    }
+
+    /// Whether to look now whether the back-end has lost what it was given.
+    pub fn mends(&mut self, now: Time) -> bool {
+        self.up && self.mends.take(now)
+    }
+
+    /// What to tell the store, if it does not know.
+    pub fn reports(&self, seen: &Snapshot) -> Option<Write> {
+        let report = MemberReport { up: self.up, version: self.version };
+        let member = self.name.clone();
+        (seen.members.get(&member) != Some(&report)).then_some(Write::Report { member, report })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Entry;
+    use crate::plan::{ClusterPlan, Entry};
+
+    fn planned(version: u64, power: Power) -> Snapshot {
+        let entries = [("r".to_owned(), Entry { power, since: version })].into();
+        let plan = ClusterPlan { version, entries, speaker: None };
+        Snapshot { plan: Some((plan, version)), ..Snapshot::default() }
+    }
 
     #[test]
     fn follows_the_latest_plan_alone() {
-        let plan = |version, power| ClusterPlan {
-            version,
-            entries: [("r".to_owned(), Entry { power, since: version })].into(),
-            speaker: None,
-        };
-        let mut agent = Agent::new("r", false);
-        assert_eq!(agent.follow(&plan(3, Power::Waking)), Some(Order::Wake));
-        agent.is_up(true);
-        assert_eq!(agent.report(), MemberReport { up: true, version: 3 });
-        assert_eq!(agent.follow(&plan(2, Power::Off)), None, "an older plan");
-        assert_eq!(agent.follow(&plan(4, Power::Draining)), None, "it still forwards");
-        assert_eq!(agent.follow(&plan(5, Power::Off)), Some(Order::Sleep));
+        let now = Time::ZERO;
+        let mut agent = Agent::new("r");
+        assert_eq!(agent.follow(now, &planned(3, Power::Waking)), Some(Order::Wake));
+        assert_eq!(agent.follow(now, &planned(3, Power::Waking)), None, "it is at it");
+        agent.done(Order::Wake);
+        let report = MemberReport { up: true, version: 3 };
+        let told = Write::Report { member: "r".to_owned(), report };
+        assert_eq!(agent.reports(&Snapshot::default()), Some(told));
+        let known = Snapshot { members: [("r".to_owned(), report)].into(), ..Snapshot::default() };
+        assert_eq!(agent.reports(&known), None);
+        assert_eq!(agent.follow(now, &planned(2, Power::Off)), None, "an older plan");
+        assert_eq!(agent.follow(now, &planned(4, Power::Draining)), None, "it still forwards");
+        assert_eq!(agent.follow(now, &planned(5, Power::Off)), Some(Order::Sleep));
+    }
+
+    #[test]
+    fn tries_again_after_a_while_and_when_its_back_end_has_ended() {
+        let at = |tenths: u64| Time::from_nanos(tenths * 100_000_000);
+        let mut agent = Agent::new("r");
+        let waking = planned(1, Power::Waking);
+        assert_eq!(agent.follow(at(10), &waking), Some(Order::Wake));
+        agent.failed(at(12));
+        assert!(!agent.mends(at(12)), "there is nothing to mend");
+        assert_eq!(agent.follow(at(21), &waking), None);
+        assert_eq!(agent.follow(at(22), &waking), Some(Order::Wake));
+        agent.done(Order::Wake);
+        assert!(agent.mends(at(23)) && !agent.mends(at(32)) && agent.mends(at(33)));
+        agent.ended();
+        assert_eq!(agent.follow(at(34), &waking), Some(Order::Wake));
     }
 }

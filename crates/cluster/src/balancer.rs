@@ -80,12 +80,12 @@ impl Balancer {
         &self.plan
     }
 
-    /// What to tell the store. Slots that are still on their way away from a back-end count as its own:
+    /// What to tell the store, but for load and beat, which a [`crate::Carrier`] adds. Slots that are still on their way away from a back-end count as its own:
     /// only once they have settled is the version acknowledged.
-    pub fn acknowledgement(&self, load_pps: f64) -> Acknowledgement {
+    pub fn acknowledgement(&self) -> Acknowledgement {
         let dead = self.dead.iter().map(|row| self.names[usize::from(*row)].clone()).collect();
         let version = if self.leaving.is_empty() { self.plan.version } else { self.earlier() };
-        Acknowledgement { version, dead, load_pps, beat: 0 }
+        Acknowledgement { version, dead, ..Acknowledgement::default() }
     }
 
     /// The version before the first in which one of those that slots are leaving was to drain.
@@ -96,7 +96,7 @@ impl Balancer {
     }
 
     fn power(&self, row: u16) -> Power {
-        self.plan.entries.get(self.name(row)).map_or(Power::Off, |entry| entry.power)
+        self.plan.power(self.name(row))
     }
 
     /// Follows a plan; an older one is passed over.
@@ -208,14 +208,14 @@ mod tests {
     fn planned_moves_wait_and_are_acknowledged_when_done() {
         let mut balancer = balancer();
         balancer.follow(&plan(1, [On, On, Off]));
-        assert_eq!((balancer.table().share(0), balancer.acknowledgement(0.0).version), (8192, 1));
+        assert_eq!((balancer.table().share(0), balancer.acknowledgement().version), (8192, 1));
         let moves = balancer.follow(&plan(2, [Draining, On, Off]));
         let [Move::Drain { from: 0, slots }] = &moves[..] else { panic!("{moves:?}") };
         assert_eq!((slots.len(), balancer.table().share(0)), (8192, 8192));
-        assert_eq!(balancer.acknowledgement(0.0).version, 1, "flows still go to it");
+        assert_eq!(balancer.acknowledgement().version, 1, "flows still go to it");
         let settled = balancer.drained(0);
         assert!(matches!(&settled[..], [Move::Settled { slots }] if slots.len() == 8192));
-        assert_eq!((balancer.table().share(1), balancer.acknowledgement(0.0).version), (SLOTS, 2));
+        assert_eq!((balancer.table().share(1), balancer.acknowledgement().version), (SLOTS, 2));
         assert!(balancer.follow(&plan(1, [On, On, On])).is_empty(), "older plans are passed over");
     }
 
@@ -226,7 +226,7 @@ mod tests {
         let moves = balancer.found(2, true);
         assert!(moves.iter().all(|step| matches!(step, Move::Settled { .. })), "{moves:?}");
         assert_eq!((balancer.table().share(2), balancer.table().share(0)), (0, SLOTS / 2));
-        assert_eq!(balancer.acknowledgement(0.0).dead.len(), 1);
+        assert_eq!(balancer.acknowledgement().dead.len(), 1);
         let back = balancer.found(2, false);
         assert!(back.iter().all(|step| matches!(step, Move::Drain { .. })), "{back:?}");
     }
@@ -237,7 +237,7 @@ mod tests {
         balancer.follow(&plan(1, [On, On, On]));
         balancer.follow(&plan(2, [Draining, On, On]));
         balancer.found(0, true);
-        assert_eq!((balancer.table().share(0), balancer.acknowledgement(0.0).version), (0, 2));
+        assert_eq!((balancer.table().share(0), balancer.acknowledgement().version), (0, 2));
     }
 
     /// What is on its way to a back-end that is told to drain meanwhile never arrives there.
@@ -247,7 +247,7 @@ mod tests {
         balancer.follow(&plan(1, [On, On, Off]));
         balancer.follow(&plan(2, [On, On, On]));
         balancer.follow(&plan(3, [On, On, Draining]));
-        assert_eq!(balancer.acknowledgement(0.0).version, 3);
+        assert_eq!(balancer.acknowledgement().version, 3);
         balancer.drained(0);
         balancer.drained(1);
         assert_eq!((balancer.table().share(2), balancer.table().share(0)), (0, SLOTS / 2));
@@ -261,10 +261,10 @@ mod tests {
         balancer.follow(&plan(1, [On, On, Off]));
         balancer.found(1, true);
         assert!(balancer.follow(&plan(2, [Draining, On, Off])).is_empty());
-        assert_eq!((balancer.table().share(0), balancer.acknowledgement(0.0).version), (SLOTS, 1));
+        assert_eq!((balancer.table().share(0), balancer.acknowledgement().version), (SLOTS, 1));
         assert!(matches!(balancer.found(1, false)[..], [Move::Drain { from: 0, .. }]));
         balancer.drained(0);
-        assert_eq!(balancer.acknowledgement(0.0).version, 2);
+        assert_eq!(balancer.acknowledgement().version, 2);
     }
 
     #[test]

@@ -1,245 +1,255 @@
-//! Who leads, and what the leader writes.
+//! What a member that may lead does, and when: keeps its lease, believes balancers, decides, writes.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ebb_control::Policy;
+use ebb_control::cluster::{ClusterPolicy, ClusterSeen, Server, ServerState};
 use ebb_units::Time;
 
-use crate::plan::{Acknowledgement, ClusterPlan, Entry, MemberReport, Power, Snapshot, Write};
+use crate::election::Candidate;
+use crate::every::Every;
+use crate::plan::{Acknowledgement, Power, Snapshot, Write};
 
-/// The plan that follows `plan` when `wanted` is what is to be on; `None` while there is nothing to
-/// change.
-///
-/// Off, waking, on, draining, off again: a back-end that is waking comes on when its keeper says that
-/// it is up, in answer to the very version that woke it, and a balancer reaches it; one that is draining goes off when every
-/// registered balancer has acknowledged the version that drains it, or comes back on when it is wanted
-/// again. Back-ends that `wanted` does not name are left as they are.
-///
-/// Whoever has followed a later plan than this one followed that of a store whose contents are lost, or
-/// were put back from an older copy. What it says answers nothing that is in this plan, and it passes over
-/// all plans up to its own: the next one is later than those, and than `known`, the latest that this leader
-/// has seen.
-pub fn next_plan(
-    plan: &ClusterPlan,
-    known: u64,
-    wanted: &BTreeMap<String, bool>,
-    balancers: &BTreeMap<String, Acknowledgement>,
-    members: &BTreeMap<String, MemberReport>,
-) -> Option<ClusterPlan> {
-    let answers = |version: u64, since: u64| version >= since && version <= plan.version;
-    let followed = balancers.values().map(|said| said.version);
-    let followed = followed.chain(members.values().map(|report| report.version));
-    let latest = followed.fold(plan.version.max(known), u64::max);
-    let version = latest + 1;
-    let acknowledged = |since: u64| balancers.values().all(|said| answers(said.version, since));
-    let reached = |name: &String| {
-        balancers.is_empty() || balancers.values().any(|said| !said.dead.contains(name))
-    };
-    let mut next =
-        ClusterPlan { version, entries: plan.entries.clone(), speaker: plan.speaker.clone() };
-    for (name, wanted) in wanted {
-        // Whoever is up and in no plan was in one that is lost: it may have flows, and drains first.
-        let report = members.get(name).filter(|report| report.up);
-        let lost = report.is_some_and(|report| report.version > plan.version);
-        let power = if lost { Power::On } else { Power::Off };
-        let entry = next.entries.entry(name.clone()).or_insert(Entry { power, since: version });
-        let up = |since: u64| report.is_some_and(|report| answers(report.version, since));
-        let reached = reached(name);
-        let power = match (entry.power, *wanted) {
-            (Power::Off, true) => Power::Waking,
-            (Power::Waking, true) if reached && up(entry.since) => Power::On,
-            (Power::Waking | Power::On, false) => Power::Draining,
-            (Power::Draining, true) => Power::On,
-            (Power::Draining, false) if acknowledged(entry.since) => Power::Off,
-            (power, _) => power,
-        };
-        // Whoever was draining before it had come up is not on yet.
-        let power = match (entry.power, power) {
-            (Power::Draining, Power::On) if !members.get(name).is_some_and(|report| report.up) => {
-                Power::Waking
-            }
-            (_, power) => power,
-        };
-        if power != entry.power {
-            *entry = Entry { power, since: version };
+/// Beyond what a server is said to take to wake, this long until it counts as failed.
+const WAKE_GRACE: Duration = Duration::from_secs(5);
+/// A balancer that has said nothing new for so long is not believed any more.
+const STALE: Duration = Duration::from_secs(3);
+
+/// Back-ends as the policy knows them, by name.
+pub type Servers = BTreeMap<String, Server>;
+
+/// What a leader decides with.
+pub struct LeaderInputs {
+    /// The back-ends.
+    pub servers: Servers,
+    /// Which of them are on.
+    pub policy: Box<ClusterPolicy>,
+}
+
+/// One that may be the leader.
+pub struct Leader {
+    candidate: Candidate,
+    renewals: Every,
+    leads: bool,
+    wanted: BTreeMap<String, bool>,
+    /// When it decided last.
+    decided: Time,
+    /// Since when, on this clock, a back-end has been waking in which version.
+    waking: BTreeMap<String, (u64, Time)>,
+    /// What balancers said last, and when that was new.
+    said: BTreeMap<String, (Acknowledgement, Time)>,
+}
+
+impl Leader {
+    /// For the member `name` whose lease lasts `lease` after each renewal.
+    pub fn new(name: impl Into<String>, lease: Duration) -> Leader {
+        Leader {
+            candidate: Candidate::new(name, lease),
+            renewals: Every::new(lease / 4),
+            leads: false,
+            wanted: BTreeMap::new(),
+            decided: Time::ZERO,
+            waking: BTreeMap::new(),
+            said: BTreeMap::new(),
         }
     }
-    // Sessions with neighbours end when the speaker changes: it stays where it is while it can.
-    let speaks = |name: &String| {
-        next.entries.get(name).is_some_and(|entry| entry.power == Power::On) && reached(name)
-    };
-    if !next.speaker.as_ref().is_some_and(speaks)
-        && let Some(speaker) = next.entries.keys().find(|name| speaks(name)).cloned()
-    {
-        next.speaker = Some(speaker);
-    }
-    let changed = next.entries != plan.entries || next.speaker != plan.speaker;
-    (changed || latest > plan.version).then_some(next)
-}
 
-/// One that may become the leader: it asks for the office when it is vacant, and acts while it surely
-/// holds it.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    name: String,
-    lease: Duration,
-    /// When the lease was last asked to be prolonged, as far as that was confirmed.
-    confirmed: Option<Time>,
-    /// The version of the latest plan that it has seen.
-    known: u64,
-}
-
-impl Candidate {
-    /// One called `name` whose lease lasts `lease` after each renewal.
-    pub fn new(name: impl Into<String>, lease: Duration) -> Candidate {
-        Candidate { name: name.into(), lease, confirmed: None, known: 0 }
-    }
-
-    /// Its name.
+    /// The member.
     pub fn name(&self) -> &str {
-        &self.name
+        self.candidate.name()
     }
 
-    /// The store confirmed a renewal of the lease that was asked for at `asked`, on this node's clock:
-    /// the lease cannot have ended before that long after.
-    pub fn renewed(&mut self, asked: Time) {
-        self.confirmed = Some(self.confirmed.map_or(asked, |before| before.max(asked)));
+    /// Whether to prolong the lease now. Whoever neither is the leader nor can become it needs none.
+    pub fn renews(&self, now: Time, seen: &Snapshot) -> bool {
+        let concerned = seen.leader.as_ref().is_none_or(|(owner, _)| owner == self.name());
+        concerned && self.renewals.is_due(now)
     }
 
-    /// The store said that the lease is gone.
-    pub fn lost(&mut self) {
-        self.confirmed = None;
-    }
-
-    /// Whether its lease holds at `now` for sure.
-    pub fn holds(&self, now: Time) -> bool {
-        self.confirmed.is_some_and(|asked| now < asked + self.lease)
+    /// The store has prolonged the lease, which it was asked for at `asked`, on this node's clock; whether it is
+    /// the `same` as before.
+    pub fn renewed(&mut self, asked: Time, same: bool) {
+        if !same {
+            self.candidate.lost();
+        }
+        self.candidate.renewed(asked);
+        self.renewals.done(asked);
     }
 
     /// Whether it is the leader, by a snapshot and its own clock.
     pub fn is_leader(&self, now: Time, seen: &Snapshot) -> bool {
-        let named = seen.leader.as_ref().is_some_and(|(owner, _)| *owner == self.name);
-        named && self.holds(now)
+        self.candidate.is_leader(now, seen)
     }
 
-    /// What to write now, `wanted` being what the policy wants on: the office if it is vacant, the
-    /// next plan if it is the leader.
+    /// Whether it was the leader when it last looked for what to write.
+    pub fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// What to write now.
     pub fn decide(
         &mut self,
         now: Time,
         seen: &Snapshot,
-        wanted: &BTreeMap<String, bool>,
+        inputs: &mut LeaderInputs,
     ) -> Option<Write> {
-        let version = seen.plan.as_ref().map_or(0, |(plan, _)| plan.version);
-        self.known = self.known.max(version);
-        if !self.holds(now) {
-            return None;
+        let LeaderInputs { servers, policy } = inputs;
+        let is_leader = self.is_leader(now, seen);
+        let living = self.living(now, seen);
+        if is_leader && !self.leads {
+            // A new leader goes on with what is on.
+            let on = |name: &String| matches!(seen.power(name), Power::On | Power::Waking);
+            self.wanted = servers.keys().map(|name| (name.clone(), on(name))).collect();
         }
-        let Some((owner, term)) = &seen.leader else {
-            return Some(Write::Leader { owner: self.name.clone() });
-        };
-        if *owner != self.name {
-            return None;
+        self.leads = is_leader;
+        // A clock that has gone back would let a policy wait for a time that has been.
+        let due = now < self.decided || policy.next_at().is_none_or(|due| due <= now);
+        if is_leader && due {
+            let stuck = self.stuck(now, seen, servers);
+            let on = policy.decide(now, &observed(seen, &living, servers, &stuck));
+            self.wanted = servers.keys().cloned().zip(on).collect();
+            self.decided = now;
         }
-        let empty = ClusterPlan::default();
-        let (plan, after) =
-            seen.plan.as_ref().map_or((&empty, 0), |(plan, writes)| (plan, *writes));
-        let plan = next_plan(plan, self.known, wanted, &seen.balancers, &seen.members)?;
-        Some(Write::ClusterPlan { plan, term: *term, after })
+        self.candidate.decide(now, seen, &without_held(&self.wanted, seen))
     }
+
+    /// Back-ends that have been waking for too long.
+    fn stuck(&mut self, now: Time, seen: &Snapshot, servers: &Servers) -> BTreeSet<String> {
+        let entries = seen.plan.iter().flat_map(|(plan, _)| &plan.entries);
+        let waking = entries.filter(|(_, entry)| entry.power == Power::Waking);
+        let waking: BTreeMap<&String, u64> =
+            waking.map(|(name, entry)| (name, entry.since)).collect();
+        self.waking.retain(|name, (since, _)| waking.get(name) == Some(since));
+        for (name, since) in waking {
+            self.waking.entry(name.clone()).or_insert((since, now));
+        }
+        let late = |(name, (_, begun)): (&String, &(u64, Time))| {
+            let wake = servers.get(name).map_or(Duration::ZERO, |server| server.wake);
+            (now.since(*begun) > wake + WAKE_GRACE).then(|| name.clone())
+        };
+        self.waking.iter().filter_map(late).collect()
+    }
+
+    /// What balancers say that live; all, when none seems to.
+    fn living(&mut self, now: Time, seen: &Snapshot) -> BTreeMap<String, Acknowledgement> {
+        self.said.retain(|name, _| seen.balancers.contains_key(name));
+        for (name, said) in &seen.balancers {
+            match self.said.get_mut(name) {
+                Some((before, _)) if before == said => {}
+                _ => _ = self.said.insert(name.clone(), (said.clone(), now)),
+            }
+        }
+        let fresh = self.said.iter().filter(|(_, (_, at))| now.since(*at) < STALE);
+        let fresh: BTreeMap<_, _> =
+            fresh.map(|(name, (said, _))| (name.clone(), said.clone())).collect();
+        if fresh.is_empty() { seen.balancers.clone() } else { fresh }
+    }
+}
+
+/// What the policy sees in a snapshot: a back-end that should be on and that no balancer reaches has
+/// failed, and so has one of `stuck`, which take too long to wake, and one that an operator holds.
+/// `balancers` are those that live.
+fn observed(
+    seen: &Snapshot,
+    balancers: &BTreeMap<String, Acknowledgement>,
+    servers: &Servers,
+    stuck: &BTreeSet<String>,
+) -> ClusterSeen {
+    let dead = |name: &str| {
+        !balancers.is_empty() && balancers.values().all(|said| said.dead.contains(name))
+    };
+    let state = |name: &String| match seen.power(name) {
+        _ if seen.held.contains(name) => ServerState::Failed,
+        Power::Off => ServerState::Off,
+        Power::Waking if stuck.contains(name) => ServerState::Failed,
+        Power::Waking => ServerState::Waking,
+        Power::Draining => ServerState::Draining,
+        Power::On if dead(name) => ServerState::Failed,
+        Power::On => ServerState::On,
+    };
+    ClusterSeen {
+        load: balancers.values().map(|said| said.load_pps).sum(),
+        servers: servers.keys().map(state).collect(),
+    }
+}
+
+/// What is wanted when an operator holds some off: those go once all others that are wanted are on, so
+/// that nobody is left with their load.
+fn without_held(wanted: &BTreeMap<String, bool>, seen: &Snapshot) -> BTreeMap<String, bool> {
+    let others = |name: &&String| wanted[*name] && !seen.held.contains(*name);
+    let ready = wanted.keys().filter(others).all(|name| seen.power(name) == Power::On)
+        && wanted.keys().any(|name| others(&name));
+    let one = |(name, wanted): (&String, &bool)| {
+        let held = seen.held.contains(name);
+        let stays = held && seen.power(name) == Power::On && !ready;
+        (name.clone(), stays || *wanted && !held)
+    };
+    wanted.iter().map(one).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{ClusterPlan, Entry};
 
-    fn acknowledged(version: u64) -> BTreeMap<String, Acknowledgement> {
-        let said = Acknowledgement { version, ..Acknowledgement::default() };
-        BTreeMap::from([("b0".to_owned(), said)])
+    fn at(tenths: u64) -> Time {
+        Time::from_nanos(tenths * 100_000_000)
     }
 
-    fn up(version: u64) -> BTreeMap<String, MemberReport> {
-        BTreeMap::from([("r0".to_owned(), MemberReport { up: true, version })])
+    fn planned(entries: &[(&str, Power)]) -> Snapshot {
+        let entry =
+            |(name, power): &(&str, Power)| ((*name).to_owned(), Entry { power: *power, since: 1 });
+        let entries = entries.iter().map(entry).collect();
+        let plan = ClusterPlan { version: 1, entries, speaker: None };
+        Snapshot { plan: Some((plan, 1)), ..Snapshot::default() }
     }
 
-    fn wanted(on: bool) -> BTreeMap<String, bool> {
-        BTreeMap::from([("r0".to_owned(), on)])
-    }
-
-    fn power(plan: &ClusterPlan) -> (Power, u64) {
-        (plan.entries["r0"].power, plan.version)
-    }
-
+    /// What an operator takes out goes off once the others that are wanted are on.
     #[test]
-    fn off_waking_on_draining_off() {
-        let step = |plan: &ClusterPlan, on, acknowledgements: u64, report: u64| {
-            next_plan(plan, 0, &wanted(on), &acknowledged(acknowledgements), &up(report))
+    fn a_held_back_end_waits_for_the_others() {
+        let snapshot = |second: Power| {
+            let held = ["r0".to_owned()].into();
+            Snapshot { held, ..planned(&[("r0", Power::On), ("r1", second)]) }
         };
-        let waking = step(&ClusterPlan::default(), true, 0, 0).expect("wakes");
-        assert_eq!(power(&waking), (Power::Waking, 1));
-        assert_eq!(step(&waking, true, 0, 0), None, "an older report answers nothing");
-        let on = step(&waking, true, 0, 1).expect("comes on");
-        assert_eq!(power(&on), (Power::On, 2));
-        assert_eq!(step(&on, true, 2, 2), None);
-        let draining = step(&on, false, 2, 2).expect("drains");
-        assert_eq!(power(&draining), (Power::Draining, 3));
-        assert_eq!(step(&draining, false, 2, 3), None, "a balancer has not heard of it");
-        assert_eq!(power(&step(&draining, false, 3, 3).expect("goes off")), (Power::Off, 4));
-        assert_eq!(power(&step(&draining, true, 2, 3).expect("comes back")), (Power::On, 4));
+        let wanted = BTreeMap::from([("r0".to_owned(), false), ("r1".to_owned(), true)]);
+        let on = |second| without_held(&wanted, &snapshot(second))["r0"];
+        assert!(on(Power::Waking), "the other is not there yet");
+        assert!(!on(Power::On));
+        let alone = BTreeMap::from([("r0".to_owned(), true), ("r1".to_owned(), false)]);
+        assert!(without_held(&alone, &snapshot(Power::Off))["r0"], "nobody would be left");
     }
 
     #[test]
-    fn whoever_drained_before_it_came_up_wakes_again() {
-        let (nobody, none) = (BTreeMap::new(), BTreeMap::new());
-        let waking =
-            next_plan(&ClusterPlan::default(), 0, &wanted(true), &nobody, &none).expect("wakes");
-        let draining = next_plan(&waking, 0, &wanted(false), &acknowledged(0), &none);
-        let draining = draining.expect("drains");
-        let again = next_plan(&draining, 0, &wanted(true), &acknowledged(0), &none).expect("again");
-        assert_eq!(power(&again), (Power::Waking, 3));
+    fn whoever_leads_or_could_keeps_its_lease() {
+        let mut leader = Leader::new("a", Duration::from_secs(2));
+        let led = |owner: &str| Snapshot { leader: Some((owner.into(), 1)), ..Snapshot::default() };
+        assert!(leader.renews(at(0), &Snapshot::default()));
+        assert!(!leader.renews(at(0), &led("b")));
+        leader.renewed(at(10), false);
+        assert!(!leader.renews(at(14), &led("a")));
+        assert!(leader.renews(at(15), &led("a")));
+        assert!(leader.renews(at(9), &led("a")), "its clock has gone back");
+        assert!(leader.is_leader(at(29), &led("a")) && !leader.is_leader(at(30), &led("a")));
     }
 
-    /// The store has begun anew: what was followed before answers no order of the new plan, and the next one
-    /// is late enough to be followed.
+    /// A policy sees as failed what takes too long, and no load of a balancer that has ended.
     #[test]
-    fn a_store_that_starts_anew_is_ahead_of_its_followers_again() {
-        let entries = |power| [("r0".to_owned(), Entry { power, since: 3 })].into();
-        let plan =
-            |power| ClusterPlan { version: 4, entries: entries(power), speaker: Some("r0".into()) };
-        let next = next_plan(&plan(Power::On), 0, &wanted(true), &acknowledged(50), &up(49));
-        assert_eq!(power(&next.expect("later")), (Power::On, 51));
-        let next = next_plan(&plan(Power::Draining), 0, &wanted(false), &acknowledged(50), &up(4));
-        assert_eq!(power(&next.expect("later")), (Power::Draining, 51), "nobody has heard of it");
-        let next = next_plan(&plan(Power::Waking), 70, &wanted(true), &acknowledged(4), &up(60));
-        assert_eq!(
-            power(&next.expect("later")),
-            (Power::Waking, 71),
-            "it was told to another time"
-        );
-        assert_eq!(next_plan(&plan(Power::On), 4, &wanted(true), &acknowledged(4), &up(4)), None);
-        let next =
-            next_plan(&ClusterPlan::default(), 0, &wanted(false), &acknowledged(50), &up(50));
-        assert_eq!(
-            power(&next.expect("one")),
-            (Power::Draining, 51),
-            "what is up is not let go at once"
-        );
-    }
-
-    #[test]
-    fn only_a_sure_lease_acts() {
-        let mut candidate = Candidate::new("a", Duration::from_secs(2));
-        let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
-        let vacant = Snapshot::default();
-        assert_eq!(candidate.decide(at(1), &vacant, &wanted(true)), None);
-        candidate.renewed(at(1));
-        let office = Write::Leader { owner: "a".to_owned() };
-        assert_eq!(candidate.decide(at(2), &vacant, &wanted(true)), Some(office));
-        let mine = Snapshot { leader: Some(("a".to_owned(), 7)), ..Snapshot::default() };
-        let write = candidate.decide(at(2), &mine, &wanted(true));
-        assert!(matches!(write, Some(Write::ClusterPlan { term: 7, after: 0, .. })), "{write:?}");
-        assert_eq!(candidate.decide(at(3), &mine, &wanted(true)), None, "it may have ended");
-        let other = Snapshot { leader: Some(("b".to_owned(), 8)), ..Snapshot::default() };
-        assert_eq!(candidate.decide(at(2), &other, &wanted(true)), None);
+    fn what_takes_too_long_has_failed_and_whoever_is_silent_says_nothing() {
+        let mut leader = Leader::new("a", Duration::from_secs(2));
+        let wake = Duration::from_secs(1);
+        let watts = ebb_units::Watts(1.0);
+        let server = Server { capacity: 1.0, full: watts, idle: watts, wake };
+        let servers = Servers::from([("r0".to_owned(), server)]);
+        let mut seen = planned(&[("r0", Power::Waking)]);
+        let said = |beat| Acknowledgement { load_pps: 7.0, beat, ..Acknowledgement::default() };
+        for second in 0..8 {
+            seen.balancers = [("b0".into(), said(0)), ("b1".into(), said(second))].into();
+            let now = at(second * 10);
+            let (stuck, living) = (leader.stuck(now, &seen, &servers), leader.living(now, &seen));
+            let observed = observed(&seen, &living, &servers, &stuck);
+            assert_eq!(observed.load, if second < 3 { 14.0 } else { 7.0 });
+            let failed = observed.servers == [ServerState::Failed];
+            assert_eq!(failed, second > 6, "in second {second}");
+        }
     }
 }

@@ -3,13 +3,14 @@
 //!
 //! Room: pure decisions and what they write into the store that all members share. No clock, no
 //! socket, no randomness: the live daemon and the fault simulator hand in time and what arrived, and
-//! carry out what comes back. It knows neither packets nor Linux nor etcd.
+//! carry out what comes back; which back-ends are on, a policy of `control` says. It knows neither
+//! packets nor Linux nor etcd.
 //!
 //! Safety rests on the store and on order, not on time:
 //! - [`ClusterPlan`], which says what each back-end is to do, changes only by a conditional write of whoever
 //!   holds the leader's key then ([`Write::ClusterPlan`]), so the plans form one sequence of versions.
 //! - A back-end goes off only once every registered balancer has acknowledged a version in which it
-//!   is draining ([`next_plan`]); a balancer registers before it first reads the plan, and never goes
+//!   is draining (`next_plan`); a balancer registers before it first reads the plan, and never goes
 //!   back to an older one. A balancer that is cut off thus keeps back-ends on: that costs energy,
 //!   never a packet.
 //!
@@ -19,7 +20,10 @@ mod agent;
 mod announce;
 mod attach;
 mod balancer;
+mod carrier;
 mod echo;
+mod election;
+mod every;
 mod health;
 mod leader;
 mod neighbours;
@@ -30,9 +34,10 @@ pub use agent::{Agent, Order};
 pub use announce::Announcer;
 pub use attach::{Attachment, LinkState, Step, There};
 pub use balancer::{Balancer, Move};
+pub use carrier::Carrier;
 pub use echo::Echoes;
 pub use health::{Detector, Liveness};
-pub use leader::{Candidate, next_plan};
+pub use leader::{Leader, LeaderInputs, Servers};
 pub use neighbours::{Manner, Neighbours};
 pub use plan::{Acknowledgement, ClusterPlan, Entry, MemberReport, Power, Snapshot, Write};
 pub use table::{SLOTS, SteeringTable};

@@ -39,6 +39,18 @@ pub struct ClusterPlan {
     pub speaker: Option<String>,
 }
 
+impl ClusterPlan {
+    /// What a back-end is to do: nothing, if it is not named.
+    pub fn power(&self, name: &str) -> Power {
+        self.entries.get(name).map_or(Power::Off, |entry| entry.power)
+    }
+
+    /// Whether a back-end speaks for the cluster: it does not if it is not on.
+    pub fn speaks(&self, name: &str) -> bool {
+        self.speaker.as_deref() == Some(name) && self.power(name) == Power::On
+    }
+}
+
 /// What a balancer says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Acknowledgement {
@@ -76,6 +88,13 @@ pub struct Snapshot {
     pub members: BTreeMap<String, MemberReport>,
     /// Back-ends that an operator wants off, whatever the load.
     pub held: BTreeSet<String>,
+}
+
+impl Snapshot {
+    /// What a back-end is to do: nothing, if no plan names it.
+    pub fn power(&self, name: &str) -> Power {
+        self.plan.as_ref().map_or(Power::Off, |(plan, _)| plan.power(name))
+    }
 }
 
 /// A change of the store; it is made whole or not at all.

@@ -77,6 +77,35 @@ pub fn gainers(old: &Table, new: &Table) -> Workers {
     losers(new, old)
 }
 
+/// Ports that make the same change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What they hold.
+    pub old: Table,
+    /// What they are to hold.
+    pub new: Table,
+    /// Their numbers.
+    pub ports: Vec<usize>,
+}
+
+/// What leads each port to `active` workers: first the change of the table `in_force`, then those of ports that
+/// hold another, because they refused earlier. They change from what they hold, and so with other workers. Ports
+/// without a table of their own (`None`) change nothing.
+pub fn changes(in_force: &Table, present: &[Option<Table>], active: u16) -> Vec<Change> {
+    let change = |old: Table| Change { old, new: rebalance(&old, active), ports: Vec::new() };
+    let mut changes = vec![change(*in_force)];
+    for (port, held) in present.iter().enumerate() {
+        let Some(held) = held else { continue };
+        let same = changes.iter().position(|change| change.old == *held);
+        let index = same.unwrap_or_else(|| {
+            changes.push(change(*held));
+            changes.len() - 1
+        });
+        changes[index].ports.push(port);
+    }
+    changes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +134,17 @@ mod tests {
     fn any_table(workers: u8) -> impl Strategy<Value = Table> {
         prop::collection::vec(0..workers, ENTRIES)
             .prop_map(|entries| entries.try_into().expect("as many entries"))
+    }
+
+    #[test]
+    fn ports_that_hold_the_same_change_alike() {
+        let mut other = [0; ENTRIES];
+        other[3] = 1;
+        let present = [Some([0; ENTRIES]), None, Some(other), Some([0; ENTRIES]), Some(other)];
+        let changes = changes(&[0; ENTRIES], &present, 2);
+        let ports: Vec<&[usize]> = changes.iter().map(|change| &change.ports[..]).collect();
+        assert_eq!(ports, [&[0, 3][..], &[2, 4]]);
+        assert_eq!(changes[1].new, rebalance(&other, 2));
     }
 
     proptest! {

@@ -119,11 +119,6 @@ impl Program {
         self.model().set_option(name, value);
     }
 
-    /// Sets a whole-number option of the solver.
-    pub fn option_i32(&mut self, name: &str, value: i32) {
-        self.model().set_option(name, value);
-    }
-
     /// Adds a column between `lower` and `upper` with its entries in rows there are.
     pub fn column(
         &mut self,

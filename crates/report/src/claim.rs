@@ -41,6 +41,29 @@ pub struct Claim {
     pub words: Option<&'static str>,
 }
 
+/// An array of claims as a table: under what their names begin with and where they were printed, for each what
+/// agreement proves, the rest of its name, the quantity, the value and its unit, and how near ours must be, by
+/// methods of [`Claim`].
+///
+/// ```
+/// const CLAIMS: &[ebb_report::Claim] = &ebb_report::claims! {
+///     ["niccolini2012.s7", "Niccolini et al. 2012, section 7"]
+///     calibrated "idle" "idle server", 115.0, "W", within(1.0);
+///     predicted "saved" "saved", 0.0, "%", between(27.0, 50.0);
+/// };
+/// assert_eq!((CLAIMS[1].id, CLAIMS[1].published), ("niccolini2012.s7.saved", 38.5));
+/// ```
+#[macro_export]
+macro_rules! claims {
+    ($([$prefix:literal, $source:expr] $($basis:ident $name:literal $quantity:expr, $value:expr, $unit:literal
+        $(, $how:ident($($limit:expr),*))*;)*)*) => {
+        [$($(
+            $crate::Claim::$basis(concat!($prefix, ".", $name), $source, $quantity, $value, $unit)
+                $(.$how($($limit),*))*,
+        )*)*]
+    };
+}
+
 /// What agreement with a published number proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -9,7 +9,7 @@ use ebb_units::{Hertz, Watts};
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 pub use toml::{Table, Value};
 
-pub use check::checked;
+pub use check::{checked, listed};
 
 /// A table and its fields.
 #[derive(Clone, Debug, PartialEq)]

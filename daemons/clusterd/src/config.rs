@@ -1,11 +1,11 @@
 //! A cluster in TOML: one file for all its machines.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ebb_cluster::Servers;
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster as policies;
 use ebb_scenario::{Check, Document, Invalid, ScenarioError, nearest};
@@ -15,9 +15,6 @@ use serde::Deserialize;
 
 use crate::balancer::{BackEnd, Mac, Probing, Side, Topology};
 use crate::routes::RoutingPlan;
-
-/// Back-ends as the policy knows them, by name.
-pub type Servers = BTreeMap<String, Server>;
 
 /// A configuration with every setting of `ebb cluster run`.
 pub const EXAMPLE: &str = include_str!("../../../examples/cluster-run.toml");

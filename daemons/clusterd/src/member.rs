@@ -5,25 +5,25 @@ mod keep;
 mod lead;
 mod route;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_cluster::{Acknowledgement, Power, Snapshot};
-use ebb_control::cluster::{ClusterPolicy, ClusterSeen, ServerState};
+use ebb_cluster::LeaderInputs;
+use ebb_control::cluster::ClusterPolicy;
 use ebb_host::clock::monotonic;
 use ebb_units::Time;
 
-pub use crate::config::Servers;
 use crate::routes::Routing;
 use crate::store::{Store, StoreError};
 
+pub use ebb_cluster::Servers;
+
 pub use balance::BalancerMember;
 pub use keep::KeeperMember;
-pub use lead::{LeaderInputs, LeaderMember};
+pub use lead::LeaderMember;
 pub use route::RouterMember;
 
 /// Between two looks, if nothing has changed in the store.
@@ -63,37 +63,6 @@ pub trait Keeper: Send {
     /// The routes of what it started, where they are its business.
     fn routing(&mut self) -> Option<&mut Routing> {
         None
-    }
-}
-
-/// What the policy sees in a snapshot: a back-end that should be on and that no balancer reaches has
-/// failed, and so has one of `stuck`, which take too long to wake, and one that an operator holds.
-/// `balancers` are those that live.
-pub fn seen(
-    snapshot: &Snapshot,
-    balancers: &BTreeMap<String, Acknowledgement>,
-    servers: &Servers,
-    stuck: &BTreeSet<String>,
-) -> ClusterSeen {
-    let dead = |name: &str| {
-        !balancers.is_empty() && balancers.values().all(|said| said.dead.contains(name))
-    };
-    let plan = snapshot.plan.as_ref().map(|(plan, _)| plan);
-    let state = |name: &String| {
-        let power = plan.and_then(|plan| plan.entries.get(name)).map_or(Power::Off, |e| e.power);
-        match power {
-            _ if snapshot.held.contains(name) => ServerState::Failed,
-            Power::Off => ServerState::Off,
-            Power::Waking if stuck.contains(name) => ServerState::Failed,
-            Power::Waking => ServerState::Waking,
-            Power::Draining => ServerState::Draining,
-            Power::On if dead(name) => ServerState::Failed,
-            Power::On => ServerState::On,
-        }
-    };
-    ClusterSeen {
-        load: balancers.values().map(|said| said.load_pps).sum(),
-        servers: servers.keys().map(state).collect(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_cluster::{Power, Write};
+use ebb_cluster::{LeaderInputs, Power, Write};
 use ebb_control::policies::cluster as policies;
 use ebb_host::clock::monotonic;
 use ebb_host::journal::{Guard, Journal};
@@ -30,8 +30,7 @@ use crate::keepers::{
     WakeOnLanKeeper,
 };
 use crate::member::{
-    BalancerMember, Keeper, KeeperMember, LeaderInputs, LeaderMember, Member, Record, RouterMember,
-    What,
+    BalancerMember, Keeper, KeeperMember, LeaderMember, Member, Record, RouterMember, What,
 };
 use crate::routes::Routing;
 use crate::status::ClusterStatus;
@@ -436,11 +435,7 @@ impl Node {
         let begun = monotonic();
         while monotonic().since(begun) < DRAIN_MAX {
             let Ok(snapshot) = self.store.snapshot() else { break };
-            let off = |name: &String| {
-                let entry = snapshot.plan.as_ref().and_then(|(plan, _)| plan.entries.get(name));
-                entry.is_none_or(|entry| entry.power == Power::Off)
-            };
-            if ours.iter().all(off) {
+            if ours.iter().all(|name| snapshot.power(name) == Power::Off) {
                 break;
             }
             std::thread::sleep(LOOK_EVERY);

@@ -121,7 +121,7 @@ impl ClusterStatus {
                 |(_, said): &(&String, &ebb_cluster::Acknowledgement)| said.dead.contains(name);
             BackEndStatus {
                 name: name.clone(),
-                power: word(entry.map_or(Power::Off, |entry| entry.power)).to_owned(),
+                power: word(snapshot.power(name)).to_owned(),
                 since: entry.map_or(0, |entry| entry.since),
                 up: snapshot.members.get(name).is_some_and(|report| report.up),
                 held: snapshot.held.contains(name),

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebb_control::redirect::{ENTRIES, Table, Workers, gainers, losers, rebalance};
+use ebb_control::redirect::{Change, ENTRIES, Table, Workers, changes, gainers, losers};
 use ebb_ports::{Fence, RedirectTable};
 
 use crate::mailbox::{Message, Owners};
@@ -54,13 +54,6 @@ pub type RedirectTables = Arc<Mutex<Redirects>>;
 struct PortTable {
     redirect: Box<dyn RedirectTable>,
     present: Table,
-}
-
-/// Ports that make the same change.
-struct Change {
-    old: Table,
-    new: Table,
-    slots: Vec<usize>,
 }
 
 impl Redirects {
@@ -124,31 +117,10 @@ impl Redirects {
         self.ports[slot] = None;
     }
 
-    /// What leads each port to `active` workers. Ports that hold the same change alike; one that
-    /// refused earlier changes from what it holds, and so with other workers.
-    fn changes(&self, active: u16) -> Vec<Change> {
-        let mut changes = vec![Change {
-            old: self.table,
-            new: rebalance(&self.table, active),
-            slots: Vec::new(),
-        }];
-        for (slot, port) in self.ports.iter().enumerate() {
-            let Some(port) = port else { continue };
-            let same = changes.iter().position(|change| change.old == port.present);
-            let index = same.unwrap_or_else(|| {
-                let new = rebalance(&port.present, active);
-                changes.push(Change { old: port.present, new, slots: Vec::new() });
-                changes.len() - 1
-            });
-            changes[index].slots.push(slot);
-        }
-        changes
-    }
-
     /// Writes all tables of a change, then waits once.
     fn write(&mut self, change: &Change, refused: &mut Vec<String>) {
         let mut fence = Fence::PASSED;
-        for slot in &change.slots {
+        for slot in &change.ports {
             let Some(port) = &mut self.ports[*slot] else { continue };
             match port.redirect.write(&change.new) {
                 Ok(more) => {
@@ -175,7 +147,7 @@ pub fn hand_over(shared: &Shared, redirects: &mut Redirects, active: u16) -> Han
     let among = |set: Workers| -> Vec<usize> {
         set.iter().map(usize::from).filter(|worker| *worker < workers).collect()
     };
-    let changes = redirects.changes(active);
+    let changes = changes(&redirects.table, &redirects.present(), active);
     redirects.table = changes[0].new;
     result.entries_moved =
         changes[0].old.iter().zip(&changes[0].new).filter(|(old, new)| old != new).count();

@@ -1,19 +1,14 @@
 //! The router over memory ports: the same workers, graph, governor and policies as live, without
 //! privileges. Whoever holds the far ends plays the hosts.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
-use ebb_apps::route::{FibWriter, Requests};
+use ebb_apps::route::FibWriter;
 use ebb_control::policies;
 use ebb_graph::Reserve;
-use ebb_host::Doorbell;
 use ebb_ports::memory::{self, FarEnd, LinkOptions};
 
 use crate::applications;
 use crate::config::Config;
-use crate::governor::NoKnobs;
-use crate::knobs::modelled;
 use crate::record::recorded;
 use crate::router::{OpenPort, Parts, Router, limits, smallest_ring};
 use crate::static_tables;
@@ -52,33 +47,16 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
     }
     frames += 4096 * workers as u32;
     let (_, reserve) = Reserve::allocate(frames);
-    let control = Arc::new(Doorbell::new()?);
-    let bell = control.clone();
-    let limits = limits(workers, 1);
+    let mode = &config.router.mode;
+    let policy = policies::named(mode, limits(workers, 1), &config.powersave)?;
+    let policy = recorded(policy, config.governor.record.as_deref())?;
     let router = Router::start(Parts {
-        cpus,
-        ports,
-        reserve,
-        fib,
-        requests: Requests::new(1024, Arc::new(move || bell.ring())),
         route_limits: static_tables::route_limits(config),
         applications: applications::make(config, workers),
-        pulses: ebb_host::pulse::Pulses::new()?,
-        frames_total: frames,
-        mode: config.router.mode.clone(),
-        policy: recorded(
-            policies::named(&config.router.mode, limits, &config.powersave)?,
-            config.governor.record.as_deref(),
-        )?,
-        limits,
-        levels: Vec::new(),
         batch_max: config.router.batch as usize,
         room: smallest_ring(&config.ports),
         latency_budget: config.powersave.latency_budget(),
-        knobs: Box::new(NoKnobs),
-        meter: modelled(workers, &[]),
-        control,
-        held: false,
+        ..Parts::plain(cpus, ports, (reserve, frames), fib, (mode, policy))?
     })?;
     Ok(MemoryRun { router, far, _tables: tables })
 }

@@ -21,8 +21,9 @@ use tracing::warn;
 
 use crate::applications::Applications;
 use crate::energy::{EnergyAccount, Meter};
-use crate::governor::{Governor, GovernorState, Knobs, SharedKnobs};
+use crate::governor::{Governor, GovernorState, Knobs, NoKnobs, SharedKnobs};
 use crate::handover::{Held, RedirectTables, Redirects};
+use crate::knobs::modelled;
 use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
 use crate::worker::Worker;
 
@@ -89,6 +90,46 @@ pub struct Parts {
     /// The workers hold, and no governor runs, until [`Router::resume`]: another process has the
     /// rings of the ports so far.
     pub held: bool,
+}
+
+impl Parts {
+    /// A router that turns no knobs and models what it draws, with a policy under its name. Nobody listens at the
+    /// control thread's doorbell yet.
+    ///
+    /// # Errors
+    /// When the system has no memory or descriptor left.
+    pub fn plain(
+        cpus: Vec<Option<usize>>,
+        ports: Vec<OpenPort>,
+        (reserve, frames_total): (Arc<Reserve>, u32),
+        fib: Arc<Fib>,
+        (mode, policy): (&str, Box<RouterPolicy>),
+    ) -> Result<Parts> {
+        let control = Arc::new(Doorbell::new()?);
+        let bell = control.clone();
+        Ok(Parts {
+            requests: Requests::new(1024, Arc::new(move || bell.ring())),
+            route_limits: RouteLimits::default(),
+            applications: Vec::new(),
+            pulses: Pulses::new()?,
+            frames_total,
+            mode: mode.to_owned(),
+            limits: limits(cpus.len(), 1),
+            levels: Vec::new(),
+            batch_max: 64,
+            room: 0,
+            latency_budget: Duration::ZERO,
+            knobs: Box::new(NoKnobs),
+            meter: modelled(cpus.len(), &[]),
+            held: false,
+            cpus,
+            ports,
+            reserve,
+            fib,
+            policy,
+            control,
+        })
+    }
 }
 
 /// Where another process's router stopped.

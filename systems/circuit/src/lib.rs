@@ -26,6 +26,6 @@ pub mod tokens;
 
 pub use demand::{Demand, DemandError};
 pub use experiments::experiments;
-pub use plan::{CircuitError, Problem, plan};
+pub use plan::{Problem, plan};
 pub use schedule::{Day, Schedule, Window};
 pub use simulate::simulate;

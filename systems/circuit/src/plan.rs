@@ -5,26 +5,10 @@ use std::collections::BTreeMap;
 use ebb_des::Seed;
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
 use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, ScenarioError};
+use ebb_study::StudyError;
 
 use crate::schedulers::{self, Detour, Scheduler};
-use crate::{Demand, DemandError, Schedule, Window};
-
-/// What goes wrong in planning and simulating circuits.
-#[derive(Debug, thiserror::Error)]
-pub enum CircuitError {
-    /// A file that the user wrote.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-    /// A demand that makes no sense.
-    #[error(transparent)]
-    Demand(#[from] DemandError),
-    /// A field that makes no sense, from the command line.
-    #[error(transparent)]
-    Field(#[from] Invalid),
-    /// The solver gave up.
-    #[error("the bound could not be computed: {0}")]
-    Bound(String),
-}
+use crate::{Demand, Schedule, Window};
 
 /// A problem: who wants to send how much, and what circuits cost.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, Described)]
@@ -89,7 +73,7 @@ impl Problem {
         Some((kind, ports.parse().ok().filter(|ports| (2..=PORTS_MAX).contains(ports))?))
     }
 
-    fn demand(&self, files: &dyn Files, seed: Seed) -> Result<Demand, CircuitError> {
+    fn demand(&self, files: &dyn Files, seed: Seed) -> Result<Demand, StudyError> {
         if let Some(file) = self.demand.strip_prefix("csv:") {
             let bytes = files.read(file).map_err(ScenarioError::from)?;
             return Ok(Demand::from_csv(file, &bytes)?);
@@ -113,7 +97,7 @@ impl Problem {
         files: &dyn Files,
         seed: u64,
         progress: &dyn Progress,
-    ) -> Result<Plan, CircuitError> {
+    ) -> Result<Plan, StudyError> {
         self.check()?;
         let demand = self.demand(files, Seed(seed))?;
         let window = Window { length: self.window, delta: self.delta };
@@ -160,14 +144,15 @@ impl Check for Problem {
 }
 
 #[cfg(feature = "solver")]
-fn bound(demand: &Demand, window: Window) -> Result<Option<f64>, CircuitError> {
+fn bound(demand: &Demand, window: Window) -> Result<Option<f64>, StudyError> {
     let bound = crate::bound::bound(demand, window);
-    let bound = bound.map_err(|error| CircuitError::Bound(error.to_string()))?;
+    let bound = bound
+        .map_err(|error| StudyError::failed(format!("the bound could not be computed: {error}")))?;
     Ok(Some(bound.served))
 }
 
 #[cfg(not(feature = "solver"))]
-fn bound(_demand: &Demand, _window: Window) -> Result<Option<f64>, CircuitError> {
+fn bound(_demand: &Demand, _window: Window) -> Result<Option<f64>, StudyError> {
     Ok(None)
 }
 
@@ -309,7 +294,7 @@ pub fn plan(
     files: &dyn Files,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<Report, CircuitError> {
+) -> Result<Report, StudyError> {
     let problem: Problem = document.read_described()?;
     let plan = problem.solve(files, seed, progress)?;
     Ok(plan.report(&format!("Circuits for {}", problem.demand)))

@@ -2,8 +2,8 @@
 
 use ebb_report::{Column, Report, Table};
 use ebb_scenario::{Document, Files, Progress};
+use ebb_study::StudyError;
 
-use crate::plan::CircuitError;
 use crate::sim::{self, Scenario};
 
 /// Simulates what a scenario file says.
@@ -15,7 +15,7 @@ pub fn simulate(
     _files: &dyn Files,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<Report, CircuitError> {
+) -> Result<Report, StudyError> {
     let scenario: Scenario = document.read_described()?;
     let out = sim::run(&scenario, seed, progress);
     let duty = scenario.day_us / (scenario.day_us + scenario.night_us);

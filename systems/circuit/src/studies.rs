@@ -3,7 +3,7 @@
 use ebb_scenario::Schema;
 use ebb_study::{Flag, FlagValue, Study, StudyError, Work};
 
-use crate::CircuitError;
+use crate::DemandError;
 
 /// `ebb sim circuit`.
 pub static SIM: Study = Study {
@@ -16,9 +16,7 @@ pub static SIM: Study = Study {
     ..Study::new(
         "circuit",
         "Racks behind an optical circuit switch: queues per destination, days and nights, tokens, UDP and TCP",
-        Work::Sim(|document, files, seed, progress| {
-            Ok(crate::simulate(document, files, seed, progress)?)
-        }),
+        Work::Sim(crate::simulate),
     )
 };
 
@@ -39,9 +37,7 @@ i, and each day comes after a night of delta. bound is the most that any schedul
         "circuit",
         "An optical circuit switch: when which input is connected to which output, by seven schedulers, and \
          the most that any could serve",
-        Work::Plan(|document, files, seed, progress| {
-            Ok(crate::plan::plan(document, files, seed, progress)?)
-        }),
+        Work::Plan(crate::plan::plan),
     )
 };
 
@@ -64,13 +60,8 @@ const FLAGS: [Flag; 7] = [
 pub static REPRODUCE: Study =
     Study::new("circuit", "Optical circuits", Work::Reproduce(crate::experiments));
 
-impl From<CircuitError> for StudyError {
-    fn from(error: CircuitError) -> StudyError {
-        match error {
-            CircuitError::Scenario(error) => error.into(),
-            CircuitError::Field(error) => error.into(),
-            CircuitError::Demand(error) => StudyError::whole(error),
-            CircuitError::Bound(_) => StudyError::failed(error),
-        }
+impl From<DemandError> for StudyError {
+    fn from(error: DemandError) -> StudyError {
+        StudyError::whole(error)
     }
 }

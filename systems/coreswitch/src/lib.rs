@@ -28,6 +28,6 @@ pub use cores::{Cache, Configuration, Core, Kind, Machine};
 pub use costs::Mechanism;
 pub use experiments::experiments;
 pub use plan::{Gain, break_even, plan};
-pub use simulate::{Scenario, SimulateError, simulate};
+pub use simulate::{Scenario, simulate};
 pub use simulation::{Costs, Outcome, Run, Way};
 pub use workload::{Interrupts, Workload, named};

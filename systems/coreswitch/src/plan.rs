@@ -7,11 +7,12 @@
 
 use ebb_report::{Cell, Column, Report, Table};
 use ebb_scenario::{Document, Files, Progress};
+use ebb_study::StudyError;
 
 use crate::Configuration;
 use crate::cores::{Code, Core};
 use crate::costs::{self, Mechanism};
-use crate::simulate::{Scenario, SimulateError};
+use crate::simulate::Scenario;
 use crate::simulation::{Costs, Run, Way};
 
 /// What moving calls between two cores brings.
@@ -61,7 +62,7 @@ pub fn plan(
     files: &dyn Files,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<Report, SimulateError> {
+) -> Result<Report, StudyError> {
     let scenario: Scenario = document.read_described()?;
     let costs = scenario.costs(files)?;
     let (workload, phases) = scenario.program(files)?;

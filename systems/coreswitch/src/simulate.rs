@@ -3,6 +3,7 @@
 use ebb_des::Seed;
 use ebb_report::{Column, Report, Table};
 use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, ScenarioError};
+use ebb_study::StudyError;
 use serde::Deserialize;
 
 use crate::cores::{Cache, Configuration, Machine};
@@ -97,22 +98,6 @@ impl Check for Scenario {
     }
 }
 
-/// Why a scenario was not simulated or planned.
-#[derive(Debug, thiserror::Error)]
-pub enum SimulateError {
-    /// What was written makes no sense.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-    /// A file of measured costs does not have them.
-    #[error("{file}: {message}")]
-    Costs {
-        /// The file.
-        file: String,
-        /// What is missing, and what would help.
-        message: String,
-    },
-}
-
 impl Scenario {
     pub(crate) fn machine(&self) -> Result<Machine, Invalid> {
         let configuration = self.configuration.parse::<Configuration>().map_err(|wrong| {
@@ -141,7 +126,7 @@ impl Scenario {
     pub(crate) fn program(
         &self,
         files: &dyn Files,
-    ) -> Result<(Workload, Vec<(f64, f64)>), SimulateError> {
+    ) -> Result<(Workload, Vec<(f64, f64)>), StudyError> {
         if let Some(file) = &self.trace {
             let bytes = files.read(file).map_err(ScenarioError::from)?;
             let phases = read_trace(file, &bytes).map_err(ScenarioError::from)?;
@@ -160,12 +145,12 @@ impl Scenario {
     }
 
     /// What switches cost.
-    pub(crate) fn costs(&self, files: &dyn Files) -> Result<Costs, SimulateError> {
+    pub(crate) fn costs(&self, files: &dyn Files) -> Result<Costs, StudyError> {
         let Some(measured) = &self.measured else {
             return Ok(Costs::Published { wake_cycles: self.wakeup_cycles });
         };
         let bytes = files.read(&measured.file).map_err(ScenarioError::from)?;
-        let wrong = |message: String| SimulateError::Costs { file: measured.file.clone(), message };
+        let wrong = |message: String| StudyError::in_file(&measured.file, message);
         let json: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| {
             wrong(format!("{error}; it is what `ebb bench switch --json` prints"))
         })?;
@@ -198,7 +183,7 @@ pub fn simulate(
     files: &dyn Files,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<Report, SimulateError> {
+) -> Result<Report, StudyError> {
     let scenario: Scenario = document.read_described()?;
     let machine = scenario.machine().map_err(|invalid| document.fault(invalid))?;
     let way = scenario.way().map_err(|invalid| document.fault(invalid))?;
@@ -266,7 +251,7 @@ mod tests {
     use super::*;
     use ebb_scenario::{MemoryFiles, Setting, Silent};
 
-    fn run(text: &str, settings: &[&str]) -> Result<Report, SimulateError> {
+    fn run(text: &str, settings: &[&str]) -> Result<Report, StudyError> {
         let settings: Vec<_> = settings.iter().map(|set| Setting::parse(set).unwrap()).collect();
         let document = Document::parse("s.toml", text).unwrap().with(&settings).unwrap();
         let files = MemoryFiles::new()

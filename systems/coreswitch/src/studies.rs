@@ -1,9 +1,7 @@
 //! What can be done with programs whose system calls run elsewhere.
 
 use ebb_scenario::Schema;
-use ebb_study::{Study, StudyError, Work};
-
-use crate::SimulateError;
+use ebb_study::{Study, Work};
 
 /// `ebb sim coreswitch`.
 pub static SIM: Study = Study {
@@ -17,9 +15,7 @@ pub static SIM: Study = Study {
         "coreswitch",
         "Programs whose system calls run on another core: cores of different size and clock, five ways of \
          switching, energy",
-        Work::Sim(|document, files, seed, progress| {
-            Ok(crate::simulate(document, files, seed, progress)?)
-        }),
+        Work::Sim(crate::simulate),
     )
 };
 
@@ -31,21 +27,10 @@ pub static PLAN: Study = Study {
         "coreswitch",
         "Core switching: from which length of a system call on it pays to run it on another core, in time \
          and in energy",
-        Work::Plan(|document, files, seed, progress| {
-            Ok(crate::plan(document, files, seed, progress)?)
-        }),
+        Work::Plan(crate::plan),
     )
 };
 
 /// What was published on switching cores.
 pub static REPRODUCE: Study =
     Study::new("coreswitch", "Core switching", Work::Reproduce(crate::experiments));
-
-impl From<SimulateError> for StudyError {
-    fn from(error: SimulateError) -> StudyError {
-        match error {
-            SimulateError::Scenario(error) => error.into(),
-            SimulateError::Costs { file, message } => StudyError::in_file(file, message),
-        }
-    }
-}

@@ -131,11 +131,6 @@ impl Chip {
         self.coefficients.t0 * sum.powf(self.alpha)
     }
 
-    /// The same for the critical one of `active`.
-    pub fn safe_ns(&self, active: &[usize], waking: &[usize]) -> f64 {
-        active.iter().map(|core| self.required_ns(*core, waking)).fold(0.0, f64::max)
-    }
-
     /// The worst of all cases in which `idle` cores neither work nor wake, the others wake but for
     /// one, ns; and the least.
     pub fn range_ns(&self, idle: usize) -> (f64, f64) {

@@ -41,7 +41,7 @@ pub use problem::{NocError, Normalise, Problem, read_matrix};
 pub use report::plan;
 pub use router_power::{RouterPoint, RouterPowerError, RouterTable};
 pub use routes::{AlphaError, Operation, Path, Routed, Routes, Share, VoltageRange};
-pub use simulate::{Alpha, Energy, Packets, RouterKind, Scenario, SimulateError, simulate};
+pub use simulate::{Alpha, Energy, Packets, RouterKind, Scenario, simulate};
 pub use task::{Mapping, TaskGraph, TooManyTasks};
 pub use topology::{Direction, Link, LinkId, Mesh, Node, TopologyError};
 pub use traffic::{Flow, Pattern, Traffic, TrafficError};

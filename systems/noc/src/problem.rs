@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use ebb_des::Seed;
+use ebb_scenario::schema::listed;
 use ebb_scenario::{Check, Described, FileError, Files, Invalid, ScenarioError, matrix};
 use serde::{Deserialize, Serialize};
 
+use crate::flit::DemandError;
 use crate::routing::{GivenPath, RoutingError, registry};
 use crate::{
     AlphaError, Mapping, Mesh, Node, Pattern, RouterPowerError, TaskGraph, TooManyTasks,
@@ -120,6 +122,9 @@ pub enum NocError {
     /// A routing.
     #[error(transparent)]
     Routing(#[from] RoutingError),
+    /// Routes that can deadlock, or a tile that is to send more than it can.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
     /// A routing that overloads a link.
     #[error(
         "the load exceeds the capacity: routing {routing} puts {load:.6} times a link's capacity \
@@ -188,29 +193,14 @@ impl Problem {
     /// # Errors
     /// When one is unknown.
     pub fn routing_names(&self) -> Result<Vec<String>, Invalid> {
-        let known = || registry().into_iter().map(|routing| routing.name().to_owned());
-        let mut names: Vec<String> = Vec::new();
-        for name in self.routing.split(',').map(|name| name.trim().to_ascii_lowercase()) {
-            if name == "all" {
-                names.extend(known());
-            } else if known().any(|have| have == name) || name == "given" {
-                names.push(name);
-            } else {
-                let remedy = format!("all, {}", known().collect::<Vec<_>>().join(", "));
-                return Err(Invalid::new("routing", format!("`{name}` is unknown"), remedy));
-            }
-        }
-        if !self.paths.is_empty() {
-            names.push("given".to_owned());
-        }
-        let mut seen = Vec::new();
-        names.retain(|name| {
-            !seen.contains(name) && {
-                seen.push(name.clone());
-                true
-            }
-        });
-        Ok(names)
+        let known = registry();
+        let known: Vec<&str> = known.iter().map(|routing| routing.name()).collect();
+        let asked = self.routing.to_ascii_lowercase();
+        let given = (!self.paths.is_empty()).then_some("given");
+        listed([asked.as_str()].into_iter().chain(given), &known, &["given"]).map_err(|name| {
+            let remedy = format!("all, {}", known.join(", "));
+            Invalid::new("routing", format!("`{name}` is unknown"), remedy)
+        })
     }
 
     /// The mesh.

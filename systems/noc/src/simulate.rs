@@ -16,46 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_des::Seed;
 use ebb_report::Report;
-use ebb_scenario::{Document, Files, Invalid, Progress, ScenarioError};
+use ebb_scenario::{Document, Files, Progress};
 use rayon::prelude::*;
 
 use crate::NocError;
-use crate::flit::{DemandError, Notes, Outcome, Router, Simulation};
-use crate::routing::RoutingError;
+use crate::flit::{Notes, Outcome, Router, Simulation};
 use prepare::{Prepared, prepare};
 pub use scenario::{Alpha, Energy, Packets, RouterKind, Scenario};
-
-/// Why a scenario was not simulated.
-#[derive(Debug, thiserror::Error)]
-pub enum SimulateError {
-    /// The text, or a file it names.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-    /// Its mesh, traffic, routing or power table.
-    #[error(transparent)]
-    Noc(#[from] NocError),
-    /// Routes that can deadlock, or a tile that is to send more than it can.
-    #[error(transparent)]
-    Demand(#[from] DemandError),
-}
-
-impl From<RoutingError> for SimulateError {
-    fn from(error: RoutingError) -> SimulateError {
-        NocError::from(error).into()
-    }
-}
-
-impl From<Invalid> for SimulateError {
-    fn from(error: Invalid) -> SimulateError {
-        NocError::from(error).into()
-    }
-}
-
-impl From<crate::TopologyError> for SimulateError {
-    fn from(error: crate::TopologyError) -> SimulateError {
-        NocError::from(error).into()
-    }
-}
 
 /// Simulates a scenario file.
 ///
@@ -67,11 +34,11 @@ pub fn simulate(
     files: &dyn Files,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<Report, SimulateError> {
+) -> Result<Report, NocError> {
     let scenario: Scenario = document.read_described()?;
     let seed = Seed(seed);
     let prepared = prepare(&scenario, files, seed).map_err(|error| match error {
-        SimulateError::Noc(NocError::Field(invalid)) => document.fault(invalid).into(),
+        NocError::Field(invalid) => document.fault(invalid).into(),
         other => other,
     })?;
     let outcomes = run_all(&scenario, &prepared, seed, progress);

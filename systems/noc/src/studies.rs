@@ -3,7 +3,7 @@
 use ebb_scenario::Schema;
 use ebb_study::{Flag, FlagValue, Import, Kind, Study, StudyError, Work};
 
-use crate::{NocError, SimulateError};
+use crate::NocError;
 
 /// `ebb sim noc`.
 pub static SIM: Study = Study {
@@ -101,16 +101,6 @@ impl From<NocError> for StudyError {
                 StudyError::failed(error)
             }
             other => StudyError::whole(other),
-        }
-    }
-}
-
-impl From<SimulateError> for StudyError {
-    fn from(error: SimulateError) -> StudyError {
-        match error {
-            SimulateError::Scenario(error) => error.into(),
-            SimulateError::Noc(error) => error.into(),
-            SimulateError::Demand(error) => StudyError::whole(error),
         }
     }
 }

@@ -27,4 +27,4 @@ pub use account::STATE_NAMES as CORE_STATES;
 pub use engine::{Counts, Latency, Sample, Stopped};
 pub use load::{Piece, Rates};
 pub use report::simulate;
-pub use run::{Outcome, ReplayError, Twin, TwinError};
+pub use run::{Outcome, ReplayError, Twin};

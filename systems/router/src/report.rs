@@ -2,9 +2,10 @@
 
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use ebb_scenario::{Document, Files, Progress};
+use ebb_study::StudyError;
 
 use crate::account::STATE_NAMES;
-use crate::run::{Outcome, Twin, TwinError};
+use crate::run::{Outcome, Twin};
 use crate::scenario::EngineKind;
 
 /// Runs the scenario and reports what it found.
@@ -16,7 +17,7 @@ use crate::scenario::EngineKind;
 /// let report = ebb_system_router::simulate(&document, &MemoryFiles::new(), 1, &Silent)?;
 /// let watts = report.figures["power_w"].as_f64().unwrap();
 /// assert!((115.0..269.0).contains(&watts));
-/// # Ok::<(), ebb_system_router::TwinError>(())
+/// # Ok::<(), ebb_study::StudyError>(())
 /// ```
 ///
 /// # Errors
@@ -26,7 +27,7 @@ pub fn simulate(
     files: &dyn Files,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<Report, TwinError> {
+) -> Result<Report, StudyError> {
     let twin = Twin::new(document, files, seed)?;
     let outcome = twin.run(&mut *twin.policy(), progress)?;
     Ok(report(&twin, &outcome, seed))

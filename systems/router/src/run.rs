@@ -6,7 +6,8 @@ use ebb_control::{
 };
 use ebb_des::Seed;
 use ebb_power::{PacketCost, Server};
-use ebb_scenario::{Document, Files, Progress, ScenarioError};
+use ebb_scenario::{Document, Files, Progress};
+use ebb_study::StudyError;
 use ebb_units::{Joules, PacketsPerSecond, Time, Watts};
 
 use crate::engine::{Counts, Latency, Options, Recorder, Sample, Stopped, shares};
@@ -15,17 +16,6 @@ use crate::machine::{Machine, PER_NANO, PER_SECOND};
 use crate::packet::Exact;
 use crate::scenario::{EngineKind, Scenario};
 use crate::slot::Slotted;
-
-/// Why there is no outcome.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TwinError {
-    /// The scenario or a file that it names.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-    /// The run was stopped before its end.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-}
 
 /// Why a record of decisions was not repeated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +87,7 @@ impl Twin {
     ///
     /// # Errors
     /// What is wrong with it or a file that it names.
-    pub fn new(document: &Document, files: &dyn Files, seed: u64) -> Result<Twin, TwinError> {
+    pub fn new(document: &Document, files: &dyn Files, seed: u64) -> Result<Twin, StudyError> {
         let scenario: Scenario = document.read_described()?;
         let located = |fault| document.fault(fault);
         let seed = scenario.seed.map_or(Seed(seed), |family| Seed(family).nth(seed));

@@ -3,7 +3,7 @@
 use ebb_scenario::Schema;
 use ebb_study::{Study, StudyError, Work};
 
-use crate::TwinError;
+use crate::Stopped;
 
 /// `ebb sim router`.
 pub static SIM: Study = Study {
@@ -22,9 +22,7 @@ pub static SIM: Study = Study {
     ..Study::new(
         "router",
         "The router: a server with its cores, queues and policies, packet by packet or in slots",
-        Work::Sim(|document, files, seed, progress| {
-            Ok(crate::simulate(document, files, seed, progress)?)
-        }),
+        Work::Sim(crate::simulate),
     )
 };
 
@@ -40,9 +38,7 @@ pub static PLAN: Study = Study {
         "router",
         "The router: the cheapest cores and frequency for each load, what each policy would draw on your \
          traffic, and the least that anybody could",
-        Work::Plan(|document, files, seed, progress| {
-            Ok(crate::plan::plan(document, files, seed, progress)?)
-        }),
+        Work::Plan(crate::plan::plan),
     )
 };
 
@@ -53,11 +49,8 @@ pub static REPRODUCE: Study = Study::new(
     Work::Reproduce(crate::experiments::experiments),
 );
 
-impl From<TwinError> for StudyError {
-    fn from(error: TwinError) -> StudyError {
-        match error {
-            TwinError::Scenario(error) => error.into(),
-            TwinError::Stopped(_) => StudyError::Stopped,
-        }
+impl From<Stopped> for StudyError {
+    fn from(_: Stopped) -> StudyError {
+        StudyError::Stopped
     }
 }

@@ -13,6 +13,36 @@ pub fn checked<T: Described + Check>(value: &T) -> Result<(), Invalid> {
     value.check()
 }
 
+/// The names that texts list, with commas, each once: of `names`, for all of which `all` stands, and `others`.
+///
+/// # Errors
+/// The first that is none.
+///
+/// ```
+/// use ebb_scenario::schema::listed;
+/// assert_eq!(listed(["yx, all", "given"], &["xy", "yx"], &["given"]).unwrap(), ["yx", "xy", "given"]);
+/// assert_eq!(listed(["xy,zz"], &["xy"], &[]), Err("zz"));
+/// ```
+pub fn listed<'a>(
+    texts: impl IntoIterator<Item = &'a str>,
+    names: &[&str],
+    others: &[&str],
+) -> Result<Vec<String>, &'a str> {
+    let mut listed: Vec<String> = Vec::new();
+    for name in texts.into_iter().flat_map(|text| text.split(',')).map(str::trim) {
+        if name != "all" && !names.contains(&name) && !others.contains(&name) {
+            return Err(name);
+        }
+        let one = [name];
+        for name in if name == "all" { names } else { &one } {
+            if !listed.iter().any(|have| have == name) {
+                listed.push((*name).to_owned());
+            }
+        }
+    }
+    Ok(listed)
+}
+
 impl Schema {
     /// Refuses what the declaration does not allow.
     ///

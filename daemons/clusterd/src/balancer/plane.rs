@@ -455,10 +455,7 @@ impl Plane {
 
     /// Back-ends that may have asked for neighbours.
     fn present(&self) -> Vec<u16> {
-        let entries = &self.logic.plan().entries;
-        let on = |row: &u16| {
-            entries.get(self.logic.name(*row)).is_some_and(|entry| entry.power != Power::Off)
-        };
+        let on = |row: &u16| self.logic.plan().power(self.logic.name(*row)) != Power::Off;
         (0..self.watched.len() as u16).filter(on).collect()
     }
 

@@ -246,7 +246,7 @@ fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
         status.peers = peers.alive();
     }
     let found = plane.take_found();
-    let said = plane.logic().acknowledgement(0.0);
+    let said = plane.logic().acknowledgement();
     if settled || !found.is_empty() || said != status.acknowledgement {
         let logic = plane.logic();
         let rows = 0..logic.table().rows() as u16;

@@ -222,7 +222,7 @@ fn planned_changes_lose_and_reorder_nothing() {
     for powers in on_and_off {
         world.plan(powers);
         (0..50).for_each(|_| world.step(true));
-        let (version, said) = (world.version, world.plane.logic().acknowledgement(0.0).version);
+        let (version, said) = (world.version, world.plane.logic().acknowledgement().version);
         assert_eq!(said, version, "{powers:?} is acknowledged once the flows have moved");
     }
     (0..30).for_each(|_| world.step(false));

@@ -3,19 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_cluster::{Agent, Order, Snapshot, Write};
+use ebb_cluster::{Agent, Order, Snapshot};
 use ebb_host::clock::monotonic;
-use ebb_units::Time;
 
 use super::route::Spreading;
 use super::{AT_REST, Keeper, Member, Record, What, note, note_store};
 use crate::store::{Store, StoreError};
-
-/// After a failure the keeper is asked again so much later.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// Between two looks whether a back-end that is up has lost what it was given.
-const MEND_EVERY: Duration = Duration::from_secs(1);
 
 /// One that gives a back-end power and takes it, as the plan says.
 pub struct KeeperMember {
@@ -23,8 +16,6 @@ pub struct KeeperMember {
     store: Box<dyn Store>,
     keeper: Box<dyn Keeper>,
     record: Record,
-    not_before: Time,
-    mended: Time,
     /// Why it could not be mended.
     broken: Option<String>,
     store_failed: bool,
@@ -42,12 +33,10 @@ impl KeeperMember {
         record: Record,
     ) -> KeeperMember {
         KeeperMember {
-            agent: Agent::new(name, false),
+            agent: Agent::new(name),
             store,
             keeper,
             record,
-            not_before: Time::ZERO,
-            mended: Time::ZERO,
             broken: None,
             store_failed: false,
             spreading: Spreading::default(),
@@ -89,27 +78,23 @@ impl KeeperMember {
 
     fn step(&mut self) -> Result<(), StoreError> {
         self.patience = AT_REST;
-        if self.agent.report().up && !self.keeper.is_there() {
+        if self.agent.is_up() && !self.keeper.is_there() {
             self.say(What::Ended);
-            self.agent.is_up(false);
+            self.agent.ended();
         }
         self.mend();
         let snapshot = self.store.snapshot()?;
         self.keep(&snapshot);
-        let report = self.agent.report();
-        let name = self.agent.name();
-        if snapshot.members.get(name) != Some(&report) {
-            self.store.write(&Write::Report { member: name.to_owned(), report })?;
+        if let Some(write) = self.agent.reports(&snapshot) {
+            self.store.write(&write)?;
         }
         self.spread(&snapshot)
     }
 
     fn mend(&mut self) {
-        let now = monotonic();
-        if !self.agent.report().up || now.since(self.mended) < MEND_EVERY {
+        if !self.agent.mends(monotonic()) {
             return;
         }
-        self.mended = now;
         let broken = match self.keeper.mend() {
             Ok(mended) => {
                 if mended {
@@ -126,7 +111,7 @@ impl KeeperMember {
     }
 
     fn spread(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        let (name, up) = (self.agent.name(), self.agent.report().up);
+        let (name, up) = (self.agent.name(), self.agent.is_up());
         let Some(routing) = self.keeper.routing().filter(|_| up) else { return Ok(()) };
         let store = &mut *self.store;
         let (said, patience) = self.spreading.step((name, routing), store, snapshot)?;
@@ -136,22 +121,18 @@ impl KeeperMember {
     }
 
     fn keep(&mut self, snapshot: &Snapshot) {
-        let Some((plan, _)) = &snapshot.plan else { return };
-        let Some(order) = self.agent.follow(plan) else { return };
-        if monotonic() < self.not_before {
-            return;
-        }
+        let Some(order) = self.agent.follow(monotonic(), snapshot) else { return };
         let done = match order {
             Order::Wake => self.keeper.wake(),
             Order::Sleep => self.keeper.sleep(),
         };
         match done {
             Ok(()) => {
-                self.agent.is_up(order == Order::Wake);
+                self.agent.done(order);
                 self.say(if order == Order::Wake { What::Woke } else { What::Slept });
             }
             Err(error) => {
-                self.not_before = monotonic() + AGAIN;
+                self.agent.failed(monotonic());
                 self.say(What::Failed(format!("{error:#}")));
             }
         }

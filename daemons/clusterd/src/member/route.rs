@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_cluster::{Power, Snapshot};
+use ebb_cluster::Snapshot;
 use ebb_host::clock::monotonic;
 
 use super::{AT_REST, Member, Record, What, note, note_store};
@@ -31,8 +31,7 @@ impl Spreading {
     ) -> Result<(Option<What>, Duration), StoreError> {
         let Some((plan, writes)) = &snapshot.plan else { return Ok((None, AT_REST)) };
         routing.follow(store.routes()?);
-        let on = plan.entries.get(name).is_some_and(|entry| entry.power == Power::On);
-        let speaks = on && plan.speaker.as_deref() == Some(name);
+        let speaks = plan.speaks(name);
         let done = routing.turn(speaks, monotonic());
         let patience = match (routing.is_busy(monotonic()), speaks) {
             (true, _) => Duration::ZERO,

@@ -6,18 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use ebb_apps::route::{FibWriter, Interface, InterfaceId, Requests, RouteLimits, Target};
+use ebb_apps::route::{FibWriter, Interface, InterfaceId, Target};
 use ebb_control::{Action, Idle, IdleDepth, Observation, OperatingPoint, Policy, RouterPolicy};
 use ebb_graph::{PortId, Reserve};
-use ebb_host::{Doorbell, clock};
+use ebb_host::clock;
 use ebb_ports::memory::{self, FarEnd, LinkOptions};
-use ebb_routerd::energy::Meter;
-use ebb_routerd::governor::NoKnobs;
 use ebb_routerd::router::{OpenPort, Parts, Router};
 use ebb_traffic::{
     Flow, FlowSpec, SizeMix, Start, Stream, StreamSpec, Summary, Tracker, draw_flows, read_probe,
 };
-use ebb_units::{Hertz, Time};
+use ebb_units::Time;
 
 /// Flows of each direction.
 pub const FLOWS: u32 = 64;
@@ -118,34 +116,14 @@ impl MemoryRouter {
             fib.set_neighbour(id, host, host_mac(port));
         }
         fib.publish();
-        let control = Arc::new(Doorbell::new().expect("an eventfd"));
-        let bell = control.clone();
-        let router = Router::start(Parts {
-            cpus: vec![None; workers],
+        let parts = Parts::plain(
+            vec![None; workers],
             ports,
-            reserve: reserve.clone(),
-            fib: shared_fib,
-            requests: Requests::new(16, Arc::new(move || bell.ring())),
-            route_limits: RouteLimits::default(),
-            applications: Vec::new(),
-            pulses: ebb_host::pulse::Pulses::new().expect("memory"),
-            frames_total: FRAMES,
-            mode: "scripted".into(),
-            policy,
-            limits: ebb_routerd::router::limits(workers, 1),
-            levels: Vec::new(),
-            batch_max: 64,
-            room: 0,
-            latency_budget: Duration::ZERO,
-            knobs: Box::new(NoKnobs),
-            meter: Meter::Modelled {
-                model: ebb_power::ServerModel::niccolini2012(),
-                frequencies: vec![Hertz(3_300_000_000)],
-            },
-            control,
-            held: false,
-        })
-        .expect("a router");
+            (reserve.clone(), FRAMES),
+            shared_fib,
+            ("scripted", policy),
+        );
+        let router = Router::start(parts.expect("parts")).expect("a router");
         // What comes before a worker's thread has begun finds no frame.
         let posted = 2 * workers * QUEUE_LEN;
         let begun = Instant::now();

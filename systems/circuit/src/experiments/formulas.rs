@@ -1,64 +1,25 @@
 //! What days and sharers cost (Strong, figs. 4.3 and 4.4).
 
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{
+    Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims,
+};
 
 use crate::latency::Sharing;
 
 const SOURCE: &str = "Strong 2013, section 4.3.2";
 
-const CLAIMS: &[Claim] = &[
-    Claim::implied(
-        "strong2013.fig4.3.rtt_half",
-        SOURCE,
-        "round trip at 50 % duty, 22 sharers",
-        440.0,
-        "us",
-    ),
-    Claim::implied(
-        "strong2013.fig4.3.rtt_long",
-        SOURCE,
-        "round trip with days of 1,000 us, 22 sharers",
-        22_200.0,
-        "us",
-    )
-    .percent(0.5),
-    Claim::implied(
-        "strong2013.fig4.3.bandwidth_long",
-        SOURCE,
-        "bandwidth of 100 ports with days of 1,000 us",
-        9901.0,
-        "Gb/s",
-    )
-    .within(0.5),
-    Claim::implied(
-        "strong2013.fig4.3.bandwidth_half",
-        SOURCE,
-        "bandwidth of 100 ports at 50 % duty",
-        5000.0,
-        "Gb/s",
-    ),
-    Claim::implied(
-        "strong2013.fig4.4.rtt_99",
-        SOURCE,
-        "round trip with days of 1,000 us, 99 sharers",
-        99_990.0,
-        "us",
-    ),
-    Claim::implied(
-        "strong2013.fig4.4.rtt_1",
-        SOURCE,
-        "round trip with days of 1,000 us, one sharer",
-        1010.0,
-        "us",
-    ),
-    Claim::implied(
-        "strong2013.fig4.4.rtt_1_half",
-        SOURCE,
-        "round trip at 50 % duty, one sharer",
-        20.0,
-        "us",
-    ),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.fig4", SOURCE]
+    implied "3.rtt_half" "round trip at 50 % duty, 22 sharers", 440.0, "us";
+    implied "3.rtt_long" "round trip with days of 1,000 us, 22 sharers",
+        22_200.0, "us", percent(0.5);
+    implied "3.bandwidth_long" "bandwidth of 100 ports with days of 1,000 us",
+        9901.0, "Gb/s", within(0.5);
+    implied "3.bandwidth_half" "bandwidth of 100 ports at 50 % duty", 5000.0, "Gb/s";
+    implied "4.rtt_99" "round trip with days of 1,000 us, 99 sharers", 99_990.0, "us";
+    implied "4.rtt_1" "round trip with days of 1,000 us, one sharer", 1010.0, "us";
+    implied "4.rtt_1_half" "round trip at 50 % duty, one sharer", 20.0, "us";
+};
 
 /// Figs. 4.3 and 4.4: what days and sharers cost.
 pub(super) static FORMULAS: Figure = Figure {

@@ -1,101 +1,34 @@
 //! The prototype with 23 hosts (Strong, section 4.5).
 
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{
+    Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims,
+};
 
 use super::tokens::scenario;
 use crate::sim::{self, Card, Jitter};
 
 const SOURCE: &str = "Strong 2013, section 4.5";
 
-const CLAIMS: &[Claim] = &[
-    Claim::calibrated(
-        "strong2013.eps_udp",
-        SOURCE,
-        "UDP through the packet switch, per host",
-        8.83,
-        "Gb/s",
-    ),
-    Claim::predicted(
-        "strong2013.ocs_udp_61",
-        SOURCE,
-        "UDP over circuits, days of 61 us",
-        5.726,
-        "Gb/s",
-    )
-    .percent(10.0),
-    Claim::predicted(
-        "strong2013.ocs_udp_300",
-        SOURCE,
-        "UDP over circuits, days of 300 us",
-        8.429,
-        "Gb/s",
-    )
-    .percent(5.0),
-    Claim::predicted(
-        "strong2013.share_udp",
-        SOURCE,
-        "UDP over circuits as a share of the packet switch",
-        95.4,
-        "%",
-    )
-    .within(3.0),
-    Claim::calibrated(
-        "strong2013.eps_tcp",
-        SOURCE,
-        "TCP without segmentation offload through the packet switch",
-        6.26,
-        "Gb/s",
-    ),
-    Claim::predicted(
-        "strong2013.ocs_tcp_61",
-        SOURCE,
-        "TCP over circuits, days of 61 us",
-        2.231,
-        "Gb/s",
-    )
-    .percent(10.0),
-    Claim::predicted(
-        "strong2013.ocs_tcp_300",
-        SOURCE,
-        "TCP over circuits, days of 300 us",
-        5.501,
-        "Gb/s",
-    )
-    .percent(10.0),
-    Claim::predicted(
-        "strong2013.share_tcp",
-        SOURCE,
-        "TCP over circuits as a share of the packet switch",
-        87.9,
-        "%",
-    )
-    .within(3.0),
-    Claim::implied(
-        "strong2013.first_packet",
-        SOURCE,
-        "from the day's begin until its first packet has arrived",
-        33.2,
-        "us",
-    )
-    .percent(10.0),
-    Claim::calibrated("strong2013.nic_delay", SOURCE, "delay in the network card", 23.5, "us"),
-    Claim::calibrated("strong2013.fig4.19.on_time", SOURCE, "sync frames on time", 99.31, "%")
-        .within(0.005),
-    Claim::calibrated(
-        "strong2013.fig4.19.together",
-        SOURCE,
-        "sync frames that come with the one before",
-        0.47,
-        "%",
-    ),
-    Claim::calibrated(
-        "strong2013.fig4.19.late",
-        SOURCE,
-        "sync frames 522 to 624 us late",
-        0.06,
-        "%",
-    ),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013", SOURCE]
+    calibrated "eps_udp" "UDP through the packet switch, per host", 8.83, "Gb/s";
+    predicted "ocs_udp_61" "UDP over circuits, days of 61 us", 5.726, "Gb/s", percent(10.0);
+    predicted "ocs_udp_300" "UDP over circuits, days of 300 us", 8.429, "Gb/s", percent(5.0);
+    predicted "share_udp" "UDP over circuits as a share of the packet switch",
+        95.4, "%", within(3.0);
+    calibrated "eps_tcp" "TCP without segmentation offload through the packet switch", 6.26, "Gb/s";
+    predicted "ocs_tcp_61" "TCP over circuits, days of 61 us", 2.231, "Gb/s", percent(10.0);
+    predicted "ocs_tcp_300" "TCP over circuits, days of 300 us", 5.501, "Gb/s", percent(10.0);
+    predicted "share_tcp" "TCP over circuits as a share of the packet switch",
+        87.9, "%", within(3.0);
+    implied "first_packet" "from the day's begin until its first packet has arrived",
+        33.2, "us", percent(10.0);
+    calibrated "nic_delay" "delay in the network card", 23.5, "us";
+    ["strong2013.fig4.19", SOURCE]
+    calibrated "on_time" "sync frames on time", 99.31, "%", within(0.005);
+    calibrated "together" "sync frames that come with the one before", 0.47, "%";
+    calibrated "late" "sync frames 522 to 624 us late", 0.06, "%";
+};
 
 /// Section 4.5: what the prototype with 23 hosts reached.
 pub(super) static PROTOTYPE: Figure = Figure {

@@ -1,47 +1,23 @@
 //! What an optical core saves (Strong, fig. 4.2).
 
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{
+    Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims,
+};
 
 use crate::energy::DataCentre;
 
 const SOURCE: &str = "Strong 2013, section 4.2.2";
 
-const CLAIMS: &[Claim] = &[
-    Claim::predicted(
-        "strong2013.fig4.2.mean_10g",
-        SOURCE,
-        "power saved at 10 Gb/s, mean",
-        7.27,
-        "%",
-    )
-    .within(0.1),
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.fig4.2", SOURCE]
+    predicted "mean_10g" "power saved at 10 Gb/s, mean", 7.27, "%", within(0.1);
     // Ports per server and the power of channels were chosen because they lead here.
-    Claim::calibrated(
-        "strong2013.fig4.2.mean_100g",
-        SOURCE,
-        "power saved at 100 Gb/s, mean",
-        23.68,
-        "%",
-    )
-    .within(0.1),
-    Claim::predicted(
-        "strong2013.fig4.2.typical_10g",
-        SOURCE,
-        "power saved at 10 Gb/s, servers 30 % utilised",
-        8.01,
-        "%",
-    )
-    .within(0.1),
+    calibrated "mean_100g" "power saved at 100 Gb/s, mean", 23.68, "%", within(0.1);
+    predicted "typical_10g" "power saved at 10 Gb/s, servers 30 % utilised", 8.01, "%", within(0.1);
     // Ports per server and the power of channels were chosen because they lead here.
-    Claim::calibrated(
-        "strong2013.fig4.2.typical_100g",
-        SOURCE,
-        "power saved at 100 Gb/s, servers 30 % utilised",
-        24.65,
-        "%",
-    )
-    .within(0.1),
-];
+    calibrated "typical_100g" "power saved at 100 Gb/s, servers 30 % utilised",
+        24.65, "%", within(0.1);
+};
 
 /// Fig. 4.2: what an optical core saves of a data centre's power.
 pub(super) static FIGURE_42: Figure = Figure {

@@ -2,7 +2,7 @@
 
 use ebb_des::{Seed, Summary};
 use ebb_report::{
-    Cell, Claim, Column, Context, ExperimentError, Figure, Findings, Ours, Report, Table,
+    Cell, Claim, Column, Context, ExperimentError, Figure, Findings, Ours, Report, Table, claims,
 };
 
 use crate::schedulers::{self, Scheduler};
@@ -10,44 +10,32 @@ use crate::{Demand, Window};
 
 const SOURCE: &str = "independent check of the schedulers, 23 ports, nights of 1 % of the window";
 
-/// A share that a scheduler serves of a demand whose shape was fitted: the source names the kind alone.
-const fn fitted(id: &'static str, quantity: &'static str, value: f64) -> Claim {
-    Claim::calibrated(id, SOURCE, quantity, value, "")
-}
-
-/// A share that a scheduler serves of uniform demand, which has no shape to fit.
-const fn share(id: &'static str, quantity: &'static str, value: f64) -> Claim {
-    Claim::predicted(id, SOURCE, quantity, value, "")
-}
-
-/// In the order of [`KINDS`], and for each of [`NAMES`].
-const CLAIMS: &[Claim] = &[
-    fitted("circuit.shares.sparse.tms_arbitrary", "sparse, TMS with arbitrary matchings", 0.718)
-        .within(0.02),
-    fitted("circuit.shares.sparse.tms_bottleneck", "sparse, TMS with bottleneck matchings", 0.898)
-        .within(0.02),
-    fitted("circuit.shares.sparse.solstice", "sparse, Solstice", 0.864).within(0.02),
-    fitted("circuit.shares.sparse.eclipse", "sparse, Eclipse", 0.897).within(0.015),
-    fitted("circuit.shares.sparse.round_robin", "sparse, round robin", 0.337).within(0.015),
-    fitted("circuit.shares.hotspot.tms_arbitrary", "hot spot, TMS with arbitrary matchings", 0.799)
-        .within(0.02),
-    fitted(
-        "circuit.shares.hotspot.tms_bottleneck",
-        "hot spot, TMS with bottleneck matchings",
-        0.895,
-    )
-    .within(0.02),
-    fitted("circuit.shares.hotspot.solstice", "hot spot, Solstice", 0.354).within(0.02),
-    fitted("circuit.shares.hotspot.eclipse", "hot spot, Eclipse", 0.874).within(0.01),
-    fitted("circuit.shares.hotspot.round_robin", "hot spot, round robin", 0.923).within(0.01),
-    share("circuit.shares.uniform.tms_arbitrary", "uniform, TMS with arbitrary matchings", 0.818)
-        .within(0.001),
-    share("circuit.shares.uniform.tms_bottleneck", "uniform, TMS with bottleneck matchings", 0.818)
-        .within(0.001),
-    share("circuit.shares.uniform.solstice", "uniform, Solstice", 0.818).within(0.001),
-    share("circuit.shares.uniform.eclipse", "uniform, Eclipse", 0.818).within(0.001),
-    share("circuit.shares.uniform.round_robin", "uniform, round robin", 0.780).within(0.001),
-];
+/// In the order of [`KINDS`], and for each of [`NAMES`]. Demand whose shape was fitted, for the source names its
+/// kind alone, is calibrated; uniform demand has no shape to fit.
+const CLAIMS: &[Claim] = &claims! {
+    ["circuit.shares", SOURCE]
+    calibrated "sparse.tms_arbitrary" "sparse, TMS with arbitrary matchings",
+        0.718, "", within(0.02);
+    calibrated "sparse.tms_bottleneck" "sparse, TMS with bottleneck matchings",
+        0.898, "", within(0.02);
+    calibrated "sparse.solstice" "sparse, Solstice", 0.864, "", within(0.02);
+    calibrated "sparse.eclipse" "sparse, Eclipse", 0.897, "", within(0.015);
+    calibrated "sparse.round_robin" "sparse, round robin", 0.337, "", within(0.015);
+    calibrated "hotspot.tms_arbitrary" "hot spot, TMS with arbitrary matchings",
+        0.799, "", within(0.02);
+    calibrated "hotspot.tms_bottleneck" "hot spot, TMS with bottleneck matchings",
+        0.895, "", within(0.02);
+    calibrated "hotspot.solstice" "hot spot, Solstice", 0.354, "", within(0.02);
+    calibrated "hotspot.eclipse" "hot spot, Eclipse", 0.874, "", within(0.01);
+    calibrated "hotspot.round_robin" "hot spot, round robin", 0.923, "", within(0.01);
+    predicted "uniform.tms_arbitrary" "uniform, TMS with arbitrary matchings",
+        0.818, "", within(0.001);
+    predicted "uniform.tms_bottleneck" "uniform, TMS with bottleneck matchings",
+        0.818, "", within(0.001);
+    predicted "uniform.solstice" "uniform, Solstice", 0.818, "", within(0.001);
+    predicted "uniform.eclipse" "uniform, Eclipse", 0.818, "", within(0.001);
+    predicted "uniform.round_robin" "uniform, round robin", 0.780, "", within(0.001);
+};
 
 const NAMES: [&str; 5] = ["tms-arbitrary", "tms-bottleneck", "solstice", "eclipse", "round-robin"];
 const KINDS: [&str; 3] = ["sparse", "hot spot", "uniform"];

@@ -1,6 +1,8 @@
 //! What rules for handing frames to the card lose (Strong, fig. 4.14).
 
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{
+    Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims,
+};
 use ebb_scenario::Document;
 
 use crate::sim::{self, Scenario};
@@ -8,40 +10,13 @@ use crate::tokens::Tokens;
 
 const SOURCE: &str = "Strong 2013, section 4.4.2, fig. 4.14";
 
-const CLAIMS: &[Claim] = &[
-    Claim::predicted(
-        "strong2013.fig4.14.naive",
-        SOURCE,
-        "frames lost with naive tokens",
-        1.79,
-        "%",
-    )
-    .within(0.2),
-    Claim::calibrated(
-        "strong2013.fig4.14.aging",
-        SOURCE,
-        "frames lost with aging tokens",
-        1.65,
-        "%",
-    )
-    .within(0.2),
-    Claim::implied(
-        "strong2013.fig4.14.pacing",
-        SOURCE,
-        "frames lost with aging and pacing tokens",
-        0.44,
-        "%",
-    )
-    .within(0.1),
-    Claim::predicted(
-        "strong2013.fig4.14.ratio",
-        SOURCE,
-        "naive tokens lose how many times what pacing loses",
-        4.0,
-        "",
-    )
-    .within(0.5),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.fig4.14", SOURCE]
+    predicted "naive" "frames lost with naive tokens", 1.79, "%", within(0.2);
+    calibrated "aging" "frames lost with aging tokens", 1.65, "%", within(0.2);
+    implied "pacing" "frames lost with aging and pacing tokens", 0.44, "%", within(0.1);
+    predicted "ratio" "naive tokens lose how many times what pacing loses", 4.0, "", within(0.5);
+};
 
 /// Fig. 4.14: what rules for handing frames to the card lose.
 pub(super) static FIGURE_414: Figure = Figure {

@@ -2,7 +2,7 @@
 
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
-    Table,
+    Table, claims,
 };
 use ebb_scenario::Progress;
 use ebb_traffic::DayProfile;
@@ -22,116 +22,39 @@ const STEP: f64 = 300.0;
 const SOURCE: &str = "Li 2012, section 8.3.3";
 const ABSTRACT: &str = "Li 2012, chapter 8, introduction";
 
-const DESIGN_CLAIMS: &[Claim] = &[
-    Claim::calibrated(
-        "li2012-cluster.fig8.4.design2",
-        SOURCE,
-        "Design II above the optimum, a day",
-        2.0,
-        "kWh",
-    )
-    .within(0.3)
-    .reading("roughly 2kWh larger"),
-    Claim::predicted(
-        "li2012-cluster.fig8.4.design1",
-        SOURCE,
-        "Design I below Design II, a day",
-        1.0,
-        "kWh",
-    )
-    .within(0.3)
-    .reading("roughly 1kWh less"),
-    Claim::predicted(
-        "li2012-cluster.fig8.4.design4",
-        SOURCE,
-        "Design IV above the optimum, a day",
-        0.25,
-        "kWh",
-    )
-    .within(0.1)
-    .reading("roughly 0.25kWh less efficient"),
-    Claim::predicted(
-        "li2012-cluster.fig8.4.design5",
-        SOURCE,
-        "Design V without a tight budget above the optimum",
-        1.0,
-        "%",
-    )
-    .at_most()
-    .reading("very close to the optimal solution"),
-    Claim::predicted(
-        "li2012-cluster.fig8.4.design5.tight",
-        SOURCE,
-        "Design V at the tightest budget against Design I",
-        0.0,
-        "%",
-    )
-    .within(2.0)
-    .reading("similar"),
-    Claim::predicted(
-        "li2012-cluster.fig8.4.worst3",
-        SOURCE,
-        "Design III above Design IV, a day",
-        0.0,
-        "kWh",
-    )
-    .at_least()
-    .reading("performs worse than the two other"),
-    Claim::predicted(
-        "li2012-cluster.s8.saved",
-        ABSTRACT,
-        "saved against existing designs",
-        10.0,
-        "%",
-    )
-    .within(2.0)
-    .reading("roughly 10%"),
-    Claim::predicted(
-        "li2012-cluster.s8.saved.most",
-        ABSTRACT,
-        "most saved, by Design V against II",
-        20.0,
-        "%",
-    )
-    .within(2.0)
-    .reading("up to 20%"),
-    Claim::predicted(
-        "li2012-cluster.fig8.5.cheapest",
-        SOURCE,
-        "price of Design I over the cheapest of II to IV",
-        1.0,
-        "",
-    )
-    .at_most(),
-    Claim::predicted(
-        "li2012-cluster.fig8.5.optimal",
-        SOURCE,
-        "price of the almost optimal Design V over the dearest of I to IV",
-        1.75,
-        "",
-    )
-    .between(1.5, 2.0),
-];
+const DESIGN_CLAIMS: &[Claim] = &claims! {
+    ["li2012-cluster.fig8.4", SOURCE]
+    calibrated "design2" "Design II above the optimum, a day",
+        2.0, "kWh", within(0.3), reading("roughly 2kWh larger");
+    predicted "design1" "Design I below Design II, a day",
+        1.0, "kWh", within(0.3), reading("roughly 1kWh less");
+    predicted "design4" "Design IV above the optimum, a day",
+        0.25, "kWh", within(0.1), reading("roughly 0.25kWh less efficient");
+    predicted "design5" "Design V without a tight budget above the optimum",
+        1.0, "%", at_most(), reading("very close to the optimal solution");
+    predicted "design5.tight" "Design V at the tightest budget against Design I",
+        0.0, "%", within(2.0), reading("similar");
+    predicted "worst3" "Design III above Design IV, a day",
+        0.0, "kWh", at_least(), reading("performs worse than the two other");
+    ["li2012-cluster.s8", ABSTRACT]
+    predicted "saved" "saved against existing designs",
+        10.0, "%", within(2.0), reading("roughly 10%");
+    predicted "saved.most" "most saved, by Design V against II",
+        20.0, "%", within(2.0), reading("up to 20%");
+    ["li2012-cluster.fig8.5", SOURCE]
+    predicted "cheapest" "price of Design I over the cheapest of II to IV", 1.0, "", at_most();
+    predicted "optimal" "price of the almost optimal Design V over the dearest of I to IV",
+        1.75, "", between(1.5, 2.0);
+};
 
-const MISMATCH_CLAIMS: &[Claim] = &[
-    Claim::predicted(
-        "li2012-cluster.fig8.6.mismatch",
-        SOURCE,
-        "chosen for 60 min, evaluated at 5 min: a day more than at 60 min",
-        0.8,
-        "kWh",
-    )
-    .within(0.2),
-    Claim::predicted(
-        "li2012-cluster.s8.3.sampling",
-        SOURCE,
-        "Design V chosen and evaluated at 5 min against 60 min",
-        0.0,
-        "%",
-    )
-    .within(2.0)
-    .reading("depends only slightly"),
-];
+const MISMATCH_CLAIMS: &[Claim] = &claims! {
+    ["li2012-cluster.fig8.6", SOURCE]
+    predicted "mismatch" "chosen for 60 min, evaluated at 5 min: a day more than at 60 min",
+        0.8, "kWh", within(0.2);
+    ["li2012-cluster.s8.3", SOURCE]
+    predicted "sampling" "Design V chosen and evaluated at 5 min against 60 min",
+        0.0, "%", within(2.0), reading("depends only slightly");
+};
 
 /// Groups I to IV of section 8.3.2; the published model knows no idle power.
 pub(crate) fn groups() -> Vec<Group> {

@@ -1,6 +1,8 @@
 //! Chapters 3 and 4: virtual routers on few cores, by the placement planner's model.
 
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Note, Report, Table};
+use ebb_report::{
+    Claim, Column, Context, ExperimentError, Figure, Findings, Note, Report, Table, claims,
+};
 
 use crate::placement::{Balancing, Costs, Layout, Link, Machine, Placed, PlacementProblem, place};
 
@@ -16,52 +18,55 @@ const ALONE_KPPS: f64 = 600.0;
 /// What two balancers, or four routers, pass together on one.
 const CROWDED_KPPS: f64 = 250.0;
 
-const CLAIMS: &[Claim] = &[
-    Claim::calibrated("li2012-virtual.s3.3.lb1", SHARING, "one balancer on a server", 600.0, "kpps").within(6.0),
-    Claim::calibrated("li2012-virtual.s3.3.lb2", SHARING, "two balancers on a server", 250.0, "kpps").within(2.5),
-    Claim::calibrated("li2012-virtual.s3.3.br4", SHARING, "four routers on a server", 250.0, "kpps").within(2.5),
-    Claim::predicted("li2012-virtual.s3.3.br2", SHARING, "two routers over two balancers on a server", 1.0, "")
-        .at_least()
-        .reading("the performance drop in the routing case is less than in the LB case"),
-    Claim::implied("li2012-virtual.s3.3.xen", XEN, "10 kpps of 64 bytes", 5.0, "Mbps").within(0.5),
+const CLAIMS: &[Claim] = &claims! {
+    ["li2012-virtual.s3.3", SHARING]
+    calibrated "lb1" "one balancer on a server", 600.0, "kpps", within(6.0);
+    calibrated "lb2" "two balancers on a server", 250.0, "kpps", within(2.5);
+    calibrated "br4" "four routers on a server", 250.0, "kpps", within(2.5);
+    predicted "br2" "two routers over two balancers on a server",
+        1.0, "", at_least(),
+        reading("the performance drop in the routing case is less than in the LB case");
+    ["li2012-virtual.s3.3", XEN]
+    implied "xen" "10 kpps of 64 bytes", 5.0, "Mbps", within(0.5);
+    ["li2012-virtual.tab3.1", FAIRNESS]
     // The section prints both the shares and what they come to: "only 63.15 Mbps (341.25 Mbps) have been received".
-    Claim::implied("li2012-virtual.tab3.1.flow1", FAIRNESS, "42.1 % of 150 Mbps", 63.15, "Mbps").within(0.005),
-    Claim::implied("li2012-virtual.tab3.1.flow2", FAIRNESS, "97.5 % of 350 Mbps", 341.25, "Mbps").within(0.005),
-    Claim::predicted("li2012-virtual.tab3.1.low", FAIRNESS, "flows of 0.1 and 0.9 of full load: what comes of the small one", 13.3, "%")
-        .within(3.0),
-    Claim::predicted("li2012-virtual.tab3.1.high", FAIRNESS, "and of the large one", 42.9, "%").within(6.0),
-    Claim::predicted("li2012-virtual.fig3.11.d", MAPPING, "D.1 over D.2, 64 bytes", 1.0, "")
-        .at_least()
-        .reading("D.1 provides better performance than D.2"),
-    Claim::predicted("li2012-virtual.fig3.11.c", MAPPING, "C.2 over C.1, 64 bytes", 1.0, "")
-        .within(0.05)
-        .reading("very similar regardless of the physical bottleneck"),
-    Claim::predicted("li2012-virtual.fig3.11.b", MAPPING, "B.2 over B.1, 64 bytes", 1.0, "")
-        .at_least()
-        .reading("B.2 outperforms B.1 for all packet sizes, though the difference is negligible when receiving small packets"),
-    Claim::predicted("li2012-virtual.fig3.11.best", MAPPING, "D.1 over the best of B to D, 64 bytes", 1.0, "")
-        .at_least()
-        .reading("D.1 is the best with small packets and large load"),
-    Claim::implied("li2012-virtual.s3.4.affinity", AFFINITY, "from 150 to 200 kpps by dedicated cores", 25.0, "%").within(1.0),
-    Claim::calibrated("li2012-virtual.fig4.1.one", KVM, "one router on four cores", 900.0, "kpps").within(9.0),
-    Claim::calibrated("li2012-virtual.fig4.4.most", KVM, "parallel routers on four cores, the most", 1200.0, "kpps").within(12.0),
-    Claim::predicted("li2012-virtual.fig4.4.two", KVM, "two parallel routers on four cores", 1100.0, "kpps").at_least(),
-    Claim::predicted("li2012-virtual.fig4.4.more", KVM, "four parallel routers over three", 1.0, "")
-        .within(0.1)
-        .reading("performance do not improve"),
-    Claim::implied("li2012-virtual.s4.1.wire", KVM, "1200 kpps of what Gigabit Ethernet carries", 80.0, "%")
-        .at_least()
-        .reading("close to the physical speed of a Gigabit Ethernet"),
-    Claim::calibrated("li2012-virtual.fig4.5.a", KVM, "multistage router on two cores, case A", 240.0, "kpps").within(2.4),
-    Claim::predicted("li2012-virtual.fig4.5.b", KVM, "multistage router on two cores, case B", 180.0, "kpps").within(18.0),
-    Claim::calibrated("li2012-virtual.fig4.5.none", KVM, "multistage router on two cores, not bound", 140.0, "kpps").within(1.4),
-    Claim::predicted("li2012-virtual.fig4.5.pvr", KVM, "multistage router over parallel routers, four cores", 1.0, "")
-        .at_most()
-        .reading("the PVR architecture is able to better exploit the computational power"),
-    Claim::predicted("li2012-virtual.fig4.3.equal", KVM, "equal priority of vcpu and vhost over the best other", 1.0, "")
-        .at_least()
-        .reading("The best results are obtained when assigning the same priority"),
-];
+    implied "flow1" "42.1 % of 150 Mbps", 63.15, "Mbps", within(0.005);
+    implied "flow2" "97.5 % of 350 Mbps", 341.25, "Mbps", within(0.005);
+    predicted "low" "flows of 0.1 and 0.9 of full load: what comes of the small one",
+        13.3, "%", within(3.0);
+    predicted "high" "and of the large one", 42.9, "%", within(6.0);
+    ["li2012-virtual.fig3.11", MAPPING]
+    predicted "d" "D.1 over D.2, 64 bytes",
+        1.0, "", at_least(), reading("D.1 provides better performance than D.2");
+    predicted "c" "C.2 over C.1, 64 bytes",
+        1.0, "", within(0.05), reading("very similar regardless of the physical bottleneck");
+    predicted "b" "B.2 over B.1, 64 bytes",
+        1.0, "", at_least(),
+        reading("B.2 outperforms B.1 for all packet sizes, though the difference is negligible when receiving small packets");
+    predicted "best" "D.1 over the best of B to D, 64 bytes",
+        1.0, "", at_least(), reading("D.1 is the best with small packets and large load");
+    ["li2012-virtual.s3.4", AFFINITY]
+    implied "affinity" "from 150 to 200 kpps by dedicated cores", 25.0, "%", within(1.0);
+    ["li2012-virtual.fig4", KVM]
+    calibrated "1.one" "one router on four cores", 900.0, "kpps", within(9.0);
+    calibrated "4.most" "parallel routers on four cores, the most", 1200.0, "kpps", within(12.0);
+    predicted "4.two" "two parallel routers on four cores", 1100.0, "kpps", at_least();
+    predicted "4.more" "four parallel routers over three",
+        1.0, "", within(0.1), reading("performance do not improve");
+    ["li2012-virtual.s4.1", KVM]
+    implied "wire" "1200 kpps of what Gigabit Ethernet carries",
+        80.0, "%", at_least(), reading("close to the physical speed of a Gigabit Ethernet");
+    ["li2012-virtual.fig4", KVM]
+    calibrated "5.a" "multistage router on two cores, case A", 240.0, "kpps", within(2.4);
+    predicted "5.b" "multistage router on two cores, case B", 180.0, "kpps", within(18.0);
+    calibrated "5.none" "multistage router on two cores, not bound", 140.0, "kpps", within(1.4);
+    predicted "5.pvr" "multistage router over parallel routers, four cores",
+        1.0, "", at_most(),
+        reading("the PVR architecture is able to better exploit the computational power");
+    predicted "3.equal" "equal priority of vcpu and vhost over the best other",
+        1.0, "", at_least(),
+        reading("The best results are obtained when assigning the same priority");
+};
 
 /// Nanoseconds for a packet at so many kpps.
 fn ns(kpps: f64) -> f64 {

@@ -24,8 +24,8 @@ pub(super) enum Answer {
     Renewed(Time, bool),
     /// Everything.
     Seen(Box<Snapshot>),
-    /// Whether it was changed.
-    Changed,
+    /// This was changed, if its conditions held.
+    Changed(Write),
 }
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Store {
             Ask::Look => Answer::Seen(Box::new(self.kept.clone())),
             Ask::Change(write) => {
                 self.write(from, write);
-                Answer::Changed
+                Answer::Changed(write.clone())
             }
         }
     }

@@ -1,11 +1,14 @@
 //! A simulated cluster under the live control, with faults.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_cluster::{Agent, Balancer, Candidate, Move, Order, Power, Snapshot, Write};
+use ebb_cluster::{
+    Agent, Balancer, Carrier, Leader, LeaderInputs, Move, Order, Power, Snapshot, Write,
+};
+use ebb_control::cluster::{ClusterSettings, Server};
+use ebb_control::policies::cluster::named;
 use ebb_des::{Calendar, Rng, Seed};
-use ebb_units::Time;
+use ebb_units::{Time, Watts};
 use rand::Rng as _;
 
 use super::store::{Answer, Ask, Store};
@@ -46,6 +49,9 @@ const NODES: usize = MEMBERS + BALANCERS;
 const SLOTS: usize = 64;
 const LEASE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
+/// What a back-end carries, in packets a second, and what comes for each that is wanted.
+const CAPACITY: u64 = 1000;
+const OFFERED: u64 = 900;
 /// Faults come until then.
 const TROUBLE: Time = Time::from_nanos(15_000_000_000);
 /// By then everything must have settled.
@@ -65,10 +71,49 @@ enum Event {
 
 struct Member {
     agent: Agent,
-    candidate: Candidate,
-    busy: bool,
+    leader: Leader,
+    inputs: LeaderInputs,
     /// What it saw last.
     seen: Snapshot,
+}
+
+impl Member {
+    fn new(index: usize) -> Member {
+        let watts = Watts(1.0);
+        let wake = Duration::from_millis(400);
+        let server = Server { capacity: CAPACITY as f64, full: watts, idle: watts, wake };
+        let settings = ClusterSettings {
+            headroom: 0.0,
+            on_min_s: 0.0,
+            patience_s: 0.0,
+            every_s: 0.3,
+            ..ClusterSettings::default()
+        };
+        let policy = named("differential", &[server; MEMBERS], settings).expect("a known policy");
+        let servers = (0..MEMBERS).map(|index| (member_name(index), server)).collect();
+        Member {
+            agent: Agent::new(member_name(index)),
+            leader: Leader::new(member_name(index), LEASE),
+            inputs: LeaderInputs { servers, policy },
+            seen: Snapshot::default(),
+        }
+    }
+}
+
+/// A balancer, and what passes between it and the store.
+struct Front {
+    logic: Balancer,
+    carrier: Carrier,
+    /// That have come to it.
+    packets: u64,
+}
+
+impl Front {
+    fn new(index: usize, now: Time) -> Front {
+        let weights = (0..MEMBERS).map(|index| (member_name(index), 1)).collect();
+        let carrier = Carrier::new(format!("b{index}"), now);
+        Front { logic: Balancer::sized(&weights, SLOTS), carrier, packets: 0 }
+    }
 }
 
 struct Node {
@@ -80,6 +125,8 @@ struct Node {
     deaf: bool,
     /// How far its clock is ahead, in milliseconds.
     ahead_ms: i64,
+    /// Its back-end neither wakes nor goes off when it is told to.
+    refuses: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,8 +135,10 @@ enum Body {
     On,
     /// It was taken off as planned.
     Asleep,
-    /// It failed.
+    /// It failed: it answers its keeper and forwards nothing.
     Broken,
+    /// It has ended, as its keeper can see.
+    Ended,
 }
 
 struct World {
@@ -106,8 +155,7 @@ struct World {
     committed_at: Time,
     nodes: Vec<Node>,
     members: Vec<Member>,
-    balancers: Vec<Balancer>,
-    registered: [bool; BALANCERS],
+    balancers: Vec<Front>,
     bodies: [Body; MEMBERS],
     /// How many back-ends the load asks for.
     wanted: usize,
@@ -116,10 +164,6 @@ struct World {
 
 fn member_name(index: usize) -> String {
     format!("r{index}")
-}
-
-fn weights() -> BTreeMap<String, u32> {
-    (0..MEMBERS).map(|index| (member_name(index), 1)).collect()
 }
 
 /// Plays the schedule of a seed.
@@ -142,13 +186,8 @@ pub fn schedule(seed: u64, mix: Mix) -> Result<Outcome, String> {
 
 impl World {
     fn new(seed: u64, mix: Mix) -> World {
-        let node = |_| Node { life: 0, alive: true, cut: false, deaf: false, ahead_ms: 0 };
-        let member = |index| Member {
-            agent: Agent::new(member_name(index), false),
-            candidate: Candidate::new(member_name(index), LEASE),
-            busy: false,
-            seen: Snapshot::default(),
-        };
+        let node =
+            |_| Node { life: 0, alive: true, cut: false, deaf: false, ahead_ms: 0, refuses: false };
         let mut world = World {
             calendar: Calendar::new(),
             rng: Seed(seed).stream("faults"),
@@ -160,13 +199,14 @@ impl World {
             disk_full: false,
             committed_at: Time::ZERO,
             nodes: (0..NODES).map(node).collect(),
-            members: (0..MEMBERS).map(member).collect(),
-            balancers: (0..BALANCERS).map(|_| Balancer::sized(&weights(), SLOTS)).collect(),
-            registered: [false; BALANCERS],
+            members: (0..MEMBERS).map(Member::new).collect(),
+            balancers: Vec::new(),
             bodies: [Body::Asleep; MEMBERS],
             wanted: 2,
             outcome: Outcome::default(),
         };
+        let balancers = (0..BALANCERS).map(|index| Front::new(index, world.clock(MEMBERS + index)));
+        world.balancers = balancers.collect();
         for node in 0..NODES {
             let at = world.after_ms(0, 100);
             world.calendar.schedule(at, Event::Tick(node, 0));
@@ -198,11 +238,11 @@ impl World {
                     self.answered(to, answer)?;
                 }
             }
-            Event::Done { member, life, order } => self.done(member, life, order)?,
+            Event::Done { member, life, order } => self.done(member, life, order),
             Event::Drained { balancer, life, row } => {
                 let node = &self.nodes[MEMBERS + balancer];
                 if node.alive && node.life == life {
-                    let moves = self.balancers[balancer].drained(row);
+                    let moves = self.balancers[balancer].logic.drained(row);
                     self.carry_out(balancer, &moves);
                 }
             }
@@ -225,16 +265,25 @@ impl World {
         }
         let next = self.calendar.now() + TICK;
         self.calendar.schedule(next, Event::Tick(node, life));
-        let asked = self.clock(node);
         if node < MEMBERS {
-            self.send(node, Ask::Renew(asked));
+            if self.members[node].agent.is_up() && self.bodies[node] == Body::Ended {
+                self.members[node].agent.ended();
+            }
             self.send(node, Ask::Look);
         } else {
             let balancer = node - MEMBERS;
-            let acknowledgement = self.balancers[balancer].acknowledgement(0.0);
-            let name = format!("b{balancer}");
-            self.send(node, Ask::Change(Write::Acknowledge { balancer: name, acknowledgement }));
-            if self.registered[balancer] {
+            let now = self.clock(node);
+            let sharing = self.nodes[MEMBERS..].iter().filter(|node| node.alive).count() as u64;
+            let front = &mut self.balancers[balancer];
+            // In a tenth of a second.
+            front.packets += self.wanted as u64 * OFFERED / 10 / sharing;
+            let says = front.logic.acknowledgement();
+            let write = front.carrier.says(now, says, front.packets);
+            let registered = front.carrier.is_registered();
+            if let Some(write) = write {
+                self.send(node, Ask::Change(write));
+            }
+            if registered {
                 self.send(node, Ask::Look);
             }
             for row in 0..MEMBERS as u16 {
@@ -280,9 +329,6 @@ impl World {
             return;
         }
         let answer = self.store.ask(now, from, &Ask::Change(write), LEASE);
-        if from >= MEMBERS && self.nodes[from].life == life {
-            self.registered[from - MEMBERS] = true;
-        }
         self.reply(from, life, answer);
     }
 
@@ -300,19 +346,19 @@ impl World {
     fn answered(&mut self, to: usize, answer: Answer) -> Result<(), String> {
         match answer {
             Answer::Renewed(asked, same) => {
-                let candidate = &mut self.members[to].candidate;
-                if !same {
-                    candidate.lost();
-                }
-                candidate.renewed(asked);
+                self.members[to].leader.renewed(asked, same);
             }
             Answer::Seen(seen) if to < MEMBERS => self.member_sees(to, *seen),
             Answer::Seen(seen) => {
-                if let Some((plan, _)) = &seen.plan {
-                    self.follow(to - MEMBERS, plan)?;
+                let balancer = to - MEMBERS;
+                if let Some(plan) = self.balancers[balancer].carrier.follows(&seen) {
+                    self.follow(balancer, plan)?;
                 }
             }
-            Answer::Changed => {}
+            Answer::Changed(write) if to >= MEMBERS => {
+                self.balancers[to - MEMBERS].carrier.written(write);
+            }
+            Answer::Changed(_) => {}
         }
         Ok(())
     }
@@ -320,48 +366,30 @@ impl World {
     fn member_sees(&mut self, index: usize, seen: Snapshot) {
         let life = self.nodes[index].life;
         let now = self.clock(index);
-        if let Some((plan, _)) = &seen.plan {
-            let order = self.members[index].agent.follow(plan);
-            if let Some(order) = order.filter(|_| !self.members[index].busy) {
-                self.members[index].busy = true;
-                let at = match order {
-                    Order::Wake => self.after_ms(50, 400),
-                    Order::Sleep => self.after_ms(0, 0),
-                };
-                self.calendar.schedule(at, Event::Done { member: index, life, order });
-            }
+        if let Some(order) = self.members[index].agent.follow(now, &seen) {
+            let at = match order {
+                Order::Wake => self.after_ms(50, 400),
+                Order::Sleep => self.after_ms(0, 0),
+            };
+            self.calendar.schedule(at, Event::Done { member: index, life, order });
         }
-        let report = self.members[index].agent.report();
-        if seen.members.get(&member_name(index)) != Some(&report) {
-            self.send(index, Ask::Change(Write::Report { member: member_name(index), report }));
-        }
-        // The first that are not dead to every balancer, as many as the load asks for.
-        let dead = |name: &String| {
-            let on = |power| matches!(power, Some(Power::On));
-            let entry = seen.plan.as_ref().and_then(|(plan, _)| plan.entries.get(name));
-            on(entry.map(|entry| entry.power))
-                && !seen.balancers.is_empty()
-                && seen.balancers.values().all(|said| said.dead.contains(name))
-        };
-        let mut left = self.wanted;
-        let mut want = |name: String| {
-            let failed = dead(&name);
-            let on = left > 0 || failed;
-            left -= usize::from(left > 0 && !failed);
-            (name, on)
-        };
-        let wanted: BTreeMap<String, bool> = (0..MEMBERS).map(member_name).map(&mut want).collect();
-        if let Some(write) = self.members[index].candidate.decide(now, &seen, &wanted) {
-            self.send(index, Ask::Change(write));
-        }
+        let Member { agent, leader, inputs, .. } = &mut self.members[index];
+        let renews = leader.renews(now, &seen).then_some(Ask::Renew(now));
+        let writes = [agent.reports(&seen), leader.decide(now, &seen, inputs)];
+        let asks = renews.into_iter().chain(writes.into_iter().flatten().map(Ask::Change));
+        asks.collect::<Vec<_>>().into_iter().for_each(|ask| self.send(index, ask));
         self.members[index].seen = seen;
     }
 
-    fn done(&mut self, member: usize, life: u64, order: Order) -> Result<(), String> {
+    fn done(&mut self, member: usize, life: u64, order: Order) {
         if self.nodes[member].life != life || !self.nodes[member].alive {
-            return Ok(());
+            return;
         }
-        self.members[member].busy = false;
+        if self.nodes[member].refuses {
+            let now = self.clock(member);
+            self.members[member].agent.failed(now);
+            return;
+        }
         match order {
             Order::Wake => self.bodies[member] = Body::On,
             Order::Sleep => {
@@ -369,14 +397,13 @@ impl World {
                 self.bodies[member] = Body::Asleep;
             }
         }
-        self.members[member].agent.is_up(order == Order::Wake);
-        Ok(())
+        self.members[member].agent.done(order);
     }
 
     fn follow(&mut self, balancer: usize, plan: &ebb_cluster::ClusterPlan) -> Result<(), String> {
-        let logic = &mut self.balancers[balancer];
+        let logic = &mut self.balancers[balancer].logic;
         let before: Vec<usize> = (0..MEMBERS).map(|row| logic.table().share(row as u16)).collect();
-        let dead = logic.acknowledgement(0.0).dead;
+        let dead = logic.acknowledgement().dead;
         let moves = logic.follow(plan);
         for (row, before) in before.into_iter().enumerate() {
             if logic.table().share(row as u16) < before && !dead.contains(&member_name(row)) {
@@ -401,7 +428,7 @@ impl World {
         let node = &self.nodes[MEMBERS + balancer];
         if node.alive && node.life == life {
             let dead = self.bodies[usize::from(row)] != Body::On;
-            let moves = self.balancers[balancer].found(row, dead);
+            let moves = self.balancers[balancer].logic.found(row, dead);
             self.carry_out(balancer, &moves);
         }
     }
@@ -413,7 +440,7 @@ impl World {
         }
         self.outcome.faults += 1;
         let node = self.rng.random_range(0..NODES);
-        match self.rng.random_range(0..15) {
+        match self.rng.random_range(0..17) {
             0..3 => self.crash(node),
             3..5 => self.nodes[node].cut = !self.nodes[node].cut,
             5 => self.nodes.iter_mut().for_each(|node| (node.cut, node.deaf) = (false, false)),
@@ -424,12 +451,12 @@ impl World {
                 self.nodes[node].ahead_ms = self.rng.random_range(-20_000..20_000);
             }
             10 if node < MEMBERS && self.bodies[node] == Body::On => {
-                // It answers its keeper and forwards nothing.
-                self.bodies[node] = Body::Broken;
+                self.bodies[node] = [Body::Broken, Body::Ended][self.rng.random_range(0..2)];
             }
             11 => self.disk_slow_ms = if self.disk_slow_ms > 0 { 0 } else { 900 },
             12 => self.disk_full = !self.disk_full,
             13 => self.nodes[node].deaf = !self.nodes[node].deaf,
+            14 => self.nodes[node].refuses = !self.nodes[node].refuses,
             _ => self.revive(node),
         }
         let at = self.after_ms(50, 1200);
@@ -454,15 +481,9 @@ impl World {
         self.nodes[node].life += 1;
         let life = self.nodes[node].life;
         if node < MEMBERS {
-            self.members[node] = Member {
-                agent: Agent::new(member_name(node), false),
-                candidate: Candidate::new(member_name(node), LEASE),
-                busy: false,
-                seen: Snapshot::default(),
-            };
+            self.members[node] = Member::new(node);
         } else {
-            self.balancers[node - MEMBERS] = Balancer::sized(&weights(), SLOTS);
-            self.registered[node - MEMBERS] = false;
+            self.balancers[node - MEMBERS] = Front::new(node - MEMBERS, self.clock(node));
         }
         let at = self.after_ms(1, 100);
         self.calendar.schedule(at, Event::Tick(node, life));
@@ -473,6 +494,7 @@ impl World {
         (self.disk_full, self.disk_slow_ms) = (false, 0);
         for node in 0..NODES {
             (self.nodes[node].cut, self.nodes[node].deaf) = (false, false);
+            self.nodes[node].refuses = false;
             self.revive(node);
         }
         for member in 0..MEMBERS {
@@ -491,7 +513,8 @@ impl World {
                 continue;
             }
             for row in 0..MEMBERS {
-                if self.bodies[row] == Body::Asleep && balancer.table().share(row as u16) > 0 {
+                if self.bodies[row] == Body::Asleep && balancer.logic.table().share(row as u16) > 0
+                {
                     return Err(format!(
                         "b{index} sends flows to r{row}, which went off as planned"
                     ));
@@ -505,7 +528,7 @@ impl World {
             .filter(|index| self.nodes[*index].alive)
             .filter(|index| {
                 let member = &self.members[*index];
-                member.candidate.is_leader(self.clock(*index), &member.seen)
+                member.leader.is_leader(self.clock(*index), &member.seen)
             })
             .collect();
         let terms =
@@ -525,18 +548,15 @@ impl World {
         let Some((plan, _)) = self.store.kept.plan.clone() else {
             return Err("there is no plan in the end".to_owned());
         };
-        let on: Vec<usize> = (0..MEMBERS)
-            .filter(|row| {
-                plan.entries.get(&member_name(*row)).is_some_and(|e| e.power == Power::On)
-            })
-            .collect();
-        let expected: Vec<usize> = (0..self.wanted).collect();
-        if on != expected {
-            return Err(format!("{on:?} are on in the end, not {expected:?}: {plan:?}"));
+        let power = |row: &usize| plan.power(&member_name(*row));
+        let on: Vec<usize> = (0..MEMBERS).filter(|row| power(row) == Power::On).collect();
+        let others = (0..MEMBERS).filter(|row| power(row) == Power::Off).count();
+        if on.len() != self.wanted || on.len() + others != MEMBERS {
+            return Err(format!("not {} are on in the end: {plan:?}", self.wanted));
         }
         for (index, balancer) in self.balancers.iter().enumerate() {
             let mean = SLOTS / on.len();
-            let fair = |row: &usize| balancer.table().share(*row as u16).abs_diff(mean) <= 1;
+            let fair = |row: &usize| balancer.logic.table().share(*row as u16).abs_diff(mean) <= 1;
             if !on.iter().all(fair) {
                 return Err(format!("b{index} does not share the flows in the end"));
             }

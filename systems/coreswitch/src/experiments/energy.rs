@@ -1,6 +1,8 @@
 //! Table 3.17: work per joule.
 
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Note, Report, Table};
+use ebb_report::{
+    Claim, Column, Context, ExperimentError, Figure, Findings, Note, Report, Table, claims,
+};
 
 use super::programs::simulate;
 use crate::{Cache, Mechanism, Way};
@@ -8,53 +10,30 @@ use crate::{Cache, Mechanism, Way};
 const SOURCE: &str = "Strong 2013, Table 3.17";
 const SECTION: &str = "Strong 2013, section 3.6.4";
 
-const fn ratio(id: &'static str, what: &'static str, value: f64) -> Claim {
-    Claim::predicted(id, SOURCE, what, value, "").percent(25.0)
-}
-
-const CLAIMS: &[Claim] = &[
-    Claim::calibrated(
-        "strong2013.table3.17.web.ss.bound",
-        SOURCE,
-        "Web, bound, SS over CC",
-        7.98 / 1.31,
-        "",
-    )
-    .percent(3.0),
-    ratio("strong2013.table3.17.web.cs.bound", "Web, bound, CS over CC", 1.0),
-    ratio("strong2013.table3.17.web.ss.v5", "Web, V5, SS over CC", 5.59 / 0.87),
-    ratio("strong2013.table3.17.web.cs.v5", "Web, V5, CS over CC", 1.19 / 0.87),
-    ratio("strong2013.table3.17.ex_tpcb.ss.bound", "ex_tpcb, bound, SS over CC", 9.61 / 2.31),
-    ratio("strong2013.table3.17.ex_tpcb.cs.bound", "ex_tpcb, bound, CS over CC", 2.30 / 2.31),
-    ratio("strong2013.table3.17.ex_tpcb.ss.v5", "ex_tpcb, V5, SS over CC", 8.99 / 2.19),
-    ratio("strong2013.table3.17.ex_tpcb.cs.v5", "ex_tpcb, V5, CS over CC", 2.79 / 2.19),
-    ratio("strong2013.table3.17.maerts.ss.bound", "TCPmaerts, bound, SS over CC", 363.29 / 55.75),
-    ratio("strong2013.table3.17.maerts.cs.bound", "TCPmaerts, bound, CS over CC", 55.71 / 55.75),
-    ratio("strong2013.table3.17.maerts.ss.v5", "TCPmaerts, V5, SS over CC", 354.19 / 54.96),
-    ratio("strong2013.table3.17.maerts.cs.v5", "TCPmaerts, V5, CS over CC", 338.35 / 54.96),
-    ratio("strong2013.table3.17.stream.ss.bound", "TCPstream, bound, SS over CC", 231.10 / 47.92),
-    ratio("strong2013.table3.17.stream.cs.bound", "TCPstream, bound, CS over CC", 47.82 / 47.92),
-    ratio("strong2013.table3.17.stream.ss.v5", "TCPstream, V5, SS over CC", 225.35 / 46.89),
-    ratio("strong2013.table3.17.stream.cs.v5", "TCPstream, V5, CS over CC", 218.83 / 46.89),
-    Claim::predicted("strong2013.s3.6.4.most", SECTION, "V5, CS over CC, the most", 6.16, "")
-        .percent(25.0),
-    Claim::predicted(
-        "strong2013.s3.6.4.mean",
-        SECTION,
-        "V5, CS over CC, the mean of four",
-        3.37,
-        "",
-    )
-    .percent(25.0),
-    Claim::calibrated(
-        "strong2013.table3.17.stream.cc.v5",
-        SOURCE,
-        "TCPstream, V5, CC",
-        46.89,
-        "MB/s/W",
-    )
-    .percent(3.0),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.table3.17", SOURCE]
+    calibrated "web.ss.bound" "Web, bound, SS over CC", 7.98 / 1.31, "", percent(3.0);
+    predicted "web.cs.bound" "Web, bound, CS over CC", 1.0, "", percent(25.0);
+    predicted "web.ss.v5" "Web, V5, SS over CC", 5.59 / 0.87, "", percent(25.0);
+    predicted "web.cs.v5" "Web, V5, CS over CC", 1.19 / 0.87, "", percent(25.0);
+    predicted "ex_tpcb.ss.bound" "ex_tpcb, bound, SS over CC", 9.61 / 2.31, "", percent(25.0);
+    predicted "ex_tpcb.cs.bound" "ex_tpcb, bound, CS over CC", 2.30 / 2.31, "", percent(25.0);
+    predicted "ex_tpcb.ss.v5" "ex_tpcb, V5, SS over CC", 8.99 / 2.19, "", percent(25.0);
+    predicted "ex_tpcb.cs.v5" "ex_tpcb, V5, CS over CC", 2.79 / 2.19, "", percent(25.0);
+    predicted "maerts.ss.bound" "TCPmaerts, bound, SS over CC", 363.29 / 55.75, "", percent(25.0);
+    predicted "maerts.cs.bound" "TCPmaerts, bound, CS over CC", 55.71 / 55.75, "", percent(25.0);
+    predicted "maerts.ss.v5" "TCPmaerts, V5, SS over CC", 354.19 / 54.96, "", percent(25.0);
+    predicted "maerts.cs.v5" "TCPmaerts, V5, CS over CC", 338.35 / 54.96, "", percent(25.0);
+    predicted "stream.ss.bound" "TCPstream, bound, SS over CC", 231.10 / 47.92, "", percent(25.0);
+    predicted "stream.cs.bound" "TCPstream, bound, CS over CC", 47.82 / 47.92, "", percent(25.0);
+    predicted "stream.ss.v5" "TCPstream, V5, SS over CC", 225.35 / 46.89, "", percent(25.0);
+    predicted "stream.cs.v5" "TCPstream, V5, CS over CC", 218.83 / 46.89, "", percent(25.0);
+    ["strong2013.s3.6.4", SECTION]
+    predicted "most" "V5, CS over CC, the most", 6.16, "", percent(25.0);
+    predicted "mean" "V5, CS over CC, the mean of four", 3.37, "", percent(25.0);
+    ["strong2013.table3.17.stream.cc", SOURCE]
+    calibrated "v5" "TCPstream, V5, CC", 46.89, "MB/s/W", percent(3.0);
+};
 
 const PROGRAMS: [(&str, &str, Cache); 4] = [
     ("web", "web", Cache::Small),

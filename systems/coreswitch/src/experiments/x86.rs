@@ -1,84 +1,31 @@
 //! Tables 3.4a, 3.12 and 3.16: the two-core Xeon beside the model of two complex cores.
 
-use ebb_report::{Claim, Context, ExperimentError, Figure, Findings, Note, Report};
+use ebb_report::{Claim, Context, ExperimentError, Figure, Findings, Note, Report, claims};
 
 use crate::{Configuration, Mechanism, costs};
 
 const SOURCE: &str = "Strong 2013, Table 3.4a";
-const CLAIMS: &[Claim] = &[
-    Claim::predicted(
-        "strong2013.table3.4a.v1",
-        SOURCE,
-        "gettid on the Xeon, V1, least",
-        4094.0,
-        "ns",
-    )
-    .percent(20.0),
-    Claim::predicted(
-        "strong2013.table3.4a.v2",
-        SOURCE,
-        "gettid on the Xeon, V2, least",
-        3355.0,
-        "ns",
-    )
-    .percent(20.0),
-    Claim::predicted(
-        "strong2013.table3.4a.v3",
-        SOURCE,
-        "gettid on the Xeon, V3 polling, least",
-        2870.0,
-        "ns",
-    )
-    .percent(20.0),
-    Claim::implied(
-        "strong2013.s3.4.excess",
-        "Strong 2013, section 3.4.2",
-        "least excess per switch, V4 on sim_CC",
-        933.0,
-        "ns",
-    )
-    .within(1.0),
-    Claim::predicted(
-        "strong2013.s3.4.excess.cs",
-        "Strong 2013, section 3.4.2",
-        "excess per switch, V4 on sim_Cs",
-        3332.0,
-        "ns",
-    )
-    .percent(10.0),
-    Claim::predicted(
-        "strong2013.s3.faster",
-        "Strong 2013, section 3 (contributions)",
-        "V1 over the fastest mechanism, the most of all configurations",
-        2.5,
-        "",
-    )
-    .within(0.15),
-    Claim::predicted(
-        "strong2013.table3.12.v1",
-        "Strong 2013, Table 3.12",
-        "slowdown of ex_tpcb by V1 on the Xeon",
-        100.0 * (21532.0 / 21462.0 - 1.0),
-        "%",
-    )
-    .within(1.0),
-    Claim::predicted(
-        "strong2013.table3.12.v3",
-        "Strong 2013, Table 3.12",
-        "slowdown of ex_tpcb by V3 on the Xeon",
-        100.0 * (21532.0 / 21491.0 - 1.0),
-        "%",
-    )
-    .within(1.0),
-    Claim::implied(
-        "strong2013.table3.16.socketcall",
-        "Strong 2013, Table 3.16",
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.table3.4a", SOURCE]
+    predicted "v1" "gettid on the Xeon, V1, least", 4094.0, "ns", percent(20.0);
+    predicted "v2" "gettid on the Xeon, V2, least", 3355.0, "ns", percent(20.0);
+    predicted "v3" "gettid on the Xeon, V3 polling, least", 2870.0, "ns", percent(20.0);
+    ["strong2013.s3.4", "Strong 2013, section 3.4.2"]
+    implied "excess" "least excess per switch, V4 on sim_CC", 933.0, "ns", within(1.0);
+    predicted "excess.cs" "excess per switch, V4 on sim_Cs", 3332.0, "ns", percent(10.0);
+    ["strong2013.s3", "Strong 2013, section 3 (contributions)"]
+    predicted "faster" "V1 over the fastest mechanism, the most of all configurations",
+        2.5, "", within(0.15);
+    ["strong2013.table3.12", "Strong 2013, Table 3.12"]
+    predicted "v1" "slowdown of ex_tpcb by V1 on the Xeon",
+        100.0 * (21532.0 / 21462.0 - 1.0), "%", within(1.0);
+    predicted "v3" "slowdown of ex_tpcb by V3 on the Xeon",
+        100.0 * (21532.0 / 21491.0 - 1.0), "%", within(1.0);
+    ["strong2013.table3.16", "Strong 2013, Table 3.16"]
+    implied "socketcall"
         "socket calls of 60 s of the outgoing stream at 941.2 Mbit/s, in calls of 16 KiB",
-        431_216.0,
-        "",
-    )
-    .percent(0.5),
-];
+        431_216.0, "", percent(0.5);
+};
 
 /// The experiment.
 pub(super) static TABLES: Figure = Figure {

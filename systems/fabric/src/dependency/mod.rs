@@ -32,12 +32,6 @@ impl Channel {
         Channel((port_index as u32) << 4 | u32::from(lane))
     }
 
-    /// The channel of a dense index.
-    #[must_use]
-    pub fn from_index(index: usize) -> Channel {
-        Channel(index as u32)
-    }
-
     /// A dense index below 16 times the number of ports.
     #[must_use]
     pub fn index(self) -> usize {

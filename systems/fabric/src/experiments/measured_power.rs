@@ -1,7 +1,9 @@
 //! What Montañana et al. 2010, section 1, measured of three switches: the only watts that the paper
 //! prints, and what the regulator's account of energy rests on.
 
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
+use ebb_report::{
+    Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table, claims,
+};
 
 use crate::regulator::power::PortPower;
 
@@ -15,22 +17,18 @@ pub static SWITCHES: Figure = Figure {
 
 const SOURCE: &str = "Montañana et al. 2010, section 1";
 
-const fn port(id: &'static str, quantity: &'static str, published: f64) -> Claim {
-    Claim::calibrated(id, SOURCE, quantity, published, "W").within(0.05)
-}
-
-const fn all_off(id: &'static str, quantity: &'static str, published: f64) -> Claim {
-    Claim::calibrated(id, SOURCE, quantity, published, "W").within(0.5)
-}
-
-const CLAIMS: &[Claim] = &[
-    port("montanana2010.s1.5324.port", "switching a port off, PowerConnect 5324 (1000Base-T)", 1.2),
-    all_off("montanana2010.s1.5324.off", "the same switch with all ports off", 15.0),
-    port("montanana2010.s1.6248.port", "switching a port off, PowerConnect 6248 (1000Base-T)", 2.1),
-    all_off("montanana2010.s1.6248.off", "the same switch with all ports off", 57.0),
-    port("montanana2010.s1.sfs7000d.port", "switching a port off, SFS7000D-SK9 (DDR x4)", 0.9),
-    all_off("montanana2010.s1.sfs7000d.off", "the same switch with all ports off", 43.0),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["montanana2010.s1", SOURCE]
+    calibrated "5324.port" "switching a port off, PowerConnect 5324 (1000Base-T)",
+        1.2, "W", within(0.05);
+    calibrated "5324.off" "the same switch with all ports off", 15.0, "W", within(0.5);
+    calibrated "6248.port" "switching a port off, PowerConnect 6248 (1000Base-T)",
+        2.1, "W", within(0.05);
+    calibrated "6248.off" "the same switch with all ports off", 57.0, "W", within(0.5);
+    calibrated "sfs7000d.port" "switching a port off, SFS7000D-SK9 (DDR x4)",
+        0.9, "W", within(0.05);
+    calibrated "sfs7000d.off" "the same switch with all ports off", 43.0, "W", within(0.5);
+};
 
 fn switches(_: &Context<'_>) -> Result<Findings, ExperimentError> {
     let switches = [

@@ -9,7 +9,7 @@
 use ebb_des::Seed;
 use ebb_report::{
     Cell, Claim, Column, Context, Details, ExperimentError, Figure, Findings, Note, Ours, Plot,
-    Report, Series, Table,
+    Report, Series, Table, claims,
 };
 
 use crate::regulator::power::PortPower;
@@ -29,96 +29,45 @@ pub static FIGURES: Figure = Figure {
 
 const SOURCE: &str = "Montañana et al. 2010, section 4.2, Figs. 3-7";
 
-const CLAIMS: [Claim; 10] = [
+const CLAIMS: [Claim; 10] = claims! {
+    ["montanana2010.fig7b", "Montañana et al. 2010, abstract and Fig. 7b"]
     // Whether control packets go first was chosen after this figure was seen.
-    Claim::calibrated(
-        "montanana2010.fig7b.ds",
-        "Montañana et al. 2010, abstract and Fig. 7b",
+    calibrated "ds"
         "most that the Double Scheme takes off the peak latency of static reconfiguration",
-        95.0,
-        "%",
-    )
-    .within(5.0),
-    Claim::predicted(
-        "montanana2010.fig3.st",
-        "Montañana et al. 2010, section 4.2, Fig. 3",
+        95.0, "%", within(5.0);
+    ["montanana2010.fig3", "Montañana et al. 2010, section 4.2, Fig. 3"]
+    predicted "st"
         "peak latency of static reconfiguration at the low rate over the mean latency without one",
-        10.0,
-        "",
-    )
-    .at_least()
-    .reading("heavy packet latency during the on/off link operations even under low traffic"),
-    Claim::predicted(
-        "montanana2010.fig6.overhead",
-        SOURCE,
-        "mean latency while the Double Scheme runs, above that without a change",
-        10.0,
-        "%",
-    )
-    .at_most()
-    .reading("almost no overhead"),
-    Claim::predicted(
-        "montanana2010.s4.reactivation",
-        SOURCE,
+        10.0, "", at_least(),
+        reading("heavy packet latency during the on/off link operations even under low traffic");
+    ["montanana2010.fig6", SOURCE]
+    predicted "overhead" "mean latency while the Double Scheme runs, above that without a change",
+        10.0, "%", at_most(), reading("almost no overhead");
+    ["montanana2010.s4", SOURCE]
+    predicted "reactivation"
         "peak latency of reactivating over deactivating, mean of the rates, the worst scheme",
-        1.0,
-        "",
-    )
-    .at_most(),
-    Claim::predicted(
-        "montanana2010.fig4.srla",
-        SOURCE,
-        "SR-LA's mean place between DS (0) and static (1) in peak latency",
-        1.0,
-        "",
-    )
-    .at_most()
-    .reading("mitigate the packet latency"),
-    Claim::predicted(
-        "montanana2010.fig5.srpda",
-        SOURCE,
-        "SR-PDA's mean place between DS (0) and static (1) in peak latency",
-        1.0,
-        "",
-    )
-    .at_most()
-    .reading("mitigate the packet latency"),
-    Claim::predicted(
-        "montanana2010.s4.overhead",
-        SOURCE,
+        1.0, "", at_most();
+    ["montanana2010.fig4", SOURCE]
+    predicted "srla" "SR-LA's mean place between DS (0) and static (1) in peak latency",
+        1.0, "", at_most(), reading("mitigate the packet latency");
+    ["montanana2010.fig5", SOURCE]
+    predicted "srpda" "SR-PDA's mean place between DS (0) and static (1) in peak latency",
+        1.0, "", at_most(), reading("mitigate the packet latency");
+    ["montanana2010.s4", SOURCE]
+    predicted "overhead"
         "peak latency of SR-LA over that of static reconfiguration, the largest of all rates",
-        0.1,
-        "",
-    )
-    .at_least()
-    .reading("although SR-PDA and SR-LA are dynamic, their overhead cannot be ignored"),
-    Claim::predicted(
-        "montanana2010.fig7a.sr",
-        "Montañana et al. 2010, abstract and Fig. 7a",
-        "reconfiguration time of SR-PDA over static, mean",
-        0.0,
-        "",
-    )
-    .between(0.5, 1.0)
-    .reading("slightly reduce"),
-    Claim::predicted(
-        "montanana2010.fig7a.srla",
-        "Montañana et al. 2010, abstract and Fig. 7a",
-        "reconfiguration time of SR-LA over static, mean",
-        0.0,
-        "",
-    )
-    .between(0.5, 1.0)
-    .reading("slightly reduce"),
-    Claim::predicted(
-        "montanana2010.fig1.westfirst",
-        "Montañana et al. 2010, section 2.2, Fig. 1",
+        0.1, "", at_least(),
+        reading("although SR-PDA and SR-LA are dynamic, their overhead cannot be ignored");
+    ["montanana2010.fig7a", "Montañana et al. 2010, abstract and Fig. 7a"]
+    predicted "sr" "reconfiguration time of SR-PDA over static, mean",
+        0.0, "", between(0.5, 1.0), reading("slightly reduce");
+    predicted "srla" "reconfiguration time of SR-LA over static, mean",
+        0.0, "", between(0.5, 1.0), reading("slightly reduce");
+    ["montanana2010.fig1", "Montañana et al. 2010, section 2.2, Fig. 1"]
+    predicted "westfirst"
         "links of an 8 x 8 mesh of which none can be off under the west-first turn model",
-        50.0,
-        "%",
-    )
-    .within(0.5),
-];
+        50.0, "%", within(0.5);
+};
 
 const SCHEMES: [&str; 4] = ["st", "sr-la", "sr-pda", "ds"];
 

@@ -124,7 +124,7 @@ fn layers(topology: &Topology, transition: &Transition, lids: &[Lid]) -> Vec<Lay
 }
 
 /// Links from a switch to an address by the new tables.
-fn distance(transition: &Transition, from: SwitchId, lid: Lid) -> usize {
+pub fn distance(transition: &Transition, from: SwitchId, lid: Lid) -> usize {
     let (mut at, mut links) = (from, 0);
     while let Some(port) = transition.new.forwarding.get(at, lid).filter(|port| *port != 0) {
         let Peer::Switch(next, _) = transition.topology.peer(at, port) else { break };

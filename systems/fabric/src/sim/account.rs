@@ -96,10 +96,6 @@ impl Manager {
         }
     }
 
-    pub(super) fn is_busy(&self) -> bool {
-        self.busy
-    }
-
     /// Whether a plan has just been finished; asked once.
     #[inline]
     pub(super) fn finished(&mut self) -> bool {

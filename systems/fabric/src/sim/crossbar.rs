@@ -89,12 +89,13 @@ impl Network {
         let record = self.pool.get(packet);
         let (target, level, epoch) = (record.target, record.level, record.epoch);
         let path = record.path;
-        if self.purging[switch as usize] && epoch != self.epoch {
+        let told = self.switches[switch as usize];
+        if told.purging && epoch != self.epoch {
             return Way::Purged;
         }
         let rule = self.inputs[input as usize].rule;
         let version = usize::from(rule & 1);
-        if version == 1 && !self.present[switch as usize] {
+        if version == 1 && !told.present {
             return Way::NoTables;
         }
         let number = match path {
@@ -109,7 +110,7 @@ impl Network {
             && self.wiring.peer[output as usize] != NONE
             && self.wiring.on[output as usize];
         let ports = (self.wiring.number[port as usize], number);
-        let lanes = version | usize::from(self.lanes_new[switch as usize]);
+        let lanes = version | usize::from(told.lanes_new);
         if !there {
             return Way::Nowhere;
         }
@@ -196,9 +197,9 @@ impl Network {
         target.busy = true;
         target.used += u32::from(units);
         target.queue.push(&mut self.pool, packet);
-        self.filled[port as usize] |= 1 << (output - port * self.wiring.lanes);
+        self.senders[port as usize].filled |= 1 << (output - port * self.wiring.lanes);
         self.after(wire, CROSSED, input, output);
-        if !self.sending[port as usize] {
+        if self.senders[port as usize].sending.is_none() {
             self.link_try(port);
         }
     }

@@ -109,7 +109,7 @@ impl Network {
     fn output_waits(&self, output: u32) -> Vec<Wait> {
         let state = &self.outputs[output as usize];
         let port = self.wiring.port_of(output) as usize;
-        let moving = self.sending[port] && self.sending_channel[port] == output;
+        let moving = self.senders[port].sending.is_some_and(|(channel, _)| channel == output);
         let head = state.queue.head;
         if head == NONE || moving {
             return Vec::new();

@@ -70,10 +70,10 @@ impl Network {
         }
         let mut packet = self.plain_packet(Kind::Data, bytes);
         let flow = (host * self.wiring.hosts + target) as usize;
-        self.sequences[flow] += 1;
+        self.sequences[flow].sent += 1;
         packet.source = host;
         packet.target = target;
-        packet.sequence = self.sequences[flow];
+        packet.sequence = self.sequences[flow].sent;
         packet.born = born;
         packet.level = level;
         packet.path = path;
@@ -100,7 +100,7 @@ impl Network {
             Multipath::Flow => ((host ^ target.rotate_left(3)) % paths) as u8,
             Multipath::Packet => {
                 let flow = (host * self.wiring.hosts + target) as usize;
-                (self.sequences[flow] % paths) as u8
+                (self.sequences[flow].sent % paths) as u8
             }
         }
     }
@@ -130,7 +130,7 @@ impl Network {
                 let mark = mark(record.source, end, record.sequence);
                 self.meter.received_mark = self.meter.received_mark.wrapping_add(mark);
                 let flow = (record.source * self.wiring.hosts + end) as usize;
-                let last = &mut self.arrived[flow];
+                let last = &mut self.sequences[flow].arrived;
                 if record.sequence < *last {
                     self.meter.reordered += 1;
                 } else {

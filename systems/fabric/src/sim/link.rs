@@ -9,30 +9,33 @@ impl Network {
     /// then what the host behind makes.
     pub(super) fn link_try(&mut self, port: u32) {
         let place = port as usize;
-        if self.sending[place] || !self.wiring.on[place] {
+        if self.senders[place].sending.is_some() || !self.wiring.on[place] {
             return;
         }
         let host = self.wiring.end[place];
         let is_host = host < self.wiring.hosts;
         // A host's own packets take turns with what the manager on it sends.
-        if is_host && std::mem::take(&mut self.after_control[place]) && self.source_try(host) {
+        if is_host
+            && std::mem::take(&mut self.senders[place].after_control)
+            && self.source_try(host)
+        {
             return;
         }
-        let filled = self.filled[place];
+        let filled = self.senders[place].filled;
         if filled != 0 {
             let control = self.wiring.control_lane();
             let first = self.physics.control_first && filled >> control & 1 == 1;
             if first && self.lane_try(port, control) {
                 return;
             }
-            let upper = filled & (u16::MAX << self.turn[place]);
+            let upper = filled & (u16::MAX << self.senders[place].turn);
             for mut lanes in [upper, filled & !upper] {
                 while lanes != 0 {
                     let lane = lanes.trailing_zeros();
                     lanes &= lanes - 1;
                     if self.lane_try(port, lane) {
-                        self.turn[place] = (lane + 1) as u8 & 15;
-                        self.after_control[place] = is_host && lane == control && !first;
+                        self.senders[place].turn = (lane + 1) as u8 & 15;
+                        self.senders[place].after_control = is_host && lane == control && !first;
                         return;
                     }
                 }
@@ -62,7 +65,7 @@ impl Network {
         if output.queue.is_empty() {
             let port = self.wiring.port_of(channel);
             let lane = channel - port * self.wiring.lanes;
-            self.filled[port as usize] &= !(1 << lane);
+            self.senders[port as usize].filled &= !(1 << lane);
         }
         packet
     }
@@ -121,17 +124,16 @@ impl Network {
         let record = self.pool.get_mut(packet);
         let (bytes, units, kind) = (u64::from(record.bytes), record.units, record.kind);
         // What less than a nanosecond leaves is kept, so that every link carries what it should.
-        let picos = bytes * u64::from(self.wiring.byte_ps[place]) + u64::from(self.rest_ps[place]);
-        self.rest_ps[place] = (picos % 1000) as u16;
+        let sender = &mut self.senders[place];
+        let picos = bytes * u64::from(self.wiring.byte_ps[place]) + u64::from(sender.rest_ps);
+        sender.rest_ps = (picos % 1000) as u16;
+        sender.sending = Some((channel, units));
+        sender.bytes += bytes;
         // A link that is faster than the one before waits for the last byte.
         let wire = (picos / 1000).max(record.tail.saturating_sub(now));
         record.tail = now + flight + wire;
         record.ready = now + flight + self.physics.routing_ns;
         self.outputs[channel as usize].credits -= u32::from(units);
-        self.sending[place] = true;
-        self.sending_channel[place] = channel;
-        self.sending_units[place] = units;
-        self.port_bytes[place] += bytes;
         self.after(wire, SENT, port, 0);
         if self.wiring.switch[peer as usize] == NONE {
             self.flying += u64::from(kind == Kind::Data);
@@ -158,13 +160,12 @@ impl Network {
     /// A packet's last byte has left.
     pub(super) fn sent(&mut self, port: u32) {
         let place = port as usize;
-        self.sending[place] = false;
-        let channel = self.sending_channel[place];
+        let (channel, units) = self.senders[place].sending.take().expect("a packet on the wire");
         if self.wiring.switch[place] == NONE {
             self.link_try(port);
             return;
         }
-        self.outputs[channel as usize].used -= u32::from(self.sending_units[place]);
+        self.outputs[channel as usize].used -= u32::from(units);
         self.link_try(port);
         self.serve_output(channel);
     }

@@ -5,7 +5,7 @@
 //! answers when it and all below it have done what was asked.
 
 use super::account::{Message, NodeState, Parcel, StageTime, Write};
-use super::network::{Network, STAGE};
+use super::network::{Hold, Network, STAGE, SwitchState};
 use super::orders::{Command, Delivery, Plan};
 use super::packet::Kind;
 use super::wiring::{NONE, Tree};
@@ -102,7 +102,7 @@ impl Network {
                     (0..count).for_each(|_| parcels.push(Parcel { end, write: Write::Aside }));
                 }
                 parcels.extend((0..hosts).map(|end| Parcel { end, write: Write::Aside }));
-                self.present.fill(false);
+                self.switches.iter_mut().for_each(|switch| switch.present = false);
                 self.hosts.iter_mut().for_each(|host| host.present = false);
             }
             Delivery::Over => {
@@ -185,7 +185,7 @@ impl Network {
         let lane = self.wiring.control_lane();
         let channel = self.wiring.channel(port, lane);
         self.outputs[channel as usize].queue.push(&mut self.pool, packet);
-        self.filled[port as usize] |= 1 << lane;
+        self.senders[port as usize].filled |= 1 << lane;
         self.meter.control += 1;
         self.link_try(port);
     }
@@ -249,7 +249,7 @@ impl Network {
                         self.inputs[channel as usize].rule |= 1;
                     }
                 }
-                self.purging[switch as usize] = purge;
+                self.switches[switch as usize].purging = purge;
                 if purge {
                     self.purge_outputs(switch);
                 }
@@ -327,7 +327,7 @@ impl Network {
         let command = self.manager.current().and_then(|stage| stage.command);
         match (command, end.checked_sub(self.wiring.hosts)) {
             (Some(Command::Tokens(_) | Command::Drain { .. }), Some(switch)) => {
-                self.tokens.done(switch) && self.present[switch as usize]
+                self.tokens.done(switch) && self.switches[switch as usize].present
             }
             (Some(Command::Tokens(_) | Command::Drain { .. }), None) => {
                 self.hosts[end as usize].present
@@ -368,11 +368,11 @@ impl Network {
             (Write::Entries(hosts), Some(switch)) => {
                 self.routes.overwrite(switch, hosts.into_iter());
             }
-            (Write::Lanes, Some(switch)) => self.lanes_new[switch as usize] = true,
+            (Write::Lanes, Some(switch)) => self.switches[switch as usize].lanes_new = true,
             (Write::Lanes | Write::Entries(_), None) => self.hosts[end as usize].version = 1,
             (Write::Aside, Some(switch)) if last => {
-                self.present[switch as usize] = true;
-                self.release(switch, |state| state.hold == super::network::Hold::Tables);
+                self.switches[switch as usize].present = true;
+                self.release(switch, |state| state.hold == Hold::Tables);
             }
             (Write::Aside, None) if last => {
                 self.hosts[end as usize].present = true;
@@ -412,9 +412,7 @@ impl Network {
                 self.inputs[channel as usize].rule = self.set_of(channel) << 1;
             }
         }
-        self.present.fill(true);
-        self.lanes_new.fill(false);
-        self.purging.fill(false);
+        self.switches.fill(SwitchState::SETTLED);
         self.held.iter_mut().for_each(Vec::clear);
         let sets = (1 << self.physics.lane_sets) - 1;
         for host in &mut self.hosts {

@@ -76,6 +76,49 @@ pub(super) struct Output {
     pub(super) wake: u64,
 }
 
+/// The sending side of a port, on whose link its channels take turns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sender {
+    /// Lanes with packets to send, a bit each.
+    pub(super) filled: u16,
+    /// The channel of the packet that is on the wire, and its credits.
+    pub(super) sending: Option<(u32, u16)>,
+    /// The lane whose turn it is.
+    pub(super) turn: u8,
+    /// Of a host: the last packet was a control packet.
+    pub(super) after_control: bool,
+    /// What less than a nanosecond the last packet left, ps.
+    pub(super) rest_ps: u16,
+    /// Bytes sent since this was last asked, and before.
+    pub(super) bytes: u64,
+    bytes_before: u64,
+}
+
+/// What a switch has been told of a change of tables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SwitchState {
+    /// The new tables are there.
+    pub(super) present: bool,
+    /// The new rules for lanes are there.
+    pub(super) lanes_new: bool,
+    /// Old packets are dropped.
+    pub(super) purging: bool,
+}
+
+impl SwitchState {
+    /// No change is under way.
+    pub(super) const SETTLED: SwitchState =
+        SwitchState { present: true, lanes_new: false, purging: false };
+}
+
+/// The packets from a host to another, by their numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sequence {
+    pub(super) sent: u32,
+    /// The largest that has arrived.
+    pub(super) arrived: u32,
+}
+
 /// A fabric with its packets.
 #[derive(Clone, Debug)]
 pub struct Network {
@@ -89,20 +132,8 @@ pub struct Network {
     pub(super) outputs: Vec<Output>,
     pub(super) coming: Coming,
     pub(super) capacity: u32,
-    /// Per port: lanes with packets to send, credits of the packet being sent, next lane's turn.
-    pub(super) filled: Vec<u16>,
-    pub(super) sending: Vec<bool>,
-    pub(super) sending_channel: Vec<u32>,
-    pub(super) sending_units: Vec<u16>,
-    pub(super) turn: Vec<u8>,
-    /// Per port of a host: the last packet was a control packet.
-    pub(super) after_control: Vec<bool>,
-    /// Of each port, what less than a nanosecond the last packet left, ps.
-    pub(super) rest_ps: Vec<u16>,
+    pub(super) senders: Vec<Sender>,
     pub(super) multipath: Multipath,
-    /// Bytes sent by each port since it was last asked, and before.
-    pub(super) port_bytes: Vec<u64>,
-    port_bytes_before: Vec<u64>,
     /// Single flows and packets, if they are asked for.
     pub(super) notes: Option<Box<Notes>>,
     pub(super) lanes_of_set: u32,
@@ -110,12 +141,9 @@ pub struct Network {
     pub(super) hosts: Vec<HostState>,
     /// Per host: destinations whose packets it holds back.
     pub(super) held: Vec<Vec<u32>>,
-    pub(super) sequences: Vec<u32>,
-    pub(super) arrived: Vec<u32>,
-    /// Per switch: new tables are there, old packets are dropped.
-    pub(super) present: Vec<bool>,
-    pub(super) lanes_new: Vec<bool>,
-    pub(super) purging: Vec<bool>,
+    /// By source and target.
+    pub(super) sequences: Vec<Sequence>,
+    pub(super) switches: Vec<SwitchState>,
     /// By version of the tables: hosts that are not there.
     pub(super) gone: [Vec<bool>; 2],
     pub(super) epoch: u8,
@@ -218,26 +246,15 @@ impl Network {
             outputs: Vec::new(),
             coming: Coming::new(channels, physics.flight_ns, shortest),
             capacity: physics.buffer_units(),
-            filled: vec![0; ports],
-            sending: vec![false; ports],
-            sending_channel: vec![0; ports],
-            sending_units: vec![0; ports],
-            turn: vec![0; ports],
-            after_control: vec![false; ports],
-            port_bytes: vec![0; ports],
-            port_bytes_before: vec![0; ports],
+            senders: vec![Sender::default(); ports],
             notes: None,
             lanes_of_set: of_set,
             sources: Sources::new(traffic, physics, host_ps, setup.seed),
-            rest_ps: vec![0; ports],
             multipath: traffic.multipath,
             hosts: vec![HostState::new(physics.lane_sets); hosts],
             held: vec![Vec::new(); hosts],
-            sequences: vec![0; hosts * hosts],
-            arrived: vec![0; hosts * hosts],
-            present: vec![true; wiring.switches as usize],
-            lanes_new: vec![false; wiring.switches as usize],
-            purging: vec![false; wiring.switches as usize],
+            sequences: vec![Sequence::default(); hosts * hosts],
+            switches: vec![SwitchState::SETTLED; wiring.switches as usize],
             gone: [absent(hosts, setup.gone), absent(hosts, setup.gone)],
             epoch: 0,
             tokens: Tokens::new(channels, wiring.switches as usize),
@@ -294,12 +311,6 @@ impl Network {
         self.lanes_of_set
     }
 
-    /// Whether a reconfiguration is under way.
-    #[must_use]
-    pub fn is_changing(&self) -> bool {
-        self.manager.is_busy()
-    }
-
     /// Turns a link on or off. What is queued for a link that goes off is lost.
     pub fn switch_link(&mut self, link: Link, on: bool) {
         for (switch, port) in [link.a, link.b] {
@@ -329,8 +340,9 @@ impl Network {
     pub fn take_link_bytes(&mut self, link: Link) -> [u64; 2] {
         [link.a, link.b].map(|(switch, port)| {
             let port = self.wiring.first[switch.index()] + u32::from(port);
-            let bytes = std::mem::take(&mut self.port_bytes[port as usize]);
-            self.port_bytes_before[port as usize] += bytes;
+            let sender = &mut self.senders[port as usize];
+            let bytes = std::mem::take(&mut sender.bytes);
+            sender.bytes_before += bytes;
             bytes
         })
     }
@@ -346,7 +358,8 @@ impl Network {
     }
 
     fn sent_by(&self, port: u32) -> u64 {
-        self.port_bytes[port as usize] + self.port_bytes_before[port as usize]
+        let sender = &self.senders[port as usize];
+        sender.bytes + sender.bytes_before
     }
 
     /// When every host had finished its collective operation, if it has.

@@ -120,7 +120,7 @@ impl Network {
             let packet = self.pool.put(packet);
             let channel = self.wiring.channel(port, lane);
             self.outputs[channel as usize].queue.push(&mut self.pool, packet);
-            self.filled[port as usize] |= 1 << lane;
+            self.senders[port as usize].filled |= 1 << lane;
         }
         self.link_try(port);
     }
@@ -138,7 +138,7 @@ impl Network {
         let state = &mut self.outputs[output as usize];
         state.used += units;
         state.queue.push(&mut self.pool, packet);
-        self.filled[port as usize] |= 1 << self.wiring.lane_of(output);
+        self.senders[port as usize].filled |= 1 << self.wiring.lane_of(output);
         self.link_try(port);
         self.release(switch, |state| state.hold == Hold::Token && state.waits == output);
         self.node_progress(self.wiring.agent(switch));

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ebb_des::{Rng, Seed};
+use ebb_system_fabric::schemes::upstream::distance;
 use ebb_system_fabric::tables::{LANES, Lane, Tables};
 use ebb_system_fabric::topology::{Lid, Owner, Peer, PortNumber};
 use ebb_system_fabric::transition::mixed::Mixed;
@@ -134,18 +135,6 @@ fn upstream(transition: &Transition) -> Vec<Stage> {
         }
     }
     stages
-}
-
-fn distance(transition: &Transition, from: SwitchId, lid: Lid) -> usize {
-    let (mut at, mut links) = (from, 0);
-    while let Some(port) = transition.new.forwarding.get(at, lid).filter(|port| *port != 0) {
-        let Peer::Switch(next, _) = transition.topology.peer(at, port) else { break };
-        (at, links) = (next, links + 1);
-        if links > transition.topology.switches().len() {
-            break;
-        }
-    }
-    links
 }
 
 /// A packet in a buffer of one: the output that it waits for once it is routed.

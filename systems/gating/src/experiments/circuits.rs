@@ -1,6 +1,8 @@
 //! The circuits (Strong, tables 2.1 to 2.3 and equation 2.1).
 
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
+use ebb_report::{
+    Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table, claims,
+};
 
 use crate::circuit::Chip;
 use crate::machine::CoreSettings;
@@ -12,120 +14,45 @@ const TEXT_24: &str = "Strong 2013, section 2.2.4";
 const TEXT_55: &str = "Strong 2013, section 2.5.5";
 const TEXT_3: &str = "Strong 2013, section 2.3";
 
-/// A column of Table 2.1: one of its rows that follows from others.
-macro_rules! charge {
-    ($id:literal, $column:literal, $ns:literal) => {
-        Claim::implied(
-            concat!("strong2013.charge.", $id),
-            TABLE_1,
-            concat!("T_min-charge = Q / I_limit, ", $column),
-            $ns,
-            "ns",
-        )
-        .within(0.02)
-    };
-}
-
-macro_rules! reduction {
-    ($id:literal, $column:literal, $percent:literal) => {
-        Claim::implied(
-            concat!("strong2013.reduction.", $id),
-            TABLE_1,
-            concat!("leakage saved by gating, ", $column),
-            $percent,
-            "%",
-        )
-        .within(0.02)
-    };
-}
-
-const CLAIMS: &[Claim] = &[
-    Claim::implied("strong2013.breakeven.ev6", TABLE_3, "break-even, EV6", 17.17, "ns")
-        .within(0.005),
-    Claim::implied("strong2013.breakeven.io", TABLE_3, "break-even, in order", 8.53, "ns")
-        .within(0.005),
-    Claim::implied("strong2013.refill.ev6", TABLE_3, "seven stages at 3.3 GHz", 2.12, "ns")
-        .within(0.005),
-    Claim::implied(
-        "strong2013.refill.text",
-        "Strong 2013, section 2.3.6",
-        "clock, reset, restore and seven stages at 3.3 GHz",
-        3.03,
-        "ns",
-    )
-    .within(0.005),
-    Claim::implied("strong2013.refill.io", TABLE_3, "four stages at 2 GHz", 2.0, "ns")
-        .within(0.005),
-    charge!("32hp", "32 nm HP", 5.08),
-    charge!("32lop", "32 nm LOP", 7.36),
-    charge!("22hp", "22 nm HP", 6.40),
-    charge!("22lop", "22 nm LOP", 6.55),
-    Claim::implied("strong2013.total.22hp", TABLE_1, "total charge = C V, 22 nm HP", 4.26, "nC")
-        .within(0.01),
-    reduction!("32hp", "32 nm HP", 97.74),
-    reduction!("32lop", "32 nm LOP", 98.29),
-    reduction!("22hp", "22 nm HP", 97.71),
-    reduction!("22lop", "22 nm LOP", 98.12),
-    Claim::predicted(
-        "strong2013.worst",
-        TEXT_55,
-        "slowest safe wake-up, 16 cores, none idle",
-        18.4,
-        "ns",
-    )
-    .within(1.4),
-    Claim::predicted(
-        "strong2013.least",
-        TEXT_55,
-        "fastest safe wake-up, 16 cores, none idle",
-        9.7,
-        "ns",
-    )
-    .within(1.4),
-    Claim::predicted(
-        "strong2013.worst14",
-        TEXT_55,
-        "slowest safe wake-up, 16 cores, 14 idle",
-        9.1,
-        "ns",
-    )
-    .within(1.4),
-    Claim::predicted(
-        "strong2013.least14",
-        TEXT_55,
-        "fastest safe wake-up, 16 cores, 14 idle",
-        4.5,
-        "ns",
-    )
-    .within(1.4),
-    Claim::calibrated(
-        "strong2013.staggered",
-        TEXT_55,
-        "slowest safe wake-up at 0.9 ns of stagger",
-        10.7,
-        "ns",
-    )
-    .within(0.05),
-    Claim::predicted("strong2013.stagger2", TEXT_24, "shorter by stagger, two cores", 18.8, "%")
-        .within(3.0),
-    Claim::predicted("strong2013.stagger3", TEXT_24, "shorter by stagger, three cores", 31.9, "%")
-        .within(3.0),
-    Claim::predicted("strong2013.stagger4", TEXT_24, "shorter by stagger, four cores", 40.3, "%")
-        .within(3.0),
-    Claim::implied("strong2013.reduced", TEXT_55, "reduction from 18.4 to 10.7 ns", 58.2, "%")
-        .within(0.1),
-    Claim::implied("strong2013.slots", TEXT_3, "mean wait for a slot, five of 0.9 ns", 2.25, "ns")
-        .within(0.005),
-    Claim::implied("strong2013.register", TEXT_3, "reach of 15 bits of 100 ps", 3.28, "us")
-        .within(0.005),
-    Claim::implied(
-        "strong2013.token",
-        TEXT_3,
-        "valid bit, address and register of a token",
-        80.0,
-        "bits",
-    ),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.breakeven", TABLE_3]
+    implied "ev6" "break-even, EV6", 17.17, "ns", within(0.005);
+    implied "io" "break-even, in order", 8.53, "ns", within(0.005);
+    ["strong2013.refill", TABLE_3]
+    implied "ev6" "seven stages at 3.3 GHz", 2.12, "ns", within(0.005);
+    ["strong2013.refill", "Strong 2013, section 2.3.6"]
+    implied "text" "clock, reset, restore and seven stages at 3.3 GHz", 3.03, "ns", within(0.005);
+    ["strong2013.refill", TABLE_3]
+    implied "io" "four stages at 2 GHz", 2.0, "ns", within(0.005);
+    ["strong2013.charge", TABLE_1]
+    implied "32hp" "T_min-charge = Q / I_limit, 32 nm HP", 5.08, "ns", within(0.02);
+    implied "32lop" "T_min-charge = Q / I_limit, 32 nm LOP", 7.36, "ns", within(0.02);
+    implied "22hp" "T_min-charge = Q / I_limit, 22 nm HP", 6.40, "ns", within(0.02);
+    implied "22lop" "T_min-charge = Q / I_limit, 22 nm LOP", 6.55, "ns", within(0.02);
+    ["strong2013.total", TABLE_1]
+    implied "22hp" "total charge = C V, 22 nm HP", 4.26, "nC", within(0.01);
+    ["strong2013.reduction", TABLE_1]
+    implied "32hp" "leakage saved by gating, 32 nm HP", 97.74, "%", within(0.02);
+    implied "32lop" "leakage saved by gating, 32 nm LOP", 98.29, "%", within(0.02);
+    implied "22hp" "leakage saved by gating, 22 nm HP", 97.71, "%", within(0.02);
+    implied "22lop" "leakage saved by gating, 22 nm LOP", 98.12, "%", within(0.02);
+    ["strong2013", TEXT_55]
+    predicted "worst" "slowest safe wake-up, 16 cores, none idle", 18.4, "ns", within(1.4);
+    predicted "least" "fastest safe wake-up, 16 cores, none idle", 9.7, "ns", within(1.4);
+    predicted "worst14" "slowest safe wake-up, 16 cores, 14 idle", 9.1, "ns", within(1.4);
+    predicted "least14" "fastest safe wake-up, 16 cores, 14 idle", 4.5, "ns", within(1.4);
+    calibrated "staggered" "slowest safe wake-up at 0.9 ns of stagger", 10.7, "ns", within(0.05);
+    ["strong2013", TEXT_24]
+    predicted "stagger2" "shorter by stagger, two cores", 18.8, "%", within(3.0);
+    predicted "stagger3" "shorter by stagger, three cores", 31.9, "%", within(3.0);
+    predicted "stagger4" "shorter by stagger, four cores", 40.3, "%", within(3.0);
+    ["strong2013", TEXT_55]
+    implied "reduced" "reduction from 18.4 to 10.7 ns", 58.2, "%", within(0.1);
+    ["strong2013", TEXT_3]
+    implied "slots" "mean wait for a slot, five of 0.9 ns", 2.25, "ns", within(0.005);
+    implied "register" "reach of 15 bits of 100 ps", 3.28, "us", within(0.005);
+    implied "token" "valid bit, address and register of a token", 80.0, "bits";
+};
 
 /// Tables 2.1 to 2.3 held against each other, and equation 2.1.
 pub(super) static CIRCUITS: Figure = Figure {

@@ -1,6 +1,8 @@
 //! Savings by formula (Strong, equations 2.2 to 2.5).
 
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
+use ebb_report::{
+    Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table, claims,
+};
 
 use super::suite::{Benchmark, FITTED, SEEDS, absent, benchmarks, comparison, run};
 use crate::analytic::{Misses, saved};
@@ -9,17 +11,12 @@ use crate::power::{Island, Power};
 
 const SOURCE: &str = "Strong 2013, section 2.3.5, equation 2.5";
 
-const CLAIMS: &[Claim] = &[
-    Claim::predicted(
-        "strong2013.formula.mean",
-        SOURCE,
-        "mean difference of the formula from the simulator, TAP, in order",
-        0.82,
-        "%",
-    )
-    .at_most(),
-    Claim::predicted("strong2013.formula.max", SOURCE, "largest difference", 9.75, "%").at_most(),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.formula", SOURCE]
+    predicted "mean" "mean difference of the formula from the simulator, TAP, in order",
+        0.82, "%", at_most();
+    predicted "max" "largest difference", 9.75, "%", at_most();
+};
 
 /// Equations 2.2 to 2.5 beside the simulator.
 pub(super) static FORMULA: Figure = Figure {

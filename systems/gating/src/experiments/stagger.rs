@@ -1,6 +1,8 @@
 //! Wake-ups kept apart (Strong, figs. 2.18 to 2.20).
 
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
+use ebb_report::{
+    Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table, claims,
+};
 
 use super::suite::{Benchmark, SEEDS, absent, benchmarks, comparison, run};
 use crate::circuit::Keeping;
@@ -8,45 +10,19 @@ use crate::machine::CoreSettings;
 
 const SOURCE: &str = "Strong 2013, section 2.5.5, Figures 2.19 and 2.20";
 
-const CLAIMS: &[Claim] = &[
-    Claim::predicted(
-        "strong2013.stagger.mcf0",
-        SOURCE,
-        "TAP, 16 cores, mcf, no stagger",
-        18.92,
-        "%",
-    )
-    .percent(25.0),
-    Claim::predicted("strong2013.stagger.mcf9", SOURCE, "the same, 0.9 ns of stagger", 22.06, "%")
-        .percent(25.0),
-    Claim::predicted(
-        "strong2013.stagger.mean0",
-        SOURCE,
-        "TAP, 16 cores, mean, no stagger",
-        3.52,
-        "%",
-    )
-    .percent(25.0),
-    Claim::predicted("strong2013.stagger.mean9", SOURCE, "the same, 0.9 ns of stagger", 4.34, "%")
-        .percent(25.0),
-    Claim::predicted(
-        "strong2013.stagger.never",
-        SOURCE,
-        "least that stagger adds to the savings of any benchmark",
-        0.0,
-        "%",
-    )
-    .at_least(),
-    Claim::predicted(
-        "strong2013.slots.max",
-        SOURCE,
-        "time gated that slots lose against a controller in the middle, largest",
-        2.68,
-        "%",
-    )
-    .at_most(),
-    Claim::predicted("strong2013.slots.mean", SOURCE, "the same, mean", 0.93, "%").percent(50.0),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.stagger", SOURCE]
+    predicted "mcf0" "TAP, 16 cores, mcf, no stagger", 18.92, "%", percent(25.0);
+    predicted "mcf9" "the same, 0.9 ns of stagger", 22.06, "%", percent(25.0);
+    predicted "mean0" "TAP, 16 cores, mean, no stagger", 3.52, "%", percent(25.0);
+    predicted "mean9" "the same, 0.9 ns of stagger", 4.34, "%", percent(25.0);
+    predicted "never" "least that stagger adds to the savings of any benchmark",
+        0.0, "%", at_least();
+    ["strong2013.slots", SOURCE]
+    predicted "max" "time gated that slots lose against a controller in the middle, largest",
+        2.68, "%", at_most();
+    predicted "mean" "the same, mean", 0.93, "%", percent(50.0);
+};
 
 /// Programs on each of 16 cores.
 const CORES: usize = 16;

@@ -1,43 +1,26 @@
 //! Savings against the wake-up time (Strong, fig. 2.16).
 
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{
+    Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims,
+};
 
 use super::suite::{Benchmark, SEEDS, absent, benchmarks, comparison, most_and_mean, run};
 use crate::machine::CoreSettings;
 
 const SOURCE: &str = "Strong 2013, section 2.5.3, Figure 2.16";
 
-const CLAIMS: &[Claim] = &[
-    Claim::predicted(
-        "strong2013.wake.tap16",
-        SOURCE,
-        "TAP, mean energy saved, 16 ns to wake up",
-        2.33,
-        "%",
-    )
-    .percent(25.0),
-    Claim::predicted("strong2013.wake.tap2", SOURCE, "TAP, mean, 2 ns", 3.33, "%").percent(25.0),
-    Claim::predicted("strong2013.wake.counter16", SOURCE, "counter, mean, 16 ns", 0.70, "%")
-        .percent(25.0),
-    Claim::predicted("strong2013.wake.counter2", SOURCE, "counter, mean, 2 ns", 2.15, "%")
-        .percent(25.0),
-    Claim::predicted("strong2013.wake.tapmost16", SOURCE, "TAP, mcf, 16 ns", 20.0, "%")
-        .percent(25.0),
-    Claim::predicted("strong2013.wake.tapmost2", SOURCE, "TAP, mcf, 2 ns", 25.88, "%")
-        .percent(25.0),
-    Claim::predicted("strong2013.wake.countermost16", SOURCE, "counter, mcf, 16 ns", 8.22, "%")
-        .percent(25.0),
-    Claim::predicted("strong2013.wake.countermost2", SOURCE, "counter, mcf, 2 ns", 17.21, "%")
-        .percent(25.0),
-    Claim::predicted(
-        "strong2013.wake.grows",
-        SOURCE,
-        "TAP, mean at 2 ns over mean at 16 ns",
-        1.43,
-        "",
-    )
-    .percent(25.0),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["strong2013.wake", SOURCE]
+    predicted "tap16" "TAP, mean energy saved, 16 ns to wake up", 2.33, "%", percent(25.0);
+    predicted "tap2" "TAP, mean, 2 ns", 3.33, "%", percent(25.0);
+    predicted "counter16" "counter, mean, 16 ns", 0.70, "%", percent(25.0);
+    predicted "counter2" "counter, mean, 2 ns", 2.15, "%", percent(25.0);
+    predicted "tapmost16" "TAP, mcf, 16 ns", 20.0, "%", percent(25.0);
+    predicted "tapmost2" "TAP, mcf, 2 ns", 25.88, "%", percent(25.0);
+    predicted "countermost16" "counter, mcf, 16 ns", 8.22, "%", percent(25.0);
+    predicted "countermost2" "counter, mcf, 2 ns", 17.21, "%", percent(25.0);
+    predicted "grows" "TAP, mean at 2 ns over mean at 16 ns", 1.43, "", percent(25.0);
+};
 
 /// Figure 2.16: savings against the wake-up time.
 pub(super) static FIGURE_216: Figure = Figure {

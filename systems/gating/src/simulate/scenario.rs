@@ -1,7 +1,7 @@
 //! What a simulation is asked.
 
 use ebb_memtrace::{Format, TraceError};
-use ebb_scenario::schema::checked;
+use ebb_scenario::schema::{checked, listed};
 use ebb_scenario::{Check, Described, Invalid};
 use serde::Deserialize;
 
@@ -138,22 +138,12 @@ impl Scenario {
     /// # Errors
     /// When a name is none.
     pub fn controllers(&self) -> Result<Vec<String>, Invalid> {
-        let mut chosen = Vec::new();
+        let known: Vec<&str> = names().collect();
         let asked = self.controllers.names();
-        for name in asked.iter().flat_map(|name| name.split(',')).map(str::trim) {
-            let known: Vec<&str> = names().collect();
-            if name == "all" {
-                chosen.extend(known.iter().map(|name| (*name).to_owned()));
-            } else if known.contains(&name) {
-                chosen.push(name.to_owned());
-            } else {
-                let remedy = format!("all, or of {}", known.join(", "));
-                return Err(Invalid::new("controllers", format!("no controller `{name}`"), remedy));
-            }
-        }
-        let mut seen = std::collections::BTreeSet::new();
-        chosen.retain(|name| seen.insert(name.clone()));
-        Ok(chosen)
+        listed(asked.iter().map(String::as_str), &known, &[]).map_err(|name| {
+            let remedy = format!("all, or of {}", known.join(", "));
+            Invalid::new("controllers", format!("no controller `{name}`"), remedy)
+        })
     }
 
     pub(super) fn format(&self) -> Result<Option<Format>, TraceError> {

@@ -1,18 +1,17 @@
 //! Planes whose routers draw power without load (Li 2012, fig. 7.10).
 
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{
+    Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims,
+};
 
 use super::{drawn, plans, problem};
 use crate::{Normalise, Plan};
 
-const CLAIMS: &[Claim] = &[Claim::predicted(
-    "li2012.fig7.10.crossing",
-    "Li 2012, section 7.5",
-    "load above which two planes of 48-core routers need less than one",
-    0.65,
-    "",
-)
-.within(0.05)];
+const CLAIMS: &[Claim] = &claims! {
+    ["li2012.fig7.10", "Li 2012, section 7.5"]
+    predicted "crossing" "load above which two planes of 48-core routers need less than one",
+        0.65, "", within(0.05);
+};
 
 /// Fig. 7.10: one plane against two with routers that draw power without load.
 pub(super) static FIGURE_710: Figure = Figure {

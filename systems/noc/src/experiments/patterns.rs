@@ -2,7 +2,7 @@
 
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,
-    Series, Table,
+    Series, Table, claims,
 };
 
 use super::tried::Range;
@@ -11,45 +11,34 @@ use crate::{Normalise, Pattern, Plan};
 
 const SOURCE: &str = "Li 2012, section 6.5";
 
-const fn claim(id: &'static str, quantity: &'static str, published: f64) -> Claim {
-    Claim::predicted(id, SOURCE, quantity, published, "%")
-}
-
-const CLAIMS: &[Claim] = &[
-    claim("li2012.fig6.4.bound", "normal: bound below XY, \"almost\"", 40.0).within(4.0),
-    claim("li2012.fig6.4.2p-es", "normal: 2P-ES below XY, \"more than\"", 20.0).at_least(),
-    claim("li2012.fig6.4.adaptive", "normal: Adaptive below 2P-ES", 0.0)
-        .within(5.0)
-        .reading("behave similarly"),
-    claim("li2012.fig6.5.2p-es", "transpose: 2P-ES below XY, \"up to\"", 78.0).within(1.0),
-    claim("li2012.fig6.5.4p-es", "transpose: 4P-ES below 2P-ES, \"limited to\"", 5.0).at_most(),
-    claim("li2012.fig6.5.adaptive", "transpose: Adaptive below 2P-ES", 0.0)
-        .within(1.0)
-        .reading("no improvement"),
-    claim("li2012.fig6.6.2p-es", "hot-spot: 2P-ES below XY", 60.0).within(1.0),
-    claim("li2012.fig6.6.adaptive", "hot-spot: Adaptive below 2P-ES", 6.0).within(1.0),
-    claim("li2012.s6.5.2p-rs", "2P-RS from 2P-ES, farthest of three patterns, \"<\"", 10.0)
-        .at_most(),
-    claim("li2012.s6.5.uniform", "uniform: bound below XY (\"obtains the minimum\")", 0.0)
-        .within(0.1),
-    claim("li2012.s6.5.uniform-even", "uniform: bound below 2P-ES (\"minimum power\")", 0.0)
-        .within(0.1),
-    claim("li2012.s6.5.uniform-adaptive", "uniform: bound below Adaptive (\"minimum power\")", 0.0)
-        .within(0.1),
-    claim("li2012.s6.5.uniform-random", "uniform: bound below 2P-RS and 4P-ES, the nearer", 1.0)
-        .at_least()
-        .reading("exhibit performance limitations"),
-    claim("li2012.s6.5.tornado", "tornado: bound below no DVFS (\"exactly as NoDVFS\")", 0.0)
-        .within(0.1),
-    Claim::predicted(
-        "li2012.s7.4.q100",
-        "Li 2012, section 7.4",
+const CLAIMS: &[Claim] = &claims! {
+    ["li2012.fig6", SOURCE]
+    predicted "4.bound" "normal: bound below XY, \"almost\"", 40.0, "%", within(4.0);
+    predicted "4.2p-es" "normal: 2P-ES below XY, \"more than\"", 20.0, "%", at_least();
+    predicted "4.adaptive" "normal: Adaptive below 2P-ES",
+        0.0, "%", within(5.0), reading("behave similarly");
+    predicted "5.2p-es" "transpose: 2P-ES below XY, \"up to\"", 78.0, "%", within(1.0);
+    predicted "5.4p-es" "transpose: 4P-ES below 2P-ES, \"limited to\"", 5.0, "%", at_most();
+    predicted "5.adaptive" "transpose: Adaptive below 2P-ES",
+        0.0, "%", within(1.0), reading("no improvement");
+    predicted "6.2p-es" "hot-spot: 2P-ES below XY", 60.0, "%", within(1.0);
+    predicted "6.adaptive" "hot-spot: Adaptive below 2P-ES", 6.0, "%", within(1.0);
+    ["li2012.s6.5", SOURCE]
+    predicted "2p-rs" "2P-RS from 2P-ES, farthest of three patterns, \"<\"", 10.0, "%", at_most();
+    predicted "uniform" "uniform: bound below XY (\"obtains the minimum\")", 0.0, "%", within(0.1);
+    predicted "uniform-even" "uniform: bound below 2P-ES (\"minimum power\")",
+        0.0, "%", within(0.1);
+    predicted "uniform-adaptive" "uniform: bound below Adaptive (\"minimum power\")",
+        0.0, "%", within(0.1);
+    predicted "uniform-random" "uniform: bound below 2P-RS and 4P-ES, the nearer",
+        1.0, "%", at_least(), reading("exhibit performance limitations");
+    predicted "tornado" "tornado: bound below no DVFS (\"exactly as NoDVFS\")",
+        0.0, "%", within(0.1);
+    ["li2012.s7.4", "Li 2012, section 7.4"]
+    predicted "q100"
         "farthest that 100 sampled values are from the best expansion factor, \"around\"",
-        1.0,
-        "%",
-    )
-    .within(0.5),
-];
+        1.0, "%", within(0.5);
+};
 
 /// Figs. 6.4, 6.5, 6.6 and the percentages of section 6.5: routings and the bound on one plane.
 pub(super) static FIGURES_6: Figure = Figure {

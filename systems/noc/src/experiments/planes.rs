@@ -3,7 +3,7 @@
 use ebb_des::Summary;
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,
-    Series, Table,
+    Series, Table, claims,
 };
 
 use super::tried::Range;
@@ -12,31 +12,21 @@ use crate::{Normalise, Plan, Problem};
 
 const SOURCE: &str = "Li 2012, section 7.4";
 
-const fn claim(id: &'static str, quantity: &'static str, published: f64) -> Claim {
-    Claim::predicted(id, SOURCE, quantity, published, "")
-}
-
-const CLAIMS: &[Claim] = &[
-    claim("li2012.fig7.4.4phase", "normal: no DVFS over 2P-4PHASE", 4.2).within(0.1),
-    claim("li2012.fig7.5.4phase", "hot-spot: no DVFS over 2P-4PHASE", 4.7).within(0.1),
-    claim("li2012.fig7.5.mini", "hot-spot: no DVFS over 2P-MINI", 4.4).within(0.1),
-    claim("li2012.fig7.6.4phase", "MPEG4: no DVFS over 2P-4PHASE", 4.2).within(0.1),
-    claim("li2012.fig7.4.bound", "normal: no DVFS over the bound", 0.0).between(6.0, 9.0),
-    claim("li2012.fig7.5.bound", "hot-spot: no DVFS over the bound", 0.0).between(6.0, 9.0),
-    claim("li2012.fig7.6.bound", "MPEG4: no DVFS over the bound", 0.0).between(6.0, 9.0),
-    claim("li2012.s7.4.uniform", "uniform: no DVFS over the bound", 4.0).at_most(),
-    claim("li2012.s7.4.tornado", "tornado: no DVFS over the bound", 4.0).at_most(),
-    claim(
-        "li2012.s7.4.four-best",
-        "patterns, of 3, where 2P-4PHASE saves more than both others",
-        3.0,
-    ),
-    claim(
-        "li2012.s7.4.concentration",
-        "patterns, of 3, where 2P-MINI saves more than 2P-BALANCE",
-        3.0,
-    ),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["li2012.fig7", SOURCE]
+    predicted "4.4phase" "normal: no DVFS over 2P-4PHASE", 4.2, "", within(0.1);
+    predicted "5.4phase" "hot-spot: no DVFS over 2P-4PHASE", 4.7, "", within(0.1);
+    predicted "5.mini" "hot-spot: no DVFS over 2P-MINI", 4.4, "", within(0.1);
+    predicted "6.4phase" "MPEG4: no DVFS over 2P-4PHASE", 4.2, "", within(0.1);
+    predicted "4.bound" "normal: no DVFS over the bound", 0.0, "", between(6.0, 9.0);
+    predicted "5.bound" "hot-spot: no DVFS over the bound", 0.0, "", between(6.0, 9.0);
+    predicted "6.bound" "MPEG4: no DVFS over the bound", 0.0, "", between(6.0, 9.0);
+    ["li2012.s7.4", SOURCE]
+    predicted "uniform" "uniform: no DVFS over the bound", 4.0, "", at_most();
+    predicted "tornado" "tornado: no DVFS over the bound", 4.0, "", at_most();
+    predicted "four-best" "patterns, of 3, where 2P-4PHASE saves more than both others", 3.0, "";
+    predicted "concentration" "patterns, of 3, where 2P-MINI saves more than 2P-BALANCE", 3.0, "";
+};
 
 /// Figs. 7.4, 7.5, 7.6 and the factors of section 7.4: allocations over two planes.
 pub(super) static FIGURES_7: Figure = Figure {

@@ -1,7 +1,7 @@
 //! XY routing flit by flit (Li 2012, table 6.1).
 
 use ebb_report::{
-    Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Report, Table,
+    Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Report, Table, claims,
 };
 use ebb_scenario::{Document, MemoryFiles};
 
@@ -10,45 +10,32 @@ use crate::Normalise;
 
 const SOURCE: &str = "Li 2012, Table 6.1";
 
-const fn power(id: &'static str, quantity: &'static str, published: f64) -> Claim {
-    Claim::implied(id, SOURCE, quantity, published, "").percent(5.0)
-}
-
-const fn theory(id: &'static str, quantity: &'static str, published: f64) -> Claim {
-    Claim::implied(id, SOURCE, quantity, published, "").within(0.005)
-}
-
 /// Published with a precision below 5 % at 95 % confidence, five runs of a flit-level simulator.
 ///
 /// Where everything offered arrives, power without DVFS is the load and power with it the load over
 /// alpha squared, so all follow from the normalisation: implied. The simulation shows that at
 /// `alpha = 1 / rho`, where the fullest link has no time left, nearly everything does arrive.
-const CLAIMS: &[Claim] = &[
-    power("li2012.table6.1.nodvfs.0.8", "power without DVFS, load 0.8", 0.806),
-    power("li2012.table6.1.nodvfs.0.6", "power without DVFS, load 0.6", 0.602),
-    power("li2012.table6.1.nodvfs.0.4", "power without DVFS, load 0.4", 0.412),
-    power("li2012.table6.1.nodvfs.0.2", "power without DVFS, load 0.2", 0.201),
-    power("li2012.table6.1.dvfs.0.8", "power with DVFS, load 0.8", 0.513),
-    power("li2012.table6.1.dvfs.0.6", "power with DVFS, load 0.6", 0.215),
-    power("li2012.table6.1.dvfs.0.4", "power with DVFS, load 0.4", 0.0643),
-    power("li2012.table6.1.dvfs.0.2", "power with DVFS, load 0.2", 0.0223),
-    power("li2012.table6.1.actual.0.8", "actual ratio, load 0.8", 1.57),
-    power("li2012.table6.1.actual.0.6", "actual ratio, load 0.6", 2.86),
-    power("li2012.table6.1.actual.0.4", "actual ratio, load 0.4", 6.40),
-    power("li2012.table6.1.actual.0.2", "actual ratio, load 0.2", 9.02),
-    theory("li2012.table6.1.ratio.0.8", "theoretical ratio, load 0.8", 1.56),
-    theory("li2012.table6.1.ratio.0.6", "theoretical ratio, load 0.6", 2.78),
-    theory("li2012.table6.1.ratio.0.4", "theoretical ratio, load 0.4", 6.25),
-    theory("li2012.table6.1.ratio.0.2", "theoretical ratio, load 0.2", 9.0),
-    Claim::predicted(
-        "li2012.s6.6.load_max",
-        "Li 2012, section 6.6",
-        "sustainable load per node",
-        5.2,
-        "Mflit/s",
-    )
-    .within(0.05),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["li2012.table6.1", SOURCE]
+    implied "nodvfs.0.8" "power without DVFS, load 0.8", 0.806, "", percent(5.0);
+    implied "nodvfs.0.6" "power without DVFS, load 0.6", 0.602, "", percent(5.0);
+    implied "nodvfs.0.4" "power without DVFS, load 0.4", 0.412, "", percent(5.0);
+    implied "nodvfs.0.2" "power without DVFS, load 0.2", 0.201, "", percent(5.0);
+    implied "dvfs.0.8" "power with DVFS, load 0.8", 0.513, "", percent(5.0);
+    implied "dvfs.0.6" "power with DVFS, load 0.6", 0.215, "", percent(5.0);
+    implied "dvfs.0.4" "power with DVFS, load 0.4", 0.0643, "", percent(5.0);
+    implied "dvfs.0.2" "power with DVFS, load 0.2", 0.0223, "", percent(5.0);
+    implied "actual.0.8" "actual ratio, load 0.8", 1.57, "", percent(5.0);
+    implied "actual.0.6" "actual ratio, load 0.6", 2.86, "", percent(5.0);
+    implied "actual.0.4" "actual ratio, load 0.4", 6.40, "", percent(5.0);
+    implied "actual.0.2" "actual ratio, load 0.2", 9.02, "", percent(5.0);
+    implied "ratio.0.8" "theoretical ratio, load 0.8", 1.56, "", within(0.005);
+    implied "ratio.0.6" "theoretical ratio, load 0.6", 2.78, "", within(0.005);
+    implied "ratio.0.4" "theoretical ratio, load 0.4", 6.25, "", within(0.005);
+    implied "ratio.0.2" "theoretical ratio, load 0.2", 9.0, "", within(0.005);
+    ["li2012.s6.6", "Li 2012, section 6.6"]
+    predicted "load_max" "sustainable load per node", 5.2, "Mflit/s", within(0.05);
+};
 
 /// Table 6.1: XY with and without DVFS under hot-spot traffic, flit by flit.
 pub(super) static TABLE_61: Figure = Figure {

@@ -1,6 +1,8 @@
 //! One large flow and many small ones (Li 2012, eqs. 7.4 to 7.6).
 
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
+use ebb_report::{
+    Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table, claims,
+};
 use ebb_scenario::MemoryFiles;
 
 use super::{problem, routing};
@@ -12,28 +14,15 @@ const LOW_FLOWS: f64 = 79.0;
 /// Load of a low flow in the equations that are evaluated.
 const LOW: f64 = 0.2;
 
-const CLAIMS: &[Claim] = &[
-    Claim::implied("li2012.toy.one", SOURCE, "one plane (eq. 7.4), k = 79, rho = 0.2", 16.8, "P0")
-        .within(1e-6),
-    Claim::implied("li2012.toy.even", SOURCE, "two even planes (eq. 7.5), same", 4.2, "P0")
-        .within(1e-6),
-    Claim::implied(
-        "li2012.toy.concentrated",
-        SOURCE,
-        "the full flow alone (eq. 7.6), same",
-        1.0 + LOW_FLOWS * LOW / 9.0,
-        "P0",
-    )
-    .within(1e-6),
-    Claim::implied(
-        "li2012.toy.threshold",
-        SOURCE,
-        "rho below which concentration needs less than even planes, many flows",
-        0.5,
-        "",
-    )
-    .within(0.01),
-];
+const CLAIMS: &[Claim] = &claims! {
+    ["li2012.toy", SOURCE]
+    implied "one" "one plane (eq. 7.4), k = 79, rho = 0.2", 16.8, "P0", within(1e-6);
+    implied "even" "two even planes (eq. 7.5), same", 4.2, "P0", within(1e-6);
+    implied "concentrated" "the full flow alone (eq. 7.6), same",
+        1.0 + LOW_FLOWS * LOW / 9.0, "P0", within(1e-6);
+    implied "threshold" "rho below which concentration needs less than even planes, many flows",
+        0.5, "", within(0.01);
+};
 
 /// The toy scenario: one flow of full rate, k of a low one, no two on a link.
 pub(super) static TOY: Figure = Figure {

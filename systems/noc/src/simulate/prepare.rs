@@ -3,13 +3,13 @@
 use ebb_des::Seed;
 use ebb_scenario::{Files, Invalid, csv::Table};
 
-use super::SimulateError;
 use super::scenario::{Alpha, RouterKind, Scenario};
 use super::sharing::Sharing;
-use crate::RouterTable;
 use crate::flit::{self, Arrivals, Clock, Demand, FlowPath, Grid, Order, TraceEntry};
 use crate::routing::{Given, Routing, registry, routing};
-use crate::{Direction, Mesh, Normalise, Pattern, Routes, Traffic, VoltageRange};
+use crate::{
+    Direction, Mesh, NocError, Normalise, Pattern, RouterTable, Routes, Traffic, VoltageRange,
+};
 
 /// Largest grid whose routes between all tiles are stored.
 const STORED_TILES_MAX: usize = 1024;
@@ -40,7 +40,7 @@ pub(super) fn prepare(
     scenario: &Scenario,
     files: &dyn Files,
     seed: Seed,
-) -> Result<Prepared, SimulateError> {
+) -> Result<Prepared, NocError> {
     let elements = scenario.problem().topology()?;
     let sharing = Sharing::of(scenario, &elements)?;
     let mesh = sharing.routers(scenario, &elements)?;
@@ -53,7 +53,7 @@ pub(super) fn prepare(
         }
         None => scenario.arrivals(),
     };
-    let named = |name: &str| RouterTable::named(name, files).map_err(crate::NocError::from);
+    let named = |name: &str| RouterTable::named(name, files).map_err(NocError::from);
     let routers = scenario.energy.router.as_deref().map(named).transpose()?;
     let (traffic, itself) = if scenario.own_ports {
         rates(scenario, &elements, files, &arrivals, seed)?
@@ -113,7 +113,7 @@ fn rates(
     files: &dyn Files,
     arrivals: &Arrivals,
     seed: Seed,
-) -> Result<(Option<Traffic>, Vec<f64>), SimulateError> {
+) -> Result<(Option<Traffic>, Vec<f64>), NocError> {
     let mut itself = vec![0.0; mesh.nodes()];
     if let Arrivals::Trace(entries) = arrivals {
         let mut traffic = Traffic::silent(mesh.nodes());
@@ -148,13 +148,8 @@ fn rates(
 }
 
 /// The load of the fullest link that normalisation divides by.
-fn capacity(
-    how: Normalise,
-    mesh: &Mesh,
-    matrix: &Traffic,
-    seed: Seed,
-) -> Result<f64, SimulateError> {
-    let fullest = |rule: &dyn Routing| -> Result<f64, SimulateError> {
+fn capacity(how: Normalise, mesh: &Mesh, matrix: &Traffic, seed: Seed) -> Result<f64, NocError> {
+    let fullest = |rule: &dyn Routing| -> Result<f64, NocError> {
         let loads = rule.route(mesh, matrix, seed)?.loads(mesh);
         Ok(loads.into_iter().fold(0.0, f64::max))
     };
@@ -175,7 +170,7 @@ fn computed(
     grid: &Grid,
     traffic: Option<&Traffic>,
     itself: &[f64],
-) -> Result<Option<Demand>, SimulateError> {
+) -> Result<Option<Demand>, NocError> {
     let Some(order) = scenario.order() else { return Ok(None) };
     let fixed = scenario.alpha == Alpha::Fixed(scenario.fixed_alpha());
     let rings = mesh.is_torus() && order != Order::Dateline;
@@ -217,12 +212,12 @@ fn routed_planes(
     traffic: &Traffic,
     itself: &[f64],
     seed: Seed,
-) -> Result<Vec<Plane>, SimulateError> {
+) -> Result<Vec<Plane>, NocError> {
     let small = mesh.nodes() <= STORED_TILES_MAX || traffic.flows().count() <= STORED_FLOWS_MAX;
     let remedy = "xy or yx with a fixed alpha on one whole mesh, which need no stored routes";
     Invalid::unless(small, "mesh", "has too many flows to store their routes", remedy)?;
     let routes = routes_of(scenario, mesh, traffic, seed)?;
-    let range = VoltageRange::new(scenario.alpha_max).map_err(crate::NocError::from)?;
+    let range = VoltageRange::new(scenario.alpha_max)?;
     let plane_of_path = if scenario.planes == 1 {
         vec![0; routes.flows.iter().map(|routed| routed.paths.len()).sum()]
     } else {
@@ -257,7 +252,7 @@ fn routes_of(
     mesh: &Mesh,
     traffic: &Traffic,
     seed: Seed,
-) -> Result<Routes, SimulateError> {
+) -> Result<Routes, NocError> {
     if scenario.routing == "given" {
         return Ok(Given::new("given", scenario.paths.clone()).route(mesh, traffic, seed)?);
     }
@@ -334,7 +329,7 @@ fn plane_of(
     scenario: &Scenario,
     demand: Demand,
     fullest: Option<Fullest>,
-) -> Result<Plane, SimulateError> {
+) -> Result<Plane, NocError> {
     let alpha = match (&scenario.alpha, fullest) {
         (Alpha::Fixed(alpha), _) => *alpha,
         (Alpha::Word(_), Some(load)) if load.anything > 0.0 => {
@@ -410,12 +405,8 @@ fn grid_of(mesh: &Mesh) -> Grid {
     grid
 }
 
-fn read_trace(
-    file: &str,
-    files: &dyn Files,
-    tiles: usize,
-) -> Result<Vec<TraceEntry>, SimulateError> {
-    let bytes = files.read(file).map_err(crate::NocError::from)?;
+fn read_trace(file: &str, files: &dyn Files, tiles: usize) -> Result<Vec<TraceEntry>, NocError> {
+    let bytes = files.read(file)?;
     let table = Table::parse(file, &bytes)?;
     let columns = [["cycle", "time"], ["src", "source"], ["dst", "destination"], ["flits", "size"]]
         .map(|names| table.column(&names));

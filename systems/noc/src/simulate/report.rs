@@ -4,7 +4,6 @@ use ebb_des::{Histogram, Summary};
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
 use ebb_units::Watts;
 
-use super::SimulateError;
 use super::prepare::{Plane, Prepared};
 use super::scenario::Scenario;
 use crate::flit::{Grid, Outcome, Seen, Status};
@@ -31,13 +30,13 @@ pub(super) fn report(
     scenario: &Scenario,
     prepared: &Prepared,
     outcomes: &[Vec<Outcome>],
-) -> Result<Report, SimulateError> {
+) -> Result<Report, NocError> {
     let planes = prepared
         .planes
         .iter()
         .zip(outcomes)
         .map(|(plane, outcomes)| digest(prepared, plane, outcomes))
-        .collect::<Result<Vec<Digest<'_>>, SimulateError>>()?;
+        .collect::<Result<Vec<Digest<'_>>, NocError>>()?;
     let mut seen = planes[0].seen.clone();
     planes[1..].iter().for_each(|plane| seen.merge(&plane.seen));
     let mut report = Report::new(format!("Network on chip, {} tiles, flit by flit", scenario.mesh));
@@ -106,7 +105,7 @@ fn digest<'a>(
     prepared: &Prepared,
     plane: &'a Plane,
     outcomes: &'a [Outcome],
-) -> Result<Digest<'a>, SimulateError> {
+) -> Result<Digest<'a>, NocError> {
     let mut seen = outcomes[0].seen.clone();
     outcomes[1..].iter().for_each(|outcome| seen.merge(&outcome.seen));
     let status =
@@ -153,7 +152,7 @@ fn router_watts(
     alpha: f64,
     link_loads: &[f64],
     injected: &[f64],
-) -> Result<Option<Watts>, SimulateError> {
+) -> Result<Option<Watts>, NocError> {
     let Some(table) = &prepared.routers else { return Ok(None) };
     let grid = &prepared.grid;
     let frequency = (table.high_ghz() / alpha).max(table.low_ghz());
@@ -163,7 +162,7 @@ fn router_watts(
         arriving[grid.neighbour(tile, port) as usize] += load;
     }
     let watts = |rate: &f64| table.watts((rate / 5.0).min(1.0), frequency);
-    let sum = arriving.iter().map(watts).sum::<Result<Watts, _>>().map_err(NocError::from)?;
+    let sum = arriving.iter().map(watts).sum::<Result<Watts, _>>()?;
     Ok(Some(sum))
 }
 

@@ -5,10 +5,9 @@
 
 use ebb_scenario::Invalid;
 
-use super::SimulateError;
 use super::scenario::Scenario;
 use crate::flit::TraceEntry;
-use crate::{Mesh, Traffic};
+use crate::{Mesh, NocError, Traffic};
 
 /// Which elements share a router.
 pub(super) struct Sharing {
@@ -37,11 +36,7 @@ impl Sharing {
     }
 
     /// The mesh of the routers.
-    pub(super) fn routers(
-        &self,
-        scenario: &Scenario,
-        elements: &Mesh,
-    ) -> Result<Mesh, SimulateError> {
+    pub(super) fn routers(&self, scenario: &Scenario, elements: &Mesh) -> Result<Mesh, NocError> {
         if self.is_none() {
             return Ok(elements.clone());
         }

@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use ebb_scenario::{Document, Files, Progress, Setting};
+use ebb_study::StudyError;
 use ebb_units::{Joules, PacketsPerSecond, Watts};
 
 use super::problem::WARMUP_S;
 use super::{Estimate, Problem};
 use crate::optimum::{Schedule, solve};
-use crate::run::{Outcome, Twin, TwinError};
+use crate::run::{Outcome, Twin};
 
 /// What the policies draw under one load over time, and what the best schedule would have.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ impl Comparison {
         files: &dyn Files,
         seed: u64,
         progress: &dyn Progress,
-    ) -> Result<Comparison, TwinError> {
+    ) -> Result<Comparison, StudyError> {
         let problem: Problem = document.read_described()?;
         let file = document.file();
         let plain = problem.document(file, &problem.policies[0], 1.0)?;
@@ -98,7 +99,7 @@ impl Comparison {
 
 /// A trace has nothing before its first row: the warm-up is taken from its first hundredth, which
 /// is not reported on.
-fn within(problem: &Problem, run_s: f64) -> Result<Vec<Setting>, TwinError> {
+fn within(problem: &Problem, run_s: f64) -> Result<Vec<Setting>, StudyError> {
     let traffic = &problem.traffic;
     if traffic.trace.is_none() && traffic.pcap.is_none() {
         return Ok(Vec::new());
@@ -125,7 +126,7 @@ fn compress(problem: &Problem, twin: &Twin, span_s: f64) -> f64 {
     if problem.varies() { span_s / wanted } else { 1.0 }
 }
 
-fn estimate(problem: &Problem, twin: &Twin, document: &Document) -> Result<Estimate, TwinError> {
+fn estimate(problem: &Problem, twin: &Twin, document: &Document) -> Result<Estimate, StudyError> {
     let server = twin.server().clone();
     let kept = problem.limits.frequencies(&server).map_err(|fault| document.fault(fault))?;
     let whole = Estimate::new(server, twin.application().clone(), twin.mean_bytes());

@@ -2,10 +2,10 @@
 
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
 use ebb_scenario::{Document, Files, Progress};
+use ebb_study::StudyError;
 use ebb_units::PacketsPerSecond;
 
 use super::{Comparison, Estimate, Problem};
-use crate::run::TwinError;
 
 /// The cheapest cores and frequency for every load, what each policy would draw under the load of
 /// the problem, what the best schedule would, and what is saved.
@@ -16,7 +16,7 @@ use crate::run::TwinError;
 /// let report = ebb_system_router::plan::plan(&document, &MemoryFiles::new(), 1, &Silent)?;
 /// let saved = report.figures["saved_percent.powersave"].as_f64().unwrap();
 /// assert!((20.0..60.0).contains(&saved));
-/// # Ok::<(), ebb_system_router::TwinError>(())
+/// # Ok::<(), ebb_study::StudyError>(())
 /// ```
 ///
 /// # Errors
@@ -26,7 +26,7 @@ pub fn plan(
     files: &dyn Files,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<Report, TwinError> {
+) -> Result<Report, StudyError> {
     let problem: Problem = document.read_described()?;
     let comparison = Comparison::new(document, files, seed, progress)?;
     let text = format!(

@@ -2,7 +2,7 @@
 
 use ebb_power::Chi;
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
+    Axis, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table, claims,
 };
 
 const SECTION: &str = "Bolla et al., section V.A";
@@ -11,18 +11,12 @@ const SECTION: &str = "Bolla et al., section V.A";
 pub(super) static FIG07: Figure = Figure {
     id: "bolla.fig07",
     title: "The normalised form chi",
-    claims: &[
-        Claim::calibrated("bolla.fig07.idle", SECTION, "chi without traffic (a0)", 0.0, ""),
-        Claim::implied(
-            "bolla.fig07.full",
-            SECTION,
-            "chi at full throughput, normalised to 1",
-            1.0,
-            "",
-        )
-        .within(0.005),
-        Claim::calibrated("bolla.fig07.a4", SECTION, "largest positive coefficient", 223.074, ""),
-    ],
+    claims: &claims! {
+        ["bolla.fig07", SECTION]
+        calibrated "idle" "chi without traffic (a0)", 0.0, "";
+        implied "full" "chi at full throughput, normalised to 1", 1.0, "", within(0.005);
+        calibrated "a4" "largest positive coefficient", 223.074, "";
+    },
     run: fig07,
 };
 

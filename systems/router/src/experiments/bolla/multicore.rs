@@ -2,7 +2,7 @@
 
 use ebb_power::{CoreModel, CoreState, Depth, Fit, PacketCost, Sample, Server};
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
+    Axis, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table, claims,
 };
 use ebb_units::{Hertz, PacketsPerSecond, Watts};
 
@@ -15,13 +15,12 @@ const LOADS: [f64; 16] =
 pub(super) static GAMMA: Figure = Figure {
     id: "bolla.gamma",
     title: "What further cores gain",
-    claims: &[
-        Claim::calibrated("bolla.gamma.opteron", SECTION, "gamma of two Opteron cores", 1.5, "")
-            .within(0.02),
-        Claim::calibrated("bolla.gamma.xeon", SECTION, "gamma of two Xeon cores", 2.0, "")
-            .within(0.02)
-            .reading("near to the 200%"),
-    ],
+    claims: &claims! {
+        ["bolla.gamma", SECTION]
+        calibrated "opteron" "gamma of two Opteron cores", 1.5, "", within(0.02);
+        calibrated "xeon" "gamma of two Xeon cores",
+            2.0, "", within(0.02), reading("near to the 200%");
+    },
     run: gamma,
 };
 

@@ -1,7 +1,7 @@
 //! Throughput, power and latency of the platform.
 
 use ebb_power::{PacketCost, Server};
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{Axis, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims};
 
 const SECTION: &str = "Bolla et al., section IV.A";
 
@@ -9,26 +9,14 @@ const SECTION: &str = "Bolla et al., section IV.A";
 pub(super) static FIG01: Figure = Figure {
     id: "bolla.fig01",
     title: "Highest throughput against active power, over frequencies and cores",
-    claims: &[
-        Claim::predicted(
-            "bolla.fig01.server-power",
-            SECTION,
-            "power of the high-end servers (X, O), \"more than\"",
-            150.0,
-            "W",
-        )
-        .at_least(),
-        Claim::predicted(
-            "bolla.fig01.athlon-rate",
-            SECTION,
-            "highest throughput of the Athlon 64 X2 (A), \"about\"",
-            1.5,
-            "Mpps",
-        )
-        .within(0.05),
-        Claim::predicted("bolla.fig01.core2-power", SECTION, "power of the Core 2 (C2)", 0.0, "W")
-            .between(30.0, 50.0),
-    ],
+    claims: &claims! {
+        ["bolla.fig01", SECTION]
+        predicted "server-power" "power of the high-end servers (X, O), \"more than\"",
+            150.0, "W", at_least();
+        predicted "athlon-rate" "highest throughput of the Athlon 64 X2 (A), \"about\"",
+            1.5, "Mpps", within(0.05);
+        predicted "core2-power" "power of the Core 2 (C2)", 0.0, "W", between(30.0, 50.0);
+    },
     run: fig01,
 };
 

@@ -2,7 +2,7 @@
 
 use ebb_power::Depth;
 use ebb_power::{Chi, Interrupt, Server};
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{Axis, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims};
 use ebb_units::{Hertz, PacketsPerSecond};
 
 const SECTION: &str = "Bolla et al., section IV.B";
@@ -18,25 +18,13 @@ const NEAR_ZERO: f64 = 0.05;
 pub(super) static FIG05: Figure = Figure {
     id: "bolla.fig05",
     title: "Power over throughput: where it stops to rise",
-    claims: &[
-        Claim::implied(
-            "bolla.fig05.knee",
-            SECTION,
-            "throughput of the gradient change, Xeon at 3 GHz, \"about\"",
-            700.0,
-            "kpps",
-        )
-        .within(70.0),
-        Claim::implied(
-            "bolla.fig05.saturated",
-            SECTION,
-            "share of the power range above it",
-            0.9,
-            "",
-        )
-        .at_least()
-        .reading("more or less its maximum"),
-    ],
+    claims: &claims! {
+        ["bolla.fig05", SECTION]
+        implied "knee" "throughput of the gradient change, Xeon at 3 GHz, \"about\"",
+            700.0, "kpps", within(70.0);
+        implied "saturated" "share of the power range above it",
+            0.9, "", at_least(), reading("more or less its maximum");
+    },
     run: fig05,
 };
 
@@ -66,22 +54,13 @@ fn fig05(_: &Context<'_>) -> Result<Findings, ExperimentError> {
 pub(super) static FIG06: Figure = Figure {
     id: "bolla.fig06",
     title: "Idle time and interrupts of one core over throughput",
-    claims: &[
-        Claim::calibrated("bolla.fig06.most", SECTION, "largest throughput", MOST_KPPS, "kpps")
-            .within(1.0),
-        Claim::calibrated("bolla.fig06.idle", SECTION, "idle time at 700 kpps", 6.0, "%")
-            .at_most()
-            .reading("near to zero"),
-        Claim::implied(
-            "bolla.fig06.interrupts",
-            SECTION,
-            "interrupts per packet at 700 kpps",
-            0.1,
-            "",
-        )
-        .at_most()
-        .reading("near to zero"),
-    ],
+    claims: &claims! {
+        ["bolla.fig06", SECTION]
+        calibrated "most" "largest throughput", MOST_KPPS, "kpps", within(1.0);
+        calibrated "idle" "idle time at 700 kpps", 6.0, "%", at_most(), reading("near to zero");
+        implied "interrupts" "interrupts per packet at 700 kpps",
+            0.1, "", at_most(), reading("near to zero");
+    },
     run: fig06,
 };
 

@@ -2,8 +2,8 @@
 
 use ebb_des::Summary;
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,
-    Series, Table,
+    Axis, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report, Series,
+    Table, claims,
 };
 
 use super::bench::{AS_PUBLISHED, twin};
@@ -11,76 +11,35 @@ use crate::Outcome;
 
 const SECTION: &str = "Niccolini et al. 2012, section 7, figure 15";
 
-const fn against_polling(id: &'static str, quantity: &'static str) -> Claim {
-    Claim::predicted(id, SECTION, quantity, 0.0, "%").between(27.0, 50.0)
-}
-
-const fn against_napi(id: &'static str, quantity: &'static str) -> Claim {
-    Claim::predicted(id, SECTION, quantity, 0.0, "%").between(12.0, 25.0)
-}
-
 /// Four applications over a day at 35 % mean utilization.
 pub(super) static FIG15: Figure = Figure {
     id: "niccolini2012.fig15",
     title: "Power of four applications over a day at 35 % mean utilization",
-    claims: &[
-        against_polling(
-            "niccolini2012.fig15.routing-polling",
-            "PowerSave saves against polling, IPv4 routing",
-        ),
-        against_polling(
-            "niccolini2012.fig15.netflow-polling",
-            "PowerSave saves against polling, NetFlow",
-        ),
-        against_polling(
-            "niccolini2012.fig15.ipsec-polling",
-            "PowerSave saves against polling, IPsec",
-        ),
-        against_polling(
-            "niccolini2012.fig15.redundancy-polling",
-            "PowerSave saves against polling, redundancy elimination",
-        ),
-        against_napi(
-            "niccolini2012.fig15.routing-napi",
-            "PowerSave saves against NAPI, IPv4 routing",
-        ),
-        against_napi("niccolini2012.fig15.netflow-napi", "PowerSave saves against NAPI, NetFlow"),
-        against_napi("niccolini2012.fig15.ipsec-napi", "PowerSave saves against NAPI, IPsec"),
-        against_napi(
-            "niccolini2012.fig15.redundancy-napi",
-            "PowerSave saves against NAPI, redundancy elimination",
-        ),
-        Claim::implied(
-            "niccolini2012.fig15.polling",
-            SECTION,
-            "unmodified Click, \"hovering around\", mean of all applications",
-            270.0,
-            "W",
-        )
-        .within(8.0),
-        Claim::predicted(
-            "niccolini2012.fig15.best",
-            SECTION,
-            "applications, of 4, for which PowerSave draws least",
-            4.0,
-            "",
-        ),
-        Claim::predicted(
-            "niccolini2012.fig15.advantage",
-            SECTION,
+    claims: &claims! {
+        ["niccolini2012.fig15", SECTION]
+        predicted "routing-polling" "PowerSave saves against polling, IPv4 routing",
+            0.0, "%", between(27.0, 50.0);
+        predicted "netflow-polling" "PowerSave saves against polling, NetFlow",
+            0.0, "%", between(27.0, 50.0);
+        predicted "ipsec-polling" "PowerSave saves against polling, IPsec",
+            0.0, "%", between(27.0, 50.0);
+        predicted "redundancy-polling" "PowerSave saves against polling, redundancy elimination",
+            0.0, "%", between(27.0, 50.0);
+        predicted "routing-napi" "PowerSave saves against NAPI, IPv4 routing",
+            0.0, "%", between(12.0, 25.0);
+        predicted "netflow-napi" "PowerSave saves against NAPI, NetFlow",
+            0.0, "%", between(12.0, 25.0);
+        predicted "ipsec-napi" "PowerSave saves against NAPI, IPsec", 0.0, "%", between(12.0, 25.0);
+        predicted "redundancy-napi" "PowerSave saves against NAPI, redundancy elimination",
+            0.0, "%", between(12.0, 25.0);
+        implied "polling" "unmodified Click, \"hovering around\", mean of all applications",
+            270.0, "W", within(8.0);
+        predicted "best" "applications, of 4, for which PowerSave draws least", 4.0, "";
+        predicted "advantage"
             "load at which PowerSave saves most against NAPI, \"more prominent when the load is fairly low\"",
-            0.0,
-            "%",
-        )
-        .between(10.0, 20.0),
-        Claim::predicted(
-            "niccolini2012.fig15.lost",
-            SECTION,
-            "packets that PowerSave loses",
-            0.0,
-            "",
-        ),
-    ],
+            0.0, "%", between(10.0, 20.0);
+        predicted "lost" "packets that PowerSave loses", 0.0, "";
+    },
     run,
 };
 

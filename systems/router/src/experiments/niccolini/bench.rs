@@ -3,10 +3,11 @@
 use ebb_power::{PacketCost, Server};
 use ebb_report::{Context, ExperimentError, Series};
 use ebb_scenario::{Document, MemoryFiles};
+use ebb_study::StudyError;
 use ebb_units::PacketsPerSecond;
 
 use crate::plan::Estimate;
-use crate::{Outcome, Twin, TwinError};
+use crate::{Outcome, Twin};
 
 /// The router of the paper forwarding IPv4 packets of 64 bytes.
 pub(super) fn router() -> Estimate {
@@ -48,7 +49,7 @@ pub(super) fn twin(context: &Context<'_>, scenario: &str) -> Result<Outcome, Exp
         let document = Document::parse("scenario.toml", scenario)?;
         let twin = Twin::new(&document, &MemoryFiles::new(), context.seed)?;
         let outcome = twin.run(&mut *twin.policy(), context.progress)?;
-        Ok::<Outcome, TwinError>(outcome)
+        Ok::<Outcome, StudyError>(outcome)
     };
     run().map_err(ExperimentError::from_error)
 }

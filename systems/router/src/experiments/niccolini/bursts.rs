@@ -1,7 +1,7 @@
 //! Power against the length of bursts.
 
 use ebb_report::{
-    Axis, Claim, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
+    Axis, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series, claims,
 };
 
 use super::bench::{AS_PUBLISHED, twin};
@@ -12,49 +12,16 @@ const SECTION: &str = "Niccolini et al. 2012, section 7, figure 17";
 pub(super) static FIG17: Figure = Figure {
     id: "niccolini2012.fig17",
     title: "Power against the length of bursts, 2.5 Gb/s a port",
-    claims: &[
-        Claim::predicted(
-            "niccolini2012.fig17.powersave-spread",
-            SECTION,
-            "spread of PowerSave's power over all lengths",
-            7.5,
-            "%",
-        )
-        .at_most()
-        .reading("varies very little"),
-        Claim::implied(
-            "niccolini2012.fig17.polling-spread",
-            SECTION,
-            "spread of polling's power",
-            0.5,
-            "%",
-        )
-        .at_most()
-        .reading("flat"),
-        Claim::predicted(
-            "niccolini2012.fig17.napi-benefits",
-            SECTION,
-            "NAPI draws less with the longest bursts than with none",
-            0.0,
-            "W",
-        )
-        .at_least()
-        .reading("benefits from traffic burstiness"),
-        Claim::predicted(
-            "niccolini2012.fig17.powersave-best",
-            SECTION,
-            "lengths, of 7, at which PowerSave draws least",
-            7.0,
-            "",
-        ),
-        Claim::predicted(
-            "niccolini2012.fig17.lost",
-            SECTION,
-            "packets that PowerSave loses",
-            0.0,
-            "",
-        ),
-    ],
+    claims: &claims! {
+        ["niccolini2012.fig17", SECTION]
+        predicted "powersave-spread" "spread of PowerSave's power over all lengths",
+            7.5, "%", at_most(), reading("varies very little");
+        implied "polling-spread" "spread of polling's power", 0.5, "%", at_most(), reading("flat");
+        predicted "napi-benefits" "NAPI draws less with the longest bursts than with none",
+            0.0, "W", at_least(), reading("benefits from traffic burstiness");
+        predicted "powersave-best" "lengths, of 7, at which PowerSave draws least", 7.0, "";
+        predicted "lost" "packets that PowerSave loses", 0.0, "";
+    },
     run,
 };
 

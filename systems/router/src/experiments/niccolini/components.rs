@@ -1,57 +1,34 @@
 //! Where the power goes.
 
 use ebb_power::{CoreState, Depth};
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
+use ebb_report::{Column, Context, ExperimentError, Figure, Findings, Report, Table, claims};
 use ebb_units::BitsPerSecond;
 
 use super::bench::router;
 
 const SOURCE: &str = "Niccolini et al. 2012, section 3, figure 1";
 
-const fn watts(id: &'static str, quantity: &'static str, published: f64) -> Claim {
-    Claim::calibrated(id, SOURCE, quantity, published, "W").within(1.0)
-}
-
 /// Where the power goes in three states of the server.
 pub(super) static FIG01: Figure = Figure {
     id: "niccolini2012.fig01",
     title: "Power by component: idle, polling without traffic, 40 Gb/s",
-    claims: &[
-        watts("niccolini2012.fig01.idle", "server, all cores idle", 115.0),
-        watts("niccolini2012.fig01.polling", "server, polling without traffic", 262.0),
-        watts("niccolini2012.fig01.peak", "server, forwarding 40 Gb/s", 269.0),
-        Claim::implied("niccolini2012.fig01.ratio", SOURCE, "peak over idle", 2.3, "").within(0.05),
-        Claim::implied(
-            "niccolini2012.fig01.below-peak",
-            SOURCE,
-            "polling without traffic below peak, \"less than\"",
-            3.0,
-            "%",
-        )
-        .at_most(),
-        watts("niccolini2012.fig01.cpu-idle", "one CPU package, idle", 25.0),
-        watts("niccolini2012.fig01.cpu-peak", "one CPU package at peak", 92.0),
-        Claim::implied(
-            "niccolini2012.fig01.cpu-share",
-            SOURCE,
-            "CPUs' share of idle power",
-            50.0,
-            "%",
-        )
-        .within(10.0)
-        .reading("almost half"),
-        Claim::implied(
-            "niccolini2012.fig01.cpu-range",
-            SOURCE,
-            "a CPU's power at peak over idle, \"about\"",
-            4.0,
-            "",
-        )
-        .within(0.5),
-        watts("niccolini2012.fig01.motherboard", "motherboard", 24.0),
-        watts("niccolini2012.fig01.memory", "memory at peak", 20.0),
-        watts("niccolini2012.fig01.nics", "network interfaces at peak", 15.0),
-    ],
+    claims: &claims! {
+        ["niccolini2012.fig01", SOURCE]
+        calibrated "idle" "server, all cores idle", 115.0, "W", within(1.0);
+        calibrated "polling" "server, polling without traffic", 262.0, "W", within(1.0);
+        calibrated "peak" "server, forwarding 40 Gb/s", 269.0, "W", within(1.0);
+        implied "ratio" "peak over idle", 2.3, "", within(0.05);
+        implied "below-peak" "polling without traffic below peak, \"less than\"",
+            3.0, "%", at_most();
+        calibrated "cpu-idle" "one CPU package, idle", 25.0, "W", within(1.0);
+        calibrated "cpu-peak" "one CPU package at peak", 92.0, "W", within(1.0);
+        implied "cpu-share" "CPUs' share of idle power",
+            50.0, "%", within(10.0), reading("almost half");
+        implied "cpu-range" "a CPU's power at peak over idle, \"about\"", 4.0, "", within(0.5);
+        calibrated "motherboard" "motherboard", 24.0, "W", within(1.0);
+        calibrated "memory" "memory at peak", 20.0, "W", within(1.0);
+        calibrated "nics" "network interfaces at peak", 15.0, "W", within(1.0);
+    },
     run,
 };
 

@@ -2,8 +2,8 @@
 
 use ebb_power::{CoreState, Depth};
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
-    Table,
+    Axis, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series, Table,
+    claims,
 };
 
 use super::bench::{full, mpps, per_joule, router};
@@ -15,13 +15,12 @@ const SECTION: &str = "Niccolini et al. 2012, section 5.2";
 pub(super) static FIG08: Figure = Figure {
     id: "niccolini2012.fig08",
     title: "Packets per joule of k cores at 3.2 GHz and of 2k cores at 1.6 GHz",
-    claims: &[Claim::implied(
-        "niccolini2012.fig08.numbers-win",
-        SECTION,
-        "values of k, of 1 to 6, at which 2k slow cores forward more packets a joule",
-        6.0,
-        "",
-    )],
+    claims: &claims! {
+        ["niccolini2012.fig08", SECTION]
+        implied "numbers-win"
+            "values of k, of 1 to 6, at which 2k slow cores forward more packets a joule",
+            6.0, "";
+    },
     run: fig08,
 };
 
@@ -52,14 +51,11 @@ fn fig08(_: &Context<'_>) -> Result<Findings, ExperimentError> {
 pub(super) static FIG09: Figure = Figure {
     id: "niccolini2012.fig09",
     title: "Power against highest rate of every number of cores and frequency",
-    claims: &[Claim::implied(
-        "niccolini2012.fig09.more-is-better",
-        SECTION,
-        "points at which more cores, slowed to the same rate, draw less",
-        100.0,
-        "%",
-    )
-    .reading("always better")],
+    claims: &claims! {
+        ["niccolini2012.fig09", SECTION]
+        implied "more-is-better" "points at which more cores, slowed to the same rate, draw less",
+            100.0, "%", reading("always better");
+    },
     run: fig09,
 };
 
@@ -166,23 +162,14 @@ fn at_rate(router: &Estimate, cores: u16, rate: f64, power: Power<'_>) -> Option
 pub(super) static FIG11: Figure = Figure {
     id: "niccolini2012.fig11",
     title: "Power against rate with under-used cores in C1, 1.6 GHz",
-    claims: &[
-        Claim::predicted(
-            "niccolini2012.fig11.three-save",
-            SECTION,
-            "3 cores save against 12 at 5 Mpps, \"in excess of\"",
-            30.0,
-            "W",
-        )
-        .at_least(),
-        Claim::predicted(
-            "niccolini2012.fig11.fullest-best",
-            SECTION,
+    claims: &claims! {
+        ["niccolini2012.fig11", SECTION]
+        predicted "three-save" "3 cores save against 12 at 5 Mpps, \"in excess of\"",
+            30.0, "W", at_least();
+        predicted "fullest-best"
             "rates, of 0.5 to 19 Mpps, at which the fewest cores that carry them draw least",
-            100.0,
-            "%",
-        ),
-    ],
+            100.0, "%";
+    },
     run: fig11,
 };
 
@@ -227,25 +214,13 @@ fn fig11(_: &Context<'_>) -> Result<Findings, ExperimentError> {
 pub(super) static FIG12: Figure = Figure {
     id: "niccolini2012.fig12",
     title: "PowerSave against the cheapest operating point of every rate",
-    claims: &[
-        Claim::implied(
-            "niccolini2012.fig12.two-cores",
-            "Niccolini et al. 2012, section 6",
-            "most above the optimum at very low rate, with two cores, \"below\"",
-            5.0,
-            "W",
-        )
-        .at_most(),
-        Claim::implied(
-            "niccolini2012.fig12.above-envelope",
-            "Niccolini et al. 2012, section 6",
-            "most above the optimum at any rate",
-            5.0,
-            "W",
-        )
-        .at_most()
-        .reading("closely tracks"),
-    ],
+    claims: &claims! {
+        ["niccolini2012.fig12", "Niccolini et al. 2012, section 6"]
+        implied "two-cores" "most above the optimum at very low rate, with two cores, \"below\"",
+            5.0, "W", at_most();
+        implied "above-envelope" "most above the optimum at any rate",
+            5.0, "W", at_most(), reading("closely tracks");
+    },
     run: fig12,
 };
 

@@ -1,7 +1,7 @@
 //! Power and rate against frequency.
 
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
+    Axis, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table, claims,
 };
 
 use super::bench::{full, over_frequency, per_joule, router};
@@ -12,24 +12,12 @@ const SECTION: &str = "Niccolini et al. 2012, section 5.1";
 pub(super) static FIG04: Figure = Figure {
     id: "niccolini2012.fig04",
     title: "Power against frequency at the highest sustained rate",
-    claims: &[
-        Claim::calibrated(
-            "niccolini2012.fig04.halved-1-core",
-            SECTION,
-            "halving the frequency saves, 1 core",
-            5.0,
-            "%",
-        )
-        .within(1.5),
-        Claim::calibrated(
-            "niccolini2012.fig04.halved-12-cores",
-            SECTION,
-            "halving the frequency saves, 12 cores",
-            25.0,
-            "%",
-        )
-        .within(2.5),
-    ],
+    claims: &claims! {
+        ["niccolini2012.fig04", SECTION]
+        calibrated "halved-1-core" "halving the frequency saves, 1 core", 5.0, "%", within(1.5);
+        calibrated "halved-12-cores" "halving the frequency saves, 12 cores",
+            25.0, "%", within(2.5);
+    },
     run: fig04,
 };
 
@@ -57,48 +45,21 @@ fn fig04(_: &Context<'_>) -> Result<Findings, ExperimentError> {
 pub(super) static FIG05: Figure = Figure {
     id: "niccolini2012.fig05",
     title: "Highest sustained rate against frequency",
-    claims: &[
-        Claim::calibrated(
-            "niccolini2012.fig05.rate-12-cores",
-            "Niccolini et al. 2012, section 3",
-            "12 cores at 3.3 GHz, 64-byte packets",
-            29.0,
-            "Mpps",
-        )
-        .within(0.3),
-        Claim::calibrated(
-            "niccolini2012.fig05.rate-12-slow",
-            "Niccolini et al. 2012, section 5.2",
-            "12 cores at 1.6 GHz, \"approx.\"",
-            19.0,
-            "Mpps",
-        )
-        .within(0.5),
-        Claim::calibrated(
-            "niccolini2012.fig05.doubled-1-core",
-            SECTION,
-            "1.6 to 3.2 GHz raises the rate, 1 core",
-            70.0,
-            "%",
-        )
-        .within(3.0),
-        Claim::calibrated(
-            "niccolini2012.fig05.doubled-12-cores",
-            SECTION,
-            "1.6 to 3.2 GHz raises the rate, 12 cores",
-            45.0,
-            "%",
-        )
-        .within(3.0),
-        Claim::implied(
-            "niccolini2012.fig05.core",
-            "Niccolini et al. 2012, section 6.1",
-            "one core, \"assuming a core can forward at 3 Mpps\"",
-            3.0,
-            "Mpps",
-        )
-        .within(0.6),
-    ],
+    claims: &claims! {
+        ["niccolini2012.fig05", "Niccolini et al. 2012, section 3"]
+        calibrated "rate-12-cores" "12 cores at 3.3 GHz, 64-byte packets",
+            29.0, "Mpps", within(0.3);
+        ["niccolini2012.fig05", "Niccolini et al. 2012, section 5.2"]
+        calibrated "rate-12-slow" "12 cores at 1.6 GHz, \"approx.\"", 19.0, "Mpps", within(0.5);
+        ["niccolini2012.fig05", SECTION]
+        calibrated "doubled-1-core" "1.6 to 3.2 GHz raises the rate, 1 core",
+            70.0, "%", within(3.0);
+        calibrated "doubled-12-cores" "1.6 to 3.2 GHz raises the rate, 12 cores",
+            45.0, "%", within(3.0);
+        ["niccolini2012.fig05", "Niccolini et al. 2012, section 6.1"]
+        implied "core" "one core, \"assuming a core can forward at 3 Mpps\"",
+            3.0, "Mpps", within(0.6);
+    },
     run: fig05,
 };
 
@@ -137,24 +98,14 @@ fn fig05(_: &Context<'_>) -> Result<Findings, ExperimentError> {
 pub(super) static FIG06: Figure = Figure {
     id: "niccolini2012.fig06",
     title: "Packets per joule against frequency and cores",
-    claims: &[
-        Claim::implied(
-            "niccolini2012.fig06.fastest-best",
-            SECTION,
+    claims: &claims! {
+        ["niccolini2012.fig06", SECTION]
+        implied "fastest-best"
             "numbers of cores, of 12, at which the highest frequency forwards more packets a joule than the lowest",
-            12.0,
-            "",
-        ),
-        Claim::implied(
-            "niccolini2012.fig06.margin",
-            SECTION,
-            "most that the highest frequency forwards more a joule than the lowest",
-            15.0,
-            "%",
-        )
-        .at_most()
-        .reading("marginally more energy efficient in all configurations"),
-    ],
+            12.0, "";
+        implied "margin" "most that the highest frequency forwards more a joule than the lowest",
+            15.0, "%", at_most(), reading("marginally more energy efficient in all configurations");
+    },
     run: fig06,
 };
 
@@ -190,13 +141,12 @@ fn fig06(_: &Context<'_>) -> Result<Findings, ExperimentError> {
 pub(super) static FIG07: Figure = Figure {
     id: "niccolini2012.fig07",
     title: "Hare and tortoise: power at a constant rate, by frequency",
-    claims: &[Claim::predicted(
-        "niccolini2012.fig07.slowest-best",
-        SECTION,
-        "numbers of cores, of 1, 6 and 12, at which the lowest frequency draws least",
-        3.0,
-        "",
-    )],
+    claims: &claims! {
+        ["niccolini2012.fig07", SECTION]
+        predicted "slowest-best"
+            "numbers of cores, of 1, 6 and 12, at which the lowest frequency draws least",
+            3.0, "";
+    },
     run: fig07,
 };
 

@@ -1,6 +1,6 @@
 //! Interrupts instead of polling.
 
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{Axis, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims};
 
 use super::bench::{mpps, router, twin};
 
@@ -10,57 +10,16 @@ const SECTION: &str = "Niccolini et al. 2012, section 3";
 pub(super) static FIG03: Figure = Figure {
     id: "niccolini2012.fig03",
     title: "Interrupts (NAPI) against polling",
-    claims: &[
-        Claim::implied(
-            "niccolini2012.fig03.saved-idle",
-            SECTION,
-            "NAPI saves without traffic",
-            50.0,
-            "%",
-        )
-        .within(2.0),
-        Claim::calibrated(
-            "niccolini2012.fig03.saved-40g",
-            SECTION,
-            "NAPI saves at 40 Gb/s of 1024-byte packets",
-            22.0,
-            "%",
-        )
-        .within(2.0),
-        Claim::implied(
-            "niccolini2012.fig03.rate",
-            SECTION,
-            "highest rate with NAPI, 64-byte packets",
-            29.0,
-            "Mpps",
-        )
-        .within(0.5),
-        Claim::calibrated(
-            "niccolini2012.fig03.latency-polling",
-            SECTION,
-            "latency, polling, low load",
-            7.0,
-            "µs",
-        )
-        .within(0.5),
-        Claim::calibrated(
-            "niccolini2012.fig03.latency-napi",
-            SECTION,
-            "latency, NAPI, low load",
-            12.0,
-            "µs",
-        )
-        .within(0.5),
-        Claim::predicted(
-            "niccolini2012.fig03.converge",
-            SECTION,
-            "latency of NAPI over polling at 95 % load",
-            1.25,
-            "",
-        )
-        .at_most()
-        .reading("tend to converge"),
-    ],
+    claims: &claims! {
+        ["niccolini2012.fig03", SECTION]
+        implied "saved-idle" "NAPI saves without traffic", 50.0, "%", within(2.0);
+        calibrated "saved-40g" "NAPI saves at 40 Gb/s of 1024-byte packets", 22.0, "%", within(2.0);
+        implied "rate" "highest rate with NAPI, 64-byte packets", 29.0, "Mpps", within(0.5);
+        calibrated "latency-polling" "latency, polling, low load", 7.0, "µs", within(0.5);
+        calibrated "latency-napi" "latency, NAPI, low load", 12.0, "µs", within(0.5);
+        predicted "converge" "latency of NAPI over polling at 95 % load",
+            1.25, "", at_most(), reading("tend to converge");
+    },
     run,
 };
 

@@ -1,7 +1,7 @@
 //! Latency over a day.
 
 use ebb_power::Depth;
-use ebb_report::{Axis, Claim, Context, ExperimentError, Figure, Findings, Plot, Report, Series};
+use ebb_report::{Axis, Context, ExperimentError, Figure, Findings, Plot, Report, Series, claims};
 
 use super::bench::{AS_PUBLISHED, router, twin};
 use crate::Outcome;
@@ -12,78 +12,22 @@ const SECTION: &str = "Niccolini et al. 2012, section 7, figure 16";
 pub(super) static FIG16: Figure = Figure {
     id: "niccolini2012.fig16",
     title: "Latency of IPv4 routing under PowerSave over a day",
-    claims: &[
-        Claim::calibrated(
-            "niccolini2012.fig16.mean",
-            SECTION,
-            "mean latency under PowerSave",
-            0.0,
-            "µs",
-        )
-        .between(15.0, 20.0),
-        Claim::predicted(
-            "niccolini2012.fig16.p99",
-            SECTION,
-            "highest 99th percentile of an interval",
-            55.0,
-            "µs",
-        )
-        .percent(20.0),
-        Claim::predicted(
-            "niccolini2012.fig16.polling",
-            SECTION,
-            "mean latency of unmodified Click",
-            11.0,
-            "µs",
-        )
-        .within(2.0),
-        Claim::implied(
-            "niccolini2012.fig16.added",
-            "Niccolini et al. 2012, section 1",
-            "latency that PowerSave adds, \"less than\"",
-            10.0,
-            "µs",
-        )
-        .at_most(),
-        Claim::predicted(
-            "niccolini2012.fig16.p99-over-mean",
-            SECTION,
-            "99th percentile over the mean, \"up to\"",
-            4.0,
-            "",
-        )
-        .at_most(),
-        Claim::implied(
-            "niccolini2012.fig16.queueing",
-            "Niccolini et al. 2012, section 6.1",
-            "time that q_h packets wait at 3 Mpps",
-            10.0,
-            "µs",
-        )
-        .percent(10.0),
-        Claim::implied(
-            "niccolini2012.fig16.wake-up",
-            SECTION,
-            "waking a core from C6, \"up to\"",
-            85.0,
-            "µs",
-        )
-        .at_most(),
-        Claim::predicted(
-            "niccolini2012.fig16.lost",
-            SECTION,
-            "packets lost under PowerSave",
-            0.0,
-            "",
-        ),
-        Claim::predicted(
-            "niccolini2012.fig16.reordered",
-            SECTION,
-            "packets reordered under PowerSave",
-            0.0,
-            "",
-        ),
-    ],
+    claims: &claims! {
+        ["niccolini2012.fig16", SECTION]
+        calibrated "mean" "mean latency under PowerSave", 0.0, "µs", between(15.0, 20.0);
+        predicted "p99" "highest 99th percentile of an interval", 55.0, "µs", percent(20.0);
+        predicted "polling" "mean latency of unmodified Click", 11.0, "µs", within(2.0);
+        ["niccolini2012.fig16", "Niccolini et al. 2012, section 1"]
+        implied "added" "latency that PowerSave adds, \"less than\"", 10.0, "µs", at_most();
+        ["niccolini2012.fig16", SECTION]
+        predicted "p99-over-mean" "99th percentile over the mean, \"up to\"", 4.0, "", at_most();
+        ["niccolini2012.fig16", "Niccolini et al. 2012, section 6.1"]
+        implied "queueing" "time that q_h packets wait at 3 Mpps", 10.0, "µs", percent(10.0);
+        ["niccolini2012.fig16", SECTION]
+        implied "wake-up" "waking a core from C6, \"up to\"", 85.0, "µs", at_most();
+        predicted "lost" "packets lost under PowerSave", 0.0, "";
+        predicted "reordered" "packets reordered under PowerSave", 0.0, "";
+    },
     run,
 };
 

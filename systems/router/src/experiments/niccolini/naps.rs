@@ -1,7 +1,7 @@
 //! Idle states.
 
 use ebb_power::{CoreState, Depth};
-use ebb_report::{Claim, Column, Context, ExperimentError, Figure, Findings, Report, Table};
+use ebb_report::{Column, Context, ExperimentError, Figure, Findings, Report, Table, claims};
 use ebb_units::BitsPerSecond;
 
 use super::bench::{router, twin};
@@ -12,20 +12,15 @@ const SOURCE: &str = "Niccolini et al. 2012, section 5.2, table 1";
 pub(super) static TABLE1: Figure = Figure {
     id: "niccolini2012.table1",
     title: "Power and exit latency of the idle states",
-    claims: &[
-        Claim::calibrated("niccolini2012.table1.c1-power", SOURCE, "all cores in C1", 133.0, "W")
-            .within(0.5),
-        Claim::calibrated("niccolini2012.table1.c3-power", SOURCE, "all cores in C3", 120.0, "W")
-            .within(0.5),
-        Claim::calibrated("niccolini2012.table1.c6-power", SOURCE, "all cores in C6", 115.0, "W")
-            .within(0.5),
-        Claim::calibrated("niccolini2012.table1.c1-exit", SOURCE, "leaving C1, \"<\"", 1.0, "µs")
-            .at_most(),
-        Claim::calibrated("niccolini2012.table1.c3-exit", SOURCE, "leaving C3", 60.0, "µs")
-            .within(0.5),
-        Claim::calibrated("niccolini2012.table1.c6-exit", SOURCE, "leaving C6", 87.0, "µs")
-            .within(0.5),
-    ],
+    claims: &claims! {
+        ["niccolini2012.table1", SOURCE]
+        calibrated "c1-power" "all cores in C1", 133.0, "W", within(0.5);
+        calibrated "c3-power" "all cores in C3", 120.0, "W", within(0.5);
+        calibrated "c6-power" "all cores in C6", 115.0, "W", within(0.5);
+        calibrated "c1-exit" "leaving C1, \"<\"", 1.0, "µs", at_most();
+        calibrated "c3-exit" "leaving C3", 60.0, "µs", within(0.5);
+        calibrated "c6-exit" "leaving C6", 87.0, "µs", within(0.5);
+    },
     run: table1,
 };
 
@@ -59,15 +54,12 @@ fn table1(_: &Context<'_>) -> Result<Findings, ExperimentError> {
 pub(super) static FIG10: Figure = Figure {
     id: "niccolini2012.fig10",
     title: "Idle states of under-used cores at 1.6 GHz",
-    claims: &[Claim::predicted(
-        "niccolini2012.fig10.little-difference",
-        "Niccolini et al. 2012, section 5.2",
-        "largest difference that C3 or C6 at every pause makes to C1, from 1 Mpps on",
-        5.0,
-        "W",
-    )
-    .at_most()
-    .reading("very little impact")],
+    claims: &claims! {
+        ["niccolini2012.fig10", "Niccolini et al. 2012, section 5.2"]
+        predicted "little-difference"
+            "largest difference that C3 or C6 at every pause makes to C1, from 1 Mpps on",
+            5.0, "W", at_most(), reading("very little impact");
+    },
     run: fig10,
 };
 

@@ -1,8 +1,8 @@
 //! The paper's summary of itself.
 
 use ebb_report::{
-    Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series,
-    Table,
+    Axis, Column, Context, ExperimentError, Figure, Findings, Note, Plot, Report, Series, Table,
+    claims,
 };
 
 use super::bench::{AS_PUBLISHED, twin};
@@ -14,32 +14,15 @@ const ABSTRACT: &str = "Niccolini et al. 2012, abstract";
 pub(super) static WHOLE: Figure = Figure {
     id: "niccolini2012.text",
     title: "PowerSave from no load to overload",
-    claims: &[
-        Claim::implied(
-            "niccolini2012.text.least",
-            CONCLUSION,
-            "lowest share of the original power, at low load",
-            50.0,
-            "%",
-        )
-        .within(7.5),
-        Claim::predicted(
-            "niccolini2012.text.most",
-            CONCLUSION,
-            "highest share of the original power, at full load",
-            100.0,
-            "%",
-        )
-        .within(2.0),
-        Claim::implied(
-            "niccolini2012.text.peak",
-            ABSTRACT,
-            "highest rate under PowerSave, which \"matches the peak performance\"",
-            29.0,
-            "Mpps",
-        )
-        .within(0.5),
-    ],
+    claims: &claims! {
+        ["niccolini2012.text", CONCLUSION]
+        implied "least" "lowest share of the original power, at low load", 50.0, "%", within(7.5);
+        predicted "most" "highest share of the original power, at full load",
+            100.0, "%", within(2.0);
+        ["niccolini2012.text", ABSTRACT]
+        implied "peak" "highest rate under PowerSave, which \"matches the peak performance\"",
+            29.0, "Mpps", within(0.5);
+    },
     run,
 };
 
