@@ -86,7 +86,7 @@ fn its_line_makes_all_that_faces_ask_for() {
     assert!((report.figures[study.headlines[0]].as_f64().expect("a figure") - 2.0).abs() < 1e-9);
     // Errors by the declaration, with their place.
     for (setting, error) in [
-        ("load=1", "--set: field `load`: 1 is out of range; 0 or more, below 1"),
+        ("load=1", "--set: field `load`: 1 is out of range; expected 0 or more, below 1"),
         ("service=fixd", "--set: field `service`: unknown value `fixd`; did you mean `fixed`?"),
         ("laod=0.5", "--set: field `laod`: unknown field `laod`; did you mean `load`?"),
     ] {

@@ -46,38 +46,38 @@ struct Ebb {
 #[cfg(not(feature = "systems"))]
 const EXAMPLES: &str = "\
 Examples:
-  ebb demo                              see what it saves, in a minute, on this machine
-  ebb router check -c router.toml       explain what is wrong with a configuration
+  ebb demo                              see in a minute what it saves on this machine
+  ebb router check -c router.toml       check a configuration
   sudo ebb router run -c router.toml    forward packets
 
-This program was made for the demonstration: it has the router, its test traffic and its calibration.
-`make build` makes the one that simulates, plans and reproduces, too.";
+This build contains the router, its test traffic and its calibration only.
+`make build` builds the whole program with simulators, planners and reproductions.";
 
 #[cfg(feature = "systems")]
 const EXAMPLES: &str = "\
 Examples:
-  ebb demo                              see what it saves, in a minute, on this machine
-  ebb router check -c router.toml       explain what is wrong with a configuration
+  ebb demo                              see in a minute what it saves on this machine
+  ebb router check -c router.toml       check a configuration
   sudo ebb router run -c router.toml    forward packets
   ebb router top                        watch a running router
   ebb sim router day.toml               try a policy on a simulated server
   ebb reproduce                         published numbers beside ours
 
-Exit status: 0 success, 1 failure, 2 wrong usage or an unreadable scenario, 3 packets were lost
-(traffic ... --strict), 4 less could be sent than asked (traffic send), 130 interrupted.
-Messages go to standard error; EBB_LOG (error, warn, info, debug, trace) says how many.";
+Exit status: 0 success, 1 failure, 2 wrong usage or an invalid scenario, 3 packets lost
+(traffic ... --strict), 4 sent less than requested (traffic send), 130 interrupted.
+Messages go to standard error; EBB_LOG (error, warn, info, debug, trace) sets their level.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The router: run it, check its configuration, look at it, replay captures through it
+    /// The router: run, check a configuration, watch, replay captures
     #[command(subcommand)]
     Router(router::Command),
     #[cfg(feature = "systems")]
-    /// One router made of many: run a machine of it, look at it, take back-ends out
+    /// One router made of many machines: run a member, watch, drain back-ends
     #[command(subcommand)]
     Cluster(cluster::Command),
     #[cfg(feature = "systems")]
-    /// The top-of-rack switch that keeps microsecond circuits: run it, watch it
+    /// The top-of-rack switch for microsecond circuits: run, watch
     #[command(subcommand)]
     Tor(tor::Tor),
     #[cfg(feature = "systems")]
@@ -88,14 +88,14 @@ enum Command {
     #[command(subcommand)]
     Traffic(traffic::Command),
     #[cfg(feature = "systems")]
-    /// Forwarding tables of InfiniBand fabrics: check, compare, make, convert
+    /// Forwarding tables of InfiniBand fabrics: check, compare, compute, convert
     #[command(subcommand)]
     Fabric(fabric::Command),
     #[cfg(feature = "systems")]
-    /// Traces of memory references: record them from a program, convert them, look at them
+    /// Traces of memory references: record from a program, convert, show
     #[command(subcommand)]
     Trace(trace::Command),
-    /// Run a compressed working day through the router under each policy and show what it cost
+    /// Run a compressed working day through the router under each policy and compare their costs
     Demo(demo::Demo),
     #[cfg(feature = "systems")]
     /// Simulate a system that a scenario file describes, or a sweep over its values
@@ -108,7 +108,7 @@ enum Command {
     #[cfg(feature = "systems")]
     Schema(schema::Schema),
     #[cfg(feature = "systems")]
-    /// Measure what this machine's cores can do for each other
+    /// Measure moving work between this machine's cores
     #[command(subcommand)]
     Bench(bench::Command),
     #[cfg(feature = "systems")]
@@ -116,13 +116,13 @@ enum Command {
     #[command(subcommand)]
     Switch(switch::Command),
     #[cfg(feature = "systems")]
-    /// Compute what the papers published and show both numbers side by side
+    /// Compute published results again and show both numbers side by side
     Reproduce(reproduce::Reproduce),
     /// Fit a model of this machine's power and speed, for the governor and the simulator
     Calibrate(calibrate::Calibrate),
     /// Print the completion script of a shell
     Completion(completion::Completion),
-    /// Write the manual's pages into a directory
+    /// Write the manual pages to a directory
     Manual(manual::Manual),
 }
 
@@ -194,7 +194,7 @@ fn format_error(error: &anyhow::Error) -> String {
 fn verdict(checked: anyhow::Result<()>) -> ExitCode {
     match checked {
         Ok(()) => {
-            println!("nothing wrong");
+            println!("configuration OK");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -216,7 +216,7 @@ fn start_log() {
     let filter = match log_filter(&asked) {
         Ok(filter) => filter,
         Err(wrong) => {
-            eprintln!("ebb: EBB_LOG: {wrong}; info instead");
+            eprintln!("ebb: EBB_LOG: {wrong}; using info");
             tracing_subscriber::EnvFilter::new("info")
         }
     };
@@ -240,7 +240,7 @@ fn log_filter(asked: &str) -> Result<tracing_subscriber::EnvFilter, String> {
     for directive in asked.split(',') {
         let level = directive.rsplit('=').next().unwrap_or_default().trim();
         if !LEVELS.contains(&level.to_lowercase().as_str()) {
-            return Err(format!("`{level}` is none of {}", LEVELS.join(", ")));
+            return Err(format!("`{level}` is not one of {}", LEVELS.join(", ")));
         }
     }
     tracing_subscriber::EnvFilter::try_new(asked).map_err(|error| error.to_string())
@@ -265,7 +265,7 @@ mod tests {
             assert!(log_filter(good).is_ok(), "{good}");
         }
         for bad in ["verbose", "ebb=loud", "info,1"] {
-            assert!(log_filter(bad).expect_err(bad).contains("is none of error, warn"), "{bad}");
+            assert!(log_filter(bad).expect_err(bad).contains("is not one of error, warn"), "{bad}");
         }
     }
 

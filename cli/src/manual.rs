@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
 
-/// Write the manual's pages into a directory
+/// Write the manual pages to a directory
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   sudo ebb manual /usr/local/share/man/man1
   ebb manual /tmp/man && man -l /tmp/man/ebb-router-run.1")]
 pub struct Manual {
-    /// Where ebb.1 and a page for each command go
+    /// Directory for ebb.1 and a page for each command
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -22,9 +22,10 @@ impl Manual {
     /// Writes one page per command.
     pub fn run(self) -> Result<ExitCode> {
         let shown = self.directory.display();
-        std::fs::create_dir_all(&self.directory).with_context(|| format!("cannot make {shown}"))?;
+        std::fs::create_dir_all(&self.directory)
+            .with_context(|| format!("cannot create {shown}"))?;
         clap_mangen::generate_to(crate::Ebb::command(), &self.directory)
-            .with_context(|| format!("cannot write into {shown}"))?;
+            .with_context(|| format!("cannot write to {shown}"))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -19,41 +19,41 @@ const DATA_BESIDE: &str = "../shared/data";
 /// Exit status when no experiment has the name.
 const UNKNOWN: u8 = 2;
 
-/// Compute what the papers published and show both numbers side by side
+/// Compute published results again and show both numbers side by side
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   ebb reproduce                              every experiment, a terminal table and report.html
-  ebb reproduce niccolini2012                those of one paper
+  ebb reproduce niccolini2012                the experiments of one paper
   ebb reproduce niccolini2012.fig15 --json   one, as JSON
   ebb reproduce --list
 
-A number that does not come out is shown as missed, with the reason. The exit status is 1 only when
-an experiment could not be run, 2 when there is none of that name.")]
+A number that is not reproduced is shown as missed, with the reason. The exit status is 1 only when
+an experiment cannot run, and 2 when there is no experiment of that name.")]
 pub struct Reproduce {
-    /// Experiments or the beginnings of their names; all if none is given
+    /// Experiments, or prefixes of their names; default: all
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Show the names of all experiments
     #[arg(long)]
     list: bool,
-    /// Print the claims as a JSON list; writes no directory unless --out names one
+    /// Print the claims as a JSON list; writes no directory without --out
     #[arg(long)]
     json: bool,
-    /// Where report.html, report.json and claims.json go
+    /// Directory for report.html, report.json and claims.json
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Seed of everything that is drawn
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Directory with data that others measured, for the experiments that use it [default:
-    /// ../shared/data, if it is there]
+    /// Directory with measured data of others, for the experiments that use it [default: ../shared/data, if
+    /// it is there]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Experiments computed at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Shorter runs, to see that everything works; the numbers mean little
+    /// Short runs to check that everything works; the numbers are not results
     #[arg(long)]
     quick: bool,
 }
@@ -64,7 +64,9 @@ impl Reproduce {
         let mut chosen = ebb_catalogue::experiments();
         for id in &self.ids {
             if !chosen.iter().any(|experiment| matches(experiment.id(), id)) {
-                eprintln!("ebb: no experiment is called `{id}`; `ebb reproduce --list` shows all");
+                eprintln!(
+                    "ebb: there is no experiment `{id}`; list all with `ebb reproduce --list`"
+                );
                 return Ok(ExitCode::from(UNKNOWN));
             }
         }
@@ -116,7 +118,7 @@ impl Reproduce {
         }
         out.flush()?;
         for (id, error) in reproduction.failed() {
-            eprintln!("ebb: {id} could not be run: {error}");
+            eprintln!("ebb: {id} failed: {error}");
         }
         let failed = !reproduction.failed().is_empty();
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

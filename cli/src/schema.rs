@@ -7,17 +7,17 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use ebb_study::Kind;
 
-/// Print what a scenario may hold: every setting with its type, unit, range and default
+/// Print the settings of a scenario with type, unit, range and default
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   ebb schema circuit > circuit.schema.json       JSON Schema, for editors of TOML
-  ebb schema circuit --of plan --reference       a page for readers, in Markdown")]
+  ebb schema circuit --of plan --reference       a reference page in Markdown")]
 pub struct Schema {
     /// The system
     #[arg(value_name = "SYSTEM")]
     system: String,
-    /// Whose scenario: the simulator's or the planner's
+    /// Scenario of the simulator or of the planner
     #[arg(long, value_name = "KIND", default_value = "sim")]
     of: Of,
     /// Print a page in Markdown instead of JSON Schema
@@ -49,7 +49,7 @@ impl Schema {
             let declared = ebb_catalogue::of(kind).filter(|study| study.schema.is_some());
             let known: Vec<&str> = declared.map(|study| study.system).collect();
             let kind = kind.name();
-            bail!("no schema of `{kind} {}`; there is one of {}", self.system, known.join(", "));
+            bail!("there is no schema of `{kind} {}`; known: {}", self.system, known.join(", "));
         };
         std::io::stdout().write_all(text.as_bytes())?;
         Ok(ExitCode::SUCCESS)

@@ -26,13 +26,13 @@ use view::{Act, View};
 /// How often, and how it is shown.
 #[derive(Debug, Args)]
 pub struct Watch {
-    /// Seconds between two looks
+    /// Seconds between two readings
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     every: f64,
-    /// Looks before it ends [default: none]
+    /// Stop after this many readings [default: none]
     #[arg(long)]
     count: Option<u64>,
-    /// Print a line of JSON each time
+    /// Print a line of JSON per reading
     #[arg(long)]
     json: bool,
 }
@@ -125,10 +125,7 @@ impl Watch {
 fn choose(modes: &Modes, socket: &Path, name: &str) -> String {
     let done =
         client(socket).map_err(Into::into).and_then(|mut client| (modes.set)(&mut client, name));
-    done.map_or_else(
-        |error| format!("{error:#}"),
-        |()| format!("{} {name} from now on", modes.fact),
-    )
+    done.map_or_else(|error| format!("{error:#}"), |()| format!("{} {name} set", modes.fact))
 }
 
 /// Snapshots of a daemon with rates since the one before.
@@ -141,8 +138,8 @@ impl Looks {
     /// Waits for the first. With `soon` the next follows at once, whatever the interval.
     fn start(socket: &Path, every: Duration, soon: bool) -> Result<Looks> {
         let mut stream = client(socket)?.subscribe(every)?;
-        let first = stream.next().context("the stream has ended")?;
-        let before = first.context("no stream of snapshots; is the daemon of an older version?")?;
+        let first = stream.next().context("the daemon closed the connection")?;
+        let before = first.context("the daemon sends no snapshots; is its version older?")?;
         if soon && every > TURN {
             std::thread::sleep(TURN);
             stream = client(socket)?.subscribe(every)?;
@@ -174,7 +171,9 @@ impl Looks {
         let now = match self.heard.recv_timeout(patience) {
             Ok(said) => said?,
             Err(RecvTimeoutError::Timeout) => return Ok(None),
-            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the stream has ended"),
+            Err(RecvTimeoutError::Disconnected) => {
+                anyhow::bail!("the daemon closed the connection")
+            }
         };
         let look = now.clone().since(&self.before);
         self.before = now;

@@ -66,7 +66,7 @@ fn bad_samples_are_located_and_missing_ones_named() {
     let whole = write_samples(&samples());
     let nan = whole.replacen(",72", ",NaN", 1).replacen(",60\n", ",nan\n", 1);
     for (text, code, words) in [
-        (write_samples(&few), 1, vec!["missing", "2.00 GHz", "load beyond"]),
+        (write_samples(&few), 1, vec!["missing", "2.00 GHz", "load above"]),
         (nan, 2, vec!["lab.csv:", "field `watts`"]),
         (whole.replacen("forwarded_pps", "carried", 1), 2, vec!["lab.csv:1", "forwarded_pps"]),
     ] {
@@ -86,7 +86,7 @@ fn without_a_meter_it_says_what_is_missing() {
     let output = calibrate(directory.path(), &["--sysfs-root", root]);
     let error = error_of(&output);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    for word in ["there is no meter", "RAPL", "--meter", "--samples"] {
+    for word in ["there is no power meter", "RAPL", "--meter", "--samples"] {
         assert!(error.contains(word), "{error}");
     }
 }

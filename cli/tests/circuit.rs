@@ -312,7 +312,7 @@ fn tcp_passes_circuits_while_operators_watch_and_change_them() {
     let socket = racks.at("tor.sock");
     let top = ["tor", "top", "--every", "0.1", "--count", "1", "--socket", &socket];
     let line = good(EBB, &top);
-    assert!(line.contains("the controller's days") && line.contains("stood still"), "{line}");
+    assert!(line.contains("the controller's days") && line.contains("stalled"), "{line}");
     let line = good(EBB, &[&top[..], &["--json"]].concat());
     let look: Snapshot = serde_json::from_str(&line).expect("a line of JSON");
     // Each rack's host sent the other data or acknowledgements.

@@ -128,7 +128,7 @@ fn damaged_traces_end_with_their_place_and_status_two() {
         ("noise.trace", &b"1 64\n2 128\nlorem ipsum\n"[..], "noise.trace: byte 11 (line 3): "),
         ("wide.trace", &wide[..], "wide.trace: byte 5 (line 2): "),
         ("short.champsim", &wrong[..], "short.champsim: byte 150: the last record has 22 of 64"),
-        ("empty", &b""[..], "empty: byte 0: there is nothing in it"),
+        ("empty", &b""[..], "empty: byte 0: the file is empty"),
     ] {
         std::fs::write(place.path().join(name), bytes).expect("written");
         for command in [
@@ -181,7 +181,7 @@ fn a_program_is_recorded_shown_and_simulated() {
     assert!(!place.path().join("no.ebbmem").exists());
     let taken = ebb(place.path(), &record);
     assert!(
-        error_of(&taken).contains("is there already; --force replaces it"),
+        error_of(&taken).contains("exists already; replace it with --force"),
         "{}",
         error_of(&taken)
     );

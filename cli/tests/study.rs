@@ -121,10 +121,10 @@ fn faults_name_file_line_and_field() {
             &["sim", "router", "day.toml", "--set", "policy.name=napi", "--set", "colour=1"],
             "field `colour`: unknown field",
         ),
-        (&["sim", "router", "none.toml"], "none.toml: cannot be read"),
+        (&["sim", "router", "none.toml"], "none.toml: cannot read the file"),
         (
             &["sim", "router", "day.toml", "--set", "load=1..0:0.1"],
-            "--set: field `load`: the range does not rise",
+            "--set: field `load`: the range does not ascend",
         ),
     ];
     for (arguments, expected) in cases {
@@ -425,11 +425,7 @@ fn a_cluster_is_planned_from_two_tables() {
     assert_eq!(json["designs"]["optimum"]["gap"], 0.0);
     let poor = plan(&["--budget", "749"]);
     assert_eq!(poor.status.code(), Some(2));
-    assert!(
-        error_of(&poor).trim_end().ends_with("the least that does is 750"),
-        "{}",
-        error_of(&poor)
-    );
+    assert!(error_of(&poor).trim_end().ends_with("use at least 750"), "{}", error_of(&poor));
     std::fs::write(place.path().join("c.csv"), catalogue.replace("120,500", "121,500"))
         .expect("a file");
     let wrong = plan(&[]);
@@ -468,7 +464,7 @@ fn flags_are_settings_of_the_same_scenario() {
     for (arguments, expected) in [
         (
             &["--mesh", "3x3", "--traffic", "normal", "--load", "x"][..],
-            "--load: is of the wrong kind",
+            "--load: has the wrong type",
         ),
         (
             &["--mesh", "3x3", "--traffic", "normal", "--load", "2"],

@@ -22,8 +22,8 @@ fn main() {
     match status {
         Ok(status) if status.success() => {}
         Ok(status) => fail(&format!(
-            "{clang} could not compile crates/ports/{SOURCE} ({status}); it needs \
-             <linux/bpf.h>: apt-get install linux-libc-dev"
+            "{clang} cannot compile crates/ports/{SOURCE} ({status}); <linux/bpf.h> is needed: \
+            apt-get install linux-libc-dev"
         )),
         Err(error) => fail(&format!(
             "{clang} is needed to compile the XDP program: {error}; apt-get install clang"

@@ -13,7 +13,7 @@ use ebb_switch::mechanism::{self, Case, Mechanism, Target};
 use ebb_switch::syscalls::{self, CallCost};
 use serde_json::{Value, json};
 
-/// Measure what it takes to move work between two cores, by five mechanisms alike
+/// Measure moving work between two cores with five mechanisms
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,21 +21,21 @@ Examples:
   ebb bench switch --json
   ebb bench switch --trips 200000 --cpus 0,1 --out switching
 
-Each mechanism moves the same work: one way is from before the source asks until the work runs at the
-target, a round trip until it is back. V1 moves the thread (sched_setaffinity), V2 to V5 a continuation
-with its stack. Nothing here changes the kernel: a core that sleeps is woken by it, at its price.
-What cannot be measured here is said, with the reason; the exit status is 1 when nothing could be.")]
+Each mechanism moves the same work: one way is from before the request at the source until the work
+runs at the target, a round trip until it is back. V1 moves the thread (sched_setaffinity), V2 to V5 a
+continuation with its stack. The kernel is not changed: it wakes cores that sleep, at its usual cost.
+What cannot be measured on this machine is listed with the reason; the exit status is 1 when nothing can.")]
 pub struct Switch {
-    /// Round trips to targets that are awake; a twentieth to those that sleep
+    /// Round trips to targets that are awake; a twentieth of them to targets that sleep
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(20..=100_000_000))]
     trips: u32,
-    /// CPUs of source and target [default: the first two that are allowed]
+    /// CPUs of source and target [default: the first two allowed CPUs]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
     cpus: Vec<usize>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Where a page with the figures goes
+    /// Directory for a page with the figures
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -66,11 +66,11 @@ fn core(case: Case) -> &'static str {
 impl Switch {
     /// Measures.
     pub fn run(self) -> Result<ExitCode> {
-        let mut plan = Plan::here(self.trips).context("cannot ask which CPUs are allowed")?;
+        let mut plan = Plan::here(self.trips).context("cannot read which CPUs are allowed")?;
         match self.cpus[..] {
             [] => {}
             [home, there] if home != there => (plan.home, plan.there) = (home, Some(there)),
-            _ => anyhow::bail!("--cpus takes two different CPUs, as 0,1"),
+            _ => anyhow::bail!("--cpus needs two different CPUs, for example 0,1"),
         }
         let (mut rows, mut unmeasured) = (Vec::new(), Vec::new());
         for (mechanism, case, measured) in measure::measure_all(&plan, TURNS) {
@@ -182,15 +182,15 @@ fn report(plan: &Plan, rows: &[Row], calls: Option<CallCost>, unmeasured: &[Unme
     let there = plan.there.map_or("none".to_owned(), |cpu| cpu.to_string());
     let line = measure::line_ns(plan).map_or("an unknown time".to_owned(), |ns| format!("{ns} ns"));
     let text = format!(
-        "From CPU {} to CPU {there}; spans in ns, each with one reading of the clock ({:.0} ns) in it. A cache line \
-         alone takes {line} from core to core at this moment, as no hand-over can beat. Waiting: \
-         processor time that the target's thread burns per round trip, and what that draws (modelled: {:.1} W \
-         for a core that is never idle). {}",
+        "From CPU {} to CPU {there}; times in ns, each including one reading of the clock ({:.0} \
+        ns). A cache line alone takes {line} from core to core now: no hand-over can be faster. \
+        Waiting: processor time that the target's thread uses per round trip, and its energy \
+        (modelled: {:.1} W for a core that is never idle). {}",
         plan.home,
         measure::clock_ns(),
         core_watts(),
         if mechanism::has_user_wait() {
-            "This CPU can wait for a write in user mode (umwait): V5 does."
+            "This CPU can wait for a write in user mode (umwait): V5 uses it."
         } else {
             "This CPU cannot wait for a write in user mode (no umwait): V5 spins after its early wake-up."
         }
@@ -201,7 +201,8 @@ fn report(plan: &Plan, rows: &[Row], calls: Option<CallCost>, unmeasured: &[Unme
         let preload = preload.map_or(String::new(), |row| {
             let ns = row.measured.round_trip.p50;
             format!(
-                " A preloaded library could hand it over in {ns} ns (V3, to a core that spins)."
+                " A preloaded library could hand the call over in {ns} ns (V3, to a core that \
+                spins)."
             )
         });
         report = report.text(format!(
@@ -214,7 +215,7 @@ fn report(plan: &Plan, rows: &[Row], calls: Option<CallCost>, unmeasured: &[Unme
         report = report.text(format!("Not measured: {name} ({target}, {core}): {why}"));
     }
     let mut what =
-        Table::new("Mechanisms", [Column::text("mechanism"), Column::text("what it is")]);
+        Table::new("Mechanisms", [Column::text("mechanism"), Column::text("description")]);
     for mechanism in mechanism::all() {
         let name = format!("{} {}", mechanism.version(), mechanism.name());
         what.row([name.into(), mechanism.about().into()]);
@@ -228,7 +229,7 @@ fn report(plan: &Plan, rows: &[Row], calls: Option<CallCost>, unmeasured: &[Unme
     if shown.is_empty() {
         return report;
     }
-    let axis = Axis::new("part of round trips", "%");
+    let axis = Axis::new("share of round trips", "%");
     let mut plot =
         Plot::new("One way to another core", axis).panel(Axis::new("one way", "ns").logarithmic());
     for row in shown {

@@ -98,7 +98,7 @@ impl LiveBench {
         memory: bool,
         stop: Arc<AtomicBool>,
     ) -> Result<LiveBench> {
-        ensure!(!cpus.is_empty(), "no CPU may be used");
+        ensure!(!cpus.is_empty(), "this process may use no CPU");
         let plan = Plan::new(1, cpus).without_frequency();
         let workers = plan.cpus("poll");
         let mut bench = LiveBench {
@@ -140,8 +140,9 @@ impl LiveBench {
             }
         };
         self.place = format!(
-            "A router {how}. Its traffic comes from CPU {} of the same machine, whose power the \
-             meter sees too: for the router alone, give samples measured from outside.",
+            "A router {how}. CPU {} of the same machine sends its traffic, and the meter measures \
+            that CPU too: to calibrate the router alone, use --samples with values measured \
+            outside.",
             plan.generator_cpu,
         );
         self.stage = Some((cores, plan, stage));
@@ -155,7 +156,7 @@ impl LiveBench {
             let Some(journal) = journal.as_ref().filter(|_| !covered) else { continue };
             match Frequency::open(sysfs, *cpu, journal) {
                 Ok(clock) => self.clocks.push(clock),
-                Err(error) => eprintln!("CPU {cpu}: its clock stays as it is: {error}"),
+                Err(error) => eprintln!("CPU {cpu}: cannot set its frequency: {error}"),
             }
         }
         let common = |level: &Hertz| self.clocks.iter().all(|clock| clock.levels().contains(level));
@@ -262,11 +263,11 @@ impl Bench for LiveBench {
 impl Drop for LiveBench {
     fn drop(&mut self) {
         if let Err(error) = self.halt() {
-            eprintln!("the router: {error:#}");
+            eprintln!("the router failed: {error:#}");
         }
         for clock in &mut self.clocks {
             if let Err(error) = clock.restore() {
-                eprintln!("a clock's limits were not put back: {error}");
+                eprintln!("cannot restore a CPU's frequency limits: {error}");
             }
         }
     }

@@ -68,13 +68,13 @@ impl Meter {
         }
         let rapl = Rapl::open(sysfs).map_err(|error| anyhow!("{error}"));
         rapl.map(|rapl| Meter::Counters { rapl, clock: unix_now }).context(
-            "there is no meter, and without one a model cannot be calibrated. Give one of:\n  \
-             - RAPL energy counters: run as root on a machine whose kernel shows \
-             /sys/class/powercap/intel-rapl:*\n  \
-             - an external meter: --meter FILE.csv with columns time (Unix seconds) and watts, \
-             which its logger appends to while this runs\n  \
-             - samples measured before: --samples FILE.csv\n\
-             What was tried",
+            "there is no power meter, which calibration needs. Use one of:\n\
+             \x20 - RAPL energy counters: run as root on a machine with \
+             /sys/class/powercap/intel-rapl:*\n\
+             \x20 - an external meter: --meter FILE.csv with columns time (Unix seconds) and watts, \
+             to which its logger appends meanwhile\n\
+             \x20 - samples measured before: --samples FILE.csv\n\
+             Reason",
         )
     }
 
@@ -145,7 +145,7 @@ impl Log {
         let mut readings: Vec<(f64, f64)> = Vec::with_capacity(table.len());
         for (row, at) in instants(&table, time)?.into_iter().enumerate() {
             if readings.last().is_some_and(|(before, _)| *before >= at) {
-                let remedy = "instants in ascending order";
+                let remedy = "sort the lines by time";
                 return Err(table.fault(row, time, "is not later than the line before", remedy));
             }
             readings.push((at, table.non_negative(row, watts)?));
@@ -166,10 +166,9 @@ impl Log {
             line: None,
             field: Some("time".to_owned()),
             message: format!("no reading between {begin:.1} and {end:.1} (Unix seconds)"),
-            remedy:
-                "log at least two readings a second by this machine's clock, or measure longer \
-                     with --seconds"
-                    .to_owned(),
+            remedy: "log at least two readings per second with this machine's clock, or measure \
+                longer with --seconds"
+                .to_owned(),
         })
     }
 }

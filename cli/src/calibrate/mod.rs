@@ -37,39 +37,39 @@ const INTERRUPTED: u8 = 130;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo ebb calibrate --out model.toml            measure with the machine's energy counters
+  sudo ebb calibrate --out model.toml            use the machine's energy counters
   sudo ebb calibrate --meter watts.csv           ... or with an external meter's log
-  ebb calibrate --samples lab.csv                fit what was measured before
+  ebb calibrate --samples lab.csv                fit samples measured before
 
-An external meter's log has the columns `time` (Unix seconds) and `watts` and is appended to while
-this runs. Samples have the columns frequency_hz (or frequency_ghz), cores, offered_pps,
+The log of an external meter has the columns `time` (Unix seconds) and `watts` and grows during the
+measurement. Samples have the columns frequency_hz (or frequency_ghz), cores, offered_pps,
 forwarded_pps and watts. The router loads the model with `[power]` `model = \"model.toml\"`.")]
 pub struct Calibrate {
-    /// Fit these samples and measure nothing
+    /// Fit these samples instead of measuring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["meter", "memory", "keep", "cores"])]
     samples: Option<PathBuf>,
-    /// Where the model goes
+    /// File for the model
     #[arg(long, value_name = "FILE", default_value = "model.toml")]
     out: PathBuf,
-    /// What the model is called; default: the samples' file or the machine's name
+    /// Name of the model; default: the samples' file or the machine's name
     #[arg(long)]
     name: Option<String>,
     /// Log of an external meter, instead of the machine's energy counters
     #[arg(long, value_name = "FILE")]
     meter: Option<PathBuf>,
-    /// Keep the samples here as well
+    /// Also write the samples to this file
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// Numbers of cores to walk through; default: every one
+    /// Numbers of cores to measure; default: all
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     cores: Vec<u16>,
-    /// The most frequencies to walk through, evenly chosen, the lowest and the highest included
+    /// Most frequencies to measure, evenly spaced from the lowest to the highest
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     frequencies: u16,
     /// Length of each measurement
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// A router over links in memory, without privileges; its driver costs are not the machine's
+    /// Use a router over links in memory, without privileges; its driver costs are not the machine's
     #[arg(long)]
     memory: bool,
     /// Root of the tree that holds `sys/` and `proc/`
@@ -83,7 +83,7 @@ pub struct Calibrate {
 impl Calibrate {
     /// Measures where asked to, fits, writes the model and says how well it fits.
     pub fn run(self) -> Result<ExitCode> {
-        ensure!((0.1..=3600.0).contains(&self.seconds), "--seconds must be 0.1 to 3600");
+        ensure!((0.1..=3600.0).contains(&self.seconds), "--seconds must be from 0.1 to 3600");
         let outcome = match &self.samples {
             Some(file) => self.read(file).map(Some),
             None => self.measure(),
@@ -167,8 +167,8 @@ fn report(fit: &Fit, samples: &[Sample], out: &Path) -> Report {
         .table(gains(model));
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     let mut lines = vec![format!(
-        "{} samples; power deviates by {} W (root mean square) and at most {}, throughput by at \
-         most {}.",
+        "{} samples; power deviates by {} W (root mean square), at most by {}, throughput at most \
+        by {}.",
         quality.samples,
         (quality.rms.0 * 1e3).round() / 1e3,
         percent(quality.power_error_max),
@@ -177,7 +177,7 @@ fn report(fit: &Fit, samples: &[Sample], out: &Path) -> Report {
     if let Some(worst) = fit.worst() {
         let (sample, residual) = (&samples[worst], &fit.residuals[worst]);
         lines.push(format!(
-            "Worst: {} cores at {} under {:.0} pps drew {:.2} W, the model says {:.2} W.",
+            "Worst: {} cores at {} under {:.0} pps drew {:.2} W, the model gives {:.2} W.",
             sample.cores,
             sample.frequency,
             sample.offered.0,
@@ -187,7 +187,8 @@ fn report(fit: &Fit, samples: &[Sample], out: &Path) -> Report {
     }
     if model.chi.largest_fall(1000) > 0.02 {
         lines.push(
-            "The form chi falls somewhere by more than 2 %: less power for more load is noise."
+            "The fitted shape chi falls by more than 2 % somewhere: less power at more load is \
+            noise."
                 .to_owned(),
         );
     }
@@ -242,7 +243,7 @@ fn frequencies(model: &CoreModel) -> Table {
 
 fn gains(model: &CoreModel) -> Table {
     let columns = [Column::count("cores"), Column::number("forward as much as", "cores", 3)];
-    let mut table = Table::new(format!("Cores; {} no core causes", model.base), columns);
+    let mut table = Table::new(format!("Cores; {} independent of cores", model.base), columns);
     for gain in &model.gain {
         table.row([u64::from(gain.cores).into(), gain.gamma.into()]);
     }

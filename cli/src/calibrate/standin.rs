@@ -129,5 +129,5 @@ fn a_breathless_generator_is_told_from_a_slow_router() {
     let (_, fit, said) = calibrate(600e3);
     assert!(said[0].contains("the traffic source cannot send more"), "{said:?}");
     let missing = fit.expect_err("no load exceeds what is forwarded").to_string();
-    assert!(missing.contains("at 2.00 GHz: a load beyond"), "{missing}");
+    assert!(missing.contains("at 2.00 GHz: a load above the capacity"), "{missing}");
 }

@@ -77,7 +77,7 @@ impl Grid {
         let last = cores.last().copied().unwrap_or(1);
         ensure!(
             last <= most,
-            "--cores {last}: this machine has {most} for a router, beside its traffic"
+            "--cores {last}: this machine has {most} cores for a router beside its traffic"
         );
         let all = bench.frequencies();
         let count = frequencies_max.clamp(1, all.len());

@@ -121,7 +121,7 @@ impl Cluster {
     /// # Errors
     /// Without the privilege, or when the kernel refuses.
     pub fn build(name: &str, plan: Plan) -> Result<Cluster> {
-        ensure!(plan.back_ends.len() <= 200, "at most 200 back-ends fit into one machine");
+        ensure!(plan.back_ends.len() <= 200, "at most 200 back-ends are possible on one machine");
         let lab = Lab::open(name)?;
         let [hosts, front] = before_back_ends(&lab, "")?;
         let segments = lab.namespace("segments")?;
@@ -130,7 +130,7 @@ impl Cluster {
         for side in 0..SIDES {
             let (inside, port) = (format!("in{side}"), format!("front{side}"));
             let [_, port] = wire(End::new(&front, &inside), End::new(&segments, &port))?;
-            middle.add_link(&bridge(side), "bridge").context("no Linux bridge")?;
+            middle.add_link(&bridge(side), "bridge").context("cannot create a Linux bridge")?;
             let bridge = middle.index_of(&bridge(side))?;
             middle.set_master(port, bridge)?;
             middle.set_up(bridge, true)?;

@@ -16,19 +16,19 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Do what a machine does in a cluster, until told to stop
+    /// Run a member of a cluster until a signal stops it
     Run(Run),
-    /// Say whether a cluster's file is right, and what is wrong where
+    /// Check a cluster's file and list its problems
     Check(Check),
     /// Show the state of a running cluster once
     Show(show::Show),
     /// Watch a running cluster
     Top(top::Top),
-    /// Take a back-end out, without losing a packet, or give it back
+    /// Take a back-end out of service without losing a packet, or give it back
     Drain(Drain),
-    /// Remove a balancer that is gone for good from the registrations
+    /// Remove the registration of a balancer that will not return
     Forget(Forget),
-    /// Make a running member read its file again
+    /// Reload the file of a running member
     Reload(Reload),
     Bench(bench::Bench),
 }
@@ -54,26 +54,26 @@ impl Command {
     }
 }
 
-/// Do what a machine does in a cluster, until told to stop
+/// Run a member of a cluster until a signal stops it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   sudo ebb cluster run edge.toml
   sudo ebb cluster run edge.toml --member m2
 
-One file describes the whole cluster; every machine gets the same. What this one does says its entry
-[[member]]: balance, keep back-ends, be a candidate for the leader. SIGHUP takes over the policy and what
-back-ends carry and draw; SIGINT and SIGTERM end it: back-ends that end with it drain first.")]
+One file describes the whole cluster; every machine gets the same. The entry [[member]] of a machine
+defines its roles: balance, keep back-ends, be a candidate for the leader. SIGHUP reloads the policy and
+the capacity and power of back-ends; SIGINT and SIGTERM stop it: back-ends that stop with it drain first.")]
 pub struct Run {
     /// The cluster's file
     #[arg(value_name = "FILE", default_value = "/etc/ebb/cluster.toml")]
     file: PathBuf,
-    /// Which entry `[[member]]` is this machine's [default: the host's name]
+    /// Entry `[[member]]` of this machine [default: the host's name]
     #[arg(long, value_name = "NAME")]
     member: Option<String>,
 }
 
-/// Say whether a cluster's file is right, and what is wrong where
+/// Check a cluster's file and list its problems
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -84,7 +84,7 @@ pub struct Check {
     /// The cluster's file
     #[arg(value_name = "FILE", required_unless_present = "example")]
     file: Option<PathBuf>,
-    /// Also ask whether it has this member
+    /// Also check that it has this member
     #[arg(long, value_name = "NAME")]
     member: Option<String>,
     /// Print a commented file with every setting
@@ -124,7 +124,7 @@ impl Target {
     }
 }
 
-/// Take a back-end out, without losing a packet, or give it back
+/// Take a back-end out of service without losing a packet, or give it back
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -132,8 +132,8 @@ Examples:
   ebb cluster show
   ebb cluster drain r1 --back
 
-It goes off once the others that the load needs are on and every flow has moved; `ebb cluster show` says
-when. It stays off until it is given back, whichever member that is asked of.")]
+The back-end goes off once the others that the load needs are on and every flow has moved; see
+`ebb cluster show`. It stays off until --back, which works on any member.")]
 pub struct Drain {
     /// The back-end
     #[arg(value_name = "BACK-END")]
@@ -145,14 +145,14 @@ pub struct Drain {
     target: Target,
 }
 
-/// Remove a balancer that is gone for good from the registrations
+/// Remove the registration of a balancer that will not return
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   ebb cluster forget m2
 
-No back-end goes off before every registered balancer has said that it sends nothing there. One that was
-killed says nothing: back-ends stay on until it runs again or is forgotten.")]
+A back-end goes off only after every registered balancer has confirmed that it sends nothing there. A
+killed balancer cannot confirm: back-ends stay on until it runs again or is forgotten.")]
 pub struct Forget {
     /// The balancer
     balancer: String,
@@ -160,7 +160,7 @@ pub struct Forget {
     target: Target,
 }
 
-/// Make a running member read its file again
+/// Reload the file of a running member
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

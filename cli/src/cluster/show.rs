@@ -15,7 +15,7 @@ Examples:
   ebb cluster show
   ebb cluster show --json | jq '.back_ends[] | select(.power == \"on\")'")]
 pub struct Show {
-    /// Print it as JSON
+    /// Print the state as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -82,19 +82,20 @@ fn own_balancer(text: &mut String, own: &ebb_clusterd::status::OwnBalancer) {
     };
     _ = writeln!(
         text,
-        "\nthis balancer takes what comes for {}; others that live: {}; took over {} times",
+        "\n\
+         this balancer receives for {}; other live balancers: {}; took over {} times",
         list(&own.accepted),
         list(&own.peers),
         own.takeovers
     );
     for link in own.links.iter().filter(|link| !link.is_up()) {
-        _ = writeln!(text, "{link}; the others go on");
+        _ = writeln!(text, "{link}; the other links keep working");
     }
     let now = own.counters;
     _ = writeln!(
         text,
-        "{} packets to back-ends, {} back; {} without a back-end, {} overrun, {} held; \
-         drains: {} in order, {} cut; {} deaths",
+        "{} packets to back-ends, {} back; {} without a back-end, {} lost to full queues, {} \
+        held; drains: {} complete, {} timed out; {} back-ends found dead",
         now.balanced,
         now.returned,
         now.homeless,
@@ -105,9 +106,9 @@ fn own_balancer(text: &mut String, own: &ebb_clusterd::status::OwnBalancer) {
         own.deaths
     );
     let lines = [
-        (now.link_down, "frames for links that were down"),
-        (now.probes_refused, "answers to probes that were none"),
-        (now.claims, "claims of others on the cluster's addresses"),
+        (now.link_down, "frames for links that are down"),
+        (now.probes_refused, "invalid answers to probes"),
+        (now.claims, "claims of the cluster's addresses by other hosts"),
     ];
     for (count, what) in lines.into_iter().filter(|(count, _)| *count > 0) {
         _ = writeln!(text, "{count} {what}");
@@ -139,7 +140,7 @@ mod tests {
         });
         assert!(text.contains("r0               on        yes     50.0  no    m2"), "{text}");
         assert!(
-            text.contains("3000 packets to back-ends") && text.contains("comes for m1"),
+            text.contains("3000 packets to back-ends") && text.contains("receives for m1"),
             "{text}"
         );
     }

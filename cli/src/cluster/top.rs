@@ -16,11 +16,11 @@ use crate::watch::panel::{
 #[command(after_help = "\
 Examples:
   ebb cluster top
-  ebb cluster top --count 10 | cat  a line each time, without a terminal
+  ebb cluster top --count 10 | cat  one line per interval, without a terminal
   ebb cluster top --count 1 --json
 
-Keys: q leaves; p turns from the back-ends to the balancers and back; arrows sort. With --json each
-interval is one line, a snapshot of all metrics as in docs/telemetry.md.")]
+Keys: q quits; p switches between back-ends and balancers; arrows sort. With --json each interval is
+one line, a snapshot of all metrics as in docs/telemetry.md.")]
 pub struct Top {
     #[command(flatten)]
     watch: Watch,

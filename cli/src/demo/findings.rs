@@ -52,7 +52,7 @@ pub fn report(facts: &Facts, days: &[Day]) -> Report {
         .text(setting(facts))
         .table(table(days));
     if facts.interrupted {
-        report = report.text("Interrupted: modes that had not ended are left out.");
+        report = report.text("Interrupted: unfinished modes are left out.");
     }
     for line in verdicts(days) {
         report = report.text(line);
@@ -94,8 +94,8 @@ pub fn add_twin(report: Report, days: &[TwinDay]) -> Report {
         .heading("On a server of twelve cores")
         .text(
             "The same policies with the same latency budget through the same day, simulated on \
-             the server of Niccolini et al. (2012): its peak is the same share of what all twelve \
-             cores carry. All of it is modelled.",
+            the server of Niccolini et al. (2012): the peak is the same share of the capacity of \
+            all twelve cores. All values are modelled.",
         )
         .table(twin::table(days))
         .figure("twin", days.iter().map(figure).collect::<Vec<_>>())
@@ -109,9 +109,9 @@ pub fn picture(days: &[Day]) -> String {
 fn setting(facts: &Facts) -> String {
     format!(
         "The {} weekday, compressed into {:.0} s per mode: {} flows in both directions, frame \
-         sizes {}, {} routes. One polling worker carried {:.0} kpps beside the generator; the \
-         day's busiest moment asks for {:.0} % of that, {:.0} kpps. The generator is on CPU {} of {} \
-         and hands packets over every {} us, as a network card with interrupt moderation does.",
+        sizes {}, {} routes. One polling worker carried {:.0} kpps beside the generator; the \
+        day's peak is {:.0} % of that, {:.0} kpps. The generator runs on CPU {} of {} and sends \
+        packets every {} us, as a network card with interrupt moderation does.",
         facts.profile,
         facts.seconds,
         facts.flows,
@@ -177,8 +177,8 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
         count => format!("{count} workers"),
     };
     let polling = |day: &Day| match day.workers {
-        1 => "1 core that polls throughout".to_owned(),
-        count => format!("{count} cores that poll throughout"),
+        1 => "1 core that always polls".to_owned(),
+        count => format!("{count} cores that always poll"),
     };
     let compare = |day: &Day| {
         let share = |day: &Day| 100.0 * day.summary.lost as f64 / day.summary.sent.max(1) as f64;
@@ -202,13 +202,14 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
         let behind = lost_behind(day);
         if behind > 0 {
             text += &format!(
-                " {behind} of the packets lost had left the router: the generator took them too late.",
+                " The router had sent {behind} of the lost packets: the generator received them \
+                too late.",
             );
         }
         if day.summary.sent != poll.summary.sent {
             text += &format!(
-                " It was sent {} packets, poll {}: what the generator could not send even a while \
-                 after the day, beside a router on the same machine, is left out.",
+                " It was sent {} packets, poll {}: packets that the generator could not send in \
+                time, beside a router on the same machine, are left out.",
                 day.summary.sent, poll.summary.sent
             );
         }
@@ -218,11 +219,11 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
 }
 
 fn reading(days: &[Day]) -> String {
-    let mut text = "CPU time is what the kernel charges to the router's threads. Work that the \
-         kernel does for packets in interrupts is charged to whatever thread it interrupts, on \
-         either side. Latency is from the generator's write to its read, both queues and both \
-         wake-ups included. Lost packets were sent and never came back; the router's own counters \
-         say where its part of them went."
+    let mut text = "CPU time is what the kernel charges to the router's threads. The kernel \
+        charges its work for packets in interrupts to the thread that is interrupted, on either \
+        side. Latency is from the generator's write to its read, including both queues and both \
+        wake-ups. Lost packets were sent and did not come back; the router's counters show why it \
+        dropped its part of them."
         .to_owned();
     if days.iter().any(|day| day.joules_basis == "modelled") {
         text += " Energy is modelled after the server measured by Niccolini et al. (2012), with as \
@@ -398,7 +399,7 @@ mod tests {
         let same = verdicts(&[poll.clone(), saving.clone()]).remove(0);
         assert!(
             same.contains("powersave (1 worker)")
-                && same.contains("than poll (1 core that polls throughout): 99 %")
+                && same.contains("than poll (1 core that always polls): 99 %")
         );
         assert!(!same.contains("It was sent"), "{same}");
         (saving.workers, saving.summary.sent, saving.summary.latency_us.p99) = (2, 990, 350.0);
@@ -414,11 +415,11 @@ mod tests {
     fn what_left_the_router_is_not_its_loss() {
         let (poll, mut behind) = (day("poll", 10.0, 200.0), day("napi", 5.0, 150.0));
         let before = verdicts(&[poll.clone(), behind.clone()]).remove(0);
-        assert!(!before.contains("had left the router"), "{before}");
+        assert!(!before.contains("The router had sent"), "{before}");
         let mut worker = ebb_routerd::status::Worker::default();
         worker.packets.forwarded = 1000;
         behind.status.workers.push(worker);
         let text = verdicts(&[poll, behind]).remove(0);
-        assert!(text.contains("1 of the packets lost had left the router"), "{text}");
+        assert!(text.contains("The router had sent 1 of the lost packets"), "{text}");
     }
 }

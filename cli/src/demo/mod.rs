@@ -44,7 +44,7 @@ enum Other {
     Cluster(cluster::ClusterDemo),
 }
 
-/// Run a compressed working day through the router under each policy and show what it cost
+/// Run a compressed working day through the router under each policy and compare their costs
 #[derive(Debug, Args)]
 #[cfg_attr(feature = "systems", command(args_conflicts_with_subcommands = true))]
 #[command(after_help = "\
@@ -53,32 +53,32 @@ Examples:
   ebb demo --memory --seconds 15                  without privileges, over links in memory
   sudo ebb demo --modes poll,powersave --report /tmp/day
 
-The report's directory gets report.html, report.json and summary.svg.")]
+The directory of --report gets report.html, report.json and summary.svg.")]
 pub struct Demo {
     #[cfg(feature = "systems")]
     #[command(subcommand)]
     other: Option<Other>,
-    /// Length of all days together; the measurement of capacity before takes a few seconds more
+    /// Length of all days together; measuring the capacity first takes a few seconds more
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
-    /// Where the report goes
+    /// Directory for the report
     #[arg(long, value_name = "DIR", default_value = "ebb-report")]
     report: PathBuf,
     /// Policies to show, in this order
     #[arg(long, value_delimiter = ',', default_values_t = MODES.map(String::from),
           value_parser = clap::builder::PossibleValuesParser::new(MODES))]
     modes: Vec<String>,
-    /// Stay in memory even where namespaces are permitted
+    /// Use links in memory even if namespaces are permitted
     #[arg(long)]
     memory: bool,
     /// The day (uk-backbone, eu-isp)
     #[arg(long, value_name = "DAY", default_value = "uk-backbone",
           value_parser = clap::builder::PossibleValuesParser::new(["uk-backbone", "eu-isp"]))]
     profile: String,
-    /// Packets per second at the busiest, instead of a share of what was measured
+    /// Packets per second at the peak, instead of a share of the measured capacity
     #[arg(long, value_name = "PPS")]
     peak: Option<f64>,
-    /// Seed of everything that is drawn
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -109,7 +109,7 @@ impl Demo {
         let player = Player { plan: plan.clone(), stage: stage.as_mut(), stop: stop.clone() };
         let (facts, days) = self.play(player, place, cpus.len())?;
         if days.is_empty() {
-            say("Ended before the first mode was done; there is nothing to report.")?;
+            say("Interrupted before the first mode was finished; there is nothing to report.")?;
             return Ok(ExitCode::from(INTERRUPTED));
         }
         self.conclude(&facts, &days)?;
@@ -121,7 +121,7 @@ impl Demo {
     fn stage(&self, plan: &Arc<Plan>) -> (Box<dyn Stage>, String) {
         let same = "the same workers, graph and governor, without the kernel's interfaces.";
         let reason = if self.memory {
-            "as asked with --memory".to_owned()
+            "because of --memory".to_owned()
         } else {
             match LiveStage::new(plan.clone()) {
                 Ok(stage) => {
@@ -144,7 +144,7 @@ impl Demo {
         let profile = DayProfile::by_name(&self.profile).expect("checked by the parser");
         let memory = player.stage.transport() == "memory";
         let top = PacketsPerSecond(if memory { 5e6 } else { 2e6 });
-        say("Measuring what one polling worker carries ...")?;
+        say("Measuring the throughput of one polling worker ...")?;
         let capacity = player.capacity(top)?;
         let peak = self.peak.map_or(capacity.0 * PEAK_SHARE, |peak| peak);
         let span = Duration::from_secs_f64(self.seconds / self.modes.len() as f64);
@@ -167,8 +167,7 @@ impl Demo {
         let mut days = Vec::new();
         if !player.stop.load(Relaxed) {
             say(&format!(
-                "It carries {:.0} kpps; the day's peak is {:.0} kpps. \
-                 {},000 routes, {} flows, sizes {}.\n",
+                "It forwards {:.0} kpps; the day's peak is {:.0} kpps. {},000 routes, {} flows, sizes {}.\n",
                 capacity.0 / 1e3,
                 peak / 1e3,
                 facts.routes / 1000,
@@ -214,7 +213,8 @@ impl Demo {
         write_file(&self.report.join("summary.svg"), picture.as_bytes())?;
         let mut text = format!("\n{}", findings::table(days).to_terminal(&Terminal::of_stdout()));
         if facts.interrupted {
-            text += "\nInterrupted: modes that had not ended are left out.";
+            text += "\n\
+                 Interrupted: unfinished modes are left out.";
         }
         for verdict in findings::verdicts(days) {
             text += &format!("\n{verdict}");

@@ -71,7 +71,7 @@ fn day(profile: DayProfile, load: f64, mode: &str, seed: u64) -> Result<TwinDay>
 pub fn table(days: &[TwinDay]) -> Table {
     let mode = |day: &TwinDay| Column { numeric: true, ..Column::text(&day.mode) };
     let columns = [Column::text(""), Column::text("")].into_iter().chain(days.iter().map(mode));
-    let mut table = Table::new("The same day on the twin's server of 12 cores", columns);
+    let mut table = Table::new("The same day on a simulated server of 12 cores", columns);
     let mut row = |name: &str, unit: &str, value: &dyn Fn(&TwinDay) -> String| {
         let head = [Cell::from(name), Cell::from(unit)];
         table.row(head.into_iter().chain(days.iter().map(|day| Cell::Text(value(day)))));

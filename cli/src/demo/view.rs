@@ -154,7 +154,7 @@ fn books(progress: &Progress) -> String {
     let (sent, received) = (progress.sent.load(Relaxed), progress.received.load(Relaxed));
     let reordered = progress.reordered.load(Relaxed);
     let open = sent.saturating_sub(received);
-    format!("{sent} sent, {open} lost or under way, {reordered} reordered")
+    format!("{sent} sent, {open} lost or in flight, {reordered} reordered")
 }
 
 fn rate(pps: f64) -> String {

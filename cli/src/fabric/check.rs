@@ -11,10 +11,10 @@ use ebb_system_fabric::walk;
 /// Check one set of tables: reachable, loop-free, deadlock-free
 #[derive(Debug, Args)]
 #[command(after_help = "\
-DIR holds ibnetdiscover.txt, opensm-lfts.dump and, where there are any, sl.csv (slid,dlid,sl; without
+DIR contains ibnetdiscover.txt, opensm-lfts.dump and optionally sl.csv (slid,dlid,sl; without
 it every pair has service level 0) and sl2vl.txt (without it lane = service level), plain or gzipped.
 OpenSM's other dumps (opensm-subnet.lst, opensm.fdbs, opensm-sl2vl.dump, opensm-path-records.dump),
-ibdiagnet2.lst and .fdbs and the output of `saquery -p` (path-records.txt) are read in their place.
+ibdiagnet2.lst and .fdbs and the output of `saquery -p` (path-records.txt) are read instead of them.
 
 Exit status: 0 sound, 1 not sound, 2 the files cannot be read.
 
@@ -24,7 +24,7 @@ Examples:
 pub struct Check {
     /// Directory with the tables
     dir: PathBuf,
-    /// Name every pair that is not reached, and GUID, LID and cable of each hop
+    /// List every unreachable pair, and GUID, LID and cable of each hop
     #[arg(long)]
     details: bool,
     /// Print the verdict as JSON
@@ -79,7 +79,7 @@ pub(super) fn print(out: &mut impl Write, verdict: &Verdict, details: bool) -> s
     }
     if !verdict.unmanaged.is_empty() {
         let count = verdict.unmanaged.len();
-        writeln!(out, "managed        NO: {count} ways to switches' own addresses are broken")?;
+        writeln!(out, "managed        NO: {count} paths to switches' own addresses are broken")?;
         broken(out, &verdict.unmanaged, "switches", details)?;
     }
     if verdict.loop_free {
@@ -142,7 +142,7 @@ fn broken(
     }
     if shown < routes.len() {
         let more = routes.len() - shown;
-        writeln!(out, "               and {more} more; --details names all")?;
+        writeln!(out, "               and {more} more; list all with --details")?;
     }
     Ok(())
 }

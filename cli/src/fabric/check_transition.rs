@@ -11,25 +11,25 @@ use ebb_system_fabric::transition::{Options, Scheme, Side, TransitionVerdict, ch
 #[derive(Debug, Args)]
 #[command(after_help = "\
 OLD and NEW are directories as for `ebb fabric check`: two moments of one fabric. Schemes:
-  instant         all switches at one instant, packets under way finish by the tables they began with
+  instant         all switches at one instant, packets in flight use the tables they began with
   unsynchronised  entry by entry in any order: a subnet manager without a protocol, as OpenSM
   st              static: stop, drain, change, resume
-  sr              Simple Reconfiguration: tokens part old packets from new ones
+  sr              Simple Reconfiguration: tokens separate old packets from new ones
   ds              Double Scheme: the new tables on a second set of lanes
   upr             upstream progressive: destination by destination in an order without cycles
 
 Exit status: 0 when the scheme of --scheme is safe, 1 when it is not, 2 when the files cannot be
-read. Without --scheme it is `unsynchronised` that decides: whether the tables can simply be
-written. `any` asks whether some scheme is safe, `all` whether every one is.
+read. The default is `unsynchronised`: whether the tables can simply be written.
+`any` tests whether some scheme is safe, `all` whether every scheme is.
 
 Examples:
   ebb fabric check-transition before after && reload-the-subnet-manager
   ebb fabric check-transition before after --scheme sr --json
   ebb fabric check-transition before after --scheme any --lanes 8")]
 pub struct CheckTransition {
-    /// Directory with the tables in force
+    /// Directory with the current tables
     old: PathBuf,
-    /// Directory with the tables to come
+    /// Directory with the new tables
     new: PathBuf,
     /// The scheme whose verdict is the exit status
     #[arg(long, value_enum, default_value_t = Asked::Unsynchronised)]

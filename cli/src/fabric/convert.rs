@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use ebb_system_fabric::format::{graphml, ibnetdiscover, ibsim};
 
-/// Convert a fabric between formats, or write out a generated one
+/// Convert a fabric between formats, or write a generated fabric
 #[derive(Debug, Args)]
 #[command(after_help = "\
 TOPOLOGY as for `ebb fabric route`.
@@ -23,7 +23,7 @@ pub struct Convert {
     /// The format to write
     #[arg(long, value_enum)]
     to: Format,
-    /// The file to write; standard output when absent
+    /// The file to write; default: standard output
     #[arg(long)]
     out: Option<PathBuf>,
     /// Hosts on each switch of a GraphML file that has none

@@ -45,8 +45,9 @@ pub(super) fn fabric(folder: &Path) -> Result<Fabric, Unreadable> {
         let within = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
         let within = within.unwrap_or(Path::new(".")).display();
         let (file, shape, tables) = (folder.display(), set::TOPOLOGY, set::FORWARDING);
-        let what = format!("{file} is a file: name the directory with {shape} and {tables}");
-        return Err(Unreadable(format!("{what}, such as {within}")));
+        let what =
+            format!("{file} is a file: name the directory that contains {shape} and {tables}");
+        return Err(Unreadable(format!("{what}, for example {within}")));
     }
     if !folder.is_dir() {
         return Err(Unreadable(format!("{}: no such directory", folder.display())));

@@ -20,9 +20,9 @@ pub enum Command {
     Check(check::Check),
     /// Check whether one set of tables can replace another while packets flow
     CheckTransition(check_transition::CheckTransition),
-    /// Make tables for a fabric and prove them sound
+    /// Compute tables for a fabric and prove them sound
     Route(route::Route),
-    /// Convert a fabric between formats, or write out a generated one
+    /// Convert a fabric between formats, or write a generated fabric
     Convert(convert::Convert),
 }
 

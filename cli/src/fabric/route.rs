@@ -10,7 +10,7 @@ use ebb_system_fabric::format::set;
 use ebb_system_fabric::routing::{self, Options, RoutingError};
 use ebb_system_fabric::topology::Link;
 
-/// Make tables for a fabric and prove them sound
+/// Compute tables for a fabric and prove them sound
 #[derive(Debug, Args)]
 #[command(after_help = "\
 TOPOLOGY is a file (ibnetdiscover, also with -p or -g, opensm-subnet.lst, ibsim net list, GraphML, SNDlib XML,
@@ -18,10 +18,10 @@ node-link JSON), a directory with one, or the name of a generated fabric: torus:
 dragonfly:GROUPSxSWITCHESxGLOBALxHOSTS, random:SWITCHESxDEGREE.
 Routing functions: up-down, dimension-order, west-first, layered, nue, min-hop.
 
-The files in --out are those `ebb fabric check` reads; opensm-lfts.dump can be loaded by
+`ebb fabric check` reads the files in --out; opensm-lfts.dump can be loaded by
 `opensm -R file -U opensm-lfts.dump`.
 
-Exit status: 0 the tables are sound, 1 they are refused, 2 the topology cannot be read.
+Exit status: 0 the tables are sound, 1 they are not, 2 the topology cannot be read.
 
 Examples:
   ebb fabric route torus:8x8 --with dimension-order --out before
@@ -33,7 +33,7 @@ pub struct Route {
     /// The routing function
     #[arg(long, default_value = "up-down")]
     with: String,
-    /// A link that is off, by one of its ends: a switch's name, or its GUID where others have the name too
+    /// A link that is off, by one of its ends: name of the switch, or its GUID if the name is not unique
     #[arg(long, value_name = "SWITCH:PORT")]
     off: Vec<String>,
     /// Lanes the routing function may use

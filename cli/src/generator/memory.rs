@@ -33,7 +33,7 @@ impl TestLink for MemoryLink {
         count: usize,
         write: &mut dyn FnMut(&mut [u8]) -> usize,
     ) -> io::Result<()> {
-        assert!(count <= TURN, "more frames than there is room for");
+        assert!(count <= TURN, "no room for more frames");
         self.lens.clear();
         self.lens.extend(self.scratch[..count].iter_mut().map(|buffer| write(buffer)));
         let frames = self.scratch.iter().zip(&self.lens).map(|(buffer, len)| &buffer[..*len]);

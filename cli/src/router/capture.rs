@@ -24,8 +24,8 @@ Examples:
   ebb router capture eth1 -w out.pcap --transmitted
   ebb router capture eth1 -w lost.pcap --dropped=no_route
 
-Packets are copied as the workers receive them; AF_XDP keeps them from tcpdump. Under load some
-copies are missed, never packets.")]
+The workers copy packets as they receive them, because tcpdump does not see packets of AF_XDP. Under
+load some copies are missed; no packet is lost.")]
 pub struct Capture {
     /// The router's port
     port: String,
@@ -35,17 +35,17 @@ pub struct Capture {
     /// Packets to copy
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
-    /// Stop after that many seconds even if fewer came
+    /// Stop after this many seconds even with fewer packets
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
     /// Copy packets as they leave through the port instead
     #[arg(long, conflicts_with = "dropped")]
     transmitted: bool,
-    /// Copy packets that came in through the port and were dropped instead; of one reason, such as
-    /// no_route, or of all. One that was answered with an ICMP error appears as this error
+    /// Copy packets that the port received and the router dropped instead: for one reason, for example
+    /// no_route, or for all. A packet that was answered with an ICMP error appears as this error
     #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     dropped: Option<String>,
-    /// Only packets that this matches, in tcpdump's language (pcap-filter(7)); needs libpcap
+    /// Only packets that match this filter of tcpdump's (pcap-filter(7)); needs libpcap
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
     #[command(flatten)]

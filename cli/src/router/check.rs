@@ -13,7 +13,7 @@ use ebb_routerd::policy;
 use ebb_routerd::status::PolicyObject;
 use serde_json::json;
 
-/// Say whether a configuration is right, and what is wrong where
+/// Check a configuration and list all its problems
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,10 +21,10 @@ Examples:
   ebb router check -c router.toml --json | jq '.problems[]'
   ebb router check --example > router.toml        a commented file with every field
 
-Exit status 1 when there is a problem, that is, when the router would refuse to start. Every problem
-is reported, not only the first. What it would go on without is a warning. A right file is followed
-by what this machine's own policy (forwarding switches, rules, packet filters, ...) would make of the
-packets; that is no problem of the file and does not change the exit status.")]
+The exit status is 1 when there is a problem, that is, when the router would not start. All problems
+are reported, not only the first; what the router can do without is a warning. For a valid file the
+effect of this machine's own policy (forwarding switches, rules, packet filters, ...) on packets follows;
+it is not a problem of the file and does not change the exit status.")]
 pub struct Check {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = "/etc/ebb/router.toml")]
@@ -73,7 +73,7 @@ impl Check {
                                 writeln!(out, "policy: {object}")?;
                             }
                         }
-                        Some(Err(error)) => writeln!(out, "policy: not read: {error:#}")?,
+                        Some(Err(error)) => writeln!(out, "policy: cannot be read: {error:#}")?,
                         None => {}
                     }
                 }
@@ -103,7 +103,11 @@ fn summary(config: &Config) -> String {
         (None, count) => count.to_string(),
     };
     let ports = if names.len() == 1 { "port" } else { "ports" };
-    format!("good: {ports} {}, mode {}, workers {workers}", names.join(", "), config.router.mode)
+    format!(
+        "configuration OK: {ports} {}, mode {}, workers {workers}",
+        names.join(", "),
+        config.router.mode
+    )
 }
 
 fn verdict(checked: &Result<Config, ConfigError>, found: &Preflight) -> serde_json::Value {
@@ -141,7 +145,10 @@ mod tests {
     #[test]
     fn a_good_file_is_summed_up() {
         let config = Config::from_str("x", Config::example()).expect("the example is right");
-        assert_eq!(summary(&config), "good: ports eth1, eth2, mode powersave, workers 2");
+        assert_eq!(
+            summary(&config),
+            "configuration OK: ports eth1, eth2, mode powersave, workers 2"
+        );
     }
 
     #[test]

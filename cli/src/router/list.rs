@@ -15,7 +15,7 @@ pub fn table(answer: &Value, name: &str, columns: &[&str], terminal: &Terminal) 
         table.row(columns.iter().map(|key| cell(&line[*key])));
     }
     let more = answer["more"].as_bool().unwrap_or(false);
-    let more = if more { "and more: name a prefix, or a higher --limit\n" } else { "" };
+    let more = if more { "and more: give a prefix or a higher --limit\n" } else { "" };
     format!("{}{more}", table.to_terminal(terminal))
 }
 

@@ -24,23 +24,23 @@ use ebb_service::{Client, client};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Forward packets until told to stop
+    /// Forward packets until a signal stops it
     Run(run::Run),
-    /// Say whether a configuration is right, and what is wrong where
+    /// Check a configuration and list all its problems
     Check(check::Check),
     /// Show the state of a running router once
     Show(show::Show),
     /// Watch a running router
     Top(top::Top),
-    /// Put another policy in charge of a running router
+    /// Change the policy of a running router
     Mode(mode::Mode),
-    /// Make a running router read its configuration again
+    /// Reload the configuration of a running router
     Reload(reload::Reload),
-    /// Let another version of the program take over while packets flow
+    /// Replace the running program by another version while packets flow
     Upgrade(upgrade::Upgrade),
     /// Copy packets that a running router receives into a capture file
     Capture(capture::Capture),
-    /// Send captures through the data plane, without privileges, and count what became of them
+    /// Send captures through the data plane, without privileges, and count the results
     Replay(replay::Replay),
 }
 

@@ -8,14 +8,14 @@ use serde_json::json;
 
 use super::Target;
 
-/// Put another policy in charge of a running router
+/// Change the policy of a running router
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   ebb router mode poll          for the measurement
   ebb router mode powersave     and back
 
-The change holds until the router ends or reloads; no packet is lost or reordered by it.")]
+The mode stays until the router stops or reloads; no packet is lost or reordered.")]
 pub struct Mode {
     /// The policy
     #[arg(value_parser = super::policy_names())]

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::Target;
 
-/// Make a running router read its configuration again
+/// Reload the configuration of a running router
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   ebb router check -c router.toml && ebb router reload
 
-What differs is changed while packets flow; what needs a restart is named. A configuration with a
+Changes are made while packets flow; those that need a restart are listed. A configuration with a
 problem changes nothing.")]
 pub struct Reload {
     #[command(flatten)]

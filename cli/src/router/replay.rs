@@ -10,7 +10,7 @@ use clap::Args;
 use ebb_routerd::config::Config;
 use ebb_routerd::replay::{ReplayOptions, ReplayReport, run};
 
-/// Send captures through the data plane, without privileges, and count what became of them
+/// Send captures through the data plane, without privileges, and count the results
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,16 +24,16 @@ pub struct Replay {
     /// The configuration
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// Capture that a port receives (.pcap or .pcapng); may be repeated for other ports
+    /// Capture that a port receives (.pcap or .pcapng); repeat for other ports
     #[arg(long = "in", value_name = "PORT=FILE", required = true, value_parser = parse_pair)]
     inputs: Vec<(String, PathBuf)>,
-    /// Capture to write of what a port transmits; may be repeated for other ports
+    /// Capture file to write with the packets that a port transmits; repeat for other ports
     #[arg(long = "out", value_name = "PORT=FILE", value_parser = parse_pair)]
     outputs: Vec<(String, PathBuf)>,
-    /// Capture to write of what the kernel would get
+    /// Capture file to write with the packets that the kernel would get
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Take packets to other stations' hardware addresses too, as of a capture made elsewhere
+    /// Accept packets to any MAC address, for captures of other machines
     #[arg(long)]
     any_mac: bool,
     /// Print the counters as JSON
@@ -91,7 +91,7 @@ fn parse_pair(text: &str) -> Result<(String, PathBuf), String> {
         Some((port, file)) if !port.is_empty() && !file.is_empty() => {
             Ok((port.to_owned(), file.into()))
         }
-        _ => Err("PORT=FILE is needed".to_owned()),
+        _ => Err("expected PORT=FILE".to_owned()),
     }
 }
 

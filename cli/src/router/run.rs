@@ -8,7 +8,7 @@ use clap::Args;
 use ebb_routerd::config::Config;
 use ebb_routerd::live;
 
-/// Forward packets until told to stop
+/// Forward packets until a signal stops it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,15 +17,15 @@ Examples:
   EBB_LOG=debug sudo -E ebb router run -c router.toml
 
 Addresses, routes and neighbours are the kernel's: set them with ip(8) or a routing daemon.
-SIGHUP reads the configuration again; SIGINT and SIGTERM end the router, and the kernel forwards.")]
+SIGHUP reloads the configuration; SIGINT and SIGTERM stop the router, and the kernel forwards.")]
 pub struct Run {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = "/etc/ebb/router.toml")]
     config: PathBuf,
-    /// Policy to start with, instead of the configuration's
+    /// Policy at the start, instead of the configuration's
     #[arg(short, long, value_parser = super::policy_names())]
     mode: Option<String>,
-    /// Write every decision of the policy, with what it saw, as a line of JSON
+    /// Write every decision of the policy and its input as a line of JSON
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Take the place of the router that speaks on standard input (`ebb router upgrade`)

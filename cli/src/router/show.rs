@@ -25,7 +25,7 @@ Examples:
 pub struct Show {
     #[command(subcommand)]
     what: Option<What>,
-    /// Print what the router answers as JSON
+    /// Print the answer as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
@@ -34,30 +34,30 @@ pub struct Show {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// What happens to packets for an address
+    /// Show how packets for an address are forwarded
     #[command(after_help = "Examples:\n  ebb router show lookup 192.0.2.1")]
     Lookup {
         /// The address
         address: IpAddr,
     },
-    /// The routes that packets are forwarded by
+    /// Show the routes
     #[command(
         after_help = "Examples:\n  ebb router show routes\n  ebb router show routes 10.0.0.0/8 --limit 20"
     )]
     Routes {
-        /// Only those inside this prefix
+        /// Only routes inside this prefix
         prefix: Option<IpNet>,
-        /// Prefixes at most
+        /// Largest number of prefixes
         #[arg(long, default_value_t = 1000)]
         limit: usize,
     },
-    /// The neighbours whose MAC addresses are known
+    /// Show the neighbours whose MAC addresses are known
     #[command(after_help = "Examples:\n  ebb router show neighbours")]
     Neighbours,
-    /// Packets and bytes by next hop
+    /// Show packets and bytes by next hop
     #[command(after_help = "Examples:\n  ebb router show next-hops")]
     NextHops,
-    /// The configuration in force
+    /// Show the running configuration
     #[command(after_help = "Examples:\n  ebb router show config")]
     Config,
 }
@@ -110,7 +110,7 @@ impl Show {
     }
 }
 
-/// What happens to packets for an address.
+/// Show how packets for an address are forwarded.
 fn lookup(answer: &Value, terminal: &Terminal) -> String {
     let words = |key: &str| answer[key].as_str().unwrap_or("none").to_owned();
     let mut out = format!(
@@ -121,7 +121,7 @@ fn lookup(answer: &Value, terminal: &Terminal) -> String {
     );
     let paths = answer["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !paths.is_empty() {
-        let columns = ["interface", "next hop", "hardware address"].map(Column::text);
+        let columns = ["interface", "next hop", "MAC address"].map(Column::text);
         let mut table = Table::new("", columns.into_iter().chain([Column::count("buckets")]));
         for path in paths {
             let text = |key: &str| -> Cell {
@@ -146,7 +146,7 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     let passed = status.ports.iter().map(|port| port.passed_to_kernel).sum::<u64>();
     out += &format!(
         "\npackets    {} received by workers, {} forwarded, {} to the kernel, {} held, {} dropped\n\
-         \x20          {passed} more went to the kernel before they reached a worker\n",
+         \x20          {passed} more passed to the kernel before they reached a worker\n",
         total.received,
         total.forwarded,
         total.to_kernel,
@@ -161,7 +161,7 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     }
     let gathers = status.ports.iter().filter_map(|port| port.gathers_us).max();
     if let Some(micros) = gathers.filter(|micros| *micros > 0) {
-        out += &format!("           they gather in the ports' queues for {micros} us\n");
+        out += &format!("           they are collected in the ports' queues for {micros} us\n");
     }
     for port in status.ports.iter().filter(|port| port.path == "kernel") {
         let (packets, bytes) = (port.kernel_path, port.kernel_path_bytes);
@@ -176,7 +176,7 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     }
     for port in status.ports.iter().filter(|port| port.passed_beside > 0) {
         out += &format!(
-            "           {} on {} with a VLAN tag beside them, left to the kernel\n",
+            "           {} on {} with a VLAN tag in metadata, left to the kernel\n",
             port.passed_beside, port.name
         );
     }
@@ -348,7 +348,7 @@ mod tests {
             uptime_seconds: 3700.0,
             workers: vec![Worker { cpu: Some(1), ..Worker::default() }; 2],
             ports: vec![Port { name: "eth1".into(), xdp: "native".into(), ..Port::default() }],
-            warnings: vec!["clock frequency stays as it is".into()],
+            warnings: vec!["the clock frequency is not controlled".into()],
             ..Status::default()
         };
         status.workers[0].packets.dropped.insert("no_route".into(), 3);

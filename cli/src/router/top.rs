@@ -21,13 +21,13 @@ use crate::watch::panel::{
 Examples:
   ebb router top                   until q or Ctrl-C
   ebb router top --every 0.5
-  ebb router top --count 10 | cat  a line each time, without a terminal
+  ebb router top --count 10 | cat  one line per interval, without a terminal
   ebb router top --json | jq '.metrics.ebb_power_watts.samples[0].value'
 
-Keys: q leaves; m chooses another policy (arrows, Enter; Esc goes back); p turns to the ports and back
-to the workers; left and right choose the column by which that table is sorted, up and down the order.
+Keys: q quits; m changes the policy (arrows, Enter; Esc cancels); p switches between workers and ports;
+left and right select the column by which the table is sorted, up and down the order.
 With --json each interval is one line, a snapshot of all metrics as in docs/telemetry.md: counters have
-their growth a second over that interval (per_second) beside their value since the start.")]
+their rate over that interval (per_second) beside their value since the start.")]
 pub struct Top {
     #[command(flatten)]
     watch: Watch,

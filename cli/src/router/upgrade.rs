@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Target;
 
-/// Let another version of the program take over while packets flow
+/// Replace the running program by another version while packets flow
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,11 +18,11 @@ Examples:
   ebb router upgrade --program /opt/ebb-2/bin/ebb
 
 The running router starts the new program, which prepares itself and then takes over its interfaces,
-packets, status socket and configuration; no packet is lost or reordered. Counters begin at 0. If the
-new program cannot, the running one goes on and the exit status is 1. A configuration that has changed
-on disk is read by `ebb router reload`, before or after.")]
+packets, status socket and configuration; no packet is lost or reordered. Counters start at 0. If the
+new program fails, the running one continues and the exit status is 1. To read a configuration that was
+changed on disk, use `ebb router reload` before or after.")]
 pub struct Upgrade {
-    /// The new program, instead of the file from which the running one was started
+    /// The new program, instead of the file of the running one
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     #[command(flatten)]
@@ -39,7 +39,7 @@ impl Upgrade {
             self.target.connect()?.request(&json!({ "upgrade": { "program": program } }))?;
         writeln!(
             std::io::stdout().lock(),
-            "process {} runs version {}; no worker received for {} us",
+            "process {} runs version {}; no worker received packets for {} us",
             answer["pid"],
             answer["version"].as_str().unwrap_or("unknown"),
             answer["silence_us"]

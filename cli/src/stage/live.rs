@@ -85,7 +85,7 @@ impl LiveStage {
         let socket = directory.join("router.sock");
         let config = directory.join(format!("{mode}.toml"));
         fs::write(&config, self.plan.config(mode, &socket, Path::new(DIRECTORY)))?;
-        let config = config.to_str().context("a directory's name is no text")?;
+        let config = config.to_str().context("the name of a directory is not UTF-8")?;
         let words = ["router", "run", "-c", config];
         let program = self.lab.start(&self.router, &words, "router.log")?;
         Ok(LiveRouter { program, socket, client: None })
@@ -135,7 +135,7 @@ impl LiveRouter {
 impl Subject for LiveRouter {
     fn status(&mut self) -> Result<Status> {
         self.program.check_alive()?;
-        let client = self.client.as_mut().context("the router was never ready")?;
+        let client = self.client.as_mut().context("the router was not ready in time")?;
         let status = client.status();
         status.with_context(|| format!("the router does not answer{}", self.program.last_words()))
     }
@@ -147,7 +147,7 @@ impl Subject for LiveRouter {
     fn stop(mut self: Box<Self>) -> Result<()> {
         let status = self.program.end(STOP_PATIENCE)?;
         let words = self.program.last_words();
-        ensure!(status.success(), "the router ended badly ({status}){words}");
+        ensure!(status.success(), "the router failed ({status}){words}");
         Ok(())
     }
 }

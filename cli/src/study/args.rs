@@ -16,32 +16,32 @@ pub struct StudyArgs {
     /// all combinations
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Seed of everything that is drawn, instead of the scenario's `seed`; 1 if neither says
+    /// Seed of all random numbers, instead of the scenario's `seed`; default 1
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Repeat each run with so many seeds, from --seed on: figures become means with 95 % intervals
+    /// Repeat each run with this many seeds, from --seed on: figures become means with 95 % intervals
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
     pub seeds: Option<u32>,
-    /// Repeat each run with further seeds until the 95 % interval of its headline figures, or of FIGURE,
-    /// reaches no further than this share of the mean, to either side; --seeds is then the most [default: 100]
+    /// Repeat each run with further seeds until the 95 % interval of its headline figures, or of FIGURE, is
+    /// within this share of the mean on both sides; --seeds is then the maximum [default: 100]
     #[arg(long, value_name = "[FIGURE=]SHARE", value_parser = Until::parse)]
     pub until: Option<Until>,
-    /// Look for the most of a setting at which the system is still stable, by halves of LOW..HIGH (to 1 % of
-    /// HIGH, or to STEP); of each point of a sweep
+    /// Find the highest value of a setting at which the system is stable, by bisection of LOW..HIGH (to 1 %
+    /// of HIGH, or to STEP), for each point of a sweep
     #[arg(long, value_name = "PATH=LOW..HIGH[:STEP]", value_parser = Interval::parse,
           conflicts_with_all = ["seeds", "until"])]
     pub saturation: Option<Interval>,
-    /// Where report.html, report.json, the tables as CSV and the exact scenario go [default:
-    /// ebb-runs/…, named after the scenario]
+    /// Directory for report.html, report.json, the tables as CSV and the exact scenario [default: ebb-runs/…,
+    /// named after the scenario]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Print the report as JSON; writes no directory unless --out names one
+    /// Print the report as JSON; writes no directory without --out
     #[arg(long)]
     pub json: bool,
     /// Points of a sweep computed at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
-    /// Compute all points of a sweep again, also those an earlier run finished
+    /// Compute all points of a sweep again, including those that an earlier run finished
     #[arg(long)]
     pub fresh: bool,
 }

@@ -106,7 +106,7 @@ fn command_of(study: &'static Study) -> Command {
     let flags = study.flags.iter().map(|flag| arg_of(study, flag));
     let command = StudyArgs::augment_args(command)
         .about(study.about)
-        .next_help_heading("Settings of the scenario, which need no file")
+        .next_help_heading("Settings of the scenario, without a file")
         .args(flags);
     let set = |set: Arg| set.value_parser(AnySetting(study)).hide_possible_values(true);
     command.mut_arg(SET, set).mut_arg(SCENARIO, |scenario| match study.flags.len() {

@@ -83,7 +83,7 @@ impl Watcher for Watched {
             Event::RunsReused(runs) => format!("{runs} runs"),
             Event::PointsReused { finished, all } => format!("{finished} of {all} points"),
         };
-        eprintln!("ebb: {finished} are finished already (--fresh computes them again)");
+        eprintln!("ebb: {finished} are finished already (compute them again with --fresh)");
     }
 }
 

@@ -67,7 +67,7 @@ fn prepare(study: &Study, args: &StudyArgs, flags: &[Setting]) -> Result<Asked, 
 fn read(study: &Study, path: &Path) -> Result<String, StudyError> {
     let name = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
-        StudyError::in_file(name.to_string(), format!("cannot be read: {error}"))
+        StudyError::in_file(name.to_string(), format!("cannot read the file: {error}"))
     })?;
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     match ebb_catalogue::import(study, &extension, &text) {

@@ -24,27 +24,27 @@ Examples:
 The kernel stops the program, and all that it starts, at reads, writes, copies and flushes of regular
 files (seccomp user notification, Linux 5.19); a thread on the other core makes the call. A moved call
 costs two wake-ups by the kernel, the helper's own calls and a copy of the data, tens of microseconds on
-most machines: shorter calls lose, and this says by how much. Calls that may block for ever stay where
-they are; so do those below --bytes-min. If ebb is killed with SIGKILL, calls that are being moved fail in the
+most machines: shorter calls become slower, by the printed amount. Calls that may block for ever and
+those below --bytes-min are not moved. If ebb is killed with SIGKILL, calls that are being moved fail in the
 program (ENOSYS). Without root, set-user-ID programs run as you. The exit status is the program's, 128
 and the signal's number where one ended it.")]
 pub struct Run {
     /// CPU for system calls; the program gets all others
     #[arg(long, value_name = "CPU")]
     os_core: usize,
-    /// Bytes from which on reads, writes and copies move
+    /// Least bytes of a read, write or copy that is moved
     #[arg(long, value_name = "N", default_value_t = 4096)]
     bytes_min: u32,
-    /// Threads that make calls; each that waits for a disk keeps one
+    /// Threads that make the calls; a call that waits for a disk blocks one
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     servers: u16,
-    /// Run it N times with and N times without, in turns, and compare
+    /// Run it N times with and N times without, in turn, and compare
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     compare: Option<u16>,
-    /// Where a page with the figures goes
+    /// Directory for a page with the figures
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Write no figures to standard error
+    /// Do not write figures to standard error
     #[arg(long, short)]
     quiet: bool,
     /// The program and its arguments

@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub enum Tor {
-    /// Keep circuits for racks until told to stop
+    /// Run the switch until a signal stops it
     #[command(after_help = "\
 Examples:
   sudo ebb tor run -c tor.toml
 
-Hosts need no change: they send to their gateway, whose address the kernel answers for. Sync frames
-(EtherType 0x8015) say when which circuit stands; without them a fixed rotation holds for a while, then
-the packet path. They are sealed where the configuration names a token_file. SIGHUP takes over rates, tokens,
-guard, queue lengths and that file's keys.")]
+Hosts need no change: they send to their gateway, for whose address the kernel answers. Sync frames
+(EtherType 0x8015) announce when each circuit is up; without them a fixed rotation is used for a while,
+then the packet path. They are sealed if the configuration names a token_file. SIGHUP reloads rates,
+tokens, guard, queue lengths and the keys of that file.")]
     Run(Run),
-    /// Say whether a configuration is right, and what is wrong where
+    /// Check a configuration and list all its problems
     #[command(after_help = "\
 Examples:
   ebb tor check --example >tor.toml
@@ -34,13 +34,13 @@ Examples:
     #[command(after_help = "\
 Examples:
   ebb tor top
-  ebb tor top --count 10 | cat  a line each time, without a terminal
+  ebb tor top --count 10 | cat  one line per interval, without a terminal
   ebb tor top --count 1 --json
 
-Keys: q leaves; arrows sort. With --json each interval is one line, a snapshot of all metrics as in
+Keys: q quits; arrows sort. With --json each interval is one line, a snapshot of all metrics as in
 docs/telemetry.md.")]
     Top(top::Top),
-    /// Make a running switch read its configuration again
+    /// Reload the configuration of a running switch
     #[command(after_help = "\
 Examples:
   ebb tor reload")]
@@ -49,28 +49,28 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub enum Ocs {
-    /// Emulate an optical circuit switch until told to stop
+    /// Emulate an optical circuit switch until a signal stops it
     #[command(after_help = "\
 Examples:
   sudo ebb ocs run -c ocs.toml
 
-It passes frames whose light meets its circuit from begin to end, drops all others and counts them. Light
-is computed from the kernel's time of arrival and the link's rate.")]
+It passes frames whose light is within their circuit from begin to end, and counts and drops all others.
+Light is computed from the kernel's time of arrival and the link's rate.")]
     Run(Run),
     /// Plan circuits and announce them with sync frames
     #[command(after_help = "\
 Examples:
   sudo ebb ocs control -c ocs.toml
 
-SIGHUP takes over the keys that seal sync frames (token_file): the first line seals, all are believed.")]
+SIGHUP reloads the keys that seal sync frames (token_file): the first line seals, all lines are accepted.")]
     Control(Run),
-    /// Say whether a configuration is right, and what is wrong where
+    /// Check a configuration and list all its problems
     #[command(after_help = "\
 Examples:
   ebb ocs check --example >ocs.toml
   ebb ocs check -c ocs.toml")]
     Check(Check),
-    /// Show what a running optical switch has counted, as JSON
+    /// Show the counters of a running optical switch as JSON
     #[command(after_help = "\
 Examples:
   ebb ocs show

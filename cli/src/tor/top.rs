@@ -67,7 +67,7 @@ static CURVES: &[Curve] = &[
         full: Full::Seen,
     },
     Curve {
-        name: "stood still",
+        name: "stalled",
         of: Of::Rate(&["ebb_circuit_stood_still_total"]),
         text: |rate| format!("{rate:.0} /s"),
         full: Full::Seen,

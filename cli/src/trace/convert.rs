@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use ebb_memtrace::Writer;
 
-/// Read a trace in any format and write it in the compact one
+/// Convert a trace of any format to the compact format
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -15,8 +15,8 @@ Examples:
   ebb trace convert lackey.log program.ebbmem --format lackey
 
 The formats are ChampSim's, valgrind lackey's, Dinero's, Ramulator's CPU traces and the compact one,
-plain or packed with gzip, xz or zstd. Damaged traces end with exit status 2 and their first byte at
-fault.")]
+plain or packed with gzip, xz or zstd. For a damaged trace the exit status is 2 and the
+first wrong byte is printed.")]
 pub struct Convert {
     /// The trace
     #[arg(value_name = "TRACE")]
@@ -28,13 +28,13 @@ pub struct Convert {
     /// and the first bytes]
     #[arg(long)]
     format: Option<String>,
-    /// References left out at the beginning
+    /// References to skip at the beginning
     #[arg(long, default_value_t = 0)]
     skip: u64,
-    /// References kept at most; 0 for all
+    /// Most references to keep; 0 for all
     #[arg(long, default_value_t = 0)]
     most: u64,
-    /// Replace a file of that name
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
@@ -43,7 +43,7 @@ impl Convert {
     /// Converts.
     pub(super) fn run(self) -> Result<ExitCode> {
         let mut reader = super::open(&self.from, self.format.as_deref())?;
-        let place = || format!("{} cannot be written", self.to.display());
+        let place = || format!("cannot write {}", self.to.display());
         let mut writer = Writer::new(super::create(&self.to, self.force)?).with_context(place)?;
         let most = if self.most == 0 { u64::MAX } else { self.most };
         let mut skip = self.skip;

@@ -29,9 +29,9 @@ const MADE_UP: usize = 2_000;
 pub enum Locality {
     /// Any address
     Uniform,
-    /// Addresses of routes, each route alike
+    /// Addresses of routes, all routes equally
     Routed,
-    /// 16,384 flows of those
+    /// 16,384 such flows
     Hot,
 }
 
@@ -42,24 +42,24 @@ Examples:
   ebb trace lookups --routes ipv4.txt.gz --locality routed --packets 100000
   ebb trace lookups --path lookup --locality uniform,hot")]
 pub struct Lookups {
-    /// Routes, lines of `1.0.0.0/24 13335`, plain or gz [default: 2,000 that are made up]
+    /// Routes, lines of `1.0.0.0/24 13335`, plain or gz [default: 2,000 random routes]
     #[arg(long, value_name = "FILE")]
     pub routes: Option<PathBuf>,
-    /// Which destinations packets have; several with commas, one after another
+    /// Destinations of the packets; several, separated by commas, run one after another
     #[arg(long, value_delimiter = ',', default_value = "routed")]
     pub locality: Vec<Locality>,
-    /// How much of the data plane
+    /// Which part of the data plane
     #[arg(long, default_value = "packets")]
     pub path: Path,
-    /// How many packets for each locality
+    /// Packets for each locality
     #[arg(long, default_value_t = 100_000)]
     pub packets: usize,
 }
 
-/// How much of the data plane is recorded.
+/// Which part of the data plane is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Path {
-    /// The look-up of destinations alone
+    /// Only the look-up of destinations
     Lookup,
     /// 64-byte packets from frame memory through the whole routing graph, and out
     Packets,
@@ -121,8 +121,7 @@ impl Lookups {
             let one = |_| Ipv4Net::new(rng.next_u32().into(), 16 + (rng.next_u32() % 9) as u8);
             return Ok((0..MADE_UP).map(one).collect::<Result<_, _>>()?);
         };
-        let file =
-            File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let lines: Box<dyn BufRead> = if path.extension().is_some_and(|end| end == "gz") {
             Box::new(BufReader::new(flate2::read::MultiGzDecoder::new(file)))
         } else {

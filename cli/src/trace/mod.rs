@@ -20,11 +20,11 @@ const UNREADABLE: u8 = 2;
 /// Traces of memory references.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Record what a program reads, writes and fetches, by valgrind
+    /// Record what a program reads, writes and fetches, with valgrind
     Record(record::Record),
-    /// Read a trace in any format and write it in the compact one
+    /// Convert a trace of any format to the compact format
     Convert(convert::Convert),
-    /// Say what is in a trace
+    /// Show the contents of a trace
     Show(show::Show),
     /// Look destinations up in the router's table, for `trace record --router`
     #[command(hide = true)]
@@ -58,10 +58,10 @@ fn open(path: &Path, format: Option<&str>) -> Result<Reader<'static>> {
         None => None,
         Some(format) => Some(Format::named(format).ok_or_else(|| {
             let known = Format::ALL.map(Format::name).join(", ");
-            wrong(format!("there is no format `{format}`; {known}"))
+            wrong(format!("there is no format `{format}`; known: {known}"))
         })?),
     };
-    let file = File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let file = File::open(path).map_err(|error| wrong(format!("cannot read the file: {error}")))?;
     Ok(Reader::new(&name, file, format)?)
 }
 
@@ -77,9 +77,9 @@ fn create(path: &Path, replace: bool) -> Result<File> {
     how.open(path)
         .map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
-                anyhow!("{}: is there already; --force replaces it", path.display())
+                anyhow!("{}: exists already; replace it with --force", path.display())
             }
             _ => anyhow::Error::from(error),
         })
-        .with_context(|| format!("{} cannot be written", path.display()))
+        .with_context(|| format!("cannot write {}", path.display()))
 }

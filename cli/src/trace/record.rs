@@ -17,7 +17,7 @@ use super::lookups::Lookups;
 use crate::generator::{interrupt_signals, on_interrupt};
 use crate::is_installed;
 
-/// Record what a program reads, writes and fetches, by valgrind
+/// Record what a program reads, writes and fetches, with valgrind
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,25 +25,25 @@ Examples:
   ebb trace record -o router.ebbmem --router --routes ipv4.txt.gz --locality uniform,routed,hot
   ebb trace record -o gzip.ebbmem --skip 5 --millions 20 -- gzip -k -c /usr/bin/perl
 
-The program runs under valgrind's lackey, some hundred times slower than by itself; its input and
-output are its own. The program ends when the window does, and when the recorder does. valgrind runs
-one thread at a time and says which: `ebb sim gating --split` deals them out to cores. Other programs
-that it starts are not recorded: of a script that starts one, name that one.
+The program runs under valgrind's lackey, about a hundred times slower; its input and output are
+unchanged. It ends with the window or the recorder. valgrind runs one thread at a time and reports
+which: `ebb sim gating --split` assigns threads to cores. Programs that it starts are not recorded:
+name the program itself, not a script that starts it.
 
---router records Ebb's own look-up of destinations, or its whole way of a packet (--path), for one or
-several localities, each into a file of its own: the table is built first, what is recorded begins
-after that. Building a full table under valgrind takes three quarters of an hour.")]
+--router records Ebb's own look-up of destinations, or its whole packet path (--path), for one or
+several localities, each in a file of its own. Recording begins after the table is built, which takes
+three quarters of an hour under valgrind for a full table.")]
 pub struct Record {
     /// The compact trace
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// Million instructions left out at the beginning
+    /// Million instructions to skip at the beginning
     #[arg(long, value_name = "MILLIONS", default_value_t = 0.0)]
     skip: f64,
-    /// Million instructions recorded at most; 0 for all
+    /// Most million instructions to record; 0 for all
     #[arg(long, default_value_t = 0.0)]
     millions: f64,
-    /// Replace a file of that name
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
     /// Record Ebb's own data plane instead of a program
@@ -69,7 +69,7 @@ impl Record {
     pub(super) fn run(self) -> Result<ExitCode> {
         for (flag, value) in [("--skip", self.skip), ("--millions", self.millions)] {
             if !(0.0..=1e9).contains(&value) {
-                bail!("{flag}: {value} is no number of million instructions from 0");
+                bail!("{flag}: {value} is not a number of million instructions of 0 or more");
             }
         }
         let outs = self.outs();
@@ -97,8 +97,8 @@ impl Record {
         if !whole {
             let program = self.program.first().map_or("the data plane", String::as_str);
             bail!(
-                "nothing was recorded: {program} could not be run, ended within --skip, or is a script \
-                 that becomes another program, which is then to be named itself"
+                "nothing was recorded: {program} could not be run, ended within --skip, or is a \
+                script that starts another program; then name that program"
             );
         }
         for (out, (records, instructions)) in outs.iter().zip(kept) {
@@ -154,7 +154,7 @@ impl Record {
     }
 
     fn start(&self, written: i32) -> Result<Child> {
-        ensure!(is_installed("valgrind"), "valgrind is not there: apt-get install valgrind");
+        ensure!(is_installed("valgrind"), "valgrind is not installed: apt-get install valgrind");
         let log = format!("--log-file=/proc/{}/fd/{written}", std::process::id());
         // Whatever becomes of this program, even SIGKILL: valgrind does not outlive it.
         let mut command = Command::new("setpriv");
@@ -169,7 +169,7 @@ impl Record {
         command.args(["--basic-counts=no", "--trace-sched=yes", "--child-silent-after-fork=yes"]);
         command.args([&log, "--"]);
         if self.router {
-            command.arg(std::env::current_exe().context("this program has no path")?);
+            command.arg(std::env::current_exe().context("cannot find the path of this program")?);
             command.args(self.lookups.arguments()).stdout(Stdio::piped());
         } else {
             command.args(&self.program);

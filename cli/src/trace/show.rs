@@ -12,7 +12,7 @@ use ebb_report::{Column, Report, Table, Terminal};
 /// Pages counted exactly; beyond them only that there are more.
 const PAGES_MAX: usize = 1 << 22;
 
-/// Say what is in a trace
+/// Show the contents of a trace
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ pub struct Show {
     /// and the first bytes]
     #[arg(long)]
     format: Option<String>,
-    /// Print so many references, one a line, instead
+    /// Print this many references instead, one per line
     #[arg(long, value_name = "N")]
     first: Option<u64>,
     /// Print JSON

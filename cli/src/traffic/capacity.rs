@@ -108,9 +108,9 @@ pub(super) fn find(
             lost: summary.lost,
             sender_kept_up: short(summary.sent, owed).is_none(),
         };
-        let held = if trial.sender_kept_up { "" } else { ", the most this sender can do" };
+        let held = if trial.sender_kept_up { "" } else { ", the most this sender can send" };
         eprintln!(
-            "{:>12.0} /s asked  {:>12.0} /s sent{held}  {} lost",
+            "{:>12.0} /s requested  {:>12.0} /s sent{held}  {} lost",
             trial.rate_pps, trial.sent_pps, trial.lost
         );
         search.learn(trial);
@@ -141,8 +141,8 @@ fn report(
         writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
     } else if let (Some(pps), Some(bits)) = (found.capacity_pps, found.bits_per_second) {
         let bound = match (found.limited_by_sender, search.bad) {
-            (true, _) => "at least, this sender can do no more",
-            (false, None) => "at least, no more was asked (--rate)",
+            (true, _) => "at least; this sender cannot send more",
+            (false, None) => "at least; no higher rate was requested (--rate)",
             (false, Some(_)) => "within 1 %",
         };
         writeln!(out, "capacity     {pps:.0} packets/s, {} on the wire; {bound}", bit_rate(bits))?;

@@ -32,9 +32,9 @@ const FELL_SHORT: u8 = 4;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Send numbered, time-stamped packets of many flows at a stated pace
+    /// Send numbered, time-stamped packets of many flows at a given rate
     Send(Box<send::SendArgs>),
-    /// Receive them and count loss, reordering, duplicates and latency
+    /// Receive test packets and count loss, reordering, duplicates and latency
     Receive(receive::Receive),
 }
 
@@ -50,12 +50,12 @@ impl Command {
 /// How an interface is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Through {
-    /// AF_XDP, or a packet socket where that is refused
+    /// AF_XDP, or a packet socket if AF_XDP is not possible
     #[default]
     Auto,
-    /// An AF_XDP socket; takes the interface's packets away from the kernel
+    /// An AF_XDP socket; the kernel does not receive the interface's packets
     Afxdp,
-    /// A packet socket; the kernel sees the packets too
+    /// A packet socket; the kernel receives the packets too
     Packet,
 }
 
@@ -70,13 +70,13 @@ fn open(names: &[&str], through: Through) -> Result<(Vec<Box<dyn TestLink>>, &'s
                 return Ok((links.collect(), "af_xdp"));
             }
             Err(error) if through == Through::Afxdp => return Err(error.into()),
-            Err(error) => info!("packet socket instead of AF_XDP: {error}"),
+            Err(error) => info!("using a packet socket instead of AF_XDP: {error}"),
         }
     }
     let mut links: Vec<Box<dyn TestLink>> = Vec::new();
     for name in names {
         let link = SocketLink::open(name).with_context(|| {
-            format!("cannot open interface {name} (root or CAP_NET_RAW is needed)")
+            format!("cannot open interface {name}: run as root or with CAP_NET_RAW")
         })?;
         links.push(Box::new(link));
     }
@@ -103,7 +103,7 @@ struct Outcome {
 /// Runs `generator` for at most `seconds` with a line of progress each second, ending early at
 /// Ctrl-C, and returns how long it took.
 fn drive(generator: &mut Generator, seconds: Option<f64>, quiet: bool) -> Result<f64> {
-    let signals = interrupt_signals().context("cannot watch for signals")?;
+    let signals = interrupt_signals().context("cannot handle signals")?;
     let progress = generator.progress();
     let stop = progress.clone();
     on_interrupt(signals, move || stop.stop.store(true, Relaxed))?;
@@ -176,7 +176,7 @@ fn text(outcome: &Outcome) -> String {
         line("strangers", format!("{} test packets of unexpected flows", summary.strangers));
     }
     if summary.backwards > 0 {
-        let note = "packets arrived before they were sent: clocks differ, latency means nothing";
+        let note = "packets arrived before they were sent: the clocks differ, latency is invalid";
         line("clocks", format!("{} {note}", summary.backwards));
     }
     out

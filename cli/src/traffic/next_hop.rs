@@ -23,8 +23,9 @@ impl NextHop {
         if let Ok(address) = text.parse() {
             return Ok(NextHop::Address(address));
         }
-        let wrong = "six bytes such as 02:00:00:00:00:01 or an address such as 10.0.0.1";
-        parse_mac(text).map(NextHop::Mac).map_err(|_| format!("{wrong} are needed"))
+        let wrong = "six bytes, for example 02:00:00:00:00:01, or an address, for example \
+            10.0.0.1";
+        parse_mac(text).map(NextHop::Mac).map_err(|_| format!("expected {wrong}"))
     }
 
     /// Its hardware address; the kernel asks for it on `interface`.
@@ -34,8 +35,8 @@ impl NextHop {
             NextHop::Address(address) => address,
         };
         let link = link_of(interface)?.index;
-        let mut requests = Requests::open().context("cannot ask the kernel for neighbours")?;
-        let mut monitor = Monitor::open().context("cannot ask the kernel for neighbours")?;
+        let mut requests = Requests::open().context("cannot read the kernel's neighbours")?;
+        let mut monitor = Monitor::open().context("cannot read the kernel's neighbours")?;
         let begun = Instant::now();
         requests.resolve(link, address)?;
         while begun.elapsed() < PATIENCE {
@@ -54,14 +55,14 @@ impl NextHop {
             std::thread::sleep(Duration::from_millis(20));
         }
         bail!(
-            "{address} does not answer on {interface}: has {interface} an address in its subnet? \
-             Else give the hardware address with --to"
+            "{address} does not answer on {interface}: add an address in its subnet to \
+            {interface}, or give the MAC address with --to"
         )
     }
 }
 
 fn link_of(interface: &str) -> Result<Link> {
-    let mut requests = Requests::open().context("cannot ask the kernel for interfaces")?;
+    let mut requests = Requests::open().context("cannot read the kernel's interfaces")?;
     let link = requests.link_by_name(interface)?;
     link.with_context(|| format!("there is no interface {interface}"))
 }
@@ -69,7 +70,7 @@ fn link_of(interface: &str) -> Result<Link> {
 /// The hardware address of an interface.
 pub(super) fn mac_of(interface: &str) -> Result<[u8; 6]> {
     let mac = link_of(interface)?.mac;
-    mac.with_context(|| format!("{interface} has no hardware address; give --from"))
+    mac.with_context(|| format!("{interface} has no MAC address; give one with --from"))
 }
 
 pub(super) fn parse_mac(text: &str) -> Result<[u8; 6], String> {
@@ -79,7 +80,7 @@ pub(super) fn parse_mac(text: &str) -> Result<[u8; 6], String> {
         .map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() <= 2))
         .collect();
     let mac = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-    mac.ok_or_else(|| "six bytes such as 02:00:00:00:00:01 are needed".to_owned())
+    mac.ok_or_else(|| "expected six bytes, for example 02:00:00:00:00:01".to_owned())
 }
 
 #[cfg(test)]

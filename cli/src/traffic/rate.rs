@@ -15,7 +15,7 @@ const WIRE_BYTES: f64 = 24.0;
 impl Rate {
     /// Reads `50000`, `10k`, `1.5M`, `2Mpps`, `1Gbit`, `10Gbps`.
     pub(super) fn parse(text: &str) -> Result<Rate, String> {
-        let wrong = || "a rate such as 50000, 10k, 1.5M or 1Gbit is needed".to_owned();
+        let wrong = || "expected a rate, for example 50000, 10k, 1.5M or 1Gbit".to_owned();
         let lower = text.trim().to_ascii_lowercase();
         let units = ["bit/s", "bits", "bit", "bps", "pps", ""];
         let unit = units.iter().find(|unit| lower.ends_with(**unit)).expect("the last fits all");
@@ -28,7 +28,7 @@ impl Rate {
         };
         let value = number.trim_end().parse::<f64>().map_err(|_| wrong())? * factor;
         if !(value.is_finite() && value > 0.0) {
-            return Err("a rate above zero is needed".to_owned());
+            return Err("expected a rate above 0".to_owned());
         }
         Ok(if matches!(*unit, "pps" | "") { Rate::Packets(value) } else { Rate::Bits(value) })
     }

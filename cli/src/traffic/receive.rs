@@ -17,30 +17,30 @@ Examples:
   ebb traffic receive eth2 --expect 1000000 --strict --json
   ebb traffic receive eth2 --seconds 30 --through packet
 
-Loss is what is missing among each flow's sequence numbers; with --expect, what is missing of the
-packets that were sent. Latency is right as far as the clocks of sender and receiver agree.")]
+Lost packets are gaps in each flow's sequence numbers; with --expect, all that are missing from the
+packets sent. Latency is as exact as the clocks of sender and receiver agree.")]
 pub struct Receive {
     /// Interface to receive on
     interface: String,
-    /// Flows 0 to N-1 are expected
+    /// Expect flows 0 to N-1
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     flows: u32,
-    /// How many packets were sent in all, to count lost tails too; ends the run when all are here
+    /// Number of packets sent, to count losses at the end too; stops when all have arrived
     #[arg(long, value_name = "PACKETS")]
     expect: Option<u64>,
-    /// Stop after that many packets
+    /// Stop after this many packets
     #[arg(long)]
     count: Option<u64>,
-    /// Stop after that many seconds [default: at Ctrl-C]
+    /// Stop after this many seconds [default: at Ctrl-C]
     #[arg(long)]
     seconds: Option<f64>,
-    /// How the interface is reached
+    /// How to access the interface
     #[arg(long, value_enum, default_value_t = Through::Auto)]
     through: Through,
     /// Exit with status 3 when a packet was lost or reordered
     #[arg(long)]
     strict: bool,
-    /// Print the result as JSON and no progress
+    /// Print the result as JSON, without progress
     #[arg(long)]
     json: bool,
 }

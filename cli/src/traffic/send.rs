@@ -17,50 +17,49 @@ use super::rate::Rate;
 use super::{FELL_SHORT, Outcome, Through, capacity, drive, open, report, wall_clock};
 use crate::generator::{Generator, Sender};
 
-/// Send numbered, time-stamped packets of many flows at a stated pace
+/// Send numbered, time-stamped packets of many flows at a given rate
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   # 100,000 packets a second of mixed sizes for ten seconds, to the router 10.0.0.1
   ebb traffic send eth1 --to 10.0.0.1 --destinations 10.1.0.0/16 --rate 100k
 
-  # through a router and back in on another interface, counting loss and latency here
+  # through a router and back to another interface, with loss and latency
   ebb traffic send eth1 --to 02:00:00:00:00:01 --destinations 10.1.0.0/16 --receive-on eth2
 
-  # a working day in a minute, two families, exact figures for a program
+  # a working day in a minute, IPv4 and IPv6, results as JSON
   ebb traffic send eth1 --to 02:00:00:00:00:01 --sources 10.0.0.0/24 2001:db8::/64 \\
       --destinations 10.1.0.0/16 2001:db8:1::/48 --profile uk-backbone --seconds 60 --json
 
-  # the most that a router carries without loss (RFC 2544), at most 5 million packets a second
-  ebb traffic send eth1 --to 10.0.0.1 --destinations 10.1.0.0/16 --receive-on eth2 \\
-      --find-capacity --rate 5M --seconds 2
+  # the highest rate that a router forwards without loss (RFC 2544), at most 5 million packets a second
+  ebb traffic send eth1 --to 10.0.0.1 --destinations 10.1.0.0/16 --receive-on eth2 --find-capacity --rate 5M --seconds 2
 
-Rates are packets a second, with k, M or G behind for thousands; with bit behind they are bits a
-second on the wire, preamble, check sequence and gap included (20 + 4 bytes a packet): 10Gbit.
-Exit status 4: less could be sent than was asked, by more than 1 %.")]
+Rates are packets per second, with the suffixes k, M or G; with the suffix bit they are bits per second
+on the wire, including preamble, check sequence and gap (20 + 4 bytes per packet): 10Gbit.
+Exit status 4: more than 1 % less was sent than requested.")]
 pub struct SendArgs {
     /// Interface to send on
     pub(super) interface: String,
-    /// The next hop: its hardware address, or an IP address that is asked for on the interface
+    /// The next hop: its MAC address, or an IP address to resolve on the interface
     #[arg(long, value_name = "MAC|ADDRESS", value_parser = NextHop::parse)]
     to: NextHop,
-    /// Hardware address to send from [default: the interface's]
+    /// Source MAC address [default: the interface's]
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     from: Option<[u8; 6]>,
-    /// Prefixes that the flows' sources lie in
+    /// Prefixes of the flows' sources
     #[arg(long, value_name = "PREFIX", num_args = 1.., default_values = ["198.18.0.0/16", "2001:2::/64"])]
     sources: Vec<IpNet>,
-    /// Prefixes that the flows' destinations lie in
+    /// Prefixes of the flows' destinations
     #[arg(long, value_name = "PREFIX", num_args = 1.., default_values = ["198.19.0.0/16", "2001:2:0:1::/64"])]
     destinations: Vec<IpNet>,
-    /// Packets per second, such as 50000, 10k, 1.5M, or bits per second, such as 1Gbit; the peak where
-    /// the pace varies, the most with --find-capacity
+    /// Packets per second, for example 50000, 10k, 1.5M, or bits per second, for example 1Gbit; the peak if
+    /// the rate varies, the highest with --find-capacity
     #[arg(long, value_name = "RATE", default_value = "10000", value_parser = Rate::parse)]
     rate: Rate,
-    /// Pace of the packets
+    /// Times between packets
     #[arg(long, value_enum, default_value_t = Arrivals::Constant)]
     arrivals: Arrivals,
-    /// Follow a day, compressed into --seconds, with --rate at its busiest (uk-backbone, eu-isp)
+    /// Follow a day, compressed into --seconds, with --rate at its peak (uk-backbone, eu-isp)
     #[arg(long, value_name = "DAY", value_parser = parse_profile, conflicts_with = "arrivals")]
     profile: Option<DayProfile>,
     /// Frame sizes on the wire: imix (64, 594, 1518 bytes as 7:4:1) or a number from 64 to 1518
@@ -78,44 +77,43 @@ pub struct SendArgs {
     /// Share of flows that look like TCP, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     tcp_share: f64,
-    /// Weight of the flows: 0 all alike, 1 a few carry most (Zipf)
+    /// Weight of the flows: 0 all equal, 1 a few have most packets (Zipf)
     #[arg(long, value_name = "EXPONENT", default_value_t = 0.0)]
     zipf: f64,
-    /// Stop after that many packets
+    /// Stop after this many packets
     #[arg(long)]
     count: Option<u64>,
-    /// Stop after that many seconds; with --find-capacity, of each trial
+    /// Stop after this many seconds; with --find-capacity, per trial
     #[arg(long, default_value_t = 10.0)]
     pub(super) seconds: f64,
-    /// With --receive-on: look for the highest rate at which nothing is lost, by halves (RFC 2544,
-    /// section 26.1)
+    /// With --receive-on: find the highest rate without loss by bisection (RFC 2544, section 26.1)
     #[arg(long, requires = "receive_on", conflicts_with_all = ["profile", "count", "arrivals"])]
     find_capacity: bool,
-    /// With --find-capacity: loss that still counts as none, percent of the packets
+    /// With --find-capacity: accepted loss in percent of the packets
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "find_capacity")]
     pub(super) loss_max: f64,
-    /// Seed of everything that is drawn
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Receive on this interface as well and report loss, order and latency
     #[arg(long, value_name = "INTERFACE")]
     receive_on: Option<String>,
-    /// How the interfaces are reached
+    /// How to access the interfaces
     #[arg(long, value_enum, default_value_t = Through::Auto)]
     through: Through,
     /// With --receive-on: exit with status 3 when a packet was lost or reordered
     #[arg(long)]
     strict: bool,
-    /// Print the result as JSON and no progress
+    /// Print the result as JSON, without progress
     #[arg(long)]
     pub(super) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Arrivals {
-    /// Equal distances
+    /// Equal times
     Constant,
-    /// Exponential distances
+    /// Exponentially distributed times
     Poisson,
     /// Bursts of 1 ms and silences of 9 ms on average; --rate is the rate within a burst
     Bursts,
@@ -124,7 +122,7 @@ enum Arrivals {
 impl SendArgs {
     /// Sends until the count, the time or Ctrl-C ends it.
     pub fn run(self) -> Result<ExitCode> {
-        ensure!(self.seconds > 0.0 && self.seconds.is_finite(), "--seconds must be above zero");
+        ensure!(self.seconds > 0.0 && self.seconds.is_finite(), "--seconds must be above 0");
         ensure!(self.zipf >= 0.0, "--zipf must not be negative");
         let own_mac = match self.from {
             Some(mac) => mac,
@@ -169,7 +167,7 @@ impl SendArgs {
         let code = report(&outcome, self.json, self.strict)?;
         let Some(asked) = short else { return Ok(code) };
         eprintln!(
-            "ebb: {} of {asked} packets that were due could be sent: {} cannot take more here",
+            "ebb: only {} of {asked} packets could be sent in time: {} cannot send more here",
             outcome.summary.sent, self.interface
         );
         Ok(ExitCode::from(FELL_SHORT))
@@ -189,7 +187,7 @@ impl SendArgs {
         let families = |nets: &[IpNet], six| nets.iter().any(|net| net.addr().is_ipv6() == six);
         let both = |six| families(&self.sources, six) && families(&self.destinations, six);
         if !both(false) && !both(true) {
-            bail!("--sources and --destinations have no family in common");
+            bail!("--sources and --destinations have no address family in common");
         }
         let spec = FlowSpec {
             count: self.flows,
@@ -261,17 +259,17 @@ impl Due for Limited {
 fn parse_profile(text: &str) -> Result<DayProfile, String> {
     DayProfile::by_name(text).ok_or_else(|| {
         let names: Vec<&str> = DayProfile::ALL.iter().map(DayProfile::name).collect();
-        format!("known days are {}", names.join(" and "))
+        format!("known days: {}", names.join(" and "))
     })
 }
 
 fn parse_sizes(text: &str) -> Result<SizeMix, String> {
-    SizeMix::by_name(text).ok_or_else(|| "imix or a number from 64 to 1518 is needed".to_owned())
+    SizeMix::by_name(text).ok_or_else(|| "expected imix or a number from 64 to 1518".to_owned())
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "a number from 0 to 1 is needed".to_owned())
+    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ fn foot(panel: &Panel, view: &View, width: u16) -> Vec<Line<'static>> {
         };
         let names = view.modes.iter().enumerate().map(name);
         lines.extend(flow([Span::from("mode:").bold()].into_iter().chain(names).collect(), width));
-        lines.extend(hints(&["←→ choose", "Enter set", "Esc back"], width));
+        lines.extend(hints(&["←→ choose", "Enter set", "Esc cancel"], width));
         return lines;
     }
     if let Some(message) = &view.message {

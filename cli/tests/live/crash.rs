@@ -98,7 +98,7 @@ fn the_kernel_takes_over_from_a_router_that_stands_still() {
     flow_on(&traffic, 2000);
     // Long without packets for one of them, too: who sleeps lives.
     std::thread::sleep(Duration::from_secs(1));
-    assert!(!router.log().contains("stood still"), "{}", router.log());
+    assert!(!router.log().contains("stalled"), "{}", router.log());
     for worker in [None, Some("ebb-worker-1")] {
         let forwarded = router.status().packets().forwarded;
         let debugger = worker.map(|name| stop_thread(router.pid(), name));
@@ -121,9 +121,9 @@ fn the_kernel_takes_over_from_a_router_that_stands_still() {
         }
         router.wait_for("packets again", |status| status.packets().forwarded > forwarded + 5000);
     }
-    assert!(router.log().contains("stood still"), "it says so: {}", router.log());
+    assert!(router.log().contains("stalled"), "it says so: {}", router.log());
     let warnings = router.status().warnings;
-    let said = warnings.iter().filter(|warning| warning.contains("stood still")).count();
+    let said = warnings.iter().filter(|warning| warning.contains("stalled")).count();
     assert_eq!(said, 1, "{warnings:?}");
     traffic.stop();
     router.stop();

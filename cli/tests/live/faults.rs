@@ -262,7 +262,7 @@ fn a_port_that_returns_with_more_queues_is_opened_only_if_they_find_frames() {
             wait_for_arrivals(&traffic, 1, 200, &router);
         } else {
             router.wait_for("a refusal", |status| {
-                let said = |warning: &String| warning.contains("4 receive queues take 8192 frames");
+                let said = |warning: &String| warning.contains("4 receive queues need 8192 frames");
                 status.warnings.iter().any(said)
             });
             assert!(!router.status().ports[1].up);

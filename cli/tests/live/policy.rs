@@ -202,7 +202,7 @@ fn packet_filters_are_met() {
     fs::write(&scene.router.config, format!("{text}\n[kernel]\nignore = [\"netfilter\"]\n"))
         .expect("a configuration");
     scene.router.signal(Signal::SIGHUP);
-    scene.router.wait_for_words("ignored of the kernel's policy: netfilter");
+    scene.router.wait_for_words("parts of the kernel's policy ignored: netfilter");
     scene.shell("nft 'chain inet filter forward { policy drop; }'");
     scene.router.wait_for("what is ignored", |status| {
         status.policy.objects.iter().any(|o| o.effect == PolicyEffect::Ignored)

@@ -38,7 +38,7 @@ fn everything_that_a_reload_names_holds_afterwards() {
     assert_eq!(books.total.reordered, 0, "{:?}", books.total);
 
     let again = router.reload(&text).expect("a reload");
-    assert_eq!(again["reloaded"], "nothing differs", "{again}");
+    assert_eq!(again["reloaded"], "nothing changed", "{again}");
     router.stop();
 }
 
@@ -107,7 +107,7 @@ fn a_reload_that_fails_leaves_everything_as_it_was() {
     let wide = wide.text(&lab, "router");
     for (what, text) in [
         (
-            "does not take an XDP program",
+            "cannot attach an XDP program",
             wide.clone() + "[[port]]\nname = \"lo\"\nxdp = \"native\"\n",
         ),
         ("127.0.0.1", wide.clone() + &format!("[metrics]\nlisten = \"{taken}\"\n")),
@@ -131,6 +131,6 @@ fn a_reload_that_fails_leaves_everything_as_it_was() {
     traffic.stop();
     fs::write(&router.config, setup.text(&lab, "router")).expect("a configuration");
     let answer = router.request(&json!({ "reload": {} })).expect("a reload");
-    assert_eq!(answer["reloaded"], "nothing differs", "{answer}");
+    assert_eq!(answer["reloaded"], "nothing changed", "{answer}");
     router.stop();
 }

@@ -29,7 +29,7 @@ fn what_prevents_a_start_is_said() {
     lab.ip("link set lo mtu 1500");
     let native = good.replace("name = \"p0\"", "name = \"lo\"\nxdp = \"native\"");
     let log = Router::refused(&lab, "bad", &native, &[]);
-    assert_says(&log, &["interface lo", "does not take an XDP program", "native"]);
+    assert_says(&log, &["interface lo", "cannot attach an XDP program", "native"]);
 
     let wrong = good.replace("workers = 1", "workers = 1\nwokers = 2");
     assert_says(&Router::refused(&lab, "bad", &wrong, &[]), &["bad.toml", "wokers"]);
@@ -117,7 +117,7 @@ fn journals_where_others_may_write_are_refused() {
     fs::write(open.join("knobs-4000000.journal"), journal).expect("a journal");
     let setup = Setup { journals: Some(open.clone()), ..Setup::of(&lab) };
     let log = Router::refused(&lab, "router", &setup.text(&lab, "router"), &[]);
-    assert_says(&log, &["journal", "others may write", "chmod"]);
+    assert_says(&log, &["journal", "writable by other users", "chmod"]);
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "mine");
 }
 

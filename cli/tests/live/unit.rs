@@ -114,8 +114,8 @@ fn the_router_runs_under_its_units_sandbox() {
     // All that the router says when something is denied.
     for denied in [
         "are lost",
-        "could not be handed",
-        "privileges stay",
+        "cannot pass a packet",
+        "cannot drop privileges",
         "may have been reordered",
         "not permitted",
         "denied",

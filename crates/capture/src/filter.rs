@@ -21,10 +21,10 @@ pub enum FilterError {
     #[error("a filter has 1 to 4096 instructions, not {0}")]
     Length(usize),
     /// It could run past its end.
-    #[error("instruction {0} leads out of the filter")]
+    #[error("instruction {0} jumps out of the filter")]
     Jump(usize),
     /// An operation that classic BPF does not have, or a constant out of its range.
-    #[error("instruction {0} is not understood: code {1:#x}")]
+    #[error("instruction {0} is unknown: code {1:#x}")]
     Unknown(usize, u16),
 }
 

@@ -62,7 +62,7 @@ pub enum CaptureError {
     },
     /// The file holds something else than Ethernet frames.
     #[error(
-        "{file}: packet {number} has link type {link_type} ({}); only Ethernet can be switched",
+        "{file}: packet {number} has link type {link_type} ({}); only Ethernet is supported",
         link_name(*link_type)
     )]
     NotEthernet {

@@ -32,6 +32,6 @@ pub fn link_name(link_type: u32) -> &'static str {
         239 => "NFLOG",
         247 => "INFINIBAND",
         276 => "LINUX_SLL2",
-        _ => "unknown here",
+        _ => "unknown type",
     }
 }

@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
 
     fn begin(&mut self) -> Result<(), String> {
         if !self.fill(4)? {
-            return Err("it is empty".to_owned());
+            return Err("the file is empty".to_owned());
         }
         let magic: [u8; 4] = self.buffer[..4].try_into().expect("four bytes");
         if magic == SECTION_HEADER {
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         let known = |magic| [MICROSECONDS, NANOSECONDS, LONGER_RECORDS].contains(&magic);
         let orders = [Order::Little, Order::Big];
         let order = orders.into_iter().find(|order| known(order.word(magic)));
-        let order = order.ok_or("its first bytes are not those of one")?;
+        let order = order.ok_or("the first bytes are wrong")?;
         self.fill_all(20)?;
         let longer = order.word(magic) == LONGER_RECORDS;
         self.format = Format::Pcap(Pcap {
@@ -171,12 +171,12 @@ impl<'a> Reader<'a> {
             let (order, kind) = (*order, order.word(kind));
             let len = order.word(len);
             if len < 12 || !len.is_multiple_of(4) {
-                return Err(format!("a block is said to have {len} bytes"));
+                return Err(format!("a block has the invalid length {len}"));
             }
             self.fill_all(believable(len)? - 8)?;
             let (body, again) = self.buffer.split_at(self.buffer.len() - 4);
             if order.word_at(again, 0) != Some(len) {
-                return Err("a block ends with another length than it begins with".to_owned());
+                return Err("the two lengths of a block differ".to_owned());
             }
             let Format::PcapNg(section) = &mut self.format else { break };
             if let Some(packet) = section.block(kind, body)? {
@@ -192,10 +192,10 @@ impl<'a> Reader<'a> {
         let magic = self.buffer[..4].try_into().expect("four bytes");
         let orders = [Order::Little, Order::Big];
         let order = orders.into_iter().find(|order| order.word(magic) == BYTE_ORDER);
-        let order = order.ok_or("a section's byte order is unknown")?;
+        let order = order.ok_or("the byte order of a section is unknown")?;
         let len = order.word(len);
         if len < 28 {
-            return Err(format!("a section's header is said to have {len} bytes"));
+            return Err(format!("the header of a section has the invalid length {len}"));
         }
         self.fill_all(believable(len)? - 12)?;
         self.format = Format::PcapNg(Section { order, interfaces: Vec::new() });
@@ -209,13 +209,13 @@ impl<'a> Reader<'a> {
         match read {
             Ok(0) if len > 0 => Ok(false),
             Ok(read) if read == len => Ok(true),
-            Ok(_) => Err("the file breaks off".to_owned()),
+            Ok(_) => Err("the file is truncated".to_owned()),
             Err(error) => Err(broken(&error)),
         }
     }
 
     fn fill_all(&mut self, len: usize) -> Result<(), String> {
-        if self.fill(len)? { Ok(()) } else { Err("the file breaks off".to_owned()) }
+        if self.fill(len)? { Ok(()) } else { Err("the file is truncated".to_owned()) }
     }
 }
 
@@ -259,7 +259,8 @@ impl Section {
         data: &[u8],
     ) -> Result<Captured, String> {
         let found = self.interfaces.get(interface as usize);
-        let found = found.ok_or_else(|| format!("interface {interface} is not described"))?;
+        let found =
+            found.ok_or_else(|| format!("interface {interface} has no description block"))?;
         let nanos = ticks.map_or(0, |ticks| nanos(ticks, found.resolution, found.offset));
         Ok(Captured {
             time: Time::from_nanos(nanos),
@@ -288,12 +289,12 @@ impl Interface {
 fn believable(len: u32) -> Result<usize, String> {
     match len {
         0..=LEN_MAX => Ok(len as usize),
-        _ => Err(format!("it is said to have {len} bytes")),
+        _ => Err(format!("it has the invalid length {len}")),
     }
 }
 
 fn broken(error: &io::Error) -> String {
-    format!("the file can't be read on: {error}")
+    format!("cannot read the file further: {error}")
 }
 
 /// Nanoseconds of `ticks` in the unit that the option if_tsresol states: a negative power of ten,

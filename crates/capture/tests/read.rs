@@ -124,7 +124,7 @@ fn a_packet_of_an_interface_that_nobody_described_is_an_error() {
     let mut reader = Reader::new("some.pcapng", &blocks.bytes[..]).expect("a capture");
     assert!(reader.next().expect("first").is_ok());
     let error = reader.next().expect("second").expect_err("no interface").to_string();
-    assert_eq!(error, "some.pcapng: packet 2: interface 3 is not described");
+    assert_eq!(error, "some.pcapng: packet 2: interface 3 has no description block");
     assert!(reader.next().is_none());
 }
 
@@ -145,8 +145,8 @@ fn what_is_no_capture_is_said() {
         assert!(matches!(error, CaptureError::NotACapture { .. }), "{error}");
         error.to_string()
     };
-    assert!(error(b"").contains("it is empty"));
-    assert!(error(b"\xd4\xc3").contains("breaks off"));
+    assert!(error(b"").contains("the file is empty"));
+    assert!(error(b"\xd4\xc3").contains("truncated"));
     assert!(error(b"GIF89a, or whatever else it may be").contains("first bytes"));
 }
 
@@ -202,7 +202,7 @@ fn every_capture_is_read_to_its_end() {
     }
     odd.iter().for_each(|odd| println!("{odd}"));
     println!("{} files, {packets} packets", paths.len());
-    assert!(odd.iter().all(|odd| odd.ends_with("the file breaks off")), "{odd:?}");
+    assert!(odd.iter().all(|odd| odd.ends_with("the file is truncated")), "{odd:?}");
 }
 
 proptest! {

@@ -59,12 +59,12 @@ pub struct ClusterSettings {
     /// Share of the capacity that is kept free.
     #[schema(least = 0, below = 1)]
     pub headroom: f64,
-    /// Servers that are on beyond what the load needs, so that as many may fail.
+    /// Servers that are on beyond the need of the load, so that this many may fail.
     pub spares: u32,
-    /// A server stays on so long at least.
+    /// Least time that a server stays on.
     #[schema(least = 0)]
     pub on_min_s: f64,
-    /// Less is on only after the load has asked for less for so long.
+    /// Servers are switched off only after the load has been lower for this long.
     #[schema(least = 0)]
     pub patience_s: f64,
     /// How often to decide.

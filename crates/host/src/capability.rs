@@ -18,11 +18,11 @@ pub fn reasons(kept: &[Capability]) -> Vec<String> {
     let why = |capability: &Capability| match capability {
         Capability::CAP_NET_RAW => "AF_XDP and packet sockets",
         Capability::CAP_NET_ADMIN => {
-            "XDP programs of ports that come later, netlink, indirection tables"
+            "XDP programs of ports opened later, netlink, indirection tables"
         }
-        Capability::CAP_BPF => "maps and programs of ports that come later",
+        Capability::CAP_BPF => "maps and programs of ports opened later",
         Capability::CAP_SYS_NICE => "real-time priority during hand-overs",
-        Capability::CAP_IPC_LOCK => "packet memory of ports that come later",
+        Capability::CAP_IPC_LOCK => "packet memory of ports opened later",
         _ => "not needed",
     };
     kept.iter().map(|capability| format!("{capability} ({})", why(capability))).collect()

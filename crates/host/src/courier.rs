@@ -89,7 +89,7 @@ impl Courier {
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (len, count) = (number(0) as usize, number(4) as usize);
         if len > TEXT_LEN_MAX || count > DESCRIPTORS_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a message"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is malformed"));
         }
         let mut text = vec![0; len];
         self.0.read_exact(&mut text)?;
@@ -117,7 +117,9 @@ impl Courier {
         }
         match descriptors.len() - before == wanted {
             true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "descriptors are missing")),
+            false => {
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "file descriptors are missing"))
+            }
         }
     }
 }

@@ -42,7 +42,7 @@ impl Moderation {
         let pause = format!("{directory}/gro_flush_timeout");
         for file in [&looks, &pause] {
             if Knob::open(sysfs, file, journal)?.original() != "0" {
-                return Err(refused(sysfs, file, "set by somebody else, left as it is"));
+                return Err(refused(sysfs, file, "another program changed it, it is not restored"));
             }
         }
         let mut moderation = Moderation {

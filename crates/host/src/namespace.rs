@@ -137,14 +137,14 @@ impl Drop for Namespace {
         if let Some(name) = self.owned.take()
             && let Err(error) = Namespace::delete(&name)
         {
-            tracing::warn!(name, %error, "a network namespace stays behind");
+            tracing::warn!(name, %error, "cannot remove a network namespace");
         }
     }
 }
 
 fn path_of(name: &str) -> io::Result<PathBuf> {
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name for a namespace"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a valid name of a namespace"));
     }
     Ok(Path::new(DIRECTORY).join(name))
 }

@@ -52,7 +52,7 @@ pub fn compile(filter: &str) -> io::Result<Instructions> {
         let close: Close = std::mem::transmute(symbol(library, c"pcap_close")?);
         let handle = open(ETHERNET, 65_535);
         if handle.is_null() {
-            return Err(io::Error::other("libpcap has no memory"));
+            return Err(io::Error::other("libpcap is out of memory"));
         }
         let mut program = Program { len: 0, instructions: ptr::null_mut() };
         let result = if compile(handle, &mut program, text.as_ptr(), 1, NETMASK_UNKNOWN) == 0 {

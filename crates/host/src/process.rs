@@ -132,7 +132,7 @@ pub fn resident_memory(pid: u32) -> io::Result<u64> {
         .and_then(|line| line.trim().strip_suffix("kB"))
         .and_then(|kib| kib.trim().parse().ok())
         .ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "no VmRSS: not a live process")
+            io::Error::new(io::ErrorKind::InvalidData, "no VmRSS: the process has ended")
         })?;
     Ok(kib * 1024)
 }
@@ -151,7 +151,7 @@ pub fn start_time(pid: u32) -> io::Result<u64> {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended"));
     }
     let start = fields.nth(18).and_then(|field| field.parse().ok());
-    start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
+    start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "cannot parse /proc/PID/stat"))
 }
 
 /// The process that listens at the other end of a connection.

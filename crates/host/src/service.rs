@@ -6,7 +6,7 @@ use sd_notify::NotifyState;
 
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "could not tell the service manager");
+        tracing::warn!(%error, "cannot notify the service manager");
     }
 }
 

@@ -53,22 +53,22 @@ impl KnobError {
     /// What an operator can do about it.
     pub fn remedy(&self) -> &'static str {
         if self.operation == Operation::Record {
-            return "the setting stays as it is, since it could not be put back after a crash: \
-                    free space for the journal, or choose another directory for it";
+            return "the setting is not changed, because it could not be restored after a crash: \
+                free space for the journal, or use another directory for it";
         }
         match self.source.raw_os_error() {
             Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
                 "run as root, or give the service write access to this file"
             }
             Some(libc::ENOENT | libc::ENODEV | libc::ENOTDIR) => {
-                "this machine or its kernel does not have it: the governor works without"
+                "this machine or its kernel does not have it: the governor works without it"
             }
-            Some(libc::EBUSY) => "another program or the firmware holds it: stop that program",
+            Some(libc::EBUSY) => "another program or the firmware uses it: stop that program",
             Some(libc::EIO) => {
-                "the hardware or the firmware refuses it: check the firmware's setup"
+                "the hardware or the firmware rejects it: check the firmware's setup"
             }
-            Some(libc::EINVAL) => "the driver does not take this value",
-            None if self.source.kind() == io::ErrorKind::Other => "the governor works without",
+            Some(libc::EINVAL) => "the driver does not accept this value",
+            None if self.source.kind() == io::ErrorKind::Other => "the governor works without it",
             _ => "see the kernel log",
         }
     }
@@ -80,7 +80,7 @@ impl fmt::Display for KnobError {
             Operation::Read => "read",
             Operation::Write => "write",
             Operation::Parse => "understand",
-            Operation::Record => "record how to undo a write to",
+            Operation::Record => "record in the journal the write to",
         };
         write!(f, "cannot {verb} {}: {} ({})", self.path.display(), self.source, self.remedy())
     }

@@ -168,10 +168,10 @@ fn refusals_say_what_and_why_and_pass() {
     let (sysfs, files) = moody(&imitation);
     let mut depth = IdleDepth::open(&sysfs, 1, &journal).unwrap();
     for (errno, word) in [
-        (libc::EIO, "firmware refuses"),
+        (libc::EIO, "firmware rejects"),
         (libc::EBUSY, "another program"),
         (libc::EACCES, "as root"),
-        (libc::EINVAL, "does not take"),
+        (libc::EINVAL, "does not accept"),
     ] {
         files.errno.store(errno, Ordering::Relaxed);
         let error = depth.set(WakeLatency::None).unwrap_err();

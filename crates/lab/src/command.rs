@@ -16,7 +16,7 @@ pub fn run(program: &str, words: &[&str], input: &str) -> Result<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .with_context(|| format!("{program} does not start (Debian: iproute2, ethtool)"))?;
+        .with_context(|| format!("cannot start {program} (Debian packages: iproute2, ethtool)"))?;
     if let Some(mut pipe) = child.stdin.take() {
         // A program that has refused already says why below.
         _ = pipe.write_all(input.as_bytes());

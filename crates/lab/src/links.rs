@@ -56,7 +56,7 @@ pub fn add_routes(requests: &mut Requests, routes: &[(IpNet, RouteHop)]) -> Resu
     let refused = requests.change_routes(changes)?;
     if let Some(first) = refused.first() {
         let net = routes[first.index].0;
-        bail!("the kernel refused route {net}: {} {}", first.source, first.message);
+        bail!("the kernel rejected route {net}: {} {}", first.source, first.message);
     }
     Ok(())
 }

@@ -33,11 +33,11 @@ impl Lab {
     /// When this machine or user does not permit it; nothing is left behind then.
     pub fn open(name: &str) -> Result<Lab> {
         let missing = capability::missing(&[Capability::CAP_SYS_ADMIN, Capability::CAP_NET_ADMIN]);
-        ensure!(missing.is_empty(), "this user may not make network namespaces (run it with sudo)");
+        ensure!(missing.is_empty(), "this user may not create network namespaces (use sudo)");
         Journal::recover_stale(DIRECTORY);
         let journal = Journal::open(DIRECTORY)
-            .with_context(|| format!("no journal can be kept in {DIRECTORY}"))?;
-        let guard = Guard::spawn(&journal).context("no guard process can be started")?;
+            .with_context(|| format!("cannot write a journal in {DIRECTORY}"))?;
+        let guard = Guard::spawn(&journal).context("cannot start the guard process")?;
         _ = process::lift_memory_lock_limit();
         Lab::furnish(format!("{name}-{}", std::process::id()), Some((journal, guard)))
     }
@@ -143,7 +143,7 @@ fn sweep(name: &str) {
     for directory in stale(&temporary) {
         match fs::remove_dir_all(temporary.join(&directory)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                eprintln!("{directory} stays in {}: {error}", temporary.display());
+                eprintln!("cannot remove {directory} in {}: {error}", temporary.display());
             }
             _ => {}
         }

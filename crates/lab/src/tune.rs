@@ -49,7 +49,7 @@ pub fn receiving_threads(
             }
             ensure!(
                 monotonic().since(begun) < PATIENCE,
-                "{interface}: the kernel starts no thread for it"
+                "{interface}: the kernel started no thread for it"
             );
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -95,12 +95,13 @@ pub fn weigh(thread: u32, niceness: i32) -> Result<()> {
 /// When there is no such thread, when all parts together are more than the kernel admits (95 % of its CPUs),
 /// or when this process may not use all CPUs.
 pub fn confine(thread: u32, share: f64) -> Result<()> {
-    ensure!(share > 0.0 && share <= 1.0, "a part of a CPU is above 0 and at most 1, not {share}");
+    ensure!(share > 0.0 && share <= 1.0, "a share of a CPU is above 0 and at most 1, not {share}");
     bind(thread, &process::allowed_cpus()?)?;
     let [runtime, period] = [PERIOD.mul_f64(share), PERIOD].map(|time| time.as_nanos().to_string());
     let words =
         ["-d", "-T", &runtime, "-D", &period, "-P", &period, "-p", "0", &thread.to_string()];
-    run("chrt", &words, "").with_context(|| format!("{share} of a CPU for thread {thread}"))?;
+    run("chrt", &words, "")
+        .with_context(|| format!("cannot give thread {thread} {share} of a CPU"))?;
     Ok(())
 }
 
@@ -116,7 +117,7 @@ impl Occupant {
     /// # Errors
     /// When the system has no thread for it.
     pub fn start(cpu: usize, share: f64) -> Result<Occupant> {
-        ensure!((0.0..=0.9).contains(&share), "{share} of a CPU cannot be taken from everyone");
+        ensure!((0.0..=0.9).contains(&share), "cannot limit all to {share} of a CPU");
         let stop = Arc::new(AtomicBool::new(false));
         let (asked, busy) = (stop.clone(), PERIOD.mul_f64(share));
         let work = move || {

@@ -192,7 +192,7 @@ impl Program {
     /// When there is no solution, the solver gives up or calls the program malformed; after the last
     /// of these there is no further answer.
     pub fn solve(&mut self) -> Result<Solution, LpError> {
-        let malformed = |_| LpError::Stopped("it calls the program malformed".to_owned());
+        let malformed = |_| LpError::Stopped("it rejects the program as malformed".to_owned());
         let again = || LpError::Stopped("it failed before".to_owned());
         let model = self.model.take().ok_or_else(again)?;
         let mut solved = model.try_solve().map_err(malformed)?;

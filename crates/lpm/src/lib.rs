@@ -75,7 +75,7 @@ pub const MAX_VALUE: Value = (1 << 31) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LpmError {
     /// The prefix is longer than the family's addresses.
-    #[error("prefix length {len} is over {len_max}")]
+    #[error("prefix length {len} is above {len_max}")]
     Length {
         /// The length asked for, in bits.
         len: u8,
@@ -89,7 +89,7 @@ pub enum LpmError {
         len: u8,
     },
     /// The value is 0 or over [`MAX_VALUE`].
-    #[error("value {value} is not within 1..={MAX_VALUE}")]
+    #[error("value {value} is not from 1 to {MAX_VALUE}")]
     Value {
         /// The value asked for.
         value: Value,

@@ -91,7 +91,7 @@ impl ChampSim {
             let Some(record) = source.record::<N>()? else { return Ok(None) };
             if record[8] > 1 || record[9] > 1 {
                 let message = format!(
-                    "no instruction of ChampSim's {N} bytes: is_branch {}, branch_taken {}",
+                    "not a ChampSim instruction of {N} bytes: is_branch {}, branch_taken {}",
                     record[8], record[9]
                 );
                 return Err(source.fault_back(N as u64 - 8, message));
@@ -204,9 +204,9 @@ mod tests {
                 Reader::new("t", bytes, Some(Format::ChampSim)).expect("opens").collect();
             all.expect_err("damaged").to_string()
         };
-        assert_eq!(errors(&trace), "t: byte 74: the last record has 10 of 64 bytes");
+        assert_eq!(errors(&trace), "t: byte 74: the last record has only 10 of 64 bytes");
         let noise = [instruction(1, 0, 0, 2, 0), vec![7; 64]].concat();
-        assert!(errors(&noise).starts_with("t: byte 72: no instruction of ChampSim's"));
+        assert!(errors(&noise).starts_with("t: byte 72: not a ChampSim instruction"));
     }
 
     /// Every field of the wider record.

@@ -149,7 +149,9 @@ impl Unpacked {
     pub(crate) fn start(source: &mut Source<'_>) -> Result<Unpacked, TraceError> {
         for expected in MAGIC {
             if source.byte()? != Some(*expected) {
-                return Err(source.fault_here("no compact trace: it does not begin with EBBMEM1"));
+                return Err(
+                    source.fault_here("not a compact trace: it does not begin with EBBMEM1")
+                );
             }
         }
         Ok(Unpacked { last: Last::default(), thread: 0, records: 0, ended: false })
@@ -197,19 +199,19 @@ impl Unpacked {
     fn end(&self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
         let said = number(source)?;
         if said != self.records {
-            let message = format!("{} references, but its end says {said}", self.records);
+            let message = format!("{} references, but its end declares {said}", self.records);
             return Err(source.fault_back(1, message));
         }
         match source.byte()? {
             None => Ok(None),
-            Some(_) => Err(source.fault_back(1, "there is more after its end")),
+            Some(_) => Err(source.fault_back(1, "there are more bytes after its end")),
         }
     }
 }
 
 fn byte(source: &mut Source<'_>) -> Result<u8, TraceError> {
     let next = source.byte()?;
-    next.ok_or_else(|| source.fault_here("the trace is cut short"))
+    next.ok_or_else(|| source.fault_here("the trace is truncated"))
 }
 
 fn small(source: &mut Source<'_>, what: &str) -> Result<u16, TraceError> {
@@ -230,5 +232,5 @@ fn number(source: &mut Source<'_>) -> Result<u64, TraceError> {
             return Ok(value);
         }
     }
-    Err(source.fault_back(1, "a number of more than 64 bits"))
+    Err(source.fault_back(1, "a number has more than 64 bits"))
 }

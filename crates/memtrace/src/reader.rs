@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         let mut source = Source::new(file, bytes)?;
         let detected = Format::detect(file, source.peek()?);
         if source.peek()?.is_empty() {
-            return Err(source.fault_here("there is nothing in it"));
+            return Err(source.fault_here("the file is empty"));
         }
         let format = format.unwrap_or(detected);
         let how = match format {

@@ -29,7 +29,7 @@ impl<'a> Source<'a> {
             file: file.to_owned(),
             offset: 0,
             line: None,
-            message: format!("cannot be read: {error}"),
+            message: format!("cannot read the file: {error}"),
         })?;
         let buffer = vec![0; BUFFER];
         let file = file.to_owned();
@@ -57,7 +57,7 @@ impl<'a> Source<'a> {
                     searched = self.end - self.start;
                     if searched > LINE_MAX {
                         self.line += 1;
-                        return Err(self.fault_here("a line of more than 4096 bytes"));
+                        return Err(self.fault_here("a line is longer than 4096 bytes"));
                     }
                     self.fill()?;
                     continue;
@@ -83,7 +83,7 @@ impl<'a> Source<'a> {
                     return Ok(None);
                 }
                 let left = self.end - self.start;
-                let message = format!("the last record has {left} of {N} bytes");
+                let message = format!("the last record has only {left} of {N} bytes");
                 return Err(self.fault_at(self.offset + left as u64, None, message));
             }
             self.fill()?;
@@ -146,7 +146,7 @@ impl<'a> Source<'a> {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let reached = self.offset + (self.end - self.start) as u64;
-                let message = format!("the packed data end or are damaged: {error}");
+                let message = format!("the compressed data are truncated or damaged: {error}");
                 return Err(self.fault_at(reached, None, message));
             }
         }

@@ -87,7 +87,7 @@ impl Lackey {
             }
             let Some((kind, address, size)) = lackey(line) else {
                 let shown = shown(line);
-                let message = format!("`{shown}` is not as ` L 1ffeffe7f8,8`");
+                let message = format!("`{shown}` is not of the form ` L 1ffeffe7f8,8`");
                 return Err(source.fault_in_line(length, message));
             };
             let (thread, fetches) = (self.thread, &mut self.fetches[usize::from(self.thread)]);
@@ -204,7 +204,8 @@ impl Ramulator {
             }
             let Some((bubbles, read, write)) = ramulator(line) else {
                 let message = format!(
-                    "`{}` is not as `bubbles read-address [write-address]`, whole numbers of at most 32 and 64 bits",
+                    "`{}` is not of the form `bubbles read-address [write-address]`, whole \
+                    numbers of at most 32 and 64 bits",
                     shown(line)
                 );
                 return Err(source.fault_in_line(length, message));
@@ -251,7 +252,8 @@ impl Memory {
             }
             let Some((kind, address)) = memory(line) else {
                 let message = format!(
-                    "`{}` is not as `0x12345680 R` or `LD 0x12345680`, addresses of 64 bits",
+                    "`{}` is not of the form `0x12345680 R` or `LD 0x12345680`, addresses of 64 \
+                    bits",
                     shown(line)
                 );
                 return Err(source.fault_in_line(length, message));
@@ -385,11 +387,19 @@ mod tests {
             (Format::Lackey, " L 10000000000000000,8\n", "t: byte 0 (line 1): "),
             (Format::Dinero, "0 10\n5 10\n", "t: byte 5 (line 2): "),
             (Format::Ramulator, "1 2\n1 18446744073709551616\n", "t: byte 4 (line 2): "),
-            (Format::Ramulator, "1 2\nnoise\n", "t: byte 4 (line 2): `noise` is not as `bubbles"),
+            (
+                Format::Ramulator,
+                "1 2\nnoise\n",
+                "t: byte 4 (line 2): `noise` is not of the form `bubbles",
+            ),
             (Format::Ramulator, "1 2 3 4\n", "t: byte 0 (line 1): "),
-            (Format::RamulatorMemory, "0x10 R\n0x20 X\n", "t: byte 7 (line 2): `0x20 X` is not as"),
+            (
+                Format::RamulatorMemory,
+                "0x10 R\n0x20 X\n",
+                "t: byte 7 (line 2): `0x20 X` is not of the form",
+            ),
             (Format::RamulatorMemory, "LD 0x10 R\n", "t: byte 0 (line 1): "),
-            (Format::Ramulator, "", "t: byte 0: there is nothing in it"),
+            (Format::Ramulator, "", "t: byte 0: the file is empty"),
         ] {
             let error = all(format, text).expect_err(text).to_string();
             assert!(error.starts_with(place), "{error}");

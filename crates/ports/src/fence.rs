@@ -13,7 +13,7 @@ const MARGIN: Duration = Duration::from_millis(30);
 /// ones is in its old worker's receive queue or further on.
 ///
 /// Fences of several ports make one: all tables are written, then [`Fence::wait`] is called once.
-#[must_use = "packets steered by the old table may still be on their way"]
+#[must_use = "packets of the old table may still be in flight"]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
     /// XDP programs that read an old table may still run.

@@ -85,7 +85,7 @@ impl PacketSocket {
     /// # Panics
     /// When there is no [`PacketSocket::room`].
     pub fn stage(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
-        assert!(self.staged.len() < BATCH, "no room for a frame");
+        assert!(self.staged.len() < BATCH, "the ring has no room for a frame");
         let len = write(&mut self.buffers[self.staged.len()]);
         self.staged.push(len);
     }

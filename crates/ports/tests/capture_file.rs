@@ -160,6 +160,6 @@ fn a_truncated_file_names_the_packet() {
     let packets: Vec<_> = open(scratch.path()).unwrap().collect();
     assert!(packets[0].is_ok());
     let error = packets[1].as_ref().unwrap_err().to_string();
-    assert!(error.contains("packet 2: the file breaks off"), "{error}");
+    assert!(error.contains("packet 2: the file is truncated"), "{error}");
     assert_eq!(packets.len(), 2);
 }

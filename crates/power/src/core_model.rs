@@ -213,30 +213,45 @@ impl CoreModel {
 impl Check for CoreModel {
     fn check(&self) -> Result<(), Invalid> {
         let finite = |value: f64| value.is_finite() && value >= 0.0;
-        Invalid::unless(finite(self.base.0), "base_w", "is no power", "0 or more watts")?;
+        Invalid::unless(
+            finite(self.base.0),
+            "base_w",
+            "is not a power",
+            "expected 0 or more watts",
+        )?;
         let finite_form = self.chi.0.iter().all(|coefficient| coefficient.is_finite());
         Invalid::unless(
             finite_form,
             "chi",
-            "has a coefficient that is no number",
-            "eight numbers",
+            "has a coefficient that is not a number",
+            "expected eight numbers",
         )?;
         let rooted = self.chi.0[0] == 0.0;
-        Invalid::unless(rooted, "chi", "does not begin with 0", "a0 = 0: idle is idle")?;
+        Invalid::unless(rooted, "chi", "does not begin with 0", "set a0 = 0")?;
         let one = matches!(self.gain.first(), Some(gain) if gain.cores == 1 && gain.gamma == 1.0);
-        Invalid::unless(one, "gain", "does not begin with one core", "cores = 1, gamma = 1.0")?;
+        Invalid::unless(
+            one,
+            "gain",
+            "does not begin with one core",
+            "begin with cores = 1, gamma = 1.0",
+        )?;
         for (index, pair) in self.gain.windows(2).enumerate() {
             let field = |name: &str| format!("gain[{}].{name}", index + 1);
             let rises = pair[0].cores < pair[1].cores;
             Invalid::unless(
                 rises,
                 field("cores"),
-                "does not ascend",
-                "each number once, in order",
+                "is not in ascending order",
+                "list each number once, in ascending order",
             )?;
             let gamma = pair[1].gamma;
             let positive = gamma.is_finite() && gamma > 0.0;
-            Invalid::unless(positive, field("gamma"), "is no factor", "a number above 0")?;
+            Invalid::unless(
+                positive,
+                field("gamma"),
+                "is not a factor",
+                "expected a number above 0",
+            )?;
         }
         Invalid::unless(!self.point.is_empty(), "point", "is empty", "add a [[point]]")?;
         for (index, point) in self.point.iter().enumerate() {
@@ -245,7 +260,12 @@ impl Check for CoreModel {
                 index.checked_sub(1).map_or(Hertz(0), |before| self.point[before].frequency);
             let field = format!("point[{index}].frequency_hz");
             let rises = point.frequency > before;
-            Invalid::unless(rises, field, "does not ascend", "frequencies above 0, in order")?;
+            Invalid::unless(
+                rises,
+                field,
+                "is not in ascending order",
+                "expected frequencies above 0, in ascending order",
+            )?;
         }
         Ok(())
     }
@@ -255,11 +275,21 @@ fn check_point(index: usize, point: &CorePoint) -> Result<(), Invalid> {
     let field = |name: &str| format!("point[{index}].{name}");
     let (idle, active, r_max) = (point.idle.0, point.active.0, point.r_max.0);
     let good = idle.is_finite() && idle >= 0.0;
-    Invalid::unless(good, field("idle_w"), "is no power", "0 or more watts")?;
+    Invalid::unless(good, field("idle_w"), "is not a power", "expected 0 or more watts")?;
     let good = active.is_finite() && active >= idle;
-    Invalid::unless(good, field("active_w"), "is below `idle_w`", "at least the idle power")?;
+    Invalid::unless(
+        good,
+        field("active_w"),
+        "is below `idle_w`",
+        "expected at least the idle power",
+    )?;
     let good = r_max.is_finite() && r_max > 0.0;
-    Invalid::unless(good, field("r_max_pps"), "is no throughput", "packets per second above 0")
+    Invalid::unless(
+        good,
+        field("r_max_pps"),
+        "is not a throughput",
+        "expected packets per second above 0",
+    )
 }
 
 #[cfg(test)]

@@ -25,7 +25,11 @@ impl Server {
         let server = Server::measured(&document.read()?);
         let refused = |error| {
             let remedy = "a model whose power and throughput rise with the frequency";
-            document.fault(Invalid::new("point", format!("make no server: {error}"), remedy))
+            document.fault(Invalid::new(
+                "point",
+                format!("do not describe a server: {error}"),
+                remedy,
+            ))
         };
         server.check().map(|()| server).map_err(refused)
     }

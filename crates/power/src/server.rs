@@ -110,7 +110,7 @@ pub enum ModelError {
     #[error("`{0}` must be at least 1")]
     Zero(&'static str),
     /// Not a power.
-    #[error("`{field}` is {value}, it must be a finite number not below 0")]
+    #[error("`{field}` is {value}; expected a finite number of 0 or more")]
     Value {
         /// The field at fault.
         field: &'static str,
@@ -118,10 +118,10 @@ pub enum ModelError {
         value: f64,
     },
     /// A deeper state that draws more.
-    #[error("`core_c6` <= `core_c3` <= `core_c1` <= `core_active` does not hold")]
+    #[error("`core_c6` <= `core_c3` <= `core_c1` <= `core_active` is required")]
     Order,
     /// Components that are not the whole.
-    #[error("the components' {sum} are {found}, together they must be {wanted}")]
+    #[error("the sum of the components' {sum} is {found}; expected {wanted}")]
     Sum {
         /// What was added up.
         sum: &'static str,
@@ -131,10 +131,13 @@ pub enum ModelError {
         wanted: f64,
     },
     /// No table of frequencies.
-    #[error("`p_states` must ascend from above 0 to `frequency_max`")]
+    #[error("`p_states` must be above 0 and ascend to `frequency_max`")]
     Frequencies,
     /// No table of idle states.
-    #[error("`c_states` must name at least one state, deeper ones after shallower and no faster")]
+    #[error(
+        "`c_states` needs at least one state; deeper states follow shallower ones and are not \
+        faster"
+    )]
     IdleStates,
 }
 

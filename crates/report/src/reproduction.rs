@@ -50,7 +50,7 @@ impl Reproduction {
         };
         for found in &findings.found {
             let known = experiment.claims().iter().any(|claim| claim.id == found.claim);
-            assert!(known, "`{}` is no claim of {}", found.claim, experiment.id());
+            assert!(known, "`{}` is not a claim of {}", found.claim, experiment.id());
         }
         let rows = experiment.claims().iter().map(|claim| {
             let found = findings.found.iter().find(|found| found.claim == claim.id);
@@ -119,8 +119,8 @@ impl Reproduction {
         let mut report = Report::new("Published numbers and ours").text(self.summary());
         if self.quick {
             report = report.text(
-                "These are shorter runs, made to see that everything works. Their numbers and \
-                 verdicts are no result.",
+                "These are short runs to check that everything works. Their numbers and verdicts \
+                are not results.",
             );
         }
         for part in &self.parts {
@@ -139,7 +139,7 @@ impl Reproduction {
             }
         }
         for (id, error) in &self.failed {
-            report = report.heading(id.clone()).text(format!("could not be run: {error}"));
+            report = report.heading(id.clone()).text(format!("failed: {error}"));
         }
         report
     }
@@ -294,7 +294,7 @@ mod tests {
         quick.add(&Constant(1.0), Constant(1.0).run(&context()));
         assert!(quick.summary().starts_with("QUICK"));
         assert!(quick.to_json().contains("\"quick\": true"));
-        assert!(quick.report(true).to_html().contains("no result"));
+        assert!(quick.report(true).to_html().contains("not results"));
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Verdict {
 }
 
 /// What is said of a number whose interval has both met and missed values in it.
-const ACROSS: &str = "undecided: the 95 % interval reaches across the limit";
+const ACROSS: &str = "undecided: the 95 % interval contains the limit";
 
 /// Whether the verdict on the mean is not that on all of its interval.
 fn reaches_across(claim: &Claim, ours: Ours) -> bool {
@@ -92,10 +92,10 @@ impl Row {
             _ if ours.is_some_and(|ours| claim.met(ours.mean)) => Verdict::Met,
             _ => Verdict::Missed,
         };
-        let note = found.map_or("the experiment gives no number for it", |found| {
+        let note = found.map_or("the experiment gives no number", |found| {
             let note = &found.note;
             match verdict {
-                Verdict::Missed if note.missed.is_empty() => "no reason was found",
+                Verdict::Missed if note.missed.is_empty() => "no reason found",
                 Verdict::Missed | Verdict::NotRun => &note.missed,
                 Verdict::Met => &note.met,
             }

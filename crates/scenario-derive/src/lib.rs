@@ -25,14 +25,14 @@ fn derived(input: &DeriveInput) -> syn::Result<Tokens> {
     let (kind, value) = match &input.data {
         Data::Struct(data) => match &data.fields {
             Fields::Named(fields) => table(input, fields.named.iter())?,
-            _ => return refused("only fields with names have settings' names"),
+            _ => return refused("only named fields can be settings"),
         },
         Data::Enum(data) => match (serde(&input.attrs, "tag")?.flatten(), untagged(input)?) {
             (Some(tag), _) => tagged(input, data, &tag)?,
             (None, true) => either(data)?,
             (None, false) => words(input, data)?,
         },
-        Data::Union(_) => return refused("a union is no setting"),
+        Data::Union(_) => return refused("a union cannot be a setting"),
     };
     let name = &input.ident;
     let (generics, names, bounds) = input.generics.split_for_impl();
@@ -192,7 +192,7 @@ fn words(input: &DeriveInput, data: &syn::DataEnum) -> syn::Result<(Tokens, Toke
     let (mut choices, mut arms) = (Vec::new(), Vec::new());
     for variant in &data.variants {
         if !matches!(variant.fields, Fields::Unit) {
-            let what = "only words can be described: implement `Described` by hand";
+            let what = "only unit variants can be described: implement `Described` by hand";
             return Err(syn::Error::new_spanned(variant, what));
         }
         let (ident, about) = (&variant.ident, sentence(&variant.attrs));

@@ -32,7 +32,7 @@ impl Table {
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Table, ScenarioError> {
         let mut table = Table::without_header(file, bytes)?;
         if table.rows.is_empty() {
-            return Err(table.whole("the file is empty", "a header and at least one line"));
+            return Err(table.whole("the file is empty", "expected a header and at least one line"));
         }
         let Row { line, fields } = table.rows.remove(0);
         (table.header_line, table.header) = (line, fields);
@@ -59,7 +59,7 @@ impl Table {
                 let line = error.position().map(|at| at.line() as usize);
                 let remedy =
                     "save it as UTF-8 text with commas, semicolons or tabs between the fields";
-                table.error(line, None, "is not comma-separated text", remedy)
+                table.error(line, None, "is not valid CSV", remedy)
             })?;
             let line = record.position().map_or(0, |at| line_of(bytes, at.byte() as usize));
             let fields: Vec<String> = record.iter().map(str::to_owned).collect();
@@ -126,11 +126,11 @@ impl Table {
                 .find(|have| have.eq_ignore_ascii_case(&self.header[first]))
         {
             let message = format!("two columns are called `{name}`");
-            return Err(self.error(Some(self.header_line), None, &message, "another name for one"));
+            return Err(self.error(Some(self.header_line), None, &message, "rename one of them"));
         }
         found.ok_or_else(|| {
-            let message = format!("no column `{}`", names.join("` or `"));
-            let remedy = format!("the file has {}", self.header.join(", "));
+            let message = format!("there is no column `{}`", names.join("` or `"));
+            let remedy = format!("known columns: {}", self.header.join(", "));
             self.error(Some(self.header_line), None, &message, &remedy)
         })
     }
@@ -147,12 +147,13 @@ impl Table {
     pub fn number(&self, row: usize, column: usize) -> Result<f64, ScenarioError> {
         let text = self.text(row, column);
         if self.decimal_comma && text.contains('.') {
-            let message = format!("`{text}` has a point, and other numbers here a decimal comma");
+            let message =
+                format!("`{text}` has a decimal point, but other numbers have a decimal comma");
             return Err(self.fault(
                 row,
                 column,
                 &message,
-                "the same in all, without thousands' marks",
+                "use the same in all numbers, without thousands separators",
             ));
         }
         let number = match self.decimal_comma {
@@ -164,7 +165,7 @@ impl Table {
                 row,
                 column,
                 &format!("`{text}` is not a finite number"),
-                "a number such as 1.5",
+                "expected a number, for example 1.5",
             )
         })
     }
@@ -178,7 +179,7 @@ impl Table {
         if number >= 0.0 {
             return Ok(number);
         }
-        Err(self.fault(row, column, &format!("{number} is negative"), "0 or more"))
+        Err(self.fault(row, column, &format!("{number} is negative"), "expected 0 or more"))
     }
 
     /// Says what is wrong with a field.
@@ -263,12 +264,12 @@ mod tests {
         let refused = |row| table.non_negative(row, 1).expect_err("refused").to_string();
         assert_eq!(
             refused(1),
-            "m.csv:3: field `watts`: `NaN` is not a finite number; a number such as 1.5"
+            "m.csv:3: field `watts`: `NaN` is not a finite number; expected a number, for example 1.5"
         );
-        assert_eq!(refused(2), "m.csv:4: field `watts`: -4 is negative; 0 or more");
+        assert_eq!(refused(2), "m.csv:4: field `watts`: -4 is negative; expected 0 or more");
         assert!(refused(3).starts_with("m.csv:5: field `watts`"));
         let missing = table.column(&["joules"]).expect_err("missing").to_string();
-        assert_eq!(missing, "m.csv:1: no column `joules`; the file has time, watts");
+        assert_eq!(missing, "m.csv:1: there is no column `joules`; known columns: time, watts");
         let twice = Table::parse("m.csv", b"time,watts,Watts\n0,1,2\n").expect("read");
         let error = twice.column(&["watts"]).expect_err("either").to_string();
         assert!(error.contains("m.csv:1: two columns are called `Watts`"), "{error}");
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(numbers("a\tb\n1\t0.5\n"), [Ok(0.5)]);
         assert_eq!(numbers("\"a;b\",c\n1,0.5\n"), [Ok(0.5)]);
         let mixed = numbers("a;b\n1;0,5\n2;1.000\n").remove(1).expect_err("either").to_string();
-        assert!(mixed.contains("m.csv:3: field `b`: `1.000` has a point"), "{mixed}");
+        assert!(mixed.contains("m.csv:3: field `b`: `1.000` has a decimal point"), "{mixed}");
         assert!(numbers("a;b\n1;1.000,5\n2;0,5\n")[0].is_err());
         assert!(numbers("a,b\n1,\"0,5\"\n")[0].is_err(), "not between commas");
     }

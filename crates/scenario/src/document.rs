@@ -29,7 +29,7 @@ impl Document {
             line: error.span().map(|span| line_of(text, span.start)),
             field: None,
             message: error.message().trim().to_owned(),
-            remedy: "mend the TOML syntax; strings need quotes".to_owned(),
+            remedy: "fix the TOML syntax; strings need quotes".to_owned(),
         })?;
         Ok(Document { file: file.to_owned(), text: text.to_owned(), table, settings: Vec::new() })
     }
@@ -57,7 +57,7 @@ impl Document {
             Some(value) => value.as_integer().and_then(|seed| u64::try_from(seed).ok()),
         };
         let seed = seed.ok_or_else(|| {
-            self.fault(Invalid::new("seed", "is not a whole number from 0", "for example 1"))
+            self.fault(Invalid::new("seed", "is not a whole number of 0 or more", "for example 1"))
         })?;
         self.table.remove("seed");
         Ok(Some(seed))
@@ -254,7 +254,7 @@ mod tests {
             ),
             (
                 format!("{GOOD}[[links]]\nfrom = \"a\"\n"),
-                "s.toml:7: field `links[0].from`: is of the wrong kind: the text \"a\"; a whole number",
+                "s.toml:7: field `links[0].from`: has the wrong type: the text \"a\"; expected a whole number",
             ),
         ];
         for (text, start) in cases {
@@ -351,15 +351,15 @@ mod tests {
             ("load = 1\n", "s.toml: field `policy`: missing field `policy`; Who decides"),
             (
                 "policy = \"napi\"\nload = 0.0",
-                "s.toml:2: field `load`: 0.0 is out of range; above 0, at most 1",
+                "s.toml:2: field `load`: 0.0 is out of range; expected above 0, at most 1",
             ),
             (
                 "policy = \"napi\"\nload = nan",
-                "s.toml:2: field `load`: nan is out of range; above 0, at most 1",
+                "s.toml:2: field `load`: nan is out of range; expected above 0, at most 1",
             ),
             (
                 "policy = \"napi\"\n[[spans]]\n[[spans]]\nends = [1, 11]",
-                "s.toml:4: field `spans[1].ends[1]`: 11 is out of range; 0 or more, below 10.5",
+                "s.toml:4: field `spans[1].ends[1]`: 11 is out of range; expected 0 or more, below 10.5",
             ),
             (
                 "policy = \"napy\"",

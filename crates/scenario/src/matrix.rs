@@ -29,8 +29,8 @@ pub fn square(file: &str, bytes: &[u8]) -> Result<Square, ScenarioError> {
     let left = usize::from(stub);
     let (rows, columns) = (table.len() - first, table.width().saturating_sub(left));
     if rows != columns {
-        let message = format!("{rows} rows of {columns} columns are no square matrix");
-        return Err(table.whole(&message, "a row of numbers for each, and as many columns"));
+        let message = format!("the matrix has {rows} rows of {columns} columns");
+        return Err(table.whole(&message, "expected as many rows as columns"));
     }
     let texts = |row: usize, range: std::ops::Range<usize>| -> Vec<String> {
         range.map(|at| table.text(row, at).to_owned()).collect()
@@ -41,8 +41,8 @@ pub fn square(file: &str, bytes: &[u8]) -> Result<Square, ScenarioError> {
     if let (Some(above), Some(beside)) = (&above, &beside)
         && let Some(at) = (0..rows).find(|at| above[*at] != beside[*at])
     {
-        let message = format!("row `{}` stands where the column is `{}`", beside[at], above[at]);
-        return Err(table.fault(first + at, 0, &message, "rows and columns in one order"));
+        let message = format!("row `{}` is at the place of column `{}`", beside[at], above[at]);
+        return Err(table.fault(first + at, 0, &message, "use the same order of rows and columns"));
     }
     let mut values = Vec::with_capacity(rows * columns);
     for row in first..table.len() {
@@ -96,7 +96,7 @@ mod tests {
             ("0,1\n1,0\n1,1\n", "3 rows of 2 columns"),
             (
                 ",a,b\nb,0,1\na,1,0\n",
-                "m.csv:2: field `column 1`: row `b` stands where the column is `a`",
+                "m.csv:2: field `column 1`: row `b` is at the place of column `a`",
             ),
             ("0,x\n1,0\n", "m.csv:1: field `column 2`: `x` is not a finite number"),
             ("0,1,2\n0,1\n", "2 fields"),

@@ -53,7 +53,7 @@ impl Setting {
             let inner = at.entry(head).or_insert_with(|| Value::Table(toml::Table::new()));
             at = inner.as_table_mut().ok_or_else(|| {
                 let message = format!("`{head}` is a value, not a table");
-                fault(&self.path, &message, "look at the scenario file for the names of its tables")
+                fault(&self.path, &message, "see the scenario file for the names of its tables")
             })?;
             rest = tail;
         }

@@ -21,7 +21,7 @@ pub(crate) fn remedy(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None if known.is_empty() => String::new(),
-        None => format!("known here: {}", known.join(", ")),
+        None => format!("known: {}", known.join(", ")),
     }
 }
 
@@ -40,9 +40,9 @@ pub(crate) fn say(value: &toml::Value) -> String {
 const KINDS: [(&str, &str); 20] = [
     ("u8", "a whole number from 0 to 255"),
     ("u16", "a whole number from 0 to 65535"),
-    ("u32", "a whole number from 0"),
-    ("u64", "a whole number from 0"),
-    ("usize", "a whole number from 0"),
+    ("u32", "a whole number of 0 or more"),
+    ("u64", "a whole number of 0 or more"),
+    ("usize", "a whole number of 0 or more"),
     ("i8", "a whole number"),
     ("i16", "a whole number"),
     ("i32", "a whole number"),
@@ -68,8 +68,8 @@ pub(crate) fn plain(message: &str) -> (String, String) {
         return (found.replace("variant", "value"), remedy(word, &known));
     }
     let found = found
-        .replace("invalid type: ", "is of the wrong kind: ")
-        .replace("invalid value: ", "does not fit: ")
+        .replace("invalid type: ", "has the wrong type: ")
+        .replace("invalid value: ", "has an invalid value: ")
         .replace("floating point ", "the number ")
         .replace("integer ", "the number ")
         .replace("string ", "the text ")
@@ -84,7 +84,7 @@ pub(crate) fn plain(message: &str) -> (String, String) {
         None if expected.contains("enum ") => "text in quotes".to_owned(),
         None => expected.to_owned(),
     };
-    (found, if wanted.is_empty() { wanted } else { format!("{wanted} is expected") })
+    (found, if wanted.is_empty() { wanted } else { format!("expected {wanted}") })
 }
 
 fn quoted(text: &str) -> Option<&str> {
@@ -106,7 +106,7 @@ mod tests {
             (
                 "unknown field `colour`, expected `title` or `engine`",
                 "unknown field `colour`",
-                "known here: title, engine",
+                "known: title, engine",
             ),
             (
                 "unknown variant `pakcet`, expected `packet` or `slot`",
@@ -115,13 +115,13 @@ mod tests {
             ),
             (
                 "invalid type: string \"a\", expected u16",
-                "is of the wrong kind: the text \"a\"",
-                "a whole number from 0 to 65535 is expected",
+                "has the wrong type: the text \"a\"",
+                "expected a whole number from 0 to 65535",
             ),
             (
                 "invalid type: floating point `1.5`, expected struct Limits",
-                "is of the wrong kind: the number `1.5`",
-                "a table is expected",
+                "has the wrong type: the number `1.5`",
+                "expected a table",
             ),
             ("missing field `cores`", "missing field `cores`", ""),
         ] {

@@ -35,13 +35,13 @@ impl Sweep {
         for whole in settings {
             let (path, text) = split(whole.as_ref())?;
             if sweep.axes.iter().any(|(other, _)| other == path) {
-                return Err(fault(path, "is set twice", "put all its values into one list"));
+                return Err(fault(path, "is set twice", "give all its values in one list"));
             }
             sweep.axes.push((path.to_owned(), values(path, text)?));
             sweep.written.push(whole.as_ref().to_owned());
             if sweep.len() > POINTS_MAX {
-                let message = format!("the sweep has over {POINTS_MAX} points");
-                return Err(fault(path, &message, "take larger steps"));
+                let message = format!("the sweep has more than {POINTS_MAX} points");
+                return Err(fault(path, &message, "use larger steps"));
             }
         }
         Ok(sweep)
@@ -106,14 +106,14 @@ fn values(path: &str, text: &str) -> Result<Vec<Value>, ScenarioError> {
 
 fn range(path: &str, low: f64, rest: &str) -> Result<Vec<Value>, ScenarioError> {
     let wrong =
-        |message: &str| fault(path, message, "a range is LOW..HIGH:STEP, such as 0.1..1.0:0.1");
+        |message: &str| fault(path, message, "write LOW..HIGH:STEP, for example 0.1..1.0:0.1");
     let (high, step) = rest.split_once(':').ok_or_else(|| wrong("the range has no step"))?;
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|value| value.is_finite());
     let (Some(high), Some(step)) = (number(high), number(step)) else {
-        return Err(wrong("the range is not made of numbers"));
+        return Err(wrong("the range has a part that is not a number"));
     };
     if !low.is_finite() || step <= 0.0 || high < low {
-        return Err(wrong("the range does not rise"));
+        return Err(wrong("the range does not ascend"));
     }
     let steps = (high - low) / step + 1e-9;
     if steps >= POINTS_MAX as f64 {

@@ -139,7 +139,7 @@ fn faults_are_told_in_the_words_of_the_declaration() {
         ("", "s.toml: field `pattern`: missing field `pattern`; To whom"),
         (
             "pattern = {}",
-            "field `pattern.kind`: missing field `kind`; one of to_all, hotspot, ring",
+            "field `pattern.kind`: missing field `kind`; use one of to_all, hotspot, ring",
         ),
         (
             "pattern = { kind = \"hotspt\" }",
@@ -147,30 +147,30 @@ fn faults_are_told_in_the_words_of_the_declaration() {
         ),
         (
             "pattern = { kind = \"hotspot\", share = 2 }",
-            "s.toml:1: field `pattern.share`: 2 is out of range; at most 1",
+            "s.toml:1: field `pattern.share`: 2 is out of range; expected at most 1",
         ),
         (
             "pattern = { kind = \"ring\", rounds = 1, by = 2 }",
-            "field `pattern.by`: unknown field `by`; known here: rounds",
+            "field `pattern.by`: unknown field `by`; known: rounds",
         ),
-        ("pattern = 3", "`pattern`: is of the wrong kind: the number `3`; a table is expected"),
+        ("pattern = 3", "`pattern`: has the wrong type: the number `3`; expected a table"),
     ] {
         let error = read(text).expect_err(text);
         assert!(error.ends_with(expected), "{error}\n{expected}");
     }
     for (text, expected) in [
-        ("alpha = 0.5", "field `alpha`: 0.5 is out of range; 1 or more"),
-        ("alpha = \"slow\"", "field `alpha`: unknown value `slow`; known here: auto, automatic"),
+        ("alpha = 0.5", "field `alpha`: 0.5 is out of range; expected 1 or more"),
+        ("alpha = \"slow\"", "field `alpha`: unknown value `slow`; known: auto, automatic"),
         (
             "alpha = true",
-            "field `alpha`: is of the wrong kind: true; a number, or \"auto\" or \"automatic\" is expected",
+            "field `alpha`: has the wrong type: true; expected a number, or \"auto\" or \"automatic\"",
         ),
         (
             "sizes = [[64, 0.5], [1]]",
-            "field `sizes[1]`: is of the wrong kind: a list of 1; a list of a whole number and a \
-             number is expected",
+            "field `sizes[1]`: has the wrong type: a list of 1; expected a list of a whole number and a \
+             number",
         ),
-        ("sizes = [[64, -1]]", "field `sizes[0][1]`: -1 is out of range; 0 or more"),
+        ("sizes = [[64, -1]]", "field `sizes[0][1]`: -1 is out of range; expected 0 or more"),
         ("idle.c3 = 1", "field `idle.c3`: unknown field `c3`; did you mean `c1`?"),
         ("rule = \"fist\"", "field `rule`: unknown value `fist`; did you mean `first`?"),
         ("core.gzh = 1", "field `core.gzh`: unknown field `gzh`; did you mean `ghz`?"),

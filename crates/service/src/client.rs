@@ -23,14 +23,15 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The conversation broke off.
-    #[error("the daemon broke off: {0}")]
+    #[error("the daemon closed the connection: {0}")]
     Io(#[from] io::Error),
     /// The answer is not what a daemon says.
     #[error("the daemon's answer is malformed: {0}")]
     Malformed(#[from] serde_json::Error),
     /// The daemon is of another version.
     #[error(
-        "the daemon speaks protocol {0}, this program {PROTOCOL}: use the program of its version"
+        "the daemon uses protocol {0}, this program {PROTOCOL}: use the program of the daemon's \
+        version"
     )]
     Protocol(u32),
     /// The daemon declined.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another program owns it.
-    #[error("{}: another program answers on this socket; stop it, or configure another socket", .0.display())]
+    #[error("{}: another program uses this socket; stop it, or configure another socket", .0.display())]
     InUse(PathBuf),
     /// Something else has its name.
     #[error("{}: exists and is not a socket; remove it, or configure another socket", .0.display())]

@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for Fields {
                 let mut fields = Map::new();
                 while let Some((name, value)) = map.next_entry::<String, Value>()? {
                     if fields.insert(name.clone(), value).is_some() {
-                        return Err(A::Error::custom(format_args!("`{name}` stands twice")));
+                        return Err(A::Error::custom(format_args!("`{name}` appears twice")));
                     }
                 }
                 Ok(Fields(fields))
@@ -103,7 +103,7 @@ pub fn parse_request(bytes: &[u8]) -> Result<Request, RequestError> {
     if let Some(protocol) = fields.remove("protocol")
         && protocol != PROTOCOL
     {
-        return invalid(format!("protocol {PROTOCOL} is spoken here, not {protocol}"));
+        return invalid(format!("this daemon uses protocol {PROTOCOL}, not {protocol}"));
     }
     match (fields.len(), fields.iter().next()) {
         (0, _) => invalid("the request is empty".to_owned()),
@@ -114,7 +114,7 @@ pub fn parse_request(bytes: &[u8]) -> Result<Request, RequestError> {
             match (EVERY_MIN..=EVERY_MAX).contains(&every) {
                 true => Ok(Request::Subscribe { every }),
                 false => invalid(format!(
-                    "`every_ms` must be {} to {}",
+                    "`every_ms` must be from {} to {}",
                     EVERY_MIN.as_millis(),
                     EVERY_MAX.as_millis()
                 )),

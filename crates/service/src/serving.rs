@@ -30,7 +30,7 @@ pub enum ServeError {
     #[error(transparent)]
     Socket(#[from] BindError),
     /// The metrics' address cannot be had.
-    #[error("metrics on {address}: {source}")]
+    #[error("cannot serve metrics on {address}: {source}")]
     Metrics {
         /// The address.
         address: SocketAddr,
@@ -38,7 +38,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The thread or its runtime cannot be made.
-    #[error("serving thread: {0}")]
+    #[error("cannot start the serving thread: {0}")]
     Thread(io::Error),
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn accept(listener: StdListener, daemon: Arc<dyn Daemon>, patie
             }
             Err(error) => {
                 // Out of descriptors, for instance: some will be freed.
-                tracing::warn!(%error, "a client of the status socket was lost");
+                tracing::warn!(%error, "a client of the status socket disconnected");
                 sleep(Duration::from_secs(1)).await;
             }
         }

@@ -154,7 +154,7 @@ fn requests_are_answered_or_refused_line_by_line() {
     let said = said_to(&place, b"{\"a\":1}\n\n  {\"protocol\":1,\"b\":2} \n{\"c\":3}".to_vec());
     assert_eq!(said, [json!({"ok":{"a":1}}), json!({"ok":{"b":2}}), json!({"ok":{"c":3}})]);
     let newer = place.ask(json!({ "protocol": 2, "get": "status" })).expect_err("another time");
-    assert_eq!(newer.to_string(), "protocol 1 is spoken here, not 2");
+    assert_eq!(newer.to_string(), "this daemon uses protocol 1, not 2");
     let state: Value = client(&place.socket()).expect("it").status().expect("a state");
     assert_eq!(state["state"].as_str().map(str::len), Some(100_000));
     assert_eq!(place.ask(json!({ "get": "snapshot" })).expect("one")["daemon"], "toy");

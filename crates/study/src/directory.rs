@@ -38,12 +38,12 @@ impl Files for Directory {
         let packed = self.0.join(format!("{name}.gz"));
         if path.exists() && packed.exists() && path != packed {
             let name = path.display().to_string();
-            let message = "is there packed with .gz too: remove the one that is out of date";
+            let message = "exists both plain and as .gz: remove the one that is out of date";
             return Err(FileError { name, message: message.to_owned() });
         }
         let bytes = fs::read(&path).map_err(|error| FileError {
             name: path.display().to_string(),
-            message: format!("cannot be read: {error}"),
+            message: format!("cannot read the file: {error}"),
         })?;
         if !bytes.starts_with(&[0x1f, 0x8b]) {
             return Ok(bytes);
@@ -54,7 +54,7 @@ impl Files for Directory {
             Err(error) => {
                 let line = 1 + unpacked.iter().filter(|byte| **byte == b'\n').count();
                 let name = format!("{}:{line}", path.display());
-                let message = format!("the gzip data end or are damaged: {error}");
+                let message = format!("the gzip data are truncated or damaged: {error}");
                 Err(FileError { name, message })
             }
         }
@@ -65,7 +65,7 @@ impl Files for Directory {
         let path = self.place(name);
         let file = fs::File::open(&path).map_err(|error| FileError {
             name: path.display().to_string(),
-            message: format!("cannot be read: {error}"),
+            message: format!("cannot read the file: {error}"),
         })?;
         Ok(Box::new(Opened(file)))
     }

@@ -21,7 +21,7 @@ impl Interval {
     /// What is needed instead.
     pub fn parse(text: &str) -> Result<Interval, String> {
         let wrong =
-            "PATH=LOW..HIGH is needed, such as load=0.05..1, with :STEP behind it if need be";
+            "expected PATH=LOW..HIGH, for example load=0.05..1, optionally followed by :STEP";
         let parsed = || {
             let (path, range) = text.split_once('=')?;
             let (low, rest) = range.split_once("..")?;

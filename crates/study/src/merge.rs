@@ -16,13 +16,14 @@ pub(crate) fn repeated(job: &Job<'_>) -> Result<Report, JobError> {
     let words = job.repeat.map(Repeat::words).unwrap_or_default();
     let mut report = Report::new(first.title)
         .text(format!(
-            "Means over {} runs with seeds from {seed} on{words}; intervals are 95 % of Student's. What \
-             follows the first table is of the run with seed {seed}.",
+            "Means over {} runs with seeds from {seed} on{words}; intervals are Student's 95 % \
+            intervals. The parts after the first table are of the run with seed {seed}.",
             all.figures["seeds"]
         ))
         .table(over_seeds(all, &columns));
     if swept.wide > 0 {
-        report = report.text("The interval stayed wider than asked after the most seeds.");
+        report = report
+            .text("The interval is still wider than requested after the maximum number of seeds.");
     }
     report.sections.extend(first.sections);
     report.attachments = first.attachments;

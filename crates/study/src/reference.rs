@@ -12,7 +12,7 @@ impl Study {
         let scenario = |schema: fn() -> Schema| {
             let mut table = Value::Object(of_table(&schema()));
             // Every scenario may say its seed.
-            let about = "Decides all that is drawn.";
+            let about = "Seed of all random numbers.";
             table["properties"]["seed"] =
                 json!({ "type": "integer", "minimum": 0, "description": about });
             table
@@ -31,7 +31,7 @@ impl Study {
     pub fn reference(&self) -> Option<String> {
         let schema = self.schema?();
         let mut page = format!("# ebb {}\n\n{}.\n\n", self.name(), self.about);
-        page += "Made from the declarations in the source; `seed`, a whole number, may stand in every scenario.\n";
+        page += "Generated from the declarations in the source. Every scenario may have `seed`, a whole number.\n";
         add_table(&mut page, "", "", &schema);
         if let Some(other) = self.other.map(|other| other()) {
             page += &format!("\n# Or instead\n\n{}\n", other.about);
@@ -139,7 +139,9 @@ fn add_table(page: &mut String, title: &str, path: &str, schema: &Schema) {
     if schema.fields.is_empty() {
         return;
     }
-    *page += "\n| setting | value | range | if left out | what it is |\n|---|---|---|---|---|\n";
+    *page += "\n\
+         | setting | type | range | default | description |\n\
+         |---|---|---|---|---|\n";
     let mut inner = Vec::new();
     for field in &schema.fields {
         let path =
@@ -181,7 +183,7 @@ fn tables_of<'a>(path: String, kind: &'a Kind, into: &mut Vec<(String, String, &
 
 fn kind_in_words(kind: &Kind) -> String {
     match kind {
-        Kind::Any => "see there".to_owned(),
+        Kind::Any => "see its table".to_owned(),
         Kind::Number => "number".to_owned(),
         Kind::Whole => "whole number".to_owned(),
         Kind::Switch => "true or false".to_owned(),

@@ -31,8 +31,8 @@ impl Until {
             Some((figure, share)) => (Some(figure.trim().to_owned()), share),
             None => (None, text),
         };
-        let wrong =
-            "a share such as 0.02, or a figure and a share such as latency_us.p99=0.05, is needed";
+        let wrong = "expected a share, for example 0.02, or a figure and a share, for example \
+            latency_us.p99=0.05";
         let share = share.trim().parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
         let named = figure.as_ref().is_none_or(|figure| !figure.is_empty());
         share.filter(|_| named).map(|share| Until { figure, share }).ok_or_else(|| wrong.to_owned())
@@ -68,8 +68,7 @@ impl Repeat {
         }
         let most = seeds.map_or(MOST, |seeds| seeds as usize);
         if until.is_some() && most < LEAST {
-            let wrong =
-                format!("needs {LEAST} seeds at least to judge by: leave --seeds out or raise it");
+            let wrong = format!("needs at least {LEAST} seeds: remove --seeds or raise it");
             return Err(StudyError::in_file("--until", wrong));
         }
         Ok(Some(Repeat { asked: seeds, most, until: until.cloned() }))
@@ -94,13 +93,14 @@ impl Repeat {
         let watched: Vec<&str> = match &until.figure {
             Some(figure) if first.contains_key(figure) => vec![figure],
             Some(figure) => {
-                let message = format!("a run has no figure `{figure}`");
+                let message = format!("there is no figure `{figure}` in the results");
                 return Err(StudyError::in_file("--until", message));
             }
             None => headlines.iter().copied().filter(|name| first.contains_key(*name)).collect(),
         };
         if watched.is_empty() {
-            let message = "name a figure, as in FIGURE=0.05: none of the usual is there";
+            let message = "name a figure, for example FIGURE=0.05: the results have no default \
+                figure";
             return Err(StudyError::in_file("--until", message));
         }
         let known = |count: &usize| {

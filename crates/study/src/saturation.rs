@@ -63,7 +63,7 @@ impl Found {
 pub(crate) fn find(job: &Job<'_>, interval: &Interval) -> Result<Report, JobError> {
     let all: Vec<Vec<Setting>> = job.sweep.points().collect();
     if all.iter().flatten().any(|setting| setting.path == interval.path) {
-        let message = format!("varies {}: leave it out of --set", interval.path);
+        let message = format!("varies {}: remove it from --set", interval.path);
         return Err(StudyError::in_file("--saturation", message).into());
     }
     let mut found = vec![Found::default(); all.len()];
@@ -83,7 +83,7 @@ pub(crate) fn find(job: &Job<'_>, interval: &Interval) -> Result<Report, JobErro
             let (index, value) = open[at];
             let status = outcome.and_then(|run| {
                 let status = run.figures.get("status").and_then(|status| status.as_str());
-                let missing = "there is no `status` to go by";
+                let missing = "the study reports no `status`";
                 status
                     .map(str::to_owned)
                     .ok_or_else(|| StudyError::in_file("--saturation", missing))
@@ -111,10 +111,10 @@ pub(crate) fn find(job: &Job<'_>, interval: &Interval) -> Result<Report, JobErro
 
 fn report(job: &Job<'_>, interval: &Interval, results: &[(&Vec<Setting>, Found)]) -> Report {
     let path = &interval.path;
-    let title = format!("{}: the most of {path} that is stable", job.study.name());
+    let title = format!("{}: highest stable {path}", job.study.name());
     let text = format!(
-        "By halves of {} to {}, to {} (seed {}). Where the upper end is stable already, the most is at \
-         least that; where the lower is not, there is none.",
+        "Bisection from {} to {}, to within {} (seed {}). If the upper end is stable, the highest \
+        stable value is at least that; if the lower end is not, there is none.",
         interval.low, interval.high, interval.close, job.seed
     );
     let varied: Vec<&str> = job.sweep.varied().collect();
@@ -149,7 +149,7 @@ fn report(job: &Job<'_>, interval: &Interval, results: &[(&Vec<Setting>, Found)]
     let mut report = Report::new(title).text(text).table(table);
     if let ([path], true) = (varied.as_slice(), curve.len() == results.len() && curve.len() > 1) {
         let plot = Plot::new(
-            format!("Most stable {} against {path}", interval.path),
+            format!("Highest stable {} against {path}", interval.path),
             Axis::new(*path, ""),
         )
         .panel(Axis::new(interval.path.as_str(), "").from_zero());

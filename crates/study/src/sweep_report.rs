@@ -69,8 +69,8 @@ pub(crate) fn report(job: &Job<'_>, swept: &Swept, rows: &[Row<'_>], columns: &[
     let seeds = match job.repeat {
         None => format!("with seed {seed}"),
         Some(repeat) => format!(
-            "the mean of the runs that its `seeds` counts, with seeds from {seed} on{}. Intervals are 95 % \
-             of Student's over these runs, which are the same for all points",
+            "the mean of as many runs as `seeds` says, with seeds from {seed} on{}. Intervals are \
+            Student's 95 % intervals over these runs; all points use the same seeds",
             repeat.words()
         ),
     };
@@ -78,15 +78,16 @@ pub(crate) fn report(job: &Job<'_>, swept: &Swept, rows: &[Row<'_>], columns: &[
         Report::new(title).text(format!("{} of {all} points, each {seeds}.", rows.len()));
     if swept.wide > 0 {
         report = report.text(format!(
-            "At {} points the interval stayed wider than asked after the most seeds there may be.",
+            "At {} points the interval is still wider than requested after the maximum number of \
+            seeds.",
             swept.wide
         ));
     }
     let bad = rows.iter().filter(|row| row.status().is_some_and(|status| status != STABLE)).count();
     if bad > 0 {
         report = report.text(format!(
-            "{bad} points did not come to rest: see `status`. Figures that mean nothing there are \
-             marks of their own in the plots, not parts of a line."
+            "{bad} points did not become stable: see `status`. Figures that are not valid there \
+            are separate marks in the plots, not parts of a line."
         ));
     }
     report = report.table(table(&varied, columns, rows));

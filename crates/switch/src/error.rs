@@ -9,7 +9,8 @@ use crate::Refusal;
 pub enum SwitchError {
     /// A thread cannot be bound to a CPU.
     #[error(
-        "cannot run on CPU {cpu}: {source}; `cat /sys/devices/system/cpu/online` lists those that are on, `taskset -p $$` those that are allowed"
+        "cannot run on CPU {cpu}: {source}; `cat /sys/devices/system/cpu/online` lists the CPUs \
+        that are on, `taskset -p $$` those that are allowed"
     )]
     Cpu {
         /// Linux's number.
@@ -28,10 +29,10 @@ pub enum SwitchError {
     },
     /// The target's thread ended while it ran a unit of work, which is lost with it: what it did until
     /// then is done, and running it again could do it twice.
-    #[error("the target's thread ended while it ran a unit of work: it is not run again")]
+    #[error("the target's thread ended while it ran a unit of work: the work is not run again")]
     Lost,
     /// A thread or a stack could not be made.
-    #[error("cannot make {what}: {source}")]
+    #[error("cannot create {what}: {source}")]
     Resources {
         /// What was to be made.
         what: &'static str,
@@ -39,6 +40,6 @@ pub enum SwitchError {
         source: io::Error,
     },
     /// The target does not accept work.
-    #[error("the target did not accept the work: {}", match .0 { Refusal::Full => "every slot is taken", Refusal::Closed => "it takes nothing more" })]
+    #[error("the target did not accept the work: {}", match .0 { Refusal::Full => "every slot is taken", Refusal::Closed => "it accepts no more work" })]
     Refused(Refusal),
 }

@@ -40,7 +40,8 @@ impl Plan {
     /// When the system does not say which they are.
     pub fn here(trips: u32) -> std::io::Result<Plan> {
         let cpus = process::allowed_cpus()?;
-        let home = *cpus.first().ok_or_else(|| std::io::Error::other("no CPU is allowed"))?;
+        let home =
+            *cpus.first().ok_or_else(|| std::io::Error::other("this process may use no CPU"))?;
         let trips_asleep = (trips / 20).clamp(20, 5_000);
         let overlap = Duration::from_micros(20);
         let longest = Duration::from_secs(10);
@@ -184,10 +185,10 @@ fn sample(mechanism: &dyn Mechanism, case: Case, plan: &Plan) -> Result<Samples,
 #[derive(Debug, thiserror::Error)]
 pub enum Unmeasured {
     /// Moving work between cores takes two of them.
-    #[error("this process may use one CPU only: nothing between cores can be measured")]
+    #[error("this process may use one CPU only: measurements between cores need two")]
     OneCpu,
     /// The situation never arose.
-    #[error("the target was never {}: other work keeps its CPU, or the hand-over failed", .0.name())]
+    #[error("the target was never {}: other work uses its CPU, or the hand-over failed", .0.name())]
     NeverThere(Target),
     /// A condition of the machine.
     #[error(transparent)]

@@ -36,7 +36,7 @@ pub struct Flow {
 /// What flows to draw.
 #[derive(Clone, Debug)]
 pub struct FlowSpec<'a> {
-    /// How many.
+    /// Its number.
     pub count: u32,
     /// Prefixes their sources lie in.
     pub sources: &'a [IpNet],

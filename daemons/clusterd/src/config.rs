@@ -430,8 +430,8 @@ impl ClusterConfig {
     pub fn member(&self, name: &str) -> Result<&MemberConfig, Invalid> {
         let names: Vec<&str> = self.member.iter().map(|member| member.name.as_str()).collect();
         self.member.iter().find(|member| member.name == name).ok_or_else(|| {
-            let remedy = format!("--member with one of {}", names.join(", "));
-            Invalid::new("member", format!("none is called `{name}`"), remedy)
+            let remedy = format!("name one with --member: {}", names.join(", "));
+            Invalid::new("member", format!("there is no member `{name}`"), remedy)
         })
     }
 
@@ -519,14 +519,14 @@ impl ClusterConfig {
     /// When the file cannot be read or is empty.
     pub fn token(&self) -> anyhow::Result<Option<Vec<u8>>> {
         let Some(path) = &self.cluster.token_file else { return Ok(None) };
-        let remedy = "a file with at least 16 characters that only its user may read";
+        let remedy = "expected a file of at least 16 characters that only its owner may read";
         let text = std::fs::read_to_string(path).map_err(|error| {
-            let what = format!("{} cannot be read: {error}", path.display());
+            let what = format!("cannot read {}: {error}", path.display());
             Invalid::new("cluster.token_file", what, remedy)
         })?;
         let token = text.trim();
         let long = token.len() >= 16;
-        let what = format!("{} holds a token that is too short", path.display());
+        let what = format!("the token in {} is too short", path.display());
         Invalid::unless(long, "cluster.token_file", what, remedy)?;
         Ok(Some(token.as_bytes().to_vec()))
     }

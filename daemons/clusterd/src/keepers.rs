@@ -30,20 +30,20 @@ const WAKE_ON_LAN: [u8; 2] = [0x08, 0x42];
 fn run(line: &[String]) -> Result<()> {
     let mut command = command(line)?;
     command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("`{}` cannot be started", line[0]))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start `{}`", line[0]))?;
     let begun = monotonic();
     loop {
         if child.try_wait()?.is_some() {
             let output = child.wait_with_output()?;
             let words = String::from_utf8_lossy(&output.stderr);
-            let words = words.trim().lines().last().unwrap_or("no word").to_owned();
+            let words = words.trim().lines().last().unwrap_or("no message").to_owned();
             ensure!(output.status.success(), "`{}` failed ({}): {words}", line[0], output.status);
             return Ok(());
         }
         if monotonic().since(begun) > COMMAND_MAX {
             _ = child.kill();
             _ = child.wait();
-            bail!("`{}` has not ended after {} s", line[0], COMMAND_MAX.as_secs());
+            bail!("`{}` did not end within {} s", line[0], COMMAND_MAX.as_secs());
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -114,7 +114,7 @@ impl Keeper for PatientKeeper {
             let Err(error) = run(&self.ready) else { return Ok(()) };
             if monotonic().since(begun) > COMMAND_MAX {
                 self.inner.sleep()?;
-                return Err(error.context("it is not ready"));
+                return Err(error.context("it did not become ready"));
             }
             std::thread::sleep(LOOK_EVERY * 5);
         }
@@ -162,7 +162,7 @@ impl Keeper for WakeOnLanKeeper {
     fn wake(&mut self) -> Result<()> {
         let frame = magic_frame(self.mac);
         let mut socket = PacketSocket::open(&self.interface)
-            .with_context(|| format!("interface {}: no raw socket", self.interface))?;
+            .with_context(|| format!("cannot open a raw socket on interface {}", self.interface))?;
         // One may be lost.
         for _ in 0..3 {
             socket.stage(|buffer| {
@@ -171,7 +171,7 @@ impl Keeper for WakeOnLanKeeper {
             });
         }
         let sent = socket.flush().with_context(|| format!("interface {}", self.interface))?;
-        ensure!(sent > 0, "interface {} took no frame", self.interface);
+        ensure!(sent > 0, "interface {} did not send the frame", self.interface);
         Ok(())
     }
 
@@ -198,7 +198,7 @@ mod tests {
         let said = format!("{:#}", keeper.wake().expect_err("fails"));
         assert!(said.contains("`sh` failed") && said.ends_with("no such machine"), "{said}");
         let said = format!("{:#}", keeper.sleep().expect_err("fails"));
-        assert!(said.starts_with("`/no/such/program` cannot be started"), "{said}");
+        assert!(said.starts_with("cannot start `/no/such/program`"), "{said}");
         keeper.wake = line(&["true"]);
         keeper.wake().expect("runs");
     }

@@ -108,13 +108,13 @@ impl std::fmt::Display for What {
         match self {
             What::Leader => f.write_str("is the leader"),
             What::ClusterPlan { version, on } => write!(f, "wrote plan {version}, {on} on"),
-            What::Woke => f.write_str("woke its back-end"),
-            What::Slept => f.write_str("put its back-end to sleep"),
+            What::Woke => f.write_str("started its back-end"),
+            What::Slept => f.write_str("stopped its back-end"),
             What::Failed(why) => write!(f, "failed: {why}"),
-            What::Ended => f.write_str("found its back-end ended"),
-            What::Mended => f.write_str("put back addresses or routes that its back-end had lost"),
-            What::Store(Some(why)) => write!(f, "has no answer from the store: {why}"),
-            What::Store(None) => f.write_str("has answers from the store again"),
+            What::Ended => f.write_str("found its back-end stopped"),
+            What::Mended => f.write_str("restored addresses or routes of its back-end"),
+            What::Store(Some(why)) => write!(f, "gets no answer from the store: {why}"),
+            What::Store(None) => f.write_str("gets answers from the store again"),
         }
     }
 }

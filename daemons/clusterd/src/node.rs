@@ -130,10 +130,7 @@ impl Desk {
                 let snapshot = self.store.lock().expect("store").snapshot()?;
                 let names: Vec<&String> = snapshot.balancers.keys().collect();
                 let known = names.contains(&&balancer);
-                ensure!(
-                    known,
-                    "no balancer called `{balancer}` has registered; there are {names:?}"
-                );
+                ensure!(known, "there is no registered balancer `{balancer}`; known: {names:?}");
                 self.write(&Write::Leave { balancer })
             }
             Command::Reload {} => self.reload(),
@@ -147,7 +144,7 @@ impl Desk {
     fn hold(&self, member: String, hold: bool) -> Result<()> {
         let names: Vec<&str> = self.config.back_end.iter().map(|one| one.name.as_str()).collect();
         let known = names.contains(&member.as_str());
-        ensure!(known, "no back-end is called `{member}`; there are {}", names.join(", "));
+        ensure!(known, "there is no back-end `{member}`; known: {}", names.join(", "));
         self.write(&Write::Hold { member, hold })
     }
 
@@ -157,8 +154,7 @@ impl Desk {
         let config = ClusterConfig::load(&self.path)?;
         if let Some(field) = config.beyond_reload(&self.config) {
             bail!(
-                "{}: field `{field}` differs from what this member was started with, which takes a \
-                 restart; the old configuration stays",
+                "{}: field `{field}` changed, which needs a restart; the old configuration stays",
                 self.path.display()
             );
         }
@@ -168,7 +164,7 @@ impl Desk {
         }
         let mut reloaded = self.reloaded.lock().expect("reloaded");
         *reloaded = Reloaded { policy: config.policy.name, times: reloaded.times + 1 };
-        info!(policy = reloaded.policy, "the file was read again");
+        info!(policy = reloaded.policy, "configuration reloaded");
         Ok(())
     }
 
@@ -182,7 +178,7 @@ impl Desk {
                 done => break done?,
             }
         };
-        ensure!(done, "the store refuses");
+        ensure!(done, "the store rejected the change; try again");
         Ok(())
     }
 }
@@ -199,8 +195,8 @@ pub fn run(path: &Path, member: Option<&str>) -> Result<()> {
     let mut signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
     Journal::recover_stale(JOURNALS);
     let journal =
-        Journal::open(JOURNALS).with_context(|| format!("no journal can be kept in {JOURNALS}"))?;
-    let guard = Guard::spawn(&journal).context("no guard process can be started")?;
+        Journal::open(JOURNALS).with_context(|| format!("cannot write a journal in {JOURNALS}"))?;
+    let guard = Guard::spawn(&journal).context("cannot start the guard process")?;
     _ = process::lift_memory_lock_limit();
     let stores = Stores::open(&config).with_context(|| path.display().to_string())?;
     let mut node = Node::start(path, config, member, stores, &journal)?;
@@ -330,7 +326,7 @@ impl Node {
             }
             self.look();
             let running = self.balancer.as_ref().is_none_or(|balancer| balancer.is_running());
-            ensure!(running, "the balancer ended by a fault of its own, see the log");
+            ensure!(running, "the balancer failed; see the log");
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())
@@ -416,7 +412,7 @@ impl Node {
             balancer.end();
             let balancer = self.member.name.clone();
             if let Err(error) = self.store.write(&Write::Leave { balancer }) {
-                warn!(%error, "still registered: `ebb cluster forget` takes it out");
+                warn!(%error, "still registered in the store; remove it with `ebb cluster forget`");
             }
         }
         self.keepers.clear();

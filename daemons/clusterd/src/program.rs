@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A program with its arguments.
 pub(crate) fn command(line: &[String]) -> Result<Command> {
-    let (program, arguments) = line.split_first().context("an empty command")?;
+    let (program, arguments) = line.split_first().context("the command is empty")?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     Ok(command)
@@ -35,7 +35,7 @@ impl Program {
     /// Starts it in the calling thread's network namespace.
     pub(crate) fn start(line: &[String], journal: &Journal) -> Result<Program> {
         let child = command(line)?.process_group(0).spawn();
-        let child = child.with_context(|| format!("`{}` cannot be started", line[0]))?;
+        let child = child.with_context(|| format!("cannot start `{}`", line[0]))?;
         if let Ok(undo) = Undo::process(child.id()) {
             journal.record(undo)?;
         }
@@ -72,7 +72,7 @@ impl Program {
         _ = signals::send_to_group(self.child.id(), Signal::SIGTERM);
         while self.is_there() {
             if monotonic().since(begun) > END_MAX {
-                tracing::warn!(program = self.name, "does not end when told to: killed");
+                tracing::warn!(program = self.name, "did not end on SIGTERM: killed");
                 break;
             }
             std::thread::sleep(LOOK_EVERY);

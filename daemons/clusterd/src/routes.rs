@@ -222,7 +222,7 @@ impl Routing {
         self.start_at = now + AGAIN;
         let space = entered(self.space.as_deref())?;
         self.program = Some(space.run(|| Program::start(&self.plan.run, &self.journal))??);
-        ensure!(!again, "`{}` had ended, and was started again", self.plan.run[0]);
+        ensure!(!again, "`{}` had ended and was started again", self.plan.run[0]);
         Ok(())
     }
 

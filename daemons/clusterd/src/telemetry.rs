@@ -32,7 +32,7 @@ impl Source for ClusterStatus {
     fn notes(&self) -> Vec<String> {
         let silent = |why| format!("the store does not answer: {why}");
         let links = self.balancer.iter().flat_map(|own| &own.links).filter(|link| !link.is_up());
-        let links = links.map(|link| format!("{link}; the others go on"));
+        let links = links.map(|link| format!("{link}; the other links keep working"));
         let events = self.events.iter().cloned();
         events.chain(links).chain(self.store_failed.as_ref().map(silent)).collect()
     }
@@ -42,45 +42,45 @@ metrics! {
     static MEMBER: ClusterStatus {
         gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
         gauge leader "Whether this member is the leader" |s| s.leader.as_ref() == Some(&s.member);
-        gauge term "The term that began with the leader" |s| s.term;
+        gauge term "Term of the leader, the number of its election" |s| s.term;
         gauge plan_version "Version of the plan" |s| s.version;
-        gauge store_answers "Whether the store answers" |s| s.store_failed.is_none();
-        gauge routes "Routes that all back-ends have from the daemon beside the speaker" |s| s.routes as u64;
-        counter reloads "Times that the configuration was read again" |s| s.reloads;
+        gauge store_answers "Whether the store answers this member" |s| s.store_failed.is_none();
+        gauge routes "Routes that the speaker's routing daemon gives to all back-ends" |s| s.routes as u64;
+        counter reloads "Configurations reloaded" |s| s.reloads;
     }
     static BACK_ENDS: ClusterStatus by ["back_end"] of back_ends {
-        gauge back_end_on "Whether it gets flows" |b| b.power == "on";
-        gauge back_end_waking "Whether it comes up" |b| b.power == "waking";
-        gauge back_end_draining "Whether it is about to go off" |b| b.power == "draining";
-        gauge back_end_up "Whether its keeper says that it is up" |b| b.up;
-        gauge back_end_held "Whether an operator holds it off" |b| b.held;
+        gauge back_end_on "Whether it is on and gets flows" |b| b.power == "on";
+        gauge back_end_waking "Whether it is starting" |b| b.power == "waking";
+        gauge back_end_draining "Whether its flows are moving away before it goes off" |b| b.power == "draining";
+        gauge back_end_up "Whether its keeper reports it up" |b| b.up;
+        gauge back_end_held "Whether an operator keeps it off" |b| b.held;
         gauge back_end_share "Its share of this balancer's table, 0 to 1" |b| b.share;
-        gauge back_end_dead_to "Balancers that it does not forward for" |b| b.dead_to.len() as u64;
+        gauge back_end_dead_to "Balancers whose probes it does not answer" |b| b.dead_to.len() as u64;
     }
     static BALANCERS: ClusterStatus by ["balancer"] of balancers {
-        gauge balancer_load_pps "Packets a second that come to it" |b| b.load_pps;
-        gauge balancer_acknowledged "Version of the plan that it has acknowledged" |b| b.version;
+        gauge balancer_load_pps "Packets received per second" |b| b.load_pps;
+        gauge balancer_acknowledged "Version of the plan that it acknowledged" |b| b.version;
     }
     static LINKS: ClusterStatus by ["interface"] of links {
-        gauge link_up "Whether packets can pass" |link| link.is_up();
+        gauge link_up "Whether the link can carry packets" |link| link.is_up();
     }
     /// Of this member's own balancer, where it has one.
     static OWN: ClusterStatus by [] of own {
-        counter takeovers "Addresses taken from silent balancers" |own| own.takeovers;
-        counter forged "Frames of balancers without the token's seal" |own| own.forged;
+        counter takeovers "Addresses taken over from silent balancers" |own| own.takeovers;
+        counter forged "Frames between balancers with no valid seal" |own| own.forged;
         counter deaths "Back-ends found dead" |own| own.deaths;
         counter balanced "Packets sent to back-ends by their flow" |own| own.counters.balanced;
         counter balanced Bytes "Bytes of these packets" |own| own.counters.balanced_bytes;
-        counter returned "Packets that went out to the world" |own| own.counters.returned;
-        counter homeless "Packets that had no back-end to go to" |own| own.counters.homeless;
-        counter overrun "Frames that found a link's queue full" |own| own.counters.overrun;
-        counter link_down "Frames whose link was down or not there" |own| own.counters.link_down;
-        counter ignored "Frames that were not for the cluster" |own| own.counters.ignored;
+        counter returned "Packets sent from back-ends to the outside" |own| own.counters.returned;
+        counter homeless "Packets dropped because no back-end was there" |own| own.counters.homeless;
+        counter overrun "Frames dropped because a link's queue was full" |own| own.counters.overrun;
+        counter link_down "Frames dropped because their link was down or missing" |own| own.counters.link_down;
+        counter ignored "Frames ignored because they were not for the cluster" |own| own.counters.ignored;
         counter held "Packets held back while their flow moved" |own| own.counters.held;
         counter drains "Drains that ended in order" |own| own.counters.drains;
-        counter drains_cut "Drains that ended without their marker" |own| own.counters.drains_cut;
-        counter probes_refused "Packets that looked like answers to probes, and were none" |own| own.counters.probes_refused;
-        counter claims "Messages in which others claimed an address of the cluster" |own| own.counters.claims;
+        counter drains_cut "Drains that timed out without their marker" |own| own.counters.drains_cut;
+        counter probes_refused "Invalid answers to probes" |own| own.counters.probes_refused;
+        counter claims "Messages in which another host claimed an address of the cluster" |own| own.counters.claims;
         counter announcements "Times that the cluster's addresses were announced" |own| own.counters.announcements;
     }
 }

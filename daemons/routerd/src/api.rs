@@ -127,10 +127,10 @@ impl Command {
 fn of_raw(raw: Raw) -> Result<Command, RequestError> {
     let invalid = |message: &str| Err(RequestError::Invalid(message.to_owned()));
     if (raw.prefix.is_some() || raw.limit.is_some()) && raw.get != Some(Get::Routes) {
-        return invalid("`prefix` and `limit` go with {\"get\":\"routes\"}");
+        return invalid("`prefix` and `limit` belong to {\"get\":\"routes\"}");
     }
     if raw.address.is_some() != (raw.get == Some(Get::Lookup)) {
-        return invalid("{\"get\":\"lookup\"} and `address` go together");
+        return invalid("`address` belongs to {\"get\":\"lookup\"}");
     }
     match (raw.get, raw.set, raw.reload, raw.upgrade, raw.capture) {
         (Some(get), None, None, None, None) => Ok(match get {
@@ -152,7 +152,7 @@ fn of_raw(raw: Raw) -> Result<Command, RequestError> {
             program => Ok(Command::Upgrade { program }),
         },
         (None, None, None, None, Some(capture)) => of_capture(capture),
-        _ => invalid("exactly one of `get`, `set`, `reload`, `upgrade`, `capture` is expected"),
+        _ => invalid("expected exactly one of `get`, `set`, `reload`, `upgrade`, `capture`"),
     }
 }
 
@@ -160,7 +160,7 @@ fn of_capture(capture: Capture) -> Result<Command, RequestError> {
     let Capture { port, count, place, reason, filter } = capture;
     let invalid = |message: String| Err(RequestError::Invalid(message));
     if !(1..=100_000).contains(&count) {
-        return invalid("`count` must be 1 to 100000".into());
+        return invalid("`count` must be from 1 to 100000".into());
     }
     let place = match (place, reason) {
         (None | Some(Where::Received), None) => CapturePoint::Received,
@@ -171,11 +171,14 @@ fn of_capture(capture: Capture) -> Result<Command, RequestError> {
                 Some(reason) => CapturePoint::Dropped(Some(*reason)),
                 None => {
                     let names: Vec<_> = DropReason::ALL.iter().map(|one| one.name()).collect();
-                    return invalid(format!("no reason {name:?}; one of {}", names.join(", ")));
+                    return invalid(format!(
+                        "unknown reason {name:?}; expected one of {}",
+                        names.join(", ")
+                    ));
                 }
             }
         }
-        _ => return invalid("`reason` goes with {\"place\":\"dropped\"}".into()),
+        _ => return invalid("`reason` belongs to {\"place\":\"dropped\"}".into()),
     };
     let instruction =
         |(code, jump_true, jump_false, k)| Instruction { code, jump_true, jump_false, k };

@@ -58,7 +58,7 @@ impl PortTally {
 /// Sleeps of similar length: within a factor of two, for which idle state they reach depends on it.
 #[derive(Debug, Default)]
 pub struct Sleeps {
-    /// How many.
+    /// Its number.
     pub count: Counter,
     /// Nanoseconds altogether.
     pub nanos: Counter,

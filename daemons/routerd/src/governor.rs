@@ -128,7 +128,7 @@ impl Governor {
     /// Moves to `point`.
     fn change(&mut self, point: OperatingPoint) {
         let old = self.state.lock().expect("governor state").point;
-        debug!(cores = point.cores, frequency = point.frequency, "operating point");
+        debug!(cores = point.cores, frequency = point.frequency, "cannot set the operating point");
         self.raise(point, old);
         let handover = {
             let mut redirects = self.redirects.lock().expect("redirect tables");
@@ -140,7 +140,8 @@ impl Governor {
             self.refused(refusal.clone());
         }
         if !handover.late.is_empty() {
-            warn!(workers = ?handover.late, "workers answered too late; a flow may have been reordered");
+            warn!(workers = ?handover.late, "workers confirmed a hand-over too late; a flow may \
+                have been reordered");
         }
         let mut state = self.state.lock().expect("governor state");
         state.point = point;

@@ -131,7 +131,9 @@ impl Redirects {
             }
         }
         if let Err(error) = fence.wait() {
-            refused.push(format!("no proof that the old redirect table is out of use: {error}"));
+            refused.push(format!(
+                "cannot tell whether the old redirect table is still in use: {error}"
+            ));
         }
     }
 }

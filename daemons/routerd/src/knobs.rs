@@ -45,14 +45,14 @@ impl MachineKnobs {
             if config.governor.frequency && !covered {
                 match Frequency::open(&sysfs, cpu, journal) {
                     Ok(knob) => frequencies.push(knob),
-                    Err(error) => note(&mut notes, "clock frequency stays as it is", &error),
+                    Err(error) => note(&mut notes, "the clock frequency is not controlled", &error),
                 }
             }
             let knob = config.governor.idle.then(|| idle::IdleDepth::open(&sysfs, cpu, journal));
             idle_knobs.push(match knob {
                 Some(Ok(knob)) => Some(knob),
                 Some(Err(error)) => {
-                    note(&mut notes, "idle depth stays as it is", &error);
+                    note(&mut notes, "the idle depth is not controlled", &error);
                     None
                 }
                 None => None,

@@ -109,20 +109,24 @@ fn serve(
     anyhow::ensure!(verdict.problems.is_empty(), "{}", verdict.problems.join("\n"));
     let directory = config.governor.journal_directory.clone();
     for undone in Journal::recover_stale(&directory) {
-        info!(undone = ?undone.undo, failed = ?undone.result.err(), "an earlier run did not clean up");
+        info!(undone = ?undone.undo, failed = ?undone.result.err(), "undid the changes of an earlier run");
     }
     let journal = Journal::open(&directory).with_context(|| {
-        format!("journal in {}: set [governor] journal_directory", directory.display())
+        format!(
+            "cannot write the journal in {}: set [governor] journal_directory",
+            directory.display()
+        )
     })?;
     // Before there are threads, whose privileges are their own, and before the guard, which needs no
     // others.
     let kept = kept_privileges();
     match capability::keep_only(&kept) {
         Ok(()) => info!("privileges kept: {}", capability::reasons(&kept).join("; ")),
-        Err(error) => warn!(%error, "privileges stay as they are"),
+        Err(error) => warn!(%error, "cannot drop privileges"),
     }
-    let pulses = Pulses::new().context("memory for signs of life")?;
-    let guard = Guard::spawn_watching(&journal, &pulses).context("guard process")?;
+    let pulses = Pulses::new().context("cannot allocate the heartbeat memory")?;
+    let guard =
+        Guard::spawn_watching(&journal, &pulses).context("cannot start the guard process")?;
     let watch = Watch { pulses, brake: guard.brake() };
     ebb_ports::afxdp::prepare();
     let started = Live::start(path, config, journal.clone(), inheritance.as_deref_mut(), watch);

@@ -35,7 +35,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
     for port in &config.ports {
         let queue_len = port.ring as usize;
         let options = LinkOptions { name: port.name.clone(), queues: workers, queue_len };
-        let link = memory::link(&options).context("memory link")?;
+        let link = memory::link(&options).context("cannot create a memory link")?;
         // Posted, received, leaving and completed frames of each queue, and the pools.
         frames += (workers * queue_len * 4) as u32;
         far.push(link.far);

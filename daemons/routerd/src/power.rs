@@ -52,8 +52,8 @@ impl Fitted {
         for cores in 1..=u16::try_from(workers)? {
             ensure!(
                 model.gamma(cores).is_some(),
-                "the model does not know {cores} cores; measure each number of them, from 1 to \
-                 {workers}"
+                "the model has no values for {cores} cores; measure every number of cores from 1 \
+                to {workers}"
             );
         }
         let clocks: Vec<Hertz> = model.point.iter().map(|point| point.frequency).collect();
@@ -64,8 +64,8 @@ impl Fitted {
             if apart(&clocks[found]) as f64 > CLOCK_TOLERANCE * level.0 as f64 {
                 let known: Vec<String> = clocks.iter().map(Hertz::to_string).collect();
                 bail!(
-                    "the machine's {level} is not in the model's table ({}); calibrate with more \
-                     frequencies, or set `frequency = false` under [governor]",
+                    "the machine's frequency {level} is not in the model's table ({}); calibrate \
+                    with more frequencies, or set `frequency = false` in [governor]",
                     known.join(", ")
                 );
             }

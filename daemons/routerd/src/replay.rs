@@ -109,7 +109,10 @@ impl Replay {
         for (name, _) in options.inputs.iter().chain(&options.outputs) {
             if !config.ports.iter().any(|port| port.name == *name) {
                 let known: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
-                bail!("the configuration has no port `{name}`; it has {}", known.join(", "));
+                bail!(
+                    "there is no port `{name}` in the configuration; known: {}",
+                    known.join(", ")
+                );
             }
         }
         let mut ports = Vec::new();
@@ -241,14 +244,14 @@ impl Replay {
             }
         }
         if let Some(kernel) = self.kernel {
-            kernel.finish().context("packets for the kernel")?;
+            kernel.finish().context("cannot write the packets for the kernel")?;
         }
         let dropped: u64 = report.dropped.values().sum();
         let others = report.dropped.get(DropReason::OtherStation.name()).copied().unwrap_or(0);
         if others > 0 && others * 2 >= report.received {
             report.notes.push(format!(
-                "{others} of {} packets are for other stations: give the ports the `mac` of the \
-                 machine that was captured, or use --any-mac",
+                "{others} of {} packets have another destination MAC address: set `mac` of the \
+                ports to that of the captured machine, or use --any-mac",
                 report.received
             ));
         }

@@ -221,7 +221,11 @@ impl Router {
             (0..workers).map(|_| Vec::new()).collect();
         for port in parts.ports {
             let (opened, absent) = (port.workers.len(), port.workers.is_empty());
-            anyhow::ensure!(absent || opened == workers, "port {} lacks workers", port.name);
+            anyhow::ensure!(
+                absent || opened == workers,
+                "port {} has too few queues for the workers",
+                port.name
+            );
             names.push(Some(port.name));
             redirects.push(port.redirect);
             let mut opened = port.workers.into_iter();
@@ -530,7 +534,7 @@ impl Router {
             if mailbox.wait(serial, STOP_PATIENCE) {
                 _ = thread.join();
             } else {
-                warn!(worker = index, "worker did not stop; its thread is abandoned");
+                warn!(worker = index, "a worker did not stop; its thread is left behind");
             }
         }
     }
@@ -569,7 +573,7 @@ fn spawn(
             if let Some(cpu) = cpu
                 && let Err(error) = ebb_host::process::pin_to(cpu)
             {
-                warn!(cpu, %error, "cannot pin {}", std::thread::current().name().unwrap_or("thread"));
+                warn!(cpu, %error, "cannot bind {} to its CPU", std::thread::current().name().unwrap_or("thread"));
             }
             ebb_host::process::precise_timers();
             // A dead worker would leave its queues to nobody; a dead process leaves them to the

@@ -79,7 +79,8 @@ pub fn build(config: &Config) -> Result<(FibWriter, Arc<Fib>)> {
         }
     }
     let device = |name: &str| -> Result<InterfaceId> {
-        let place = config.device(name).with_context(|| format!("no port or VLAN `{name}`"))?;
+        let place =
+            config.device(name).with_context(|| format!("there is no port or VLAN `{name}`"))?;
         Ok(devices[&place])
     };
     for route in &config.routes {
@@ -159,8 +160,9 @@ fn route_line(
     let (Some(prefix), Some(gateway)) = (words.next(), words.next()) else {
         bail!("expected PREFIX GATEWAY [DEVICE]");
     };
-    let prefix: IpNet = prefix.parse().with_context(|| format!("`{prefix}` is no prefix"))?;
-    let gateway: IpAddr = gateway.parse().with_context(|| format!("`{gateway}` is no address"))?;
+    let prefix: IpNet = prefix.parse().with_context(|| format!("`{prefix}` is not a prefix"))?;
+    let gateway: IpAddr =
+        gateway.parse().with_context(|| format!("`{gateway}` is not an address"))?;
     let interface = match words.next() {
         Some(name) => device(name)?,
         None => device(&device_of(config, gateway)?)?,
@@ -181,5 +183,5 @@ fn device_of(config: &Config, gateway: IpAddr) -> Result<String> {
             }
         }
     }
-    bail!("no port has a subnet with gateway {gateway}; name the device")
+    bail!("gateway {gateway} is in no port's subnet; name the device")
 }

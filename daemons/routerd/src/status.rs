@@ -358,9 +358,9 @@ impl PolicyEffect {
     /// In words.
     pub const fn words(self) -> &'static str {
         match self {
-            PolicyEffect::Honoured => "done by Ebb",
+            PolicyEffect::Honoured => "applied by Ebb",
             PolicyEffect::Kernel => "left to the kernel",
-            PolicyEffect::Ignored => "ignored as configured",
+            PolicyEffect::Ignored => "ignored (configured)",
             PolicyEffect::None => "no effect",
         }
     }

@@ -98,7 +98,7 @@ impl TableSync {
         fib: FibWriter,
         requests: Arc<Requests>,
     ) -> Result<TableSync> {
-        let monitor = Monitor::open().context("netlink monitor")?;
+        let monitor = Monitor::open().context("cannot watch the kernel's tables")?;
         TableSync::with_monitor(monitor, ports, fib, requests)
     }
 
@@ -112,7 +112,7 @@ impl TableSync {
         fib: FibWriter,
         requests: Arc<Requests>,
     ) -> Result<TableSync> {
-        let kernel = netlink::Requests::open().context("netlink requests")?;
+        let kernel = netlink::Requests::open().context("cannot open a netlink socket")?;
         let rib = Rib::new(ports);
         let fib = Followed::new(fib);
         let policy = Follower::open()?;
@@ -226,7 +226,7 @@ impl TableSync {
                 self.monitor = monitor;
                 self.rib.apply(&Event::Overrun, &mut self.fib);
             }
-            Err(error) => self.comparisons.failed("netlink monitor", &error),
+            Err(error) => self.comparisons.failed("cannot watch the kernel's tables", &error),
         }
     }
 
@@ -244,7 +244,9 @@ impl TableSync {
                 Ok(true) => {}
                 Ok(false) => self.rib.end_elsewhere(link, &mut self.fib),
                 // It is taken to be there until somebody says otherwise.
-                Err(error) => self.comparisons.failed("a link in another namespace", &error),
+                Err(error) => {
+                    self.comparisons.failed("reading a link in another namespace", &error)
+                }
             }
         }
         // Who cannot be asked for is none of them: then the frames are somebody else's.
@@ -313,7 +315,7 @@ impl TableSync {
         objects.extend(failures.into_iter().map(|object| PolicyObject {
             mechanism: Mechanism::Unheld.name().to_owned(),
             object,
-            concerns: "all packets from there".to_owned(),
+            concerns: "all packets received there".to_owned(),
             effect: PolicyEffect::Kernel,
         }));
         self.policy_objects = Arc::new(objects);
@@ -335,7 +337,7 @@ impl TableSync {
         }
         for (link, address) in wanted {
             if let Err(error) = self.kernel.resolve(link, address) {
-                debug!(%address, link, %error, "neighbour not asked for");
+                debug!(%address, link, %error, "cannot resolve a neighbour");
             }
         }
     }
@@ -367,13 +369,10 @@ impl TableSync {
     }
 
     fn in_words(&self, decision: &Decision) -> String {
-        let on = |id: InterfaceId| self.rib.name_of(id).unwrap_or("an interface that is gone");
+        let on = |id: InterfaceId| self.rib.name_of(id).unwrap_or("a removed interface");
         match decision {
             Decision::Resolve { interface, address } => {
-                format!(
-                    "to {address} on {}, whose hardware address is not known yet",
-                    on(*interface)
-                )
+                format!("to {address} on {}, MAC address not resolved yet", on(*interface))
             }
             Decision::Forward { interface, address, .. } => {
                 format!("to {address} on {}", on(*interface))

@@ -34,22 +34,22 @@ metrics! {
         gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
         gauge active_cores "Cores that receive packets" |s| s.point.cores;
         gauge cores "Cores the router may use" |s| s.point.cores_max;
-        gauge frequency_index "Operating frequency, 0 is the lowest" |s| s.point.frequency;
+        gauge frequency_index "Operating frequency as an index, 0 is the lowest" |s| s.point.frequency;
         gauge frequency Hertz "Operating frequency" |s| s.point.frequency_hz.map(|hz| hz as f64);
         gauge routes "Prefixes in the tables" |s| s.tables.routes;
-        gauge neighbours "Neighbours known" |s| s.tables.neighbours;
-        counter table_changes "Changes from the kernel" |s| s.tables.changes;
-        counter resyncs "Complete comparisons with the kernel" |s| s.tables.resyncs;
-        counter unread_lists "Lists of the kernel that changed while they were read" |s| s.tables.unread;
-        counter table_failures "Errors in asking the kernel" |s| s.tables.failures;
-        counter refused_routes "Routes without a place" |s| s.tables.refused;
+        gauge neighbours "Neighbours with a known MAC address" |s| s.tables.neighbours;
+        counter table_changes "Changes of the kernel's tables" |s| s.tables.changes;
+        counter resyncs "Full comparisons with the kernel's tables" |s| s.tables.resyncs;
+        counter unread_lists "Kernel tables that changed while they were read" |s| s.tables.unread;
+        counter table_failures "Failed requests to the kernel" |s| s.tables.failures;
+        counter refused_routes "Routes that did not fit into the tables" |s| s.tables.refused;
         gauge frames "Packet memory" |s| s.frames.total;
         gauge frames_free "Unused packet memory" |s| s.frames.free;
         counter operating_point_changes "Changes of the operating point" |s| s.governor.changes;
         counter redirect_moves "Redirect entries moved" |s| s.governor.entries_moved;
-        counter late_handovers "Hand-overs in which a worker answered too late" |s| s.governor.late;
-        counter knob_refusals "Knobs that refused" |s| s.governor.refusals;
-        counter handovers "Times a worker was given flows" |s| s.interruption.sampled(|l| l.count);
+        counter late_handovers "Hand-overs that a worker confirmed too late" |s| s.governor.late;
+        counter knob_refusals "Failed writes to power settings" |s| s.governor.refusals;
+        counter handovers "Times that a worker was given flows" |s| s.interruption.sampled(|l| l.count);
     }
     static ENERGY: Status by ["basis"] of on_its_basis {
         counter energy Joules "Energy drawn" |s| s.energy.joules;
@@ -58,43 +58,43 @@ metrics! {
     }
     static WORKERS: Status by ["worker"] of workers {
         counter received_packets "Packets received" |w| w.packets.received;
-        counter forwarded_packets "Packets sent on" |w| w.packets.forwarded;
-        counter kernel_packets "Packets handed to the kernel" |w| w.packets.to_kernel;
+        counter forwarded_packets "Packets forwarded" |w| w.packets.forwarded;
+        counter kernel_packets "Packets given to the kernel" |w| w.packets.to_kernel;
         counter originated_packets "ICMP messages sent" |w| w.packets.originated;
         counter originated_dropped_packets "ICMP messages that could not be sent" |w| w.packets.originated_dropped;
-        counter suppressed_icmp "ICMP messages not sent for their rate" |w| w.packets.icmp_suppressed;
-        counter finished_checksums "Checksums that senders left unfinished" |w| w.packets.checksums_finished;
-        gauge held_packets "Packets that wait for a neighbour" |w| w.packets.held;
+        counter suppressed_icmp "ICMP messages not sent because of the rate limit" |w| w.packets.icmp_suppressed;
+        counter finished_checksums "Unfinished checksums of local senders that were completed" |w| w.packets.checksums_finished;
+        gauge held_packets "Packets that wait for a neighbour's MAC address" |w| w.packets.held;
         gauge worker_active "Whether the worker receives packets" |w| w.state == WorkerState::Active;
-        gauge worker_cpu "The CPU on which the worker runs, where it is pinned" |w| w.cpu;
+        gauge worker_cpu "CPU to which the worker is bound" |w| w.cpu;
         counter worker_busy Seconds "Time awake" |w| w.busy_seconds;
-        gauge queue_length "Packets that waited at the last look" |w| w.queue_len;
-        counter wakeups "Times the worker woke" |w| w.wakeups;
-        counter batches "Receptions that brought packets" |w| w.batches;
+        gauge queue_length "Packets in its queues when last checked" |w| w.queue_len;
+        counter wakeups "Times that the worker woke up" |w| w.wakeups;
+        counter batches "Receive calls that returned packets" |w| w.batches;
     }
     static PORTS: Status by ["port"] of ports {
         gauge port_up "Whether the port can send" |p| p.up;
         gauge port_gone "Whether the interface disappeared" |p| p.gone;
         counter port_received_packets "Packets received" |p| p.received;
         counter port_transmitted_packets "Packets sent" |p| p.transmitted;
-        counter port_receive_dropped_packets "Packets lost before a worker" |p| p.receive_dropped;
+        counter port_receive_dropped_packets "Packets lost before they reached a worker" |p| p.receive_dropped;
         counter port_received Bytes "Bytes of frames received" |p| p.received_bytes;
         counter port_transmitted Bytes "Bytes of frames sent" |p| p.transmitted_bytes;
-        counter port_transmit_invalid_packets "Packets the port refused" |p| p.transmit_invalid;
-        counter port_transmit_dropped_packets "Packets that waited when the link was set down" |p| p.transmit_dropped;
-        counter port_kernel_packets "Packets passed before a worker" |p| p.passed_to_kernel;
+        counter port_transmit_invalid_packets "Packets that the port could not send" |p| p.transmit_invalid;
+        counter port_transmit_dropped_packets "Packets dropped because the link was set down" |p| p.transmit_dropped;
+        counter port_kernel_packets "Packets passed to the kernel before they reached a worker" |p| p.passed_to_kernel;
         counter port_kernel_path_packets "Packets forwarded on the kernel path" |p| p.kernel_path;
         counter port_kernel_path Bytes "Bytes of frames forwarded on the kernel path" |p| p.kernel_path_bytes;
-        counter port_long_packets "Packets passed because they are longer than a frame" |p| p.passed_long;
-        counter port_tag_beside_packets "Packets passed because their VLAN tag travels beside them" |p| p.passed_beside;
+        counter port_long_packets "Packets passed to the kernel because they are longer than a frame" |p| p.passed_long;
+        counter port_tag_beside_packets "Packets passed to the kernel because their VLAN tag is in metadata" |p| p.passed_beside;
     }
     static DELAYS: Status by ["port"] of ports {
         gauge latency_mean Seconds "Mean delay of sampled packets" |p| p.latency.sampled(|l| l.mean_us / 1e6);
-        counter latency_samples "Packets sampled" |p| p.latency.sampled(|l| l.count);
+        counter latency_samples "Packets whose delay was sampled" |p| p.latency.sampled(|l| l.count);
     }
     static INTERFACES: Status by ["interface", "port", "vlan"] of interfaces {
-        counter interface_received_packets "Packets received to be routed" |i| i.received;
-        counter interface_received Bytes "Bytes of frames received to be routed" |i| i.received_bytes;
+        counter interface_received_packets "Packets received for routing" |i| i.received;
+        counter interface_received Bytes "Bytes of frames received for routing" |i| i.received_bytes;
         counter interface_forwarded_packets "Packets routed out" |i| i.forwarded;
         counter interface_forwarded Bytes "Bytes of frames routed out" |i| i.forwarded_bytes;
     }
@@ -114,7 +114,7 @@ static SEVERAL: &[Metric<Status>] = &[
     .by(&["worker", "reason"]),
     Metric::<Status>::counter(
         "port_policy_packets",
-        "Packets passed for the sake of the kernel's policy",
+        "Packets passed to the kernel because of its policy",
         |s| s.ports.iter().flat_map(|p| by_name(p.name.clone(), &p.passed_for)).collect(),
     )
     .by(&["port", "mechanism"]),
@@ -132,7 +132,7 @@ static SEVERAL: &[Metric<Status>] = &[
     .by(&["quantile"]),
     Metric::<Status>::gauge(
         "handover_interruption",
-        "Time in which a worker that was given flows received nothing",
+        "Time from giving flows to a worker until its first packet",
         |s| quantiles(&[], &s.interruption),
     )
     .in_unit(Unit::Seconds)

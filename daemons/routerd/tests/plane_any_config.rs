@@ -159,5 +159,5 @@ fn the_former_name_of_the_journals_directory_is_understood() {
     let present = of("journal_directory = \"/run/ebb/x\"").expect("it is understood");
     assert_eq!(former, present);
     let both = of("journal = \"/a/b\"\njournal_directory = \"/a\"").expect_err("which one?");
-    assert!(both.to_string().contains("former name"), "{both}");
+    assert!(both.to_string().contains("old name"), "{both}");
 }

@@ -147,7 +147,7 @@ fn a_reload_is_a_list_of_changes() {
         diff(|text| text.replace("workers = 2 ", "workers = 1 ").replace("[0, 1]", "[0]"));
     assert_eq!(restart.len(), 2);
     assert!(restart.iter().all(Change::needs_restart));
-    assert_eq!(restart[0].to_string(), "router.workers stays 2 until a restart makes it 1");
+    assert_eq!(restart[0].to_string(), "router.workers stays 2; restart to change it to 1");
     assert_eq!(diff(|text| text.replace("10.1.0.0/16", "10.2.0.0/16")), [Change::Statics]);
     let reopened = diff(|text| text.replace("ring = 2048", "ring = 4096"));
     assert!(

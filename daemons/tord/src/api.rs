@@ -41,7 +41,7 @@ impl<T> Shared<T> {
         T: Clone,
     {
         let shown = self.status.lock().expect("no panic while shown").clone();
-        shown.ok_or_else(|| "it is still starting".to_owned())
+        shown.ok_or_else(|| "still starting; try again".to_owned())
     }
 
     pub(crate) fn stop(&self) {

@@ -335,17 +335,22 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
 
 fn positive(field: &str, value: f64) -> Result<(), Invalid> {
     let sound = value > 0.0 && value <= 1e6;
-    Invalid::unless(sound, field, "is not above 0", "more than 0, at most 1,000,000")
+    Invalid::unless(sound, field, "is not above 0", "expected more than 0, at most 1,000,000")
 }
 
 fn not_negative(field: &str, value: f64) -> Result<(), Invalid> {
     let sound = (0.0..=1e6).contains(&value);
-    Invalid::unless(sound, field, "is negative or no number", "0 to 1,000,000")
+    Invalid::unless(sound, field, "is negative or not a number", "expected 0 to 1,000,000")
 }
 
 fn rack(field: String, number: u8) -> Result<(), Invalid> {
     let known = usize::from(number) < RACKS_MAX;
-    Invalid::unless(known, field, format!("{number} is no rack"), format!("0 to {}", RACKS_MAX - 1))
+    Invalid::unless(
+        known,
+        field,
+        format!("{number} is not the number of a rack"),
+        format!("expected 0 to {}", RACKS_MAX - 1),
+    )
 }
 
 impl Check for TorConfig {
@@ -358,29 +363,29 @@ impl Check for TorConfig {
         not_negative("tor.guard_us", guard_us)?;
         not_negative("tor.rotation_ms", rotation_ms)?;
         let queue = (2..=1_000_000).contains(&queue_kb);
-        Invalid::unless(queue, "tor.queue_kb", "is no queue's length", "2 to 1,000,000")?;
-        Invalid::unless(!self.rack.is_empty(), "rack", "has no entry", "a table [[rack]]")?;
+        Invalid::unless(queue, "tor.queue_kb", "is out of range", "expected 2 to 1,000,000")?;
+        Invalid::unless(!self.rack.is_empty(), "rack", "is empty", "add a table [[rack]]")?;
         let mut seen = Vec::new();
         for (index, each) in self.rack.iter().enumerate() {
             rack(format!("rack[{index}].number"), each.number)?;
             let fresh = !seen.contains(&each.number);
             let field = format!("rack[{index}].number");
-            Invalid::unless(fresh, field, "is another rack's", "a number of its own")?;
+            Invalid::unless(fresh, field, "is used by another rack", "use each number once")?;
             seen.push(each.number);
             let hosts = each.host.iter().any(|host| !host.prefixes.is_empty());
             let field = format!("rack[{index}].host");
-            Invalid::unless(
-                hosts,
-                field,
-                "has no addresses",
-                "a table [[rack.host]] with prefixes",
-            )?;
+            Invalid::unless(hosts, field, "is empty", "add a table [[rack.host]] with prefixes")?;
         }
         for (index, remote) in self.remote.iter().enumerate() {
             rack(format!("remote[{index}].rack"), remote.rack)?;
             let field = format!("remote[{index}].rack");
             let elsewhere = !seen.contains(&remote.rack);
-            Invalid::unless(elsewhere, field, "is a rack of this process", "another number")?;
+            Invalid::unless(
+                elsewhere,
+                field,
+                "is the number of a rack of this process",
+                "use another number",
+            )?;
         }
         Ok(())
     }
@@ -393,16 +398,16 @@ impl Check for OcsConfig {
         not_negative("ocs.rotation_ms", self.ocs.rotation_ms)?;
         not_negative("ocs.card.delay_us", self.ocs.card.delay_us)?;
         let share = (0.0..=1.0).contains(&self.ocs.card.batch_share);
-        Invalid::unless(share, "ocs.card.batch_share", "is not a share", "0 to 1")?;
+        Invalid::unless(share, "ocs.card.batch_share", "is out of range", "expected 0 to 1")?;
         let [low, high] = self.ocs.card.batch_delay_us;
         let span = 0.0 <= low && low < high && high <= 1e6;
         let field = "ocs.card.batch_delay_us";
-        Invalid::unless(span, field, "is no span", "two numbers, the lower first")?;
+        Invalid::unless(span, field, "is not a range", "expected two numbers, the lower first")?;
         for (index, port) in self.port.iter().enumerate() {
             rack(format!("port[{index}].rack"), port.rack)?;
             let twice = self.port[..index].iter().any(|other| other.rack == port.rack);
             let field = format!("port[{index}].rack");
-            Invalid::unless(!twice, field, "is at another port", "a number of its own")?;
+            Invalid::unless(!twice, field, "is used by another port", "use each number once")?;
         }
         self.controller.check().map_err(|fault| fault.within("controller"))
     }
@@ -411,7 +416,7 @@ impl Check for OcsConfig {
 impl Check for Controller {
     fn check(&self) -> Result<(), Invalid> {
         let racks = (2..=RACKS_MAX).contains(&usize::from(self.racks));
-        Invalid::unless(racks, "racks", "is no number of racks", format!("2 to {RACKS_MAX}"))?;
+        Invalid::unless(racks, "racks", "is out of range", format!("expected 2 to {RACKS_MAX}"))?;
         for (field, value) in [
             ("day_us", self.day_us),
             ("night_us", self.night_us),
@@ -419,11 +424,11 @@ impl Check for Controller {
             ("announce_us", self.announce_us),
         ] {
             let sound = (1.0..=1e5).contains(&value);
-            Invalid::unless(sound, field, "is out of range", "1 to 100,000")?;
+            Invalid::unless(sound, field, "is out of range", "expected 1 to 100,000")?;
         }
         let known = schedulers::by_name(&self.scheduler).is_some();
         let names: Vec<&str> = schedulers::ALL.iter().map(|known| known.name()).collect();
-        let what = format!("no scheduler is called `{}`", self.scheduler);
+        let what = format!("there is no scheduler `{}`", self.scheduler);
         Invalid::unless(known, "scheduler", what, names.join(", "))
     }
 }

@@ -85,7 +85,7 @@ fn reload(path: &Path, sealer: &mut Sealer, status: &mut ControlStatus) {
                 sealer.set_keys(keys);
             }
             status.reloads += 1;
-            info!("keys taken over; the rest of the configuration needs a restart");
+            info!("keys reloaded; other changes need a restart");
         }
         Err(error) => warn!("the old keys stay: {error:#}"),
     }
@@ -154,7 +154,8 @@ impl Planner {
             // Of our run before, or of another controller: its word would be believed, not ours.
             warn!(
                 rack,
-                "racks know later frames than this controller's clock allows: it goes on above them"
+                "racks received frames with later numbers than this controller's clock gives: \
+                continuing after them"
             );
             return false;
         }

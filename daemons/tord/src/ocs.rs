@@ -49,7 +49,7 @@ pub fn run(path: &Path) -> Result<()> {
     let shared: Arc<Shared<OcsStatus>> = Arc::new(Shared::new());
     let _socket = api::serve(&config.ocs.socket, config.ocs.metrics, shared.clone())?;
     let mut ocs = Emulator::open(&config)?;
-    info!(ports = config.port.len(), "light passes");
+    info!(ports = config.port.len(), "switching");
     process::name_thread("ebb-ocs");
     crate::tor::place(config.ocs.cpu, config.ocs.realtime);
     while !shared.stopped() {
@@ -316,7 +316,7 @@ impl Emulator {
                 self.mode = config.ocs.mode;
                 self.packet_bps = (config.ocs.packet_mbps * 1e6) as u64;
                 self.counters.reloads += 1;
-                info!("configuration taken over; ports, light and cards need a restart");
+                info!("configuration reloaded; changes of ports, light and cards need a restart");
             }
             Err(error) => warn!("the old configuration stays: {error:#}"),
         }

@@ -54,7 +54,7 @@ impl Keys {
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let keys: Vec<Key> = lines.map(key_of).collect::<Result<_, String>>()?;
-        if keys.is_empty() { Err("holds no token".to_owned()) } else { Ok(Keys { keys }) }
+        if keys.is_empty() { Err("contains no token".to_owned()) } else { Ok(Keys { keys }) }
     }
 
     /// Reads the file that `field` names; no keys where it names none.
@@ -64,7 +64,8 @@ impl Keys {
     pub fn load(field: &str, path: Option<&Path>) -> Result<Keys, Invalid> {
         let Some(path) = path else { return Ok(Keys::default()) };
         let invalid = |what: String| {
-            let remedy = "a file of mode 0600 with a line of at least 16 random characters";
+            let remedy = "expected a file of mode 0600 with a line of at least 16 random \
+                characters";
             Invalid::new(field, format!("{} {what}", path.display()), remedy)
         };
         let text = private_text(path).map_err(&invalid)?;
@@ -99,7 +100,7 @@ fn tag_of(key: &Key, said: &[u8], sequence: &[u8]) -> blake3::Hash {
 
 fn key_of(token: &str) -> Result<Key, String> {
     if token.len() < TOKEN_MIN {
-        return Err(format!("holds a token of fewer than {TOKEN_MIN} characters"));
+        return Err(format!("contains a token of fewer than {TOKEN_MIN} characters"));
     }
     let mut name = [0; NAME];
     name.copy_from_slice(&blake3::derive_key(NAME_OF, token.as_bytes())[..NAME]);
@@ -115,7 +116,7 @@ fn private_text(path: &Path) -> Result<String, String> {
     let about = file.metadata().map_err(unread)?;
     if about.mode() & 0o077 != 0 {
         return Err(format!(
-            "may be read by others than its owner (mode {:o})",
+            "is readable by others than its owner (mode {:o})",
             about.mode() & 0o777
         ));
     }
@@ -235,7 +236,7 @@ mod tests {
             (OLD, 0o640, "others than its owner (mode 640)"),
             (OLD, 0o604, "others than its owner"),
             ("short", 0o600, "fewer than 16 characters"),
-            ("# nothing\n\n", 0o600, "holds no token"),
+            ("# nothing\n\n", 0o600, "contains no token"),
         ] {
             let said = fault(text, mode).expect_err(word);
             assert!(said.contains(word) && said.contains("tor.token_file"), "{said}");

@@ -100,22 +100,22 @@ pub struct Heard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyncError {
     /// Of another EtherType: somebody else's.
-    #[error("another EtherType")]
+    #[error("wrong EtherType")]
     Foreign,
     /// Shorter than what it says.
-    #[error("cut short")]
+    #[error("truncated")]
     Short,
     /// Not ours, or of a version that is not known.
-    #[error("no sync frame of this version")]
+    #[error("not a sync frame of this version")]
     Version,
     /// Numbers that make no sense: racks, days, durations.
     #[error("impossible numbers")]
     Range,
     /// Two inputs on one output.
-    #[error("circuits that are no matching")]
+    #[error("circuits that conflict with each other")]
     Matching,
     /// Without a seal of a key that is known.
-    #[error("no seal of a known key")]
+    #[error("not sealed with a known key")]
     Seal,
 }
 

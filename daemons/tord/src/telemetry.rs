@@ -26,7 +26,8 @@ macro_rules! source {
             }
 
             fn notes(&self) -> Vec<String> {
-                let warning = "sync frames are not sealed (token_file is not set): for laboratories";
+                let warning = "sync frames are not sealed (token_file is not set): for \
+                    laboratories only";
                 if self.sealed { Vec::new() } else { vec![warning.to_owned()] }
             }
         }
@@ -55,18 +56,18 @@ macro_rules! sync {
             static $group: $status {
                 gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
                 counter cpu Seconds "Processor time of its thread" |s| s.cpu_seconds;
-                counter reloads "Configurations taken over" |s| s.reloads;
+                counter reloads "Configurations reloaded" |s| s.reloads;
                 gauge sealed "Whether sync frames are sealed" |s| s.sealed;
-                counter sync_accepted "Sync frames that said something new or known" |s| s.sync.accepted;
-                counter sync_days "Days taken over from sync frames" |s| s.sync.days;
-                counter sync_doubled "Sync frames without a new day" |s| s.sync.doubled;
-                counter sync_late "Sync frames whose days were over" |s| s.sync.late;
-                counter sync_missed "Days that no frame announced before they began" |s| s.sync.missed;
-                counter sync_contradicting "Sync frames that contradict others" |s| s.sync.contradicting;
+                counter sync_accepted "Valid sync frames received" |s| s.sync.accepted;
+                counter sync_days "Days received in sync frames" |s| s.sync.days;
+                counter sync_doubled "Sync frames without new days" |s| s.sync.doubled;
+                counter sync_late "Sync frames whose days had passed" |s| s.sync.late;
+                counter sync_missed "Days not announced before they began" |s| s.sync.missed;
+                counter sync_contradicting "Sync frames that contradict earlier ones" |s| s.sync.contradicting;
                 counter sync_stepped "Sync frames from another controller or clock" |s| s.sync.stepped;
-                counter sync_malformed "Sync frames that are malformed" |s| s.sync.malformed;
-                counter sync_forged "Sync frames without a seal of a known key" |s| s.sync.forged;
-                counter sync_replayed "Sealed sync frames heard before" |s| s.sync.replayed;
+                counter sync_malformed "Malformed sync frames" |s| s.sync.malformed;
+                counter sync_forged "Sync frames not sealed with a known key" |s| s.sync.forged;
+                counter sync_replayed "Repeated sealed sync frames" |s| s.sync.replayed;
             }
         }
     };
@@ -77,58 +78,58 @@ sync!(OCS_SYNC, OcsStatus);
 
 metrics! {
     static TOR: TorStatus {
-        counter rounds "Rounds of its loop" |s| s.rounds;
-        counter waited Seconds "Time in which its thread could have run and others did" |s| s.waited_seconds;
-        counter stood_still "Times of 20 us or longer between two looks at the clock" |s| s.looks.from(20_000);
-        histogram look Seconds "Time between two looks at the clock, sleep left out" |s| classes(&s.looks);
-        histogram woken_late Seconds "How much later than asked for sleep ended" |s| classes(&s.woken_late);
+        counter rounds "Iterations of its loop" |s| s.rounds;
+        counter waited Seconds "Time that its thread waited for the CPU" |s| s.waited_seconds;
+        counter stood_still "Gaps of 20 us or longer between two readings of the clock" |s| s.looks.from(20_000);
+        histogram look Seconds "Time between two readings of the clock, without sleep" |s| classes(&s.looks);
+        histogram woken_late Seconds "Delay after the requested end of sleep" |s| classes(&s.woken_late);
     }
     static RACKS: TorStatus by ["rack"] of racks {
         counter rack_from_hosts "Frames from its hosts" |r| r.from_hosts;
         counter rack_to_hosts "Frames to its hosts" |r| r.to_hosts;
-        counter rack_sent "Frames handed to circuits" |r| r.sent;
+        counter rack_sent "Frames sent to circuits" |r| r.sent;
         counter rack_sent Bytes "Bytes of these frames on the link" |r| r.sent_bytes;
-        counter rack_sent_by_packets "Frames handed to the packet path" |r| r.sent_by_packets;
+        counter rack_sent_by_packets "Frames sent to the packet path" |r| r.sent_by_packets;
         counter rack_received "Frames from the optical switch" |r| r.received;
         counter rack_requeued "Frames that went back to their queue" |r| r.requeued;
-        counter rack_dropped_full "Frames that no queue had room for" |r| r.dropped_full;
-        counter rack_dropped_unroutable "Frames to nobody known, or malformed" |r| r.dropped_unroutable;
-        counter rack_dropped_receive "Frames that the kernel lost on their way in" |r| r.dropped_receive;
-        counter rack_dropped_transmit "Frames that an interface did not take" |r| r.dropped_transmit;
+        counter rack_dropped_full "Frames dropped because a queue was full" |r| r.dropped_full;
+        counter rack_dropped_unroutable "Frames dropped because they were malformed or to an unknown destination" |r| r.dropped_unroutable;
+        counter rack_dropped_receive "Received frames lost by the kernel" |r| r.dropped_receive;
+        counter rack_dropped_transmit "Frames that an interface did not send" |r| r.dropped_transmit;
         counter rack_days "Days with a circuit to another rack" |r| r.days;
-        counter rack_days_wanted "Days on which something waited when they began" |r| r.days_wanted;
-        counter rack_days_left "Days that left something waiting" |r| r.days_left;
-        histogram rack_first_after Seconds "From a day's begin until its first frame was handed over" |r| classes(&r.first_after);
+        counter rack_days_wanted "Days that began with frames waiting" |r| r.days_wanted;
+        counter rack_days_left "Days that ended with frames waiting" |r| r.days_left;
+        histogram rack_first_after Seconds "Time from a day's begin to its first frame" |r| classes(&r.first_after);
     }
     static OCS: OcsStatus {
         counter frames "Frames that arrived for a circuit" |s| s.frames;
         counter passed "Frames that passed" |s| s.passed;
         counter passed Bytes "Bytes of these frames on the link" |s| s.passed_bytes;
-        counter at_night "Frames dropped because their light was on at night" |s| s.at_night;
-        counter wrong_circuit "Frames dropped because the circuit went elsewhere" |s| s.wrong_circuit;
+        counter at_night "Frames dropped because they were sent at night" |s| s.at_night;
+        counter wrong_circuit "Frames dropped because the circuit led to another rack" |s| s.wrong_circuit;
         counter unknown "Frames dropped because no circuit was known" |s| s.unknown;
         counter by_packets "Frames that passed on the packet path" |s| s.by_packets;
         counter packets_full "Frames dropped on the packet path" |s| s.packets_full;
-        counter dropped_transmit "Frames that no output took" |s| s.dropped_transmit;
-        counter dropped_receive "Frames that the kernel lost on their way in" |s| s.dropped_receive;
-        histogram outside Seconds "How far outside their day frames were" |s| classes(&s.outside);
+        counter dropped_transmit "Frames that an output did not send" |s| s.dropped_transmit;
+        counter dropped_receive "Received frames lost by the kernel" |s| s.dropped_receive;
+        histogram outside Seconds "Time by which frames were outside their day" |s| classes(&s.outside);
     }
     static CONTROL: ControlStatus {
         gauge uptime Seconds "Time since the start" |s| s.uptime_seconds;
         counter sync_sent "Sync frames sent" |s| s.sent;
         counter days_announced "Days announced" |s| s.days;
         counter reports "Reports of queues received" |s| s.reports;
-        counter malformed "Frames that made no sense" |s| s.malformed;
+        counter malformed "Malformed frames" |s| s.malformed;
         gauge sealed "Whether sync frames are sealed" |s| s.sealed;
-        counter forged "Reports without a seal of a known key" |s| s.forged;
-        counter replayed "Sealed reports heard before, or of long ago" |s| s.replayed;
-        counter reloads "Configurations taken over" |s| s.reloads;
-        gauge schedule Seconds "Time that the last schedule took" |s| s.schedule_us / 1e6;
+        counter forged "Reports not sealed with a known key" |s| s.forged;
+        counter replayed "Repeated or old sealed reports" |s| s.replayed;
+        counter reloads "Configurations reloaded" |s| s.reloads;
+        gauge schedule Seconds "Time to compute the last schedule" |s| s.schedule_us / 1e6;
     }
 }
 
 static WAITING: &[Metric<TorStatus>] =
-    &[Metric::<TorStatus>::gauge("rack_waiting", "What waits, by the rack it goes to", |s| {
+    &[Metric::<TorStatus>::gauge("rack_waiting", "Bytes that wait, by destination rack", |s| {
         let waiting = s.racks.iter().flat_map(|rack| {
             let waiting = rack.waiting_bytes.iter().enumerate();
             waiting.map(|(to, bytes)| (rack.rack, to, *bytes))

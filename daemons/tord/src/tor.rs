@@ -96,7 +96,7 @@ pub(crate) fn place(cpu: Option<usize>, realtime: bool) {
     if let Some(cpu) = cpu
         && let Err(error) = process::pin_to(cpu)
     {
-        warn!(cpu, %error, "the thread runs wherever the kernel likes");
+        warn!(cpu, %error, "cannot bind the thread to its CPU");
     }
     if realtime {
         process::before_others(1);
@@ -384,7 +384,7 @@ impl Switch {
                 let bytes = config.tor.queue_kb * 1000;
                 self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes));
                 self.reloads += 1;
-                info!("configuration taken over; interfaces and racks need a restart");
+                info!("configuration reloaded; changes of interfaces and racks need a restart");
             }
             Err(error) => warn!("the old configuration stays: {error:#}"),
         }
@@ -441,8 +441,8 @@ fn open_rack(
 pub(crate) fn warn_of_strangers(keys: &Keys, table: &str) {
     if !keys.exist() {
         warn!(
-            "field `{table}.token_file` is not set: sync frames are not sealed, and whoever reaches the control \
-             interface can stop the fabric; this is for laboratories"
+            "field `{table}.token_file` is not set: sync frames are not sealed, and any host on \
+            the control network can stop the fabric; use this in laboratories only"
         );
     }
 }

@@ -15,10 +15,13 @@ pub struct Demand {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum DemandError {
     /// Not as many numbers as pairs of ports.
-    #[error("{0} numbers are no square matrix of {1} ports")]
+    #[error("{0} numbers are not a square matrix of {1} ports")]
     Shape(usize, usize),
     /// A number that is negative, infinite or none at all.
-    #[error("{amount} from input {from} to output {to} is no amount; 0 or more and finite")]
+    #[error(
+        "{amount} from input {from} to output {to} is not valid; expected a finite number of \
+        0 or more"
+    )]
     Amount {
         /// The input.
         from: usize,
@@ -69,13 +72,19 @@ impl Demand {
                 file: file.to_owned(),
                 line: None,
                 field: None,
-                message: format!("{ports} rows; 2 to {PORTS_MAX} ports can be scheduled"),
-                remedy: "a row of numbers for each input, a column for each output".to_owned(),
+                message: format!("there are {ports} rows; expected 2 to {PORTS_MAX} ports"),
+                remedy: "expected a row of numbers for each input and a column for each output"
+                    .to_owned(),
             });
         }
         if let Some(at) = square.values.iter().position(|amount| *amount < 0.0) {
             let message = format!("{} is negative", square.values[at]);
-            return Err(matrix::fault(file, (at / ports, at % ports), &message, "0 or more"));
+            return Err(matrix::fault(
+                file,
+                (at / ports, at % ports),
+                &message,
+                "expected 0 or more",
+            ));
         }
         Ok(Demand { ports, amounts: square.values })
     }

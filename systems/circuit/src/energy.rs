@@ -55,11 +55,21 @@ pub enum Core {
 impl Check for DataCentre {
     fn check(&self) -> Result<(), Invalid> {
         let several = self.servers >= 1.0 && self.pods >= 1.0;
-        Invalid::unless(several, "servers", "is no number of servers in pods", "1 or more")?;
+        Invalid::unless(
+            several,
+            "servers",
+            "is not a number of servers in pods",
+            "expected 1 or more",
+        )?;
         let server = 0.0 <= self.server_idle_w && self.server_idle_w <= self.server_full_w;
-        let remedy = "at least what it draws idle";
-        Invalid::unless(server, "server_full_w", "is less than an idle server draws", remedy)?;
-        Invalid::unless(!self.rate.is_empty(), "rate", "has no entry", "a table [[rate]]")
+        let remedy = "expected at least its idle power";
+        Invalid::unless(
+            server,
+            "server_full_w",
+            "is less than the idle power of a server",
+            remedy,
+        )?;
+        Invalid::unless(!self.rate.is_empty(), "rate", "is empty", "add a table [[rate]]")
     }
 }
 

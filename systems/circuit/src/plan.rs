@@ -14,7 +14,7 @@ use crate::{Demand, Schedule, Window};
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// csv:FILE (a row of numbers for each input, in units of what a link carries in a window of 1), or
+    /// csv:FILE (a row of numbers for each input, in units of a link's capacity in a window of 1), or
     /// uniform:PORTS, sparse:PORTS, hotspot:PORTS.
     pub demand: String,
     /// Length of a night.
@@ -30,7 +30,7 @@ pub struct Problem {
     #[serde(default = "Problem::default_scheduler")]
     #[schema(default = "all")]
     pub scheduler: String,
-    /// Let schedulers see each amount with an error of up to this share.
+    /// Schedulers see each amount with an error of up to this share.
     #[serde(default)]
     #[schema(least = 0, most = 1)]
     pub error: f64,
@@ -59,9 +59,9 @@ impl Problem {
         }
         let named = |name: &str| {
             let names: Vec<&str> = schedulers::ALL.iter().map(|known| known.name()).collect();
-            let what = format!("no scheduler is called `{name}`");
+            let what = format!("there is no scheduler `{name}`");
             schedulers::by_name(name).ok_or_else(|| {
-                Invalid::new("scheduler", what, format!("all, or of {}", names.join(", ")))
+                Invalid::new("scheduler", what, format!("use all, or some of {}", names.join(", ")))
             })
         };
         self.scheduler.split(',').map(|name| named(name.trim())).collect()
@@ -129,8 +129,9 @@ impl Problem {
 }
 
 fn unknown(demand: &str) -> Invalid {
-    let remedy = format!("csv:FILE, or uniform:N, sparse:N, hotspot:N of 2 to {PORTS_MAX} ports");
-    Invalid::new("demand", format!("`{demand}` is no demand"), remedy)
+    let remedy =
+        format!("use csv:FILE, or uniform:N, sparse:N, hotspot:N with 2 to {PORTS_MAX} ports");
+    Invalid::new("demand", format!("`{demand}` is not a demand"), remedy)
 }
 
 impl Check for Problem {
@@ -252,15 +253,15 @@ impl Plan {
             .figure("busiest_port", self.busiest_port)
             .figure("schedulers", schedulers);
         report = report.text(format!(
-            "{} ports; nights of {} in a window of {}. The busiest port is asked for {:.3} of what \
-             its link carries in a window.",
+            "{} ports; nights of {} in a window of {}. The demand of the busiest port is {:.3} of \
+            its link's capacity in a window.",
             self.ports, self.delta, self.window, self.busiest_port
         ));
         report = report.table(table);
         if let Some(bound) = self.bound {
             report = report.text(format!(
-                "No schedule of circuits serves more than {:.1} % directly (linear program and what each port \
-                 can carry).",
+                "No schedule of circuits serves more than {:.1} % directly (by a linear program \
+                and the capacity of each port).",
                 100.0 * bound
             ));
         }
@@ -327,8 +328,8 @@ mod tests {
         let fast = Problem { scheduler: "fast".to_owned(), ..Problem::new("uniform:4") };
         assert!(fault(fast).contains("round-robin, tms-arbitrary"));
         for (line, expected) in [
-            ("delta = nan", "p.toml:2: field `delta`: nan is out of range; 0 or more"),
-            ("window = 0.0", "p.toml:2: field `window`: 0.0 is out of range; above 0"),
+            ("delta = nan", "p.toml:2: field `delta`: nan is out of range; expected 0 or more"),
+            ("window = 0.0", "p.toml:2: field `window`: 0.0 is out of range; expected above 0"),
         ] {
             let text = format!("demand = \"uniform:4\"\n{line}\n");
             let document = Document::parse("p.toml", &text).expect("TOML");

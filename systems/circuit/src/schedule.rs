@@ -92,7 +92,7 @@ impl Schedule {
             let mut seen = vec![false; ports];
             let fresh = |to: &usize| *to < ports && !std::mem::replace(&mut seen[*to], true);
             if day.matching.len() != ports || !day.matching.iter().all(fresh) {
-                return Some(format!("day {index} is no matching"));
+                return Some(format!("day {index} is not a matching"));
             }
             if !(day.duration > 0.0 && day.duration.is_finite()) {
                 return Some(format!("day {index} lasts {}", day.duration));
@@ -100,7 +100,7 @@ impl Schedule {
         }
         let length = self.length(window.delta);
         let fits = length <= window.length * (1.0 + 1e-9);
-        (!fits).then(|| format!("it takes {length} of {}", window.length))
+        (!fits).then(|| format!("it needs {length} of {}", window.length))
     }
 }
 

@@ -20,14 +20,13 @@ pub fn simulate(
     let out = sim::run(&scenario, seed, progress);
     let duty = scenario.day_us / (scenario.day_us + scenario.night_us);
     let goodput = out.goodput_gbps(&scenario);
-    let mut table =
-        Table::new("Frames", [Column::text("what became of them"), Column::count("frames")]);
+    let mut table = Table::new("Frames", [Column::text("outcome"), Column::count("frames")]);
     for (what, count) in [
         ("put into queues", out.offered),
         ("arrived over circuits", out.delivered),
         ("arrived over the packet switch", out.by_packets),
-        ("lost: sent into a night or a wrong circuit", out.lost),
-        ("of these on days whose sync went wrong", out.lost_to_jitter),
+        ("lost: sent in a night or on a wrong circuit", out.lost),
+        ("of these on days without correct sync", out.lost_to_jitter),
         ("in queues at the end", out.queued),
         ("not sent because the queue was full", out.refused),
     ] {
@@ -36,9 +35,9 @@ pub fn simulate(
     let saved = 1.0 - out.sleeping_j / out.lit_j.max(f64::MIN_POSITIVE);
     let text = format!(
         "{} racks at {} Gb/s, days of {} us and nights of {} us (duty {:.1} %), {} tokens. A rack \
-         receives {goodput:.3} Gb/s. {:.3} % of what was handed to circuits was lost. Ends of \
-         circuits draw {:.1} J lit throughout, {:.1} J where they sleep through days on which \
-         nothing waits ({:.1} % less; modelled).",
+        receives {goodput:.3} Gb/s. {:.3} % of the frames sent to circuits were lost. Circuit \
+        transceivers use {:.1} J always on, and {:.1} J if they sleep on days with no frame \
+        waiting ({:.1} % less; modelled).",
         scenario.racks,
         scenario.rate_gbps,
         scenario.day_us,

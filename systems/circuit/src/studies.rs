@@ -30,13 +30,13 @@ pub static PLAN: Study = Study {
     notes: "\
 JSON: schedulers.NAME has served (share of the demand), direct (share by direct circuits), days,
 longest_day and schedule, a list of { duration, matching } in order: matching[i] is the output of input
-i, and each day comes after a night of delta. bound is the most that any schedule serves directly.",
+i, and a night of delta precedes each day. bound is the most that any schedule serves directly.",
     schema: Some(Schema::of::<crate::Problem>),
     flags: &FLAGS,
     ..Study::new(
         "circuit",
-        "An optical circuit switch: when which input is connected to which output, by seven schedulers, and \
-         the most that any could serve",
+        "An optical circuit switch: schedules of seven schedulers, and the most that any schedule \
+         could serve",
         Work::Plan(crate::plan::plan),
     )
 };
@@ -52,7 +52,7 @@ const FLAGS: [Flag; 7] = [
         name: "no-bound",
         path: "bound",
         value: FlagValue::Switch(false),
-        about: "Leave the bound out",
+        about: "Do not compute the bound",
     },
 ];
 

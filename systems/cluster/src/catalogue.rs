@@ -43,9 +43,9 @@ const NEEDED: [&str; 6] =
     ["group", "capacity_mbps", "power_full_w", "power_idle_w", "price", "available"];
 
 impl Catalogue {
-    /// Reads a table with the columns `group`, `capacity_mbps`, `power_full_w`, `power_idle_w`,
-    /// `price` and `available` (empty: as many as wanted), and if it has them `wake_seconds` and
-    /// `wake_joules`. Columns of other names are for people.
+    /// Reads a table with the columns `group`, `capacity_mbps`, `power_full_w`, `power_idle_w`, `price` and
+    /// `available` (empty: unlimited), and if it has them `wake_seconds` and `wake_joules`. Columns of other
+    /// names are for people.
     ///
     /// # Errors
     /// With file, line and column of what makes no sense.
@@ -57,15 +57,15 @@ impl Catalogue {
         }
         refuse_misspelt(&table)?;
         if table.is_empty() {
-            return Err(table.whole("there is no server", "a line for each group of servers"));
+            return Err(table.whole("there is no server", "add a line for each group of servers"));
         }
         let mut names = BTreeSet::new();
         let mut groups = Vec::new();
         for row in 0..table.len() {
             let group = read(&table, row, at)?;
             if !names.insert(group.name.clone()) {
-                let message = format!("there is a group `{}` already", group.name);
-                return Err(table.fault(row, at[0], &message, "another name"));
+                let message = format!("there are two groups `{}`", group.name);
+                return Err(table.fault(row, at[0], &message, "use another name"));
             }
             groups.push(group);
         }
@@ -79,7 +79,7 @@ fn refuse_misspelt(table: &Table) -> Result<(), ScenarioError> {
         let known = NEEDED.iter().chain(&OPTIONAL).any(|known| known.eq_ignore_ascii_case(name));
         if !known && let Some(meant) = nearest(name, OPTIONAL) {
             let message = format!("there is no column `{name}`");
-            return Err(table.whole(&message, &format!("is `{meant}` meant?")));
+            return Err(table.whole(&message, &format!("did you mean `{meant}`?")));
         }
     }
     Ok(())
@@ -89,7 +89,7 @@ fn read(table: &Table, row: usize, at: [usize; 6]) -> Result<Group, ScenarioErro
     let [group, capacity, full, idle, price, available] = at;
     let name = table.text(row, group).to_owned();
     if name.is_empty() {
-        return Err(table.fault(row, group, "has no name", "a name such as I"));
+        return Err(table.fault(row, group, "has no name", "give a name, for example I"));
     }
     let positive = |column: usize, example: &str| {
         let number = table.number(row, column)?;
@@ -98,12 +98,12 @@ fn read(table: &Table, row: usize, at: [usize; 6]) -> Result<Group, ScenarioErro
         }
         Err(table.fault(row, column, &format!("{number} is not above 0"), example))
     };
-    let capacity_mbps = positive(capacity, "what one server routes, such as 6500")?;
-    let full_w = positive(full, "what one server draws at full load, such as 75")?;
+    let capacity_mbps = positive(capacity, "give the capacity of one server, for example 6500")?;
+    let full_w = positive(full, "give the power of one server at full load, for example 75")?;
     let idle_w = table.non_negative(row, idle)?;
     if idle_w > full_w {
         let message = format!("{idle_w} W without load is more than {full_w} W at full load");
-        return Err(table.fault(row, idle, &message, "at most `power_full_w`"));
+        return Err(table.fault(row, idle, &message, "expected at most `power_full_w`"));
     }
     let text = table.text(row, available);
     let available = match text.parse::<u32>() {
@@ -111,7 +111,12 @@ fn read(table: &Table, row: usize, at: [usize; 6]) -> Result<Group, ScenarioErro
         Err(_) if text.is_empty() => None,
         Err(_) => {
             let message = format!("`{text}` is not a number of servers");
-            return Err(table.fault(row, available, &message, "0, 1, 2, ... or nothing"));
+            return Err(table.fault(
+                row,
+                available,
+                &message,
+                "use 0, 1, 2, ... or an empty field",
+            ));
         }
     };
     let optional = |name: &str| -> Result<f64, ScenarioError> {

@@ -35,11 +35,11 @@ impl Demand {
         let names = ["seconds", "time", "timestamp"];
         let (seconds, mbps) = (table.column(&names)?, table.column(&["mbps"])?);
         if table.is_empty() {
-            return Err(table.whole("there is no demand", "a line for each sample"));
+            return Err(table.whole("there is no demand", "add a line for each sample"));
         }
         let mut times = time::of_column(&table, seconds)?;
         if let Some(row) = times.iter().position(|time| *time < 0.0) {
-            return Err(table.fault(row, seconds, "is negative", "0 or more"));
+            return Err(table.fault(row, seconds, "is negative", "expected 0 or more"));
         }
         let loads = (0..table.len()).map(|row| table.non_negative(row, mbps));
         let mut loads = loads.collect::<Result<Vec<f64>, ScenarioError>>()?;
@@ -55,7 +55,8 @@ impl Demand {
         } else {
             if let Some(row) = (1..times.len()).find(|row| times[*row] <= times[row - 1]) {
                 let message = format!("{} follows {}", times[row], times[row - 1]);
-                let remedy = "when each sample begins, ascending, or the length of all samples";
+                let remedy = "give the begin of each sample, ascending, or the length of all \
+                    samples";
                 return Err(table.fault(row, seconds, &message, remedy));
             }
             let mut lengths: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -63,7 +64,7 @@ impl Demand {
             lengths
         };
         if loads.iter().all(|load| *load == 0.0) {
-            return Err(table.fault(0, mbps, "nothing is ever asked for", "a load above 0"));
+            return Err(table.fault(0, mbps, "the load is always 0", "add a load above 0"));
         }
         let pairs = lengths.into_iter().zip(loads);
         Ok(Demand { samples: pairs.map(|(seconds, mbps)| Sample { seconds, mbps }).collect() })

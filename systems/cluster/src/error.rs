@@ -13,8 +13,8 @@ pub enum ClusterError {
     Invalid(#[from] Invalid),
     /// No money for what the peak takes.
     #[error(
-        "field `budget`: {budget} buys no servers that carry the peak of {peak_mbps} Mbps{with}; the \
-         least that does is {least}"
+        "field `budget`: {budget} is not enough for servers that carry the peak of {peak_mbps} \
+        Mbps{with}; use at least {least}"
     )]
     Budget {
         /// What was offered.
@@ -28,8 +28,9 @@ pub enum ClusterError {
     },
     /// The catalogue has too few servers.
     #[error(
-        "{file}: field `available`: all servers together carry {most_mbps} Mbps{with}, but the demand \
-         rises to {peak_mbps} Mbps; more servers, or an empty field for as many as wanted"
+        "{file}: field `available`: all servers together carry {most_mbps} Mbps{with}, but the \
+        demand rises to {peak_mbps} Mbps; add servers, or leave the field empty for an unlimited \
+        number"
     )]
     Capacity {
         /// The catalogue.

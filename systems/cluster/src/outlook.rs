@@ -20,7 +20,7 @@ const YEAR_DAYS: f64 = 365.0;
 pub struct Alternative {
     /// The traffic over time, a CSV file.
     pub demand: String,
-    /// How likely it is relative to the others; the demand itself has 1.
+    /// Its probability relative to the others; the demand itself has 1.
     #[serde(default = "Alternative::default_weight")]
     #[schema(above = 0, default = 1.0)]
     pub weight: f64,
@@ -42,7 +42,7 @@ impl Tariff {
         let table = Table::parse(file, bytes)?;
         let (seconds, price) = (table.column(&["seconds"])?, table.column(&["price_per_kwh"])?);
         if table.is_empty() {
-            return Err(table.whole("there is no price", "a line for each step of the day"));
+            return Err(table.whole("there is no price", "add a line for each step of the day"));
         }
         let mut steps: Vec<(f64, f64)> = Vec::new();
         for row in 0..table.len() {
@@ -50,12 +50,12 @@ impl Tariff {
             let before = steps.last().map(|step| step.0);
             let follows = before.map_or(begin == 0.0, |before| begin > before) && begin < DAY_S;
             if !follows {
-                let said = format!("{begin} s does not follow");
+                let said = format!("{begin} s is not after the previous line");
                 return Err(table.fault(
                     row,
                     seconds,
                     &said,
-                    "seconds of the day, ascending from 0",
+                    "give the seconds of the day, ascending from 0",
                 ));
             }
             steps.push((begin, table.non_negative(row, price)?));

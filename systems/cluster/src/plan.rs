@@ -31,27 +31,27 @@ pub enum Method {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// The servers to choose from: CSV with the columns group, capacity_mbps, power_full_w, power_idle_w, price,
-    /// available (empty: as many as wanted).
+    /// The servers to choose from: CSV with the columns group, capacity_mbps, power_full_w, power_idle_w,
+    /// price, available (empty: unlimited).
     pub catalogue: String,
     /// The traffic over time: CSV with the columns seconds (when each sample begins) and mbps.
     pub demand: String,
-    /// What designs IV and V may cost, in the catalogue's money; without it as much as is wanted.
+    /// Budget of designs IV and V, in the catalogue's currency; default: unlimited.
     #[serde(default)]
     #[schema(least = 0)]
     pub budget: Option<f64>,
-    /// Keep one server more on than the load needs, so that any may fail.
+    /// Keep one more server on than the load needs, so that any one may fail.
     #[serde(default)]
     pub spare: bool,
     /// A server that is on draws its full power whatever its load, as in the source.
     #[serde(default)]
     pub flat: bool,
-    /// Choose the servers on the demand averaged over spans of so many seconds, and evaluate them on
-    /// the demand as it is.
+    /// Choose the servers for the demand averaged over intervals of this many seconds, and evaluate them on
+    /// the original demand.
     #[serde(default)]
     #[schema(above = 0)]
     pub design_seconds: Option<f64>,
-    /// What may come instead of the demand: servers carry all of them, and their energy is the expected.
+    /// Alternatives to the demand: the servers carry all of them, and the energy is the expected value.
     #[serde(default)]
     pub alternative: Vec<Alternative>,
     /// By how much all demands grow from year to year: 0.2 is a fifth more each year.
@@ -230,7 +230,7 @@ impl Problem {
 
     #[cfg(not(feature = "solver"))]
     fn by_program(&self, _: &Fleet, _: &Levels) -> Result<Design, ClusterError> {
-        Err(ClusterError::Solver("this build is without the feature `solver`".to_owned()))
+        Err(ClusterError::Solver("this program was built without the feature `solver`".to_owned()))
     }
 
     /// What each design comes to under the demand as it is.

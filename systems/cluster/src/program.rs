@@ -32,7 +32,7 @@ struct Columns {
 /// published program does not know.
 pub fn program(fleet: &Fleet, levels: &Levels, budget: f64) -> Result<Goal, ClusterError> {
     if fleet.spare {
-        return Err(ClusterError::Solver("it knows no spare; leave `spare` out".to_owned()));
+        return Err(ClusterError::Solver("it does not support `spare`: remove it".to_owned()));
     }
     let said = |error: LpError| ClusterError::Solver(error.to_string());
     let (mut energy, _) = written(fleet, levels, budget, None);

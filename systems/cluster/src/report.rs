@@ -93,8 +93,9 @@ impl Problem {
         });
         let wide = if solved.wide {
             format!(
-                " With {} alternatives and over {} years in which the load grows by {:.0} % each: servers \
-                 carry all of that, energy is the expected. The plot shows the demand itself.",
+                " With {} alternatives and over {} years in which the load grows by {:.0} % each: \
+                the servers carry all of it, energy is the expected value. The plot shows the \
+                demand itself.",
                 self.alternative.len(),
                 self.years,
                 100.0 * self.growth

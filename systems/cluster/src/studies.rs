@@ -37,8 +37,8 @@ pub static PLAN: Study = Study {
     flags: &FLAGS,
     ..Study::new(
         "cluster",
-        "A cluster of servers behind a balancer: which to buy, which to run, and how far that is from the \
-         least",
+        "A cluster of servers behind a balancer: which servers to buy and to run, and how far \
+        that is from the optimum",
         Work::Plan(|document, files, seed, progress| {
             Ok(crate::plan(document, files, seed, progress)?)
         }),
@@ -56,7 +56,8 @@ const FLAGS: [Flag; 7] = [
         name: "program",
         path: "method",
         value: FlagValue::Word("program"),
-        about: "Solve the goal program as published with a mixed-integer solver: small problems only",
+        about: "Solve the goal program as published with a mixed-integer solver: for small \
+            problems only",
     },
 ];
 
@@ -71,8 +72,9 @@ impl From<ClusterError> for StudyError {
             ClusterError::Invalid(error) => error.into(),
             ClusterError::Budget { budget, peak_mbps, with, least } => Invalid::new(
                 "budget",
-                format!("{budget} buys no servers that carry the peak of {peak_mbps} Mbps{with}"),
-                format!("the least that does is {least}"),
+                format!("{budget} is not enough for servers that carry the peak of {peak_mbps} \
+                    Mbps{with}"),
+                format!("use at least {least}"),
             )
             .into(),
             ClusterError::Capacity { file, most_mbps, with, peak_mbps } => ScenarioError {
@@ -83,7 +85,7 @@ impl From<ClusterError> for StudyError {
                     "all servers together carry {most_mbps} Mbps{with}, but the demand rises to {peak_mbps} \
                      Mbps"
                 ),
-                remedy: "more servers, or an empty field for as many as wanted".to_owned(),
+                remedy: "add servers, or leave the field empty for an unlimited number".to_owned(),
             }
             .into(),
             error @ ClusterError::Solver(_) => StudyError::failed(error),

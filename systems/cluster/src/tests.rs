@@ -203,7 +203,7 @@ fn what_makes_no_sense_is_named_with_its_line() {
     assert!(refused(",95,95,", ",95,96,").starts_with("c.csv:3: field `power_idle_w`: 96 W"));
     assert!(refused("250,", "-1,").starts_with("c.csv:2: field `price`: -1 is negative"));
     assert!(refused("250,", "250,2.5").starts_with("c.csv:2: field `available`: `2.5` is not"));
-    assert!(refused("IV,", "II,").starts_with("c.csv:5: field `group`: there is a group `II`"));
+    assert!(refused("IV,", "II,").starts_with("c.csv:5: field `group`: there are two groups `II`"));
     assert!(refused("price", "cost").starts_with("c.csv:1: no column `price`"));
     let refused = |demand: &str| plan(THESIS, demand, None).expect_err("refused").to_string();
     assert!(refused("seconds,mbps\n0,1\n300,x\n").starts_with("d.csv:3: field `mbps`"));
@@ -211,7 +211,9 @@ fn what_makes_no_sense_is_named_with_its_line() {
         refused("seconds,mbps\n0,1\n300,2\n300,2\n")
             .starts_with("d.csv:4: field `seconds`: 300 follows")
     );
-    assert!(refused("seconds,mbps\n0,0\n").starts_with("d.csv:2: field `mbps`: nothing is ever"));
+    assert!(
+        refused("seconds,mbps\n0,0\n").starts_with("d.csv:2: field `mbps`: the load is always 0")
+    );
     assert!(refused("seconds,load\n0,1\n").starts_with("d.csv:1: no column `mbps`"));
 }
 

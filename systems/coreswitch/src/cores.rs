@@ -146,8 +146,12 @@ impl FromStr for Configuration {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Configuration, String> {
-        Configuration::parse(name)
-            .ok_or_else(|| format!("`{name}` is none of C, CC, SS, Cc, CS, Cs, CCSS and their kin"))
+        Configuration::parse(name).ok_or_else(|| {
+            format!(
+                "`{name}` is not a configuration such as C, CC, SS, Cc, CS, Cs \
+                or CCSS"
+            )
+        })
     }
 }
 

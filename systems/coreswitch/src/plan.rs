@@ -139,7 +139,7 @@ fn lengths(scenario: &Scenario, costs: Costs) -> Table {
         Column::number("saves energy from", "µs", 3),
         Column::number("call slower by", "", 2),
     ];
-    let mut table = Table::new("From which length of a call on moving it pays", columns);
+    let mut table = Table::new("From which length of a call moving it pays off", columns);
     let mut names = vec!["CC", "SS", "Cc", "CS", "Cs"];
     if !names.contains(&scenario.configuration.as_str()) {
         names.push(&scenario.configuration);

@@ -30,7 +30,7 @@ pub struct Scenario {
     #[serde(default)]
     #[schema(least = 0, most = 1_000_000_000)]
     pub wakeup_cycles: f64,
-    /// A published program, unless `phases` or `trace` say what runs.
+    /// A published program, unless `phases` or `trace` is given.
     #[serde(default)]
     #[schema(choices = PUBLISHED)]
     pub workload: Option<String>,
@@ -54,7 +54,7 @@ pub struct Scenario {
     /// What was measured on a machine, in the place of the published costs.
     #[serde(default)]
     pub measured: Option<Measured>,
-    /// The slowdown of the program that a plan may cost, as a part of its time.
+    /// The accepted slowdown of the program, as a share of its time.
     #[serde(default = "Scenario::default_slowdown_max")]
     #[schema(least = 0, most = 100, default = 0.1)]
     pub slowdown_max: f64,
@@ -89,8 +89,8 @@ impl Check for Scenario {
         self.way()?;
         let given = [self.workload.is_some(), self.phases.is_some(), self.trace.is_some()];
         let one = given.iter().filter(|given| **given).count() == 1;
-        let choose = "give `workload`, a table `[phases]` or `trace`, and only one of them";
-        Invalid::unless(one, "workload", "does not say what runs", choose)?;
+        let choose = "set exactly one of `workload`, a table `[phases]` and `trace`";
+        Invalid::unless(one, "workload", "is not unambiguous", choose)?;
         match &self.phases {
             Some(phases) => phases.check().map_err(|invalid| invalid.within("phases")),
             None => Ok(()),
@@ -117,8 +117,8 @@ impl Scenario {
             name => mechanism(name).map(Way::Switched),
         };
         way.ok_or_else(|| {
-            let message = format!("`{}` is no kernel of Table 3.1", self.kernel);
-            Invalid::new("kernel", message, "unmodified, bound, or V1 to V5")
+            let message = format!("`{}` is not a kernel of Table 3.1", self.kernel);
+            Invalid::new("kernel", message, "use unmodified, bound, or V1 to V5")
         })
     }
 
@@ -152,7 +152,7 @@ impl Scenario {
         let bytes = files.read(&measured.file).map_err(ScenarioError::from)?;
         let wrong = |message: String| StudyError::in_file(&measured.file, message);
         let json: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| {
-            wrong(format!("{error}; it is what `ebb bench switch --json` prints"))
+            wrong(format!("{error}; use the output of `ebb bench switch --json`"))
         })?;
         let rows = json["mechanisms"].as_array().map(Vec::as_slice).unwrap_or_default();
         let fits = |row: &&serde_json::Value| {
@@ -228,8 +228,8 @@ fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {
         |busy: &[f64]| busy.iter().sum::<f64>() / (busy.len().max(1) as f64 * outcome.seconds);
     let per_cycle = outcome.seconds * run.threads as f64 / outcome.cycles as f64 * 1e6;
     let text = format!(
-        "{} on {} with the kernel `{}`, {} threads; energy is modelled: sleeping cores draw nothing, \
-         busy and polling ones what Table 3.17 implies.",
+        "{} on {} with the kernel `{}`, {} threads; energy is modelled: sleeping cores use no \
+        power, busy and polling cores that of Table 3.17.",
         workload.name, scenario.configuration, scenario.kernel, run.threads
     );
     Report::new(format!("Core switching: {}", workload.name))

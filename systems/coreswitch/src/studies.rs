@@ -25,8 +25,8 @@ pub static PLAN: Study = Study {
     schema: Some(Schema::of::<crate::Scenario>),
     ..Study::new(
         "coreswitch",
-        "Core switching: from which length of a system call on it pays to run it on another core, in time \
-         and in energy",
+        "Core switching: from which length of a system call running it on another core pays off, \
+         in time and in energy",
         Work::Plan(crate::plan),
     )
 };

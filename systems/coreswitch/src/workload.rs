@@ -18,7 +18,7 @@ pub enum Interrupts {
 #[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// What it is called.
+    /// Its name.
     #[serde(default = "Workload::default_name")]
     #[schema(default = "phases")]
     pub name: String,
@@ -43,11 +43,11 @@ pub struct Workload {
     /// How the interrupts meet the program.
     #[serde(default)]
     pub interrupts: Interrupts,
-    /// What a cycle is worth, in `unit`s.
+    /// The units that a cycle yields.
     #[serde(default = "Workload::default_units")]
     #[schema(above = 0, default = 1.0)]
     pub units: f64,
-    /// What is counted, such as `KB` or `transactions`.
+    /// The unit that is counted, for example `KB` or `transactions`.
     #[serde(default = "Workload::default_unit")]
     #[schema(default = "cycles")]
     pub unit: String,
@@ -64,7 +64,12 @@ pub struct Workload {
 impl Check for Workload {
     fn check(&self) -> Result<(), Invalid> {
         let some = self.user_us + self.kernel_us + self.moved_us + self.idle_us > 0.0;
-        Invalid::unless(some, "user_us", "makes a cycle of no length", "some phase must take time")
+        Invalid::unless(
+            some,
+            "user_us",
+            "makes a cycle of length 0",
+            "set at least one phase above 0",
+        )
     }
 }
 
@@ -186,9 +191,12 @@ fn strace_line(line: &str) -> Option<(f64, f64)> {
 fn read_phases(file: &str, bytes: &[u8]) -> Result<Vec<(f64, f64)>, FileError> {
     let wrong = |line: usize, message: &str| FileError {
         name: file.to_owned(),
-        message: format!("line {line}: {message}; two times in microseconds, as `12.5,3.1`"),
+        message: format!(
+            "line {line}: {message}; expected two times in microseconds, for example \
+            `12.5,3.1`"
+        ),
     };
-    let text = std::str::from_utf8(bytes).map_err(|_| wrong(1, "is no text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| wrong(1, "is not UTF-8"))?;
     let mut phases = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -197,18 +205,18 @@ fn read_phases(file: &str, bytes: &[u8]) -> Result<Vec<(f64, f64)>, FileError> {
         }
         let mut times = line.split(',').map(|field| field.trim().parse::<f64>());
         let (Some(Ok(app)), Some(Ok(os)), None) = (times.next(), times.next(), times.next()) else {
-            return Err(wrong(index + 1, "has no two numbers"));
+            return Err(wrong(index + 1, "does not have two numbers"));
         };
         if !(0.0..=1e9).contains(&app) || !(0.0..=1e9).contains(&os) {
             return Err(wrong(
                 index + 1,
-                "has a time that is negative or beyond a thousand seconds",
+                "has a time that is negative or above a thousand seconds",
             ));
         }
         phases.push((app, os));
     }
     if phases.is_empty() {
-        return Err(wrong(1, "is the end: there are no phases"));
+        return Err(wrong(1, "the file has no phases"));
     }
     Ok(phases)
 }

@@ -36,7 +36,7 @@ pub struct Problem {
     /// Share of a link that each host sends.
     #[schema(least = 0, most = 1)]
     pub load: f64,
-    /// To whom.
+    /// The receiver.
     #[serde(default = "Problem::default_pattern")]
     #[schema(default = Pattern::Uniform {})]
     pub pattern: Pattern,
@@ -44,10 +44,10 @@ pub struct Problem {
     #[serde(default = "Problem::default_use_max")]
     #[schema(above = 0, most = 1, default = 0.8)]
     pub use_max: f64,
-    /// What ports draw.
+    /// Power of ports.
     #[serde(default)]
     pub power: PortPower,
-    /// How far the solver searches.
+    /// Limits of the solver's search.
     #[serde(default = "Problem::default_nodes_max")]
     #[schema(default = 1000)]
     pub nodes_max: u32,
@@ -62,12 +62,12 @@ impl Check for Problem {
         let rest = |pattern: &Pattern| {
             matches!(pattern, Pattern::Flows { .. } | Pattern::AllReduce(_) | Pattern::AllToAll(_))
         };
-        let what = "offers no load that is the same all the time and everywhere";
-        let remedy = "uniform, hotspot or shift";
+        let what = "offers no constant load between all hosts";
+        let remedy = "use uniform, hotspot or shift";
         Invalid::unless(!rest(&self.pattern), "pattern", what, remedy)?;
         let steady = !matches!(self.pattern, Pattern::Permutation {});
-        let remedy = "uniform, hotspot or shift";
-        Invalid::unless(steady, "pattern", "is drawn anew by every run", remedy)
+        let remedy = "use uniform, hotspot or shift";
+        Invalid::unless(steady, "pattern", "is drawn again by every run", remedy)
     }
 }
 
@@ -121,7 +121,7 @@ fn spare(
     let function = routing::by_name(&problem.routing)?;
     let options = Options { lanes: problem.lanes, root: None };
     let (tables, _) = routing::route(function, topology, &options)?;
-    let none = || SimulateError::Bound("a pair of hosts has no path".to_owned());
+    let none = || SimulateError::Bound("there is a pair of hosts without a path".to_owned());
     let mut used = problem.uses(topology, links, &tables).ok_or_else(none)?;
     let mut most = used.iter().copied().fold(0.0, f64::max);
     let (mut off, mut tried) = (Vec::new(), vec![false; links.len()]);

@@ -19,11 +19,11 @@ use crate::topology::{Host, HostId, Peer, SwitchId, Topology};
 pub enum SpreadError {
     /// Lanes that depend on ports.
     #[error(
-        "the lane tables are not those after a reset; adaptive routing needs lane = service level"
+        "the lane tables were changed since a reset; adaptive routing needs lane = service level"
     )]
     Lanes,
     /// A switch without a port for an address.
-    #[error("switch {switch} has no way to an address of {host} that a choice can lead there with")]
+    #[error("switch {switch} has no path to an address of {host} that a choice may use")]
     Lost {
         /// The switch.
         switch: String,
@@ -31,7 +31,7 @@ pub enum SpreadError {
         host: String,
     },
     /// A circle of waiting.
-    #[error("choices can make packets wait for each other in a ring: {}", ring(.0))]
+    #[error("choices can make packets wait for each other in a cycle: {}", ring(.0))]
     Cycle(Vec<ChannelLabel>),
 }
 

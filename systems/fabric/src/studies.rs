@@ -16,8 +16,8 @@ pub static SIM: Study = Study {
     headlines: &["latency_us.mean", "latency_us.p99", "power_w"],
     ..Study::new(
         "fabric",
-        "A lossless fabric: lanes, credits, links that go on and off under a regulator, changes of routing \
-         tables that cannot deadlock, or do",
+        "A lossless fabric: lanes, credits, links that a regulator switches on and off, changes \
+        of routing tables with and without deadlock",
         Work::Sim(|document, files, seed, progress| {
             Ok(crate::simulate(document, files, seed, progress)?)
         }),
@@ -31,7 +31,8 @@ pub static PLAN: Study = Study {
     schema: Some(Schema::of::<crate::plan::Problem>),
     ..Study::new(
         "fabric",
-        "A lossless fabric: the fewest links that carry the traffic, and what a regulator leaves on",
+        "A lossless fabric: the fewest links that carry the traffic, and the links that a \
+        regulator leaves on",
         Work::Plan(|document, files, seed, progress| {
             Ok(crate::plan(document, files, seed, progress)?)
         }),

@@ -34,12 +34,12 @@ impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Loss::NoEntry => "has no entry for the address",
-            Loss::KeptBySwitch => "keeps the packet for itself",
+            Loss::KeptBySwitch => "delivers the packet to itself",
             Loss::DeadPort => "sends the packet to a port without a link",
             Loss::WrongHost => "sends the packet to another host",
             Loss::NoLane => "discards the packet: no lane for its service level",
             Loss::NoLevel => "has no service level for the pair",
-            Loss::Loop => "sends the packet round in a loop",
+            Loss::Loop => "sends the packet in a loop",
         })
     }
 }

@@ -136,7 +136,7 @@ fn what_operators_get_wrong_is_named() {
     let first_entry = lfts.lines().nth(1).expect("an entry");
     let beyond = format!("{}099{}", &first_entry[..7], &first_entry[10..]);
     for (from, to, line, what) in [
-        (first_entry, beyond.as_str(), 2, "beyond the 5 ports"),
+        (first_entry, beyond.as_str(), 2, "has 5 ports"),
         ("[0-18]", "[0-5]", 7, "above the switch's"),
         ("[0-18]", "[18-0]", 1, "TOP up to"),
         ("[0-18]", "[0-60000]", 1, "TOP up to"),

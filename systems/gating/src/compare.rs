@@ -23,13 +23,13 @@ pub struct Comparison {
     pub machine: MachineSettings,
     /// Names of controllers.
     pub controllers: Vec<String>,
-    /// Leakage as a part of a core's power at work.
+    /// Leakage as a share of a core's power at work.
     pub leakage_share: f64,
     /// What retention cells add to the power of a core.
     pub retention: f64,
     /// From the switch to a charged core, ns, instead of the core's own.
     pub wake_ns: Option<f64>,
-    /// References of each core that only warm the caches.
+    /// References of each core that only fill the caches.
     pub warmup: u64,
     /// How wake-ups of neighbours are kept apart; they take what is safe then.
     pub keeping: Keeping,
@@ -37,7 +37,7 @@ pub struct Comparison {
     pub slots: Slots,
     /// The part of the time in which there is something to do, in (0, 1].
     pub load: f64,
-    /// What cores do in the rest of it.
+    /// What cores do in the rest of the time.
     pub idle: Idle,
 }
 

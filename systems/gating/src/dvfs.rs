@@ -30,7 +30,7 @@ pub const CHOOSERS: [(&str, Chooser, &str); 2] = [
     (
         "dvfs-mean",
         Chooser::Mean,
-        "clock by how bound to memory the last interval was, at most 5 % slower",
+        "clock by how memory-bound the last interval was, at most 5 % slower",
     ),
     ("dvfs-oracle", Chooser::Oracle, "clock by the least energy-delay product, known beforehand"),
 ];

@@ -56,10 +56,10 @@ impl Island {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ebb_scenario::Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Idle {
-    /// It asks again and again, at work.
+    /// It polls, at full power.
     #[default]
     Poll,
-    /// Its clock stands: it leaks.
+    /// Its clock is stopped: it leaks.
     Halt,
     /// It sleeps, gated by its owner, not by a controller: it leaks what a gated core does.
     Sleep,

@@ -48,7 +48,7 @@ pub struct Profile {
 impl Check for Profile {
     fn check(&self) -> Result<(), Invalid> {
         let fewer = self.write_mpki <= self.read_mpki;
-        Invalid::unless(fewer, "write_mpki", "is out of range", "0 to profile.read_mpki")
+        Invalid::unless(fewer, "write_mpki", "is out of range", "expected 0 to profile.read_mpki")
     }
 }
 

@@ -13,8 +13,8 @@ use crate::memory::MemorySettings;
 #[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct CoreSettings {
-    /// Its name: `ev6` (out of order, six wide, 3.3 GHz) or `io` (in order, two wide, 2 GHz), whose values hold
-    /// where none are given; any other begins from `ev6`.
+    /// Its name: `ev6` (out of order, six wide, 3.3 GHz) or `io` (in order, two wide, 2 GHz), whose values
+    /// are the defaults; any other begins from `ev6`.
     pub name: String,
     /// Clock,.
     #[schema(above = 0, most = 20)]
@@ -36,8 +36,8 @@ pub struct CoreSettings {
     /// Power it leaks, W.
     #[schema(above = 0, most = 1000)]
     pub leakage_w: f64,
-    /// The part of that which gating saves: retention registers and header switches leak on, and so do
-    /// memories that are kept at half the supply (section 2.2.2), all of which the tables count in.
+    /// The part of that which gating saves: retention registers, header switches and memories at half the
+    /// supply still leak (section 2.2.2), all of which the tables count in.
     #[schema(least = 0, most = 1)]
     pub gating_saves: f64,
     /// The part of the leakage that is of memories kept by source biasing (section 2.3.6) and that
@@ -145,7 +145,7 @@ impl CoreSettings {
 pub struct MachineSettings {
     /// Each core.
     pub core: CoreSettings,
-    /// How many.
+    /// Its number.
     pub cores: usize,
     /// Caches.
     pub caches: CacheSettings,

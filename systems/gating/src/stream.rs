@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::machine::Feed;
 
-/// How long.
+/// Its length.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamSettings {

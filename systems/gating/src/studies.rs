@@ -14,9 +14,8 @@ pub static SIM: Study = Study {
         "--trace 429.mcf.gz --filtered --core io --controller oracle,tap,counter",
     ],
     notes: "\
-Every core runs the trace from its beginning; controllers watch the same run, and each is charged
-with the time by which it woke a core late. Exit status 2: a trace is damaged; the error names the
-byte.",
+Every core runs the trace from its beginning; all controllers see the same run, and each is charged
+the time by which it wakes a core late. Exit status 2: a trace is damaged; the error names the byte.",
     schema: Some(Schema::of::<crate::simulate::Scenario>),
     quick: &["warmup=0", "references=2000"],
     flags: &FLAGS,
@@ -37,8 +36,8 @@ pub static PLAN: Study = Study {
     quick: &["warmup=0", "references=500"],
     ..Study::new(
         "gating",
-        "Power gating of cores that wait for memory: which controller pays from which leakage share, \
-         wake-up time and number of cores on",
+        "Power gating of cores that wait for memory: which controller pays off from which leakage \
+        share, wake-up time and number of cores",
         Work::Plan(|document, files, seed, progress| {
             Ok(crate::plan(document, files, seed, progress)?)
         }),

@@ -309,15 +309,15 @@ impl Problem {
     fn without_solver(&self, plan: &mut Plan) -> Result<(), NocError> {
         const REMEDY: &str = "build with the feature `solver` (make build)";
         if self.samples > 0 {
-            let fault = "this program was built without the solver, which the sampled method needs";
+            let fault = "the sampled method needs a program built with the solver";
             return Err(Invalid::new("samples", fault, REMEDY).into());
         }
         if !self.alphas.is_empty() {
-            let fault = "this program was built without the solver, which whole flows at given voltages need";
+            let fault = "whole flows at given voltages need a program built with the solver";
             return Err(Invalid::new("alphas", fault, REMEDY).into());
         }
         if self.bound {
-            let fault = "this program was built without the solver, which the bound needs";
+            let fault = "the bound needs a program built with the solver";
             plan.bound_missing = Some(format!("{fault}: {REMEDY}"));
         }
         Ok(())
@@ -417,7 +417,10 @@ impl RoutingPlan {
         let fullest = loads.iter().copied().fold(0.0, f64::max);
         let operation = Operation::of(&loads, routes.hop_rate(), range);
         let fault = operation.is_none().then(|| {
-            format!("{name} exceeds the capacity: its fullest link would carry {fullest:.6}")
+            format!(
+                "{name} exceeds the capacity: the load of its fullest link would be \
+                {fullest:.6}"
+            )
         });
         RoutingPlan {
             power: operation.map(|operation| operation.power),

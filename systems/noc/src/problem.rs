@@ -45,11 +45,11 @@ pub struct Problem {
     /// For a task graph, the tiles of some or all tasks; without it a best mapping is searched.
     #[serde(default)]
     pub mapping: BTreeMap<String, Node>,
-    /// What the normalised or plain matrix is multiplied with; normalised, at most 1.
+    /// Factor of the matrix; at most 1 for a normalised matrix.
     #[serde(default = "Problem::default_load")]
     #[schema(above = 0, default = 1.0)]
     pub load: f64,
-    /// How the load is meant; if absent `none` for a matrix and `max` for everything else.
+    /// How the load is normalised; default: `none` for a matrix and `max` for everything else.
     #[serde(default)]
     pub normalise: Option<Normalise>,
     /// `all`, or with commas `xy`, `yx`, `2p-es`, `2p-rs`, `4p-es`, `adaptive`, `given`.
@@ -67,8 +67,8 @@ pub struct Problem {
     #[serde(default = "Problem::default_planes")]
     #[schema(least = 1, most = 8, default = 1)]
     pub planes: usize,
-    /// Expansion factors of the planes, the master's first: adds the best allocation of whole flows at
-    /// just these voltages.
+    /// Expansion factors of the planes, the master's first: adds the best allocation of whole flows at these
+    /// voltages.
     #[serde(default)]
     #[schema(least = 1)]
     pub alphas: Vec<f64>,
@@ -76,7 +76,7 @@ pub struct Problem {
     #[serde(default = "Problem::default_bound")]
     #[schema(default = true)]
     pub bound: bool,
-    /// Whether the bound on one plane brings everything that proves it; docs/verify_bound.py verifies it.
+    /// Whether the bound on one plane includes its proof, which docs/verify_bound.py verifies.
     #[serde(default)]
     pub certificate: bool,
     /// Expansion factors at which the sampled method is computed beside the exact bound; 0 for none.
@@ -156,21 +156,21 @@ impl Check for Problem {
             !normalised || self.load <= 1.0,
             "load",
             format!("{} exceeds the capacity: a normalised load is a share of it", self.load),
-            "at most 1, or normalise = \"none\"",
+            "use at most 1, or normalise = \"none\"",
         )?;
         let given = &self.alphas;
         Invalid::unless(
             given.is_empty() || (given.len() == self.planes && self.planes > 1),
             "alphas",
             format!("{} for {} plane(s)", given.len(), self.planes),
-            "one for each of two planes or more, such as planes = 2, alphas = [1.5, 3.0]",
+            "give one for each of two or more planes, for example planes = 2, alphas = [1.5, 3.0]",
         )?;
         let inside = |alpha: &f64| *alpha <= self.alpha_max;
         Invalid::unless(
             given.iter().all(inside),
             "alphas",
             format!("{given:?} are not all at most alpha_max ({})", self.alpha_max),
-            "factors such as [1.5, 3.0]",
+            "expected factors, for example [1.5, 3.0]",
         )?;
         self.routing_names().map(drop)
     }
@@ -231,16 +231,16 @@ impl Problem {
             let unknown = || {
                 let names = Pattern::ALL.map(Pattern::name).join(", ");
                 let message = format!("`{}` is unknown", self.traffic);
-                Invalid::new("traffic", message, format!("{names}, csv:FILE or task:FILE"))
+                Invalid::new("traffic", message, format!("use {names}, csv:FILE or task:FILE"))
             };
             let pattern = Pattern::parse(&self.traffic).ok_or_else(unknown)?;
             let message = format!(
-                "`{}` is defined by bits, but {} tiles are no power of two",
+                "`{}` is defined by bits, but the number of tiles, {}, is not a power of two",
                 self.traffic,
                 mesh.nodes()
             );
             let fits = !pattern.of_bits() || mesh.nodes().is_power_of_two();
-            Invalid::unless(fits, "traffic", message, "a mesh such as 4x4 or 8x8")?;
+            Invalid::unless(fits, "traffic", message, "use a mesh such as 4x4 or 8x8")?;
             (pattern.traffic(mesh, &mut seed.stream("traffic")), None)
         };
         if traffic.total() <= 0.0 {
@@ -256,18 +256,22 @@ impl Problem {
             return Ok(graph.mapped(mesh, seed)?);
         }
         let wrong = |name: &str, message: &str| {
-            Invalid::new(format!("mapping.{name}"), message.to_owned(), "a tile for every task")
+            Invalid::new(
+                format!("mapping.{name}"),
+                message.to_owned(),
+                "give a tile for every task",
+            )
         };
         for (name, &tile) in &self.mapping {
             let known = graph.tasks.contains(name);
             Invalid::unless(
                 known,
                 format!("mapping.{name}"),
-                "no such task",
-                "a task of the graph",
+                "there is no such task",
+                "name a task of the graph",
             )?;
             if tile >= mesh.nodes() {
-                return Err(wrong(name, "no such tile").into());
+                return Err(wrong(name, "there is no such tile").into());
             }
         }
         let tile = |task: &String| {
@@ -295,7 +299,7 @@ pub fn read_matrix(file: &str, bytes: &[u8], nodes: usize) -> Result<Traffic, No
         spaced.as_bytes()
     };
     let square = matrix::square(file, bytes).map_err(|mut error| {
-        error.remedy = format!("a square matrix: {nodes} rows of {nodes} numbers");
+        error.remedy = format!("expected a square matrix: {nodes} rows of {nodes} numbers");
         error
     })?;
     let rows: Vec<Vec<f64>> =

@@ -33,12 +33,10 @@ pub struct RouterTable {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RouterPowerError {
     /// A chip without a table.
-    #[error(
-        "no router power table for `{0}`; there are polaris80 and scc48, and csv:FILE reads your own"
-    )]
+    #[error("there is no router power table `{0}`; use polaris80, scc48 or csv:FILE")]
     Chip(String),
     /// A file of the user's that is not a table of one router.
-    #[error("{file}: {fault}; write {remedy}")]
+    #[error("{file}: {fault}; {remedy}")]
     Table {
         /// The file.
         file: String,
@@ -49,7 +47,8 @@ pub enum RouterPowerError {
     },
     /// A frequency outside the table.
     #[error(
-        "{frequency_ghz} GHz lies outside the table of {chip}, which reaches from {low_ghz} to {high_ghz} GHz"
+        "{frequency_ghz} GHz is outside the table of {chip}, which covers {low_ghz} to {high_ghz} \
+        GHz"
     )]
     Frequency {
         /// The table's chip.
@@ -101,18 +100,17 @@ impl RouterTable {
             remedy,
         };
         if points.len() < 2 {
-            let fault =
-                format!("{} line(s) say nothing about the frequencies between", points.len());
-            return Err(wrong(fault, "two frequencies or more"));
+            let fault = format!("{} line(s) are not enough to interpolate", points.len());
+            return Err(wrong(fault, "give two frequencies or more"));
         }
         let same = points.windows(2).find(|pair| pair[0].frequency_ghz == pair[1].frequency_ghz);
         if let Some(pair) = same {
-            let fault = format!("{} GHz stands there twice", pair[0].frequency_ghz);
-            return Err(wrong(fault, "a line for each frequency, of one router"));
+            let fault = format!("{} GHz is listed twice", pair[0].frequency_ghz);
+            return Err(wrong(fault, "give one line for each frequency of one router"));
         }
         if let Some(point) = points.iter().find(|point| point.full < point.idle) {
             let fault = format!("at {} GHz p1_w is below p0_w", point.frequency_ghz);
-            return Err(wrong(fault, "the loaded power as p1_w, at least the idle one"));
+            return Err(wrong(fault, "give the power at full load as p1_w, at least p0_w"));
         }
         Ok(RouterTable { chip: file.to_owned(), points })
     }

@@ -110,9 +110,7 @@ pub struct VoltageRange {
 
 /// An `alpha_max` below 1 or not a number.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error(
-    "alpha-max is {0}, but the voltage can only be lowered: write a number of at least 1, such as 3"
-)]
+#[error("alpha-max is {0}, but the voltage can only be lowered: use 1 or more, for example 3")]
 pub struct AlphaError(pub f64);
 
 impl VoltageRange {

@@ -15,8 +15,8 @@ pub static SIM: Study = Study {
         "base.cfg --set load=0.2",
     ],
     notes: "\
-A configuration of BookSim 2 is told by its text; the scenario it is run as is in the run's
-directory.",
+Configurations of BookSim 2 are recognised by their text; the directory of the run contains the
+translated scenario.",
     schema: Some(Schema::of::<crate::Scenario>),
     headlines: &["latency_cycles.mean", "latency_cycles.p99", "power_w", "power", "accepted"],
     ..Study::new(
@@ -44,7 +44,8 @@ pub static PLAN: Study = Study {
     flags: &FLAGS,
     ..Study::new(
         "noc",
-        "A network on chip: the least power that is possible, and how close routings and planes come",
+        "A network on chip: the least possible power, and how close routings and planes come to \
+        it",
         Work::Plan(|document, files, seed, progress| {
             Ok(crate::plan(document, files, seed, progress)?)
         }),
@@ -66,7 +67,7 @@ const FLAGS: [Flag; 12] = [
         name: "no-bound",
         path: "bound",
         value: FlagValue::Switch(false),
-        about: "Leave the exact bound out",
+        about: "Do not compute the exact bound",
     },
     Flag::of("certificate", "certificate", ""),
 ];

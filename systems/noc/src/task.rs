@@ -26,7 +26,7 @@ pub struct Mapping {
 
 /// More tasks than tiles.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{tasks} tasks do not fit on {tiles} tiles; take a larger mesh")]
+#[error("{tasks} tasks do not fit on {tiles} tiles; use a larger mesh")]
 pub struct TooManyTasks {
     /// Tasks of the graph.
     pub tasks: usize,

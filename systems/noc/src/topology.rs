@@ -72,7 +72,7 @@ pub struct Mesh {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// Fewer than two tiles, or more than can be numbered.
-    #[error("a mesh of {rows}x{columns} tiles; write at least 1x2 and at most 256x256")]
+    #[error("the mesh has {rows}x{columns} tiles; expected 1x2 to 256x256")]
     Size {
         /// Rows asked for.
         rows: usize,
@@ -80,10 +80,10 @@ pub enum TopologyError {
         columns: usize,
     },
     /// A text that is not `ROWSxCOLUMNS`.
-    #[error("mesh `{0}` is not ROWSxCOLUMNS, such as 5x5")]
+    #[error("mesh `{0}` is not of the form ROWSxCOLUMNS, for example 5x5")]
     Text(String),
     /// A removed link that never was.
-    #[error("no link runs from tile {from} to tile {to}, so it cannot be removed")]
+    #[error("cannot remove the link from tile {from} to tile {to}: there is none")]
     NoLink {
         /// Its first tile.
         from: Node,

@@ -128,8 +128,8 @@ fn warm_up(report: Report, twin: &Twin, outcome: &Outcome) -> Report {
     }
     let before = twin.scenario().warmup_s;
     report.text(format!(
-        "The power of the first {span_s:.3} s that are reported differs from that of the rest (MSER-5): \
-         warmup_s = {:.3} would leave them out.",
+        "The power of the first {span_s:.3} s that are reported differs from that of the rest \
+        (MSER-5): set warmup_s = {:.3} to exclude it.",
         before + span_s
     ))
 }

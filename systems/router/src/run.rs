@@ -21,7 +21,7 @@ use crate::slot::Slotted;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// A line is no decision.
-    #[error("line {line} of the record is no decision: {message}")]
+    #[error("line {line} of the record is not a decision: {message}")]
     Line {
         /// Which, from 1.
         line: usize,
@@ -90,7 +90,7 @@ impl Twin {
     pub fn new(document: &Document, files: &dyn Files, seed: u64) -> Result<Twin, StudyError> {
         let scenario: Scenario = document.read_described()?;
         let located = |fault| document.fault(fault);
-        let seed = scenario.seed.map_or(Seed(seed), |family| Seed(family).nth(seed));
+        let seed = scenario.seed.map_or(Seed(seed), |replication| Seed(replication).nth(seed));
         let server = scenario.server.resolve(files)?;
         let application = scenario.application.on(&server).map_err(located)?;
         let whole = Machine::new(&server, &application);

@@ -14,8 +14,9 @@ pub static SIM: Study = Study {
         "examples/router-second.toml --seeds 10",
         "examples/router-second.toml --set load=0.2,0.5 --until latency_us.p99=0.05",
     ],
-    notes: "What was interrupted, a sweep or the seeds of a run, goes on where it stopped when the same command\n\
-            runs again.",
+    notes: "An interrupted sweep or set of seeds continues where it stopped when the same command is \
+         run\n\
+         again.",
     quick: &["duration_s=0.05"],
     schema: Some(Schema::of::<crate::scenario::Scenario>),
     headlines: &["latency_us.mean", "latency_us.p99", "power_w", "energy_per_packet_j"],
@@ -36,8 +37,8 @@ pub static PLAN: Study = Study {
     schema: Some(Schema::of::<crate::plan::Problem>),
     ..Study::new(
         "router",
-        "The router: the cheapest cores and frequency for each load, what each policy would draw on your \
-         traffic, and the least that anybody could",
+        "The router: the cheapest cores and frequency for each load, the power of each policy for \
+         your traffic, and the least possible",
         Work::Plan(crate::plan::plan),
     )
 };

@@ -36,7 +36,7 @@ fn a_scenario_of_the_simulator_is_a_problem() {
     let plan = report(&format!("{load}{scenario}")).expect("planned");
     assert_eq!(plan.figures["span_s"], 0.5);
     let text = plan.to_terminal(&ebb_report::Terminal::plain()).replace('\n', " ");
-    assert!(text.contains("warmup_s, engine, sample_s, policy.name only matter"), "{text}");
+    assert!(text.contains("warmup_s, engine, sample_s, policy.name are used only"), "{text}");
     let settings = "settings.hold_ms = 1\n";
     let from_policy = report(&format!("{load}[policy]\n{settings}"));
     let own = report(&format!("{load}{settings}"));
@@ -54,7 +54,10 @@ fn the_same_problem_and_seed_give_the_same_bytes() {
 #[test]
 fn what_makes_no_sense_is_refused_by_field_and_line() {
     for (text, expected) in [
-        ("\nheadroom = -1\n", "plan.toml:2: field `headroom`: -1 is out of range; 0 to 10"),
+        (
+            "\nheadroom = -1\n",
+            "plan.toml:2: field `headroom`: -1 is out of range; expected 0 to 10",
+        ),
         ("policies = [\"poll\", \"turbo\"]\n", "field `policies[1]`: unknown value `turbo`"),
         ("policies = []\n", "field `policies`: is empty"),
         ("rows = 0\n", "field `rows`: 0 is out of range"),

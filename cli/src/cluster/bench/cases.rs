@@ -74,7 +74,7 @@ const FIFTH: Option<f64> = Some(0.2);
 pub(super) const CASES: [Case; 9] = [
     Case {
         name: "scaling",
-        about: "1 to 4 back-ends, each with the same part of a CPU",
+        about: "1 to 4 back-ends, each with the same share of a CPU",
         rule: "throughput grows almost linearly with the back-ends",
         source: "Li 2012, section 1.2",
         setups: &[
@@ -86,7 +86,7 @@ pub(super) const CASES: [Case; 9] = [
     },
     Case {
         name: "balancers",
-        about: "0.6 of a CPU for a balancer and two back-ends, given out three ways",
+        about: "0.6 of a CPU for a balancer and two back-ends, divided in three ways",
         rule: "assign more resources to the balancers",
         source: "Li 2012, section 3.4.1",
         setups: &[
@@ -107,7 +107,7 @@ pub(super) const CASES: [Case; 9] = [
     },
     Case {
         name: "isolation",
-        about: "parts of their own on CPUs of their own, or one part of the same sum on one CPU",
+        about: "separate shares on separate CPUs, or one share of the same sum on one CPU",
         rule: "isolation of virtual resources leads to better throughput",
         source: "Li 2012, section 3.4.1",
         setups: &[
@@ -122,7 +122,7 @@ pub(super) const CASES: [Case; 9] = [
     },
     Case {
         name: "links",
-        about: "two back-ends behind links that carry everything, or half of it",
+        about: "two back-ends behind links that carry all packets, or half of them",
         rule: "bottlenecks among servers limit performance",
         source: "Li 2012, section 3.4.1",
         setups: &[
@@ -148,7 +148,8 @@ pub(super) const CASES: [Case; 9] = [
     },
     Case {
         name: "priority",
-        about: "whoever moves packets and whoever forwards them on one CPU, equal or one before the other",
+        about: "the thread that moves packets and the one that forwards them on one CPU, with \
+            equal or different priority",
         rule: "equal priority of vcpu and vhost",
         source: "Li 2012, section 4.5.1",
         setups: &[
@@ -205,7 +206,7 @@ pub(super) const CASES: [Case; 9] = [
     Case {
         name: "guests",
         about: "back-ends that are virtual machines",
-        rule: "a virtual router ends at the thread that moves its packets",
+        rule: "a virtual router is limited by the thread that moves its packets",
         source: "Li 2012, section 4.3",
         setups: &[],
     },

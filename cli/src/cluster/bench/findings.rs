@@ -54,9 +54,10 @@ impl Findings {
     pub(super) fn report(&self) -> Report {
         let mut report = Report::new("Virtual back-ends of a cluster")
             .text(
-                "Packets of 64 bytes, more of them than can be forwarded, from one side to the other through \
-                 kernel routers in network namespaces. Time per packet is the processor time of the threads \
-                 named over the packets that came; the balancer sees each of them twice.",
+                "Packets of 64 bytes, more than can be forwarded, from one side to the other \
+                through kernel routers in network namespaces. Time per packet is the processor \
+                time of the named threads divided by the packets that arrived; each packet passes \
+                the balancer twice.",
             )
             .table(self.setups())
             .table(self.rules());

@@ -10,13 +10,13 @@ pub(super) fn why_not() -> String {
     let why = match (qemu, Path::new("/dev/kvm").exists(), hardware) {
         (false, ..) => "qemu-system-x86_64 is not installed",
         (true, false, _) => {
-            "there is no /dev/kvm, and an emulated guest says nothing of a virtual one"
+            "there is no /dev/kvm, and an emulated guest shows nothing about a virtual one"
         }
         (true, true, false) => {
-            "/dev/kvm is there without hardware virtualisation below it, where guests hang that were not made \
-             for it, and an emulated guest says nothing of a virtual one"
+            "/dev/kvm works without hardware virtualisation, where ordinary guests hang, and an \
+            emulated guest shows nothing about a virtual one"
         }
-        (true, true, true) => "this program starts no guests; tests/guest/run forwards through one",
+        (true, true, true) => "this program starts no guests; see tests/guest/run",
     };
     why.to_owned()
 }

@@ -24,7 +24,7 @@ use stage::Stage;
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// Measure what virtual back-ends forward together, by how CPU time, links and threads are given out
+/// Measure the throughput of virtual back-ends by the allocation of CPU time, links and threads
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,35 +33,35 @@ Examples:
   sudo ebb cluster bench scaling --share 0.1 --seconds 3
   sudo ebb cluster bench isolation binding --out /tmp/bench
 
-Each case lets the same things differ in one respect and measures them in turns: packets of 64 bytes from one
-side to the other, more of them than can be forwarded. A rule of Li 2012 is shown or refuted by the median of
-the turns' ratios; where they differ by less than 5 %, or the turns disagree, it is undecided. Back-ends are
-network namespaces whose packets are received by threads of the kernel of their own, which are bound, weighed
-and confined like a guest's. JSON: setups.NAME has kpps (median, least, most, runs), scaling the throughput by
-number of back-ends, rules the verdicts, costs what a packet takes of whom, skipped what this machine cannot.
+Each case compares setups that differ in one respect and measures them in turn: packets of 64 bytes from one
+side to the other, more than can be forwarded. The median of the turns' ratios confirms or refutes a rule of
+Li 2012; it is undecided where the setups differ by less than 5 % or the turns disagree. Back-ends are network
+namespaces with kernel threads of their own, which are bound, weighted and limited like those of a guest.
+JSON: setups.NAME has kpps (median, least, most, runs), scaling the throughput by number of back-ends, rules
+the verdicts, costs the processor time per packet and thread, skipped what this machine cannot run.
 
 Cases: scaling, balancers, isolation, links, binding, priority, small-routers, front, guests.
-Exit status: 0 when anything was measured; what was not is named with the reason.")]
+Exit status: 0 when anything was measured; cases that were not are listed with the reason.")]
 pub struct Bench {
     /// Cases [default: all]
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
-    /// Each back-end's part of a CPU in the case `scaling`
+    /// Each back-end's share of a CPU in the case `scaling`
     #[arg(long, default_value_t = 0.2)]
     share: f64,
     /// Length of each measurement
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// How often each is repeated, in turns
+    /// How often each measurement is repeated, in turns
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     turns: u32,
-    /// Rules that back-ends which filter look at before they forward a packet
+    /// Number of filter rules in back-ends that filter
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=20_000))]
     rules: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Where a page with the figures goes
+    /// Directory for a page with the figures
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -92,7 +92,7 @@ impl Bench {
         let find = |name: &String| {
             let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
             let found = CASES.iter().find(|case| case.name == name);
-            found.with_context(|| format!("no case `{name}`: one of {}", names.join(", ")))
+            found.with_context(|| format!("there is no case `{name}`; known: {}", names.join(", ")))
         };
         match self.cases.is_empty() {
             true => Ok(CASES.iter().collect()),

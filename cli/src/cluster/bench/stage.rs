@@ -203,7 +203,7 @@ impl Stage {
             if let Some(found) = threads.iter().find(|thread| thread.name == "ebb-balancer") {
                 return Ok(found.tid);
             }
-            ensure!(monotonic().since(begun) < PATIENCE, "the balancer's thread does not show");
+            ensure!(monotonic().since(begun) < PATIENCE, "cannot find the balancer's thread");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -215,7 +215,7 @@ impl Stage {
             return Some(why.clone());
         }
         let apart = any(|one| one.place == ThreadPlacement::Apart);
-        (apart && self.cpus.len() < 2).then(|| "threads apart take two CPUs".to_owned())
+        (apart && self.cpus.len() < 2).then(|| "separate threads need two CPUs".to_owned())
     }
 
     /// Measures a case's setups in turns, beginning with another each time.
@@ -280,7 +280,7 @@ impl Stage {
                 return Ok(());
             }
             let late = monotonic().since(begun) >= PATIENCE;
-            ensure!(!late, "the balancer reaches {:?} of {count} back-ends", status.usable);
+            ensure!(!late, "the balancer reaches only {:?} of {count} back-ends", status.usable);
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -305,7 +305,7 @@ impl Stage {
             tune::weigh(*thread, setup.nice[1])?;
         }
         if let Some(share) = setup.common_share {
-            let last = *self.cpus.last().context("no CPU is allowed")?;
+            let last = *self.cpus.last().context("this process may use no CPU")?;
             self.occupant = Some(Occupant::start(last, 1.0 - share)?);
         }
         if let Some(share) = setup.balancer_share {
@@ -329,7 +329,7 @@ impl Stage {
     }
 
     fn bind(&self, setup: &Setup, threads: &[Vec<u32>]) -> Result<()> {
-        let last = *self.cpus.last().context("no CPU is allowed")?;
+        let last = *self.cpus.last().context("this process may use no CPU")?;
         // The generator has the first. With two CPUs back-ends have no other either.
         let others: Vec<usize> = self.cpus[..self.cpus.len().max(2) - 1].to_vec();
         let others = if others.len() > 1 { others[1..].to_vec() } else { others };

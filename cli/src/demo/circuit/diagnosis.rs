@@ -60,30 +60,32 @@ pub(super) fn outside(phase: &Phase) -> String {
     let overslept = tor.woken_late.from(50_000);
     let near = all.saturating_sub(far + ocs.unknown);
     let cause = if 2 * ocs.unknown > all {
-        "the optical switch knew of no day when they came: it heard no sync frames in time"
+        "the optical switch knew no day when they arrived: it received no sync frames in time"
             .to_owned()
     } else if 2 * near >= all {
         format!(
-            "most were less than {} us outside: from the switch's look at the clock until the kernel had \
-             handed them over took longer than the guard",
+            "most were less than {} us outside: from the switch's reading of the clock until the \
+            kernel had sent them took longer than the guard time",
             LATE_NS / 1000
         )
     } else if phase.stolen > STOLEN {
-        "the hypervisor ran somebody else between the switch's look at the clock and the frames' way out"
+        "the hypervisor took the processor between the switch's reading of the clock and the \
+        sending of frames"
             .to_owned()
     } else if tor.waited_seconds > 0.001 {
-        "other threads had the switch's processor between its look at the clock and the frames' way out"
+        "other threads used the switch's processor between its reading of the clock and the \
+        sending of frames"
             .to_owned()
     } else {
-        "the kernel stopped the switch (interrupts, soft interrupts) between its look at the clock and \
-         the frames' way out"
+        "the kernel interrupted the switch (interrupts, soft interrupts) between its reading of \
+        the clock and the sending of frames"
             .to_owned()
     };
     format!(
-        "Why outside: {cause}. Of {all} such frames {far} were {} us or more outside ({} at night, {} on a wrong \
-         circuit, {} while no day was known); in {days} days the switch stood still for so long {stood} \
-         times and slept 50 us too long {overslept} times; it waited {:.1} ms for its processor; {:.2} % \
-         of the processors' time was stolen.",
+        "Why outside: {cause}. Of {all} such frames {far} were {} us or more outside ({} at \
+        night, {} on a wrong circuit, {} while no day was known); in {days} days the switch \
+        stalled for so long {stood} times and slept 50 us too long {overslept} times; it waited \
+        {:.1} ms for its processor; {:.2} % of the processors' time was stolen.",
         LATE_NS / 1000,
         ocs.at_night,
         ocs.wrong_circuit,
@@ -106,30 +108,31 @@ pub(super) fn slow(phase: &Phase, fit: f64) -> String {
     let lost = phase.ocs.outside_their_day();
     let came = racks(tor, |rack| rack.from_hosts) + racks(tor, |rack| rack.received);
     let cause = if percent(kernel, came) > 1.0 {
-        "the kernel lost frames before a switch could look at them: the switches' processors were busy \
-         with something else"
+        "the kernel lost frames before a switch could read them: other work used the switches' \
+        processors"
             .to_owned()
     } else if percent(left, days) >= 50.0 {
         if percent(late, wanted) >= 5.0 {
             format!(
-                "the circuits were the limit, and {:.0} % of the days on which something waited began 20 us \
-                 late or later",
+                "the circuits were the limit, and {:.0} % of the days with frames waiting began \
+                20 us late or later",
                 percent(late, wanted)
             )
         } else {
-            "the circuits were the limit: a day holds no part of a frame".to_owned()
+            "the circuits were the limit: a day carries whole frames only".to_owned()
         }
     } else if lost > 0 && percent(lost, phase.ocs.frames) > 1.0 {
         "senders slowed down after losses".to_owned()
     } else if phase.stolen > 5.0 * STOLEN {
-        "hosts had no more to send: the hypervisor took their processor".to_owned()
+        "hosts could not send more: the hypervisor took their processor".to_owned()
     } else {
-        "hosts had no more to send, as busy as the processors were".to_owned()
+        "hosts could not send more: the processors were busy".to_owned()
     };
     format!(
-        "Why {} is slower: {cause}. A day carried {:.2} full frames of the {fit:.0} that fit; {:.0} % of the \
-         days left something waiting; {late} of {wanted} that were waited for began 20 us late or later; \
-         {full} frames found their queue full, the kernel lost {kernel} on their way.",
+        "Why {} is slower: {cause}. A day carried {:.2} full frames of the {fit:.0} that fit; \
+        {:.0} % of the days ended with frames waiting; {late} of the {wanted} days with frames \
+        waiting began 20 us late or later; {full} frames were dropped at full queues, the kernel \
+        lost {kernel}.",
         phase.name,
         sent / days.max(1) as f64,
         percent(left, days),
@@ -181,32 +184,32 @@ mod tests {
     fn the_counts_decide_what_is_blamed() {
         let mut phase = phase();
         let said = outside(&phase);
-        assert!(said.contains("the kernel stopped the switch"), "{said}");
+        assert!(said.contains("the kernel interrupted the switch"), "{said}");
         assert!(said.contains("Of 10 such frames 8 were 20 us or more"), "{said}");
         assert!(
-            said.contains("stood still for so long 9 times and slept 50 us too long 3 times"),
+            said.contains("stalled for so long 9 times and slept 50 us too long 3 times"),
             "{said}"
         );
         phase.tor.waited_seconds = 0.5;
-        assert!(outside(&phase).contains("other threads had the switch's processor"));
+        assert!(outside(&phase).contains("other threads used the switch's processor"));
         phase.stolen = 0.02;
-        assert!(outside(&phase).contains("the hypervisor ran somebody else"));
+        assert!(outside(&phase).contains("the hypervisor took the processor"));
         phase.ocs.outside = counts(&[(3_000, 10)]);
         assert!(outside(&phase).contains("took longer than the guard"));
         (phase.ocs.unknown, phase.ocs.at_night) = (30, 10);
-        assert!(outside(&phase).contains("heard no sync frames"));
+        assert!(outside(&phase).contains("received no sync frames"));
     }
 
     #[test]
     fn slowness_comes_from_circuits_losses_or_hosts() {
         let mut phase = phase();
         let said = slow(&phase, 5.0);
-        assert!(said.contains("a day holds no part of a frame"), "{said}");
+        assert!(said.contains("a day carries whole frames only"), "{said}");
         assert!(said.contains("4.50 full frames of the 5 that fit; 90 % of the days"), "{said}");
         phase.tor.racks[0].first_after = counts(&[(900, 900), (30_000, 100)]);
-        assert!(slow(&phase, 5.0).contains("10 % of the days on which something waited began"));
+        assert!(slow(&phase, 5.0).contains("10 % of the days with frames waiting began"));
         phase.tor.racks[0].days_left = 100;
-        assert!(slow(&phase, 5.0).contains("as busy as the processors were"));
+        assert!(slow(&phase, 5.0).contains("the processors were busy"));
         phase.ocs.at_night = 100;
         assert!(slow(&phase, 5.0).contains("after losses"));
         (phase.ocs.dropped_receive, phase.tor.racks[0].from_hosts) = (100, 4_500);

@@ -157,7 +157,7 @@ impl<'a> Fabric<'a> {
         for socket in [&self.ocs_socket, &self.tor_socket] {
             client(socket)?.request(&json!({ "reload": {} }))?;
         }
-        self.wait("the switches did not take over their new rules", stop, |fabric| {
+        self.wait("the switches did not load their new rules", stop, |fabric| {
             fabric.tor().is_ok_and(|now| now.reloads > tor)
                 && fabric.ocs().is_ok_and(|now| now.reloads > ocs)
         })
@@ -220,7 +220,7 @@ impl<'a> Fabric<'a> {
             if now.uptime_seconds != before {
                 return Ok(now);
             }
-            ensure!(begun.elapsed() < PATIENCE, "the top-of-rack switch stands still");
+            ensure!(begun.elapsed() < PATIENCE, "the top-of-rack switch does not run");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

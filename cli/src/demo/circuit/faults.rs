@@ -76,7 +76,7 @@ fn kill_both(fabric: &mut Fabric<'_>, span: Duration, stop: &AtomicBool) -> Resu
     while fabric.tor()?.source != Some(Source::Packets) {
         ensure!(!stop.load(Relaxed), "interrupted");
         let patience = killed.elapsed() < PATIENCE;
-        ensure!(patience, "without a controller the racks do not take the packet path");
+        ensure!(patience, "without a controller the racks do not use the packet path");
         std::thread::sleep(Duration::from_millis(10));
     }
     load::nap(span.mul_f64(0.2), stop);

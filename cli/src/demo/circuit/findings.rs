@@ -68,9 +68,9 @@ fn report(demo: &Circuit, played: &Played) -> Result<Report> {
     report = report
         .figure("light", json!({ "lit_j": lit_j, "sleeping_j": sleeping_j, "how": "modelled" }))
         .text(format!(
-            "While hosts sent in bursts the racks' ends of circuits would have drawn {lit_j:.2} J lit \
-             throughout, and {sleeping_j:.2} J asleep on days at whose begin nothing waited (modelled: \
-             table 4.1; the sleeping draw is our assumption)."
+            "While hosts sent in bursts the racks' circuit transceivers would have used \
+            {lit_j:.2} J always on, and {sleeping_j:.2} J if asleep on days that began with no \
+            frame waiting (modelled: table 4.1; the power asleep is our assumption)."
         ));
     for verdict in verdicts(demo, played)? {
         report = report.text(verdict);
@@ -82,11 +82,11 @@ fn report(demo: &Circuit, played: &Played) -> Result<Report> {
         .table(first(udp))
         .table(loop_table(udp));
     Ok(report.text(
-        "The light is emulated: it begins when the kernel saw a frame at the port of the optical switch \
-         (a time stamp of its own for each frame) and lasts as long as the link's rate says; a frame passes \
-         if its circuit stands from begin to end. The racks' network cards are emulated with it, with the \
-         batches of the published one. Etalon dilates time twenty times and OpenOptics cuts time into \
-         milliseconds; here days pass undilated.",
+        "The light is emulated: it begins when the kernel received a frame at the port of the \
+        optical switch (by its time stamp) and lasts as long as the frame takes at the link's \
+        rate; a frame passes if its circuit is up from begin to end. The racks' network cards are \
+        emulated with it, with the batches of the published one. Etalon dilates time twenty times \
+        and OpenOptics cuts time into milliseconds; here days pass undilated.",
     ))
 }
 
@@ -228,7 +228,7 @@ fn outside(phase: &Phase) -> Table {
 
 fn first(phase: &Phase) -> Table {
     let columns = [Column::text("us after the day's begin"), Column::count("days")];
-    let mut table = Table::new("When the first frame of a day was handed over", columns);
+    let mut table = Table::new("When the first frame of a day was sent", columns);
     for (index, class) in classes().enumerate() {
         let of = |rack: &ebb_tord::status::RackStatus| rack.first_after.counts.get(index).copied();
         let count: u64 = phase.tor.racks.iter().filter_map(of).sum();
@@ -241,10 +241,10 @@ fn first(phase: &Phase) -> Table {
 fn loop_table(phase: &Phase) -> Table {
     let columns = [
         Column::text("us"),
-        Column::count("between two looks at the clock"),
-        Column::count("later than asked for sleep ended"),
+        Column::count("between two readings of the clock"),
+        Column::count("delay after the requested end of sleep"),
     ];
-    let mut table = Table::new("How the switch looked at its clock", columns);
+    let mut table = Table::new("How often the switch read its clock", columns);
     for (index, class) in classes().enumerate() {
         let of = |times: &Times| times.counts.get(index).copied().unwrap_or(0);
         table.row([class.into(), of(&phase.tor.looks).into(), of(&phase.tor.woken_late).into()]);

@@ -47,7 +47,7 @@ const HANDING_US: f64 = 5.5;
 /// The end of each day in which nothing may be on the light, us.
 const GUARD_US: f64 = 8.0;
 
-/// Keep 300 us circuits between racks of unmodified hosts and show what was lost
+/// Run 300 us circuits between racks of unmodified hosts and show the losses
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -55,12 +55,12 @@ Examples:
   sudo ebb demo circuit --seconds 20 --report /tmp/circuit
   sudo ebb demo circuit --day-us 100 --racks 3
 
-The report's directory gets report.json, report.html and day.svg, the picture of the day.")]
+The directory of --report gets report.json, report.html and day.svg, a plot of the day.")]
 pub struct Circuit {
-    /// Time for everything; the parts share what starting leaves of it (8 are needed at least)
+    /// Time for the whole demonstration, start included (at least 8)
     #[arg(long, default_value_t = 40.0)]
     seconds: f64,
-    /// Where the report goes
+    /// Directory for the report
     #[arg(long, value_name = "DIR", default_value = "ebb-report")]
     report: PathBuf,
     /// Racks, one host each
@@ -70,10 +70,10 @@ pub struct Circuit {
     /// processors carry in a second]
     #[arg(long)]
     link_mbps: Option<f64>,
-    /// How long circuits stand
+    /// How long a circuit is up
     #[arg(long, default_value_t = 300.0)]
     day_us: f64,
-    /// How long they take to be set up
+    /// How long circuits take to set up
     #[arg(long, default_value_t = 11.5)]
     night_us: f64,
 }
@@ -114,11 +114,11 @@ impl Circuit {
     /// Plays all parts and writes the report.
     pub fn run(self) -> Result<ExitCode> {
         let begun = Instant::now();
-        ensure!(self.seconds >= 2.0 && self.seconds <= 600.0, "--seconds must be 2 to 600");
-        ensure!((20.0..=1e5).contains(&self.day_us), "--day-us must be 20 to 100000");
-        ensure!((1.0..=1e4).contains(&self.night_us), "--night-us must be 1 to 10000");
+        ensure!(self.seconds >= 2.0 && self.seconds <= 600.0, "--seconds must be from 2 to 600");
+        ensure!((20.0..=1e5).contains(&self.day_us), "--day-us must be from 20 to 100000");
+        ensure!((1.0..=1e4).contains(&self.night_us), "--night-us must be from 1 to 10000");
         let rate = (20.0..=1e5).contains(&self.link_mbps());
-        ensure!(rate, "--link-mbps must be 20 to 100000");
+        ensure!(rate, "--link-mbps must be from 20 to 100000");
         let cpus = process::allowed_cpus()?;
         let signals = interrupt_signals()?;
         // The switch has the last processor, everybody else the others.
@@ -135,7 +135,8 @@ impl Circuit {
         }
         super::say(&format!(
             "{} racks behind an emulated optical switch: days of {} us, nights of {} us, light of \
-             {:.0} Mb/s. Undilated: others run milliseconds or dilate time twenty times.\n",
+             {:.0} Mb/s. In real time: other emulations use milliseconds or slow time down twenty \
+             times.\n",
             self.racks,
             self.day_us,
             self.night_us,

@@ -99,8 +99,11 @@ pub(super) fn verdict(played: &Played) -> String {
     );
     if let (Some(killed), Some(ms)) = (&played.killed, failover_ms(played)) {
         let leader = if killed.was_leader { ", which was the leader," } else { "" };
-        text +=
-            &format!("\n{}{leader} was killed: no flow went to it after {ms:.0} ms.", killed.name);
+        text += &format!(
+            "\n\
+             {}{leader} was killed: after {ms:.0} ms no flow went to it.",
+            killed.name
+        );
     }
     text
 }
@@ -138,7 +141,7 @@ pub(super) fn table(played: &Played) -> Report {
             end.into(),
         ]);
     }
-    Report::new("A day before a cluster").table(table)
+    Report::new("A day through a cluster").table(table)
 }
 
 /// Everything, for people and for programs.
@@ -167,16 +170,17 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
     let mut report = table(played)
         .text(verdict(played))
         .text(format!(
-            "The simulator (`ebb sim cluster`) plays the same day under the same policy, with the same failure, for \
-             {:.0} J; live it was {:.2} times that. {} is what the two may differ by.",
+            "The simulator (`ebb sim cluster`) runs the same day under the same policy, with the \
+            same failure, and uses {:.0} J; the live cluster used {:.2} times that. They may \
+            differ by {}.",
             twin.joules,
             ratio,
             format_args!("{:.0} %", 100.0 * WITHIN),
         ))
         .text(format!(
-            "Watts are those that Li 2012, section 8.3.2, prints for its servers: modelled. Flows move to \
-             another back-end only after a marker sent behind their last packet has come out of the old \
-             one; {} packets waited for that. Policy {}, state {}.",
+            "Watts are modelled: those of the servers in Li 2012, section 8.3.2. A flow moves to \
+            another back-end only after a marker behind its last packet has left the old one; {} \
+            packets waited for that. Policy {}, state {}.",
             counters.held, demo.policy, played.store
         ))
         .plot(plot)

@@ -19,7 +19,8 @@ use super::{INTERRUPTED, say};
 use crate::generator::{interrupt_signals, on_interrupt};
 use play::Stage;
 
-/// A compressed day before a row of back-ends that come and go with the load; one is killed in the middle
+/// A compressed day through a cluster whose back-ends go on and off with the load; one is killed in the
+/// middle
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,13 +28,13 @@ Examples:
   sudo ebb demo cluster --seconds 20 --report /tmp/day --policy predictive
 
 Everything runs in network namespaces of this machine, which are removed afterwards: hosts, a balancer
-over AF_XDP, two Ethernet segments, and back-ends that are plain kernel routers. The report's directory
+over AF_XDP, two Ethernet segments, and back-ends that are plain kernel routers. The directory of --report
 gets report.html and report.json.")]
 pub struct ClusterDemo {
     /// Length of the day
     #[arg(long, default_value_t = 30.0)]
     pub(super) seconds: f64,
-    /// Where the report goes
+    /// Directory for the report
     #[arg(long, value_name = "DIR", default_value = "ebb-report")]
     pub(super) report: PathBuf,
     /// Which servers are on
@@ -43,18 +44,18 @@ pub struct ClusterDemo {
     /// Back-ends, 2 to 16
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=16))]
     pub(super) back_ends: u8,
-    /// Packets per second at the busiest, both directions together
+    /// Packets per second at the peak, both directions together
     #[arg(long, value_name = "PPS", default_value_t = 40_000.0)]
     pub(super) peak: f64,
     /// The day
     #[arg(long, value_name = "DAY", default_value = "uk-backbone",
           value_parser = clap::builder::PossibleValuesParser::new(["uk-backbone", "eu-isp"]))]
     pub(super) profile: String,
-    /// Where the cluster's state is kept; etcd is started for the demonstration [default: etcd where it is
+    /// Where the state of the cluster is stored; the demonstration starts etcd [default: etcd where it is
     /// installed]
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(["etcd", "embedded"]))]
     pub(super) store: Option<String>,
-    /// Seed of everything that is drawn
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 }
@@ -74,7 +75,7 @@ impl ClusterDemo {
         let played = stage.play(&self, day, &stop)?;
         drop(stage);
         if stop.load(Relaxed) {
-            say("Ended before the day was over; there is nothing to report.")?;
+            say("Interrupted before the day was over; there is nothing to report.")?;
             return Ok(ExitCode::from(INTERRUPTED));
         }
         let report = findings::report(&self, &played)?;

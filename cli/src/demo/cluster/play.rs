@@ -236,7 +236,7 @@ impl Stage {
     fn wait_until_ready(&self, balancer: &BalancerHandle, stop: &AtomicBool) -> Result<()> {
         let begun = monotonic();
         while balancer.status().usable.is_empty() {
-            ensure!(monotonic().since(begun) < START_PATIENCE, "no back-end came up in 15 s");
+            ensure!(monotonic().since(begun) < START_PATIENCE, "no back-end came up within 15 s");
             ensure!(!stop.load(Relaxed), "interrupted");
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -122,9 +122,9 @@ fn choosing_a_policy_shows_all_of_them_and_the_answer() {
     assert_eq!(lines[22], "mode:  poll  napi  powersave  model");
     assert!(lines[23].contains("Enter set"), "{}", lines[23]);
     key(&mut view, KeyCode::Esc);
-    view.message = Some("mode poll from now on".into());
+    view.message = Some("mode poll set".into());
     let lines = picture(40, 24, &mut view);
-    assert_eq!(lines[22], "mode poll from now on");
+    assert_eq!(lines[22], "mode poll set");
     assert!(lines[23].starts_with("q quit"), "{}", lines[23]);
 }
 

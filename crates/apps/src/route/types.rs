@@ -89,10 +89,10 @@ pub enum FibError {
     #[error("more than {0} distinct multipath groups")]
     GroupsExhausted(usize),
     /// A multipath route without paths.
-    #[error("a route with an empty list of paths")]
+    #[error("the route has no next hops")]
     NoPaths,
     /// The prefix table is full.
-    #[error("the prefix table has no space left")]
+    #[error("the prefix table is full")]
     PrefixesExhausted,
 }
 

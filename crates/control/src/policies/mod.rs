@@ -33,7 +33,7 @@ pub const NAMES: [(&str, &str); 4] = [
 
 /// No policy of that name exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no policy named `{name}`; choose one of: poll, napi, powersave, model")]
+#[error("there is no policy `{name}`; known: poll, napi, powersave, model")]
 pub struct UnknownPolicy {
     /// What was asked for.
     pub name: String,
@@ -129,7 +129,7 @@ mod tests {
         let error = named("turbo", limits, &Settings::default()).err().expect("unknown");
         assert_eq!(
             error.to_string(),
-            format!("there is no policy named `turbo`; choose one of: {}", listed.join(", "))
+            format!("there is no policy `turbo`; known: {}", listed.join(", "))
         );
     }
 }

@@ -9,7 +9,7 @@ use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy
 
 pub(super) const NAME: &str = "model";
 pub(super) const HELP: &str =
-    "the cheapest cores and frequency that a fitted model knows to carry the load with headroom";
+    "the cheapest cores and frequency that carry the load with headroom, by a fitted power model";
 
 /// By how much the load is taken to exceed a capacity that let the queues grow.
 const GROWTH: f64 = 1.5;

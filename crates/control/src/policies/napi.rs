@@ -6,7 +6,7 @@ use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy
 
 pub(super) const NAME: &str = "napi";
 pub(super) const HELP: &str =
-    "every core at the highest frequency, woken by packets, asleep when its queues are empty";
+    "all cores at the highest frequency, asleep while their queues are empty, woken by packets";
 
 /// Interrupt, then poll until the queues are empty (Niccolini et al. 2012, section 3,
 /// "NAPI-Click"). The kernel chooses how deep a core sleeps, as it does under its own NAPI.

@@ -70,7 +70,7 @@ struct Raw {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PointsError {
     /// Nothing to choose from.
-    #[error("there is no operating point; give at least one")]
+    #[error("there is no operating point; add at least one")]
     Empty,
     /// A figure of a point is impossible.
     #[error(
@@ -97,7 +97,7 @@ pub enum PointsError {
         frequency: u16,
     },
     /// No energy.
-    #[error("`wake` is {0}; it must be a finite number of joules not below 0")]
+    #[error("`wake` is {0}; expected a finite number of joules of 0 or more")]
     Wake(f64),
 }
 
@@ -209,16 +209,16 @@ fn check(point: &PointCost) -> Result<(), PointsError> {
     let fault =
         |field, value, remedy| Err(PointsError::Value { cores, frequency, field, value, remedy });
     if cores == 0 {
-        return fault("cores", 0.0, "at least one core forwards");
+        return fault("cores", 0.0, "expected at least one core");
     }
     if !(capacity.0.is_finite() && capacity.0 > 0.0) {
-        return fault("capacity", capacity.0, "packets per second above 0");
+        return fault("capacity", capacity.0, "expected packets per second above 0");
     }
     if !(idle.0.is_finite() && idle.0 >= 0.0) {
-        return fault("idle", idle.0, "watts not below 0");
+        return fault("idle", idle.0, "expected 0 or more watts");
     }
     if !(full.0.is_finite() && full.0 >= idle.0) {
-        return fault("full", full.0, "watts not below those without traffic");
+        return fault("full", full.0, "expected at least the watts without traffic");
     }
     Ok(())
 }

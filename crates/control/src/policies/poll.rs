@@ -5,7 +5,7 @@ use ebb_units::Time;
 use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy};
 
 pub(super) const NAME: &str = "poll";
-pub(super) const HELP: &str = "every core at the highest frequency, polling without pause";
+pub(super) const HELP: &str = "all cores at the highest frequency, always polling";
 
 /// Busy polling: the yardstick for latency and the worst case for power (Niccolini et al. 2012,
 /// section 3: 262 W without traffic, 269 W with the most).

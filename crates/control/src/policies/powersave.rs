@@ -8,8 +8,8 @@ use super::{SURGE, Settings};
 use crate::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, Policy};
 
 pub(super) const NAME: &str = "powersave";
-pub(super) const HELP: &str =
-    "as few cores as the queues allow, then the lowest frequency, asleep when they are empty";
+pub(super) const HELP: &str = "as few cores as the queues allow, then the lowest frequency, \
+    asleep while the queues are empty";
 
 /// The adaptation algorithm of Niccolini et al. 2012, section 6.1.
 ///

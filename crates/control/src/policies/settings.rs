@@ -51,7 +51,7 @@ pub struct Settings {
     /// See [`Patient`](super::Patient). `ebb router` has a default of its own.
     #[schema(most = 10_000)]
     pub latency_budget_us: u32,
-    /// What only `model` asks for.
+    /// Settings of `model` only.
     pub model: ModelSettings,
 }
 
@@ -111,10 +111,15 @@ impl Check for Settings {
     fn check(&self) -> Result<(), Invalid> {
         let (low, high) = (self.queue_low, self.queue_high);
         let message = format!("`queue_low` ({low}) must not be above `queue_high` ({high})");
-        Invalid::unless(low <= high, "queue_low", message, "a band between the two")?;
+        Invalid::unless(low <= high, "queue_low", message, "set `queue_low` below `queue_high`")?;
         let (first, longest) = (self.hold_ms, self.hold_max_ms);
         let message = format!("`hold_ms` ({first}) must not be above `hold_max_ms` ({longest})");
-        Invalid::unless(first <= longest, "hold_ms", message, "at most `hold_max_ms`")
+        Invalid::unless(
+            first <= longest,
+            "hold_ms",
+            message,
+            "set `hold_ms` to at most `hold_max_ms`",
+        )
     }
 }
 

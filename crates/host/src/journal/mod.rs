@@ -72,7 +72,7 @@ impl Drop for Shared {
 fn log_failures(undone: &[Undone]) {
     for Undone { undo, result } in undone {
         if let Err(error) = result {
-            tracing::warn!(?undo, %error, "could not undo");
+            tracing::warn!(?undo, %error, "cannot undo");
         }
     }
 }
@@ -181,7 +181,7 @@ impl Journal {
         if directory.as_ref().exists()
             && let Err(error) = trust::directory(directory.as_ref())
         {
-            tracing::warn!(%error, "what an earlier run left is not undone");
+            tracing::warn!(%error, "cannot undo the changes of an earlier run");
             return undone;
         }
         let mut paths: Vec<PathBuf> = fs::read_dir(directory.as_ref())

@@ -50,10 +50,10 @@ impl Store {
 
     fn append(&mut self, line: &str) -> io::Result<()> {
         if self.closed {
-            return Err(io::Error::other("the journal is finished"));
+            return Err(io::Error::other("the journal is closed"));
         }
         if self.broken {
-            return Err(io::Error::other("the journal ends in a torn line"));
+            return Err(io::Error::other("the last line of the journal is incomplete"));
         }
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         match written {
@@ -82,7 +82,7 @@ impl Content {
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         for line in complete.split('\n') {
             if content.apply(line).is_none() {
-                tracing::warn!(line, "journal line not understood");
+                tracing::warn!(line, "unknown line in the journal");
             }
         }
         content

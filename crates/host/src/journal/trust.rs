@@ -20,8 +20,8 @@ pub(super) fn directory(path: &Path) -> io::Result<()> {
         let closed = data.mode() & OTHERS_WRITE == 0 || depth > 0 && data.mode() & STICKY != 0;
         if !mine || !closed {
             return Err(io::Error::other(format!(
-                "{}: others may write to it, and a journal is carried out with all privileges: \
-                 chown root and chmod go-w, or name another directory",
+                "{}: it is writable by other users, and the journal is executed with all \
+                privileges: chown root and chmod go-w, or use another directory",
                 folder.display()
             )));
         }
@@ -34,7 +34,9 @@ pub(super) fn file(path: &Path) -> io::Result<()> {
     let data = fs::symlink_metadata(path)?;
     match data.is_file() && is_trusted(data.uid()) && data.mode() & OTHERS_WRITE == 0 {
         true => Ok(()),
-        false => Err(io::Error::other(format!("{}: others may have written it", path.display()))),
+        false => {
+            Err(io::Error::other(format!("{}: other users may have written it", path.display())))
+        }
     }
 }
 

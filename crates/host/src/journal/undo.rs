@@ -182,7 +182,7 @@ fn unescape(text: &str) -> Option<String> {
 fn remove_directory(path: &PathBuf) -> io::Result<()> {
     let ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with("ebb-"));
     if !ours || !path.is_absolute() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a directory of ours"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a directory of Ebb"));
     }
     fs::remove_dir_all(path)
 }

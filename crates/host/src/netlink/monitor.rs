@@ -46,7 +46,7 @@ impl Part {
         Part::Routes6,
     ];
 
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Part::Links => "links",
@@ -178,7 +178,7 @@ impl Monitor {
                 Received::Bytes(len) => match parse(self.socket.received(len), each) {
                     Ok(events) => count += events,
                     Err(error) => {
-                        tracing::warn!(%error, "a netlink message counts as lost");
+                        tracing::warn!(%error, "a netlink message was lost");
                         each(Event::Overrun);
                         count += 1;
                     }
@@ -255,7 +255,7 @@ impl Monitor {
             };
             for message in Messages::new(self.socket.received(len)) {
                 let Ok((header, body)) = message else {
-                    tracing::warn!("a malformed netlink message counts as lost");
+                    tracing::warn!("a malformed netlink message was ignored");
                     lost = true;
                     break;
                 };

@@ -44,7 +44,7 @@ pub enum Error {
         message: String,
     },
     /// No interface has this name.
-    #[error("interface {0} is gone")]
+    #[error("interface {0} was removed")]
     NoLink(String),
     /// A dump was interrupted by changes or overruns every time it was tried.
     #[error("netlink dump of {what} was interrupted {attempts} times")]

@@ -87,7 +87,7 @@ pub fn name_of(index: u32) -> io::Result<String> {
 pub(super) fn look_up(name: &str) -> Result<Device, AfXdpError> {
     let failed = |source: io::Error| match source.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => AfXdpError::NoInterface { interface: name.to_owned() },
-        _ => AfXdpError::system(format!("ask interface {name} for its properties"), source),
+        _ => AfXdpError::system(format!("cannot read the properties of interface {name}"), source),
     };
     let mut request = Request::new(name).map_err(failed)?;
     // SAFETY: each member read is the one that the preceding request filled in.

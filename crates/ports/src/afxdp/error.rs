@@ -20,8 +20,8 @@ pub enum AfXdpError {
     /// A bond or team.
     #[error(
         "interface {interface} is a bond or team and cannot be a port: the kernel runs its XDP \
-         program on the members, whose packets reach no socket of the bond, and takes VLAN tags \
-         out before; leave it out of the configuration, and the kernel forwards through it"
+        program on the members, whose packets do not reach sockets of the bond, and removes VLAN \
+        tags first; remove it from the configuration, and the kernel forwards through it"
     )]
     Aggregate {
         /// Its name.
@@ -39,7 +39,7 @@ pub enum AfXdpError {
         source: io::Error,
     },
     /// Neither native nor generic XDP, as asked for.
-    #[error("interface {interface} does not take an XDP program ({mode}): {reason}")]
+    #[error("cannot attach an XDP program to interface {interface} ({mode}): {reason}")]
     NoXdp {
         /// Its name.
         interface: String,
@@ -69,23 +69,23 @@ pub enum AfXdpError {
     },
     /// The kernel has no hook for the kernel path.
     #[error(
-        "interface {interface} cannot be on the kernel path: this kernel has no links for traffic \
-         control (Linux 6.6 has them): set path = \"worker\""
+        "interface {interface} cannot be on the kernel path: it needs traffic control links \
+        (Linux 6.6): set path = \"worker\""
     )]
     NoKernelPath {
         /// Its name.
         interface: String,
     },
     /// The driver has no zero-copy mode.
-    #[error("interface {interface} has no zero-copy mode: set zero-copy to no or auto")]
+    #[error("interface {interface} has no zero-copy mode: set zero_copy to no or auto")]
     NoZeroCopy {
         /// Its name.
         interface: String,
     },
     /// The form needs at least one queue per worker.
     #[error(
-        "interface {interface} has {queues} receive queues for {workers} workers: \
-         ethtool -L {interface} combined {workers}, or use the form steer"
+        "interface {interface} has {queues} receive queues for {workers} workers: run ethtool -L \
+        {interface} combined {workers}, or set redirect = \"steer\""
     )]
     TooFewQueues {
         /// Its name.
@@ -104,7 +104,7 @@ pub enum AfXdpError {
         source: io::Error,
     },
     /// The kernel refused the XDP program.
-    #[error("the kernel refused the XDP program: {reason}")]
+    #[error("the kernel rejected the XDP program: {reason}")]
     Program {
         /// What the loader said.
         reason: String,

@@ -81,7 +81,7 @@ impl Interface {
         let Description { index, queues, native, zero_copy, pairs, metadata } = handoff.description;
         let incomplete = || AfXdpError::System {
             what: format!("take interface {} over", options.name),
-            source: io::Error::new(io::ErrorKind::InvalidData, "descriptors are missing"),
+            source: io::Error::new(io::ErrorKind::InvalidData, "file descriptors are missing"),
         };
         let mut descriptors = handoff.descriptors.into_iter();
         let link = descriptors.next().ok_or_else(incomplete)?;

@@ -57,7 +57,7 @@ impl Shared {
         check(unsafe { libc::fstat(file.as_raw_fd(), &mut status) })?;
         if frames == 0 || status.st_size != file_len(frames) as libc::off_t {
             let message =
-                format!("packet memory of {} bytes is none of {frames} frames", status.st_size);
+                format!("packet memory of {} bytes does not have {frames} frames", status.st_size);
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         let shared = Shared::map(file, frames)?;

@@ -50,7 +50,7 @@ impl Held {
             0..=PREFIXES_MAX => self.carry_out(policy, maps),
             count => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("a policy of {count} prefixes, at most {PREFIXES_MAX} fit"),
+                format!("the policy has {count} prefixes; the most is {PREFIXES_MAX}"),
             )),
         };
         self.policy = match &result {

@@ -87,7 +87,7 @@ impl AfXdpPort {
         for socket in &self.sockets {
             socket.pair().brim(pool);
             if let Err(error) = self.map.set(socket.key, socket.fd()) {
-                tracing::warn!(port = self.name, %error, "the kernel keeps this port's packets");
+                tracing::warn!(port = self.name, %error, "the packets of this port stay with the kernel");
             }
         }
     }
@@ -107,7 +107,7 @@ impl AfXdpPort {
     #[cold]
     fn gone(&mut self, errno: i32) -> io::Error {
         if !matches!(self.state, State::Gone(_)) {
-            tracing::warn!(port = self.name, "the interface is gone");
+            tracing::warn!(port = self.name, "the interface was removed");
             self.state = State::Gone(errno);
         }
         io::Error::from_raw_os_error(errno)

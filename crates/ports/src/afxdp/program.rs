@@ -261,7 +261,9 @@ impl Program {
                 ("stamp_interval_ns", &interval_ns.to_ne_bytes()),
             ];
             let loaded = Beside::load(OBJECT, &globals, &descriptors(&ebpf), index);
-            loaded.inspect_err(|error| debug!(index, %error, "tags beside frames not seen")).ok()
+            loaded
+                .inspect_err(|error| debug!(index, %error, "VLAN tags in metadata cannot be read"))
+                .ok()
         });
         let sockets = Sockets::new(map(&mut ebpf, "sockets"));
         let Some(Map::Array(redirect)) = ebpf.take_map("redirect") else {
@@ -433,7 +435,7 @@ impl Program {
 
     pub(super) fn set_macs(&mut self, macs: &[[u8; 6]]) -> io::Result<()> {
         if macs.len() > MACS_MAX {
-            let message = format!("{} MAC addresses, at most {MACS_MAX} fit", macs.len());
+            let message = format!("{} MAC addresses; the most is {MACS_MAX}", macs.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let mut value = Macs { count: macs.len() as u64, mac: [0; MACS_MAX] };

@@ -91,8 +91,8 @@ impl RssTable {
         match self.indirection.write(before) {
             Ok(()) => error,
             Err(again) => io::Error::other(format!(
-                "{error}; nor could the table be put back ({again}): some packets may come to \
-                 workers that sleep"
+                "{error}; the old table cannot be restored either ({again}): some packets may go \
+                to sleeping workers"
             )),
         }
     }

@@ -101,7 +101,7 @@ fn undetermined(
     saturated: &[(Hertz, u16, f64, f64)],
 ) -> Vec<String> {
     if !cores.contains(&1) {
-        return vec!["samples with 1 core, to which the gain of several is relative".to_owned()];
+        return vec!["samples with 1 core, the reference for several".to_owned()];
     }
     let (mut reached_f, mut reached_n) = (BTreeSet::new(), BTreeSet::from([1]));
     loop {
@@ -116,7 +116,7 @@ fn undetermined(
             break;
         }
     }
-    let overload = "a load beyond what is forwarded (offer at least 5 % more)";
+    let overload = "a load above the capacity (offer at least 5 % more than is forwarded)";
     let clocks = frequencies.difference(&reached_f).map(|f| {
         format!("at {f}: {overload}, with 1 core or a number of cores saturated elsewhere too")
     });

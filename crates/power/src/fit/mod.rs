@@ -57,8 +57,8 @@ pub enum FitError {
     },
     /// More traffic, less power.
     #[error(
-        "power does not rise with load at {0}: the meter does not see the cores, or its readings \
-         and the loads are from different times"
+        "power does not rise with load at {0}: the meter does not measure the cores, or its \
+        readings and the loads are from different times"
     )]
     Falling(Hertz),
     /// The solver gave up.

@@ -83,8 +83,8 @@ fn undetermined(rows: &[Row], frequencies: &[Hertz]) -> Vec<String> {
     let between = shares.len() - 2;
     if between < FREE {
         missing.push(format!(
-            "loads between none and the capacity: {between} different ones, chi needs {FREE} over \
-             all frequencies"
+            "loads between none and the capacity: there are {between} different ones, chi needs \
+            {FREE} over all frequencies"
         ));
     } else {
         for pair in shares.windows(2).filter(|pair| f64::from(pair[1] - pair[0]) > GAP_MAX * 1000.0)

@@ -66,23 +66,23 @@ pub fn read_samples(file: &str, bytes: &[u8]) -> Result<Vec<Sample>, ScenarioErr
             watts: Watts(table.number(row, watts)?),
         };
         if sample.forwarded.0 > sample.offered.0 * COUNTING {
-            let message = format!("more than the {} that were offered", sample.offered.0);
+            let message = format!("is above the offered {}", sample.offered.0);
             return Err(table.fault(
                 row,
                 forwarded,
                 &message,
-                "packets per second of one interval",
+                "use packets per second of the same interval",
             ));
         }
         if sample.watts.0 <= 0.0 {
-            let message = format!("{} is no power of a machine that runs", sample.watts.0);
-            return Err(table.fault(row, watts, &message, "watts above 0"));
+            let message = format!("{} is not the power of a running machine", sample.watts.0);
+            return Err(table.fault(row, watts, &message, "expected watts above 0"));
         }
         Ok(sample)
     };
     let samples: Vec<Sample> = (0..table.len()).map(sample).collect::<Result<_, _>>()?;
     if samples.is_empty() {
-        return Err(table.whole("there are no samples", "a line for each measurement"));
+        return Err(table.whole("there are no samples", "add a line for each measurement"));
     }
     Ok(samples)
 }
@@ -101,8 +101,9 @@ fn frequency(table: &Table, row: usize, clock: (usize, f64)) -> Result<Hertz, Sc
     let (column, hertz) = clock;
     let value = table.number(row, column)? * hertz;
     if value < FREQUENCY_MIN_HZ {
-        let message = format!("{} is {value} Hz, no clock of a core", table.text(row, column));
-        let remedy = "hertz, or another unit in the column's name, such as frequency_ghz";
+        let message =
+            format!("{} is {value} Hz, which is not a core frequency", table.text(row, column));
+        let remedy = "use hertz, or name the unit in the column, for example frequency_ghz";
         return Err(table.fault(row, column, &message, remedy));
     }
     Ok(Hertz(value.round() as u64))
@@ -111,8 +112,8 @@ fn frequency(table: &Table, row: usize, clock: (usize, f64)) -> Result<Hertz, Sc
 fn count(table: &Table, row: usize, column: usize) -> Result<u16, ScenarioError> {
     let value = table.number(row, column)?;
     if value.fract() != 0.0 || !(1.0..=f64::from(u16::MAX)).contains(&value) {
-        let message = format!("{value} is no number of cores");
-        return Err(table.fault(row, column, &message, "1 or more active cores"));
+        let message = format!("{value} is not a number of cores");
+        return Err(table.fault(row, column, &message, "expected 1 or more active cores"));
     }
     Ok(value as u16)
 }

@@ -117,9 +117,9 @@ fn what_is_missing_is_named() {
     let slow = Hertz(2_000_000_000);
     let lossy = |sample: &Sample| sample.forwarded.0 < 0.99 * sample.offered.0;
     let what = missing(&without(&|sample| sample.frequency == slow && lossy(sample)));
-    assert!(what.contains("at 2.00 GHz: a load beyond"), "{what}");
+    assert!(what.contains("at 2.00 GHz: a load above"), "{what}");
     let what = missing(&without(&|sample| sample.cores == 2 && lossy(sample)));
-    assert!(what.contains("with 2 cores: a load beyond"), "{what}");
+    assert!(what.contains("with 2 cores: a load above"), "{what}");
     let what = missing(&without(&|sample| sample.frequency == slow && sample.offered.0 < 3e5));
     assert!(what.contains("at 2.00 GHz: a sample with no traffic"), "{what}");
     let ends = |sample: &Sample| sample.offered.0 > 0.0 && !lossy(sample);

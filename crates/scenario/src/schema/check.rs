@@ -136,7 +136,8 @@ impl Field {
             && bounded(self.above, f64::gt)
             && bounded(self.most, f64::le)
             && bounded(self.below, f64::lt);
-        Invalid::unless(holds, "", format!("{value} is out of range"), self.range())
+        let remedy = format!("expected {}", self.range());
+        Invalid::unless(holds, "", format!("{value} is out of range"), remedy)
     }
 }
 
@@ -151,7 +152,7 @@ fn tagged(tag: &str, shapes: &[(&'static str, Schema)], table: &Table) -> Result
     let Some(word) = table.get(tag) else {
         let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let message = format!("missing field `{tag}`");
-        return Err(Invalid::new(tag, message, format!("one of {}", names.join(", "))));
+        return Err(Invalid::new(tag, message, format!("use one of {}", names.join(", "))));
     };
     let kind = Kind::Choice(words);
     Field::default().check(&kind, word).map_err(|fault| inside(tag, fault))?;
@@ -174,14 +175,14 @@ fn of_kind(kind: &Kind, value: &Value) -> bool {
 }
 
 fn wrong_kind(kind: &Kind, value: &Value) -> Invalid {
-    let message = format!("is of the wrong kind: {}", say(value));
-    Invalid::new("", message, format!("{} is expected", expected(kind)))
+    let message = format!("has the wrong type: {}", say(value));
+    Invalid::new("", message, format!("expected {}", expected(kind)))
 }
 
 /// A value of the kind, in words.
 fn expected(kind: &Kind) -> String {
     match kind {
-        Kind::Any => "something else".to_owned(),
+        Kind::Any => "another value".to_owned(),
         Kind::Number => "a number".to_owned(),
         Kind::Whole => "a whole number".to_owned(),
         Kind::Switch => "true or false".to_owned(),

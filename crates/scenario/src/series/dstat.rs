@@ -22,7 +22,7 @@ pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError>
     for record in reader.records() {
         let record = record.map_err(|error| {
             let line = error.position().map(|at| at.line() as usize);
-            fault(ask.file, line, "is not comma-separated text", "what dstat --output wrote")
+            fault(ask.file, line, "is not valid CSV", "use the file that dstat --output wrote")
         })?;
         let line = record.position().map_or(0, |at| at.line() as usize);
         let mut fields: Vec<String> = record.iter().map(str::to_owned).collect();
@@ -36,16 +36,16 @@ pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError>
     let number = |field: &String| field.parse::<f64>().is_ok();
     let first = records.iter().position(|(_, fields)| fields.iter().all(number));
     let first = first.filter(|first| *first >= 2).ok_or_else(|| {
-        let remedy = "two lines of heads and rows of numbers, with --epoch";
-        fault(ask.file, None, "has no rows of numbers under its heads", remedy)
+        let remedy = "expected two header lines and rows of numbers, with --epoch";
+        fault(ask.file, None, "has no rows of numbers below the header", remedy)
     })?;
     let names = names(&records[first - 2].1, &records[first - 1].1);
     let width = names.len();
     let mut rows = Vec::with_capacity(records.len() - first);
     for (line, fields) in records.split_off(first) {
         if fields.len() != width || !fields.iter().all(number) {
-            let message = format!("no row of {width} numbers");
-            return Err(fault(ask.file, Some(line), message, "one run of dstat in a file"));
+            let message = format!("is not a row of {width} numbers");
+            return Err(fault(ask.file, Some(line), message, "use one run of dstat per file"));
         }
         rows.push((line, fields));
     }

@@ -31,21 +31,19 @@ impl Rows<'_> {
             return Err((self.fault)(
                 0,
                 "has fewer than two rows",
-                "at least two, equally far apart",
+                "expected at least two rows at equal intervals",
             ));
         }
         if rows.windows(2).all(|pair| pair[0].1 > pair[1].1) {
             rows.reverse();
-            notes.push(
-                "the rows go from the newest to the oldest, and are read backwards".to_owned(),
-            );
+            notes.push("the rows go from newest to oldest: they are read in reverse".to_owned());
         }
         let unordered = rows.windows(2).find(|pair| pair[0].1 >= pair[1].1);
         if let Some(&[_, (row, at, _)]) = unordered {
             let message =
-                format!("the time does not ascend: {at} s after one that is not before it");
-            let remedy = "every instant once, in ascending or descending order; times of day with their \
-                          zone, such as +02:00, where clocks were changed";
+                format!("the time does not ascend: {at} s follows a time that is not earlier");
+            let remedy = "list every time once, in ascending or descending order; add the zone, \
+                for example +02:00, where clocks were changed";
             return Err((self.fault)(row, &message, remedy));
         }
         let (first, last) = (rows[0].1, rows[rows.len() - 1].1);
@@ -53,9 +51,9 @@ impl Rows<'_> {
         for pair in rows.windows(2) {
             let gap = pair[1].1 - pair[0].1;
             if (gap / usual - 1.0).abs() > OFF_MAX {
-                let message = format!("{gap} s after the row before, {usual} s elsewhere");
-                let remedy = "fill the gap; all must be equally far apart, and times of day have their \
-                              zone, such as +02:00, where clocks were changed";
+                let message = format!("{gap} s after the previous row, but {usual} s elsewhere");
+                let remedy = "fill the gap: rows must be at equal intervals; add the zone, for \
+                    example +02:00, where clocks were changed";
                 return Err((self.fault)(pair[1].0, &message, remedy));
             }
         }
@@ -69,8 +67,8 @@ impl Rows<'_> {
             .map(|row| (row.1.0, off(row)))
             .fold((0, 0.0), |most: (usize, f64), row| if row.1 > most.1 { row } else { most });
         if most > OFF_MAX * step_s {
-            let message = format!("{most:.3} s from where steps of {step_s:.3} s would have it");
-            return Err((self.fault)(row, &message, "rows that are equally far apart"));
+            let message = format!("{most:.3} s off equal steps of {step_s:.3} s");
+            return Err((self.fault)(row, &message, "expected rows at equal intervals"));
         }
         if most > OFF_SAID * step_s {
             notes.push(format!("rows are up to {most:.3} s off equal steps of {step_s:.3} s"));
@@ -87,7 +85,7 @@ impl Rows<'_> {
         let missing = self.times.len() - known.len();
         if missing > 0 && !known.is_empty() {
             notes.push(format!(
-                "{missing} of {} rows have no value, and are left out",
+                "{missing} of {} rows have no value: they are left out",
                 self.times.len()
             ));
         }

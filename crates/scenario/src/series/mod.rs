@@ -72,8 +72,8 @@ pub fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError> {
     }
     if start.starts_with(b"{") {
         let root: Value = serde_json::from_slice(start).map_err(|error| {
-            let message = format!("is no whole JSON: {error}");
-            fault(ask.file, Some(error.line()), message, "the whole output of the program")
+            let message = format!("is not complete JSON: {error}");
+            fault(ask.file, Some(error.line()), message, "use the whole output of the program")
         })?;
         return if root.get("sysstat").is_some() {
             sadf::read(ask, &root)
@@ -82,8 +82,8 @@ pub fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError> {
         } else if root.get("data").is_some() {
             prometheus::read(ask, &root)
         } else {
-            let remedy = "the JSON of sadf -j, vnstat --json or Prometheus' query_range, or CSV";
-            Err(fault(ask.file, None, "is JSON of no known kind", remedy))
+            let remedy = "use JSON of sadf -j, vnstat --json or Prometheus' query_range, or CSV";
+            Err(fault(ask.file, None, "is JSON of an unknown kind", remedy))
         };
     }
     if dstat::is_log(start) { dstat::read(ask, start) } else { table::read(ask, bytes) }
@@ -105,12 +105,12 @@ fn choose(ask: &Ask<'_>, names: &[String]) -> Result<usize, ScenarioError> {
     let listed = || {
         let some: Vec<&str> = names.iter().take(12).map(String::as_str).collect();
         let more = if names.len() > some.len() { ", ..." } else { "" };
-        format!("one of: {}{more}", some.join(", "))
+        format!("known: {}{more}", some.join(", "))
     };
     let Some(asked) = ask.value else {
         return match names {
             [_] => Ok(0),
-            [] => Err(fault(ask.file, None, "has no series", "a file with values")),
+            [] => Err(fault(ask.file, None, "has no series", "use a file with values")),
             _ => Err(fault(ask.file, None, format!("has {} series", names.len()), listed())),
         };
     };
@@ -128,8 +128,8 @@ fn choose(ask: &Ask<'_>, names: &[String]) -> Result<usize, ScenarioError> {
         [] => Err(fault(ask.file, None, format!("has no series `{asked}`"), listed())),
         _ => {
             let several: Vec<&str> = places.iter().map(|at| names[*at].as_str()).collect();
-            let message = format!("`{asked}` is the name of {} series", several.len());
-            Err(fault(ask.file, None, message, format!("one of: {}", several.join(", "))))
+            let message = format!("{} series have the name `{asked}`", several.len());
+            Err(fault(ask.file, None, message, format!("use one of: {}", several.join(", "))))
         }
     }
 }

@@ -10,19 +10,19 @@ use crate::ScenarioError;
 pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError> {
     if root["status"].as_str().is_some_and(|status| status != "success") {
         let why = root["error"].as_str().unwrap_or("no reason given");
-        return Err(fault(ask.file, None, format!("the query failed: {why}"), "another query"));
+        return Err(fault(ask.file, None, format!("the query failed: {why}"), "fix the query"));
     }
     let data = &root["data"];
     if data["resultType"] != "matrix" {
         let message = format!("resultType is {}", data["resultType"]);
-        return Err(fault(ask.file, None, message, "matrix, the answer to query_range"));
+        return Err(fault(ask.file, None, message, "expected matrix, the answer to query_range"));
     }
     let result = data["result"].as_array().map_or(&[][..], Vec::as_slice);
     let chosen = chosen(ask, result)?;
     let values = result[chosen]["values"].as_array().map_or(&[][..], Vec::as_slice);
     let wrong = |row: usize| {
-        let message = format!("result[{chosen}].values[{row}] is no pair of time and value");
-        fault(ask.file, None, message, "such as [1772409600, \"2524525862\"]")
+        let message = format!("result[{chosen}].values[{row}] is not a pair of time and value");
+        fault(ask.file, None, message, "for example [1772409600, \"2524525862\"]")
     };
     let (mut times, mut known) = (Vec::new(), Vec::new());
     for (row, pair) in values.iter().enumerate() {
@@ -30,8 +30,8 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
         let text = pair[1].as_str().ok_or_else(|| wrong(row))?;
         let value: f64 = text.parse().map_err(|_| wrong(row))?;
         if value < 0.0 || value.is_infinite() {
-            let message = format!("values[{row}]: {text} is no rate");
-            return Err(fault(ask.file, None, message, "finite numbers of 0 or more"));
+            let message = format!("values[{row}]: {text} is not a rate");
+            return Err(fault(ask.file, None, message, "expected a finite number of 0 or more"));
         }
         known.push((!value.is_nan()).then_some(value));
     }
@@ -58,7 +58,12 @@ fn chosen(ask: &Ask<'_>, result: &[Value]) -> Result<usize, ScenarioError> {
         let message = || format!("has {} series", result.len());
         let one = result.len() == 1;
         return one.then_some(0).ok_or_else(|| {
-            fault(ask.file, None, message(), format!("`value`, a label of one of: {}", listed()))
+            fault(
+                ask.file,
+                None,
+                message(),
+                format!("set `value` to a label of one of: {}", listed()),
+            )
         });
     };
     let wanted: Vec<(Option<String>, String)> = asked
@@ -84,8 +89,8 @@ fn chosen(ask: &Ask<'_>, result: &[Value]) -> Result<usize, ScenarioError> {
     match places[..] {
         [only] => Ok(only),
         _ => {
-            let message = format!("`{asked}` is the label of {} series", places.len());
-            Err(fault(ask.file, None, message, format!("labels of one of: {}", listed())))
+            let message = format!("{} series have the label `{asked}`", places.len());
+            Err(fault(ask.file, None, message, format!("use the labels of one of: {}", listed())))
         }
     }
 }

@@ -9,21 +9,22 @@ use super::{Ask, Series, choose, fault};
 use crate::ScenarioError;
 
 pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError> {
-    let wrong = |message: String| fault(ask.file, None, message, "what rrdtool dump wrote");
+    let wrong =
+        |message: String| fault(ask.file, None, message, "use the file that rrdtool dump wrote");
     let text = std::str::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".to_owned()))?;
     // The name of the document's type is in a comment's place and of no use.
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
-        fault(ask.file, Some(error.pos().row as usize), format!("is no XML: {error}"), "")
+        fault(ask.file, Some(error.pos().row as usize), format!("is not XML: {error}"), "")
     })?;
     let root = document.root_element();
     if root.tag_name().name() != "rrd" {
-        let message = format!("is XML of `{}`", root.tag_name().name());
-        return Err(fault(ask.file, None, message, "`rrd`, as rrdtool dump writes it"));
+        let message = format!("is XML with the root `{}`", root.tag_name().name());
+        return Err(fault(ask.file, None, message, "expected `rrd`, as rrdtool dump writes it"));
     }
     let number = |of: Node<'_, '_>, tag: &str| -> Result<f64, ScenarioError> {
         let text = text_of(of, tag);
-        text.parse().map_err(|_| wrong(format!("`{tag}` is `{text}`, no number")))
+        text.parse().map_err(|_| wrong(format!("`{tag}` is `{text}`, which is not a number")))
     };
     let (step, updated) = (number(root, "step")?, number(root, "lastupdate")?);
     let sources: Vec<&str> = named(root, "ds").map(|source| text_of(source, "name")).collect();
@@ -51,16 +52,16 @@ pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError>
     };
     let finest = archives.iter().filter(|(cf, ..)| *cf == function);
     let finest = finest.min_by(|one, two| one.1.total_cmp(&two.1)).ok_or_else(|| {
-        let remedy = format!("`value` with one of: {}", functions.join(", "));
+        let remedy = format!("set `value` to one of: {}", functions.join(", "));
         fault(ask.file, None, format!("has no archive of {function}"), remedy)
     })?;
     let length = step * finest.1;
     let mut values = Vec::new();
     for row in named(finest.2, "database").flat_map(|database| named(database, "row")) {
         let value = named(row, "v").nth(source).and_then(|value| value.text()).unwrap_or("").trim();
-        let value: f64 = value.parse().map_err(|_| wrong(format!("`{value}` is no value")))?;
+        let value: f64 = value.parse().map_err(|_| wrong(format!("`{value}` is not a value")))?;
         if value < 0.0 || value.is_infinite() {
-            return Err(wrong(format!("{value} is no rate")));
+            return Err(wrong(format!("{value} is not a rate")));
         }
         values.push((!value.is_nan()).then_some(value));
     }

@@ -21,7 +21,7 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     let hosts = root["sysstat"]["hosts"].as_array().map_or(&[][..], Vec::as_slice);
     let [host] = hosts else {
         let message = format!("has records of {} machines", hosts.len());
-        return Err(fault(ask.file, None, message, "those of one"));
+        return Err(fault(ask.file, None, message, "use the records of one machine"));
     };
     let records = host["statistics"].as_array().map_or(&[][..], Vec::as_slice);
     let devices = |record: &'_ Value| -> Vec<Value> {
@@ -38,7 +38,7 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
         }
     }
     if names.is_empty() {
-        let remedy = "sadf -j FILE -- -n DEV, which writes the counters of interfaces";
+        let remedy = "use sadf -j FILE -- -n DEV, which writes the counters of interfaces";
         return Err(fault(ask.file, None, "has no `net-dev`", remedy));
     }
     let chosen = &names[choose(ask, &names)?];
@@ -51,8 +51,8 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
         let text = |key: &str| stamp[key].as_str().unwrap_or("");
         let date = format!("{} {}", text("date"), text("time"));
         times.push(time::of_date(&date).ok_or_else(|| {
-            let message = format!("statistics[{place}].timestamp: `{date}` is no time");
-            fault(ask.file, None, message, "a date and a time, as sadf -j writes them")
+            let message = format!("statistics[{place}].timestamp: `{date}` is not a time");
+            fault(ask.file, None, message, "expected a date and a time, as sadf -j writes them")
         })?);
         let device = devices(record).into_iter().find(|device| device["iface"] == *interface);
         values.push(device.and_then(|device| device[counter].as_f64()).map(|value| value * factor));

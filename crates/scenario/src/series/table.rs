@@ -15,7 +15,7 @@ pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError>
         Some(name) => table.column(&[name])?,
         None if table.width() == 2 => 1 - at,
         None => {
-            let remedy = format!("`value`, one of: {}", table.header().join(", "));
+            let remedy = format!("set `value` to one of: {}", table.header().join(", "));
             return Err(table.whole("has several columns of values", &remedy));
         }
     };
@@ -29,7 +29,9 @@ pub(super) fn of_columns(
     measure: Option<Measure>,
 ) -> Result<Series, ScenarioError> {
     if table.len() < 2 {
-        return Err(table.whole("has fewer than two rows", "at least two, equally far apart"));
+        return Err(
+            table.whole("has fewer than two rows", "expected at least two rows at equal intervals")
+        );
     }
     let times = time::of_column(table, at)?;
     let known = |row| {

@@ -36,7 +36,7 @@ fn tables_of_every_kind() {
     let series = of(wide, Some("b")).expect("wide");
     assert_eq!((series.step_s, series.values), (2.0, vec![7.0, 8.0, 9.0]));
     assert!(series.notes[0].contains("3 of 6 rows have no value"));
-    says(wide, None, "several columns of values; `value`, one of: time, a, b");
+    says(wide, None, "several columns of values; set `value` to one of: time, a, b");
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn what_is_not_even_is_refused_and_what_is_nearly_is_said() {
     says(
         "time,v\n0,1\n1,1\n3,1\n",
         None,
-        "t:4: field `time`: 2 s after the row before, 1 s elsewhere",
+        "t:4: field `time`: 2 s after the previous row, but 1 s elsewhere",
     );
     says("time,v\n0,1\n2,1\n1,1\n", None, "does not ascend");
-    says("time,v\n0,1\n2026-03-02,1\n", None, "`0` is a number, and other rows have dates");
+    says("time,v\n0,1\n2026-03-02,1\n", None, "`0` is a number, but other rows have dates");
     says("time,v\n5,1\n", None, "fewer than two rows");
     says("time,v\n5,\n6,\n7,1\n", None, "fewer than two rows");
     let jitter = of("time,v\n0,1\n302,1\n599,1\n900,1\n", None).expect("nearly even");
@@ -56,7 +56,7 @@ fn what_is_not_even_is_refused_and_what_is_nearly_is_said() {
     let more = of("time,v\n0,1\n310,1\n599,1\n900,1\n", None).expect("nearly even");
     assert!(more.notes[0].contains("10.000 s off"), "{:?}", more.notes);
     let backwards = of("time,v\n2,3\n1,2\n0,1\n", None).expect("read");
-    assert!(backwards.notes[0].contains("newest to the oldest"));
+    assert!(backwards.notes[0].contains("newest to oldest"));
     assert_eq!(backwards.values, [1.0, 2.0, 3.0]);
 }
 
@@ -72,9 +72,9 @@ fn dstat_is_called_by_group_and_name() {
         assert_eq!(series.measure, Some(Measure::BytesPerSecond));
     }
     assert_eq!(of(DSTAT, Some("usr")).expect("usr").measure, None);
-    says(DSTAT, Some("recv"), "`recv` is the name of 2 series");
-    says(DSTAT, Some("idle"), "has no series `idle`; one of: epoch, net/total recv");
-    says(&format!("{DSTAT}\"Host:\",1\n"), Some("usr"), "t:8: no row of 6 numbers");
+    says(DSTAT, Some("recv"), "2 series have the name `recv`");
+    says(DSTAT, Some("idle"), "has no series `idle`; known: epoch, net/total recv");
+    says(&format!("{DSTAT}\"Host:\",1\n"), Some("usr"), "t:8: is not a row of 6 numbers");
     says("\"Dstat 0.7 CSV output\"\n\"epoch\"\n", Some("usr"), "no rows of numbers");
 }
 
@@ -109,7 +109,7 @@ fn sadf_is_called_by_interface_and_counter() {
     says(
         &sadf("00:30:00"),
         Some("rxkB"),
-        "`rxkB` is the name of 2 series; one of: lo.rxkB, eth1.rxkB",
+        "2 series have the name `rxkB`; use one of: lo.rxkB, eth1.rxkB",
     );
     says(&sadf("00:30:00"), Some("eth1.rxcmp"), "has no series");
     says(&sadf("half past"), Some("eth1.rxkB"), "statistics[1].timestamp");
@@ -155,8 +155,8 @@ fn vnstat_is_read_at_its_shortest_interval_that_is_over() {
     assert_eq!((days.step_s, days.values), (86_400.0, vec![9.0, 9.0]));
     let partial = of(&vnstat(1_772_409_600 + 2 * 3600 + 60), Some("rx")).expect("an hour less");
     assert_eq!(partial.values.len(), 2);
-    assert!(partial.notes[1].contains("last hour is not over"));
-    says(&whole, Some("eth1.rx"), "has no series `eth1.rx`; one of: eth0.hour.rx");
+    assert!(partial.notes[1].contains("last hour is not complete"));
+    says(&whole, Some("eth1.rx"), "has no series `eth1.rx`; known: eth0.hour.rx");
     says(&whole, None, "has 4 series");
     says(&whole.replace("\"2\", \"inter", "\"1\", \"inter"), Some("rx"), "jsonversion is `1`");
 }
@@ -183,11 +183,11 @@ fn rrdtools_finest_archive_is_read() {
     assert_eq!(of(&text, Some("in.average")).expect("read").values, [2.5, 3.0]);
     let most = of(&text, Some("out.MAX")).expect("read");
     assert_eq!((most.step_s, most.values), (600.0, vec![6.0, 8.0]));
-    says(&text, None, "has 2 series; one of: in, out");
+    says(&text, None, "has 2 series; known: in, out");
     says(&text, Some("in.MIN"), "has no series `in.MIN`");
-    says(&rrd("<row><v>x</v><v>1</v></row>"), Some("in"), "`x` is no value");
+    says(&rrd("<row><v>x</v><v>1</v></row>"), Some("in"), "`x` is not a value");
     says("<rrd><step>300</step></rrd>", None, "`lastupdate`");
-    says("<svg/>", None, "is XML of `svg`");
+    says("<svg/>", None, "is XML with the root `svg`");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn prometheus_is_called_by_labels() {
         assert_eq!(series.notes, ["Prometheus warned: \"slow\""]);
     }
     says(text, Some("eth0"), "does not ascend");
-    says(text, Some("node"), "`node` is the label of 2 series");
+    says(text, Some("node"), "2 series have the label `node`");
     says(text, None, "has 2 series");
     says(&text.replace("matrix", "vector"), None, "resultType is \"vector\"");
     says(
@@ -209,8 +209,8 @@ fn prometheus_is_called_by_labels() {
         None,
         "the query failed: bad",
     );
-    says("{\"a\": 1}", None, "JSON of no known kind");
-    says("{\"a\": ", None, "is no whole JSON");
+    says("{\"a\": 1}", None, "JSON of an unknown kind");
+    says("{\"a\": ", None, "is not complete JSON");
 }
 
 proptest! {

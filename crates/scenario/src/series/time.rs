@@ -78,10 +78,11 @@ pub fn of_column(table: &Table, column: usize) -> Result<Vec<f64>, ScenarioError
     if let Some(row) = strange.or_else(|| rows.clone().find(lacks)) {
         let text = table.text(row, column);
         let message = match number(&row) {
-            true => format!("`{text}` is a number, and other rows have dates"),
-            false => format!("`{text}` is no time"),
+            true => format!("`{text}` is a number, but other rows have dates"),
+            false => format!("`{text}` is not a time"),
         };
-        let remedy = "seconds, or 2005-06-07T07:00:00 with or without a zone such as +02:00";
+        let remedy = "use seconds, or 2005-06-07T07:00:00 with or without a zone, for example \
+            +02:00";
         return Err(table.fault(row, column, &message, remedy));
     }
     Ok(dates.into_iter().flatten().collect())

@@ -15,7 +15,7 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     let version = root["jsonversion"].as_str().unwrap_or("");
     if version != "2" {
         let message = format!("jsonversion is `{version}`");
-        return Err(fault(ask.file, None, message, "2, that of vnstat 2"));
+        return Err(fault(ask.file, None, message, "expected 2, as vnstat 2 writes it"));
     }
     let interfaces = root["interfaces"].as_array().map_or(&[][..], Vec::as_slice);
     let (mut names, mut places) = (Vec::new(), Vec::new());
@@ -40,7 +40,12 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     let (mut times, mut values) = (Vec::new(), Vec::new());
     for (at, row) in rows.iter().enumerate() {
         let wrong = |what: &str| {
-            fault(ask.file, None, format!("{interval}[{at}] has no {what}"), "what vnstat wrote")
+            fault(
+                ask.file,
+                None,
+                format!("{interval}[{at}] has no {what}"),
+                "use the file that vnstat wrote",
+            )
         };
         times.push(begin(row).ok_or_else(|| wrong("date"))?);
         values.push(Some(row[direction].as_f64().ok_or_else(|| wrong(direction))?));
@@ -51,7 +56,7 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     {
         times.pop();
         values.pop();
-        notes.push(format!("the last {interval} is not over, and is left out"));
+        notes.push(format!("the last {interval} is not complete: it is left out"));
     }
     let fault = |row: usize, message: &str, remedy: &str| {
         fault(ask.file, None, format!("{interval}[{row}]: {message}"), remedy)
@@ -59,8 +64,9 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     let rows = Rows { times, values, fault: &fault };
     let series = rows.even(Some(Measure::BytesPerRow), notes)?;
     if (series.step_s / seconds - 1.0).abs() > 0.01 {
-        let message = format!("rows are {} s apart, {seconds} s in a {interval}", series.step_s);
-        return Err(fault(0, &message, "rows without gaps"));
+        let message =
+            format!("rows are {} s apart, but a {interval} has {seconds} s", series.step_s);
+        return Err(fault(0, &message, "expected rows without gaps"));
     }
     Ok(series)
 }

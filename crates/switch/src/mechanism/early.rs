@@ -21,7 +21,8 @@ impl Mechanism for Early {
     }
 
     fn about(&self) -> &'static str {
-        "a futex wake ahead of the work, overlapped with the source's; then an adaptive spin (umwait where the CPU has it)"
+        "a futex wake before the work, overlapping the work of the source; then an adaptive spin \
+        (umwait if the CPU has it)"
     }
 
     fn cases(&self) -> &'static [Case] {

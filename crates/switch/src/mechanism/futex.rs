@@ -22,7 +22,8 @@ impl Mechanism for Futex {
     }
 
     fn about(&self) -> &'static str {
-        "a futex wakes the target for every hand-over; nobody spins, both sides pay for the scheduler"
+        "a futex wakes the target for every hand-over; no side spins, both sides pay for the \
+        scheduler"
     }
 
     fn cases(&self) -> &'static [Case] {

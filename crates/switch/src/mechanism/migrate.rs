@@ -20,7 +20,8 @@ impl Mechanism for Migrate {
     }
 
     fn about(&self) -> &'static str {
-        "sched_setaffinity: moves a whole thread with its system calls; needs nothing of the program"
+        "sched_setaffinity: moves a whole thread with its system calls; needs no change of the \
+        program"
     }
 
     fn cases(&self) -> &'static [Case] {

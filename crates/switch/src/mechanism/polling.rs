@@ -20,7 +20,8 @@ impl Mechanism for Polling {
     }
 
     fn about(&self) -> &'static str {
-        "the target polls: the least delay, for a core at full power; on one core two pollers only wait for the scheduler"
+        "the target polls: the least delay, at full power of a core; on one core two pollers wait \
+        for the scheduler"
     }
 
     fn cases(&self) -> &'static [Case] {

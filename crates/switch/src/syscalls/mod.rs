@@ -40,7 +40,7 @@ use crate::SwitchError;
 pub struct Options {
     /// CPU for system calls.
     pub os_core: usize,
-    /// Bytes from which on reads, writes and copies move (4096 in section 3.2.1 of the source).
+    /// Least bytes of a read, write or copy that is moved (4096 in section 3.2.1 of the source).
     pub bytes_min: u32,
     /// Threads that make calls; a call that waits for a disk keeps one of them.
     pub servers: usize,
@@ -73,11 +73,12 @@ pub enum RunError {
     },
     /// The kernel does not stop programs for us.
     #[error(
-        "the kernel does not hand system calls over: {0}; it takes Linux 5.19 with CONFIG_SECCOMP_FILTER, and no other listener on this process"
+        "the kernel does not hand system calls over: {0}; needs Linux 5.19 with \
+        CONFIG_SECCOMP_FILTER and no other listener on this process"
     )]
     Filter(io::Error),
     /// Only one CPU.
-    #[error("this process may use CPU {0} only: system calls need a core of their own")]
+    #[error("this process may use CPU {0} only: system calls need a separate core")]
     OneCpu(usize),
     /// A descriptor or a thread that the system refused.
     #[error("cannot set up: {0}")]

@@ -315,15 +315,14 @@ impl Links {
                     tracing::info!(interface, "the link is up: the balancer uses it again");
                 }
                 ((state, Some(why)), _) => {
-                    tracing::warn!(
-                        interface,
-                        "the link is {}: {why}; it is tried again",
-                        state.word()
-                    );
+                    tracing::warn!(interface, "the link is {}: {why}; trying again", state.word());
                 }
                 ((state, None), _) => {
                     let state = state.word();
-                    tracing::warn!(interface, "the link is {state}: waiting; the others go on");
+                    tracing::warn!(
+                        interface,
+                        "the link is {state}: waiting for it; the other links keep working"
+                    );
                 }
             }
             kept.said = Some(word);
@@ -344,9 +343,9 @@ fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Link)> {
     let Some(ring_len) = ring_len(queues, kept.frames) else {
         let most = kept.frames / (RING_LEN_MIN * FRAMES_PER_PLACE);
         bail!(
-            "interface {name} has {queues} receive queues, and the balancer's memory was laid out for {most} \
-             at most: `ethtool -L {name} combined {most}` or fewer, or start the balancer anew if it \
-             had fewer before"
+            "interface {name} has {queues} receive queues, but the balancer has memory for {most} \
+            at most: run `ethtool -L {name} combined {most}`, or restart the balancer if the \
+            interface had fewer queues before"
         );
     };
     let form = InterfaceOptions::new(name, 1, Form::Steer);
@@ -356,9 +355,13 @@ fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Link)> {
         Some(macs) => interface.set_macs(macs)?,
         None => interface.set_every_mac()?,
     }
-    let port = interface.take_ports().pop().context("a port for the worker")?;
-    let rest = PacketSocket::open(name).with_context(|| format!("{name}: a raw socket"))?;
-    ensure!(interface.unserved_queues() == 0, "interface {name} got more queues meanwhile");
+    let port = interface.take_ports().pop().context("interface without a port for the worker")?;
+    let rest =
+        PacketSocket::open(name).with_context(|| format!("{name}: cannot open a raw socket"))?;
+    ensure!(
+        interface.unserved_queues() == 0,
+        "the number of queues of interface {name} changed meanwhile"
+    );
     Ok((interface, Link { port: Box::new(port), rest: Some(rest) }))
 }
 

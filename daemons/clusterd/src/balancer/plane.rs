@@ -199,7 +199,7 @@ impl Plane {
     /// When there is one already, or no such place.
     pub fn attach(&mut self, number: usize, link: Link) {
         let place = &mut self.places[number];
-        assert!(place.link.is_none(), "link {number} is there");
+        assert!(place.link.is_none(), "link {number} exists");
         (place.link, place.down, place.silent) = (Some(link), false, false);
     }
 

@@ -43,7 +43,7 @@ impl Seal {
     /// When the system gives no random bytes.
     pub fn random() -> Result<Seal> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &rand::SystemRandom::new());
-        Ok(Seal(key.map_err(|_| anyhow!("the system gives no random bytes for a key"))?))
+        Ok(Seal(key.map_err(|_| anyhow!("cannot get random bytes for a key"))?))
     }
 
     /// The frame that takes a probe through its back-end.

@@ -20,8 +20,8 @@ impl Check for ClusterConfig {
         Invalid::unless(
             sound,
             "cluster.name",
-            "is no name",
-            "letters, digits and `-`, at most 32",
+            "is not a valid name",
+            "use letters, digits and `-`, at most 32",
         )?;
         self.check_store()?;
         self.check_policy()?;
@@ -38,20 +38,25 @@ impl ClusterConfig {
         let etcd = self.store.kind == StoreKind::Etcd;
         let least = if etcd { 2.0 } else { 0.1 };
         let sound = (least..=600.0).contains(&lease);
-        let remedy = format!("{least} to 600");
+        let remedy = format!("expected {least} to 600");
         Invalid::unless(sound, "store.lease_s", "is out of range", remedy)?;
         let given = !self.store.endpoints.is_empty();
-        let remedy = "such as [\"http://127.0.0.1:2379\"]";
-        Invalid::unless(given || !etcd, "store.endpoints", "there is none", remedy)?;
+        let remedy = "for example [\"http://127.0.0.1:2379\"]";
+        Invalid::unless(given || !etcd, "store.endpoints", "is empty", remedy)?;
         Invalid::unless(
             etcd || !given,
             "store.kind",
-            "is \"embedded\" beside endpoints",
-            "\"etcd\"",
+            "\"embedded\" does not use endpoints",
+            "set kind = \"etcd\" or remove the endpoints",
         )?;
         let one = self.member.len() == 1;
-        let remedy = "\"etcd\", or one member with all roles";
-        Invalid::unless(etcd || one, "store.kind", "\"embedded\" is for one member", remedy)
+        let remedy = "use \"etcd\", or one member with all roles";
+        Invalid::unless(
+            etcd || one,
+            "store.kind",
+            "\"embedded\" works with one member only",
+            remedy,
+        )
     }
 
     fn check_policy(&self) -> Result<(), Invalid> {
@@ -62,7 +67,7 @@ impl ClusterConfig {
             None => names.join(", "),
         };
         let known = names.contains(&name.as_str());
-        Invalid::unless(known, "policy.name", format!("no policy is called `{name}`"), remedy)?;
+        Invalid::unless(known, "policy.name", format!("there is no policy `{name}`"), remedy)?;
         checked(&self.policy.settings()).map_err(|fault| fault.within("policy"))?;
         let ProbingConfig { interval_ms, misses } = self.probing;
         let field = "probing.interval_ms";
@@ -70,19 +75,19 @@ impl ClusterConfig {
             (1.0..=1e4).contains(&interval_ms),
             field,
             "is out of range",
-            "1 to 10,000",
+            "expected 1 to 10,000",
         )?;
         Invalid::unless(
             (2..=1000).contains(&misses),
             "probing.misses",
             "is out of range",
-            "2 to 1,000",
+            "expected 2 to 1,000",
         )
     }
 
     fn check_routing(&self) -> Result<(), Invalid> {
         let sound = (0.0..=3600.0).contains(&self.routing.hold_s);
-        Invalid::unless(sound, "routing.hold_s", "is out of range", "0 to 3,600")?;
+        Invalid::unless(sound, "routing.hold_s", "is out of range", "expected 0 to 3,600")?;
         let Some(_) = self.routing.plan() else { return Ok(()) };
         let routers = self.member.iter().filter_map(|member| member.router.as_ref());
         let own: BTreeSet<&str> = routers.map(|router| router.back_end.as_str()).collect();
@@ -91,8 +96,9 @@ impl ClusterConfig {
                 keep.how != How::Namespace && !own.contains(keep.back_end.as_str())
             });
             if let Some(at) = foreign {
-                let what = "nobody installs its routes with `routing.run`";
-                let remedy = "\"namespace\", or a [member.router] for the machine that it is";
+                let what = "`routing.run` cannot install routes on this back-end";
+                let remedy = "use \"namespace\", or add [member.router] to the member on that \
+                    machine";
                 return Err(Invalid::new(format!("member[{index}].keep[{at}].how"), what, remedy));
             }
         }
@@ -101,36 +107,51 @@ impl ClusterConfig {
 
     fn check_sides(&self) -> Result<(), Invalid> {
         let count = self.balancers().len();
-        Invalid::unless(count > 0, "member", "none is a balancer", "a table [member.balancer]")?;
+        Invalid::unless(
+            count > 0,
+            "member",
+            "there is no balancer",
+            "add a table [member.balancer]",
+        )?;
         let fits = count <= BALANCERS_MAX;
-        let remedy = format!("at most {BALANCERS_MAX}");
-        Invalid::unless(fits, "member", format!("{count} are balancers"), remedy)?;
+        let remedy = format!("expected at most {BALANCERS_MAX}");
+        Invalid::unless(fits, "member", format!("there are {count} balancers"), remedy)?;
         let sound = (2..=4).contains(&self.side.len());
-        Invalid::unless(sound, "side", "a router has several links", "2 to 4 tables [[side]]")?;
+        Invalid::unless(
+            sound,
+            "side",
+            "a router needs several links",
+            "write 2 to 4 tables [[side]]",
+        )?;
         let mut taken = BTreeSet::new();
         for (index, side) in self.side.iter().enumerate() {
             let field = format!("side[{index}].mac");
             let first = mac(&side.mac).filter(|first| first[0] & 3 == 2).ok_or_else(|| {
-                let remedy = "one of local administration, such as \"02:eb:b0:00:00:10\"";
-                Invalid::new(&field, format!("`{}` is no address of a cluster", side.mac), remedy)
+                let remedy = "use a locally administered address, for example \
+                    \"02:eb:b0:00:00:10\"";
+                Invalid::new(
+                    &field,
+                    format!("`{}` is not a locally administered MAC address", side.mac),
+                    remedy,
+                )
             })?;
             let fresh = (0..count).all(|number| {
                 taken.insert(mac_after(first, number))
                     && taken.insert(self.probe_mac(index, number))
             });
-            let remedy = "addresses as far apart as there are balancers";
-            Invalid::unless(fresh, field, "meets another side's", remedy)?;
+            let remedy = "leave as many addresses between sides as there are balancers";
+            Invalid::unless(fresh, field, "overlaps the addresses of another side", remedy)?;
             let has = !side.addresses.is_empty();
             Invalid::unless(
                 has,
                 format!("side[{index}].addresses"),
                 "is empty",
-                "with prefix length",
+                "add an address with its prefix length",
             )?;
             let six = side.addresses.iter().any(|net| net.addr().is_ipv6());
             let least = if six { 1280 } else { 576 };
             let sound = side.mtu.is_none_or(|mtu| (least..=MTU_MAX).contains(&mtu));
-            let remedy = format!("{least} to {MTU_MAX}");
+            let remedy = format!("expected {least} to {MTU_MAX}");
             Invalid::unless(sound, format!("side[{index}].mtu"), "is out of range", remedy)?;
             let last = address_after(side.probe, count - 1);
             let own = |net: &IpNet| net.contains(&side.probe) && net.contains(&last);
@@ -140,38 +161,59 @@ impl ClusterConfig {
             };
             let sound =
                 side.probe.is_ipv4() && side.addresses.iter().any(own) && (0..count).all(free);
-            let what = format!("{} is no free address of the subnet for each balancer", side.probe);
-            let remedy =
-                "an IPv4 address that nobody has, with as many after it as there are balancers";
+            let what =
+                format!("the subnet has no free address for each balancer from {} on", side.probe);
+            let remedy = "use an unused IPv4 address, followed by one unused address for each \
+                further balancer";
             Invalid::unless(sound, format!("side[{index}].probe"), what, remedy)?;
         }
         Ok(())
     }
 
     fn check_back_ends(&self) -> Result<(), Invalid> {
-        Invalid::unless(!self.back_end.is_empty(), "back_end", "there is none", "[[back_end]]")?;
+        Invalid::unless(
+            !self.back_end.is_empty(),
+            "back_end",
+            "is empty",
+            "add a table [[back_end]]",
+        )?;
         let mut taken = BTreeSet::new();
         let mut names = BTreeSet::new();
         for (index, one) in self.back_end.iter().enumerate() {
             let field = |name: &str| format!("back_end[{index}].{name}");
             let sound = !one.name.is_empty() && !one.name.contains(['/', ' ']);
-            Invalid::unless(sound, field("name"), "is no name", "without `/` and spaces")?;
+            Invalid::unless(
+                sound,
+                field("name"),
+                "is not a valid name",
+                "use a name without `/` and spaces",
+            )?;
             let fresh = names.insert(&one.name);
-            Invalid::unless(fresh, field("name"), format!("`{}` is taken", one.name), "another")?;
+            Invalid::unless(
+                fresh,
+                field("name"),
+                format!("`{}` is used twice", one.name),
+                "use each once",
+            )?;
             let each = one.macs.len() == self.side.len();
             Invalid::unless(
                 each,
                 field("macs"),
-                "is not one for each side",
-                "as many as [[side]]",
+                "the number differs from the number of [[side]] tables",
+                "give one for each [[side]]",
             )?;
             for text in &one.macs {
                 let Some(known) = mac(text).filter(|mac| mac[0] & 1 == 0) else {
-                    let what = format!("`{text}` is no Ethernet address");
-                    return Err(Invalid::new(field("macs"), what, "such as 02:eb:b0:01:00:00"));
+                    let what = format!("`{text}` is not a MAC address");
+                    return Err(Invalid::new(field("macs"), what, "for example 02:eb:b0:01:00:00"));
                 };
                 let fresh = taken.insert(known);
-                Invalid::unless(fresh, field("macs"), format!("{text} is taken"), "another")?;
+                Invalid::unless(
+                    fresh,
+                    field("macs"),
+                    format!("{text} is used twice"),
+                    "use each once",
+                )?;
             }
             for (name, value, least) in [
                 ("capacity_pps", one.capacity_pps, f64::MIN_POSITIVE),
@@ -180,10 +222,15 @@ impl ClusterConfig {
                 ("wake_s", one.wake_s, 0.0),
             ] {
                 let sound = value >= least && value <= 1e12;
-                Invalid::unless(sound, field(name), "is out of range", "a number above 0")?;
+                Invalid::unless(
+                    sound,
+                    field(name),
+                    "is out of range",
+                    "expected a number above 0",
+                )?;
             }
             let sound = (1..=1_000_000).contains(&one.weight);
-            Invalid::unless(sound, field("weight"), "is out of range", "1 to 1,000,000")?;
+            Invalid::unless(sound, field("weight"), "is out of range", "expected 1 to 1,000,000")?;
         }
         Ok(())
     }
@@ -192,37 +239,57 @@ impl ClusterConfig {
         let (mut names, mut kept, mut routers) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let leader = self.member.iter().any(|member| member.leader);
-        Invalid::unless(leader, "member", "none may be the leader", "`leader = true` for some")?;
+        Invalid::unless(
+            leader,
+            "member",
+            "no member can be the leader",
+            "set `leader = true` on at least one member",
+        )?;
         for (index, member) in self.member.iter().enumerate() {
             let field = |rest: &str| format!("member[{index}].{rest}");
             let sound = !member.name.is_empty() && !member.name.contains(['/', ' ']);
-            Invalid::unless(sound, field("name"), "is no name", "without `/` and spaces")?;
+            Invalid::unless(
+                sound,
+                field("name"),
+                "is not a valid name",
+                "use a name without `/` and spaces",
+            )?;
             let fresh = names.insert(&member.name);
             Invalid::unless(
                 fresh,
                 field("name"),
-                format!("`{}` is taken", member.name),
-                "another",
+                format!("`{}` is used twice", member.name),
+                "use each once",
             )?;
             if let Some(balancer) = &member.balancer {
                 for (name, list) in [("outside", &balancer.outside), ("inside", &balancer.inside)] {
                     let field = field(&format!("balancer.{name}"));
                     let each = list.len() == self.side.len();
-                    let remedy = "as many interfaces as there are [[side]]";
-                    Invalid::unless(each, field, "is not one for each side", remedy)?;
+                    let remedy = "give one interface for each [[side]]";
+                    Invalid::unless(
+                        each,
+                        field,
+                        "the number differs from the number of [[side]] tables",
+                        remedy,
+                    )?;
                 }
             }
             if let Some(router) = &member.router {
                 self.check_back_end(&router.back_end).map_err(|f| f.within(&field("router")))?;
                 let fresh = routers.insert(&router.back_end);
-                let what = format!("`{}` is another member", router.back_end);
-                Invalid::unless(fresh, field("router.back_end"), what, "one member for each")?;
+                let what = format!("`{}` already belongs to another member", router.back_end);
+                Invalid::unless(
+                    fresh,
+                    field("router.back_end"),
+                    what,
+                    "name each back-end in one member only",
+                )?;
                 let each = router.interfaces.len() == self.side.len();
-                let remedy = "as many interfaces as there are [[side]]";
+                let remedy = "give one interface for each [[side]]";
                 Invalid::unless(
                     each,
                     field("router.interfaces"),
-                    "is not one for each side",
+                    "the number differs from the number of [[side]] tables",
                     remedy,
                 )?;
             }
@@ -230,8 +297,8 @@ impl ClusterConfig {
                 let place = field(&format!("keep[{at}]"));
                 self.check_keep(keep).map_err(|fault| fault.within(&place))?;
                 let fresh = kept.insert(&keep.back_end);
-                let what = format!("`{}` is kept by another entry", keep.back_end);
-                Invalid::unless(fresh, format!("{place}.back_end"), what, "one keeper for each")?;
+                let what = format!("`{}` has two keepers", keep.back_end);
+                Invalid::unless(fresh, format!("{place}.back_end"), what, "leave one")?;
             }
         }
         Ok(())
@@ -239,13 +306,14 @@ impl ClusterConfig {
 
     fn check_back_end(&self, name: &str) -> Result<(), Invalid> {
         let names: Vec<&str> = self.back_end.iter().map(|one| one.name.as_str()).collect();
-        let what = format!("no back-end is called `{name}`");
+        let what = format!("there is no back-end `{name}`");
         Invalid::unless(names.contains(&name), "back_end", what, names.join(", "))
     }
 
     fn check_keep(&self, keep: &KeepConfig) -> Result<(), Invalid> {
         self.check_back_end(&keep.back_end)?;
-        let command = "a program with its arguments, as [\"systemctl\", \"start\", \"r1\"]";
+        let command = "give a program with its arguments, for example [\"systemctl\", \"start\", \
+            \"r1\"]";
         let needs = |there: bool, field: &str, remedy: &str| {
             Invalid::unless(there, field, "is missing", remedy.to_owned())
         };
@@ -257,24 +325,32 @@ impl ClusterConfig {
             }
             How::Guest => {
                 let absolute = keep.monitor.as_ref().is_some_and(|path| path.is_absolute());
-                let remedy =
-                    "the absolute path of the socket in QEMU's `-qmp unix:PATH,server=on,wait=off`";
+                let remedy = "give the absolute PATH of QEMU's `-qmp unix:PATH,server=on,wait=off`";
                 needs(absolute, "monitor", remedy)
             }
             How::Namespace => {
                 let each = keep.bridges.len() == self.side.len();
-                needs(each, "bridges", "the bridge of each side's segment")?;
+                needs(each, "bridges", "give the bridge of each side's segment")?;
                 for route in &keep.routes {
                     let near = self.side_of(route.via).is_some();
-                    let what = format!("{} is on no side", route.via);
-                    Invalid::unless(near, "routes", what, "a next hop in a subnet of a [[side]]")?;
+                    let what = format!("{} is not in a subnet of a [[side]]", route.via);
+                    Invalid::unless(
+                        near,
+                        "routes",
+                        what,
+                        "use a next hop in one of these subnets",
+                    )?;
                 }
                 Ok(())
             }
             How::WakeOnLan => {
-                needs(keep.interface.is_some(), "interface", "where the packet is sent")?;
+                needs(
+                    keep.interface.is_some(),
+                    "interface",
+                    "name the interface that sends the wake-up packet",
+                )?;
                 let sound = keep.mac.as_deref().and_then(mac).is_some();
-                needs(sound, "mac", "the Ethernet address of the card that listens")?;
+                needs(sound, "mac", "give the MAC address of the card to wake")?;
                 needs(!keep.sleep.is_empty(), "sleep", command)
             }
         }

@@ -18,14 +18,14 @@ fn the_example_is_sound_and_faults_have_a_place() {
         (
             "back_end = \"r1\"",
             "back_end = \"r7\"",
-            "`member[0].keep[1].back_end`: no back-end is called `r7`",
+            "`member[0].keep[1].back_end`: there is no back-end `r7`",
         ),
         ("inside = [\"eth2\", \"eth3\"]", "inside = [\"eth2\"]", "`member[0].balancer.inside`"),
         ("02:eb:b0:01:01:00", "02:eb:b0:01:01", "field `back_end[1].macs`"),
         (
             "02:eb:b0:01:01:00",
             "02:eb:b0:01:00:00",
-            "field `back_end[1].macs`: 02:eb:b0:01:00:00 is taken",
+            "field `back_end[1].macs`: 02:eb:b0:01:00:00 is used twice",
         ),
         ("probe = \"10.77.0.240\"", "probe = \"10.78.0.240\"", "field `side[0].probe`"),
         ("kind = \"embedded\"", "kind = \"etcd\"", "field `store.endpoints`"),
@@ -42,21 +42,21 @@ fn the_example_is_sound_and_faults_have_a_place() {
         (
             "[[member.keep]]",
             "[member.router]\nback_end = \"r9\"\ninterfaces = []\n[[member.keep]]",
-            "field `member[0].router.back_end`: no back-end is called `r9`",
+            "field `member[0].router.back_end`: there is no back-end `r9`",
         ),
         (
             "[[member.keep]]",
             "[member.router]\nback_end = \"r1\"\ninterfaces = [\"a\"]\n[[member.keep]]",
             "field `member[0].router.interfaces`",
         ),
-        ("leader = true", "leader = false", "field `member`: none may be the leader"),
+        ("leader = true", "leader = false", "field `member`: no member can be the leader"),
         ("[cluster]", "[cluster", "c.toml:"),
     ] {
         let said_is = fault(from, to);
         assert!(said_is.contains(said), "{to}: {said_is}");
     }
     let unknown = config.member("m9").expect_err("nobody").to_string();
-    assert_eq!(unknown, "field `member`: none is called `m9`; --member with one of m1");
+    assert_eq!(unknown, "field `member`: there is no member `m9`; name one with --member: m1");
 }
 
 #[test]

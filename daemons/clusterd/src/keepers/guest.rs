@@ -50,13 +50,14 @@ impl Keeper for GuestKeeper {
         let mut monitor = match Monitor::open(&self.monitor) {
             Ok(monitor) => monitor,
             Err(error) if self.boot.is_empty() => {
-                return Err(
-                    error.context("no machine is there, and `wake` names nothing that starts it")
-                );
+                return Err(error.context(
+                    "the virtual machine does not run and there is no `wake` command to start it",
+                ));
             }
             Err(_) => self.booted()?,
         };
-        self.machine = Peer::of(monitor.stream.get_ref()).context("QEMU's process")?;
+        self.machine =
+            Peer::of(monitor.stream.get_ref()).context("cannot identify QEMU's process")?;
         match monitor.status()?.as_str() {
             "running" => Ok(()),
             "suspended" => monitor.ask("system_wakeup").map(drop),
@@ -76,7 +77,7 @@ impl Keeper for GuestKeeper {
         let Ok(mut monitor) = Monitor::open(&self.monitor) else { return Ok(()) };
         monitor.ask("stop")?;
         let now = monitor.status()?;
-        ensure!(now != "running", "{}: the guest runs on", self.monitor.display());
+        ensure!(now != "running", "{}: the guest did not stop", self.monitor.display());
         Ok(())
     }
 
@@ -108,13 +109,13 @@ struct Monitor {
 
 impl Monitor {
     fn open(path: &Path) -> Result<Monitor> {
-        let what = || format!("{}: no monitor of QEMU answers", path.display());
+        let what = || format!("{}: QEMU's monitor does not answer", path.display());
         let stream = UnixStream::connect(path).with_context(what)?;
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         stream.set_write_timeout(Some(ANSWER_MAX))?;
         let mut monitor = Monitor { stream: BufReader::new(stream), path: path.to_owned() };
         let greeting = monitor.line().with_context(what)?;
-        ensure!(greeting.get("QMP").is_some(), "{}: that is no QMP", path.display());
+        ensure!(greeting.get("QMP").is_some(), "{}: the answer is not QMP", path.display());
         monitor.ask("qmp_capabilities")?;
         Ok(monitor)
     }
@@ -123,17 +124,18 @@ impl Monitor {
     fn status(&mut self) -> Result<String> {
         let answer = self.ask("query-status")?;
         let status = answer.get("status").and_then(Value::as_str);
-        Ok(status.with_context(|| format!("QEMU's status is {answer}"))?.to_owned())
+        Ok(status.with_context(|| format!("QEMU's status is unknown: {answer}"))?.to_owned())
     }
 
     fn ask(&mut self, command: &str) -> Result<Value> {
         let text = format!("{}\n", json!({ "execute": command }));
         self.stream.get_mut().write_all(text.as_bytes())?;
         for _ in 0..EVENTS_MAX {
-            let mut answer = self.line().with_context(|| format!("QEMU on `{command}`"))?;
+            let mut answer =
+                self.line().with_context(|| format!("QEMU's answer to `{command}`"))?;
             if let Some(error) = answer.get("error") {
-                let said = error.get("desc").and_then(Value::as_str).unwrap_or("no word");
-                bail!("{}: QEMU refuses `{command}`: {said}", self.path.display());
+                let said = error.get("desc").and_then(Value::as_str).unwrap_or("no reason given");
+                bail!("{}: QEMU rejected `{command}`: {said}", self.path.display());
             }
             if let Some(value) = answer.get_mut("return") {
                 return Ok(value.take());
@@ -146,7 +148,7 @@ impl Monitor {
         let mut text = Vec::new();
         (&mut self.stream).take(LINE_MAX).read_until(b'\n', &mut text)?;
         ensure!(!text.is_empty(), "the connection has ended");
-        serde_json::from_slice(&text).context("no JSON")
+        serde_json::from_slice(&text).context("the answer is not JSON")
     }
 }
 
@@ -238,7 +240,7 @@ mod tests {
         // One that is gone draws nothing, and nothing wakes it but what starts it.
         keeper.sleep().expect("is off");
         let said = format!("{:#}", keeper.wake().expect_err("gone"));
-        assert!(said.contains("`wake` names nothing that starts it"), "{said}");
+        assert!(said.contains("there is no `wake` command to start it"), "{said}");
         let line = Emulator::line(&monitor).join(" ");
         let pid = place("qmp-pid");
         let boot = format!("exec {QEMU} {line} -daemonize -pidfile {}", pid.display());
@@ -258,12 +260,12 @@ mod tests {
         let path = place("qmp-other");
         let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
         for (words, expected) in [
-            ("hello\n", "no JSON"),
-            ("{}\n", "that is no QMP"),
+            ("hello\n", "the answer is not JSON"),
+            ("{}\n", "the answer is not QMP"),
             ("", "the connection has ended"),
             (
                 "{\"QMP\":{}}\n{\"event\":\"STOP\"}\n{\"error\":{\"desc\":\"not now\"}}\n",
-                "refuses `qmp_capabilities`: not now",
+                "rejected `qmp_capabilities`: not now",
             ),
         ] {
             let server = std::thread::scope(|scope| {

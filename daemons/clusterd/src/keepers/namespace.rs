@@ -76,7 +76,7 @@ impl NamespaceRouter {
         let refused = inside.change_routes(self.routes(&links))?;
         if let Some(first) = refused.first() {
             let net = self.plan.routes[first.index].0;
-            bail!("the kernel refused route {net}: {} {}", first.source, first.message);
+            bail!("the kernel rejected route {net}: {} {}", first.source, first.message);
         }
         // Connected to the segments only now: whoever is reachable forwards.
         for side in 0..links.len() {
@@ -130,7 +130,7 @@ impl NamespaceRouter {
         let other = refused.iter().find(|refused| refused.source.raw_os_error() != Some(EEXIST));
         if let Some(other) = other {
             let net = self.plan.routes[other.index].0;
-            bail!("the kernel refuses route {net}: {} {}", other.source, other.message);
+            bail!("the kernel rejected route {net}: {} {}", other.source, other.message);
         }
         if missing {
             self.add_probes(&mut inside, &links)?;
@@ -151,7 +151,10 @@ impl NamespaceRouter {
             (far.mac, far.namespace) = (Some(self.plan.macs[side]), Some(namespace.as_fd()));
             near.add_veth(Veth::new(&port), far)?;
             let bridge = near.link_by_name(bridge)?.with_context(|| {
-                format!("field `bridges`: there is no interface {bridge}; a bridge of this machine")
+                format!(
+                    "field `bridges`: there is no interface {bridge}; name a bridge of this \
+                    machine"
+                )
             })?;
             let port = near.index_of(&port)?;
             let link = inside.index_of(&name)?;

@@ -336,7 +336,7 @@ fn hops_on(links: &[u32], route: &Route) -> Vec<Hop> {
 
 fn told(refused: &BTreeMap<IpNet, String>) -> Result<()> {
     let Some((net, why)) = refused.first_key_value() else { return Ok(()) };
-    bail!("the kernel refused {} routes, the first {net}: {}", refused.len(), why.trim_end())
+    bail!("the kernel rejected {} routes, the first is {net}: {}", refused.len(), why.trim_end())
 }
 
 /// "No such process": there is no such route.

@@ -148,7 +148,7 @@ impl Store for Embedded {
             let routes = Arc::make_mut(&mut shared.routes);
             for (index, chunk) in chunks {
                 let set = routes.set(*index, chunk.clone());
-                set.map_err(|net| StoreError(format!("{net} is no network of chunk {index}")))?;
+                set.map_err(|net| StoreError(format!("{net} does not belong to chunk {index}")))?;
             }
             shared.news += 1;
             self.shared.1.notify_all();

@@ -55,12 +55,12 @@ impl Seal {
     }
 
     fn unsealed(&self, rest: &str, kept: &str) -> Result<String, StoreError> {
-        let remedy = "the token of those that run already";
+        let remedy = "use the token of the members that already run";
         let tagged = kept.split_once(':').filter(|(tag, _)| tag.len() == 44);
         match (&self.0, tagged) {
             (None, None) => Ok(kept.to_owned()),
             (None, Some(_)) => {
-                let what = format!("{rest} of the cluster is sealed, and there is no token");
+                let what = format!("{rest} of the cluster is sealed, but no token is set");
                 Err(StoreError(format!("field `cluster.token_file`: {what}; {remedy}")))
             }
             (Some(key), tagged) => {
@@ -263,9 +263,9 @@ impl Store for Etcd {
             let (count, size) = (routes.len(), value.len());
             if size > BYTES_MAX {
                 let what = format!(
-                    "{count} routes of one chunk are {size} bytes, and {BYTES_MAX} are taken"
+                    "{count} routes of one chunk are {size} bytes; the most is {BYTES_MAX}"
                 );
-                let remedy = "let the daemon filter what it exports to the kernel";
+                let remedy = "filter what the routing daemon exports to the kernel";
                 return Err(StoreError(format!("field `routing.run`: {what}; {remedy}")));
             }
             if bytes + size > BYTES_MAX || changes.len() == CHANGES_MAX {
@@ -308,11 +308,14 @@ mod tests {
         let lone = StoreConfig { certificate: text("/nowhere"), ..good.clone() };
         assert!(refused(lone).starts_with("field `store.certificate`"));
         let absent = StoreConfig { ca: text("/nowhere"), ..good.clone() };
-        assert!(refused(absent).starts_with("field `store.ca`: /nowhere cannot be read"));
+        assert!(refused(absent).starts_with("field `store.ca`: cannot read /nowhere"));
         let mut nobody =
             Etcd::new(&good, "test", Duration::from_secs(2)).expect("nothing is asked yet");
         let said = nobody.snapshot().expect_err("nobody is there").to_string();
-        assert!(said.starts_with("field `store.endpoints`: http://127.0.0.1:1 cannot"), "{said}");
+        assert!(
+            said.starts_with("field `store.endpoints`: cannot reach http://127.0.0.1:1"),
+            "{said}"
+        );
     }
 
     /// Waits until it sees that; others' writes may take a moment to be heard of.

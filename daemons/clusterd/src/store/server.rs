@@ -47,7 +47,7 @@ impl EtcdServer {
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &format!("ebb={peer}")]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        let child = command.spawn().context("etcd cannot be started")?;
+        let child = command.spawn().context("cannot start etcd")?;
         let mut server = EtcdServer { child, endpoint: client, version: String::new() };
         let mut store = Etcd::new(&server.options(), "probe", START_PATIENCE)?;
         let begun = monotonic();
@@ -59,7 +59,7 @@ impl EtcdServer {
             let ended = server.child.try_wait()?.is_some();
             if ended || monotonic().since(begun) > START_PATIENCE {
                 let words = std::fs::read_to_string(&log).unwrap_or_default();
-                bail!("etcd does not answer: {}", words.lines().last().unwrap_or("no word"));
+                bail!("etcd does not answer: {}", words.lines().last().unwrap_or("no message"));
             }
             std::thread::sleep(Duration::from_millis(50));
         }

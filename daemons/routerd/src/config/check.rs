@@ -46,13 +46,18 @@ pub(super) fn cpus(
     for cpu in cpus.get_ref() {
         if !seen.insert(*cpu.get_ref()) {
             let message = format!("CPU {} is named twice", cpu.get_ref());
-            section.report("cpus", cpu.span(), &message, "one worker a CPU");
+            section.report("cpus", cpu.span(), &message, "name each CPU once");
         }
     }
     let count = cpus.get_ref().len();
     if let Some(workers) = workers.filter(|workers| usize::from(*workers.get_ref()) != count) {
         let message = format!("{count} CPUs for {} workers", workers.get_ref());
-        section.report("cpus", cpus.span(), &message, "as many as workers, or leave one out");
+        section.report(
+            "cpus",
+            cpus.span(),
+            &message,
+            "name one CPU for each worker, or remove `cpus` or `workers`",
+        );
     } else if count > 128 {
         section.report("cpus", cpus.span(), "more than 128 CPUs", "name at most 128");
     }
@@ -64,7 +69,7 @@ pub(super) fn name(section: &Section<'_, '_>, name: &Spanned<String>) {
     let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     if text.is_empty() || text.len() > 15 || text.contains(bad) || text == "." || text == ".." {
         let message = format!("{text:?} cannot be an interface's name");
-        let remedy = "1 to 15 bytes without slash, colon or white space";
+        let remedy = "use 1 to 15 bytes without slash, colon or space";
         section.report("name", name.span(), &message, remedy);
     }
 }
@@ -82,13 +87,23 @@ pub(super) fn mac(section: &Section<'_, '_>, key: &str, text: &Spanned<String>) 
         }
     }
     if !good || parts.next().is_some() {
-        let message = format!("{:?} is no MAC address", text.get_ref());
-        section.report(key, text.span(), &message, "six bytes such as 02:00:00:00:00:01");
+        let message = format!("{:?} is not a MAC address", text.get_ref());
+        section.report(
+            key,
+            text.span(),
+            &message,
+            "expected six bytes, for example 02:00:00:00:00:01",
+        );
         return None;
     }
     if bytes[0] & 1 == 1 || bytes == [0; 6] {
-        let message = format!("{} is no station's address", text.get_ref());
-        section.report(key, text.span(), &message, "the first byte is even, not all are zero");
+        let message = format!("{} is not a unicast MAC address", text.get_ref());
+        section.report(
+            key,
+            text.span(),
+            &message,
+            "the first byte must be even, and not all bytes zero",
+        );
         return None;
     }
     Some(bytes)
@@ -101,7 +116,7 @@ pub(super) fn ports(root: &Section<'_, '_>, config: &Config, spans: &Spans) {
     }
     if let Some(extra) = spans.ports.get(PORTS_MAX) {
         let message = format!("more than {PORTS_MAX} ports");
-        root.report("port", extra.name.clone(), &message, "remove some");
+        root.report("port", extra.name.clone(), &message, "remove ports");
     }
     let mut names = BTreeMap::new();
     let mut addresses = BTreeMap::new();
@@ -110,12 +125,17 @@ pub(super) fn ports(root: &Section<'_, '_>, config: &Config, spans: &Spans) {
         if *first != index && !port.name.is_empty() {
             let message = format!("{:?} is already port[{first}]", port.name);
             let field = format!("port[{index}].name");
-            root.report(&field, span.name.clone(), &message, "one [[port]] an interface");
+            root.report(
+                &field,
+                span.name.clone(),
+                &message,
+                "write one [[port]] for each interface",
+            );
         }
         let place = format!("port[{index}]");
         if port.path == PacketPath::Kernel && !config.router.apps.is_empty() {
-            let message = "applications do not see what the kernel path forwards";
-            let remedy = "path = \"worker\", or no apps in [router]";
+            let message = "applications do not see packets on the kernel path";
+            let remedy = "set path = \"worker\", or remove apps from [router]";
             root.report(&format!("{place}.path"), span.name.clone(), message, remedy);
         }
         unique_addresses(root, &place, &port.address, &span.address, &mut addresses);
@@ -125,7 +145,7 @@ pub(super) fn ports(root: &Section<'_, '_>, config: &Config, spans: &Spans) {
             if !ids.insert(vlan.id) {
                 let message = format!("VLAN {} is listed twice", vlan.id);
                 let field = format!("{place}.id");
-                root.report(&field, id.clone(), &message, "one entry a VLAN");
+                root.report(&field, id.clone(), &message, "list each VLAN once");
             }
             unique_addresses(root, &place, &vlan.address, vlan_spans, &mut addresses);
         }
@@ -144,13 +164,13 @@ fn unique_addresses(
         let address = net.addr();
         if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
             let message = format!("{address} cannot be an interface's address");
-            root.report(&field, span.clone(), &message, "give a unicast address");
+            root.report(&field, span.clone(), &message, "use a unicast address");
         }
         // Link-local addresses are unique on their link only (RFC 4291 section 2.5.6).
         let link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
         if let Some(other) = seen.get(&address).filter(|_| !link_local) {
             let message = format!("{address} already belongs to {other}");
-            root.report(&field, span.clone(), &message, "one interface an address");
+            root.report(&field, span.clone(), &message, "use each address on one interface only");
         }
         seen.insert(address, place.to_owned());
     }

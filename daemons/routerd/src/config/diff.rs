@@ -60,28 +60,32 @@ impl fmt::Display for Change {
             Change::Powersave(_) => write!(f, "powersave thresholds change"),
             Change::Limits(_) => write!(f, "limits change"),
             Change::Kernel(Kernel { ignore }) if ignore.is_empty() => {
-                write!(f, "nothing of the kernel's policy is ignored")
+                write!(f, "no part of the kernel's policy is ignored")
             }
             Change::Kernel(Kernel { ignore }) => {
                 let names: Vec<&str> = ignore.iter().map(|mechanism| mechanism.name()).collect();
-                write!(f, "ignored of the kernel's policy: {}", names.join(", "))
+                write!(f, "parts of the kernel's policy ignored: {}", names.join(", "))
             }
             Change::Knobs { frequency, idle } => {
-                write!(f, "governed: frequency {frequency}, idle {idle}")
+                write!(f, "control of frequency becomes {frequency}, of idle depth {idle}")
             }
             Change::Moderation(moderation) => {
-                write!(f, "governed: moderation {}", format!("{moderation:?}").to_lowercase())
+                write!(
+                    f,
+                    "interrupt moderation becomes {}",
+                    format!("{moderation:?}").to_lowercase()
+                )
             }
             Change::PortAdded(_, port) => write!(f, "port {} opens", port.name),
             Change::PortRemoved(_, name) => write!(f, "port {name} closes"),
             Change::Statics => write!(
                 f,
-                "addresses, static routes or neighbours differ: no effect while the kernel has them"
+                "addresses, static routes or neighbours changed: no effect, the kernel's are used"
             ),
             Change::Metrics(Metrics { listen: Some(listen) }) => write!(f, "metrics on {listen}"),
             Change::Metrics(Metrics { listen: None }) => write!(f, "metrics off"),
             Change::Restart { field, old, new } => {
-                write!(f, "{field} stays {old} until a restart makes it {new}")
+                write!(f, "{field} stays {old}; restart to change it to {new}")
             }
         }
     }

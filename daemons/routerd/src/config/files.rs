@@ -7,12 +7,17 @@ use super::types::Config;
 pub(super) fn check(config: &Config) -> Result<()> {
     if let Some(path) = &config.router.routes_file {
         std::fs::File::open(path).with_context(|| {
-            format!("router.routes_file: {}: make it or leave the field out", path.display())
+            format!(
+                "router.routes_file: cannot open {}: create the file or remove the field",
+                path.display()
+            )
         })?;
     }
     if let Some(path) = &config.power.model {
-        crate::power::Fitted::check(path)
-            .context("power.model: write it with `ebb calibrate` or leave the field out")?;
+        crate::power::Fitted::check(path).context(
+            "power.model: cannot use the file: write it with `ebb calibrate` or remove \
+                the field",
+        )?;
     }
     Ok(())
 }

@@ -85,29 +85,30 @@ fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
 
 fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
     let workers = section.number::<u16>("workers", 1..=128);
-    let remedy = "a list of CPU numbers, such as [0, 1]";
+    let remedy = "expected a list of CPU numbers, for example [0, 1]";
     let cpus = section.value::<Vec<Spanned<u16>>>("cpus", remedy);
     check::cpus(&section, workers.as_ref(), cpus.as_ref());
-    let mode = section.value::<String>("mode", "one of the policies' names, in quotes");
+    let mode = section.value::<String>("mode", "expected the name of a policy in quotes");
     if let Some(mode) = &mode
         && !NAMES.iter().any(|(name, _)| name == mode.get_ref())
     {
         let message = format!("there is no policy {:?}", mode.get_ref());
-        let remedy = format!("one of {}", NAMES.map(|(name, _)| name).join(", "));
+        let remedy = format!("use one of {}", NAMES.map(|(name, _)| name).join(", "));
         section.report("mode", mode.span(), &message, &remedy);
     }
     let frames = section.number::<u32>("frames", 256..=1 << 24);
     let batch = section.number::<u32>("batch", 1..=64).map(Spanned::into_inner);
-    let redirect = section.value("redirect", "auto, rss or steer");
-    let apps = section.value::<Vec<App>>("apps", "a list of names, [\"count\"]");
+    let redirect = section.value("redirect", "use auto, rss or steer, in quotes");
+    let apps =
+        section.value::<Vec<App>>("apps", "expected a list of names, for example [\"count\"]");
     if let Some(apps) = &apps
         && let Some(twice) = (1..apps.get_ref().len())
             .find(|at| apps.get_ref()[..*at].contains(&apps.get_ref()[*at]))
     {
         let message = format!("{:?} is named twice", apps.get_ref()[twice]).to_lowercase();
-        section.report("apps", apps.span(), &message, "once each");
+        section.report("apps", apps.span(), &message, "name each once");
     }
-    let routes_file = section.value::<PathBuf>("routes_file", "a path in quotes");
+    let routes_file = section.value::<PathBuf>("routes_file", "expected a path in quotes");
     section.finish();
     let router = Router {
         batch: batch.unwrap_or_default(),
@@ -127,7 +128,7 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
 fn kernel(mut section: Section<'_, '_>) -> Kernel {
     let names = Mechanism::ALL.iter().filter(|known| known.may_be_ignored());
     let names: Vec<&str> = names.map(|known| known.name()).collect();
-    let remedy = format!("a list of {}", names.join(", "));
+    let remedy = format!("expected a list of {}", names.join(", "));
     let ignore = section.value::<Vec<Mechanism>>("ignore", &remedy);
     section.finish();
     Kernel { ignore: or(ignore, Vec::new()) }
@@ -161,13 +162,13 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
         sample_ms: or(section.number("sample_ms", 1..=10_000), default.sample_ms),
         hold_ms: or(hold, default.hold_ms),
         hold_max_ms: or(hold_max, default.hold_max_ms),
-        as_published: or(section.value("as_published", "true or false"), default.as_published),
+        as_published: or(section.value("as_published", "use true or false"), default.as_published),
         ..default
     };
     if let Err(Invalid { field, message, .. }) = settings.check() {
         let span = if field == "hold_ms" { hold_at } else { queue_at };
         let span = span.unwrap_or(section.span.clone());
-        section.report(&field, span, &message, "leave both out for the defaults");
+        section.report(&field, span, &message, "remove both to use the defaults");
     }
     section.finish();
     settings
@@ -175,21 +176,21 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
 
 /// `[governor]`, and the latency budget, which the policies want to know.
 fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
-    let frequency = section.value("frequency", "true or false");
-    let idle = section.value("idle", "true or false");
-    let interrupts = section.value("interrupts", "true or false");
-    let moderation = section.value("moderation", "auto, on or off, in quotes");
+    let frequency = section.value("frequency", "use true or false");
+    let idle = section.value("idle", "use true or false");
+    let interrupts = section.value("interrupts", "use true or false");
+    let moderation = section.value("moderation", "use auto, on or off, in quotes");
     let budget = section.number::<u32>("latency_budget_us", 0..=10_000);
-    let sysfs_root = section.value("sysfs_root", "a path in quotes");
-    let directory = section.value::<PathBuf>("journal_directory", "a path in quotes");
+    let sysfs_root = section.value("sysfs_root", "expected a path in quotes");
+    let directory = section.value::<PathBuf>("journal_directory", "expected a path in quotes");
     // The name that this had up to 0.1: a file, of which only the directory counted.
-    let former = section.value::<PathBuf>("journal", "a path in quotes");
+    let former = section.value::<PathBuf>("journal", "expected a path in quotes");
     if let (Some(_), Some(former)) = (&directory, &former) {
-        let message = "`journal` is the former name of `journal_directory`";
-        section.report("journal", former.span(), message, "leave it out");
+        let message = "`journal` is the old name of `journal_directory`";
+        section.report("journal", former.span(), message, "remove it");
     }
     let former = former.map(|path| path.get_ref().parent().map_or(PathBuf::new(), PathBuf::from));
-    let record = section.value::<PathBuf>("record", "a path in quotes");
+    let record = section.value::<PathBuf>("record", "expected a path in quotes");
     section.finish();
     let governor = Governor {
         frequency: or(frequency, true),
@@ -207,37 +208,38 @@ fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
 }
 
 fn power(mut section: Section<'_, '_>) -> Power {
-    let model = section.value::<PathBuf>("model", "a path in quotes");
+    let model = section.value::<PathBuf>("model", "expected a path in quotes");
     section.finish();
     Power { model: model.map(Spanned::into_inner) }
 }
 
 fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
     let mut spans = PortSpans { name: section.span.clone(), ..PortSpans::default() };
-    let name = section.value::<String>("name", "the interface's name in quotes");
+    let name = section.value::<String>("name", "expected the interface's name in quotes");
     match &name {
         Some(name) => {
             spans.name = name.span();
             check::name(&section, name);
         }
         None => {
-            let remedy = "name = \"eth1\"";
+            let remedy = "for example name = \"eth1\"";
             section.report("name", section.span.clone(), "every port needs a name", remedy);
         }
     }
-    let path = section.value("path", "auto, worker or kernel, in quotes");
-    let xdp = section.value("xdp", "auto, native or generic");
-    let zero_copy = section.value("zero_copy", "auto, yes or no, in quotes");
-    let checksums = section.value("checksums", "auto, complete or trust, in quotes");
+    let path = section.value("path", "use auto, worker or kernel, in quotes");
+    let xdp = section.value("xdp", "use auto, native or generic, in quotes");
+    let zero_copy = section.value("zero_copy", "use auto, yes or no, in quotes");
+    let checksums = section.value("checksums", "use auto, complete or trust, in quotes");
     let queues = section.number("queues", 1..=128);
     let ring = section.number::<u32>("ring", 64..=32_768);
     if let Some(ring) = ring.as_ref().filter(|ring| !ring.get_ref().is_power_of_two()) {
         let message = format!("{} is not a power of two", ring.get_ref());
-        let remedy = format!("for instance {}", ring.get_ref().next_power_of_two());
+        let remedy = format!("for example {}", ring.get_ref().next_power_of_two());
         section.report("ring", ring.span(), &message, &remedy);
     }
     let fill = section.number("fill", 64..=32_768);
-    let mac = section.value::<String>("mac", "six bytes in quotes, 02:00:00:00:00:01");
+    let mac = section
+        .value::<String>("mac", "expected six bytes in quotes, for example \"02:00:00:00:00:01\"");
     let mac = mac.and_then(|mac| check::mac(&section, "mac", &mac));
     let (address, address_spans) = addresses(&mut section);
     spans.address = address_spans;
@@ -273,7 +275,7 @@ fn vlan(mut section: Section<'_, '_>) -> (Option<Vlan>, VlanSpans) {
     let id = section.number::<u16>("id", 1..=4094);
     let span = id.as_ref().map_or(section.span.clone(), Spanned::span);
     if id.is_none() && !section.has_problem_within(&span) {
-        section.report("id", span.clone(), "every VLAN needs its identifier", "id = 100");
+        section.report("id", span.clone(), "every VLAN needs an id", "for example id = 100");
     }
     let (address, spans) = addresses(&mut section);
     section.finish();
@@ -281,7 +283,7 @@ fn vlan(mut section: Section<'_, '_>) -> (Option<Vlan>, VlanSpans) {
 }
 
 fn addresses(section: &mut Section<'_, '_>) -> (Vec<IpNet>, Vec<Range<usize>>) {
-    let remedy = "a list of addresses with prefix length, [\"10.0.0.1/24\"]";
+    let remedy = "expected a list of addresses with prefix length, for example [\"10.0.0.1/24\"]";
     section
         .list("address", remedy, |section, value: Spanned<DeValue<'_>>| {
             let span = value.span();
@@ -289,8 +291,8 @@ fn addresses(section: &mut Section<'_, '_>) -> (Vec<IpNet>, Vec<Range<usize>>) {
             match text.parse::<IpNet>() {
                 Ok(net) => Some((net, span)),
                 Err(_) => {
-                    let message = format!("{text:?} is no address with prefix length");
-                    let remedy = "for instance \"10.0.0.1/24\" or \"2001:db8::1/64\"";
+                    let message = format!("{text:?} is not an address with prefix length");
+                    let remedy = "for example \"10.0.0.1/24\" or \"2001:db8::1/64\"";
                     section.report("address", span, &message, remedy);
                     None
                 }
@@ -320,17 +322,23 @@ fn limits(mut section: Section<'_, '_>) -> Limits {
 }
 
 fn metrics(mut section: Section<'_, '_>) -> Metrics {
-    let listen = section.value::<SocketAddr>("listen", "address and port, \"127.0.0.1:9464\"");
+    let listen = section
+        .value::<SocketAddr>("listen", "expected address and port, for example \"127.0.0.1:9464\"");
     section.finish();
     Metrics { listen: listen.map(Spanned::into_inner) }
 }
 
 fn status(mut section: Section<'_, '_>) -> StatusSocket {
     let default = PathBuf::from("/run/ebb/router.sock");
-    let socket = section.value::<PathBuf>("socket", "a path in quotes, or \"\" for none");
+    let socket = section.value::<PathBuf>("socket", "expected a path in quotes, or \"\" for none");
     // sockaddr_un holds 108 bytes with the final zero (unix(7)).
     if let Some(path) = socket.as_ref().filter(|path| path.get_ref().as_os_str().len() > 107) {
-        section.report("socket", path.span(), "the path is longer than 107 bytes", "shorten it");
+        section.report(
+            "socket",
+            path.span(),
+            "the path is longer than 107 bytes",
+            "use a shorter path",
+        );
     }
     section.finish();
     let socket = or(socket, default);

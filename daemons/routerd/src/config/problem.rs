@@ -9,12 +9,12 @@ use std::path::PathBuf;
 pub enum ConfigError {
     /// There is no such file. Nobody who has just installed the router has a configuration.
     #[error(
-        "{}: there is no such file; `ebb router check --example` prints one to start from",
+        "{}: no such file; start from the example that `ebb router check --example` prints",
         .0.display()
     )]
     Missing(PathBuf),
     /// The file cannot be read.
-    #[error("{}: cannot be read: {source}", path.display())]
+    #[error("{}: cannot read the file: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,

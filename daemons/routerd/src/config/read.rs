@@ -26,7 +26,7 @@ impl<'t> Reader<'t> {
     pub(super) fn root(&self) -> Option<Section<'_, 't>> {
         let (root, errors) = DeTable::parse_recoverable(self.text);
         for error in &errors {
-            let remedy = "mend the TOML syntax; strings need quotes";
+            let remedy = "fix the TOML syntax; strings need quotes";
             self.report(error.span().unwrap_or(0..0), "", error.message(), remedy);
         }
         let section = Section::new(self, String::new(), root.span(), root.into_inner());
@@ -138,11 +138,11 @@ impl<'r, 't> Section<'r, 't> {
         key: &'static str,
         range: RangeInclusive<i64>,
     ) -> Option<Spanned<T>> {
-        let remedy = format!("a whole number from {} to {}", range.start(), range.end());
+        let remedy = format!("expected a whole number from {} to {}", range.start(), range.end());
         let raw = self.raw(key)?;
         let span = raw.span();
         let DeValue::Integer(integer) = raw.get_ref() else {
-            let message = format!("a whole number is expected, found {}", raw.get_ref().type_str());
+            let message = format!("the value is of type {}", raw.get_ref().type_str());
             self.report(key, span, &message, &remedy);
             return None;
         };
@@ -170,7 +170,7 @@ impl<'r, 't> Section<'r, 't> {
                 values.into_iter().filter_map(|value| read(self, value)).collect()
             }
             other => {
-                let found = format!("a list is expected, found {}", other.type_str());
+                let found = format!("expected a list, found {}", other.type_str());
                 self.report(key, span, &found, remedy);
                 Vec::new()
             }
@@ -190,7 +190,7 @@ impl<'r, 't> Section<'r, 't> {
     /// The tables `[[key]]`.
     pub(super) fn sections(&mut self, key: &'static str) -> Vec<Section<'r, 't>> {
         let path = self.field(key);
-        let remedy = format!("write [[{path}]] in double brackets, once for each");
+        let remedy = format!("write [[{path}]] with double brackets for each entry");
         let reader = self.reader;
         let mut index = 0;
         self.list(key, &remedy, |section, value| {
@@ -206,7 +206,7 @@ impl<'r, 't> Section<'r, 't> {
         match raw.into_inner() {
             DeValue::Table(table) => table,
             other => {
-                let found = format!("a table is expected, found {}", other.type_str());
+                let found = format!("expected a table, found {}", other.type_str());
                 self.report(key, span, &found, "see the example configuration");
                 DeTable::new()
             }
@@ -217,10 +217,10 @@ impl<'r, 't> Section<'r, 't> {
     pub(super) fn finish(self) {
         for key in self.table.keys() {
             let remedy = match self.known.as_slice() {
-                [] => String::from("the table takes no keys"),
+                [] => String::from("the table has no keys"),
                 known => match nearest(key.get_ref(), known.iter().copied()) {
                     Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!("known here: {}", known.join(", ")),
+                    None => format!("known keys: {}", known.join(", ")),
                 },
             };
             self.report(key.get_ref(), key.span(), "unknown key", &remedy);

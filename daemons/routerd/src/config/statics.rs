@@ -14,9 +14,9 @@ pub(super) fn route(mut section: Section<'_, '_>, config: &Config) -> Option<Sta
     let to = destination(&mut section);
     let family = to.unwrap_or_default().addr();
     let via = section.raw("via");
-    let dev = section.value::<String>("dev", "a port's name in quotes");
-    let kind =
-        section.value::<String>("kind", "blackhole, unreachable, prohibit or kernel, in quotes");
+    let dev = section.value::<String>("dev", "expected a port's name in quotes");
+    let kind = section
+        .value::<String>("kind", "use blackhole, unreachable, prohibit or kernel, in quotes");
     let dev_name = dev.as_ref().map(Spanned::get_ref);
     if let Some(dev) = &dev {
         known_device(&section, dev, config);
@@ -31,10 +31,10 @@ pub(super) fn route(mut section: Section<'_, '_>, config: &Config) -> Option<Sta
         (via, _, kind) => {
             let span = kind.as_ref().map(Spanned::span).or(via.map(|via| via.span()));
             let message = match kind {
-                Some(_) => "kind excludes via and dev",
-                None => "the route leads nowhere",
+                Some(_) => "kind cannot be combined with via or dev",
+                None => "the route has no next hop",
             };
-            let remedy = "give via, dev, or kind";
+            let remedy = "give via, dev or kind";
             section.report("", span.unwrap_or(section.span.clone()), message, remedy);
             None
         }
@@ -44,10 +44,11 @@ pub(super) fn route(mut section: Section<'_, '_>, config: &Config) -> Option<Sta
 }
 
 fn destination(section: &mut Section<'_, '_>) -> Option<IpNet> {
-    let remedy = "a prefix such as \"10.1.0.0/16\", or \"0.0.0.0/0\" for the default";
+    let remedy = "expected a prefix, for example \"10.1.0.0/16\", or \"0.0.0.0/0\" for the \
+        default route";
     let span = section.span.clone();
     let Some(to) = section.raw("to") else {
-        section.report("to", span, "every route needs its destination", remedy);
+        section.report("to", span, "every route needs a destination", remedy);
         return None;
     };
     let text = to.get_ref().as_str().unwrap_or("");
@@ -55,11 +56,11 @@ fn destination(section: &mut Section<'_, '_>) -> Option<IpNet> {
         Ok(net) if net == net.trunc() => Some(net),
         Ok(net) => {
             let remedy = format!("write \"{}\"", net.trunc());
-            section.report("to", to.span(), "the prefix has bits set behind its length", &remedy);
+            section.report("to", to.span(), "the prefix has bits set after its length", &remedy);
             None
         }
         Err(_) => {
-            section.report("to", to.span(), &format!("{text:?} is no prefix"), remedy);
+            section.report("to", to.span(), &format!("{text:?} is not a prefix"), remedy);
             None
         }
     }
@@ -73,7 +74,7 @@ fn special(section: &Section<'_, '_>, kind: &Spanned<String>) -> Option<StaticTa
         "kernel" => StaticTarget::Kernel,
         other => {
             let message = format!("there is no kind {other:?}");
-            let remedy = "one of blackhole, unreachable, prohibit, kernel";
+            let remedy = "use one of blackhole, unreachable, prohibit, kernel";
             section.report("kind", kind.span(), &message, remedy);
             return None;
         }
@@ -117,8 +118,8 @@ fn hop(
     let (text, device, weight) = match entry.into_inner() {
         DeValue::Table(table) => {
             let mut inner = section.nested("via", span.clone(), table);
-            let gateway = inner.value::<String>("gateway", "an address in quotes");
-            let device = inner.value::<String>("dev", "a port's name in quotes");
+            let gateway = inner.value::<String>("gateway", "expected an address in quotes");
+            let device = inner.value::<String>("dev", "expected a port's name in quotes");
             let weight = inner.number::<u16>("weight", 1..=256);
             if let Some(device) = &device {
                 known_device(&inner, device, config);
@@ -130,18 +131,23 @@ fn hop(
         other => (other.as_str().unwrap_or("").to_owned(), None, 1),
     };
     let Ok(gateway) = text.parse::<IpAddr>() else {
-        let message = format!("{text:?} is no address");
-        section.report("via", span, &message, "for instance \"10.0.0.2\"");
+        let message = format!("{text:?} is not an address");
+        section.report("via", span, &message, "for example \"10.0.0.2\"");
         return None;
     };
     if gateway.is_ipv4() && family.is_ipv6() {
-        let message = format!("the IPv4 gateway {gateway} cannot serve an IPv6 destination");
-        section.report("via", span, &message, "give an IPv6 gateway");
+        let message = format!("an IPv6 destination cannot use the IPv4 gateway {gateway}");
+        section.report("via", span, &message, "use an IPv6 gateway");
         return None;
     }
     let Some(device) = device.or(dev.cloned()).or_else(|| check::device_of(config, gateway)) else {
-        let message = format!("no port has a subnet with {gateway} in it");
-        section.report("via", span, &message, "say which with dev, or give the port an address");
+        let message = format!("{gateway} is in no port's subnet");
+        section.report(
+            "via",
+            span,
+            &message,
+            "name the port with dev, or give it an address in that subnet",
+        );
         return None;
     };
     Some(Hop { gateway, device, weight })
@@ -157,13 +163,14 @@ fn known_device(section: &Section<'_, '_>, device: &Spanned<String>, config: &Co
 
 pub(super) fn neighbour(mut section: Section<'_, '_>, config: &Config) -> Option<Neighbour> {
     let place = section.span.clone();
-    let address = section.value::<IpAddr>("address", "an address in quotes");
-    let mac = section.value::<String>("mac", "six bytes in quotes, 02:00:00:00:00:01");
-    let dev = section.value::<String>("dev", "a port's name in quotes");
+    let address = section.value::<IpAddr>("address", "expected an address in quotes");
+    let mac = section
+        .value::<String>("mac", "expected six bytes in quotes, for example \"02:00:00:00:00:01\"");
+    let dev = section.value::<String>("dev", "expected a port's name in quotes");
     if address.is_none() || mac.is_none() {
-        let remedy = "address = \"10.0.0.2\", mac = \"02:00:00:00:00:02\"";
+        let remedy = "for example address = \"10.0.0.2\", mac = \"02:00:00:00:00:02\"";
         if !section.has_problem_within(&place) {
-            section.report("", place.clone(), "a neighbour needs its address and mac", remedy);
+            section.report("", place.clone(), "a neighbour needs an address and a mac", remedy);
         }
     }
     if let Some(dev) = &dev {
@@ -174,8 +181,8 @@ pub(super) fn neighbour(mut section: Section<'_, '_>, config: &Config) -> Option
     let named = dev.map(Spanned::into_inner);
     let device = named.or_else(|| check::device_of(config, address?));
     if device.is_none() && address.is_some() {
-        let message = "no port has a subnet with this address in it";
-        section.report("", place, message, "say which with dev");
+        let message = "the address is in no port's subnet";
+        section.report("", place, message, "name the port with dev");
     }
     section.finish();
     Some(Neighbour { address: address?, device: device?, mac: mac? })

@@ -124,6 +124,6 @@ impl Daemon for LiveBackend {
         self.control.ring();
         receiver
             .recv_timeout(PATIENCE)
-            .unwrap_or_else(|_| Err("the router is busy or ending".into()))
+            .unwrap_or_else(|_| Err("the router is busy or is shutting down; try again".into()))
     }
 }

@@ -54,7 +54,7 @@ impl Live {
             }
             Command::Lookup { address } => Ok(self.sync.lookup(address)),
             Command::SetMode(_) | Command::Reload if self.upgrade.is_some() => {
-                anyhow::bail!("an upgrade is under way: once more when it is over")
+                anyhow::bail!("an upgrade is running; try again afterwards")
             }
             Command::SetMode(mode) => {
                 self.set_mode(&mode)?;

@@ -42,7 +42,9 @@ impl Injection {
         reserve: Arc<Reserve>,
     ) -> Result<Injection> {
         let injector = KernelInjector::new()
-            .map_err(|error| warn!("packets found out late to be the kernel's are lost: {error}"))
+            .map_err(|error| {
+                warn!("workers cannot pass packets to the kernel and lose them: {error}")
+            })
             .ok();
         let stop = Arc::new(AtomicBool::new(false));
         let pool = Pool::new(reserve);
@@ -56,7 +58,7 @@ impl Injection {
             let _behind = process::Politeness::new(NICENESS);
             way.run(&packets, &told);
         };
-        let thread = thread.spawn(run).context("thread ebb-inject")?;
+        let thread = thread.spawn(run).context("cannot start the thread ebb-inject")?;
         Ok(Injection { router, copies, stop, thread: Some(thread) })
     }
 
@@ -140,7 +142,7 @@ impl Way {
             && let Err(error) = injector.inject(index, native, frame)
             && !std::mem::replace(&mut self.failed, true)
         {
-            warn!(%error, "a packet could not be handed to the kernel; more may follow");
+            warn!(%error, "cannot pass a packet to the kernel; others may be lost too");
         }
     }
 }

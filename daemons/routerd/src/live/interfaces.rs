@@ -74,7 +74,10 @@ impl LiveInterface {
         } else if self.interface.is_moderated() && self.moderation.is_none() {
             match Moderation::open(&sysfs, name, index, journal) {
                 Ok(moderation) => self.moderation = Some(moderation),
-                Err(error) => info!(port = name, "workers let packets gather: {error}"),
+                Err(error) => info!(
+                    port = name,
+                    "cannot set interrupt moderation, workers collect packets instead: {error}"
+                ),
             }
         }
     }
@@ -85,7 +88,7 @@ impl LiveInterface {
             && let Err(error) = moderation.restore()
             && !error.is_absent()
         {
-            info!(port = self.interface.name(), "moderation: {error}");
+            info!(port = self.interface.name(), "cannot restore interrupt moderation: {error}");
         }
     }
 
@@ -99,7 +102,10 @@ impl LiveInterface {
             self.gathers = pause;
             return true;
         };
-        info!(port = self.interface.name(), "workers let packets gather: {error}");
+        info!(
+            port = self.interface.name(),
+            "cannot set interrupt moderation, workers collect packets instead: {error}"
+        );
         // One of its two knobs may be turned already.
         self.give_moderation_back();
         false
@@ -124,7 +130,7 @@ impl LiveInterface {
             };
             match turn() {
                 Ok(affinity) => self.interrupts.push((queue, affinity)),
-                Err(error) => info!(port = name, queue, "interrupt stays where it is: {error}"),
+                Err(error) => info!(port = name, queue, "cannot move the interrupt: {error}"),
             }
         }
     }
@@ -137,7 +143,7 @@ impl LiveInterface {
             if let Some(cpu) = self.cpu_of(*queue, cpus, active)
                 && let Err(error) = affinity.set(cpu)
             {
-                info!(port = self.interface.name(), queue, "interrupt stays where it is: {error}");
+                info!(port = self.interface.name(), queue, "cannot move the interrupt: {error}");
             }
         }
         self.interrupts = interrupts;
@@ -158,7 +164,7 @@ impl Drop for LiveInterface {
     fn drop(&mut self) {
         for (_, affinity) in &mut self.interrupts {
             if let Err(error) = affinity.restore() {
-                info!(port = self.interface.name(), "interrupt: {error}");
+                info!(port = self.interface.name(), "cannot restore the interrupt's CPU: {error}");
             }
         }
         self.give_moderation_back();
@@ -209,18 +215,18 @@ impl Interfaces {
     pub fn place(&mut self, id: PortId, mut live: LiveInterface) {
         self.untold.remove(&id);
         if let Err(error) = live.interface.set_local_addresses(&self.local) {
-            warn!(port = live.interface.name(), %error, "addresses of the kernel");
+            warn!(port = live.interface.name(), %error, "cannot set the kernel's addresses");
             self.untold.insert(id);
         }
         // Before a worker can receive from it.
         let policy = policy_of(&self.policies, (&self.filtered, self.least_route_mtu), id, &live);
         _ = set_policy(&mut live, policy.as_ref().filter(|_| !self.untold.contains(&id)));
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
-            warn!(port = live.interface.name(), %error, "routes of the kernel");
+            warn!(port = live.interface.name(), %error, "cannot set the kernel's routes");
         }
         let vlans = self.vlans.get(&id.0).map(Vec::as_slice).unwrap_or_default();
         if let Err(error) = live.interface.set_vlans(vlans) {
-            warn!(port = live.interface.name(), %error, "VLANs");
+            warn!(port = live.interface.name(), %error, "cannot set the VLANs");
         }
         // Until the kernel's tables have been read its own address is all that is known of it.
         let macs = self
@@ -229,14 +235,15 @@ impl Interfaces {
             .filter(|macs| !macs.is_empty() || self.claimed.contains_key(&id.0));
         let macs = macs.cloned().unwrap_or_else(|| vec![live.interface.mac()]);
         if let Err(error) = live.tags.take_frames_to(&mut live.interface, &macs) {
-            warn!(port = live.interface.name(), %error, "own MAC addresses");
+            warn!(port = live.interface.name(), %error, "cannot set the own MAC addresses");
         }
         if let Some(brake) = &self.brake {
             let placed = live.interface.station();
             let placed = placed.and_then(|(array, len)| brake.place(id.0, array.as_fd(), len));
             if let Err(error) = placed {
                 let port = live.interface.name();
-                warn!(port, %error, "nobody gives its packets to the kernel should the router stand still");
+                warn!(port, %error, "the guard cannot pass its packets to the kernel if the \
+                    router stalls");
             }
         }
         live.tags.note(&live.interface).iter().for_each(|note| warn!("{note}"));
@@ -278,7 +285,7 @@ impl Interfaces {
             if live.interface.options().path == PacketPath::Kernel
                 && let Err(error) = live.interface.set_exits(&exits)
             {
-                warn!(port = live.interface.name(), %error, "exits of the kernel path");
+                warn!(port = live.interface.name(), %error, "cannot set the exits of the kernel path");
             }
         }
     }
@@ -395,8 +402,8 @@ fn set_policy(live: &mut LiveInterface, policy: Option<&KernelPolicy>) -> Result
     let result = live.interface.set_policy(policy.unwrap_or(&everything));
     result.map_err(|error| {
         let name = live.interface.name();
-        warn!(port = name, %error, "the kernel's policy cannot be held: all packets are the kernel's");
-        format!("not held at {name}: {error}")
+        warn!(port = name, %error, "cannot apply the kernel's policy: all packets are left to the kernel");
+        format!("not applied on {name}: {error}")
     })
 }
 
@@ -426,7 +433,7 @@ impl crate::sync::PortUpdates for Interfaces {
         for (id, live) in numbered(&mut self.open) {
             let known = !self.untold.remove(&id);
             if let Err(error) = live.interface.set_local_addresses(addresses) {
-                warn!(port = live.interface.name(), %error, "addresses of the kernel");
+                warn!(port = live.interface.name(), %error, "cannot set the kernel's addresses");
                 self.untold.insert(id);
             }
             // From them nothing may be forwarded.
@@ -442,7 +449,7 @@ impl crate::sync::PortUpdates for Interfaces {
         self.routes = routes.iter().map(route).collect();
         for live in self.open.iter_mut().flatten() {
             if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
-                warn!(port = live.interface.name(), %error, "routes of the kernel");
+                warn!(port = live.interface.name(), %error, "cannot set the kernel's routes");
             }
         }
     }
@@ -457,7 +464,7 @@ impl crate::sync::PortUpdates for Interfaces {
         self.macs.insert(port.0, macs.to_vec());
         let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
         if let Err(error) = live.tags.take_frames_to(&mut live.interface, macs) {
-            warn!(port = live.interface.name(), %error, "own MAC addresses");
+            warn!(port = live.interface.name(), %error, "cannot set the own MAC addresses");
         }
     }
 
@@ -465,13 +472,13 @@ impl crate::sync::PortUpdates for Interfaces {
         self.vlans.insert(port.0, vlans.to_vec());
         let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
         if let Err(error) = live.interface.set_vlans(vlans) {
-            warn!(port = live.interface.name(), %error, "VLANs");
+            warn!(port = live.interface.name(), %error, "cannot set the VLANs");
         }
     }
 
     fn renamed(&mut self, port: PortId, name: &str) {
         if let Some(former) = self.names.insert(port.0, name.to_owned()) {
-            info!(port = former, "the interface is called {name} now, and goes on being this port");
+            info!(port = former, "the interface was renamed to {name}; it remains this port");
         }
     }
 
@@ -483,7 +490,7 @@ impl crate::sync::PortUpdates for Interfaces {
                 self.claimed.insert(port.0, by.to_owned());
             }
             None if self.claimed.remove(&port.0).is_some() => {
-                info!(port = name, "nobody else takes its packets any more");
+                info!(port = name, "its packets are received again");
             }
             None => {}
         }
@@ -501,7 +508,7 @@ impl crate::sync::PortUpdates for Interfaces {
             let policy = policy_of(policies, (&self.filtered, self.least_route_mtu), id, live);
             failures.extend(set_policy(live, policy.as_ref().filter(|_| !untold)).err());
             if untold {
-                failures.push(format!("own addresses not held at {}", live.interface.name()));
+                failures.push(format!("own addresses not set on {}", live.interface.name()));
             }
         }
         failures

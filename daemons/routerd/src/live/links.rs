@@ -47,9 +47,8 @@ impl Live {
                 continue;
             }
             let message = format!(
-                "port {}: the interface has another number of queues than when it was opened; \
-                 packets of queues that are not served stay with the kernel: put it back or \
-                 restart the router",
+                "port {}: the number of queues of the interface changed; packets of queues \
+                without a worker are left to the kernel: restore the number or restart the router",
                 live.interface.name()
             );
             warn!("{message}");
@@ -117,7 +116,8 @@ impl Live {
             let what = if gone { "is gone" } else { "was set down" };
             warn!(
                 port = name,
-                "interface {what}; the others go on, it is reopened when it returns"
+                "interface {what}; the other ports keep working, it is opened again when it \
+                returns"
             );
             self.backend.router.detach_for_now(port);
             self.interfaces.lock().expect("interfaces").close(port, set_down);
@@ -136,7 +136,7 @@ impl Live {
                 info!(port = name, "interface is back");
                 None
             }
-            Err(error) => Some(format!("port {name} is up but not opened: {error:#}")),
+            Err(error) => Some(format!("port {name} is up but cannot be opened: {error:#}")),
         };
         let mut refusals = self.backend.refusals.lock().expect("refusals");
         if let Some(refusal) = &refusal

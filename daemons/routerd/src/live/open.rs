@@ -65,7 +65,7 @@ pub fn open(
             let undo = Undo::Rss { interface: port.name.clone(), table: original };
             journal
                 .record(undo)
-                .context("the interface's own table cannot be noted for undoing")?;
+                .context("cannot record the interface's own table in the journal")?;
             Some(interface.rss_table(Box::new(Ethtool(table)), RSS_SETTLE))
         }
         None => interface.steer_table(),
@@ -82,8 +82,8 @@ pub fn open(
     if let Some(served) = interface.mtu_served().filter(|_| !in_kernel) {
         warn!(
             port = port.name,
-            "the MTU is larger than the router's frames: packets of more than \
-            {served} bytes are left to the kernel"
+            "the MTU is larger than the router's frames: packets longer than {served} bytes are \
+            left to the kernel"
         );
     }
     Ok(ready(&port.name, form, interface, redirect))
@@ -200,21 +200,23 @@ fn leave_vlan_tags_in(name: &str, journal: &Journal) {
         Ok(())
     };
     if let Err(error) = switch() {
-        warn!(port = name, %error, "VLAN tags are taken out by the interface: tagged packets are lost \
-            to the router; try ethtool -K {name} rxvlan off");
+        warn!(port = name, %error, "the interface removes VLAN tags: the router cannot forward \
+            tagged packets; try ethtool -K {name} rxvlan off");
     }
 }
 
 /// The interface's own indirection table and its present content, if it can feed every worker.
 pub fn rss(name: &str, workers: u32) -> Result<(RssTable, Vec<u32>)> {
-    let table = RssTable::open(name).with_context(|| format!("{name}: no indirection table"))?;
-    let content = table.read().with_context(|| format!("{name}: no indirection table"))?;
+    let table = RssTable::open(name)
+        .with_context(|| format!("{name}: cannot read the indirection table"))?;
+    let content =
+        table.read().with_context(|| format!("{name}: cannot read the indirection table"))?;
     let driver = ebb_host::ethtool::Interface::open(name)?;
     let queues = driver.channels()?.receiving();
     anyhow::ensure!(
         queues >= workers && !content.is_empty(),
-        "{name}: {queues} receive queues for {workers} workers; give it more (ethtool -L {name} \
-         combined {workers}) or set redirect = \"steer\""
+        "{name}: {queues} receive queues for {workers} workers; set more queues (ethtool -L \
+        {name} combined {workers}) or set redirect = \"steer\""
     );
     Ok((table, content))
 }

@@ -21,7 +21,8 @@ pub fn workers(config: &Config) -> Result<Vec<Option<usize>>> {
     for cpu in &cpus {
         anyhow::ensure!(
             online.iter().any(|known| known.id == *cpu),
-            "router.cpus: this machine has no CPU {cpu}: name those of /sys/devices/system/cpu/online"
+            "router.cpus: this machine has no CPU {cpu}: use those in \
+            /sys/devices/system/cpu/online"
         );
     }
     if cpus.is_empty() {

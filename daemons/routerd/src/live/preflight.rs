@@ -42,7 +42,8 @@ fn workers(config: &Config, workers: usize, found: &mut Preflight) {
     let online = topology::cpus(&Sysfs::new("/")).map_or(0, |cpus| cpus.len());
     if online > 0 && workers > online {
         found.warnings.push(format!(
-            "router.workers: {workers} workers on {online} CPUs take turns: {online} are as fast"
+            "router.workers: {workers} workers share {online} CPUs: set {online}, more are not \
+            faster"
         ));
     }
     let frames = start::frames(config, workers);
@@ -51,8 +52,8 @@ fn workers(config: &Config, workers: usize, found: &mut Preflight) {
     if let Some(memory) = memory().filter(|memory| bytes > *memory) {
         let gib = |bytes: usize| bytes as f64 / (1 << 30) as f64;
         found.problems.push(format!(
-            "router.frames: packet memory of {:.1} GiB on a machine with {:.1} GiB: fewer workers, \
-             ports, or places in `ring`, or a number of `frames`",
+            "router.frames: packet memory of {:.1} GiB on a machine with {:.1} GiB: use fewer \
+            workers, fewer ports or a smaller `ring`, or set `frames`",
             gib(bytes),
             gib(memory)
         ));
@@ -86,7 +87,7 @@ fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
     let Ok(link) = link else { return };
     let Some(link) = link else {
         found.warnings.push(format!(
-            "port {name}: there is no such interface at present; it is taken in when it appears"
+            "port {name}: there is no such interface yet; it is opened when it appears"
         ));
         return;
     };
@@ -95,8 +96,8 @@ fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
     }
     if !link.up {
         found.warnings.push(format!(
-            "port {name}: the interface is down or without carrier; it is taken in when it comes up: \
-             ip link set {name} up"
+            "port {name}: the interface is down or without carrier; it is opened when it comes \
+            up: ip link set {name} up"
         ));
     }
     found.paths.push(format!("port {name}: {}", path_and_reason(port, router)));
@@ -111,7 +112,7 @@ fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
         && queues.receiving() >= workers.max(2)
     {
         found.warnings.push(format!(
-            "port {name}: redirect = \"steer\" although it has {} receive queues of its own",
+            "port {name}: redirect = \"steer\" although the interface has {} receive queues",
             queues.receiving()
         ));
     }
@@ -125,7 +126,7 @@ fn path_and_reason(port: &Port, router: &Router) -> String {
     let reason = match (port.path, port.needs_workers(router)) {
         (PacketPath::Auto, Some(setting)) => format!("because of {setting}"),
         (PacketPath::Auto, None) => {
-            "path = \"auto\": the cheaper way for this interface".to_owned()
+            "path = \"auto\": the cheaper path for this interface".to_owned()
         }
         _ => "path in the file".to_owned(),
     };

@@ -35,7 +35,7 @@ pub(super) struct Report(Vec<String>);
 
 impl Report {
     pub(super) fn text(&self) -> String {
-        if self.0.is_empty() { "nothing differs".into() } else { self.0.join("; ") }
+        if self.0.is_empty() { "nothing changed".into() } else { self.0.join("; ") }
     }
 
     pub(super) fn json(&self) -> Value {
@@ -65,7 +65,7 @@ impl Live {
         new.keep_what_needs_a_restart(&self.config);
         new.check_files()?;
         let moved = changes.iter().any(|change| matches!(change, Change::Metrics(_)));
-        let api = self.api.as_ref().context("no serving thread")?;
+        let api = self.api.as_ref().context("metrics and status are not served")?;
         let metrics = moved.then(|| api.prepare_metrics(new.metrics.listen)).transpose()?;
         let knobs = changes.iter().any(|change| matches!(change, Change::Knobs { .. }));
         let opened = self.open_machine(&new, knobs).and_then(|machine| {
@@ -84,7 +84,7 @@ impl Live {
                 if knobs {
                     self.exchange_knobs(&self.config);
                 }
-                return Err(error.context("the configuration stays as it was"));
+                return Err(error.context("the old configuration stays in use"));
             }
         };
         if let (Some(metrics), Some(api)) = (metrics, &self.api) {
@@ -102,7 +102,7 @@ impl Live {
     ) -> Result<Report> {
         for change in changes {
             if let Change::PortRemoved(slot, name) = change {
-                info!(port = name, "port closes");
+                info!(port = name, "port closed");
                 self.close_port(*slot);
                 let id = PortId(*slot as u8);
                 let stays = |change: &Change| matches!(change, Change::PortAdded(at, port) if at == slot && port.name == *name);
@@ -164,7 +164,7 @@ impl Live {
         let wanted = frames(&self.config, self.backend.router.cpus().len()).unwrap_or(0);
         let present = self.umem.region().frames();
         if wanted > present && ports_changed {
-            report.push(format!("frames stay {present} until a restart makes them {wanted}"));
+            report.push(format!("router.frames stays {present}; restart to change it to {wanted}"));
         }
         Ok(Report(report))
     }
@@ -185,7 +185,10 @@ impl Live {
             self.close_port(*slot);
             if let Err(error) = self.open_port(*slot) {
                 let name = &self.config.ports[*slot].name;
-                error!(port = name, "not opened on the other path, tried again later: {error:#}");
+                error!(
+                    port = name,
+                    "cannot open the port on the other path, trying later: {error:#}"
+                );
             }
         }
     }
@@ -251,7 +254,7 @@ impl Live {
         for slot in closing {
             if let Err(error) = self.open_port(slot) {
                 let name = &self.config.ports[slot].name;
-                error!(port = name, "not opened again, tried again later: {error:#}");
+                error!(port = name, "cannot open the port again, trying later: {error:#}");
             }
         }
         Err(error)
@@ -281,7 +284,7 @@ impl Live {
                     pending.push((PortId(*slot as u8), live, open));
                 }
                 Err(error) if open::may_come(&error) => {
-                    warn!(port = port.name, "taken in when it comes: {error:#}");
+                    warn!(port = port.name, "the port is opened when it appears: {error:#}");
                 }
                 Err(error) => return Err(error.context(format!("port {}", port.name))),
             }
@@ -317,7 +320,7 @@ impl Live {
         let id = PortId(slot as u8);
         self.backend.router.detach_for_now(id);
         if !self.backend.router.wait_detached(CLOSING) {
-            warn!(slot, "a worker still holds a port that is closed");
+            warn!(slot, "a worker still uses a closed port");
         }
         if let Some(open) = self.interfaces.lock().expect("interfaces").open.get_mut(slot) {
             *open = None;

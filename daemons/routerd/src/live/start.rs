@@ -52,7 +52,8 @@ impl Live {
         let workers = cpus.len();
         let (umem, reserve) = match &mut inheritance {
             Some(inheritance) => (inheritance.memory()?, Reserve::new(Vec::new())),
-            None => Umem::allocate(frames(&config, workers)?).context("packet memory")?,
+            None => Umem::allocate(frames(&config, workers)?)
+                .context("cannot allocate packet memory")?,
         };
         let interfaces = Arc::new(Mutex::new(Interfaces::guarded(watch.brake)));
         let vigil = Vigil::new(&watch.pulses);
@@ -137,7 +138,7 @@ impl Live {
             injection,
             reserve,
             upgrade: None,
-            program: std::env::current_exe().context("the program's own file")?,
+            program: std::env::current_exe().context("cannot find the program's own file")?,
             queues_looked_at: clock::monotonic(),
             interrupts_for: u16::MAX,
             retried_at: clock::monotonic(),
@@ -182,9 +183,9 @@ pub(super) fn ensure_room(
     let own = u64::from(port.ring) * u64::from(queues);
     anyhow::ensure!(
         own + posted < u64::from(frames),
-        "its {queues} receive queues take {own} frames, and of {frames} the other ports have \
-         {posted}: give it fewer queues (ethtool -L {} combined N, or `queues`), or restart the \
-         router, whose packet memory then is larger",
+        "its {queues} receive queues need {own} frames, but the other ports use {posted} of \
+        {frames}: set fewer queues (ethtool -L {} combined N, or `queues`), or restart the router \
+        to allocate more packet memory",
         port.name
     );
     Ok(())
@@ -211,8 +212,8 @@ fn frames_for(config: &Config, workers: u32, queues: &[u32]) -> Result<u32> {
     };
     anyhow::ensure!(
         u64::from(frames) > posted,
-        "router.frames is {frames}, but the {} receive queues of the ports alone hold {posted}: \
-         leave it out for {}, or set fewer queues or shorter rings",
+        "router.frames is {frames}, but the {} receive queues of the ports need {posted}: remove \
+        it to use {}, or set fewer queues or shorter rings",
         queues.iter().sum::<u32>(),
         wanted
     );
@@ -237,7 +238,7 @@ fn open_ports(
         let (mut live, open) = match opened {
             Ok(opened) => opened,
             Err(error) if open::may_come(&error) => {
-                warn!(port = port.name, "taken in when it comes: {error:#}");
+                warn!(port = port.name, "the port is opened when it appears: {error:#}");
                 ports.push(OpenPort::absent(&port.name));
                 continue;
             }
@@ -246,7 +247,7 @@ fn open_ports(
         live.take_knobs(&config.governor, cpus, u16::MAX, journal);
         if live.interface.unserved_queues() > 0 {
             notes.push(format!(
-                "port {}: {} receive queues are not served; their packets stay with the kernel",
+                "port {}: {} receive queues have no worker; their packets are left to the kernel",
                 port.name,
                 live.interface.unserved_queues()
             ));

@@ -46,7 +46,7 @@ impl Tags {
         }
         *self = Tags::Unseen;
         if let Err(error) = self.take_frames_to(interface, &[]) {
-            warn!(port = interface.name(), %error, "own MAC addresses");
+            warn!(port = interface.name(), %error, "cannot set the own MAC addresses");
         }
         self.note(interface).iter().for_each(|note| warn!("{note}"));
     }
@@ -57,13 +57,13 @@ impl Tags {
         let what = match self {
             Tags::Seen => return None,
             Tags::Awaited(_) => {
-                "packets are left to the kernel once one with a tag shows among those that it gets"
+                "all its packets are left to the kernel as soon as a tagged one is seen"
             }
-            Tags::Unseen => "its packets are left to the kernel until the router starts anew",
+            Tags::Unseen => "its packets are left to the kernel until the router is restarted",
         };
         Some(format!(
-            "port {}: VLAN tags may travel beside its packets, where the {how} XDP program of this \
-             kernel does not see them: {what}",
+            "port {}: VLAN tags may be in packet metadata, where the {how} XDP program cannot \
+            read them on this kernel: {what}",
             interface.name()
         ))
     }

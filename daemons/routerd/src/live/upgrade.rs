@@ -74,7 +74,7 @@ enum Word {
 struct Offer {
     protocol: u32,
     pid: u32,
-    /// The configuration in force.
+    /// Show the running configuration.
     config: String,
     workers: usize,
     frames: u32,
@@ -182,13 +182,14 @@ impl TryFrom<Replace> for Stopped {
 
 fn say(courier: &mut Courier, word: &Word) -> Result<()> {
     let text = serde_json::to_string(word).context("words are plain data")?;
-    courier.send(&text, Vec::new()).context("the other program is gone")
+    courier.send(&text, Vec::new()).context("the other program has ended")
 }
 
 /// The next word; one of failure is an error.
 fn hear(courier: &mut Courier) -> Result<Word> {
     let (text, _) = courier.receive(PATIENCE).context("the other program does not answer")?;
-    let word = serde_json::from_str(&text).context("the other program speaks otherwise")?;
+    let word = serde_json::from_str(&text)
+        .context("the other program sent a message that is not understood")?;
     match word {
         Word::Failed { reason } => anyhow::bail!("{reason}"),
         word => Ok(word),

@@ -13,7 +13,7 @@ use ebb_units::Time;
 const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the warning begins that it did not.
-pub(super) const STOOD_STILL: &str = "the router stood still";
+pub(super) const STOOD_STILL: &str = "the router stalled";
 
 /// How the guard process sees the router.
 pub(super) struct Watch {
@@ -85,7 +85,8 @@ impl Vigil {
         let before = std::mem::replace(&mut self.halts, self.pulses.halts());
         (self.halts > before).then(|| {
             format!(
-                "{STOOD_STILL}, and the kernel had its packets meanwhile: {} times since the start",
+                "{STOOD_STILL} and its packets were left to the kernel meanwhile: {} times since \
+                the start",
                 self.halts
             )
         })

@@ -15,7 +15,7 @@ use super::{Facts, Mechanism, RouterInterface, Verdict};
 use crate::status::PolicyEffect;
 
 /// Added to the words for an object with parts that are not known here.
-pub(super) const STRANGE: &str = ", with parts that Ebb does not know";
+pub(super) const STRANGE: &str = ", partly unknown to Ebb";
 
 /// What becomes of packets that come in at `places` under the kernel's policy, but for the
 /// mechanisms in `ignored`.
@@ -47,7 +47,7 @@ impl Judge<'_> {
             let mechanism = Mechanism::of_source(*source);
             // The switches are those of two mechanisms.
             let whole = mechanism != Mechanism::Forwarding || self.is_ignored(Mechanism::RpFilter);
-            let words = || (format!("not read: {error}"), "all packets".to_owned());
+            let words = || (format!("cannot be read: {error}"), "all packets".to_owned());
             let scope = Scope::Families(true, true);
             match whole {
                 true => self.leave(mechanism, &scope, words),
@@ -63,7 +63,7 @@ impl Judge<'_> {
             // No worker has an interface there, so nobody can wish to ignore it.
             self.enter(Mechanism::Vrf, &scope);
             self.note(Mechanism::Vrf, PolicyEffect::Kernel, || {
-                let object = format!("{} belongs to another interface", place.name);
+                let object = format!("{} is a port of another interface", place.name);
                 (object, format!("all packets from {}", place.name))
             });
         }
@@ -123,7 +123,7 @@ impl Judge<'_> {
             self.leave(Mechanism::Xfrm, &scope, words);
         }
         if facts.transforms.not_understood > 0 {
-            let object = format!("{} that are not understood", facts.transforms.not_understood);
+            let object = format!("{} of an unknown form", facts.transforms.not_understood);
             self.leave(Mechanism::Xfrm, &scope, || (object, "all packets".to_owned()));
         }
         for policy in &facts.transforms.policies {
@@ -141,7 +141,7 @@ impl Judge<'_> {
         let more = if *strange { STRANGE } else { "" };
         let object = || format!("dir {direction} src {from} dst {to} {action}{more}");
         if !*strange && (*special || action == "allow") {
-            let words = || (object(), "no packets that Ebb forwards".to_owned());
+            let words = || (object(), "no forwarded packets".to_owned());
             return self.note(Mechanism::Xfrm, PolicyEffect::None, words);
         }
         let some = |net: &IpNet| (net.prefix_len() > 0).then_some(*net);
@@ -167,11 +167,9 @@ impl Judge<'_> {
             |place: &&RouterInterface| chain.devices.iter().any(|device| device.fits(&place.name));
         let bound: Vec<u32> = self.places.iter().filter(fits).map(|place| place.link).collect();
         let none = match chain.hook {
-            Hook::Input | Hook::Output => Some("the host's own packets only"),
-            _ if neutral => Some("no packets: it accepts all"),
-            Hook::Ingress | Hook::Egress if bound.is_empty() => {
-                Some("no packets that Ebb forwards")
-            }
+            Hook::Input | Hook::Output => Some("only packets of this host"),
+            _ if neutral => Some("no packets, as it accepts all"),
+            Hook::Ingress | Hook::Egress if bound.is_empty() => Some("no forwarded packets"),
             _ => None,
         };
         if let Some(concerns) = none {
@@ -217,7 +215,7 @@ impl Judge<'_> {
         if *egress {
             // Where a packet will leave is not known before it is looked up.
             self.leave(Mechanism::Tc, &Scope::Families(true, true), || {
-                let concerns = "all packets, for they may leave there";
+                let concerns = "all packets, as they may leave there";
                 (format!("{kind} at {name}, sending"), concerns.to_owned())
             });
         }

@@ -43,7 +43,7 @@ impl Follower {
     /// When netlink is refused.
     pub fn open() -> Result<Follower> {
         Ok(Follower {
-            watch: Watch::open().context("the kernel's policy")?,
+            watch: Watch::open().context("cannot watch the kernel's policy")?,
             facts: Facts::default(),
             places: Vec::new(),
             ignored: BTreeSet::new(),
@@ -109,7 +109,7 @@ impl Follower {
     /// # Errors
     /// When netlink fails for good.
     pub fn turn(&mut self) -> Result<Option<&Verdict>> {
-        let changed = self.watch.changed().context("the kernel's policy")?;
+        let changed = self.watch.changed().context("cannot watch the kernel's policy")?;
         for source in &changed {
             self.read(*source);
         }
@@ -161,7 +161,9 @@ impl Follower {
         if known.as_ref() != Some(&error) {
             warn!(
                 ?source,
-                error, "the kernel's policy cannot be read: what it may concern is the kernel's"
+                error,
+                "the kernel's policy cannot be read: packets that it may concern are left to the \
+                kernel"
             );
         }
     }

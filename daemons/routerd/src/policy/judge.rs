@@ -151,7 +151,9 @@ fn fit(policy: &mut KernelPolicy, whose: &str, objects: &mut Objects) {
         policy.forget_prefixes(v6);
         policy.leave_all(v6, reason);
         rest -= own;
-        let object = format!("{own} prefixes at {whose}, at most {PREFIXES_MAX} are told apart");
+        let object = format!(
+            "{own} prefixes on {whose}, more than the {PREFIXES_MAX} that can be distinguished"
+        );
         objects.insist(Mechanism::of(reason), object, all_of(v6));
     }
 }

@@ -11,7 +11,7 @@ use crate::status::{PolicyEffect, PolicyObject};
 /// Objects of one mechanism and effect that are told one by one.
 const TOLD_MAX: u64 = 40;
 /// Which packets those concern that are only counted.
-const REST: &str = "packets of each as above";
+const REST: &str = "the same packets as above";
 /// Lines of the log that one change may take.
 const LINES_MAX: usize = 50;
 
@@ -82,11 +82,11 @@ pub(super) fn say(before: &[PolicyObject], after: &[PolicyObject]) {
         }
     }
     for (_, line) in ends.iter().take(LINES_MAX) {
-        info!("policy: no more: {line}");
+        info!("policy: removed: {line}");
     }
     let untold = begins.len().saturating_sub(LINES_MAX) + ends.len().saturating_sub(LINES_MAX);
     if untold > 0 {
-        info!("policy: {untold} further changes; `ebb router show` has what is in force");
+        info!("policy: {untold} further changes; see `ebb router show`");
     }
 }
 

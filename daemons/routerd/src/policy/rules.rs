@@ -50,7 +50,7 @@ impl Judge<'_> {
         let input = rule.input.as_deref().map(|name| self.named(name));
         let none = harmless || !rule.inverted && (never || input == Some(None));
         if none && !rule.strange {
-            let words = || (describe(rule), "no packets that Ebb forwards".to_owned());
+            let words = || (describe(rule), "no forwarded packets".to_owned());
             return self.note(Mechanism::Rules, PolicyEffect::None, words);
         }
         // What is not known may turn the other selectors into something else.
@@ -124,7 +124,7 @@ fn describe(rule: &Rule) -> String {
         words.push("(further selectors)".into());
     }
     if rule.strange {
-        words.push("(with parts that Ebb does not know)".into());
+        words.push("(partly unknown to Ebb)".into());
     }
     words.push(match rule.action {
         RuleAction::Lookup(_) if rule.vrf => "lookup l3mdev-table".into(),

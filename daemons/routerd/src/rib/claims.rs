@@ -59,18 +59,17 @@ impl Claims {
     pub(super) fn on(&self, link: &Link, all: &BTreeMap<u32, Link>) -> Option<String> {
         let here = || {
             let mut on_it = on_it(link, all).filter(|upper| upper.claims_parent);
-            on_it.next().map(|upper| format!("{} takes its frames", upper.name))
+            on_it.next().map(|upper| format!("{} receives its frames", upper.name))
         };
         let moved = || {
             let mut moved = self.moved.values();
             let moved = moved.find(|moved| moved.claims && moved.parent == link.index)?;
-            Some(format!("{} takes its frames, from another namespace", moved.name))
+            Some(format!("{} in another namespace receives its frames", moved.name))
         };
         let unknown = || {
             let listeners = self.listeners.get(&link.index).copied().unwrap_or(0);
             (self.unexplained(link, all) > listeners).then(|| {
-                "it takes frames for all stations, for an interface in another namespace or for \
-                 whatever else cannot be seen from here"
+                "it is in promiscuous mode, perhaps for an interface in another namespace"
                     .to_owned()
             })
         };

@@ -51,7 +51,7 @@ impl Comparisons {
 
     pub(super) fn failed(&mut self, what: &str, error: &dyn Display) {
         self.failures += 1;
-        warn!(what, %error, "the kernel cannot be asked; forwarding goes on by what is known");
+        warn!(what, %error, "cannot read from the kernel; forwarding continues with the known tables");
     }
 
     /// One took place from `begun` on and left these parts unread.
@@ -70,7 +70,7 @@ impl Comparisons {
         let again_ms = self.pause.as_millis() as u64;
         warn!(
             parts = parts.join(", "),
-            again_ms, "lists changed while they were read; asked again later"
+            again_ms, "kernel tables changed while they were read; trying again later"
         );
     }
 }
@@ -99,7 +99,8 @@ impl TableSync {
             }
             if clock::monotonic().since(begun) > FIRST_MAX {
                 bail!(
-                    "the kernel's routes change too fast to be read; start again when they are calm"
+                    "the kernel's routes change too fast to be read; start the router when they \
+                    are stable"
                 );
             }
             std::thread::sleep(PAUSE_MIN);
@@ -124,7 +125,7 @@ impl TableSync {
     }
 
     fn compare(&mut self, scope: Scope) {
-        info!(?scope, "comparing the tables with the kernel's");
+        info!(?scope, "comparing with the kernel's tables");
         self.comparisons.begun += 1;
         let begun = clock::monotonic();
         self.rib.pass(begun, &mut self.fib);

@@ -90,7 +90,8 @@ impl TableSync {
         }
         let ways = self.shown.ways(&merged);
         if let Err(error) = &ways {
-            warn!(file = SHOWN, %error, "merged IPv6 routes are the kernel's: it may have more than it lists");
+            warn!(file = SHOWN, %error, "merged IPv6 routes are left to the kernel: it may have \
+                more than it lists");
         }
         for prefix in merged {
             let number = ways.as_ref().ok().and_then(|ways| *ways.get(&prefix)?);

@@ -21,7 +21,7 @@ impl Scheduler for Eclipse {
     }
 
     fn about(&self) -> &'static str {
-        "the day of greatest gain per time, again and again"
+        "always the day of greatest gain per time"
     }
 
     fn schedule(&self, demand: &Demand, window: Window) -> Schedule {

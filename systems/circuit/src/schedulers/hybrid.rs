@@ -21,7 +21,7 @@ impl Scheduler for Hybrid {
     }
 
     fn about(&self) -> &'static str {
-        "eclipse for what a packet switch of a tenth of the capacity leaves"
+        "eclipse for the demand left by a packet switch of a tenth of the capacity"
     }
 
     fn schedule(&self, demand: &Demand, window: Window) -> Schedule {

@@ -16,7 +16,7 @@ impl Scheduler for RoundRobin {
     }
 
     fn about(&self) -> &'static str {
-        "all rotations of the ports in turn, each as long as the others"
+        "all rotations of the ports in turn, for equal times"
     }
 
     fn schedule(&self, demand: &Demand, window: Window) -> Schedule {

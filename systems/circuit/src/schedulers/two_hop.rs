@@ -31,7 +31,7 @@ impl Scheduler for TwoHop {
     }
 
     fn about(&self) -> &'static str {
-        "eclipse, and detours over one other port in what its circuits leave free"
+        "eclipse, with detours over one other port in its free capacity"
     }
 
     fn schedule(&self, demand: &Demand, window: Window) -> Schedule {

@@ -17,7 +17,7 @@ pub struct Scenario {
     #[serde(default = "Scenario::default_rate_gbps")]
     #[schema(above = 0, most = 10_000_000, default = 10.0)]
     pub rate_gbps: f64,
-    /// How long circuits stand in a rotation.
+    /// How long a circuit of the rotation is up.
     #[serde(default = "Scenario::default_day_us")]
     #[schema(above = 0, most = 10_000_000, default = 300.0)]
     pub day_us: f64,
@@ -25,7 +25,7 @@ pub struct Scenario {
     #[serde(default = "Scenario::default_night_us")]
     #[schema(least = 0, most = 10_000_000, default = 11.5)]
     pub night_us: f64,
-    /// Nothing is handed to the network card in the last part of a day.
+    /// The end of a day in which no frame is given to the network card.
     #[serde(default = "Scenario::default_guard_us")]
     #[schema(least = 0, most = 10_000_000, default = 23.5)]
     pub guard_us: f64,
@@ -53,7 +53,7 @@ pub struct Scenario {
     #[serde(default = "Scenario::default_ahead_bytes")]
     #[schema(default = AHEAD_MAX)]
     pub ahead_bytes: u64,
-    /// What hosts send.
+    /// Traffic of the hosts.
     #[serde(default)]
     pub source: Source,
     /// What the hosts of a rack send at most.
@@ -64,22 +64,22 @@ pub struct Scenario {
     #[serde(default)]
     #[schema(least = 0, most = 1)]
     pub hot_share: f64,
-    /// Rate of a packet switch beside the circuits; 0 for none.
+    /// Rate of an additional packet switch; 0 for none.
     #[serde(default)]
     #[schema(least = 0, most = 10_000_000)]
     pub packet_gbps: f64,
     /// The network card.
     #[serde(default)]
     pub card: Card,
-    /// How sync frames go wrong.
+    /// Faults of sync frames.
     #[serde(default)]
     pub jitter: Jitter,
-    /// What the ends of circuits draw.
+    /// Power of the circuit transceivers.
     #[serde(default)]
     pub light: Light,
 }
 
-/// What hosts send.
+/// Traffic of the hosts.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, Described,
 )]
@@ -98,10 +98,10 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Card {
-    /// How fast it is handed frames, Gb/s.
+    /// Rate at which it receives frames, Gb/s.
     #[schema(above = 0, most = 10_000_000)]
     pub intake_gbps: f64,
-    /// How long a frame is in it at least.
+    /// Least delay of a frame in it.
     #[schema(least = 0, most = 10_000_000)]
     pub delay_us: f64,
     /// With more than this waiting it may go over to batches.
@@ -129,7 +129,7 @@ impl Default for Card {
     }
 }
 
-/// How sync frames go wrong (fig. 4.19).
+/// Faults of sync frames (fig. 4.19).
 #[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Jitter {
@@ -170,9 +170,19 @@ impl Check for Scenario {
             ("jitter.slow_us", self.jitter.slow_us),
         ];
         for (name, [low, high]) in spans {
-            Invalid::unless(low < high, name, "is no span", "two numbers, the lower first")?;
+            Invalid::unless(
+                low < high,
+                name,
+                "is not a range",
+                "expected two numbers, the lower first",
+            )?;
         }
         let queue = self.queue_bytes >= self.frame_bytes;
-        Invalid::unless(queue, "queue_bytes", "holds no frame", "at least frame_bytes")
+        Invalid::unless(
+            queue,
+            "queue_bytes",
+            "is smaller than a frame",
+            "expected at least frame_bytes",
+        )
     }
 }

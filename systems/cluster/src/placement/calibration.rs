@@ -36,13 +36,13 @@ impl Calibration {
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Calibration, ClusterError> {
         let bench: Bench = serde_json::from_slice(bytes).map_err(|error| {
             let remedy = format!("{file}: {error}; write it with `ebb cluster bench --json`");
-            Invalid::new("bench", "is not what the bench prints", remedy)
+            Invalid::new("bench", "is not the output of the bench", remedy)
         })?;
         let costs = bench.costs;
         let all = [costs.balancer_ns, costs.back_end_ns, costs.mover_ns, costs.contention];
         let fine = all.into_iter().chain([costs.migration]).flatten().all(f64::is_finite);
-        let remedy = format!("{file}: finite numbers in `costs`");
-        Invalid::unless(fine, "bench", "has a cost that is no number", remedy)?;
+        let remedy = format!("{file}: expected finite numbers in `costs`");
+        Invalid::unless(fine, "bench", "has a cost that is not a number", remedy)?;
         Ok(costs)
     }
 

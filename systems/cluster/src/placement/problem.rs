@@ -23,7 +23,7 @@ pub struct PlacementProblem {
     #[serde(default = "PlacementProblem::default_packet_bytes")]
     #[schema(above = 0, default = 64.0)]
     pub packet_bytes: f64,
-    /// What packets cost.
+    /// Costs of packets.
     #[serde(default)]
     pub costs: Costs,
     /// What `ebb cluster bench --json` printed, a file: replaces the costs that it measured.
@@ -48,7 +48,7 @@ pub struct Machine {
 pub struct Link {
     /// The two servers.
     pub between: [String; 2],
-    /// What it carries each way.
+    /// Its capacity in each direction.
     #[schema(above = 0)]
     pub mbps: f64,
 }
@@ -104,19 +104,24 @@ impl PlacementProblem {
 
     fn check_machines(&self) -> Result<(), Invalid> {
         let some = !self.machine.is_empty();
-        Invalid::unless(some, "machine", "names no server", "a [[machine]] for each server")?;
+        Invalid::unless(some, "machine", "is empty", "add a [[machine]] for each server")?;
         for (at, machine) in self.machine.iter().enumerate() {
             let field = |key: &str| format!("machine[{at}].{key}");
             let fine = !machine.name.is_empty();
-            Invalid::unless(fine, field("name"), "is empty", "a name such as s1")?;
+            Invalid::unless(fine, field("name"), "is empty", "give a name, for example s1")?;
             let first = self.machine[..at].iter().all(|other| other.name != machine.name);
-            Invalid::unless(first, field("name"), "is there already", "another name")?;
+            Invalid::unless(first, field("name"), "is used twice", "use another name")?;
             let some = !machine.cores.is_empty();
-            let remedy = "the cores of each NUMA node, such as [2, 2]";
+            let remedy = "give the cores of each NUMA node, for example [2, 2]";
             Invalid::unless(some, field("cores"), "is empty", remedy)?;
         }
         let fits = self.cores() <= CORES_MAX;
-        Invalid::unless(fits, "machine", "has more than 1024 cores in all", "plan for a part")
+        Invalid::unless(
+            fits,
+            "machine",
+            "has more than 1024 cores in total",
+            "plan a part of the cluster",
+        )
     }
 
     fn check_links(&self) -> Result<(), Invalid> {
@@ -124,11 +129,16 @@ impl PlacementProblem {
             let field = |key: &str| format!("link[{at}].{key}");
             for end in &link.between {
                 let known = self.machine.iter().any(|machine| machine.name == *end);
-                let said = format!("names `{end}`, which is no server");
-                Invalid::unless(known, field("between"), said, "the names of two [[machine]]")?;
+                let said = format!("names `{end}`, which is not a server");
+                Invalid::unless(
+                    known,
+                    field("between"),
+                    said,
+                    "give the names of two [[machine]]",
+                )?;
             }
             let two = link.between[0] != link.between[1];
-            Invalid::unless(two, field("between"), "is one server", "two servers")?;
+            Invalid::unless(two, field("between"), "names one server twice", "name two servers")?;
         }
         Ok(())
     }

@@ -78,15 +78,15 @@ fn introduction(problem: &PlacementProblem, placed: &Placed<'_>, unbound: f64) -
         _ => "a core",
     };
     let proof = if placed.proven {
-        "every placement was tried: none is better".to_owned()
+        "all placements were tried: none is better".to_owned()
     } else {
         format!("no placement exceeds {:.0} kpps", placed.bound_pps / 1e3)
     };
     format!(
-        "{} balancers and {} back-ends carry {:.0} kpps with each thread bound to its core, and {:.0} with \
-         the threads left to the scheduler; what ends it is {limit}; {proof}. Balancing: {}. A packet \
-         takes {:.0} ns each of the two times it passes a balancer, {:.0} ns in a back-end and {:.0} ns of \
-         whoever moves it there ({}).",
+        "{} balancers and {} back-ends carry {:.0} kpps with each thread bound to its core, and \
+        {:.0} with the threads left to the scheduler; the limit is {limit}; {proof}. Balancing: \
+        {}. A packet needs {:.0} ns each of the two times it passes a balancer, {:.0} ns in a \
+        back-end and {:.0} ns of the thread that moves it there ({}).",
         problem.balancers,
         count(placed, Role::BackEnd),
         placed.outcome.pps / 1e3,

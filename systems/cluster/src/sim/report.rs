@@ -60,11 +60,11 @@ fn report(prepared: &Prepared, out: &Outcome) -> Report {
     let saved = 1.0 - out.joules / all;
     let possible = 1.0 - least / all;
     let text = format!(
-        "{} servers under `{}` for {days:.2} days: {:.3} kWh, {:.1} % less than with all of them on; \
-         {:.1} % less is the most that any choice could reach, without headroom, without wake-ups and \
-         with the load on the servers as it suits best. {:.1} servers are on in the mean, {} times \
-         one was woken. {:.6} % of the traffic was lost. Watts are the catalogue's: modelled, not \
-         measured.",
+        "{} servers under `{}` for {days:.2} days: {:.3} kWh, {:.1} % less than with all of them \
+        on; {:.1} % less is the most that any choice could reach, without headroom, without \
+        wake-ups and with the best distribution of the load. {:.1} servers are on on average; \
+        servers were started {} times. {:.6} % of the traffic was lost. Watts are the \
+        catalogue's: modelled, not measured.",
         prepared.servers.len(),
         scenario.policy,
         out.joules / KWH,
@@ -75,11 +75,11 @@ fn report(prepared: &Prepared, out: &Outcome) -> Report {
         100.0 * share(lost),
     );
     let mut table =
-        Table::new("Traffic", [Column::text("what became of it"), Column::number("share", "%", 6)]);
+        Table::new("Traffic", [Column::text("outcome"), Column::number("share", "%", 6)]);
     for (what, mb) in [
         ("carried", out.carried_mb),
-        ("lost: more than a server carries", out.lost_overload_mb),
-        ("lost: in a failed server, until the balancers went round it", out.lost_failed_mb),
+        ("lost: above the capacity of a server", out.lost_overload_mb),
+        ("lost: in a failed server, until the balancers avoided it", out.lost_failed_mb),
         ("lost: no server was on", out.lost_nobody_mb),
     ] {
         table.row([what.into(), (100.0 * share(mb)).into()]);

@@ -59,7 +59,7 @@ pub struct Scenario {
     #[serde(default = "Scenario::default_drain_s")]
     #[schema(least = 0, default = 0.2)]
     pub drain_s: f64,
-    /// What goes wrong.
+    /// Faults.
     #[serde(default)]
     pub failures: Failures,
 }
@@ -82,13 +82,13 @@ pub struct Failures {
     /// Mean hours between two failures of a server that is on; 0: never.
     #[schema(least = 0)]
     pub mtbf_hours: f64,
-    /// Until a failed server may be switched on again.
+    /// Time until a failed server may be switched on again.
     #[schema(least = 0)]
     pub repair_s: f64,
-    /// Until the balancers go round a failed server.
+    /// Time until the balancers avoid a failed server.
     #[schema(least = 0)]
     pub detect_s: f64,
-    /// Until another leads when the leader fails: nothing is decided meanwhile.
+    /// Time until the election of another leader after a failure; no decisions meanwhile.
     #[schema(least = 0)]
     pub election_s: f64,
     /// Failures at certain times, besides those by chance; of servers that are on then.
@@ -105,7 +105,12 @@ impl Default for Failures {
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
         let fewer = self.days_before < self.days;
-        Invalid::unless(fewer, "days_before", "leaves no day that counts", "fewer than `days`")
+        Invalid::unless(
+            fewer,
+            "days_before",
+            "leaves no day to evaluate",
+            "expected fewer than `days`",
+        )
     }
 }
 
@@ -143,12 +148,12 @@ impl Scenario {
             let field = format!("servers.{name}");
             let group = catalogue.groups.iter().find(|group| group.name == *name);
             let group = group.ok_or_else(|| {
-                let remedy = format!("a group of {}", catalogue.file);
-                Invalid::new(&field, "is no group of the catalogue", remedy)
+                let remedy = format!("use a group of {}", catalogue.file);
+                Invalid::new(&field, "is not a group of the catalogue", remedy)
             })?;
             let most = group.available.unwrap_or(u32::MAX);
-            let remedy = format!("at most {most}, as the catalogue says");
-            Invalid::unless(*count <= most, field, "is more than there are", remedy)?;
+            let remedy = format!("expected at most {most}, by the catalogue");
+            Invalid::unless(*count <= most, field, "is more than are available", remedy)?;
         }
         let mut servers = Vec::new();
         for (at, group) in catalogue.groups.iter().enumerate() {
@@ -156,12 +161,12 @@ impl Scenario {
             servers.extend(std::iter::repeat_n(at, count as usize));
         }
         let fits = (1..=self.slots.min(4096)).contains(&servers.len());
-        let remedy = "one server at least, and no more than slots or 4096";
-        Invalid::unless(fits, "servers", format!("are {} servers", servers.len()), remedy)?;
+        let remedy = "expected at least one server, and no more than slots or 4096";
+        Invalid::unless(fits, "servers", format!("there are {} servers", servers.len()), remedy)?;
         for (at, one) in self.failures.planned.iter().enumerate() {
             let field = format!("failures.planned[{at}].server");
-            let remedy = format!("0 to {}", servers.len() - 1);
-            Invalid::unless(one.server < servers.len(), field, "is no server", remedy)?;
+            let remedy = format!("expected 0 to {}", servers.len() - 1);
+            Invalid::unless(one.server < servers.len(), field, "is not a server", remedy)?;
         }
         let demand = stepped(&demand, self.step_s);
         Ok(Prepared { scenario: self, groups: catalogue.groups, servers, demand })

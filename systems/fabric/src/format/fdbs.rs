@@ -35,7 +35,7 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<Forwarding,
             let switch = switch(lines, number, guid, topology)?;
             if std::mem::replace(&mut done[switch.index()], true) {
                 let name = &topology.switch(switch).name;
-                return Err(lines.error(number, format!("switch {name} is listed a second time")));
+                return Err(lines.error(number, format!("switch {name} is listed twice")));
             }
             at = Some(switch);
         } else if text.starts_with("0x") {
@@ -50,16 +50,16 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<Forwarding,
             let port: u8 = port.parse().map_err(|_| wrong())?;
             let ports = topology.switch(switch).ports;
             if port > ports && port != 255 {
-                let what = format!("port {port} is beyond the {ports} ports of the switch");
+                let what = format!("there is no port {port}: the switch has {ports} ports");
                 return Err(lines.error(number, what));
             }
             if forwarding.get(switch, lid).is_some() {
-                return Err(lines.error(number, format!("LID {lid:#06x} has an entry already")));
+                return Err(lines.error(number, format!("LID {lid:#06x} has two entries")));
             }
             forwarding.set(switch, lid, (port != 255).then_some(port));
         } else if let Some(table) = text.strip_prefix("PLFT_NUM:") {
             if super::number(table.trim()) != Some(0) {
-                let what = format!("`{text}`: of a switch's private tables only the first is read");
+                let what = format!("`{text}`: only the first private table of a switch is read");
                 return Err(lines.error(number, what));
             }
         } else if !(text.starts_with('#') || text.starts_with("LID ")) {
@@ -111,9 +111,9 @@ mod tests {
             assert_eq!(forwarding.get(switch, 3), None);
         }
         for (line, what) in [
-            ("PLFT_NUM: 1", "private tables"),
-            ("0x0009 : 007 : 01 : yes", "beyond the 2 ports"),
-            ("0x0002 : 001 : 01 : yes", "has an entry already"),
+            ("PLFT_NUM: 1", "private table"),
+            ("0x0009 : 007 : 01 : yes", "the switch has 2 ports"),
+            ("0x0002 : 001 : 01 : yes", "has two entries"),
             ("Port groups", "expected"),
         ] {
             let error = table(line).expect_err(line);

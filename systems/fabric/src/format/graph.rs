@@ -71,7 +71,8 @@ impl Graph {
         self.cables(&mut builder, &switches)?;
         for (line, switch, hosts) in wanted {
             for _ in 0..hosts {
-                let port = builder.free_port(switch).ok_or((line, "no port is left".to_owned()))?;
+                let port =
+                    builder.free_port(switch).ok_or((line, "all ports are used".to_owned()))?;
                 builder.plain_host(switch, port).map_err(|error| (line, error.to_string()))?;
             }
         }
@@ -85,10 +86,8 @@ impl Graph {
         self.edges.retain(|edge| edge.ends[0] != edge.ends[1]);
         match before - self.edges.len() {
             0 => {}
-            1 => self.notes.push("an edge from a node to itself is left out".to_owned()),
-            count => {
-                self.notes.push(format!("{count} edges from nodes to themselves are left out"))
-            }
+            1 => self.notes.push("an edge from a node to itself is ignored".to_owned()),
+            count => self.notes.push(format!("{count} edges from nodes to themselves are ignored")),
         }
     }
 
@@ -110,7 +109,8 @@ impl Graph {
         if let Some(edge) = of_these().find(|edge| !paired(edge)) {
             let [from, to] = edge.ends.map(|end| &self.vertices[end].id);
             let what = format!(
-                "the edge from `{from}` to `{to}` has none back, and others have one: a link goes both ways"
+                "the edge from `{from}` to `{to}` has no reverse edge, but others have: a link \
+                has both directions"
             );
             return Err((edge.line, what));
         }
@@ -136,7 +136,7 @@ impl Graph {
         }
         let joined = before - kept.len();
         self.notes
-            .push(format!("{joined} edges lead back where another came from: one cable for both"));
+            .push(format!("{joined} edges are the reverse of another edge: one cable for both"));
         self.edges = kept;
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Graph {
             let take = |builder: &Builder, switch, given: Option<u32>| {
                 let given = given.map(|port| port.min(255) as PortNumber);
                 let port = given.or_else(|| builder.free_port(switch));
-                port.ok_or((edge.line, "no port is left".to_owned()))
+                port.ok_or((edge.line, "all ports are used".to_owned()))
             };
             let built = match edge.ends.map(|end| switches[end]) {
                 [Some(a), Some(b)] => {
@@ -185,7 +185,7 @@ pub(super) fn without_effect<'a>(
 ) -> Option<String> {
     let names: std::collections::BTreeSet<&str> = names.into_iter().collect();
     let listed: Vec<&str> = names.into_iter().collect();
-    (!listed.is_empty()).then(|| format!("without effect, of {what}: {}", listed.join(", ")))
+    (!listed.is_empty()).then(|| format!("ignored, of {what}: {}", listed.join(", ")))
 }
 
 #[cfg(test)]
@@ -212,7 +212,7 @@ mod tests {
     fn one_way_among_both_ways_is_refused() {
         let mixed = graph(3, &[(0, 1), (1, 0), (1, 2)], true);
         let (_, what) = mixed.topology(1).expect_err("one edge has none back");
-        assert!(what.contains("from `n1` to `n2` has none back"), "{what}");
+        assert!(what.contains("from `n1` to `n2` has no reverse edge"), "{what}");
         let uneven = graph(2, &[(0, 1), (0, 1), (1, 0)], true);
         assert!(uneven.topology(1).is_err());
         let undirected = graph(2, &[(0, 1), (1, 0)], false);

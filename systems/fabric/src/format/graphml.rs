@@ -37,10 +37,7 @@ pub fn read(file: &str, bytes: &[u8], hosts_per_switch: u32) -> Result<Topology,
         [] => return Err(at((1, "no <graph> element".to_owned()))),
         [_, other, ..] => {
             let line = document.text_pos_at(other.range().start).row as usize;
-            return Err(at((
-                line,
-                "a second <graph>: a fabric is one graph without others in it".into(),
-            )));
+            return Err(at((line, "there is a second <graph>: a fabric is one graph".into())));
         }
     };
     let reader = Reader { keys: keys(&document), graph, document: &document };
@@ -143,7 +140,7 @@ impl<'a> Reader<'a> {
             let end = |end: &str| {
                 let id = edge.attribute(end).unwrap_or("");
                 let place = places.get(id).copied();
-                place.ok_or_else(|| (line, format!("`{end}` is `{id}`, which is no node")))
+                place.ok_or_else(|| (line, format!("`{end}` is `{id}`, which is not a node")))
             };
             let directed = edge.attribute("directed").map_or(all_directed, |word| word == "true");
             let ports = [self.number(edge, "port_source")?, self.number(edge, "port_target")?];
@@ -263,7 +260,7 @@ mod tests {
         assert_eq!(pair.switches()[0].ports, 4);
         let error = read("x", text.replace("target=\"b\"", "target=\"c\"").as_bytes(), 0);
         let error = error.expect_err("no such node");
-        assert_eq!((error.line, error.what.contains("no node")), (2, true), "{error}");
+        assert_eq!((error.line, error.what.contains("not a node")), (2, true), "{error}");
         let two = text.replace("</graph>", "</graph><graph/>");
         assert!(read("x", two.as_bytes(), 0).expect_err("two").what.contains("a second <graph>"));
         assert!(read("x", b"<graphml><gra", 0).is_err());

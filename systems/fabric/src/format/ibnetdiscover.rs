@@ -56,7 +56,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Topology, Malformed> {
     });
     let mut builder = Builder::new();
     if !addressed {
-        builder.note("no LID is given: addresses are given out here".to_owned());
+        builder.note("there are no LIDs: Ebb assigns addresses".to_owned());
     }
     let mut ids: BTreeMap<&str, SwitchId> = BTreeMap::new();
     for id in order.iter().filter(|id| nodes[**id].is_switch) {
@@ -70,13 +70,13 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Topology, Malformed> {
         for (port, cable) in &node.cables {
             let Some(peer) = nodes.get(cable.peer) else {
                 let what =
-                    format!("{} is named here but not listed: is the file truncated?", cable.peer);
+                    format!("{} is referenced but not listed: is the file truncated?", cable.peer);
                 return Err(lines.error(cable.line, what));
             };
             let back = peer.cables.get(&cable.peer_port);
             if !back.is_some_and(|back| back.peer == *id && back.peer_port == *port) {
                 let what = format!(
-                    "port {} of {} (line {}) does not lead back to port {port} of {id}",
+                    "port {} of {} (line {}) does not connect back to port {port} of {id}",
                     cable.peer_port, cable.peer, peer.line
                 );
                 return Err(lines.error(cable.line, what));
@@ -126,7 +126,7 @@ fn lid_of(
         return Ok(0);
     }
     let Some(lid) = lid else {
-        return Err(lines.error(line, "the port has no `lid`, and others have one"));
+        return Err(lines.error(line, "the port has no `lid`, but others have one"));
     };
     let top = u64::from(crate::topology::LID_TOP);
     if lid == 0 || lid > top || lid + (1 << lmc) - 1 > top {
@@ -147,7 +147,7 @@ fn nodes(lines: Lines<'_>) -> Result<Nodes<'_>, Malformed> {
             "Switch" | "Ca" | "Rt" => {
                 let (id, node) = node(lines, number, text, word == "Switch")?;
                 if nodes.insert(id, node).is_some() {
-                    return Err(lines.error(number, format!("{id} is listed a second time")));
+                    return Err(lines.error(number, format!("{id} is listed twice")));
                 }
                 order.push(id);
                 current = Some(id);
@@ -194,7 +194,7 @@ fn node<'a>(
     let id = id.split_once('"').ok_or_else(wrong)?.0;
     let ports = start.split_whitespace().nth(1).and_then(super::number).ok_or_else(wrong)?;
     if ports > 254 {
-        return Err(lines.error(number, format!("{ports} ports, 254 at most")));
+        return Err(lines.error(number, format!("{ports} ports; the most is 254")));
     }
     let guid = id.split_once('-').and_then(|(_, hex)| u64::from_str_radix(hex, 16).ok());
     let (name, rest) = quoted(comment).ok_or_else(wrong)?;
@@ -224,7 +224,7 @@ fn port<'a>(
     let own_fields = comment.split('"').next().unwrap_or("");
     let is_switch = node.is_switch;
     if own == 0 || own > u64::from(node.ports) || peer_port > 254 {
-        let what = format!("port {own} is beyond the {} ports of {}", node.ports, node.name);
+        let what = format!("there is no port {own}: the most is {} on {}", node.ports, node.name);
         return Err(lines.error(number, what));
     }
     let lid = if is_switch { None } else { field(own_fields, "lid") };
@@ -335,12 +335,12 @@ mod tests {
         let line = "[1]\t\"S-0000000000200001\"[2]";
         assert!(text.contains(line));
         let error = read("x", text.replace(line, "[1]\t\"S-0000000000200001\"[1]").as_bytes());
-        assert!(error.expect_err("one-sided").what.contains("does not lead back"));
+        assert!(error.expect_err("one-sided").what.contains("does not connect back"));
         let cut = text.find("Ca\t1").expect("an adapter");
         let error = read("x", &text.as_bytes()[..cut]).expect_err("hosts are missing");
         assert!(error.what.contains("truncated"), "{error}");
         let error = read("x", text.replace("[3]\t", "[9]\t").as_bytes()).expect_err("beyond");
-        assert!(error.what.contains("beyond"), "{error}");
+        assert!(error.what.contains("there is no port"), "{error}");
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
             let again = read("x", text.as_bytes()).expect("no addresses");
             assert_eq!(again.hosts().len(), 24);
             assert!(again.switches().iter().all(|switch| switch.lid != 0));
-            assert!(again.notes()[0].contains("given out"));
+            assert!(again.notes()[0].contains("assigns addresses"));
         }
         let one = text.replacen("lid 2 lmc", "lid 0 lmc", 1);
         assert!(read("x", one.as_bytes()).expect_err("one is 0").what.contains("LID 0"));

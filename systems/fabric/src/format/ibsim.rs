@@ -94,18 +94,19 @@ fn complete<'a>(
         let ends: Vec<_> = nodes[id].cables.iter().map(|(port, end)| (*port, *end)).collect();
         for (port, (line, _, peer, peer_port)) in ends {
             let Some(other) = nodes.get_mut(peer) else {
-                let what = format!("{peer} is named here but not listed: is the file truncated?");
+                let what = format!("{peer} is referenced but not listed: is the file truncated?");
                 return Err(lines.error(line, what));
             };
             if peer_port == 0 || peer_port > other.ports {
                 let what =
-                    format!("port {peer_port} is beyond the {} ports of {peer}", other.ports);
+                    format!("there is no port {peer_port}: the most is {} on {peer}", other.ports);
                 return Err(lines.error(line, what));
             }
             let back = other.cables.entry(peer_port).or_insert((line, None, id, port));
             if (back.2, back.3) != (*id, port) {
                 let what = format!(
-                    "port {peer_port} of {peer} (line {}) does not lead back to port {port} of {id}",
+                    "port {peer_port} of {peer} (line {}) does not connect back to port {port} of \
+                    {id}",
                     other.line
                 );
                 return Err(lines.error(line, what));
@@ -131,7 +132,7 @@ fn nodes(lines: Lines<'_>) -> Result<Nodes<'_>, Malformed> {
                 let cables = BTreeMap::new();
                 let fresh = Node { line: number, is_switch, ports, guid: guid.take(), cables };
                 if nodes.insert(id, fresh).is_some() {
-                    return Err(lines.error(number, format!("{id} is listed a second time")));
+                    return Err(lines.error(number, format!("{id} is listed twice")));
                 }
                 order.push(id);
                 current = Some(id);
@@ -147,7 +148,8 @@ fn nodes(lines: Lines<'_>) -> Result<Nodes<'_>, Malformed> {
                 };
                 let (port, port_guid, peer, peer_port) = cable(text).ok_or_else(wrong)?;
                 if port == 0 || port > node.ports {
-                    let what = format!("port {port} is beyond the node's {} ports", node.ports);
+                    let what =
+                        format!("there is no port {port}: the node has {} ports", node.ports);
                     return Err(lines.error(number, what));
                 }
                 if node.cables.insert(port, (number, port_guid, peer, peer_port)).is_some() {
@@ -302,10 +304,10 @@ mod tests {
         let fabric = read("x", text.as_bytes()).expect("a fabric");
         assert_eq!((fabric.links().count(), fabric.hosts().len()), (1, 1));
         for (wrong, line, what) in [
-            ("Switch 2 \"A\"\n[3] \"A\"[1]\n", 2, "beyond"),
+            ("Switch 2 \"A\"\n[3] \"A\"[1]\n", 2, "there is no port"),
             ("Switch 2 \"A\"\n[1] \"C\"[1]\n", 2, "not listed"),
-            ("Switch 2 \"A\"\n[1] \"B\"[1]\nSwitch 2 \"B\"\n[1] \"A\"[2]\n", 2, "lead back"),
-            ("Switch 2 \"A\"\nSwitch 2 \"A\"\n", 2, "a second time"),
+            ("Switch 2 \"A\"\n[1] \"B\"[1]\nSwitch 2 \"B\"\n[1] \"A\"[2]\n", 2, "connect back"),
+            ("Switch 2 \"A\"\nSwitch 2 \"A\"\n", 2, "is listed twice"),
             ("Switch two \"A\"\n", 1, "expected `Switch PORTS"),
             ("Ca 1 \"A\"\n", 1, "no switch"),
         ] {

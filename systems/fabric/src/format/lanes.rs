@@ -117,11 +117,11 @@ fn place(
     port: u64,
 ) -> Result<(SwitchId, PortNumber), Malformed> {
     let Ok(Owner::Switch(switch)) = u16::try_from(lid).map(|lid| topology.owner(lid)) else {
-        return Err(lines.error(number, format!("LID {lid} is not a switch's")));
+        return Err(lines.error(number, format!("LID {lid} is not the address of a switch")));
     };
     let ports = topology.switch(switch).ports;
     if port > u64::from(ports) {
-        let what = format!("port {port} is beyond the {ports} ports of the switch");
+        let what = format!("there is no port {port}: the switch has {ports} ports");
         return Err(lines.error(number, what));
     }
     Ok((switch, port as PortNumber))
@@ -210,8 +210,8 @@ mod tests {
         let line = |number: usize| text.lines().nth(number - 1).expect("a line").to_owned();
         assert!(line(9).starts_with("1,1,ports: in  0"), "{}", line(9));
         for (from, to, what) in [
-            ("1,1,ports: in  0", "1,9,ports: in  0", "beyond"),
-            ("1,1,ports: in  0", "9,1,ports: in  0", "not a switch's"),
+            ("1,1,ports: in  0", "1,9,ports: in  0", "there is no port"),
+            ("1,1,ports: in  0", "9,1,ports: in  0", "not the address of a switch"),
             ("1,1,ports: in  0", "1,1,ports: in  9", "on a line of port"),
             ("1,1,ports: in  0", "1,1,ports: in  ", "expected"),
         ] {

@@ -10,7 +10,7 @@ use crate::topology::{HostId, Owner, Topology};
 /// Reads the levels of all pairs of hosts. A pair that is not listed has no level.
 ///
 /// # Errors
-/// When a line is not of the format, a LID is not a host's, a level is above 15 or a pair is listed
+/// When a line is not of the format, a LID is not the address of a host, a level is above 15 or a pair is listed
 /// twice.
 pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<ServiceLevels, Malformed> {
     let lines = Lines::of(file, bytes)?;
@@ -33,7 +33,7 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<ServiceLeve
         let destination = destination as u16;
         let single = topology.host(source_host).lmc == 0;
         if single && levels.mask(source_host, destination) != 0 {
-            let what = format!("the pair {source},{destination} has a level already");
+            let what = format!("the pair {source},{destination} has two levels");
             return Err(lines.error(number, what));
         }
         levels.add(source_host, destination, level as u8);
@@ -89,7 +89,7 @@ pub fn read_records(
                         any = true;
                     }
                     (Owner::Nobody, _) | (_, Owner::Nobody) => {
-                        let what = format!("LID {source} or {destination} is nobody's");
+                        let what = format!("LID {source} or {destination} is unknown");
                         return Err(lines.error(number, what));
                     }
                     _ => {}
@@ -119,7 +119,7 @@ pub fn read_dump(
     let owner = |lid: u64| u16::try_from(lid).map_or(Owner::Nobody, |it| topology.owner(it));
     for (number, line) in lines.iter() {
         let text = line.trim();
-        let nobody = |lid: u64| lines.error(number, format!("LID {lid} is nobody's"));
+        let nobody = |lid: u64| lines.error(number, format!("LID {lid} is unknown"));
         if text.starts_with('#') {
             continue;
         }
@@ -136,7 +136,7 @@ pub fn read_dump(
         let wrong =
             || lines.error(number, format!("expected `LID : SL : MTU : RATE`, not `{text}`"));
         let target = super::number(fields[0]).ok_or_else(wrong)?;
-        let from = source.ok_or_else(|| lines.error(number, "a path before any port's line"))?;
+        let from = source.ok_or_else(|| lines.error(number, "a path before the line of a port"))?;
         let to = owner(target);
         if to == Owner::Nobody {
             return Err(nobody(target));
@@ -167,7 +167,7 @@ fn host(
     let owner = u16::try_from(lid).map(|lid| topology.owner(lid));
     match owner {
         Ok(Owner::Host(host)) => Ok(host),
-        _ => Err(lines.error(number, format!("LID {lid} is not a host's"))),
+        _ => Err(lines.error(number, format!("LID {lid} is not the address of a host"))),
     }
 }
 
@@ -203,8 +203,8 @@ mod tests {
         assert_eq!(write(&torus, &levels), "4,5,0x3\n4,6,0x1\n5,4,0xf\n");
         for (wrong, what) in [
             ("4,5,0x3\n4,5", "expected"),
-            ("4,5,0x3\n4,1,0", "not a host's"),
-            ("4,5,0x3\n70000,5,0", "not a host's"),
+            ("4,5,0x3\n4,1,0", "not the address of a host"),
+            ("4,5,0x3\n70000,5,0", "not the address of a host"),
             ("4,5,0x3\n4,6,16", "not in 0 to 15"),
             ("4,5,0x3\n4,5,2", "already"),
         ] {

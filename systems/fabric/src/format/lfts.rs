@@ -47,14 +47,14 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<Forwarding,
             let section = header(lines, number, text, topology)?;
             if std::mem::replace(&mut done[section.switch.index()], true) {
                 let name = &topology.switch(section.switch).name;
-                return Err(lines.error(number, format!("switch {name} is listed a second time")));
+                return Err(lines.error(number, format!("switch {name} is listed twice")));
             }
             open = Some(section);
         } else if let Some(section) = &mut open {
             if text.starts_with("0x") {
                 let (lid, port) = entry(lines, number, text, topology, section)?;
                 if forwarding.get(section.switch, lid).is_some() {
-                    return Err(lines.error(number, format!("LID {lid:#06x} has an entry already")));
+                    return Err(lines.error(number, format!("LID {lid:#06x} has two entries")));
                 }
                 forwarding.set(section.switch, lid, Some(port));
                 section.entries += 1;
@@ -169,7 +169,7 @@ fn entry(
     let ports = topology.switch(section.switch).ports;
     if port > u64::from(ports) {
         let name = &topology.switch(section.switch).name;
-        let what = format!("port {port} is beyond the {ports} ports of switch {name}");
+        let what = format!("there is no port {port}: switch {name} has {ports} ports");
         return Err(lines.error(number, what));
     }
     check_guid(lines, number, text, topology, lid)?;

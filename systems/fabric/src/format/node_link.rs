@@ -47,9 +47,9 @@ fn id_of(value: Option<&Value>) -> Option<String> {
 }
 
 fn objects<'a>(root: &'a Value, key: &str) -> Result<Vec<&'a Map<String, Value>>, String> {
-    let list = root[key].as_array().ok_or_else(|| format!("`{key}` is no list"))?;
+    let list = root[key].as_array().ok_or_else(|| format!("`{key}` is not a list"))?;
     let object = |(place, value): (usize, &'a Value)| {
-        value.as_object().ok_or_else(|| format!("{key}[{place}] is no object"))
+        value.as_object().ok_or_else(|| format!("{key}[{place}] is not an object"))
     };
     list.iter().enumerate().map(object).collect()
 }
@@ -87,7 +87,7 @@ fn graph(root: &Value) -> Result<Graph, String> {
         let end = |end: &str| {
             let id = id_of(link.get(end)).unwrap_or_default();
             let found = places.get(&id).copied();
-            found.ok_or_else(|| format!("{place}: `{end}` is `{id}`, which is no node"))
+            found.ok_or_else(|| format!("{place}: `{end}` is `{id}`, which is not a node"))
         };
         let ports = [number(link, "port_source", &place)?, number(link, "port_target", &place)?];
         graph.edges.push(Edge { ends: [end("source")?, end("target")?], ports, directed, line: 1 });
@@ -151,7 +151,7 @@ mod tests {
             ),
             ("\"id\": \"b\"", "\"id\": 0", "nodes[1]: node `0` is listed twice"),
             ("\"hosts\": 0", "\"hosts\": -1", "nodes[1]: `hosts` is -1"),
-            ("\"nodes\"", "\"vertices\"", "`nodes` is no list"),
+            ("\"nodes\"", "\"vertices\"", "`nodes` is not a list"),
             ("\"id\": 0, ", "", "nodes[0] has no `id`"),
             ("]}", "]", "not JSON"),
         ] {

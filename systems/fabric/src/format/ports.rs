@@ -1,4 +1,4 @@
-//! The output of `ibnetdiscover -p`: a line for every port and what it is cabled to.
+//! The output of `ibnetdiscover -p`: a line for every port and what it is connected to.
 //!
 //! ```text
 //! SW     2  3 0x0000000000200000 4x SDR - CA     8  1 0x0000000000100005 ( 'leaf0' - 'node2' )
@@ -73,7 +73,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Topology, Malformed> {
             });
             if seen.lid != end.lid {
                 let what =
-                    format!("{name} has LID {}, and {} on line {}", end.lid, seen.lid, seen.line);
+                    format!("{name} has LID {}, but {} on line {}", end.lid, seen.lid, seen.line);
                 return Err(lines.error(number, what));
             }
             seen.ports = seen.ports.max(end.port);
@@ -83,7 +83,8 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Topology, Malformed> {
                 let held = cables.insert((from.guid, from.port), (from, to, number, name));
                 if let Some((_, other, line, _)) = held.filter(|(_, other, ..)| *other != to) {
                     let what = format!(
-                        "port {} of {name} is cabled to port {} of {:#x}, and to port {} of {:#x} on line {line}",
+                        "port {} of {name} is connected to port {} of {:#x}, but to port {} of \
+                        {:#x} on line {line}",
                         from.port, to.port, to.guid, other.port, other.guid
                     );
                     return Err(lines.error(number, what));
@@ -196,7 +197,7 @@ mod tests {
                 "CA 8 1 0x15 4x SDR - SW 2 1 0x20",
                 "CA 8 1 0x15 4x SDR - SW 2 4 0x20",
                 2,
-                "is cabled to",
+                "is connected to",
             ),
             ("SW 3 2 0x30 4x SDR - SW 2 2", "SW 3 2 0x30 4x SDR - SW 5 2", 4, "has LID 5"),
             ("SW 2 9", "XX 2 9", 3, "expected `SW|CA"),

@@ -47,7 +47,7 @@ fn graph(document: &Document<'_>) -> Result<Graph, Fault> {
             let child = link.children().find(|child| child.tag_name().name() == tag);
             let id = child.and_then(|child| child.text()).unwrap_or("").trim();
             let place = places.get(id).copied();
-            place.ok_or_else(|| (line(link), format!("`{tag}` is `{id}`, which is no node")))
+            place.ok_or_else(|| (line(link), format!("`{tag}` is `{id}`, which is not a node")))
         };
         let ends = [end("source")?, end("target")?];
         // A directed network lists a link for each way.
@@ -55,7 +55,7 @@ fn graph(document: &Document<'_>) -> Result<Graph, Fault> {
     }
     if let Some(module) = named("preInstalledModule").chain(named("additionalModules")).next() {
         let said = format!("capacities and costs of links, as on line {}", line(module));
-        graph.notes.push(format!("without effect: {said}: every link is as fast as the others"));
+        graph.notes.push(format!("ignored: {said}: all links have the same speed"));
     }
     let others = ["demand", "admissiblePath", "setupCost", "routingCost"];
     let met = others.into_iter().filter(|tag| named(tag).next().is_some());
@@ -82,7 +82,7 @@ mod tests {
         assert!(notes.contains("capacities") && notes.contains("demand, routingCost"), "{notes}");
         let error = read("n.xml", NET.replace("<target>B", "<target>C").as_bytes(), 1);
         let error = error.expect_err("no such node");
-        assert_eq!((error.line, error.what.contains("`C`, which is no node")), (2, true));
+        assert_eq!((error.line, error.what.contains("`C`, which is not a node")), (2, true));
         assert!(read("n.xml", b"<network/>", 1).expect_err("empty").what.contains("switch"));
     }
 }

@@ -46,7 +46,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Topology, Malformed> {
         for end in [&one, &two].into_iter().filter(|end| end.is_switch) {
             if let Some((_, known)) = switches.get(&end.guid) {
                 if (known.lid, known.ports, known.name) != (end.lid, end.ports, end.name) {
-                    let what = format!("switch {} is described in two ways", end.name);
+                    let what = format!("switch {} has two different descriptions", end.name);
                     return Err(lines.error(number, what));
                 }
                 continue;

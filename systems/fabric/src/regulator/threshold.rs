@@ -39,7 +39,7 @@ impl Default for Thresholds {
 impl Check for Thresholds {
     fn check(&self) -> Result<(), Invalid> {
         let order = self.low < self.high;
-        Invalid::unless(order, "low", "is not below `high`", "0 <= low < high <= 1")
+        Invalid::unless(order, "low", "is not below `high`", "expected 0 <= low < high <= 1")
     }
 }
 

@@ -16,7 +16,7 @@ impl Routing for MinHop {
     }
 
     fn summary(&self) -> &'static str {
-        "shortest paths on one lane; refused where they can deadlock"
+        "shortest paths on one lane; rejected if they can deadlock"
     }
 
     fn propose(&self, topology: &Topology, _: &Options) -> Result<Tables, RoutingError> {

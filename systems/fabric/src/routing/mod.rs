@@ -38,7 +38,7 @@ impl Default for Options {
 #[non_exhaustive]
 pub enum RoutingError {
     /// No function has this name.
-    #[error("no routing function is called `{name}`; there are {}", names().join(", "))]
+    #[error("there is no routing function `{name}`; known: {}", names().join(", "))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -72,14 +72,14 @@ fn refusal(verdict: &Verdict) -> String {
     if !verdict.reachable {
         let lost = &verdict.lost[0];
         reasons.push(format!(
-            "{} pairs of hosts do not reach each other, such as {} to {}: {} {}",
+            "{} pairs of hosts do not reach each other, for example {} to {}: {} {}",
             verdict.unreachable, lost.source, lost.destination, lost.at, lost.loss
         ));
     }
     if !verdict.deadlock_free {
         let cycle: Vec<String> = verdict.cycle.iter().map(ToString::to_string).collect();
         reasons.push(format!(
-            "{} channels are on cycles of dependencies, such as {}",
+            "{} channels are on cycles of dependencies, for example {}",
             verdict.channels_in_cycles,
             cycle.join(" -> ")
         ));
@@ -88,7 +88,7 @@ fn refusal(verdict: &Verdict) -> String {
         let (switch, lid) = (&route.destination, route.lid);
         reasons.push(format!("LID {lid} of switch {switch} ends at {}: {}", route.at, route.loss));
     }
-    format!("the tables are refused: {}", reasons.join("; "))
+    format!("the tables are rejected: {}", reasons.join("; "))
 }
 
 /// A routing function.

@@ -101,7 +101,7 @@ impl<'a> Case<'a> {
         let lanes = self.verdict.lanes;
         let needed = if mixing { lanes.mixed.max(lanes.one_set()) } else { lanes.one_set() };
         let there = self.set_lanes_there();
-        let because = format!("packets need {needed} lanes, a lane set has {there}");
+        let because = format!("packets need {needed} lanes, but a lane set has {there}");
         Obligation::plain("no packet needs a lane that is not there", needed <= there, because)
     }
 

@@ -45,7 +45,7 @@ impl Scheme for Double {
         let mut obligations = case.both_sound().to_vec();
         obligations.push(case.judged("the switches have lanes for two sets", Judged::Ds));
         obligations.push(case.has_lanes(false));
-        let because = "the network has one lane set; lane_sets = 2 gives it another";
+        let because = "the network has one lane set: set lane_sets = 2";
         obligations.push(Obligation::plain("there are two lane sets", sets, because));
         if !escape {
             let claim = "the first lane set drains by its own tables";

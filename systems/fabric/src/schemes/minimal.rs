@@ -32,8 +32,8 @@ impl Scheme for Minimal {
         let tables = repair(&case.before(), &case.after(), case.old);
         let goes_off = case.off_after.iter().any(|link| !case.off_before.contains(link));
         let mut obligations = Vec::new();
-        let claim = "links go off, so that there are entries to replace";
-        let because = "when links only come on, nothing has to change";
+        let claim = "no links go off: there are no entries to replace";
+        let because = "when links only come on, no entry needs to change";
         obligations.push(Obligation::plain(claim, goes_off, because));
         let claim = "other entries can replace those over links going off";
         let because = "every one of them closes a cycle or a loop";

@@ -68,7 +68,7 @@ pub struct Proposal {
 
 /// Why a scheme must not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{scheme} is refused: {}", reasons(.obligations))]
+#[error("{scheme} is rejected: {}", reasons(.obligations))]
 pub struct Refused {
     /// Name of the scheme.
     pub scheme: &'static str,

@@ -37,7 +37,7 @@ impl Scheme for Drop {
     }
 
     fn summary(&self) -> &'static str {
-        "static: hosts stop, packets under way are dropped when the tables change"
+        "static: hosts stop, packets in flight are dropped when the tables change"
     }
 
     fn propose(&self, case: &Case<'_>) -> Proposal {
@@ -52,7 +52,7 @@ fn proposal(scheme: &'static str, case: &Case<'_>, drain: bool) -> Proposal {
         stages.push(Stage::command("drain", Command::Count));
     }
     stages.push(Stage::command("change tables", Command::Activate { purge: !drain }));
-    stages.push(Stage::command("let hosts go on", Command::Resume));
+    stages.push(Stage::command("let hosts send again", Command::Resume));
     let mut obligations = case.both_sound().to_vec();
     obligations.push(case.judged("an empty network may change its tables", Judged::St));
     obligations.push(case.has_lanes(false));

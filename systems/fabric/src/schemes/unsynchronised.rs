@@ -15,7 +15,7 @@ impl Scheme for Unsynchronised {
     }
 
     fn summary(&self) -> &'static str {
-        "tables are written over as they arrive: packets may loop, be lost and deadlock"
+        "tables are overwritten as they arrive: packets may loop, be lost and deadlock"
     }
 
     fn propose(&self, case: &Case<'_>) -> Proposal {

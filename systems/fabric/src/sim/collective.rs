@@ -16,7 +16,7 @@ pub struct Collective {
     /// Length of each host's vector, bytes.
     #[schema(least = 1)]
     pub bytes: u64,
-    /// How often it is done.
+    /// How often it is repeated.
     #[serde(default = "Collective::default_rounds")]
     #[schema(least = 1, most = 1_000_000, default = 1)]
     pub rounds: u32,

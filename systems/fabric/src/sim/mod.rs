@@ -62,7 +62,8 @@ pub enum Pause {
 pub enum SimError {
     /// Too many lanes.
     #[error(
-        "{sets} lane sets of {of_set} lanes and a control lane are more than the 16 that switches have"
+        "{sets} lane sets of {of_set} lanes and a control lane are more than the 16 lanes of a \
+        switch"
     )]
     Lanes {
         /// Lane sets.
@@ -72,10 +73,11 @@ pub enum SimError {
     },
     /// A link with a speed of its own that there is not.
     #[error(
-        "network.speeds: no link ends at `{0}`; write a switch's port such as S3:1, or a host such as H5"
+        "network.speeds: no link ends at `{0}`; write a switch's port, for example S3:1, or a \
+        host, for example H5"
     )]
     NoSuchEnd(String),
     /// The manager cannot reach every switch.
-    #[error("the links that are on do not join all switches: the manager cannot reach them")]
+    #[error("the links that are on do not connect all switches: the manager cannot reach them")]
     Unmanageable,
 }

@@ -175,7 +175,7 @@ pub struct Setup<'a> {
     pub topology: &'a Topology,
     /// Links, buffers and switches.
     pub physics: &'a Physics,
-    /// What hosts send.
+    /// Traffic of the hosts.
     pub traffic: &'a Traffic,
     /// The tables at the start.
     pub tables: &'a Tables,

@@ -28,7 +28,7 @@ pub struct PacketNote {
 /// The packets between two hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowNote {
-    /// How many.
+    /// Its number.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,

@@ -40,7 +40,7 @@ pub struct Physics {
     /// What links carry after coding, Gb/s, instead of `byte_ns`: 200 for HDR x4, 400 for NDR x4.
     #[schema(least = 0.01, most = 8000)]
     pub gbit_per_s: Option<f64>,
-    /// Links that carry something else.
+    /// Links with another rate.
     pub speeds: Vec<Speed>,
     /// Time of flight of a cable, ns: 20 m at 5 ns/m.
     pub flight_ns: u64,
@@ -134,14 +134,14 @@ impl Physics {
 impl Check for Physics {
     fn check(&self) -> Result<(), Invalid> {
         let payload = u32::from(self.packet_bytes).saturating_sub(u32::from(self.header_bytes));
-        let header = "at least one byte more than header_bytes, at most mtu + header_bytes";
+        let header = "expected more than header_bytes, at most mtu + header_bytes";
         let fits = payload > 0 && payload <= u32::from(self.mtu);
-        Invalid::unless(fits, "packet_bytes", "does not fit headers and MTU", header)?;
+        Invalid::unless(fits, "packet_bytes", "does not fit the headers and the MTU", header)?;
         let longest = self.packet_bytes.max(self.control_bytes).max(self.token_bytes);
         let least = self.units(longest) * self.credit_bytes;
         let enough = self.buffer_bytes >= least;
-        let what = "does not hold one packet";
-        Invalid::unless(enough, "buffer_bytes", what, format!("at least {least}"))
+        let what = "is smaller than a packet";
+        Invalid::unless(enough, "buffer_bytes", what, format!("expected at least {least}"))
     }
 }
 

@@ -11,7 +11,7 @@ use rand::Rng as _;
 use super::collective::{Collective, Script};
 use super::physics::Physics;
 
-/// To whom.
+/// The receiver.
 #[derive(
     Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize, ebb_scenario::Described,
 )]
@@ -31,7 +31,7 @@ pub enum Pattern {
     Permutation {},
     /// Every host sends to the one this many further.
     Shift {
-        /// How many.
+        /// Its number.
         by: u32,
     },
     /// The flows that are listed.
@@ -96,7 +96,7 @@ pub struct Traffic {
     /// Time in ns and factor; between two points the factor changes evenly, after the last it
     /// stays.
     pub profile: Vec<(u64, f64)>,
-    /// To whom.
+    /// The receiver.
     pub pattern: Pattern,
     /// Lengths on the wire in bytes with weights, drawn packet by packet; `network.packet_bytes` if
     /// empty.
@@ -128,22 +128,28 @@ impl Traffic {
 impl Check for Traffic {
     fn check(&self) -> Result<(), Invalid> {
         let rising = self.profile.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        let remedy = "[[0, 1.0], [1000, 0.1]]: times in µs that rise, factors from 0";
-        Invalid::unless(rising && !self.profile.is_empty(), "profile", "is no profile", remedy)?;
+        let remedy = "for example [[0, 1.0], [1000, 0.1]]: ascending times in µs, factors of 0 or \
+            more";
+        Invalid::unless(
+            rising && !self.profile.is_empty(),
+            "profile",
+            "is not a valid profile",
+            remedy,
+        )?;
         let some = self.sizes.is_empty() || self.sizes.iter().any(|(_, weight)| *weight > 0.0);
         let sizes = some && self.sizes.iter().all(|(bytes, _)| *bytes > 0);
-        let remedy = "pairs of bytes and weight, such as [[58, 0.5], [282, 0.5]]";
-        Invalid::unless(sizes, "sizes", "has a length or weight that makes no sense", remedy)?;
+        let remedy = "expected pairs of bytes and weight, for example [[58, 0.5], [282, 0.5]]";
+        Invalid::unless(sizes, "sizes", "has an invalid length or weight", remedy)?;
         match &self.pattern {
             Pattern::Flows { flows } => {
                 let good = !flows.is_empty() && flows.iter().all(|flow| flow.from != flow.to);
-                let remedy = "[{ from = 0, to = 5, load = 0.3, bytes = 282 }]";
+                let remedy = "for example [{ from = 0, to = 5, load = 0.3, bytes = 282 }]";
                 let what = "is empty, or has a flow to its own host";
                 Invalid::unless(good, "pattern.flows", what, remedy)
             }
             Pattern::AllReduce(_) | Pattern::AllToAll(_) => {
-                let remedy = "leave it out: network.packet_bytes cuts the vector";
-                let what = "does not go with a collective";
+                let remedy = "remove it: network.packet_bytes divides the vector";
+                let what = "cannot be combined with a collective";
                 Invalid::unless(self.sizes.is_empty(), "sizes", what, remedy)
             }
             _ => Ok(()),

@@ -31,7 +31,7 @@ pub(super) fn fabric(
     set::load(files, folder).map_err(|error| match error {
         Unloadable::Malformed(error) => error.into(),
         Unloadable::File(error) => {
-            let remedy = format!("a folder with {} and {}", set::TOPOLOGY, set::FORWARDING);
+            let remedy = format!("give a directory with {} and {}", set::TOPOLOGY, set::FORWARDING);
             document.fault(Invalid::new(field, error.to_string(), remedy)).into()
         }
     })
@@ -49,8 +49,8 @@ pub(super) fn moment(
         (topology.switches().len(), topology.hosts().len(), topology.links().count())
     };
     if size(&transition.topology) != size(&start.topology) {
-        let what = "has switches, hosts or links that the fabric lacks at the beginning";
-        let remedy = "begin with the larger fabric: tables of a change may only lack links";
+        let what = "has switches, hosts or links that the first fabric does not have";
+        let remedy = "start with the larger fabric: a change may only remove links";
         return Err(document.fault(Invalid::new(field, what, remedy)).into());
     }
     let end = |topology: &Topology, link: Link| (topology.switch(link.a.0).guid, link.a.1);

@@ -37,7 +37,7 @@ pub enum SimulateError {
     #[error(transparent)]
     Mismatch(#[from] crate::transition::Mismatch),
     /// Switches must not choose among the ports for several addresses.
-    #[error("traffic.multipath = \"adaptive\": {0}; write flow or packet")]
+    #[error("traffic.multipath = \"adaptive\": {0}; use flow or packet")]
     Spread(#[from] crate::spread::SpreadError),
     /// The bound could not be computed.
     #[error("{0}")]

@@ -62,7 +62,7 @@ pub fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {
         report = report.table(changes(outcome));
         for change in outcome.changes.iter().filter(|change| change.scheme.is_none()) {
             let reasons = change.refused.join(" | ");
-            report = report.text(format!("Refused at {:.1} µs: {reasons}", us(change.asked_ns)));
+            report = report.text(format!("Rejected at {:.1} µs: {reasons}", us(change.asked_ns)));
         }
     }
     report = report.plot(plot(run, outcome));
@@ -131,8 +131,8 @@ fn warm_up(report: Report, run: &Run<'_>, outcome: &Outcome) -> Report {
             let bins = meter.bins.iter().take((until / meter.bin_ns) as usize);
             let packets: u64 = bins.map(|bin| bin.delivered).sum();
             report.text(format!(
-                "The latency in the first {:.1} µs that are reported differs from that of the rest (MSER-5): \
-                 transient_packets = {packets} would leave them out.",
+                "The latency in the first {:.1} µs that are reported differs from that of the \
+                rest (MSER-5): set transient_packets = {packets} to exclude it.",
                 us(ns)
             ))
         }
@@ -150,7 +150,7 @@ fn totals(outcome: &Outcome) -> Table {
     row("dropped by the scheme", meter.dropped.to_string());
     row("lost", meter.lost.to_string());
     row("out of order", meter.reordered.to_string());
-    row("going in circles", meter.looped.to_string());
+    row("in a loop", meter.looped.to_string());
     row("every packet accounted for", if outcome.audit.balanced() { "yes" } else { "NO" }.into());
     let latency = |share| meter.latency.quantile(share).map_or(f64::NAN, us);
     row("latency, median", format!("{:.2} µs", latency(0.5)));

@@ -43,7 +43,7 @@ pub struct Run<'a> {
     pub topology: &'a Topology,
     /// Links, buffers and switches.
     pub physics: Physics,
-    /// What hosts send.
+    /// Traffic of the hosts.
     pub traffic: Traffic,
     /// How tables are made.
     pub routing: &'static dyn Routing,
@@ -59,7 +59,7 @@ pub struct Run<'a> {
     pub changes: Vec<Change>,
     /// The regulator and the schemes its changes may use.
     pub regulator: Option<(Thresholds, Vec<&'static dyn Scheme>)>,
-    /// What ports draw.
+    /// Power of ports.
     pub power: PortPower,
     /// Length of the run, ns.
     pub end_ns: u64,
@@ -399,7 +399,7 @@ impl Driver<'_> {
                     let proposal = schemes.first().map(|scheme| scheme.propose(&case));
                     proposal.filter(|proposal| {
                         let empty = proposal.plan.stages.is_empty();
-                        let impossible = || format!("{} has no steps for it", proposal.scheme);
+                        let impossible = || format!("{} does not support it", proposal.scheme);
                         record.refused.extend(empty.then(impossible));
                         !empty
                     })

@@ -20,11 +20,11 @@ use crate::topology::{HostId, Link, Topology, named};
 #[derive(Clone, Debug, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// A generated fabric such as `torus:8x8`, or a file: ibnetdiscover's output or GraphML. Left
-    /// out with `tables`.
+    /// A generated fabric such as `torus:8x8`, or a file: ibnetdiscover's output or GraphML. Not with
+    /// `tables`.
     #[serde(default)]
     pub topology: String,
-    /// A folder with a fabric and its tables in OpenSM's formats, to begin with.
+    /// A directory with the first fabric and its tables in OpenSM's formats.
     #[serde(default)]
     pub tables: Option<String>,
     /// Hosts on each switch of a GraphML file.
@@ -68,12 +68,12 @@ pub struct Scenario {
     /// Links, buffers and switches.
     #[serde(default)]
     pub network: Physics,
-    /// What hosts send.
+    /// Traffic of the hosts.
     pub traffic: TrafficText,
     /// Changes at given times.
     #[serde(default, rename = "change")]
     pub changes: Vec<ChangeText>,
-    /// What ports draw.
+    /// Power of ports.
     #[serde(default)]
     pub power: PortPower,
     /// Settings of the link regulator; without them links change only as `change` says.
@@ -96,7 +96,7 @@ pub struct TrafficText {
     #[serde(default = "TrafficText::default_load")]
     #[schema(least = 0, most = 1, default = 1.0)]
     pub load: f64,
-    /// To whom.
+    /// The receiver.
     #[serde(default = "TrafficText::default_pattern")]
     #[schema(default = Pattern::Uniform {})]
     pub pattern: Pattern,
@@ -126,15 +126,15 @@ pub struct ChangeText {
     /// Links that come on.
     #[serde(default)]
     pub on: Vec<String>,
-    /// Instead of both, a folder with tables in OpenSM's formats: the links that they lack go off,
-    /// those that they have come on.
+    /// Instead of both, a directory with tables in OpenSM's formats: links that are missing there go off,
+    /// links that are there come on.
     #[serde(default)]
     pub tables: Option<String>,
     /// The scheme, instead of the scenario's; `auto`: the best of those.
     #[serde(default)]
     #[schema(choices = or_auto())]
     pub scheme: Option<String>,
-    /// Runs the scheme even where its proofs fail, to see what happens.
+    /// Runs the scheme even if its proofs fail, to see the effect.
     #[serde(default)]
     pub without_proof: bool,
 }
@@ -172,18 +172,28 @@ impl Check for Scenario {
             regulator.check().map_err(|fault| fault.within("regulator"))?;
         }
         let bin = self.bin_us * 1e5 >= self.duration_us;
-        Invalid::unless(bin, "bin_us", "is too short for the run", "100, for example")?;
+        Invalid::unless(bin, "bin_us", "is too short for the run", "for example 100")?;
         let one = self.topology.is_empty() == self.tables.is_some();
-        let what = "is one of two ways to name the fabric: give one";
-        Invalid::unless(one, "topology", what, "topology = \"torus:8x8\" or tables = \"FOLDER\"")?;
-        Invalid::unless(!self.schemes.is_empty(), "schemes", "is empty", "[\"ds\", \"st\"]")?;
+        let what = "cannot be combined with tables";
+        Invalid::unless(
+            one,
+            "topology",
+            what,
+            "set either topology = \"torus:8x8\" or tables = \"FOLDER\"",
+        )?;
+        Invalid::unless(
+            !self.schemes.is_empty(),
+            "schemes",
+            "is empty",
+            "for example [\"ds\", \"st\"]",
+        )?;
         for (index, change) in self.changes.iter().enumerate() {
             change.check(&format!("change[{index}]"))?;
         }
         let times = self.changes.windows(2).position(|pair| pair[0].at_us > pair[1].at_us);
         times.map_or(Ok(()), |index| {
             let field = format!("change[{}].at_us", index + 1);
-            Err(Invalid::new(field, "is before the change above", "changes in order of time"))
+            Err(Invalid::new(field, "is before the previous change", "sort changes by time"))
         })
     }
 }
@@ -198,9 +208,12 @@ impl Scenario {
             let bytes = u32::from(bytes);
             bytes > u32::from(network.header_bytes) && bytes <= longest.min(buffer)
         };
-        let remedy =
-            format!("{} to {} bytes on the wire", network.header_bytes + 1, longest.min(buffer));
-        let what = "has a packet that fits neither headers and MTU nor buffers";
+        let remedy = format!(
+            "expected {} to {} bytes on the wire",
+            network.header_bytes + 1,
+            longest.min(buffer)
+        );
+        let what = "has a packet that does not fit the headers, the MTU or the buffers";
         let mix = self.traffic.sizes.iter().all(|(bytes, _)| fits(*bytes));
         Invalid::unless(mix, "traffic.sizes", what, remedy.as_str())?;
         if let Pattern::Flows { flows } = &self.traffic.pattern {
@@ -213,12 +226,12 @@ impl Scenario {
     /// Whether several addresses go with the rest.
     fn check_paths(&self) -> Result<(), Invalid> {
         let lmc = self.lmc == 0 || self.tables.is_none();
-        let what = "does not go with a folder of tables, which says it already";
-        Invalid::unless(lmc, "lmc", what, "2 for four addresses of every host")?;
+        let what = "cannot be combined with tables";
+        Invalid::unless(lmc, "lmc", what, "remove it")?;
         let first = self.traffic.multipath == Multipath::First;
         let steady = self.changes.is_empty() && self.regulator.is_none();
-        let what = "is proved and simulated for tables that do not change";
-        let remedy = "first, or leave out change and regulator";
+        let what = "needs tables that do not change";
+        let remedy = "use first, or remove change and regulator";
         Invalid::unless(first || steady, "traffic.multipath", what, remedy)
     }
 }
@@ -226,12 +239,12 @@ impl Scenario {
 impl ChangeText {
     fn check(&self, place: &str) -> Result<(), Invalid> {
         let links = !(self.off.is_empty() && self.on.is_empty());
-        let remedy = "off = [\"S3:1\"]: links by an end, switch and port; or tables = \"FOLDER\"";
+        let remedy = "set off = [\"S3:1\"], links by switch and port, or tables = \"FOLDER\"";
         let some = links || self.tables.is_some();
         Invalid::unless(some, format!("{place}.off"), "changes no link", remedy)?;
         let one = !links || self.tables.is_none();
-        let what = "says by itself which links are off";
-        Invalid::unless(one, format!("{place}.tables"), what, "leave out off and on")
+        let what = "cannot be combined with off and on";
+        Invalid::unless(one, format!("{place}.tables"), what, "remove off and on")
     }
 }
 
@@ -254,7 +267,7 @@ pub(crate) fn fabric(
         });
     }
     let bytes = files.read(name).map_err(|error| {
-        let remedy = format!("a file, or one of: {}", named::FORMS);
+        let remedy = format!("use a file, or one of: {}", named::FORMS);
         document.fault(Invalid::new("topology", error.to_string(), remedy))
     })?;
     Ok(crate::format::shape(name, &bytes, hosts)?)
@@ -283,9 +296,9 @@ impl Scenario {
             let named = self.changes.iter().position(|change| change.tables.is_some());
             return named.map_or(Ok(None), |index| {
                 let field = format!("change[{index}].tables");
-                let what = "needs a fabric of the same origin to begin with";
+                let what = "needs a first fabric from tables";
                 Err(document
-                    .fault(Invalid::new(field, what, "tables = \"FOLDER\" at the top"))
+                    .fault(Invalid::new(field, what, "set tables = \"FOLDER\" at the top level"))
                     .into())
             });
         };
@@ -316,7 +329,7 @@ impl Scenario {
             return Ok(made);
         }
         made.with_lmc(self.lmc).map_err(|error| {
-            let remedy = "fewer hosts or a smaller lmc";
+            let remedy = "use fewer hosts or a smaller lmc";
             document.fault(Invalid::new("lmc", error.to_string(), remedy)).into()
         })
     }
@@ -343,16 +356,17 @@ impl Scenario {
         let fault = |invalid: Invalid| document.fault(invalid);
         let hosts = topology.hosts().len() as u32;
         let what = format!("there is no host {}", self.manager);
-        let remedy = format!("0 to {}", hosts.saturating_sub(1));
+        let remedy = format!("expected 0 to {}", hosts.saturating_sub(1));
         Invalid::unless(self.manager < hosts, "manager", what, remedy).map_err(fault)?;
         if let Pattern::Hotspot { host, .. } = self.traffic.pattern {
-            let (what, remedy) = (format!("there is no host {host}"), format!("below {hosts}"));
+            let (what, remedy) =
+                (format!("there is no host {host}"), format!("use a number below {hosts}"));
             Invalid::unless(host < hosts, "traffic.pattern.host", what, remedy).map_err(fault)?;
         }
         if let Pattern::Flows { flows } = &self.traffic.pattern {
             let known = flows.iter().all(|flow| flow.from < hosts && flow.to < hosts);
-            let remedy = format!("from and to below {hosts}");
-            let what = "names a host that there is not";
+            let remedy = format!("use from and to below {hosts}");
+            let what = "names a host that does not exist";
             Invalid::unless(known, "traffic.pattern.flows", what, remedy).map_err(fault)?;
         }
         let collective =
@@ -364,7 +378,7 @@ impl Scenario {
             let links = |field: &str, names: &[String]| -> Result<Vec<Link>, Invalid> {
                 let link = |(at, name): (usize, &String)| {
                     topology.link_called(name).map_err(|what| {
-                        let remedy = "an end of a link between switches, such as S3:1";
+                        let remedy = "give an end of a link between switches, for example S3:1";
                         Invalid::new(format!("{place}.{field}[{at}]"), what, remedy)
                     })
                 };

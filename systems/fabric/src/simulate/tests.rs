@@ -142,8 +142,8 @@ fn what_is_wrong_with_folders_is_named() {
         ("tables=\"older\"", "older/ibnetdiscover.txt"),
         (torus, "field `topology`"),
         ("change=[{at_us = 1, tables = \"nowhere\"}]", "field `change[0].tables`"),
-        ("change=[{at_us = 1, tables = \"new\", off = [\"S1:1\"]}]", "leave out off and on"),
-        ("tables=\"new\"", "that the fabric lacks at the beginning"),
+        ("change=[{at_us = 1, tables = \"new\", off = [\"S1:1\"]}]", "remove off and on"),
+        ("tables=\"new\"", "that the first fabric does not have"),
     ] {
         let document = Document::parse("s.toml", FROM_FILES).expect("TOML");
         let setting = Setting::parse(setting).expect("a setting");

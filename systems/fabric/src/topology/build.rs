@@ -61,7 +61,7 @@ pub enum TopologyError {
         what: String,
     },
     /// There are only hosts: no place for tables.
-    #[error("there is no switch: a fabric has one at least, whose tables lead from host to host")]
+    #[error("there is no switch: a fabric needs at least one")]
     NoSwitch,
     /// Numbers from which no such topology can be made.
     #[error("{what}")]

@@ -36,7 +36,7 @@ impl Dragonfly {
         let cables = u64::from(switches) * u64::from(global);
         let total = u64::from(groups) * u64::from(switches);
         if total == 0 || total > 49_151 || u64::from(groups) > cables + 1 {
-            let what = format!("{self:?}: 1 to {} groups are possible", cables + 1);
+            let what = format!("{self:?}: expected 1 to {} groups", cables + 1);
             return Err(TopologyError::Impossible { what });
         }
         let ports = super::port_total((switches - 1).saturating_add(global).saturating_add(hosts))?;

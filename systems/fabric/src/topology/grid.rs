@@ -25,7 +25,7 @@ fn grid(dims: &[u32], hosts: u32, wrap: bool) -> Result<Topology, TopologyError>
     let count = dims.iter().try_fold(1u32, |product, dim| product.checked_mul(*dim));
     let Some(count @ 1..=49_151) = count.filter(|_| !dims.is_empty()) else {
         return Err(TopologyError::Impossible {
-            what: format!("dimensions {dims:?}: 1 to 49151 switches in all are possible"),
+            what: format!("dimensions {dims:?}: expected 1 to 49151 switches in total"),
         });
     };
     let ports = super::port_total(hosts.saturating_add(2 * dims.len() as u32))?;

@@ -113,9 +113,9 @@ pub enum Owner {
 pub(crate) fn port_total(ports: u32) -> Result<PortNumber, TopologyError> {
     match PortNumber::try_from(ports) {
         Ok(ports @ 0..=254) => Ok(ports),
-        _ => {
-            Err(TopologyError::TooLarge { what: format!("{ports} ports on a switch, 254 at most") })
-        }
+        _ => Err(TopologyError::TooLarge {
+            what: format!("{ports} ports on a switch; the most is 254"),
+        }),
     }
 }
 
@@ -160,17 +160,17 @@ pub struct Topology {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// None has the name.
-    #[error("no switch is called `{name}`")]
+    #[error("there is no switch `{name}`")]
     Unknown {
         /// The name.
         name: String,
     },
     /// More than one has it.
-    #[error("{count} switches are called `{name}`: name one by its GUID, such as {guid:#018x}")]
+    #[error("{count} switches have the name `{name}`: use a GUID, for example {guid:#018x}")]
     Ambiguous {
         /// The name.
         name: String,
-        /// How many.
+        /// Its number.
         count: usize,
         /// The first one's GUID.
         guid: u64,

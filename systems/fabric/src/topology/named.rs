@@ -24,7 +24,7 @@ pub fn is_name(word: &str) -> bool {
 /// # Errors
 /// When the name is not understood or no such fabric exists.
 pub fn generate(name: &str, rng: &mut impl Rng) -> Result<Topology, TopologyError> {
-    let wrong = || TopologyError::Impossible { what: format!("`{name}` is none of: {FORMS}") };
+    let wrong = || TopologyError::Impossible { what: format!("`{name}` is not one of: {FORMS}") };
     let (kind, rest) = name.split_once(':').ok_or_else(wrong)?;
     let (numbers, hosts) = match rest.split_once(",hosts=") {
         Some((numbers, hosts)) => (numbers, Some(hosts.parse().map_err(|_| wrong())?)),

@@ -52,7 +52,7 @@ pub fn regular(
             return Ok(topology);
         }
     }
-    let what = format!("no connected graph of {switches} switches of degree {degree} was found");
+    let what = format!("cannot find a connected graph of {switches} switches of degree {degree}");
     Err(TopologyError::Impossible { what })
 }
 

@@ -12,7 +12,8 @@ pub fn k_ary_n_tree(arity: u32, levels: u32) -> Result<Topology, TopologyError> 
     let fits = |width: &u32| arity > 0 && width.saturating_mul(levels) <= 49_151;
     let Some(width) = width.filter(fits) else {
         let what = format!(
-            "{arity}-ary {levels}-tree: arity and levels start at 1, 49151 switches at most"
+            "{arity}-ary {levels}-tree: expected arity and levels of 1 or more, at most 49151 \
+            switches"
         );
         return Err(TopologyError::Impossible { what });
     };
@@ -74,7 +75,7 @@ impl Pods {
             .saturating_mul(u64::from(leaves) + u64::from(spines))
             .saturating_add(u64::from(spines) * u64::from(cores_per_spine));
         if pods == 0 || leaves == 0 || spines == 0 || cores_per_spine == 0 || total > 49_151 {
-            let what = format!("{self:?}: every number starts at 1, 49151 switches at most");
+            let what = format!("{self:?}: expected numbers of 1 or more, at most 49151 switches");
             return Err(TopologyError::Impossible { what });
         }
         let mut builder = Builder::new();

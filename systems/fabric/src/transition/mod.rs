@@ -28,8 +28,8 @@ pub use verdict::{Options, Scheme, SchemeVerdict, Side, TransitionVerdict, check
 pub enum Mismatch {
     /// A port leads elsewhere: not a change of tables but of cables.
     #[error(
-        "port {port} of switch {switch} does not have the same cable in both: not one fabric, or \
-         cables were moved"
+        "port {port} of switch {switch} has different cables in the two sets: they are different \
+        fabrics, or cables were moved"
     )]
     Recabled {
         /// Name of the switch.
@@ -38,7 +38,7 @@ pub enum Mismatch {
         port: PortNumber,
     },
     /// The union of both cannot be laid out.
-    #[error("the two sets cannot be laid over each other: {0}")]
+    #[error("cannot compare the two sets: {0}")]
     Layout(#[from] crate::topology::TopologyError),
     /// No switch is in both.
     #[error("the two sets have no switch in common")]

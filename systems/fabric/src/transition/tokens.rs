@@ -29,7 +29,7 @@ pub enum Tokens {
     },
     /// These channels never send theirs.
     Stuck {
-        /// How many.
+        /// Its number.
         channels: u64,
         /// Each waits for the next, the last for the first.
         cycle: Vec<Channel>,

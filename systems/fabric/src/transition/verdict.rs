@@ -297,7 +297,7 @@ impl Evidence<'_> {
         };
         if needed > self.options.lanes {
             let lanes = self.options.lanes;
-            let reason = format!("packets need {needed} lanes, the switches have {lanes}");
+            let reason = format!("packets need {needed} lanes, but the switches have {lanes}");
             return SchemeVerdict { reason: Some(reason), ..SchemeVerdict::default() };
         }
         match scheme {
@@ -315,10 +315,9 @@ impl Evidence<'_> {
             return SchemeVerdict { safe: true, ..SchemeVerdict::default() };
         }
         let reason = if self.union_cycles.is_acyclic() {
-            "hosts that leave go on sending until their links are off, and close a cycle with the \
-             new tables"
+            "removed hosts send until their links are off, and close a cycle with the new tables"
         } else {
-            "packets under way by the old tables and packets by the new ones can wait for each other"
+            "packets of the old tables and packets of the new tables can wait for each other"
         };
         let (reason, cycle) = (Some(reason.to_owned()), self.places(&self.instant_cycles));
         SchemeVerdict { reason, cycle, ..SchemeVerdict::default() }
@@ -332,11 +331,17 @@ impl Evidence<'_> {
         }
         if mixed.loop_destinations > 0 {
             let count = mixed.loop_destinations;
-            reasons.push(format!("some mixtures send packets for {count} addresses in circles"));
+            reasons.push(format!(
+                "some mixtures of old and new entries loop packets for {count} \
+                addresses"
+            ));
         }
         if mixed.lost_destinations > 0 {
             let count = mixed.lost_destinations;
-            reasons.push(format!("some mixtures lose packets for {count} addresses"));
+            reasons.push(format!(
+                "some mixtures of old and new entries lose packets for {count} \
+                addresses"
+            ));
         }
         if self.transition.changed_lids > 0 {
             let count = self.transition.changed_lids;
@@ -382,7 +387,10 @@ impl Evidence<'_> {
         ]);
         let safe = needed <= lanes;
         let reason = (!safe).then(|| {
-            format!("a second set of lanes is needed: {needed} in all, the switches have {lanes}")
+            format!(
+                "a second set of lanes is needed: {needed} in total, but the switches have \
+                {lanes}"
+            )
         });
         SchemeVerdict { safe, reason, figures, ..SchemeVerdict::default() }
     }
@@ -391,8 +399,8 @@ impl Evidence<'_> {
         let Order { steps, changed, held, blocked } =
             progressive::order(self.transition, &self.mixed);
         if !blocked.is_empty() {
-            let reason = "hosts that leave go on sending until their links are off, and close a \
-                          cycle with the new tables";
+            let reason = "removed hosts send until their links are off, and close a cycle with \
+                the new tables";
             return SchemeVerdict {
                 reason: Some(reason.to_owned()),
                 cycle: places(&self.transition.topology, &blocked),

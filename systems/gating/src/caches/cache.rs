@@ -35,8 +35,8 @@ impl CacheShape {
     pub fn check(&self, field: &str) -> Result<(), Invalid> {
         let sets = self.sets();
         let fits = sets.is_power_of_two() && (sets * self.ways) as u64 * LINE == self.kib * 1024;
-        let remedy = "capacity and ways that give a power of two of sets of 64-byte lines";
-        Invalid::unless(fits, field, "has no power of two of sets", remedy)
+        let remedy = "use a capacity and ways that give a power of two of sets of 64-byte lines";
+        Invalid::unless(fits, field, "the number of sets is not a power of two", remedy)
     }
 }
 

@@ -93,13 +93,13 @@ pub const CONTROLLERS: [Entry; 7] = [
     },
     Entry {
         name: "oracle",
-        about: "knows when every stall ends, and what pays in it",
+        about: "knows when every stall ends, and whether gating pays off",
         switches: Switches::Core,
         make: |facts| Box::new(oracle::Oracle::core(facts)),
     },
     Entry {
         name: "counter",
-        about: "MAPG-Counter: counts the stall and expects what stalls took lately",
+        about: "MAPG-Counter: counts the stall and expects the length of recent stalls",
         switches: Switches::Core,
         make: |facts| Box::new(counter::Counter::new(facts)),
     },
@@ -111,19 +111,20 @@ pub const CONTROLLERS: [Entry; 7] = [
     },
     Entry {
         name: "fupg",
-        about: "functional units alone, after 5 ns, at most 2 % slower",
+        about: "functional units only, after 5 ns, at most 2 % slower",
         switches: Switches::Units,
         make: |_| Box::new(units::Units::default()),
     },
     Entry {
         name: "cyclic",
-        about: "off for a part of every period, which follows the share of stalls",
+        about: "off for a part of every period, by the share of stalls",
         switches: Switches::Core,
         make: |_| Box::new(cyclic::Cyclic::default()),
     },
     Entry {
         name: "hybrid",
-        about: "ours: TAP, or the counter, both together or none while they would have saved more than that",
+        about: "ours: switches between TAP, the counter, both and none, by which would have saved \
+            most",
         switches: Switches::Core,
         make: |facts| Box::new(bandit::Bandit::new(facts)),
     },

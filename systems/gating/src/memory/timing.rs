@@ -13,7 +13,7 @@ pub type Ps = u64;
 #[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySettings {
-    /// The device whose values hold where none are given; those shown are of `ddr3-1600`.
+    /// The device whose values are the defaults; those shown are of `ddr3-1600`.
     pub kind: MemoryKind,
     /// Clock period.
     #[schema(unit = "ns", above = 0, most = 100_000)]
@@ -216,7 +216,7 @@ impl MemorySettings {
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         let refresh = self.refi > 4.0 * self.rfc;
-        let remedy = "more than four times memory.rfc, such as 7800";
+        let remedy = "expected more than four times memory.rfc, for example 7800";
         Invalid::unless(refresh, "memory.refi", "leaves no time between refreshes", remedy)?;
         let shape = [
             ("channels", self.channels as u64),
@@ -227,12 +227,22 @@ impl MemorySettings {
         ];
         for (name, value) in shape {
             let field = format!("memory.{name}");
-            Invalid::unless(value.is_power_of_two(), field, "cannot be built", "a power of two")?;
+            Invalid::unless(
+                value.is_power_of_two(),
+                field,
+                "is not a power of two",
+                "use a power of two",
+            )?;
         }
         let groups = self.groups <= self.banks;
-        Invalid::unless(groups, "memory.groups", "are more than banks", "a divisor of the banks")?;
+        Invalid::unless(
+            groups,
+            "memory.groups",
+            "do not divide the banks",
+            "use a divisor of the banks",
+        )?;
         let drain = self.drain_to < self.drain_from && self.drain_from <= self.writes;
-        let remedy = "drain_to < drain_from <= writes";
+        let remedy = "expected drain_to < drain_from <= writes";
         Invalid::unless(drain, "memory.drain_from", "does not fit the write queue", remedy)
     }
 }

@@ -16,7 +16,7 @@ use crate::compare::{Compared, Comparison};
 use crate::simulate::{Scenario, SimulateError, run, watch};
 use figures::{Curves, contention, controllers, keepings, safe_times};
 
-/// Leakage as a part of a core's power at work: what technologies from long-channel to leaky have.
+/// Leakage as a share of a core's power at work: what technologies from long-channel to leaky have.
 const SHARES: [f64; 12] = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6];
 /// Times to charge a core, ns: the modes of Table 2.3 and the sweep of Figure 2.16.
 const WAKES: [f64; 9] = [2.0, 4.5, 6.0, 8.0, 10.2, 12.0, 14.0, 16.0, 16.9];
@@ -154,13 +154,14 @@ fn best(compared: &Compared) -> Option<(&str, f64, f64)> {
 fn recommendation(scenario: &Scenario, compared: &Compared, wakes: &[(f64, Compared)]) -> String {
     let most = compared.gating().map_or(String::new(), |oracle| {
         let saved = 100.0 * oracle.energy_saved;
-        format!(" Nobody who gates could save more than {saved:.2} %.")
+        format!(" No gating could save more than {saved:.2} %.")
     });
     let choice = best(compared).map_or_else(
-        || "No controller pays on this workload.".to_owned(),
+        || "No controller pays off on this workload.".to_owned(),
         |(name, saved, slow)| {
             format!(
-                "`{name}` pays most of those that slow it down by at most 0.5 %: {:.2} % of the energy at {:.3} % more time.",
+                "`{name}` saves most of those with a slowdown of at most 0.5 %: {:.2} % of the \
+                energy at {:.3} % more time.",
                 100.0 * saved,
                 100.0 * slow
             )
@@ -168,7 +169,7 @@ fn recommendation(scenario: &Scenario, compared: &Compared, wakes: &[(f64, Compa
     );
     let slowest = wakes.iter().rev().find_map(|(wake_ns, at)| best(at).map(|_| wake_ns));
     let mode = slowest.map_or_else(
-        || "None does in any wake-up mode.".to_owned(),
+        || "None pays off in any wake-up mode.".to_owned(),
         |wake_ns| format!("Gating pays in wake-up modes of up to {wake_ns} ns of those tried."),
     );
     let island = Island::core(&scenario.charged_core());

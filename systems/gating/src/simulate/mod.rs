@@ -74,8 +74,8 @@ pub fn simulate_scenario(
     let without = without_instructions(scenario, files)?;
     Ok(without.into_iter().fold(report, |report, name| {
         report.text(format!(
-            "{name} says nothing of instructions: each reference is taken for one. Programs have several \
-             between two references, so the share of time stalled is too large."
+            "{name} has no instruction counts: each reference counts as one instruction. Programs \
+            have several between two references, so the share of time stalled is too large."
         ))
     }))
 }

@@ -83,13 +83,15 @@ fn safety(scenario: &Scenario, compared: &Compared) -> String {
         "Every wake-up was safe for its neighbours by equation 2.1.".to_owned()
     } else {
         format!(
-            "Not safe for their neighbours by equation 2.1 were the wake-ups {}: `keeping` keeps them apart.",
+            "By equation 2.1 these wake-ups were not safe for their neighbours: {}. Set `keeping` \
+            to separate them.",
             broken.join(", ")
         )
     };
     match compared.of("oracle").and_then(|oracle| oracle.by.as_ref()) {
         Some(by) => format!(
-            "{safe} The oracle takes what `{by}` does, which saves more than any gating could, and is as slow."
+            "{safe} The oracle acts as `{by}`, which saves more than any gating could, and is as \
+            slow."
         ),
         None => safe,
     }

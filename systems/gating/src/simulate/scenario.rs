@@ -18,12 +18,12 @@ use crate::stream::StreamSettings;
 #[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
-    /// Trace files, one after another for the cores, again from the first where there are more cores.
+    /// Trace files, one for each core; repeated if there are more cores.
     pub trace: Names,
-    /// Their format; told from their names and first bytes if absent.
+    /// Their format; default: detected from their names and first bytes.
     #[schema(choices = formats())]
     pub format: Option<String>,
-    /// They hold what the last cache let through: straight to memory.
+    /// They contain the references behind the last cache, which go to memory directly.
     pub filtered: bool,
     /// One trace with several threads: thread t goes to core t modulo the cores, in one address space.
     pub split: bool,
@@ -34,14 +34,14 @@ pub struct Scenario {
     /// Cores with a program.
     #[schema(least = 1, most = 64)]
     pub cores: usize,
-    /// References of each core that only warm the caches.
+    /// References of each core that only fill the caches.
     pub warmup: u64,
     /// References of each core after those; 0 for all.
     pub references: u64,
     /// `all`, or names of controllers, in a list or with commas: `none`, `oracle`, `counter`, `tap`, `fupg`,
     /// `dvfs-mean`, `dvfs-oracle`, `cyclic`, `hybrid`.
     pub controllers: Names,
-    /// Leakage as a part of a core's power at work.
+    /// Leakage as a share of a core's power at work.
     #[schema(above = 0, most = 1)]
     pub leakage_share: f64,
     /// What retention cells add to the power of a core in every state, share (section 2.5.1: 0.2 %).
@@ -50,8 +50,8 @@ pub struct Scenario {
     /// Time to charge a core, instead of the core's own (10.2 of `ev6`, 8.06 of `io`).
     #[schema(above = 0, most = 1_000_000)]
     pub wake_ns: Option<f64>,
-    /// How wake-ups of neighbours are kept apart.
-    /// Wake-ups take what is safe then, unless `wake_ns` says otherwise.
+    /// How wake-ups of neighbours are separated. Wake-ups take the safe time of that scheme, unless `wake_ns`
+    /// is set.
     pub keeping: Keeping,
     /// Slots that come again and again, eta, where they keep wake-ups apart.
     #[schema(least = 1, most = 64)]
@@ -59,10 +59,10 @@ pub struct Scenario {
     /// From slot to slot, psi.
     #[schema(above = 0, most = 1000)]
     pub slot_ns: f64,
-    /// The part of the time in which there is something to do: the trace is that part.
+    /// Share of the time with work: the trace is that part.
     #[schema(above = 0, most = 1)]
     pub load: f64,
-    /// What cores do in the rest of it.
+    /// What cores do in the rest of the time.
     pub idle: Idle,
     /// The cores.
     #[serde(deserialize_with = "crate::settings::core")]
@@ -141,8 +141,8 @@ impl Scenario {
         let known: Vec<&str> = names().collect();
         let asked = self.controllers.names();
         listed(asked.iter().map(String::as_str), &known, &[]).map_err(|name| {
-            let remedy = format!("all, or of {}", known.join(", "));
-            Invalid::new("controllers", format!("no controller `{name}`"), remedy)
+            let remedy = format!("use all, or some of {}", known.join(", "));
+            Invalid::new("controllers", format!("there is no controller `{name}`"), remedy)
         })
     }
 
@@ -195,10 +195,10 @@ impl Check for Scenario {
         let traces = self.trace.names();
         let sources = [!traces.is_empty(), self.stream.is_some(), self.profile.is_some()];
         let one = sources.iter().filter(|given| **given).count() == 1;
-        let remedy = "exactly one of trace, [stream] and [profile]";
+        let remedy = "set exactly one of trace, [stream] and [profile]";
         Invalid::unless(one, "trace", "there is no workload, or more than one", remedy)?;
         let lone = !self.split || traces.len() == 1;
-        Invalid::unless(lone, "split", "asks for one trace with several threads", "one trace")?;
+        Invalid::unless(lone, "split", "needs one trace with several threads", "give one trace")?;
         if let Some(profile) = &self.profile {
             profile.check().map_err(|fault| fault.within("profile"))?;
         }

@@ -29,7 +29,7 @@ impl Config {
             if config.values.insert(name.to_owned(), value.to_owned()).is_some() {
                 config
                     .remarks
-                    .push(format!("{name} is set twice: the value of line {line} counts"));
+                    .push(format!("{name} is set twice: the value of line {line} is used"));
             }
         }
         config.settle()?;
@@ -100,8 +100,11 @@ impl Config {
         if self.get("seed")? != "time" {
             return self.whole("seed");
         }
-        self.remarks
-            .push("seed = time: 0, so that the run can be repeated; --seed sets another".into());
+        self.remarks.push(
+            "seed = time: 0 is used, so that the run can be repeated; set another with \
+                --seed"
+                .into(),
+        );
         Ok(0)
     }
 }

@@ -25,7 +25,7 @@ pub enum ConfigError {
         text: String,
     },
     /// A key that BookSim 2 does not have.
-    #[error("line {line}: the key `{key}` is unknown: leave it out if it does not matter")]
+    #[error("line {line}: unknown key `{key}`: remove it if it is not needed")]
     Unknown {
         /// Counted from 1.
         line: usize,
@@ -33,7 +33,7 @@ pub enum ConfigError {
         key: String,
     },
     /// A value that asks for something else than is simulated here.
-    #[error("`{key} = {value}` is not simulated here: {remedy}")]
+    #[error("`{key} = {value}` is not supported; supported: {remedy}")]
     Unsupported {
         /// The key.
         key: String,
@@ -73,7 +73,8 @@ pub fn to_toml(text: &str) -> Result<String, ConfigError> {
         if network.vcs_max == 8 { "1 to 8" } else { "1 to 4, as routers have so many ports" };
     let vcs = config.within("num_vcs", (1, network.vcs_max), remedy)?;
     let allocator = allocator(&config)?;
-    let held = "0 or 1: BookSim 2 lets a head that is routed for longer hold back the others";
+    let held = "0 or 1: with more, BookSim 2 holds back other packets behind one that is being \
+        routed";
     config.within("routing_delay", (0, 1), held)?;
     let one = "1: with more BookSim 2 ends by an assertion of its own";
     config.within("vc_alloc_delay", (1, 1), one)?;

@@ -29,25 +29,25 @@ use pricing::Ways;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BoundError {
     /// Nothing is sent.
-    #[error("the traffic matrix is empty: nobody sends anything")]
+    #[error("the traffic matrix is empty: no tile sends anything")]
     Empty,
     /// No path joins two tiles.
     #[error(transparent)]
     Topology(#[from] TopologyError),
     /// More is sent than any routing can carry.
     #[error(
-        "the load exceeds the capacity: even the best routing loads some link with {load:.6} of \
-         what it carries at full voltage; scale the traffic by at most {:.6}", 1.0 / load
+        "the load exceeds the capacity: even with the best routing a link has {load:.6} times its \
+        capacity at full voltage; scale the traffic by at most {:.6}", 1.0 / load
     )]
     Capacity {
         /// The least that the fullest link must carry, in units of its capacity.
         load: f64,
     },
     /// More is sent than the planes can carry together.
-    #[error("the load exceeds the capacity: no routing was found that fits the planes")]
+    #[error("the load exceeds the capacity: found no routing that fits the planes")]
     PlanesCapacity,
     /// Ended before any flow was found that fits.
-    #[error("the search for the least power was ended before a routing that fits was found")]
+    #[error("the search for the least power stopped before it found a routing that fits")]
     Stopped,
     /// The solver gave up.
     #[error(transparent)]

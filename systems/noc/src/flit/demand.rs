@@ -48,7 +48,7 @@ pub enum DemandError {
         layers: usize,
     },
     /// A tile is asked to send more than its link into the network takes.
-    #[error("tile {tile} is to send {rate} flits per cycle; a tile sends at most 1")]
+    #[error("tile {tile} has a rate of {rate} flits per cycle; the most is 1")]
     Overload {
         /// The tile.
         tile: u32,
@@ -56,7 +56,7 @@ pub enum DemandError {
         rate: f64,
     },
     /// Routes for another kind of network.
-    #[error("routes with datelines need a torus, those to the nearest ancestor a fat tree")]
+    #[error("routes with datelines need a torus, routes to the nearest ancestor a fat tree")]
     Shape,
     /// Routes that only a mesh permits, on a torus.
     #[error("O1TURN and adaptive routing need a mesh: the rings of a torus would close cycles")]
@@ -360,7 +360,7 @@ impl Demand {
     /// # Panics
     /// When the demand's routes are not computed: nobody said then how to go back.
     pub(super) fn back(&self, target: u32, rng: &mut Rng) -> Choice {
-        assert!(self.hops.is_empty(), "stored routes have no way back");
+        assert!(self.hops.is_empty(), "stored routes have no path back");
         let choice = self.computed(target, rng);
         let class = self.layers * (self.classes() - 1);
         Choice { layer: choice.layer + class as u8, ..choice }
@@ -483,7 +483,7 @@ fn check_path(grid: &Grid, flow: &Flow, path: &FlowPath) -> Result<(), DemandErr
     let mut tile = flow.source;
     for &port in &path.ports {
         if !grid.has_link(tile, port) {
-            return wrong("takes a link that is not there");
+            return wrong("uses a link that does not exist");
         }
         tile = grid.neighbour(tile, port);
     }

@@ -24,7 +24,7 @@ pub struct PacketNote {
 /// The packets between two tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowNote {
-    /// How many.
+    /// Its number.
     pub packets: u64,
     /// Their flits.
     pub flits: u64,

@@ -90,7 +90,7 @@ pub struct Simulation<'a> {
     pub router: Router,
     /// The two clocks.
     pub clock: Clock,
-    /// How long.
+    /// Its length.
     pub phases: Phases,
 }
 

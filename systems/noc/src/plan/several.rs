@@ -79,8 +79,8 @@ impl Several<'_> {
         if !alphas.is_empty() {
             let found = at_voltages(mesh, &routes, alphas, NODES_MAX)
                 .map_err(|error| NocError::from(BoundError::Solver(error)))?;
-            let fault = format!("{alphas:?}: no allocation of {name}'s flows was found that fits");
-            let none = || Invalid::new("alphas", fault, "smaller factors, or a lower load");
+            let fault = format!("{alphas:?}: found no allocation of the flows of {name} that fits");
+            let none = || Invalid::new("alphas", fault, "use smaller factors or a lower load");
             let found = found.ok_or_else(none)?;
             let power: f64 = found.powers.iter().sum();
             let fullest = |loads: &Vec<f64>| loads.iter().copied().fold(0.0, f64::max);

@@ -79,7 +79,7 @@ impl Allocation {
         planes: usize,
         seed: Seed,
     ) -> Allocated {
-        assert!(self.serves(planes), "{} is not for {planes} planes", self.name());
+        assert!(self.serves(planes), "{} does not support {planes} planes", self.name());
         let mut state = State::new(mesh, routes, range, planes);
         let floor = range.floor();
         let mut proven = false;

@@ -43,7 +43,7 @@ impl Given {
             let (from, to) = (pair[0], pair[1]);
             let exists = from < mesh.nodes() && to < mesh.nodes();
             let link = exists.then(|| mesh.leaving(from).find(|&at| mesh.links()[at].to == to));
-            let wrong = || self.wrong(format!("no link runs from tile {from} to tile {to}"));
+            let wrong = || self.wrong(format!("there is no link from tile {from} to tile {to}"));
             link.flatten().ok_or_else(wrong)
         };
         tiles.windows(2).map(step).collect()

@@ -34,7 +34,8 @@ pub trait Routing: Sync {
 pub enum RoutingError {
     /// The path goes over a link that is not there.
     #[error(
-        "routing {routing}: from tile {from} to tile {to} it needs a link at tile {at} that is not there"
+        "routing {routing}: from tile {from} to tile {to} it needs a link at tile {at} that does \
+        not exist"
     )]
     NoLink {
         /// The routing's name.

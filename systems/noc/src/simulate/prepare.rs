@@ -61,8 +61,8 @@ pub(super) fn prepare(
         rates(scenario, &mesh, files, &arrivals, seed)?
     } else {
         let (traffic, itself) = rates(scenario, &elements, files, &arrivals, seed)?;
-        let message = format!("`{}` has too many elements to share routers", scenario.mesh);
-        let traffic = traffic.ok_or_else(|| Invalid::new("mesh", message, "1024 at most"))?;
+        let message = format!("`{}` has too many elements for shared routers", scenario.mesh);
+        let traffic = traffic.ok_or_else(|| Invalid::new("mesh", message, "use at most 1024"))?;
         let (traffic, itself) = sharing.rates(&traffic, &itself);
         (Some(traffic), itself)
     };
@@ -85,20 +85,20 @@ fn fits(scenario: &Scenario, arrivals: &Arrivals, demand: &Demand) -> Result<(),
     let rates = (0..demand.tiles() as u32).map(|tile| demand.rate(tile)).enumerate();
     if let Some((tile, rate)) = rates.into_iter().find(|(_, rate)| *rate > most * (1.0 + 1e-9)) {
         let message = format!(
-            "tile {tile} is to send {rate:.4} flits per cycle, and such bursts leave it {most:.4}"
+            "tile {tile} has a rate of {rate:.4} flits per cycle, but its bursts allow {most:.4}"
         );
-        let remedy = "a higher peak, longer bursts or a lower load";
+        let remedy = "use a higher peak, longer bursts or a lower load";
         return Err(Invalid::new("bursts.peak", message, remedy));
     }
     let needed = demand.layers() * demand.classes();
-    let remedy = format!("{needed} or more, or replies.classes = false, or routing = \"xy\"");
+    let remedy = format!("use {needed} or more, or replies.classes = false, or routing = \"xy\"");
     match scenario.router {
         RouterKind::Voq(_) if needed > 1 => {
             let message = "has no virtual channels, which this routing or its replies need";
-            Err(Invalid::new("router.kind", message, "kind = \"vc\""))
+            Err(Invalid::new("router.kind", message, "set kind = \"vc\""))
         }
         RouterKind::Vc(vc) if usize::from(vc.vcs) < needed => {
-            let message = format!("{} do not suffice for the routing and its replies", vc.vcs);
+            let message = format!("{} are not enough for the routing and its replies", vc.vcs);
             Err(Invalid::new("router.vcs", message, remedy))
         }
         RouterKind::Voq(_) | RouterKind::Vc(_) => Ok(()),
@@ -178,7 +178,8 @@ fn computed(
         let only = order.layers() > 1 || scenario.replies.is_some();
         let what = if order.layers() > 1 { "computes routes" } else { "with replies" };
         let message = format!("`{}` {what} for one plane of a whole mesh", scenario.routing);
-        let remedy = "no torus, removed_links, planes or alpha = \"auto\"; or another routing";
+        let remedy = "remove torus, removed_links, planes and alpha = \"auto\", or use another \
+            routing";
         Invalid::unless(!only, "routing", message, remedy)?;
         return Ok(None);
     }
@@ -214,7 +215,7 @@ fn routed_planes(
     seed: Seed,
 ) -> Result<Vec<Plane>, NocError> {
     let small = mesh.nodes() <= STORED_TILES_MAX || traffic.flows().count() <= STORED_FLOWS_MAX;
-    let remedy = "xy or yx with a fixed alpha on one whole mesh, which need no stored routes";
+    let remedy = "use xy or yx with a fixed alpha on one whole mesh, without stored routes";
     Invalid::unless(small, "mesh", "has too many flows to store their routes", remedy)?;
     let routes = routes_of(scenario, mesh, traffic, seed)?;
     let range = VoltageRange::new(scenario.alpha_max)?;
@@ -222,7 +223,7 @@ fn routed_planes(
         vec![0; routes.flows.iter().map(|routed| routed.paths.len()).sum()]
     } else {
         let rule = scenario.allocation;
-        let message = format!("`{}` does not serve {} planes", rule.name(), scenario.planes);
+        let message = format!("`{}` does not support {} planes", rule.name(), scenario.planes);
         Invalid::unless(rule.serves(scenario.planes), "allocation", message, "local")?;
         rule.allocate(mesh, &routes, range, scenario.planes, seed).plane
     };
@@ -257,8 +258,8 @@ fn routes_of(
         return Ok(Given::new("given", scenario.paths.clone()).route(mesh, traffic, seed)?);
     }
     let of_routers = || {
-        let message = format!("`{}` is computed by routers of one plane", scenario.routing);
-        Invalid::new("routing", message, "xy, yx, 2p-es, 2p-rs, 4p-es, adaptive or given")
+        let message = format!("`{}` works with one plane only", scenario.routing);
+        Invalid::new("routing", message, "use xy, yx, 2p-es, 2p-rs, 4p-es, adaptive or given")
     };
     let rule = routing(&scenario.routing).ok_or_else(of_routers)?;
     Ok(rule.route(mesh, traffic, seed)?)
@@ -369,13 +370,12 @@ pub(super) fn port_of(direction: Direction) -> u8 {
 fn grid(scenario: &Scenario, elements: &Mesh, mesh: &Mesh) -> Result<Grid, Invalid> {
     if let Some((arity, levels)) = scenario.tree()? {
         let count = arity.checked_pow(levels as u32);
-        let message =
-            format!("{} elements are not those of a {arity}x{levels} tree", elements.nodes());
+        let message = format!("{} elements do not match a {arity}x{levels} tree", elements.nodes());
         Invalid::unless(
             count == Some(elements.nodes()),
             "mesh",
             message,
-            "arity to the power of levels",
+            "expected arity to the power of levels",
         )?;
         return Ok(Grid::tree(arity, levels));
     }
@@ -385,7 +385,7 @@ fn grid(scenario: &Scenario, elements: &Mesh, mesh: &Mesh) -> Result<Grid, Inval
     let (rows, cols) = if scenario.own_ports { scenario.elements()? } else { (1, 1) };
     let message = format!("{}x{} routers have too many ports", mesh.rows(), mesh.columns());
     let few = mesh.rows() + mesh.columns() - 2 + rows * cols < flit::PORTS_MAX;
-    Invalid::unless(few, "mesh", message, "8x8 at most, or concentration")?;
+    Invalid::unless(few, "mesh", message, "use at most 8x8, or concentration")?;
     Ok(Grid::butterfly(mesh.rows(), mesh.columns()).with_blocks(rows, cols))
 }
 
@@ -420,15 +420,15 @@ fn read_trace(file: &str, files: &dyn Files, tiles: usize) -> Result<Vec<TraceEn
             let fault = || table.fault(row, column, "is not a whole number in range", remedy);
             if fits { Ok(value) } else { Err(fault()) }
         };
-        let tile = format!("a tile from 0 to {}", tiles - 1);
+        let tile = format!("expected a tile from 0 to {}", tiles - 1);
         let entry = TraceEntry {
             cycle: whole(cycle, 1e15, "a cycle")? as u64,
             source: whole(source, tiles as f64, &tile)? as u32,
             target: whole(target, tiles as f64, &tile)? as u32,
-            flits: whole(flits, 65_536.0, "1 to 65535 flits")? as u16,
+            flits: whole(flits, 65_536.0, "expected 1 to 65535 flits")? as u16,
         };
         if entry.flits == 0 {
-            return Err(table.fault(row, flits, "is 0", "1 to 65535 flits").into());
+            return Err(table.fault(row, flits, "is 0", "expected 1 to 65535 flits").into());
         }
         entries.push(entry);
     }

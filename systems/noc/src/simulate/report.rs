@@ -94,8 +94,8 @@ fn warm_up<'a>(
     match most.filter(|cycles| *cycles > 0) {
         None => report,
         Some(cycles) => report.text(format!(
-            "The latency of packets made in the first {cycles} measured cycles differs from that of the \
-             rest (MSER-5): run.warmup = {} would leave them out.",
+            "The latency of packets made in the first {cycles} measured cycles differs from that \
+            of the rest (MSER-5): set run.warmup = {} to exclude it.",
             scenario.run.warmup + cycles
         )),
     }
@@ -179,14 +179,13 @@ fn words(status: &Status) -> &'static str {
     match status {
         Status::Stable => "Stable: everything offered was delivered.",
         Status::Saturated => {
-            "Saturated: more was offered than the network takes, and what waited at the sources kept \
-             growing. The accepted load is the network's; latencies are only of what got through."
+            "Saturated: more traffic was offered than the network accepts, and the queues at the \
+            sources kept growing. The accepted load is that of the network; latencies include \
+            delivered packets only."
         }
-        Status::Stopped => {
-            "Stopped before the end: the figures are of what was simulated until then."
-        }
+        Status::Stopped => "Stopped before the end: the figures cover the time simulated so far.",
         Status::Deadlocked(_) => {
-            "Deadlocked: packets wait for each other in a circle and never move again."
+            "Deadlock: packets wait for each other in a cycle and never move again."
         }
     }
 }
@@ -250,7 +249,8 @@ const POWER: &str = "flit-hops/cycle/alpha^2";
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
 fn circle_table(circle: &[String]) -> Table {
-    let mut table = Table::new("Waiting in a circle", [Column::text("each waits for the next")]);
+    let mut table =
+        Table::new("Cycle of waiting packets", [Column::text("each waits for the next")]);
     circle.iter().for_each(|line| {
         table.row([line.as_str().into()]);
     });

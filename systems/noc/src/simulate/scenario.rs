@@ -55,7 +55,7 @@ pub struct Scenario {
     /// How the load is meant; if absent `xy` for a task graph and `none` for everything else.
     #[serde(default)]
     pub normalise: Option<Normalise>,
-    /// How packets go.
+    /// The routing of packets.
     #[serde(default = "Scenario::default_routing")]
     #[schema(choices = ROUTINGS, default = "xy")]
     pub routing: String,
@@ -65,7 +65,7 @@ pub struct Scenario {
     /// Whether to run routes that can deadlock instead of refusing them.
     #[serde(default)]
     pub allow_deadlock: bool,
-    /// How many planes.
+    /// Number of planes.
     #[serde(default = "Scenario::default_planes")]
     #[schema(least = 1, most = 8, default = 1)]
     pub planes: usize,
@@ -101,7 +101,7 @@ pub struct Scenario {
     #[serde(default = "Scenario::default_pe_mhz")]
     #[schema(above = 0, default = 1000.0)]
     pub pe_mhz: f64,
-    /// How long.
+    /// Its length.
     #[serde(default)]
     pub run: Phases,
     /// Independent runs.
@@ -115,7 +115,7 @@ pub struct Scenario {
     /// What the file that this was translated from asks for and has no effect; the report repeats it.
     #[serde(default)]
     pub remarks: Vec<String>,
-    /// What energy costs.
+    /// Price of energy.
     #[serde(default)]
     pub energy: Energy,
     /// Tables of single links, flows and packets.
@@ -286,7 +286,7 @@ impl Scenario {
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
         if let Alpha::Fixed(alpha) = self.alpha {
-            let remedy = "auto, or a factor such as 1.5";
+            let remedy = "use auto, or a factor, for example 1.5";
             Invalid::unless(alpha <= self.alpha_max, "alpha", "is above alpha_max", remedy)?;
         }
         self.check_butterfly()?;
@@ -308,19 +308,19 @@ impl Scenario {
             return Ok(());
         }
         let rule = Invalid::unless;
-        let what = "does not go with butterfly";
-        rule(!self.torus, "torus", what, "torus = false")?;
+        let what = "cannot be combined with butterfly";
+        rule(!self.torus, "torus", what, "set torus = false")?;
         rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
-        rule(self.planes == 1, "planes", what, "planes = 1")?;
-        rule(matches!(self.alpha, Alpha::Fixed(_)), "alpha", what, "a factor such as 1")?;
-        rule(self.order().is_some(), "routing", what, "xy, yx, o1turn or adaptive-credits")?;
-        let tables = "none: the tables are of routers with five ports";
+        rule(self.planes == 1, "planes", what, "set planes = 1")?;
+        rule(matches!(self.alpha, Alpha::Fixed(_)), "alpha", what, "use a factor, for example 1")?;
+        rule(self.order().is_some(), "routing", what, "use xy, yx, o1turn or adaptive-credits")?;
+        let tables = "remove it: the tables are of routers with five ports";
         rule(self.energy.router.is_none(), "energy.router", what, tables)?;
         match self.router {
-            RouterKind::Voq(_) => rule(false, "router.kind", what, "kind = \"vc\""),
+            RouterKind::Voq(_) => rule(false, "router.kind", what, "set kind = \"vc\""),
             RouterKind::Vc(vc) => {
                 let message = "are too many for routers with so many ports";
-                rule(vc.vcs <= 4, "router.vcs", message, "1 to 4")
+                rule(vc.vcs <= 4, "router.vcs", message, "use 1 to 4")
             }
         }
     }
@@ -335,7 +335,7 @@ impl Scenario {
                 .then_some((arity, levels))
         };
         let fault = || {
-            let message = format!("`{text}` is no arity of 2 to {} and levels", PORTS_MAX / 2);
+            let message = format!("`{text}` is not an arity of 2 to {} and levels", PORTS_MAX / 2);
             Invalid::new("fat_tree", message, "for example 4x3")
         };
         parsed().map(Some).ok_or_else(fault)
@@ -346,20 +346,22 @@ impl Scenario {
         let rule = Invalid::unless;
         let climbs = self.routing == "nearest-ancestor";
         let Some((arity, _)) = self.tree()? else {
-            return rule(!climbs, "routing", "needs a fat tree", "fat_tree, such as 4x3");
+            return rule(!climbs, "routing", "needs a fat tree", "set fat_tree, for example 4x3");
         };
-        rule(climbs, "routing", "is none of a fat tree", "nearest-ancestor")?;
-        let what = "does not go with fat_tree";
-        rule(!self.torus && !self.butterfly, "mesh", what, "neither torus nor butterfly")?;
+        rule(climbs, "routing", "is not a routing of a fat tree", "nearest-ancestor")?;
+        let what = "cannot be combined with fat_tree";
+        rule(!self.torus && !self.butterfly, "mesh", what, "remove torus and butterfly")?;
         rule(self.elements()? == (1, 1), "concentration", what, "none")?;
         rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
         self.check_one_plane(what)?;
         let vcs = match self.router {
             RouterKind::Vc(vc) => usize::from(vc.vcs),
-            RouterKind::Voq(_) => return Err(Invalid::new("router.kind", what, "kind = \"vc\"")),
+            RouterKind::Voq(_) => {
+                return Err(Invalid::new("router.kind", what, "set kind = \"vc\""));
+            }
         };
         let few = 2 * arity <= PORTS || vcs <= 4;
-        rule(few, "router.vcs", "are too many for routers with so many ports", "1 to 4")
+        rule(few, "router.vcs", "are too many for routers with so many ports", "use 1 to 4")
     }
 
     /// Rings with datelines: one plane of a whole torus at one speed.
@@ -368,8 +370,8 @@ impl Scenario {
             return Ok(());
         }
         let rule = Invalid::unless;
-        let what = "does not go with xy-dateline";
-        rule(self.torus, "routing", "needs a torus", "torus = true, or xy")?;
+        let what = "cannot be combined with xy-dateline";
+        rule(self.torus, "routing", "needs a torus", "set torus = true, or use xy")?;
         rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
         rule(self.replies.is_none(), "replies", what, "none")?;
         self.check_one_plane(what)
@@ -377,10 +379,15 @@ impl Scenario {
 
     fn check_one_plane(&self, what: &str) -> Result<(), Invalid> {
         let rule = Invalid::unless;
-        rule(self.planes == 1, "planes", what, "planes = 1")?;
-        rule(matches!(self.alpha, Alpha::Fixed(_)), "alpha", what, "a factor such as 1")?;
-        rule(self.normalisation() == Normalise::None, "normalise", what, "normalise = \"none\"")?;
-        let tables = "none: the tables are of routers with five ports";
+        rule(self.planes == 1, "planes", what, "set planes = 1")?;
+        rule(matches!(self.alpha, Alpha::Fixed(_)), "alpha", what, "use a factor, for example 1")?;
+        rule(
+            self.normalisation() == Normalise::None,
+            "normalise",
+            what,
+            "set normalise = \"none\"",
+        )?;
+        let tables = "remove it: the tables are of routers with five ports";
         rule(self.energy.router.is_none() || self.torus, "energy.router", what, tables)
     }
 
@@ -393,7 +400,7 @@ impl Scenario {
             (rows > 0 && columns > 0).then_some((rows, columns))
         };
         let fault = || {
-            let message = format!("`{text}` is no number of rows and columns");
+            let message = format!("`{text}` is not of the form ROWSxCOLUMNS");
             Invalid::new("concentration", message, "for example 2x2")
         };
         parsed().ok_or_else(fault)
@@ -402,30 +409,30 @@ impl Scenario {
     fn check_concentration(&self) -> Result<(), Invalid> {
         let rule = Invalid::unless;
         let alike = self.butterfly && self.routing != "adaptive-credits";
-        let remedy = "butterfly = true, and xy, yx or o1turn; or leave it out";
-        rule(!self.own_ports || alike, "own_ports", "is not known of this network", remedy)?;
+        let remedy = "set butterfly = true with xy, yx or o1turn, or remove it";
+        rule(!self.own_ports || alike, "own_ports", "is not supported for this network", remedy)?;
         if self.elements()? == (1, 1) {
             return Ok(());
         }
-        let what = "does not go with concentration";
+        let what = "cannot be combined with concentration";
         rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
         rule(self.paths.is_empty(), "paths", what, "none")?;
-        let remedy = "normalise = \"none\": rates of elements";
+        let remedy = "set normalise = \"none\": rates are of elements";
         rule(self.normalisation() == Normalise::None, "normalise", what, remedy)
     }
 
     fn check_bursts(&self) -> Result<(), Invalid> {
         let Some(bursts) = self.bursts else { return Ok(()) };
         let rule = Invalid::unless;
-        let remedy = "leave the table out, for the trace says when packets come";
-        rule(self.trace().is_none(), "on_cycles", "does not go with a trace", remedy)?;
+        let remedy = "remove the table: the trace has the times of packets";
+        rule(self.trace().is_none(), "on_cycles", "cannot be combined with a trace", remedy)?;
         let most = self.packets.lengths().mean();
         let message = format!("is more than a packet ({most} flits) a cycle");
         Invalid::unless(
             bursts.peak <= most,
             "peak",
             message,
-            "flits per cycle in a burst, such as 1",
+            "give the flits per cycle in a burst, for example 1",
         )
     }
 
@@ -434,30 +441,35 @@ impl Scenario {
             return Ok(());
         }
         let known = self.order().is_some();
-        let message = format!("routes of `{}` say nothing about the way back", self.routing);
-        let how = "routing = \"xy\", yx, o1turn or adaptive-credits";
+        let message = format!("routes of `{}` have no path back", self.routing);
+        let how = "set routing to xy, yx, o1turn or adaptive-credits";
         Invalid::unless(known, "flits", message, how)?;
-        Invalid::unless(self.planes == 1, "flits", "are not distributed over planes", "planes = 1")
+        Invalid::unless(
+            self.planes == 1,
+            "flits",
+            "are not distributed over planes",
+            "set planes = 1",
+        )
     }
 }
 
 impl Check for Packets {
     fn check(&self) -> Result<(), Invalid> {
         let ordered = self.min <= self.max;
-        Invalid::unless(ordered, "min", "is not 1 to max", "for example min = 5, max = 10")?;
+        Invalid::unless(ordered, "min", "is not from 1 to max", "for example min = 5, max = 10")?;
         let sound =
             |&(flits, weight): &(u16, f64)| flits >= 1 && weight >= 0.0 && weight.is_finite();
         let some =
             self.weighted.is_empty() || self.weighted.iter().any(|&(_, weight)| weight > 0.0);
         let sound = some && self.weighted.iter().all(sound);
-        let remedy = "pairs of flits and weight, such as [[1, 0.6], [5, 0.4]]";
-        Invalid::unless(sound, "weighted", "has a length or weight that makes no sense", remedy)
+        let remedy = "expected pairs of flits and weight, for example [[1, 0.6], [5, 0.4]]";
+        Invalid::unless(sound, "weighted", "has an invalid length or weight", remedy)
     }
 }
 
 impl Check for Phases {
     fn check(&self) -> Result<(), Invalid> {
         let ordered = self.samples_min <= self.samples_max;
-        Invalid::unless(ordered, "samples_min", "is not 1 to samples_max", "for example 3")
+        Invalid::unless(ordered, "samples_min", "is not from 1 to samples_max", "for example 3")
     }
 }

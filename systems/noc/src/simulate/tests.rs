@@ -171,7 +171,7 @@ fn nonsense_is_named() {
     let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\n";
     for (more, tables, word) in [
         ("load = -1\n", "", "s.toml:3: field `load`"),
-        ("load = 1.5\n", "", "a tile sends at most 1"),
+        ("load = 1.5\n", "", "the most is 1"),
         ("routing = \"zigzag\"\n", "", "zigzag"),
         ("alpha_max = 0.5\n", "", "alpha_max"),
         ("colour = 1\n", "", "colour"),

@@ -30,8 +30,8 @@ pub struct Flow {
 pub enum TrafficError {
     /// The matrix has another size than the mesh.
     #[error(
-        "the traffic matrix is not square or does not fit: {rows} rows of {columns} numbers for a \
-         mesh of {nodes} tiles; write {nodes} rows of {nodes} numbers"
+        "the traffic matrix does not fit a mesh of {nodes} tiles: expected {nodes} rows of \
+        {nodes} numbers, found {rows} rows of {columns}"
     )]
     Shape {
         /// Rows found.
@@ -60,7 +60,7 @@ pub enum TrafficError {
         rate: f64,
     },
     /// Nothing is sent.
-    #[error("the traffic matrix is empty: nobody sends anything")]
+    #[error("the traffic matrix is empty: no tile sends anything")]
     Empty,
 }
 

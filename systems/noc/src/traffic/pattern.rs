@@ -162,7 +162,7 @@ impl Traffic {
     /// itself.
     fn by_bits(mesh: &Mesh, to: impl Fn(usize, u32) -> usize) -> Traffic {
         let nodes = mesh.nodes();
-        assert!(nodes.is_power_of_two(), "{nodes} tiles are no power of two");
+        assert!(nodes.is_power_of_two(), "the number of tiles, {nodes}, is not a power of two");
         let mut traffic = Traffic::silent(nodes);
         for source in 0..nodes {
             traffic.add(source, to(source, nodes.trailing_zeros()), 1.0);

@@ -47,7 +47,7 @@ impl Capture {
             line: None,
             field: Some("traffic.pcap".to_owned()),
             message,
-            remedy: "a capture of at least two packets, pcap or pcapng".to_owned(),
+            remedy: "use a capture of at least two packets, pcap or pcapng".to_owned(),
         };
         let frames = frames(&choice.file, bytes);
         let mut frames = frames.map_err(|error| fault(error.to_string()))?;

@@ -140,8 +140,8 @@ impl Load {
         if traffic.arrivals == Arrivals::Onoff {
             let most = f64::from(traffic.links) * PER_SECOND / packet_ps;
             let peak = rates.peak_pps();
-            let message = format!("{peak:.0} packets a second exceed what the links bring");
-            let remedy = format!("{most:.0} at most, or more `links`");
+            let message = format!("{peak:.0} packets per second exceed the capacity of the links");
+            let remedy = format!("use at most {most:.0}, or more `links`");
             Invalid::unless(peak < most, "traffic", message, remedy)
                 .map_err(|fault| document.fault(fault))?;
         }
@@ -169,9 +169,8 @@ const DAYS_MAX: f64 = 213.0;
 
 fn lasts(all_s: f64) -> Result<(), Invalid> {
     let days = all_s / 86_400.0;
-    let message = format!("the run lasts {days:.1} days with its warm-up, {DAYS_MAX} at most");
-    let remedy =
-        "a part of it, or traffic.compress, which lets the traffic pass so many times faster";
+    let message = format!("the run lasts {days:.1} days with its warm-up; the most is {DAYS_MAX}");
+    let remedy = "use a part of it, or traffic.compress to play the traffic faster";
     Invalid::unless(days <= DAYS_MAX, "duration_s", message, remedy)
 }
 

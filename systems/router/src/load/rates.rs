@@ -106,8 +106,8 @@ impl Shape {
         let pieces = match self {
             Shape::Constant(pps) => {
                 let Some(pps) = target.or(*pps) else {
-                    let message = "nothing says how much arrives";
-                    let remedy = "a `load`, or a rate in `[traffic]`";
+                    let message = "there is no load";
+                    let remedy = "set `load`, or a rate in `[traffic]`";
                     return Err(Invalid::new("load", message, remedy));
                 };
                 vec![Piece { until_ps: (all_s * PER_SECOND) as Picos, pps }]
@@ -128,8 +128,8 @@ impl Shape {
                 rates.pieces.iter_mut().for_each(|piece| piece.pps *= target / mean);
             }
             None if relative => {
-                let message = "the traffic is relative and nothing gives its scale";
-                return Err(Invalid::new("load", message, "the mean load, such as 0.35"));
+                let message = "the traffic is relative, but there is no mean load";
+                return Err(Invalid::new("load", message, "set the mean load, for example 0.35"));
             }
             _ => {}
         }
@@ -151,8 +151,9 @@ fn day_pieces(day: &DayProfile, traffic: &TrafficChoice, all_s: f64) -> Vec<Piec
 fn step_pieces(steps: &Steps, traffic: &TrafficChoice, all_s: f64) -> Result<Vec<Piece>, Invalid> {
     let len_s = steps.len_s() / traffic.compress;
     if all_s > len_s * (1.0 + 1e-9) {
-        let message = format!("the run lasts {all_s} s with its warm-up, the traffic {len_s} s");
-        return Err(Invalid::new("duration_s", message, "less, or a longer file"));
+        let message =
+            format!("the run lasts {all_s} s with its warm-up, but the traffic {len_s} s");
+        return Err(Invalid::new("duration_s", message, "use a shorter run or a longer file"));
     }
     let step_s = steps.step_s / traffic.compress;
     let count = ((all_s / step_s).ceil() as usize).clamp(1, steps.pps.len());

@@ -51,8 +51,8 @@ fn unit(choice: &TraceChoice, measure: Option<Measure>) -> Result<Unit, Scenario
             file: choice.file.clone(),
             line: None,
             field: Some("traffic.trace.unit".to_owned()),
-            message: format!("is {}, but the file's values are {}", other.name(), said.name()),
-            remedy: "leave it out".to_owned(),
+            message: format!("is {}, but the values in the file are {}", other.name(), said.name()),
+            remedy: "remove it".to_owned(),
         }),
         Some(other) => Ok(other),
         None => Ok(said),
@@ -84,13 +84,13 @@ mod tests {
     #[test]
     fn errors_name_file_line_and_column() {
         let gap = error("time,v\n0,1\n1,1\n3,1\n");
-        assert!(gap.starts_with("my.csv:4: field `time`: 2 s after the row before"), "{gap}");
+        assert!(gap.starts_with("my.csv:4: field `time`: 2 s after the previous row"), "{gap}");
         let negative = error("time,v\n0,1\n1,-1\n");
         assert!(negative.starts_with("my.csv:3: field `v`: -1 is negative"), "{negative}");
         assert!(error("time,v\n0,1\n1,NaN\n").contains("my.csv:3: field `v`"));
         assert!(error("time,w\n0,1\n1,1\n").contains("no column `v`"));
-        assert!(error("time,v\n0,1\nnoon,1\n").contains("`noon` is no time"));
-        assert!(error("time,v\n5,1\n5,1\n").contains("does not ascend"));
+        assert!(error("time,v\n0,1\nnoon,1\n").contains("`noon` is not a time"));
+        assert!(error("time,v\n5,1\n5,1\n").contains("is not in ascending order"));
         assert!(error("time,v\n5,1\n").contains("fewer than two rows"));
     }
 

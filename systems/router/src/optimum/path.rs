@@ -88,7 +88,7 @@ fn relax(grid: &Grid, switching: &Switching, best: &mut [f64]) -> Vec<u16> {
     for row in 0..usize::from(grid.cores) {
         let cells = row * width..(row + 1) * width;
         let cheapest = cells.clone().min_by(|a, b| best[*a].total_cmp(&best[*b]));
-        let cheapest = cheapest.expect("at least one frequency");
+        let cheapest = cheapest.expect("give at least one frequency");
         let retuned = best[cheapest] + switching.retune.0;
         for cell in cells {
             if retuned < best[cell] {

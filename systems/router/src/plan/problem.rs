@@ -40,9 +40,9 @@ pub struct Problem {
     pub policies: Vec<String>,
     /// Settings of those that have any; by default those of `policy`.
     pub settings: Option<Settings>,
-    /// A scenario's policy: its settings hold for all that are compared.
+    /// A scenario's policy: its settings are used for all compared policies.
     pub policy: Option<PolicyChoice>,
-    /// A scenario's duration: how long a load goes on that does not vary.
+    /// A scenario's duration: the time of a constant load.
     #[schema(above = 0)]
     pub duration_s: Option<f64>,
     /// A scenario's warm-up; not used.
@@ -65,11 +65,11 @@ pub struct Problem {
     pub simulated_s: Option<f64>,
     /// The server.
     pub server: ServerChoice,
-    /// What of the server may be used.
+    /// Parts of the server that may be used.
     pub limits: Limits,
     /// What happens to each packet.
     pub application: ApplicationChoice,
-    /// What arrives.
+    /// The traffic.
     pub traffic: TrafficChoice,
 }
 
@@ -154,11 +154,11 @@ impl Problem {
 impl Check for Problem {
     fn check(&self) -> Result<(), Invalid> {
         let some = !self.policies.is_empty();
-        Invalid::unless(some, "policies", "is empty", "at least one, or leave it out for all")?;
+        Invalid::unless(some, "policies", "is empty", "name at least one, or remove it for all")?;
         for (index, name) in self.policies.iter().enumerate() {
             let twice = self.policies[..index].contains(name);
             let field = format!("policies[{index}]");
-            Invalid::unless(!twice, field, format!("`{name}` is listed twice"), "once each")?;
+            Invalid::unless(!twice, field, format!("`{name}` is listed twice"), "name each once")?;
         }
         if let Some(policy) = &self.policy {
             policy.settings.check().map_err(|fault| fault.within("policy.settings"))?;

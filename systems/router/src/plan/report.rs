@@ -31,9 +31,9 @@ pub fn plan(
     let comparison = Comparison::new(document, files, seed, progress)?;
     let text = format!(
         "{} on {} cores, {}, headroom {:.0} %. The table over load is by formula (Poisson \
-         arrivals, cores that sleep in C1 when their queue is empty); the policies ran in the \
-         twin, {:.0} times as fast as the load; the optimum knows the load beforehand, keeps no \
-         headroom and pays for waking. All power is modelled.",
+        arrivals, cores that sleep in C1 when their queue is empty); the policies ran in the \
+        simulated router, {:.0} times as fast as the load; the optimum knows the load in advance, \
+        keeps no headroom and pays for waking. All power is modelled.",
         comparison.estimate.server().power.name,
         comparison.estimate.cores(),
         problem.application.name,
@@ -44,8 +44,8 @@ pub fn plan(
     let report = match problem.unused().as_slice() {
         [] => report,
         unused => report.text(format!(
-            "Of the scenario, {} only matter to `ebb sim router`: a plan compares policies over the \
-             whole load.",
+            "Of the scenario, {} are used only by `ebb sim router`: a plan compares policies over \
+            the whole load.",
             unused.join(", ")
         )),
     };

@@ -27,11 +27,11 @@ pub use traffic::{Arrivals, PcapChoice, Profile, Sizes, TraceChoice, TrafficChoi
 pub struct Scenario {
     /// Headline of the report.
     pub title: String,
-    /// Simulated seconds that are reported on; by default all of a profile, trace or capture, and one
-    /// second of anything else.
+    /// Simulated seconds that are reported; by default all of a profile, trace or capture, and one second of
+    /// anything else.
     #[schema(above = 0)]
     pub duration_s: Option<f64>,
-    /// Simulated seconds before them, not reported on.
+    /// Simulated seconds before them, not reported.
     #[schema(least = 0)]
     pub warmup_s: f64,
     /// Packet-exact, or slot by slot.
@@ -42,7 +42,7 @@ pub struct Scenario {
     /// Distance of the points of plots over time; by default 1/400 of the duration.
     #[schema(above = 0)]
     pub sample_s: Option<f64>,
-    /// A family of runs: runs of different families differ in all their randomness.
+    /// Number of the replication: different replications have independent random numbers.
     pub seed: Option<u64>,
     /// Mean offered load as a share of what all cores carry at the highest frequency. It
     /// scales whatever `[traffic]` says; without it the traffic is taken as it is.
@@ -50,13 +50,13 @@ pub struct Scenario {
     pub load: Option<f64>,
     /// The server.
     pub server: ServerChoice,
-    /// What of the server the policy may use.
+    /// Parts of the server that the policy may use.
     pub limits: Limits,
     /// Who decides.
     pub policy: PolicyChoice,
     /// What happens to each packet.
     pub application: ApplicationChoice,
-    /// What arrives.
+    /// The traffic.
     pub traffic: TrafficChoice,
 }
 
@@ -90,7 +90,7 @@ pub struct ApplicationChoice {
     pub name: String,
     /// Costs that replace the named application's.
     pub costs: Option<PacketCost>,
-    /// How the time of a packet varies; `exponential` exists to compare with queueing theory.
+    /// Distribution of the time of a packet; `exponential` is for comparison with queueing theory.
     pub service: ServiceKind,
 }
 
@@ -98,7 +98,7 @@ pub struct ApplicationChoice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum ServiceKind {
-    /// Not.
+    /// Always the same.
     #[default]
     Deterministic,
     /// Exponentially, as in M/M/1.
@@ -108,7 +108,7 @@ pub enum ServiceKind {
 impl Default for Scenario {
     fn default() -> Scenario {
         Scenario {
-            title: "The router's twin".to_owned(),
+            title: "Simulated router".to_owned(),
             duration_s: None,
             warmup_s: 0.0,
             engine: EngineKind::Packet,
@@ -164,8 +164,8 @@ impl ApplicationChoice {
             name => name,
         };
         PacketCost::by_name(known).ok_or_else(|| {
-            let message = format!("there is no application named `{}`", self.name);
-            let remedy = "ipv4-routing, netflow, ipsec, redundancy-elimination, or `costs`";
+            let message = format!("there is no application `{}`", self.name);
+            let remedy = "use ipv4-routing, netflow, ipsec, redundancy-elimination, or `costs`";
             Invalid::new("application.name", message, remedy)
         })
     }
@@ -177,7 +177,7 @@ const SECONDS_MAX: f64 = 213.0 * 86_400.0;
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
         let all = self.duration_s.unwrap_or_default() + self.warmup_s;
-        let remedy = "213 days at most, warm-up included";
+        let remedy = "use at most 213 days, including the warm-up";
         Invalid::unless(all < SECONDS_MAX, "duration_s", format!("is {all}"), remedy)?;
         let exact = self.engine == EngineKind::Packet || self.server.clocks == Clocks::One;
         let message = "is per-core, which the slotted engine does not simulate";
@@ -185,7 +185,7 @@ impl Check for Scenario {
             exact,
             "server.clocks",
             message,
-            "engine = \"packet\", or clocks = \"one\"",
+            "set engine = \"packet\", or clocks = \"one\"",
         )?;
         self.limits.check()?;
         self.policy.settings.check().map_err(|fault| fault.within("policy.settings"))?;

@@ -23,7 +23,7 @@ pub struct ServerChoice {
     /// Packets that each core's queue holds.
     #[schema(least = 64, most = 65_536)]
     pub queue_len: u32,
-    /// Idle state of an active core whose policy wants it to sleep lightly.
+    /// Idle state of an active core that the policy lets sleep lightly.
     pub shallow: Nap,
     /// Idle state of an active core that may sleep deeply.
     pub deep: DeepNap,
@@ -103,7 +103,7 @@ pub enum Ordering {
     None,
 }
 
-/// What of the server the policy may use; cores beyond are parked.
+/// Parts of the server that the policy may use; cores beyond are parked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -153,7 +153,7 @@ impl ServerChoice {
             line: None,
             field: Some("server.idle".to_owned()),
             message: error.to_string(),
-            remedy: "deeper states leave later and draw less".to_owned(),
+            remedy: "expected deeper states to have a longer exit and less power".to_owned(),
         })?;
         Ok(server)
     }
@@ -185,7 +185,7 @@ fn read_model(file: &str, bytes: &[u8]) -> Result<Server, ScenarioError> {
         line,
         field: None,
         message,
-        remedy: "a server as `ebb calibrate` writes it".to_owned(),
+        remedy: "use a server file that `ebb calibrate` wrote".to_owned(),
     };
     let text = std::str::from_utf8(bytes).map_err(|_| fault(None, "is not UTF-8".to_owned()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -213,8 +213,8 @@ impl Limits {
                 let have: Vec<String> =
                     server.p_states.iter().map(|f| format!("{:.2}", f.as_ghz())).collect();
                 let field = format!("limits.frequencies_ghz[{index}]");
-                let message = format!("{ghz} is not in the server's table");
-                Invalid::new(field, message, format!("one of {}", have.join(", ")))
+                let message = format!("{ghz} is not a frequency of the server");
+                Invalid::new(field, message, format!("use one of {}", have.join(", ")))
             })
         };
         wanted.iter().enumerate().map(find).collect()
@@ -228,7 +228,7 @@ impl Limits {
         let cores = self.cores.unwrap_or(server.cores());
         let message = format!("{cores} of {} cores", server.cores());
         let fits = cores <= server.cores();
-        Invalid::unless(fits, "limits.cores", message, "at most what the server has")?;
+        Invalid::unless(fits, "limits.cores", message, "use at most the cores of the server")?;
         Ok(cores)
     }
 }
@@ -237,8 +237,13 @@ impl Check for Limits {
     fn check(&self) -> Result<(), Invalid> {
         let Some(list) = &self.frequencies_ghz else { return Ok(()) };
         let field = "limits.frequencies_ghz";
-        Invalid::unless(!list.is_empty(), field, "is empty", "at least one frequency")?;
+        Invalid::unless(!list.is_empty(), field, "is empty", "give at least one frequency")?;
         let rising = list.windows(2).all(|pair| pair[0] < pair[1]);
-        Invalid::unless(rising, field, "does not ascend", "ascending frequencies")
+        Invalid::unless(
+            rising,
+            field,
+            "is not in ascending order",
+            "list frequencies in ascending order",
+        )
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficChoice {
-    /// How packets follow each other at a given rate.
+    /// Distribution of the times between packets.
     pub arrivals: Arrivals,
     /// A constant rate in millions of packets a second.
     #[schema(least = 0)]
@@ -189,20 +189,21 @@ impl Sizes {
     /// # Errors
     /// Lengths that are none, or an unknown name.
     pub fn parts(&self) -> Result<Vec<(u16, u32)>, Invalid> {
-        let remedy = "a length of 64 to 9018 bytes, \"imix\", or [[64, 7], [594, 4], [1518, 1]]";
+        let remedy = "use a length of 64 to 9018 bytes, \"imix\", or for example [[64, 7], [594, \
+            4], [1518, 1]]";
         let fault = |message: String| Invalid::new("traffic.sizes", message, remedy);
         let parts = match self {
             Sizes::Fixed(len) => vec![(*len, 1)],
             Sizes::Named(name) if name == "imix" => vec![(64, 7), (594, 4), (1518, 1)],
-            Sizes::Named(name) => return Err(fault(format!("there is no mix named `{name}`"))),
+            Sizes::Named(name) => return Err(fault(format!("there is no mix `{name}`"))),
             Sizes::Mix(parts) => parts.clone(),
         };
         if let Some((len, _)) = parts.iter().find(|(len, _)| !(64..=9018).contains(len)) {
-            return Err(fault(format!("{len} is no frame length")));
+            return Err(fault(format!("{len} is not a frame length")));
         }
         let total: u64 = parts.iter().map(|(_, weight)| u64::from(*weight)).sum();
         if total == 0 || total > u64::from(u32::MAX) {
-            return Err(fault("the weights sum to nothing, or to too much".to_owned()));
+            return Err(fault("the sum of the weights is 0 or too large".to_owned()));
         }
         Ok(parts)
     }
@@ -258,8 +259,8 @@ impl TrafficChoice {
 impl Check for TrafficChoice {
     fn check(&self) -> Result<(), Invalid> {
         if let [first, second, ..] = self.sources()[..] {
-            let message = format!("stands beside `{first}`, and both give the rate");
-            return Err(Invalid::new(format!("traffic.{second}"), message, "keep one of them"));
+            let message = format!("gives the rate, and so does `{first}`");
+            return Err(Invalid::new(format!("traffic.{second}"), message, "remove one of them"));
         }
         self.sizes.parts().map(|_| ())
     }

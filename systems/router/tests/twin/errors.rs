@@ -20,18 +20,18 @@ fn scenarios() {
         ("load = 0.1\nspeed = 3\n", 2, "`speed`"),
         ("load = 0.1\n[traffic]\nrate = 3\n", 3, "`traffic.rate`"),
         ("[traffic]\nrate_mpps = -2\n", 2, "field `traffic.rate_mpps`: -2 is out of range"),
-        ("[traffic]\nrate_mpps = 2\nprofile = \"uk\"\n", 3, "stands beside `rate_mpps`"),
+        ("[traffic]\nrate_mpps = 2\nprofile = \"uk\"\n", 3, "so does `rate_mpps`"),
         ("[traffic]\nprofile = \"fr\"\n", 2, "unknown value `fr`"),
         (
             "[limits]\nfrequencies_ghz = [1.7]\n[traffic]\nrate_mpps = 1\n",
             2,
-            "1.7 is not in the server's table",
+            "1.7 is not a frequency of the server",
         ),
         ("load = 1\n[limits]\ncores = 13\n", 3, "13 of 12 cores"),
         ("load = 1\n[policy]\nname = \"fast\"\n", 3, "unknown value `fast`"),
         ("load = 1\n[policy.settings]\nbatch = 0\n", 3, "field `policy.settings.batch`"),
-        ("load = 1\n[application]\nname = \"nat\"\n", 3, "no application named `nat`"),
-        ("load = 1\n[traffic]\nsizes = 63\n", 3, "63 is no frame length"),
+        ("load = 1\n[application]\nname = \"nat\"\n", 3, "there is no application `nat`"),
+        ("load = 1\n[traffic]\nsizes = 63\n", 3, "63 is not a frame length"),
         ("load = 1\nengine = \"warp\"\n", 2, "field `engine`"),
         ("load = 1\nduration_s = 0\n", 2, "field `duration_s`: 0 is out of range"),
         ("load = 1\n[server]\nclock_us = 1\n", 3, "field `server.clock_us`"),
@@ -43,8 +43,8 @@ fn scenarios() {
         ("load = 1\n[server]\nidle.c1 = { exit_us = -1 }\n", 3, "field `server.idle.c1.exit_us`"),
         ("load = 1\n[server]\nidle.c1 = { exit_us = 90 }\n", 0, "field `server.idle`"),
         ("load = 1\n[server]\nmodel_file = \"my.json\"\n", 0, "my.json: no such file"),
-        ("load = 3\n[traffic]\narrivals = \"onoff\"\n", 2, "exceed what the links bring"),
-        ("load = = 3\n", 1, "mend the TOML syntax"),
+        ("load = 3\n[traffic]\narrivals = \"onoff\"\n", 2, "exceed the capacity of the links"),
+        ("load = = 3\n", 1, "fix the TOML syntax"),
     ] {
         let error = error(text, &none);
         assert!(error.contains(part), "{error}");
@@ -53,7 +53,7 @@ fn scenarios() {
         }
     }
     let error = error("duration_s = 1\n", &none);
-    assert!(error.contains("field `load`: nothing says how much arrives"), "{error}");
+    assert!(error.contains("field `load`: there is no load"), "{error}");
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn traces_and_models() {
     for (text, part) in [
         ("time,bps\n0,1\n1,-4\n", "t.csv:3: field `bps`: -4 is negative"),
         ("time,bps\r\n0,1\r\n1,NaN\r\n", "field `bps`: `NaN` is not a finite number"),
-        ("\u{feff}time,bps\n0,1\n1,1\n5,1\n", "t.csv:4: field `time`: 4 s after the row before"),
-        ("time,packets\n0,1\n1,1\n", "t.csv:1: no column `bps`"),
+        ("\u{feff}time,bps\n0,1\n1,1\n5,1\n", "t.csv:4: field `time`: 4 s after the previous row"),
+        ("time,packets\n0,1\n1,1\n", "t.csv:1: there is no column `bps`"),
         ("time,bps\n0,1\n1\n", "t.csv:3: 1 fields"),
         ("", "t.csv: the file is empty"),
     ] {

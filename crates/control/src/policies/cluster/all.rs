@@ -6,8 +6,7 @@ use crate::Policy;
 use crate::cluster::{ClusterAction, ClusterSeen, ClusterSettings, Server, due};
 
 pub(super) const NAME: &str = "all";
-pub(super) const HELP: &str =
-    "every server is on, whatever the load: what others are compared with";
+pub(super) const HELP: &str = "all servers are always on: the reference for other policies";
 
 /// Every server is on.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use crate::Policy;
 use crate::cluster::{ClusterAction, ClusterSeen, ClusterSettings, Server, due};
 
 pub(super) const NAME: &str = "differential";
-pub(super) const HELP: &str = "the fewest servers go on or off that the load asks for";
+pub(super) const HELP: &str = "switches as few servers on or off as the load requires";
 
 /// Changes what is on as little as the load asks for (the on-line scheme that Li 2012, section 8.1,
 /// describes): the best server more while it is too little, the worst one less once it has been too much

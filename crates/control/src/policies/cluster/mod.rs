@@ -23,9 +23,7 @@ pub const NAMES: [(&str, &str); 4] = [
 
 /// No policy of clusters has that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no policy of clusters named `{name}`; choose one of: all, differential, optimum, predictive"
-)]
+#[error("there is no cluster policy `{name}`; known: all, differential, optimum, predictive")]
 pub struct UnknownClusterPolicy {
     /// What was asked for.
     pub name: String,

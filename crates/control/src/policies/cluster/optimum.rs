@@ -8,7 +8,7 @@ use crate::cluster::{ClusterAction, ClusterSeen, ClusterSettings, Server, due};
 
 pub(super) const NAME: &str = "optimum";
 pub(super) const HELP: &str =
-    "the set of servers that draws least for the load, however many change";
+    "the set of servers that uses the least power for the load, regardless of how many change";
 
 /// Sets that the search keeps; beyond them it is no longer exact.
 const SETS_MAX: usize = 4096;

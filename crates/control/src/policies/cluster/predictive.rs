@@ -10,7 +10,7 @@ use crate::cluster::{ClusterAction, ClusterSeen, ClusterSettings, Server, due};
 
 pub(super) const NAME: &str = "predictive";
 pub(super) const HELP: &str =
-    "as differential, for the load that the same hour of earlier days says will come";
+    "as differential, for the load predicted from the same hour of earlier days";
 
 /// Parts of the day whose load is remembered.
 const PARTS: usize = 288;

@@ -30,8 +30,8 @@ fn pem(field: &str, path: &str) -> Result<Vec<u8>, StoreError> {
     std::fs::read(path).map_err(|error| {
         wrong(
             field,
-            format!("{path} cannot be read: {error}"),
-            "a PEM file that this user may read",
+            format!("cannot read {path}: {error}"),
+            "give a PEM file that this user can read",
         )
     })
 }
@@ -55,7 +55,7 @@ impl Client {
     /// When a file cannot be read or is no certificate, with field and remedy.
     pub(super) fn new(options: &StoreConfig) -> Result<Client, StoreError> {
         if options.endpoints.is_empty() {
-            return Err(wrong("endpoints", "there is none", "such as [\"http://127.0.0.1:2379\"]"));
+            return Err(wrong("endpoints", "is empty", "for example [\"http://127.0.0.1:2379\"]"));
         }
         let tls = tls(options)?;
         let common = || ureq::Agent::config_builder().http_status_as_error(false);
@@ -69,8 +69,8 @@ impl Client {
         let login = match (&options.user, &options.password_file) {
             (Some(user), Some(file)) => {
                 let password = std::fs::read_to_string(file).map_err(|error| {
-                    let what = format!("{file} cannot be read: {error}");
-                    wrong("password_file", what, "a file with the password alone")
+                    let what = format!("cannot read {file}: {error}");
+                    wrong("password_file", what, "give a file that contains only the password")
                 })?;
                 Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
             }
@@ -78,8 +78,8 @@ impl Client {
             _ => {
                 return Err(wrong(
                     "user",
-                    "is without `password_file`, or the other way round",
-                    "both or none",
+                    "`user` and `password_file` belong together",
+                    "set both or none",
                 ));
             }
         };
@@ -101,7 +101,7 @@ impl Client {
         let text = self.text(path, body)?;
         serde_json::from_str(&text).map_err(|error| {
             StoreError(format!(
-                "etcd at {} answers no JSON that is known: {error}",
+                "cannot understand the answer of etcd at {}: {error}",
                 self.endpoints[0]
             ))
         })
@@ -126,7 +126,7 @@ impl Client {
                     if self.token.is_some() && text.contains("invalid auth token") =>
                 {
                     self.token = None;
-                    last = StoreError(format!("etcd: status {status}: the token has ended"));
+                    last = StoreError(format!("etcd: status {status}: the login has expired"));
                     continue;
                 }
                 Ok((status, text)) => {
@@ -170,8 +170,8 @@ impl Client {
                 Ok(())
             }
             Ok((status, _)) => {
-                let what = format!("{name} is refused (status {status})");
-                Err(wrong("user", what, "name and password of a user of etcd"))
+                let what = format!("etcd rejected the login of {name} (status {status})");
+                Err(wrong("user", what, "check name and password"))
             }
             Err(error) => Err(self.unreachable(&error)),
         }
@@ -179,18 +179,24 @@ impl Client {
 
     fn refused(&self, status: u16, text: &str) -> StoreError {
         let said: Value = serde_json::from_str(text).unwrap_or_default();
-        let message = said["message"].as_str().or(said["error"].as_str()).unwrap_or("no reason");
+        let message =
+            said["message"].as_str().or(said["error"].as_str()).unwrap_or("no reason given");
         let (field, remedy) = if message.contains("user name is empty") || status == 401 {
-            ("user", "a user and its `password_file`: authentication is on")
+            ("user", "etcd requires authentication: set `user` and `password_file`")
         } else if message.contains("permission denied") {
-            ("user", "one that may read and write below /ebb/cluster/")
+            ("user", "use one that may read and write below /ebb/cluster/")
         } else if message.contains("space exceeded") {
-            let remedy = "`etcdctl compact`, `defrag` and `alarm disarm`, and etcd's --auto-compaction-retention";
+            let remedy = "run `etcdctl compact`, `defrag` and `alarm disarm`, and set etcd's \
+                --auto-compaction-retention";
             ("endpoints", remedy)
         } else {
-            ("endpoints", "members that are well")
+            ("endpoints", "check the health of etcd")
         };
-        wrong(field, format!("{} refuses: {message} (status {status})", self.endpoints[0]), remedy)
+        wrong(
+            field,
+            format!("{} rejected the request: {message} (status {status})", self.endpoints[0]),
+            remedy,
+        )
     }
 
     fn unreachable(&self, error: &ureq::Error) -> StoreError {
@@ -201,16 +207,13 @@ impl Client {
         let refused = lower.contains("fatal alert")
             || matches!(error, ureq::Error::Io(cause) if CLOSED.contains(&cause.kind()));
         let (field, remedy) = if refused && self.endpoints[0].starts_with("https:") {
-            (
-                "certificate",
-                "one with its `key` from an authority that the members take, if they ask for any",
-            )
+            ("certificate", "use a certificate and `key` from an authority that etcd trusts")
         } else if lower.contains("certificate") || lower.contains("tls") {
-            ("ca", "the authority that signed the members' certificates")
+            ("ca", "use the authority that signed etcd's certificates")
         } else {
-            ("endpoints", "members that run and can be reached from here")
+            ("endpoints", "check that etcd runs and is reachable from here")
         };
-        wrong(field, format!("{} cannot be asked: {said}", self.endpoints[0]), remedy)
+        wrong(field, format!("cannot reach {}: {said}", self.endpoints[0]), remedy)
     }
 
     /// Hands each line of an answer without end to `see`, until it says no or some seconds are over.
@@ -252,7 +255,11 @@ fn tls(options: &StoreConfig) -> Result<TlsConfig, StoreError> {
         });
         let found: Vec<_> = items.collect();
         if found.is_empty() {
-            return Err(wrong(field, format!("{path} holds no certificate"), "a PEM file"));
+            return Err(wrong(
+                field,
+                format!("there is no certificate in {path}"),
+                "expected a PEM file",
+            ));
         }
         Ok(found)
     };
@@ -264,16 +271,17 @@ fn tls(options: &StoreConfig) -> Result<TlsConfig, StoreError> {
         (Some(certificate), Some(key)) => {
             let chain = certificates("certificate", certificate)?;
             let bytes = pem("key", key)?;
-            let key = PrivateKey::from_pem(&bytes)
-                .map_err(|_| wrong("key", format!("{key} holds no private key"), "a PEM file"))?;
+            let key = PrivateKey::from_pem(&bytes).map_err(|_| {
+                wrong("key", format!("there is no private key in {key}"), "expected a PEM file")
+            })?;
             builder = builder.client_cert(Some(ClientCert::new_with_certs(&chain, key)));
         }
         (None, None) => {}
         _ => {
             return Err(wrong(
                 "certificate",
-                "is without `key`, or the other way round",
-                "both or none",
+                "`certificate` and `key` belong together",
+                "set both or none",
             ));
         }
     }

@@ -177,7 +177,7 @@ impl Watch {
         let weak = Arc::downgrade(self);
         let thread = std::thread::Builder::new().name("ebb-store".into());
         let started = thread.spawn(move || while follow(&weak) {});
-        started.map_err(|error| StoreError(format!("no thread can be started: {error}")))?;
+        started.map_err(|error| StoreError(format!("cannot start a thread: {error}")))?;
         *begun = true;
         Ok(())
     }
@@ -330,7 +330,7 @@ impl Watch {
         let done = match self.seal.unsealed(&rest, &value) {
             Ok(value) => kept.put(&rest, value, pair).map_err(|error| {
                 let name = format!("{}{rest}", self.prefix);
-                StoreError(format!("key {name} of etcd holds what no cluster wrote: {error}"))
+                StoreError(format!("key {name} in etcd was not written by Ebb: {error}"))
             }),
             Err(error) => Err(error),
         };
@@ -403,7 +403,7 @@ impl Kept {
             return Ok(());
         }
         let set = Arc::make_mut(&mut self.routes).set(chunk, Arc::new(routes));
-        set.map_err(|net| StoreError(format!("{net} is no network of chunk {chunk}")))
+        set.map_err(|net| StoreError(format!("{net} does not belong to chunk {chunk}")))
     }
 }
 

@@ -41,13 +41,15 @@ impl Predecessor {
     /// # Errors
     /// When nobody speaks there, or of something else.
     pub(in crate::live) fn meet() -> Result<Predecessor> {
-        let mut courier = Courier::from_stdin().context("standard input")?;
+        let mut courier = Courier::from_stdin().context("cannot use standard input")?;
         let (text, descriptors) = courier.receive(OFFER).context(
-            "no router offers its place on standard input: a running one starts this program, \
-             see `ebb router upgrade`",
+            "--take-over is for a program that a running router starts: use `ebb router upgrade`",
         )?;
-        let word = serde_json::from_str(&text).context("the running router speaks otherwise")?;
-        let Word::Offer(offer) = word else { anyhow::bail!("the running router offers nothing") };
+        let word = serde_json::from_str(&text)
+            .context("the running router sent a message that is not understood")?;
+        let Word::Offer(offer) = word else {
+            anyhow::bail!("the running router did not offer to hand over")
+        };
         let declined = !understands(offer.protocol);
         let mut descriptors = descriptors.into_iter();
         let mut next = |there: bool| there.then(|| descriptors.next()).flatten();
@@ -68,8 +70,7 @@ impl Predecessor {
         };
         if declined {
             let error = anyhow::anyhow!(
-                "the running router is of a version that this program cannot take over from: \
-                 restart instead"
+                "cannot take over from the version of the running router: restart it instead"
             );
             met.decline(&error);
             return Err(error);
@@ -77,12 +78,12 @@ impl Predecessor {
         Ok(met)
     }
 
-    /// The configuration in force.
+    /// Show the running configuration.
     ///
     /// # Errors
     /// When this program does not understand it.
     pub(in crate::live) fn config(&mut self) -> Result<Config> {
-        let config = Config::from_str("the configuration in force", &self.offer.config);
+        let config = Config::from_str("the running configuration", &self.offer.config);
         if let Err(error) = &config {
             self.decline(&anyhow::anyhow!("{error}"));
         }
@@ -106,8 +107,10 @@ impl Predecessor {
     /// # Errors
     /// When it cannot be mapped.
     pub(in crate::live) fn memory(&mut self) -> Result<Arc<Umem>> {
-        let file = self.memory.take().context("no packet memory was offered")?;
-        let (umem, frames) = Umem::inherit(file, self.offer.frames).context("packet memory")?;
+        let file =
+            self.memory.take().context("the running router did not offer its packet memory")?;
+        let (umem, frames) =
+            Umem::inherit(file, self.offer.frames).context("cannot use the packet memory")?;
         self.frames = Some(frames);
         Ok(umem)
     }
@@ -126,7 +129,8 @@ impl Predecessor {
         let theirs = self.offer.workers;
         anyhow::ensure!(
             theirs == workers,
-            "{theirs} workers run and {workers} would here: the CPUs are others now, restart instead"
+            "{theirs} workers run, but this program would start {workers} because the CPUs \
+            changed: restart the router instead"
         );
         let mut offered = std::mem::take(&mut self.ports);
         let mut ports = Vec::new();
@@ -136,7 +140,7 @@ impl Predecessor {
                 continue;
             };
             let (offered, descriptors) = offered.swap_remove(place);
-            anyhow::ensure!(offered.name == port.name, "port {slot} is {}", offered.name);
+            anyhow::ensure!(offered.name == port.name, "port {slot} is now {}", offered.name);
             let handoff = Handoff { description: offered.description(), descriptors };
             let mut taken = port.clone();
             taken.path = offered.path.unwrap_or(port.path);
@@ -158,14 +162,14 @@ impl Live {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         say(&mut from.courier, &Word::Ready { version })?;
         let Word::Replace(replace) = hear(&mut from.courier)? else {
-            anyhow::bail!("the running router does not say where it stopped")
+            anyhow::bail!("the running router did not report its state")
         };
         let stopped = Stopped::try_from(replace)?;
         let limits = self.backend.router.limits();
         let (mode, settings) = (&self.config.router.mode, &self.config.powersave);
         let policy = policies::resumed(mode, limits, settings, &self.points, stopped.point)?;
         let policy = recorded(policy, self.config.governor.record.as_deref())?;
-        self.journal.inherit(&from.offer.journal).context("the running router's journal")?;
+        self.journal.inherit(&from.offer.journal).context("cannot take over the journal")?;
         // Now that the journal knows how they were found.
         self.exchange_knobs(&self.config);
         for (slot, live) in self.interfaces.lock().expect("interfaces").open.iter_mut().enumerate()
@@ -173,11 +177,13 @@ impl Live {
             let Some(live) = live else { continue };
             let table = stopped.present.get(slot).copied().flatten().unwrap_or(stopped.table);
             let result = live.interface.take_over(&table);
-            result.with_context(|| format!("XDP program of {}", live.interface.name()))?;
+            result.with_context(|| {
+                format!("cannot replace the XDP program of {}", live.interface.name())
+            })?;
         }
         say(&mut from.courier, &Word::Replaced)?;
         let Word::Take = hear(&mut from.courier)? else {
-            anyhow::bail!("the running router does not stop")
+            anyhow::bail!("the running router did not stop")
         };
         let begun = monotonic();
         let frames = from.frames.take().map_or_else(Vec::new, Inheritance::accept);

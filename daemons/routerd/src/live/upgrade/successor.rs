@@ -61,7 +61,7 @@ impl Live {
         program: Option<PathBuf>,
         answer: SyncSender<Result<Value, String>>,
     ) -> Result<()> {
-        anyhow::ensure!(self.upgrade.is_none(), "an upgrade is under way");
+        anyhow::ensure!(self.upgrade.is_none(), "an upgrade is already running");
         let program = program.unwrap_or_else(|| self.program.clone());
         let (mut courier, theirs) = Courier::pair()?;
         let (offer, descriptors) = self.offer()?;
@@ -73,21 +73,21 @@ impl Live {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
             .with_context(|| program.display().to_string())?;
-        info!(program = %program.display(), pid = child.id(), "another program is to take over");
+        info!(program = %program.display(), pid = child.id(), "started the program that takes over");
         let text = serde_json::to_string(&Word::Offer(Box::new(offer)))?;
         let sent = courier.send(&text, descriptors);
         self.upgrade = Some(Successor { child, courier, answer, begun: monotonic() });
         // Whoever shares the sockets by now has to end before they may be closed.
-        sent.context("the new program is gone").or_else(|error| {
+        sent.context("the new program has ended").or_else(|error| {
             self.fail(&error);
             Ok(())
         })
     }
 
     fn offer(&self) -> Result<(Offer, Vec<OwnedFd>)> {
-        let memory = self.umem.file().context("packet memory is private")?;
+        let memory = self.umem.file().context("the packet memory cannot be shared")?;
         let mut descriptors = vec![memory.as_fd().try_clone_to_owned()?];
-        let doors = self.api.as_ref().context("no serving thread")?.doors()?;
+        let doors = self.api.as_ref().context("metrics and status are not served")?.doors()?;
         let (socket, metrics) = (doors.socket.is_some(), doors.metrics.is_some());
         descriptors.extend(doors.socket.into_iter().chain(doors.metrics));
         let mut ports = Vec::new();
@@ -120,7 +120,7 @@ impl Live {
         let Some(successor) = &mut self.upgrade else { return };
         if !successor.has_spoken() {
             if monotonic().since(successor.begun) > PREPARES {
-                self.fail(&anyhow::anyhow!("the new program takes too long to prepare itself"));
+                self.fail(&anyhow::anyhow!("the new program was not ready in time"));
             }
             return;
         }
@@ -139,14 +139,14 @@ impl Live {
     fn leave(&mut self) -> Result<Duration> {
         let router = self.backend.router.clone();
         let changed = !self.interfaces.lock().expect("interfaces").link_changes.is_empty();
-        anyhow::ensure!(!changed, "a link changed meanwhile: once more");
+        anyhow::ensure!(!changed, "a link changed meanwhile: try again");
         let successor = self.upgrade.as_mut().expect("a program that is ready");
         let frozen = router.freeze();
         say(&mut successor.courier, &Word::Replace(Replace::from(&frozen.stopped())))?;
         let Word::Replaced = hear(&mut successor.courier)? else { return Err(out_of_turn()) };
         let begun = monotonic();
         let held = frozen.hold();
-        let held = held.map_err(|late| anyhow::anyhow!("workers {late:?} do not stop"))?;
+        let held = held.map_err(|late| anyhow::anyhow!("workers {late:?} did not stop"))?;
         let mut pool = Pool::new(self.reserve.clone());
         let _copies = self.injection.leave_frames(&mut pool);
         let taken = say(&mut successor.courier, &Word::Take)
@@ -171,7 +171,7 @@ impl Live {
     fn end(&mut self, version: &str, silence: Duration) -> ! {
         let Some(Successor { child, answer, .. }) = self.upgrade.take() else { unreachable!() };
         if let Err(error) = self.journal.bequeath() {
-            warn!(%error, "the journal of changed knobs");
+            warn!(%error, "cannot hand over the journal");
         }
         service::main_process(child.id());
         self.api.iter().for_each(|api| api.stop_accepting());
@@ -191,17 +191,17 @@ impl Live {
     fn fail(&mut self, error: &anyhow::Error) {
         let Some(mut successor) = self.upgrade.take() else { return };
         successor.kill();
-        warn!("the upgrade failed, this program goes on: {error:#}");
+        warn!("the upgrade failed, this program keeps running: {error:#}");
         for live in self.interfaces.lock().expect("interfaces").open.iter().flatten() {
             if let Err(error) = live.interface.take_back() {
-                warn!(port = live.interface.name(), %error, "XDP program");
+                warn!(port = live.interface.name(), %error, "cannot restore the XDP program");
             }
         }
-        let reason = format!("the upgrade failed, the running program goes on: {error:#}");
+        let reason = format!("the upgrade failed, the running program continues: {error:#}");
         _ = successor.answer.send(Err(reason));
     }
 }
 
 fn out_of_turn() -> anyhow::Error {
-    anyhow::anyhow!("the new program speaks out of turn")
+    anyhow::anyhow!("the new program sent an unexpected message")
 }

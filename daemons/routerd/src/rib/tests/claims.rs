@@ -47,7 +47,7 @@ fn a_port_whose_frames_another_interface_takes_is_left_to_the_kernel() {
     router.apply(&[Event::Link(upper(&port, false))]);
     assert_eq!(claimed(&mut router), (vec![], true));
     router.apply(&[Event::Link(upper(&port, true))]);
-    let takes = Some("upper takes its frames".to_owned());
+    let takes = Some("upper receives its frames".to_owned());
     assert_eq!(claimed(&mut router), (vec![takes], false));
     assert!(!router.out.interfaces.contains_key(&InterfaceId(256)), "nor its VLAN");
     assert!(router.rib.places().iter().any(|place| place.link == port.index && place.enslaved));
@@ -60,7 +60,7 @@ fn a_port_whose_frames_another_interface_takes_is_left_to_the_kernel() {
 fn one_that_moves_into_another_namespace_goes_on_taking_them_until_it_ends() {
     let (mut router, port) = started();
     router.apply(&[Event::Link(upper(&port, true)), Event::LinkMoved { index: 20, to: TO }]);
-    let takes = Some("upper takes its frames, from another namespace".to_owned());
+    let takes = Some("upper in another namespace receives its frames".to_owned());
     assert_eq!(claimed(&mut router), (vec![takes], false));
     assert_eq!(router.rib.elsewhere(), [TO]);
     router.rib.end_elsewhere(TO, &mut router.out);

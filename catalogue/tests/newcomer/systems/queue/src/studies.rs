@@ -1,4 +1,4 @@
-//! What can be done with a queue.
+//! The studies of a queue.
 
 use ebb_report::Report;
 use ebb_scenario::{Check, Described, Document, Files, Progress, Schema};
@@ -11,23 +11,23 @@ struct Scenario {
     /// Arrivals in units of what is served.
     #[schema(least = 0, below = 1)]
     load: f64,
-    /// How long serving takes.
+    /// Distribution of the service time.
     #[serde(default)]
     service: Service,
 }
 
-/// How long serving takes.
+/// Distribution of the service time.
 #[derive(Clone, Copy, Default, serde::Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 enum Service {
-    /// Always as long.
+    /// Always the same.
     Fixed,
     /// Exponentially distributed.
     #[default]
     Exponential,
 }
 
-// What depends on several settings is refused here.
+// Settings that contradict each other are rejected here.
 impl Check for Scenario {}
 
 fn simulate(
