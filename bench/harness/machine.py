@@ -39,14 +39,17 @@ class Scene(Apart):
             self.inside(self.router, "ip", "neighbour", "add", f"10.255.{side}.2", "lladdr", mac,
                         "dev", f"p{side}", "nud", "permanent")
         self.inside(self.router, "ip", "route", "add", BEHIND, "via", FAR)
+        self.own_mac = json.loads(self.inside(self.spaces[0], "ip", "-j", "link", "show", HOSTS[0]))[0]["address"]
         self.mac = json.loads(self.inside(self.router, "ip", "-j", "link", "show", "p0"))[0]["address"]
         # A veth without a program takes what another redirects to it where it aggregates packets.
         for space, host in zip(self.spaces, HOSTS):
             self.inside(space, "ethtool", "-K", host, "gro", "on")
         self.program = self.path("peers.o")
-        source = os.path.join(os.path.dirname(os.path.dirname(__file__)), "machine", "peers.bpf.c")
+        self.paced = self.path("paced")
+        sources = os.path.join(os.path.dirname(os.path.dirname(__file__)), "machine")
+        run("cc", "-O2", "-Wall", "-Werror", "-o", self.paced, os.path.join(sources, "paced.c"))
         headers = f"-I/usr/include/{run('cc', '-dumpmachine').strip()}"
-        run("clang", "-O2", "-g", "-target", "bpf", headers, "-c", source, "-o", self.program)
+        run("clang", "-O2", "-g", "-target", "bpf", headers, "-c", os.path.join(sources, "peers.bpf.c"), "-o", self.program)
         self.take_udp(self.spaces[1], HOSTS[1])
 
     def take_udp(self, space, interface):
@@ -87,10 +90,8 @@ class Scene(Apart):
         before, busy = self.arrived(), quiet.busy()
         began, sent = time.monotonic(), 0
         if rate:
-            words = ["taskset", "-c", "0", self.tools.ebb, "traffic", "send", HOSTS[0], "--to", self.mac, "--through",
-                     "packet", "--destinations", BEHIND, "--ipv6-share", "0", "--tcp-share", "0", "--size", "64",
-                     "--flows", "1024", "--rate", str(rate), "--seconds", str(seconds), "--json"]
-            sent = json.loads(self.inside(self.spaces[0], *words, check=False))["sent"]
+            words = ["taskset", "-c", "0", self.paced, HOSTS[0], self.own_mac, self.mac, str(rate), str(seconds)]
+            sent = int(self.inside(self.spaces[0], *words))
         else:
             time.sleep(seconds)
         busy, took = quiet.busy() - busy, time.monotonic() - began
