@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// For `bench/run machine`: 64-byte packets of 1,024 flows at a rate, in bursts of a millisecond between which it
+// For `bench/run forwarding`: 64-byte packets of 1,024 flows at a rate, in bursts of a millisecond between which it
 // sleeps, so that what the machine spends beside them is what forwarding costs.
 //
 //     paced INTERFACE ITS-MAC NEXT-HOP'S-MAC PACKETS-A-SECOND SECONDS        prints how many it sent

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// For `bench/run machine`. `forward` is the peer `xdp`: what an operator writes who forwards IPv4 in XDP, the kernel's
+// For `bench/run forwarding`. `forward` is the peer `xdp`: what an operator writes who forwards IPv4 in XDP, the kernel's
 // own table asked for each packet (bpf_fib_lookup, as in the kernel's samples), without policy and counters.
 // `take` ends UDP over IPv4 where it arrives: at the far host, and at the router's door to measure the load alone.
 

@@ -43,7 +43,7 @@ class Scene(Apart):
         self.mac = json.loads(self.inside(self.router, "ip", "-j", "link", "show", "p0"))[0]["address"]
         self.program = self.path("peers.o")
         self.paced = self.path("paced")
-        sources = os.path.join(os.path.dirname(os.path.dirname(__file__)), "machine")
+        sources = os.path.join(os.path.dirname(os.path.dirname(__file__)), "forwarding")
         run("cc", "-O2", "-Wall", "-Werror", "-o", self.paced, os.path.join(sources, "paced.c"))
         headers = f"-I/usr/include/{run('cc', '-dumpmachine').strip()}"
         run("clang", "-O2", "-g", "-target", "bpf", headers, "-c", os.path.join(sources, "peers.bpf.c"), "-o", self.program)
@@ -107,7 +107,7 @@ class Scene(Apart):
                 "ping_us": [1e3 * took for took in times]}
 
 
-def machine(context):
+def forwarding(context):
     """The whole machine's processor time, latency and capacity: ebb beside the kernel, tuned and not, and XDP."""
     rounds, seconds, rates = (1, 0.5, [0, 20_000]) if context.quick else (4, 2.0, RATES)
     names = ["dropped", *CONTENDERS]
@@ -152,7 +152,7 @@ def report(context, raw, rates, rounds):
         ratio = [ours / theirs["arrived"] * theirs["seconds"] * 1e6 for ours, theirs in zip(mpps, raw["kernel"][FLOOD])]
         summary["flood_mpps"][name], summary["flood_of_kernel"][name] = spread(mpps), spread(ratio)
         rows.append([f"{title}: as fast as one CPU sends, Mpps", None, statistics.median(mpps), statistics.median(ratio), None, None, None])
-    context.record.result("machine", rows, summary, raw)
+    context.record.result("forwarding", rows, summary, raw)
 
 
 def busy(seen):
