@@ -127,7 +127,11 @@ fn damaged_traces_end_with_their_place_and_status_two() {
     for (name, bytes, said) in [
         ("noise.trace", &b"1 64\n2 128\nlorem ipsum\n"[..], "noise.trace: byte 11 (line 3): "),
         ("wide.trace", &wide[..], "wide.trace: byte 5 (line 2): "),
-        ("short.champsim", &wrong[..], "short.champsim: byte 150: the last record has 22 of 64"),
+        (
+            "short.champsim",
+            &wrong[..],
+            "short.champsim: byte 150: the last record has only 22 of 64",
+        ),
         ("empty", &b""[..], "empty: byte 0: the file is empty"),
     ] {
         std::fs::write(place.path().join(name), bytes).expect("written");

@@ -126,7 +126,7 @@ class ClusterLab(Lab):
             text += f'[[back_end]]\nname = "r{number}"\nmacs = [{macs}]\n'
         ends = {kind: ", ".join(f'"{kind}{port}"' for port in PORTS) for kind in ("out", "seg")}
         for number in range(BALANCERS):
-            text += (f'[[member]]\nname = "m{number}"\nhead = true\n'
+            text += (f'[[member]]\nname = "m{number}"\nleader = true\n'
                      f'socket = "{self.directory}/m{number}.sock"\n'
                      f'[member.balancer]\noutside = [{ends["out"]}]\ninside = [{ends["seg"]}]\n')
         text += f'[[member]]\nname = "keeper"\nsocket = "{self.directory}/keeper.sock"\n'
@@ -211,8 +211,8 @@ class ClusterLab(Lab):
                 self._member(name)  # As systemd does: etcd may not have answered in time.
         seen = [self.member(f"m{number}") for number in range(BALANCERS)]
         return all(
-            one and one["voice"] and one["balancer"]
-            and one["balancer"]["charge"] == [f"m{number}"]
+            one and one["speaker"] and one["balancer"]
+            and one["balancer"]["accepted"] == [f"m{number}"]
             and all(b["power"] == "on" and not b["dead_to"] for b in one["back_ends"])
             for number, one in enumerate(seen)
         )

@@ -39,7 +39,7 @@ name = "guest"
 macs = ["02:eb:b0:01:01:00", "02:eb:b0:01:01:01"]
 [[member]]
 name = "here"
-head = true
+leader = true
 [member.balancer]
 outside = ["out0", "out1"]
 inside = ["in0", "in1"]

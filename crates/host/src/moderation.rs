@@ -103,7 +103,10 @@ mod tests {
         put("napi_defer_hard_irqs", "0\n");
         put("gro_flush_timeout", "20000\n");
         let error = open().expect_err("in use").to_string();
-        assert!(error.contains("gro_flush_timeout") && error.contains("somebody else"), "{error}");
+        assert!(
+            error.contains("gro_flush_timeout") && error.contains("another program"),
+            "{error}"
+        );
         put("gro_flush_timeout", "0\n");
         let mut moderation = open().expect("free");
         moderation.set(Duration::from_micros(150)).expect("a file");

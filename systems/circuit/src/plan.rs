@@ -323,7 +323,7 @@ mod tests {
             problem.solve(&MemoryFiles::new(), 1, &Silent).unwrap_err().to_string()
         };
         assert!(fault(Problem::new("csv:no.csv")).contains("no.csv"));
-        assert!(fault(Problem::new("ring:4")).contains("field `demand`: `ring:4` is no demand"));
+        assert!(fault(Problem::new("ring:4")).contains("field `demand`: `ring:4` is not a demand"));
         assert!(fault(Problem::new("uniform:1")).contains("2 to 1024"));
         let fast = Problem { scheduler: "fast".to_owned(), ..Problem::new("uniform:4") };
         assert!(fault(fast).contains("round-robin, tms-arbitrary"));

@@ -287,7 +287,10 @@ mod tests {
         let said = plan(|problem| problem.alternative = other("none.csv", 1.0));
         assert!(said.expect_err("no file").to_string().contains("none.csv"));
         let said = refused(|problem| problem.tariff = Some("bad.csv".to_owned()));
-        assert!(said.starts_with("bad.csv:3: field `seconds`: 90000 s does not follow"), "{said}");
+        assert!(
+            said.starts_with("bad.csv:3: field `seconds`: 90000 s is not after the previous line"),
+            "{said}"
+        );
     }
 
     #[test]

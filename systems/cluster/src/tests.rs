@@ -181,7 +181,7 @@ fn a_day_by_hand() {
 fn a_budget_that_buys_too_little_names_the_least() {
     let demand = "seconds,mbps\n0,19000\n3600,6000\n";
     let error = plan(THESIS, demand, Some(700.0)).expect_err("too little").to_string();
-    assert!(error.contains("`budget`: 700") && error.ends_with("is 750"), "{error}");
+    assert!(error.contains("`budget`: 700") && error.ends_with("at least 750"), "{error}");
     let exact = plan(THESIS, demand, Some(750.0)).expect("enough");
     assert_eq!(exact.designs["design-v"].cost, 750.0);
     let none = THESIS.replace(",\n", ",0\n");
@@ -204,7 +204,7 @@ fn what_makes_no_sense_is_named_with_its_line() {
     assert!(refused("250,", "-1,").starts_with("c.csv:2: field `price`: -1 is negative"));
     assert!(refused("250,", "250,2.5").starts_with("c.csv:2: field `available`: `2.5` is not"));
     assert!(refused("IV,", "II,").starts_with("c.csv:5: field `group`: there are two groups `II`"));
-    assert!(refused("price", "cost").starts_with("c.csv:1: no column `price`"));
+    assert!(refused("price", "cost").starts_with("c.csv:1: there is no column `price`"));
     let refused = |demand: &str| plan(THESIS, demand, None).expect_err("refused").to_string();
     assert!(refused("seconds,mbps\n0,1\n300,x\n").starts_with("d.csv:3: field `mbps`"));
     assert!(
@@ -214,7 +214,7 @@ fn what_makes_no_sense_is_named_with_its_line() {
     assert!(
         refused("seconds,mbps\n0,0\n").starts_with("d.csv:2: field `mbps`: the load is always 0")
     );
-    assert!(refused("seconds,load\n0,1\n").starts_with("d.csv:1: no column `mbps`"));
+    assert!(refused("seconds,load\n0,1\n").starts_with("d.csv:1: there is no column `mbps`"));
 }
 
 #[test]

@@ -5,12 +5,11 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{LazyLock, Mutex, PoisonError};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use aya::programs::{ProgramError, Xdp};
-use aya::{Ebpf, EbpfError, EbpfLoader};
+use aya::{Ebpf, EbpfError};
 use tracing::debug;
 
 use super::beside::Beside;
@@ -18,15 +17,15 @@ use super::link::{self, Link};
 use super::maps::{Sockets, Table};
 use super::policy::{KernelPolicy, REASONS, RawHead, RawPrefix, raw_route};
 use super::policy_maps::{Held, PolicyMaps};
-use super::{AfXdpError, Form, InterfaceCounters, Mode, PacketPath, WORKERS_MAX};
+use super::{AfXdpError, Form, InterfaceCounters, Mode, PacketPath};
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
+mod loader;
+
+pub use loader::prepare;
 
 /// Most MAC addresses of one interface.
 pub(super) const MACS_MAX: usize = 16;
 const FILTER_WORDS: usize = 64;
-/// Least time between two stamped packets, unless all are.
-const STAMP_INTERVAL_NS: u64 = 1_000_000;
 
 /// The program for packets that lie in one buffer each.
 const WHOLE: &str = "steer";
@@ -35,28 +34,6 @@ const PIECES: &str = "steer_frags";
 
 /// The program of the kernel path.
 pub(super) const FORWARD: &str = "forward";
-
-/// Loads objects. There is one: each new one reads all types of the kernel, for relocations that the object has
-/// none of, which takes a slow machine seconds.
-static LOADER: LazyLock<Mutex<EbpfLoader<'static>>> =
-    LazyLock::new(|| Mutex::new(EbpfLoader::new()));
-
-/// Gets ready for opening interfaces while the caller does something else.
-pub fn prepare() {
-    std::thread::spawn(|| LazyLock::force(&LOADER));
-}
-
-/// Values of the object's constants that live as long as the loader.
-static NUMBERS: [u32; WORKERS_MAX as usize + 1] = {
-    let mut numbers = [0; WORKERS_MAX as usize + 1];
-    let mut index = 0;
-    while index < numbers.len() {
-        numbers[index] = index as u32;
-        index += 1;
-    }
-    numbers
-};
-static INTERVALS: [u64; 2] = [STAMP_INTERVAL_NS, 0];
 
 /// One of the XDP programs: which of those that see VLAN tags beside frames, or by name.
 #[derive(Clone, Copy)]
@@ -240,16 +217,7 @@ impl Program {
             Form::Rss => 0u32,
             Form::Steer => 1,
         };
-        let interval_ns = &INTERVALS[usize::from(stamp_all)];
-        let mut ebpf = LOADER
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .override_global("form", &NUMBERS[form_number as usize], true)
-            .override_global("workers", &NUMBERS[workers as usize], true)
-            .override_global("stamp_interval_ns", interval_ns, true)
-            .map_max_entries("sockets", sockets)
-            .load(OBJECT)
-            .map_err(refused)?;
+        let mut ebpf = loader::load(form_number, workers, sockets, stamp_all).map_err(refused)?;
         // Older kernels refuse it; then there is only the other, which is loaded when it is asked for as well.
         if program(&mut ebpf, PIECES).load().is_err() {
             program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
@@ -258,9 +226,9 @@ impl Program {
             let globals: [(&str, &[u8]); 3] = [
                 ("form", &form_number.to_ne_bytes()),
                 ("workers", &workers.to_ne_bytes()),
-                ("stamp_interval_ns", &interval_ns.to_ne_bytes()),
+                ("stamp_interval_ns", &loader::interval(stamp_all).to_ne_bytes()),
             ];
-            let loaded = Beside::load(OBJECT, &globals, &descriptors(&ebpf), index);
+            let loaded = Beside::load(loader::OBJECT, &globals, &descriptors(&ebpf), index);
             loaded
                 .inspect_err(|error| debug!(index, %error, "VLAN tags in metadata cannot be read"))
                 .ok()
@@ -609,7 +577,7 @@ fn bit6(address: Ipv6Addr) -> usize {
 
 /// Loads one of the object's helper programs alone and returns its descriptor.
 pub(super) fn load_helper(name: &str) -> Result<(Ebpf, OwnedFd), AfXdpError> {
-    let mut ebpf = EbpfLoader::new().load(OBJECT).map_err(refused)?;
+    let mut ebpf = loader::load(0, 1, 1, false).map_err(refused)?;
     let program = program(&mut ebpf, name);
     program.load().map_err(|error| refused(error.into()))?;
     let fd = program.fd().map_err(|error| refused(error.into()))?;

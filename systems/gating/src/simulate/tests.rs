@@ -44,7 +44,10 @@ fn faults_name_file_and_place() {
         ("cores = 2\n", "s.toml: field `trace`: there is no workload"),
         ("trace = \"t\"\ncores = 65\n", "s.toml:2: field `cores`"),
         ("trace = \"t\"\nformat = \"x\"\n", "s.toml:2: field `format`: unknown value `x`"),
-        ("trace = \"t\"\ncontrollers = \"best\"\n", "s.toml:2: field `controllers`: no controller"),
+        (
+            "trace = \"t\"\ncontrollers = \"best\"\n",
+            "s.toml:2: field `controllers`: there is no controller",
+        ),
         ("trace = \"t\"\n[memory]\nrefi = 1\n", "s.toml:3: field `memory.refi`"),
         ("trace = \"t\"\n[memory]\nkind = \"x\"\n", "s.toml:3: field `memory.kind`"),
         ("trace = \"t\"\n[caches]\nl3 = { kib = 100, ways = 3 }\n", "s.toml:3: field `caches.l3`"),

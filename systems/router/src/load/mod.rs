@@ -187,7 +187,7 @@ mod tests {
     fn runs_end_before_the_clock_does() {
         assert!(lasts(213.0 * 86_400.0).is_ok() && 213.0 * 86_400.0 * 1e12 < u64::MAX as f64);
         let error = lasts(320.0 * 86_400.0).expect_err("too long").to_string();
-        assert!(error.contains("320.0 days") && error.contains("213 at most"), "{error}");
+        assert!(error.contains("320.0 days") && error.contains("the most is 213"), "{error}");
     }
 
     #[test]

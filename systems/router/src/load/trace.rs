@@ -90,7 +90,7 @@ mod tests {
         assert!(error("time,v\n0,1\n1,NaN\n").contains("my.csv:3: field `v`"));
         assert!(error("time,w\n0,1\n1,1\n").contains("no column `v`"));
         assert!(error("time,v\n0,1\nnoon,1\n").contains("`noon` is not a time"));
-        assert!(error("time,v\n5,1\n5,1\n").contains("is not in ascending order"));
+        assert!(error("time,v\n5,1\n5,1\n").contains("does not ascend"));
         assert!(error("time,v\n5,1\n").contains("fewer than two rows"));
     }
 

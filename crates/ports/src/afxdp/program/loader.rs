@@ -1,0 +1,56 @@
+//! The object with the programs and their maps: compiled from `bpf/steer.c`, loaded with an interface's constants.
+
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use aya::{Ebpf, EbpfError, EbpfLoader};
+
+use super::super::WORKERS_MAX;
+
+pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
+
+/// Least time between two stamped packets, unless all are.
+const STAMP_INTERVAL_NS: u64 = 1_000_000;
+
+/// Loads objects. There is one: each new one reads all types of the kernel, for relocations that the object has
+/// none of, which takes a slow machine seconds.
+static LOADER: LazyLock<Mutex<EbpfLoader<'static>>> =
+    LazyLock::new(|| Mutex::new(EbpfLoader::new()));
+
+/// Gets ready for opening interfaces while the caller does something else.
+pub fn prepare() {
+    std::thread::spawn(|| LazyLock::force(&LOADER));
+}
+
+/// Values of the object's constants that live as long as the loader.
+static NUMBERS: [u32; WORKERS_MAX as usize + 1] = {
+    let mut numbers = [0; WORKERS_MAX as usize + 1];
+    let mut index = 0;
+    while index < numbers.len() {
+        numbers[index] = index as u32;
+        index += 1;
+    }
+    numbers
+};
+static INTERVALS: [u64; 2] = [STAMP_INTERVAL_NS, 0];
+
+/// What `stamp_interval_ns` is to be.
+pub(super) fn interval(stamp_all: bool) -> &'static u64 {
+    &INTERVALS[usize::from(stamp_all)]
+}
+
+/// Loads the object for one interface, with places for `sockets` sockets.
+pub(super) fn load(
+    form: u32,
+    workers: u32,
+    sockets: u32,
+    stamp_all: bool,
+) -> Result<Ebpf, EbpfError> {
+    LOADER
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .override_global("form", &NUMBERS[form as usize], true)
+        .override_global("workers", &NUMBERS[workers as usize], true)
+        .override_global("stamp_interval_ns", interval(stamp_all), true)
+        .map_max_entries("sockets", sockets)
+        .load(OBJECT)
+}
