@@ -73,7 +73,7 @@ fn knobs_are_given_back_and_taken_again_by_reloads() {
     let left =
         Setup { governor: sysfs.governor() + "\nfrequency = false\nidle = false", ..setup.clone() };
     let answer = router.reload(&left.text(&lab, "router")).expect("a reload");
-    assert!(answer["changes"].to_string().contains("frequency false"), "{answer}");
+    assert!(answer["changes"].to_string().contains("frequency becomes false"), "{answer}");
     assert_eq!(sysfs.snapshot(), before, "knobs are still turned");
     assert_eq!(router.status().point.frequencies, 1);
     router.reload(&setup.text(&lab, "router")).expect("a reload");
