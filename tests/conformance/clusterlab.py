@@ -162,7 +162,8 @@ class ClusterLab(Lab):
         """The configuration of a back-end's router, and its socket."""
         journal, socket = f"{self.directory}/r{number}", f"{self.directory}/r{number}.sock"
         os.mkdir(journal)
-        ports = "".join(f'[[port]]\nname = "e{side}"\n' for side in range(len(PORTS)))
+        # The rows are of the workers: what goes by the kernel path is answered by the kernel in its own way.
+        ports = "".join(f'[[port]]\nname = "e{side}"\npath = "worker"\n' for side in range(len(PORTS)))
         return self._write(f"r{number}.toml", (
             f'[router]\nmode = "napi"\nworkers = 1\n[status]\nsocket = "{socket}"\n'
             f'[governor]\nfrequency = false\nidle = false\njournal_directory = "{journal}"\n'
