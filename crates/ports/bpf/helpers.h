@@ -21,7 +21,7 @@ static __u64 (*ktime_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static __u64 (*jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
 static __u64 (*buff_len)(struct xdp_md *ctx) = (void *)BPF_FUNC_xdp_get_buff_len;
 // The kernel's function bpf_xdp_metadata_rx_vlan_tag (Linux 6.8). No helper has this number: in its place
-// the loader puts the function's own, see src/afxdp/load.rs.
+// the loader puts the function's own, see src/afxdp/beside.rs.
 #define RX_VLAN_TAG 0x45424201
 static int (*rx_vlan_tag)(struct xdp_md *ctx, __u16 *protocol, __u16 *tag) = (void *)RX_VLAN_TAG;
 
