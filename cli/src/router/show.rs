@@ -145,8 +145,8 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
     let total = status.packets();
     let passed = status.ports.iter().map(|port| port.passed_to_kernel).sum::<u64>();
     out += &format!(
-        "\npackets    {} received by workers, {} forwarded, {} to the kernel, {} held, {} dropped\n\
-         \x20          {passed} more passed to the kernel before they reached a worker\n",
+        "\npackets    {} received, {} forwarded, {} to the kernel, {} held, {} dropped\n\
+         \x20          {passed} more passed to the network stack on arrival\n",
         total.received,
         total.forwarded,
         total.to_kernel,

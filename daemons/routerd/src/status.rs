@@ -205,9 +205,9 @@ pub struct Port {
     /// 0: not at all; absent where it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gathers_us: Option<u32>,
-    /// Packets received.
+    /// Packets received, those of the kernel path included.
     pub received: u64,
-    /// Packets handed to the interface.
+    /// Packets that workers handed to the interface.
     pub transmitted: u64,
     /// Bytes of the frames received, without checksum.
     #[serde(default)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ebb_apps::route::InterfaceId;
 use ebb_host::Doorbell;
+use ebb_power::Basis;
 use ebb_service::Daemon;
 use ebb_telemetry::Snapshot;
 use serde_json::{Map, Value};
@@ -16,7 +17,7 @@ use super::interfaces::Interfaces;
 use crate::api::Command;
 use crate::router::Router;
 use crate::snapshot;
-use crate::status::{self, PolicyObject, Port, Status, Tables};
+use crate::status::{self, PolicyObject, Port, Status, Tables, WorkerState};
 
 /// How long a command may wait for the control thread.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -92,9 +93,16 @@ impl LiveBackend {
             status.ports.push(line);
         }
         status.workers.extend(interfaces.forwarding_cpus());
-        let forwarded = status.packets().forwarded;
-        status.energy.joules_per_packet =
-            (forwarded > 0).then(|| status.energy.joules / forwarded as f64);
+        if status.workers.iter().any(|worker| worker.state == WorkerState::Kernel) {
+            let (measured, forwarded) =
+                (status.energy.basis == Basis::Measured, status.packets().forwarded);
+            status.energy.joules_per_packet =
+                measured.then(|| status.energy.joules / forwarded as f64);
+            if !measured {
+                let note = "the modelled energy is that of the workers: work on the kernel path is not in it";
+                status.warnings.push(note.to_owned());
+            }
+        }
         for (mechanism, count) in status.ports.iter().flat_map(|port| &port.passed_for) {
             *status.policy.kernel_packets.entry(mechanism.clone()).or_default() += count;
         }

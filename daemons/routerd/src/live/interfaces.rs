@@ -384,6 +384,8 @@ impl Interfaces {
             line.passed_beside = counters.passed_beside;
             line.kernel_path = counters.forwarded;
             line.kernel_path_bytes = counters.forwarded_bytes;
+            line.received += counters.forwarded;
+            line.received_bytes += counters.forwarded_bytes;
         }
     }
 }
