@@ -15,10 +15,10 @@ use ebb_units::{Hertz, PacketsPerSecond, Time};
 use super::meter::Carried;
 use super::walk::Bench;
 use crate::generator::{Generator, Progress, Sender};
-use crate::stage::{FLOWS, LiveStage, MemoryStage, Plan, Stage, Subject};
+use crate::stage::{FLOWS, Forwarder, LiveStage, MemoryStage, Plan, Stage, Subject};
 
 /// Sleeps whenever its queue is empty: the policy whose power follows the load by itself.
-const MODE: &str = "napi";
+const ROUTER: Forwarder = Forwarder::Ebb { mode: "napi", path: "worker" };
 /// Packets that a late generator may catch up with per direction.
 const BACKLOG_MAX: f64 = 512.0;
 /// As a network card's interrupt moderation.
@@ -177,7 +177,7 @@ impl LiveBench {
     /// The router with silent hosts.
     fn start(&mut self) -> Result<Running> {
         let (_, plan, stage) = self.stage.as_mut().context("arranged before")?;
-        let (subject, links) = stage.start(MODE)?;
+        let (subject, links) = stage.start(ROUTER)?;
         let dial = Arc::new(AtomicU64::new(0f64.to_bits()));
         let sender = |side| Sender {
             link: side,

@@ -3,6 +3,7 @@
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, spark_between};
 use serde_json::{Value, json};
 
+use super::account::{self, HOURS};
 use super::play::{Day, MODERATION, Moment, PEAK_SHARE};
 use super::twin::{self, TwinDay};
 
@@ -135,10 +136,17 @@ pub fn table(days: &[Day]) -> Table {
         let head = [name.into(), unit.into()];
         table.row(head.into_iter().chain(days.iter().map(value)));
     };
-    let fixed = |value: f64, decimals: usize| Cell::Text(format!("{value:.decimals$}"));
+    let fixed = |value: f64, decimals: usize| match value.is_finite() {
+        true => Cell::Text(format!("{value:.decimals$}")),
+        false => Cell::from("-"),
+    };
     let basis = days.first().map_or("modelled", |day| day.joules_basis);
+    row("packets forwarded by", "", &|day| match account::forwards_in_kernel(&day.status) {
+        true => Cell::from("kernel"),
+        false => Cell::from("workers"),
+    });
     row("workers", "", &|day| Cell::Count(day.workers as u64));
-    row("cores on", "mean", &|day| fixed(mean(&day.moments, |m| f64::from(m.cores)), 2));
+    row("cores on", "mean", &|day| fixed(mean(&day.moments, |m| m.cores), 2));
     row("cores on", "over time", &|day| Cell::Text(cores_spark(day)));
     row("CPU time", "s", &|day| fixed(day.cpu_seconds, 2));
     row("energy", &format!("J, {basis}"), &|day| fixed(day.joules, 0));
@@ -155,7 +163,7 @@ pub fn table(days: &[Day]) -> Table {
 /// Active cores in a few characters; a bar's full height is all workers.
 fn cores_spark(day: &Day) -> String {
     let stretch = day.moments.len().div_ceil(SPARK_LEN).max(1);
-    let means = day.moments.chunks(stretch).map(|some| mean(some, |m| f64::from(m.cores)));
+    let means = day.moments.chunks(stretch).map(|some| mean(some, |m| m.cores));
     spark_between(&means.collect::<Vec<_>>(), 0.0, day.workers as f64)
 }
 
@@ -165,14 +173,40 @@ fn lost_behind(day: &Day) -> u64 {
     forwarded.saturating_sub(day.summary.received).min(day.summary.lost)
 }
 
-/// Each mode against polling.
+/// Each series against the kernel without Ebb, then against polling.
 pub fn verdicts(days: &[Day]) -> Vec<String> {
-    let Some(poll) = days.iter().find(|day| day.mode == "poll") else { return Vec::new() };
-    let less = |ours: f64, theirs: f64| {
-        let change = 100.0 * (1.0 - ours / theirs.max(1e-9));
-        format!("{:.0} % {}", change.abs(), if change >= 0.0 { "less" } else { "more" })
+    let mut verdicts = against_kernel(days);
+    verdicts.extend(against_poll(days));
+    verdicts
+}
+
+/// A difference in words.
+fn less(ours: f64, theirs: f64) -> String {
+    let change = 100.0 * (1.0 - ours / theirs.max(1e-9));
+    format!("{:.0} % {}", change.abs(), if change >= 0.0 { "less" } else { "more" })
+}
+
+fn against_kernel(days: &[Day]) -> Vec<String> {
+    let Some(kernel) = days.iter().find(|day| day.mode == "kernel") else { return Vec::new() };
+    let compare = |day: &Day| {
+        let below =
+            day.hours.iter().zip(&kernel.hours).filter(|(ours, theirs)| ours < theirs).count();
+        format!(
+            "{} used {} CPU time of the whole machine and {} energy ({}) than the kernel without Ebb, and less CPU \
+             time in {below} of the day's {HOURS} hours.",
+            day.mode,
+            less(day.cpu_seconds, kernel.cpu_seconds),
+            less(day.joules, kernel.joules),
+            day.joules_basis,
+        )
     };
+    days.iter().filter(|day| day.mode != "kernel").map(compare).collect()
+}
+
+fn against_poll(days: &[Day]) -> Vec<String> {
+    let Some(poll) = days.iter().find(|day| day.mode == "poll") else { return Vec::new() };
     let on = |day: &Day| match day.workers {
+        _ if account::forwards_in_kernel(&day.status) => "in the kernel".to_owned(),
         1 => "1 worker".to_owned(),
         count => format!("{count} workers"),
     };
@@ -215,20 +249,25 @@ pub fn verdicts(days: &[Day]) -> Vec<String> {
         }
         text
     };
-    days.iter().filter(|day| day.mode != "poll").map(compare).collect()
+    days.iter().filter(|day| day.mode != "poll" && day.mode != "kernel").map(compare).collect()
 }
 
 fn reading(days: &[Day]) -> String {
-    let mut text = "CPU time is what the kernel charges to the router's threads. The kernel \
-        charges its work for packets in interrupts to the thread that is interrupted, on either \
-        side. Latency is from the generator's write to its read, including both queues and both \
+    let whole = days.iter().any(|day| account::forwards_in_kernel(&day.status));
+    let mut text = if whole {
+        "CPU time is that of the whole machine, above the same day with nobody who forwards: packets then end \
+        where they reach the machine."
+    } else {
+        "CPU time is what the kernel charges to the router's threads."
+    }
+    .to_owned();
+    text += " Latency is from the generator's write to its read, including both queues and both \
         wake-ups. Lost packets were sent and did not come back; the router's counters show why it \
-        dropped its part of them."
-        .to_owned();
+        dropped its part of them.";
     if days.iter().any(|day| day.joules_basis == "modelled") {
         text += " Energy is modelled after the server measured by Niccolini et al. (2012), with as \
                  many cores as there are workers, because this machine has no energy counters: \
-                 compare modes, not machines.";
+                 compare series, not machines.";
     }
     text
 }
@@ -236,7 +275,7 @@ fn reading(days: &[Day]) -> String {
 fn load_plot(days: &[Day]) -> Plot {
     let series =
         |value: Quantity| move |day: &Day| Series::line(&day.mode, points(&day.moments, value));
-    let steps = |day: &Day| Series::step(&day.mode, points(&day.moments, |m| f64::from(m.cores)));
+    let steps = |day: &Day| Series::step(&day.mode, points(&day.moments, |m| m.cores));
     let workers = days.iter().map(|day| day.workers).max().unwrap_or(1) as f64;
     let power = format!("power, {}", days.first().map_or("modelled", |day| day.joules_basis));
     let mut plot = Plot::new("A day's load and what it cost", Axis::new("time", "s"))
@@ -306,8 +345,10 @@ fn figures(day: &Day) -> Value {
             "p99": summary.latency_us.p99,
             "max": summary.latency_us.max,
         },
-        "cores_mean": mean(&day.moments, |moment| f64::from(moment.cores)),
-        "cores_over_time": over_time(|moment| f64::from(moment.cores)),
+        "forwarded_in_kernel": account::forwards_in_kernel(&day.status),
+        "cpu_seconds_by_hour": day.hours.iter().map(|hour| round(*hour)).collect::<Vec<_>>(),
+        "cores_mean": mean(&day.moments, |moment| moment.cores),
+        "cores_over_time": over_time(|moment| moment.cores),
         "cpus_over_time": over_time(|moment| moment.cpus),
         "watts_over_time": over_time(|moment| moment.watts),
         "offered_pps_over_time": over_time(|moment| moment.offered_pps),
@@ -338,16 +379,22 @@ mod tests {
         let summary =
             Summary { sent: 1000, received: 999, lost: 1, latency_us, ..Summary::default() };
         let moments =
-            (0..50).map(|at| Moment { at_s: f64::from(at) / 5.0, cores: 1, ..Moment::default() });
+            (0..50).map(|at| Moment { at_s: f64::from(at) / 5.0, cores: 1.0, ..Moment::default() });
+        let mut status = ebb_routerd::status::Status::default();
+        if mode != "kernel" {
+            let path = "worker".to_owned();
+            status.ports.push(ebb_routerd::status::Port { path, ..Default::default() });
+        }
         Day {
             mode: mode.into(),
             workers: 1,
             cpu_seconds,
+            hours: vec![cpu_seconds / 24.0; HOURS],
             joules,
             joules_basis: "modelled",
             summary,
             missed: 0,
-            status: ebb_routerd::status::Status::default(),
+            status,
             moments: moments.collect(),
         }
     }
@@ -409,6 +456,21 @@ mod tests {
             text.contains("paid with latency: 99 % of its packets took at most 350 us, poll's 20")
         );
         assert!(text.contains("sent 990 packets, poll 1000"), "{text}");
+    }
+
+    #[test]
+    fn the_kernel_is_the_first_peer() {
+        let days =
+            [day("kernel", 4.0, 110.0), day("poll", 10.0, 200.0), day("powersave", 2.0, 99.0)];
+        let said = verdicts(&days);
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(
+            said[0].starts_with("poll used 150 % more CPU time of the whole machine"),
+            "{said:?}"
+        );
+        assert!(said[1].starts_with("powersave used 50 % less CPU time of the whole machine"));
+        assert!(said[1].contains("in 24 of the day's 24 hours"), "{said:?}");
+        assert!(said[2].contains("powersave (1 worker) used 80 % less CPU time"), "{said:?}");
     }
 
     #[test]

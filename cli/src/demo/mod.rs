@@ -1,7 +1,8 @@
-//! `ebb demo`: a working day through the router under each policy, and what it cost.
+//! `ebb demo`: a working day through the plain kernel and through the router under each policy, and what it cost.
 //!
 //! The router and its hosts are a [`Stage`].
 
+mod account;
 #[cfg(feature = "systems")]
 mod circuit;
 #[cfg(feature = "systems")]
@@ -18,21 +19,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use ebb_host::process;
+use ebb_host::processors::Processors;
 use ebb_report::{Terminal, write_file};
 use ebb_traffic::DayProfile;
 use ebb_units::PacketsPerSecond;
 
 use crate::generator::{interrupt_signals, on_interrupt};
-use crate::stage::{FLOWS, LiveStage, MemoryStage, Plan, Stage};
+use crate::stage::{FLOWS, Forwarder, LiveStage, MemoryStage, Plan, Stage};
 use findings::Facts;
 use play::{Day, PEAK_SHARE, Player};
 use view::{Scene, View};
 
-/// Modes in the order of a full demonstration.
-const MODES: [&str; 3] = ["poll", "napi", "powersave"];
+/// What is compared, in the order of a full demonstration.
+const SERIES: [(&str, Forwarder); 5] = [
+    ("kernel", Forwarder::Kernel),
+    ("poll", Forwarder::Ebb { mode: "poll", path: "worker" }),
+    ("napi", Forwarder::Ebb { mode: "napi", path: "worker" }),
+    ("powersave-workers", Forwarder::Ebb { mode: "powersave", path: "worker" }),
+    ("powersave", Forwarder::Ebb { mode: "powersave", path: "auto" }),
+];
+/// Those of them that links in memory have.
+const IN_MEMORY: [&str; 3] = ["poll", "napi", "powersave"];
+/// How long the machine is looked at before anything runs, and how many processors others may use unmentioned.
+const LOOK_ROUND: Duration = Duration::from_millis(500);
+const OTHERS_MAX: f64 = 0.1;
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
@@ -44,7 +57,7 @@ enum Other {
     Cluster(cluster::ClusterDemo),
 }
 
-/// Run a compressed working day through the router under each policy and compare their costs
+/// Run a compressed working day through the plain kernel and through the router under each policy and compare their costs
 #[derive(Debug, Args)]
 #[cfg_attr(feature = "systems", command(args_conflicts_with_subcommands = true))]
 #[command(after_help = "\
@@ -58,15 +71,16 @@ pub struct Demo {
     #[cfg(feature = "systems")]
     #[command(subcommand)]
     other: Option<Other>,
-    /// Length of all days together; measuring the capacity first takes a few seconds more
+    /// Length of all days together, with one of nobody who forwards; measuring the capacity first takes a few seconds more
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
     /// Directory for the report
     #[arg(long, value_name = "DIR", default_value = "ebb-report")]
     report: PathBuf,
-    /// Policies to show, in this order
-    #[arg(long, value_delimiter = ',', default_values_t = MODES.map(String::from),
-          value_parser = clap::builder::PossibleValuesParser::new(MODES))]
+    /// What to compare, in this order: the kernel without Ebb, a policy with workers, or `powersave` as it is by default,
+    /// which on virtual links forwards in the kernel. All of them, if not given
+    #[arg(long, value_delimiter = ',',
+          value_parser = clap::builder::PossibleValuesParser::new(SERIES.map(|(name, _)| name)))]
     modes: Vec<String>,
     /// Use links in memory even if namespaces are permitted
     #[arg(long)]
@@ -106,8 +120,10 @@ impl Demo {
         let asked = stop.clone();
         on_interrupt(signals, move || asked.store(true, Relaxed))?;
         say(&place)?;
-        let player = Player { plan: plan.clone(), stage: stage.as_mut(), stop: stop.clone() };
-        let (facts, days) = self.play(player, place, cpus.len())?;
+        let series = self.series(stage.transport() == "memory")?;
+        let player =
+            Player { plan: plan.clone(), stage: stage.as_mut(), stop: stop.clone(), alone: None };
+        let (facts, days) = self.play(player, &series, place, cpus.len())?;
         if days.is_empty() {
             say("Interrupted before the first mode was finished; there is nothing to report.")?;
             return Ok(ExitCode::from(INTERRUPTED));
@@ -125,7 +141,7 @@ impl Demo {
         } else {
             match LiveStage::new(plan.clone()) {
                 Ok(stage) => {
-                    let place = "Over AF_XDP on virtual interfaces between network namespaces.";
+                    let place = "On virtual interfaces between network namespaces.";
                     return (Box::new(stage), place.to_owned());
                 }
                 Err(error) => format!("because {error:#}"),
@@ -135,9 +151,29 @@ impl Demo {
         (Box::new(MemoryStage::new(plan.clone())), place)
     }
 
+    /// What is compared, which is less where there is no kernel between the links.
+    fn series(&self, memory: bool) -> Result<Vec<(&'static str, Forwarder)>> {
+        let named =
+            |name: &str| self.modes.is_empty() || self.modes.iter().any(|mode| mode == name);
+        let mut wanted: Vec<_> = SERIES.into_iter().filter(|(name, _)| named(name)).collect();
+        wanted.sort_by_key(|(name, _)| self.modes.iter().position(|mode| mode == name));
+        if memory {
+            let absent = self.modes.iter().find(|mode| !IN_MEMORY.contains(&mode.as_str()));
+            if let Some(mode) = absent {
+                bail!(
+                    "--modes {mode} needs network namespaces; over links in memory there are {}",
+                    IN_MEMORY.join(", ")
+                );
+            }
+            wanted.retain(|(name, _)| IN_MEMORY.contains(name));
+        }
+        Ok(wanted)
+    }
+
     fn play(
         &self,
         mut player: Player<'_>,
+        series: &[(&'static str, Forwarder)],
         place: String,
         cpus: usize,
     ) -> Result<(Facts, Vec<Day>)> {
@@ -147,7 +183,8 @@ impl Demo {
         say("Measuring the throughput of one polling worker ...")?;
         let capacity = player.capacity(top)?;
         let peak = self.peak.map_or(capacity.0 * PEAK_SHARE, |peak| peak);
-        let span = Duration::from_secs_f64(self.seconds / self.modes.len() as f64);
+        let days = series.len() + usize::from(!memory);
+        let span = Duration::from_secs_f64(self.seconds / days as f64);
         let plan = player.plan.clone();
         let mut facts = Facts {
             place,
@@ -176,22 +213,32 @@ impl Demo {
             ))?;
         }
         let mut view = View::of_stdout();
-        for (index, mode) in self.modes.iter().enumerate() {
+        if !memory && !player.stop.load(Relaxed) {
+            warn_of_others()?;
+            say(
+                "The same day first with nobody who forwards: what sending alone costs the machine ...",
+            )?;
+            let nobody = ("nobody", Forwarder::Nobody);
+            let pace = PacketsPerSecond(peak);
+            let day = player.profile(nobody, profile, pace, span, &mut |_, _, _| {})?;
+            player.alone = Some(day.moments);
+        }
+        for (index, (name, forwarder)) in series.iter().enumerate() {
             if player.stop.load(Relaxed) {
                 break;
             }
             let scene = Scene {
-                mode: mode.clone(),
-                place: format!("{}/{}", index + 1, self.modes.len()),
+                mode: (*name).to_owned(),
+                place: format!("{}/{}", index + 1, series.len()),
                 span,
                 peak_pps: peak,
-                workers: plan.cpus(mode).len(),
+                workers: plan.cpus("napi").len(),
             };
             let peak = PacketsPerSecond(peak);
             let mut watch = |status: &_, moments: &[_], progress: &_| {
                 view.show(&scene, status, moments, progress);
             };
-            let day = player.profile(mode, profile, peak, span, &mut watch)?;
+            let day = player.profile((name, *forwarder), profile, peak, span, &mut watch)?;
             if player.stop.load(Relaxed) {
                 break;
             }
@@ -204,7 +251,10 @@ impl Demo {
 
     fn conclude(&self, facts: &Facts, days: &[Day]) -> Result<()> {
         let profile = DayProfile::by_name(&self.profile).expect("checked by the parser");
-        let modes: Vec<String> = days.iter().map(|day| day.mode.clone()).collect();
+        let modes: Vec<&str> = IN_MEMORY
+            .into_iter()
+            .filter(|mode| days.iter().any(|day| day.mode.starts_with(mode)))
+            .collect();
         let larger = twin::days(profile, &modes, self.seed).context("the twin's day")?;
         let report = findings::report(facts, days);
         let report = findings::add_twin(report, &larger);
@@ -223,6 +273,19 @@ impl Demo {
         text += &format!("\nReport: {}", self.report.join("report.html").display());
         say(&text)
     }
+}
+
+/// Says so where other programs work on this machine: its processors' time is then theirs too.
+fn warn_of_others() -> Result<()> {
+    let before = Processors::now()?;
+    std::thread::sleep(LOOK_ROUND);
+    let busy = Processors::now()?.busy_since(&before).as_secs_f64() / LOOK_ROUND.as_secs_f64();
+    if busy > OTHERS_MAX {
+        say(&format!(
+            "Other programs use {busy:.1} processors of this machine: CPU times and energy include them and vary with them."
+        ))?;
+    }
+    Ok(())
 }
 
 fn say(text: &str) -> Result<()> {

@@ -1,4 +1,4 @@
-//! One mode's day: traffic through a router while its state is sampled.
+//! One day: traffic through a forwarder while its state and what it costs are sampled.
 
 use std::io;
 use std::sync::Arc;
@@ -6,13 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ebb_host::{clock, process};
+use ebb_host::energy::Rapl;
+use ebb_host::processors::Processors;
+use ebb_host::{Sysfs, clock, process};
+use ebb_power::Basis;
 use ebb_routerd::status::Status;
 use ebb_traffic::{DayProfile, Pacer, Schedule, Start, Summary};
 use ebb_units::{PacketsPerSecond, Time};
 
+use super::account::{self, Model};
 use crate::generator::{Generator, Progress, Sender, TestLink};
-use crate::stage::{FLOWS, Plan, Stage, Subject};
+use crate::stage::{FLOWS, Forwarder, Plan, Stage, Subject};
 
 /// Distance of the samples.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(200);
@@ -38,13 +42,17 @@ pub const PEAK_SHARE: f64 = 0.5;
 pub struct Moment {
     /// Seconds since the day began.
     pub at_s: f64,
+    /// Seconds since the moment before.
+    pub span_s: f64,
     /// Packets per second that the hosts send.
     pub offered_pps: f64,
     /// Packets per second that come out again.
     pub carried_pps: f64,
-    /// Active cores.
-    pub cores: u16,
-    /// Processors' worth of time that the router uses.
+    /// Workers that receive; not a number where packets are forwarded in the kernel.
+    pub cores: f64,
+    /// Processors' worth of time that the whole machine is busy, with who sends and receives.
+    pub machine: f64,
+    /// Processors' worth of time that forwarding takes.
     pub cpus: f64,
     /// Power drawn.
     pub watts: f64,
@@ -57,12 +65,14 @@ pub struct Moment {
 /// What came of one mode.
 #[derive(Clone, Debug)]
 pub struct Day {
-    /// The mode.
+    /// The series.
     pub mode: String,
     /// Worker threads.
     pub workers: usize,
-    /// Processor time of the router.
+    /// Processor time that forwarding took.
     pub cpu_seconds: f64,
+    /// The same, hour by hour.
+    pub hours: Vec<f64>,
     /// Energy.
     pub joules: f64,
     /// `measured` or `modelled`.
@@ -88,7 +98,15 @@ pub struct Player<'a> {
     pub stage: &'a mut dyn Stage,
     /// Set when the user has had enough.
     pub stop: Arc<AtomicBool>,
+    /// The day with nobody who forwards, where the whole machine's work is counted.
+    pub alone: Option<Vec<Moment>>,
 }
+
+/// A series: its name, and who forwards.
+pub type Series<'a> = (&'a str, Forwarder);
+
+/// One router that polls, against which capacities are measured.
+const POLL: Series<'_> = ("poll", Forwarder::Ebb { mode: "poll", path: "worker" });
 
 impl Player<'_> {
     /// What one polling worker carries with this generator beside it, packets per second: the
@@ -105,7 +123,7 @@ impl Player<'_> {
         let mut end = top.0;
         for _ in 0..2 {
             let ramp = Schedule::ramp(PacketsPerSecond(end / 100.0), PacketsPerSecond(end), RAMP);
-            let day = self.day("poll", &ramp, None, &mut |_, _, _| {})?;
+            let day = self.day(POLL, &ramp, None, &mut |_, _, _| {})?;
             best = best.max(carried(&day.moments));
             end = (1.5 * best).clamp(top.0 / 100.0, top.0);
         }
@@ -113,33 +131,33 @@ impl Player<'_> {
         Ok(PacketsPerSecond(best))
     }
 
-    /// A day of `span` under `mode`. Every mode is sent the same packets: a generator that comes late,
+    /// A day of `span`. Every series is sent the same packets: a generator that comes late,
     /// as it does beside a router on the same processors, catches up.
     ///
     /// # Errors
     /// When the router or a link fails.
     pub fn profile(
         &mut self,
-        mode: &str,
+        series: Series<'_>,
         profile: DayProfile,
         peak: PacketsPerSecond,
         span: Duration,
         watch: &mut Watch<'_>,
     ) -> Result<Day> {
         let day = Schedule::day(profile, peak, span);
-        self.day(mode, &day, Some(PacketsPerSecond(peak.0 * CATCH_UP.1)), watch)
+        self.day(series, &day, Some(PacketsPerSecond(peak.0 * CATCH_UP.1)), watch)
     }
 
     /// `rate_max` is how fast what is late may follow; without it, it is left out.
     fn day(
         &mut self,
-        mode: &str,
+        series: Series<'_>,
         schedule: &Schedule,
         rate_max: Option<PacketsPerSecond>,
         watch: &mut Watch<'_>,
     ) -> Result<Day> {
-        let (mut subject, links) = self.stage.start(mode)?;
-        let result = self.observe(mode, (schedule, rate_max), subject.as_mut(), links, watch);
+        let (mut subject, links) = self.stage.start(series.1)?;
+        let result = self.observe(series, (schedule, rate_max), subject.as_mut(), links, watch);
         let stopped = subject.stop();
         let day = result?;
         stopped?;
@@ -148,7 +166,7 @@ impl Player<'_> {
 
     fn observe(
         &self,
-        mode: &str,
+        (name, forwarder): Series<'_>,
         (schedule, rate_max): (&Schedule, Option<PacketsPerSecond>),
         subject: &mut dyn Subject,
         links: Vec<Box<dyn TestLink>>,
@@ -164,13 +182,15 @@ impl Player<'_> {
         let run = move || -> io::Result<Generator> {
             // An unpinned generator is slower, not wrong.
             _ = process::pin_to(cpu);
+            process::precise_timers();
             generator.run(last, SETTLE)?;
             Ok(generator)
         };
-        let (begin, looked) = ((subject.cpu_time()?, subject.status()?), clock::monotonic());
+        let begin = (subject.cpu_time()?, subject.status()?);
+        let mut eye =
+            Eye::open(start, self.alone.as_deref(), self.plan.cpus("napi").len(), begin.0)?;
         let thread = std::thread::Builder::new().name("ebb-generator".into()).spawn(run)?;
         let mut moments = Vec::new();
-        let mut eye = Eye { start, last: looked, cpu: begin.0, sent: 0, received: 0 };
         let mut due = Instant::now() + SAMPLE_EVERY;
         let mut failure = None;
         while !thread.is_finished() {
@@ -196,16 +216,27 @@ impl Player<'_> {
         let generator =
             thread.join().expect("the generator does not panic").context("a link failed")?;
         if let Some(error) = failure {
-            return Err(error.context(format!("the router failed under {mode}")));
+            return Err(error.context(format!("{name} failed")));
         }
         let (cpu, status) = (subject.cpu_time()?, subject.status()?);
         let summary = generator.summary(true);
+        let span_s = schedule.span().as_secs_f64();
+        let sum = |value: fn(&Moment) -> f64| {
+            moments.iter().map(|moment| value(moment) * moment.span_s).sum::<f64>()
+        };
+        let whole = self.alone.is_some();
+        let own = (cpu - begin.0).as_secs_f64();
+        let joules = status.energy.joules - begin.1.energy.joules;
         Ok(Day {
-            mode: mode.to_owned(),
-            workers: self.plan.cpus(mode).len(),
-            cpu_seconds: (cpu - begin.0).as_secs_f64(),
-            joules: status.energy.joules - begin.1.energy.joules,
-            joules_basis: status.energy.basis.name(),
+            mode: name.to_owned(),
+            workers: match forwarder {
+                Forwarder::Ebb { mode, .. } => self.plan.cpus(mode).len(),
+                Forwarder::Kernel | Forwarder::Nobody => 0,
+            },
+            cpu_seconds: if whole { sum(|moment| moment.cpus) } else { own },
+            hours: account::hours(&moments, span_s).to_vec(),
+            joules: if whole { sum(|moment| moment.watts) } else { joules },
+            joules_basis: if whole { eye.basis() } else { status.energy.basis }.name(),
             missed: (2 * (schedule.packets() / 2.0) as u64).saturating_sub(summary.sent),
             summary,
             status,
@@ -233,6 +264,7 @@ impl Player<'_> {
             |side| Sender { link: side, stream: self.plan.stream(side), pace: Box::new(pace()) };
         Generator::new(links, vec![sender(0), sender(1)], 2 * FLOWS, Start::Zero)
             .with_moderation(MODERATION)
+            .with_rest()
     }
 }
 
@@ -251,34 +283,84 @@ fn carried(moments: &[Moment]) -> f64 {
 }
 
 /// Turns counters into rates.
-struct Eye {
+struct Eye<'a> {
     start: Time,
     last: Time,
     cpu: Duration,
     sent: u64,
     received: u64,
+    machine: Processors,
+    alone: Option<&'a [Moment]>,
+    model: Model,
+    meter: Option<(Rapl, f64)>,
 }
 
-impl Eye {
+impl Eye<'_> {
+    /// `cores` of the machine may forward at most; the forwarder's threads have used `cpu` until now.
+    fn open(start: Time, alone: Option<&[Moment]>, cores: usize, cpu: Duration) -> Result<Eye<'_>> {
+        Ok(Eye {
+            start,
+            last: clock::monotonic(),
+            cpu,
+            sent: 0,
+            received: 0,
+            machine: Processors::now()?,
+            alone,
+            model: Model::new(cores),
+            meter: Rapl::open(&Sysfs::new("/")).ok().map(|rapl| (rapl, 0.0)),
+        })
+    }
+
+    /// Where the whole machine's power comes from.
+    fn basis(&self) -> Basis {
+        if self.meter.is_some() { Basis::Measured } else { Basis::Modelled }
+    }
+
     fn look(&mut self, subject: &mut dyn Subject, progress: &Progress) -> Result<(Moment, Status)> {
         let status = subject.status()?;
         let cpu = subject.cpu_time()?;
-        let now = clock::monotonic();
+        let (now, machine) = (clock::monotonic(), Processors::now()?);
         let span = (now - self.last).as_secs_f64().max(1e-3);
+        let at_s = (now - self.start).as_secs_f64();
         let (sent, received) = (progress.sent.load(Relaxed), progress.received.load(Relaxed));
         let latency = progress.last().map(|sample| sample.latency_us).filter(|us| us.mean > 0.0);
+        let own = cpu.saturating_sub(self.cpu).as_secs_f64() / span;
+        let busy = machine.busy_since(&self.machine).as_secs_f64() / span;
+        let offered_pps = (sent - self.sent) as f64 / span;
+        let (cpus, watts) = match self.alone {
+            None => (own, status.energy.watts),
+            Some(alone) => {
+                let cpus = busy - account::at(alone, at_s, |moment| moment.machine);
+                (cpus, self.watts(&status, (cpus, own), offered_pps, span))
+            }
+        };
         let moment = Moment {
-            at_s: (now - self.start).as_secs_f64(),
-            offered_pps: (sent - self.sent) as f64 / span,
+            at_s,
+            span_s: span,
+            offered_pps,
             carried_pps: (received - self.received) as f64 / span,
-            cores: status.point.cores,
-            cpus: cpu.saturating_sub(self.cpu).as_secs_f64() / span,
-            watts: status.energy.watts,
+            cores: match account::forwards_in_kernel(&status) {
+                true => f64::NAN,
+                false => status.point.cores.into(),
+            },
+            machine: busy,
+            cpus,
+            watts,
             latency_us: latency.map_or(f64::NAN, |us| us.mean),
             latency_p99_us: latency.map_or(f64::NAN, |us| us.p99),
         };
         (self.last, self.cpu, self.sent, self.received) = (now, cpu, sent, received);
+        self.machine = machine;
         Ok((moment, status))
+    }
+
+    /// The whole machine's power since the last look.
+    fn watts(&mut self, status: &Status, (cpus, own): (f64, f64), offered: f64, span: f64) -> f64 {
+        let Some((rapl, before)) = &mut self.meter else {
+            return self.model.watts(status, cpus, own, offered);
+        };
+        let Ok(joules) = rapl.energy() else { return f64::NAN };
+        (joules.0 - std::mem::replace(before, joules.0)) / span
     }
 }
 

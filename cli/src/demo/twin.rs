@@ -40,7 +40,7 @@ impl TwinDay {
 ///
 /// # Errors
 /// When the twin refuses the scenario.
-pub fn days(profile: DayProfile, modes: &[String], seed: u64) -> Result<Vec<TwinDay>> {
+pub fn days(profile: DayProfile, modes: &[&str], seed: u64) -> Result<Vec<TwinDay>> {
     let steps = profile.steps();
     let mean = steps.iter().sum::<f64>() / steps.len() as f64;
     modes.iter().map(|mode| day(profile, PEAK_SHARE * mean, mode, seed)).collect()
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn more_cores_leave_more_to_save() {
-        let modes = ["poll", "napi", "powersave"].map(String::from);
+        let modes = ["poll", "napi", "powersave"];
         let days = days(DayProfile::UK_BACKBONE, &modes, 1).expect("a day");
         let [poll, napi, powersave] = &days[..] else { panic!("three days") };
         assert!(powersave.watts < napi.watts && napi.watts < poll.watts, "{days:?}");

@@ -100,7 +100,8 @@ fn panel(scene: &Scene, status: &Status, moments: &[Moment], progress: &Progress
     row("offered", |m| m.offered_pps, peak, rate(now.offered_pps));
     row("forwarded", |m| m.carried_pps, peak, rate(now.carried_pps));
     let workers = scene.workers as f64;
-    row("cores on", |m| f64::from(m.cores), workers, format!("{} of {}", now.cores, scene.workers));
+    let cores = format!("{} of {}", number(now.cores), scene.workers);
+    row("cores on", |m| m.cores, workers, cores);
     row("CPU used", |m| m.cpus, workers, format!("{:.2} cores", now.cpus));
     let watts_max = moments.iter().map(|m| m.watts).fold(1.0, f64::max);
     row(
@@ -119,13 +120,13 @@ fn panel(scene: &Scene, status: &Status, moments: &[Moment], progress: &Progress
 
 fn line(scene: &Scene, status: &Status, now: &Moment, progress: &Progress) -> String {
     format!(
-        "{:<10} {:>4.0} s  offered {}  forwarded {}  cores {} of {}  CPU {:.2}  {:.0} W {}  \
+        "{:<17} {:>4.0} s  offered {}  forwarded {}  cores {} of {}  CPU {:.2}  {:.0} W {}  \
          latency {} us  {}",
         scene.mode,
         now.at_s.max(0.0),
         rate(now.offered_pps),
         rate(now.carried_pps),
-        now.cores,
+        number(now.cores),
         scene.workers,
         now.cpus,
         now.watts,
@@ -139,7 +140,7 @@ fn line(scene: &Scene, status: &Status, now: &Moment, progress: &Progress) -> St
 fn verdict(day: &Day) -> String {
     let (summary, latency) = (&day.summary, &day.summary.latency_us);
     format!(
-        "{:<10}{:>7.2} CPU s {:>7.0} J  lost {} of {}, reordered {}, p99 {} us",
+        "{:<17}{:>6.2} CPU s{:>6.0} J  lost {} of {}, reordered {}, p99 {} us",
         day.mode,
         day.cpu_seconds,
         day.joules,
@@ -163,6 +164,10 @@ fn rate(pps: f64) -> String {
     } else {
         format!("{:>4.0} kpps", pps / 1e3)
     }
+}
+
+fn number(cores: f64) -> String {
+    if cores.is_finite() { format!("{cores:.0}") } else { "-".into() }
 }
 
 fn micros(us: f64) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ebb_graph::{Batch, HEADROOM, Pool, Reserve};
 use ebb_host::namespace::Namespace;
+use ebb_host::wait::WaitSet;
 use ebb_ports::Port;
 use ebb_ports::afxdp::{AfXdpError, AfXdpPort, Form, Interface, InterfaceOptions, Umem};
 use ebb_units::Time;
@@ -115,6 +116,13 @@ impl TestLink for AfXdpLink {
             self.port.flush()?;
         }
         Ok(count)
+    }
+
+    fn rest(&mut self, set: &mut WaitSet) -> bool {
+        let mut fds = Vec::with_capacity(1);
+        self.port.wait_fds(&mut fds);
+        fds.into_iter().for_each(|fd| set.add(fd));
+        self.port.prepare_wait()
     }
 }
 

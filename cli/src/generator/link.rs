@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ebb_host::wait::WaitSet;
 use ebb_units::Time;
 
 /// Where test frames leave and come back.
@@ -30,4 +31,11 @@ pub trait TestLink: Send {
     /// # Errors
     /// When the link is gone.
     fn receive(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<usize>;
+
+    /// Adds what becomes readable with the next frame, and returns whether it is safe to sleep on it: no
+    /// frame has come meanwhile. Links that have nothing to wait for are looked at again and again.
+    fn rest(&mut self, set: &mut WaitSet) -> bool {
+        let _ = set;
+        false
+    }
 }

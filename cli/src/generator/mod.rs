@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebb_host::clock;
+use ebb_host::wait::WaitSet;
 use ebb_traffic::{Due, Latency, Start, Stream, Summary, Tracker, read_probe};
 use ebb_units::Time;
 
@@ -29,6 +30,8 @@ const TURN: usize = 64;
 /// Most that often, sent as received, before the other links get their turn: who sends more at a time than
 /// he receives loses what comes back once sending takes all his time.
 const BURSTS_MAX: usize = 8;
+/// Shorter pauses are not worth a sleep.
+const REST_MIN: Duration = Duration::from_micros(10);
 /// Distance of a [`Progress`]'s samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 
@@ -82,6 +85,7 @@ pub struct Generator {
     sampled: Time,
     receive_max: u64,
     moderation: Duration,
+    resting: Option<WaitSet>,
     next_turn: Time,
     ran: Duration,
     ended: Time,
@@ -106,6 +110,7 @@ impl Generator {
             sampled: Time::ZERO,
             receive_max: u64::MAX,
             moderation: Duration::ZERO,
+            resting: None,
             next_turn: Time::ZERO,
             ran: Duration::ZERO,
             ended: Time::ZERO,
@@ -128,6 +133,13 @@ impl Generator {
     /// to its host. Latency is counted from the handing over.
     pub fn with_moderation(mut self, span: Duration) -> Generator {
         self.moderation = span;
+        self
+    }
+
+    /// Sleeps while there is nothing to send or receive, as hosts do, instead of looking again and again: what the
+    /// machine's processors do besides is then somebody else's work.
+    pub fn with_rest(mut self) -> Generator {
+        self.resting = Some(WaitSet::new());
         self
     }
 
@@ -163,7 +175,7 @@ impl Generator {
                 if self.all_sent() {
                     break;
                 }
-                std::thread::yield_now();
+                self.pause(end);
             }
         }
         let mut quiet_since = (self.clock)();
@@ -215,6 +227,20 @@ impl Generator {
     fn all_sent(&mut self) -> bool {
         let mut senders = self.senders.iter_mut().peekable();
         senders.peek().is_some() && senders.all(|sender| sender.pace.next_at().is_none())
+    }
+
+    /// Until the next frame is due or has come, or only for others' turn.
+    fn pause(&mut self, end: Time) {
+        let next = self.senders.iter_mut().filter_map(|sender| sender.pace.next_at()).min();
+        let until = next.unwrap_or(end).max(self.next_turn).min(end);
+        if let Some(set) = &mut self.resting {
+            set.clear();
+            let span = until - (self.clock)();
+            if span >= REST_MIN && self.links.iter_mut().all(|link| link.rest(set)) {
+                return set.wait(Some(span));
+            }
+        }
+        std::thread::yield_now();
     }
 
     fn send(&mut self, now: Time) -> io::Result<usize> {

@@ -12,11 +12,12 @@ use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, RouteHop};
 use ebb_host::process;
 use ebb_lab::{End, Lab, Program, add_routes, wire};
+use ebb_ports::afxdp::ClosedDoor;
 use ebb_routerd::status::Status;
 use ebb_service::{Client, client};
 
 use super::plan::{Plan, gateway, host_mac, host_name, hosts, port_name, router_mac, subnets};
-use super::{Stage, Started, Subject};
+use super::{Forwarder, Stage, Started, Subject};
 use crate::generator::{AfXdpLink, FrameSource, TestLink};
 
 /// How long a router may take until it forwards.
@@ -80,11 +81,11 @@ impl LiveStage {
         AfXdpLink::open_all(&self.hosts, [0, 1].map(host_name), &self.frames)
     }
 
-    fn spawn(&self, mode: &str) -> Result<LiveRouter> {
+    fn spawn(&self, mode: &str, path: &str) -> Result<LiveRouter> {
         let directory = self.lab.directory();
         let socket = directory.join("router.sock");
         let config = directory.join(format!("{mode}.toml"));
-        fs::write(&config, self.plan.config(mode, &socket, Path::new(DIRECTORY)))?;
+        fs::write(&config, self.plan.config(mode, path, &socket, Path::new(DIRECTORY)))?;
         let config = config.to_str().context("the name of a directory is not UTF-8")?;
         let words = ["router", "run", "-c", config];
         let program = self.lab.start(&self.router, &words, "router.log")?;
@@ -97,11 +98,41 @@ impl Stage for LiveStage {
         "af_xdp veth"
     }
 
-    fn start(&mut self, mode: &str) -> Result<Started> {
-        let mut router = self.spawn(mode)?;
-        router.wait_until_ready(self.plan.routes.len() as u64)?;
+    fn start(&mut self, forwarder: Forwarder) -> Result<Started> {
+        let subject: Box<dyn Subject> = match forwarder {
+            Forwarder::Nobody => {
+                let close = || [0, 1].map(|side| ClosedDoor::of(port_name(side)));
+                let [lan, wan] = self.router.run(close)?;
+                Box::new(KernelAlone { _doors: vec![lan?, wan?] })
+            }
+            Forwarder::Kernel => Box::new(KernelAlone { _doors: Vec::new() }),
+            Forwarder::Ebb { mode, path } => {
+                let mut router = self.spawn(mode, path)?;
+                router.wait_until_ready(self.plan.routes.len() as u64)?;
+                Box::new(router)
+            }
+        };
         let links = self.links()?;
-        Ok((Box::new(router), links))
+        Ok((subject, links))
+    }
+}
+
+/// The kernel's own forwarding, or closed doors before it.
+struct KernelAlone {
+    _doors: Vec<ClosedDoor>,
+}
+
+impl Subject for KernelAlone {
+    fn status(&mut self) -> Result<Status> {
+        Ok(Status::default())
+    }
+
+    fn cpu_time(&mut self) -> Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+
+    fn stop(self: Box<Self>) -> Result<()> {
+        Ok(())
     }
 }
 

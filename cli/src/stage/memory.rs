@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ebb_host::process;
 use ebb_routerd::config::{Config, Hop, StaticRoute, StaticTarget};
 use ebb_routerd::memory_run::{self, MemoryRun};
@@ -12,7 +12,7 @@ use ebb_routerd::snapshot;
 use ebb_routerd::status::Status;
 
 use super::plan::{Plan, gateway, port_name};
-use super::{Stage, Started, Subject};
+use super::{Forwarder, Stage, Started, Subject};
 use crate::generator::{MemoryLink, TestLink};
 
 /// Links in memory.
@@ -42,9 +42,12 @@ impl Stage for MemoryStage {
         "memory"
     }
 
-    fn start(&mut self, mode: &str) -> Result<Started> {
+    fn start(&mut self, forwarder: Forwarder) -> Result<Started> {
+        let Forwarder::Ebb { mode, path } = forwarder else {
+            bail!("between links in memory there is no kernel that forwards");
+        };
         let nowhere = Path::new("/nonexistent");
-        let text = self.plan.config(mode, nowhere, nowhere);
+        let text = self.plan.config(mode, path, nowhere, nowhere);
         let mut config =
             Config::from_str("demo", &text).context("the demonstration's own setup")?;
         config.routes.clone_from(&self.routes);

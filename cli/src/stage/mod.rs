@@ -1,6 +1,6 @@
 //! A router between two networks of hosts, as demonstrations and calibrations have it. The [`Plan`] (addresses,
-//! routes, flows) is the same wherever it plays; a [`Stage`] starts routers: in network namespaces over AF_XDP,
-//! or over links in memory.
+//! routes, flows) is the same wherever it plays; a [`Stage`] starts forwarders: in network namespaces, where the kernel
+//! alone is one too, or over links in memory.
 
 mod live;
 mod memory;
@@ -17,6 +17,22 @@ pub use live::LiveStage;
 pub use memory::MemoryStage;
 pub use plan::{FLOWS, Plan};
 
+/// Who forwards between the two networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarder {
+    /// Nobody: packets end where they reach the machine. What is left is the work of who sends them.
+    Nobody,
+    /// The kernel without Ebb.
+    Kernel,
+    /// Ebb.
+    Ebb {
+        /// The governor's mode.
+        mode: &'static str,
+        /// Both ports' `path`.
+        path: &'static str,
+    },
+}
+
 /// A running router and its hosts' links.
 pub type Started = (Box<dyn Subject>, Vec<Box<dyn TestLink>>);
 
@@ -25,23 +41,23 @@ pub trait Stage {
     /// How packets travel, for reports: `af_xdp veth` or `memory`.
     fn transport(&self) -> &'static str;
 
-    /// Starts a router under `mode` and returns it with the hosts' links, one per side. The
-    /// router before it has been stopped.
+    /// Starts a forwarder and returns it with the hosts' links, one per side. The one before it has
+    /// been stopped.
     ///
     /// # Errors
-    /// When the router does not come up.
-    fn start(&mut self, mode: &str) -> Result<Started>;
+    /// When it does not come up.
+    fn start(&mut self, forwarder: Forwarder) -> Result<Started>;
 }
 
-/// A running router under observation.
+/// A running forwarder under observation.
 pub trait Subject {
-    /// What it says about itself.
+    /// What it says about itself; the kernel alone says nothing.
     ///
     /// # Errors
     /// When it has died.
     fn status(&mut self) -> Result<Status>;
 
-    /// Processor time it has used since it was started.
+    /// Processor time that its own threads have used since it was started.
     ///
     /// # Errors
     /// When it has died.

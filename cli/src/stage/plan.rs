@@ -110,7 +110,7 @@ impl Plan {
     }
 
     /// The router's configuration without the routes.
-    pub fn config(&self, mode: &str, socket: &Path, journal: &Path) -> String {
+    pub fn config(&self, mode: &str, path: &str, socket: &Path, journal: &Path) -> String {
         let mut text = String::new();
         let cpus = self.cpus(mode);
         let quoted = |path: &Path| format!("{:?}", path.display().to_string());
@@ -125,7 +125,7 @@ impl Plan {
         for side in 0..2 {
             let mac = mac_text(router_mac(side));
             let nets = subnets(side).map(|net| format!("\"{net}\"")).join(", ");
-            line(format_args!("[[port]]\nname = \"{}\"\npath = \"worker\"", port_name(side)));
+            line(format_args!("[[port]]\nname = \"{}\"\npath = \"{path}\"", port_name(side)));
             line(format_args!("ring = {RING_LEN}"));
             line(format_args!("mac = \"{mac}\"\naddress = [{nets}]\n"));
             for host in hosts(side) {
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn the_configuration_is_right() {
         let plan = Plan::new(1, &[0, 1]);
-        let text = plan.config("napi", Path::new("/run/x.sock"), Path::new("/run/x"));
+        let text = plan.config("napi", "worker", Path::new("/run/x.sock"), Path::new("/run/x"));
         let config = Config::from_str("demo", &text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(config.router.mode, "napi");
         assert_eq!(config.ports.len(), 2);

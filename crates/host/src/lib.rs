@@ -24,6 +24,7 @@ pub mod namespace;
 pub mod netlink;
 pub mod pcap;
 pub mod process;
+pub mod processors;
 pub mod pulse;
 pub mod service;
 pub mod signals;

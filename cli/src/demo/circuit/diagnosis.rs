@@ -1,37 +1,8 @@
 //! Why a part missed what it was to reach, from what the switches counted meanwhile.
 
-use std::fs;
-
 use ebb_tord::status::{RackStatus, TorStatus};
 
 use super::played::Phase;
-
-/// What processors were taken away for, from `/proc/stat`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Processors {
-    stolen: u64,
-    all: u64,
-}
-
-impl Processors {
-    /// Since boot.
-    pub(super) fn now() -> Processors {
-        Processors::read(&fs::read_to_string("/proc/stat").unwrap_or_default())
-    }
-
-    fn read(text: &str) -> Processors {
-        let line = text.lines().next().unwrap_or_default();
-        let ticks = line.split_whitespace().skip(1).take(8).map(|field| field.parse().unwrap_or(0));
-        let ticks: Vec<u64> = ticks.collect();
-        Processors { stolen: ticks.get(7).copied().unwrap_or(0), all: ticks.iter().sum() }
-    }
-
-    /// Share of the time that the hypervisor gave to others.
-    pub(super) fn stolen_since(&self, before: &Processors) -> f64 {
-        let all = self.all.saturating_sub(before.all).max(1);
-        self.stolen.saturating_sub(before.stolen) as f64 / all as f64
-    }
-}
 
 /// A switch that does not look for so long is late, ns.
 const LATE_NS: u64 = 20_000;
@@ -214,13 +185,5 @@ mod tests {
         assert!(slow(&phase, 5.0).contains("after losses"));
         (phase.ocs.dropped_receive, phase.tor.racks[0].from_hosts) = (100, 4_500);
         assert!(slow(&phase, 5.0).contains("the kernel lost frames before"));
-    }
-
-    #[test]
-    fn stolen_time_is_the_eighth_of_the_first_line() {
-        let before = Processors::read("cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1 2 3\n");
-        let now = Processors::read("cpu  60 0 10 100 0 0 0 30 0 0\n");
-        assert!((now.stolen_since(&before) - 0.2).abs() < 1e-12);
-        assert_eq!(Processors::read("").stolen_since(&before), 0.0);
     }
 }

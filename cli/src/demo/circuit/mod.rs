@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::Args;
 use ebb_host::process;
+use ebb_host::processors::Processors;
 use ebb_system_circuit::tokens::Tokens;
 use ebb_tord::status::between;
 
 use crate::generator::{interrupt_signals, on_interrupt};
-use diagnosis::Processors;
 use fabric::{Fabric, Setting};
 use load::Kind;
 use played::{Phase, Played};
@@ -243,12 +243,12 @@ impl Circuit {
         span: Duration,
         stop: &AtomicBool,
     ) -> Result<Phase> {
-        let processors = Processors::now();
+        let processors = Processors::now()?;
         let (tor, ocs) = (fabric.fresh_tor()?, fabric.ocs()?);
         let carried = load::run(racks, part.kind, span, stop, &|| fabric.nothing_waits())?;
         let (tor, ocs) = (between(&tor, &fabric.fresh_tor()?), between(&ocs, &fabric.ocs()?));
         ensure!(!stop.load(Relaxed), "interrupted");
-        let stolen = Processors::now().stolen_since(&processors);
+        let stolen = Processors::now()?.stolen_since(&processors);
         Ok(Phase { name: part.name, carried, tor, ocs, stolen })
     }
 }

@@ -11,6 +11,7 @@
 
 mod beside;
 mod device;
+mod door;
 mod error;
 mod handoff;
 mod inject;
@@ -34,6 +35,7 @@ mod test_run;
 mod umem;
 
 pub use device::{cheaper_path, name_of};
+pub use door::ClosedDoor;
 pub use error::AfXdpError;
 pub use handoff::{Description, Handoff};
 pub use inject::KernelInjector;
