@@ -56,7 +56,8 @@ fn scaled(cores: usize) -> ServerModel {
 
 /// Whether no packet is a worker's.
 pub fn forwards_in_kernel(status: &Status) -> bool {
-    status.ports.iter().all(|port| port.path == "kernel")
+    let mut ports = status.ports.iter().map(|port| port.path == "kernel").peekable();
+    status.workers.is_empty() || (ports.peek().is_some() && ports.all(|kernel| kernel))
 }
 
 /// What `value` is at a time, from moments in time order: that of the nearest one.

@@ -216,3 +216,23 @@ fn who_is_killed_leaves_no_program_behind() {
     assert!(count() >= before + 100, "a program is still attached");
     traffic.stop();
 }
+
+/// Packets a second while ports move, and moves.
+const LOAD: u64 = 20_000;
+const MOVES: u32 = 20;
+
+#[test]
+fn nothing_is_lost_when_ports_move() {
+    let Some(mut scene) = scene("auto") else { return };
+    scene.flows(0, "before");
+    scene.traffic.set_rate(LOAD);
+    for change in 0..MOVES {
+        let mode = ["poll", "powersave"][change as usize % 2];
+        scene.router.request(&json!({ "set": { "mode": mode } })).expect("taken over");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let (log, books) = (scene.router.log(), scene.traffic.stop());
+    scene.router.stop();
+    assert_eq!(log.matches("port moved").count() as u32, 2 * MOVES, "{log}");
+    assert_eq!((books.total.lost, books.total.duplicated), (0, 0), "{:?}\n{log}", books.total);
+}

@@ -24,6 +24,9 @@ static long (*send_to_peer)(__u32 index, __u64 flags) = (void *)BPF_FUNC_redirec
 #define EXIT_DEVICE 1
 #define EXIT_PEER 2
 
+// One packet of so many is timed; as in src/afxdp/program.rs.
+#define SAMPLED 256
+
 #define FAMILY4 2
 #define FAMILY6 10
 // `pkt_type` of frames to the interface's own address.
@@ -184,19 +187,15 @@ INLINE int leave(struct cpu_state *cpu, int way)
 	return TCX_NEXT;
 }
 
-SEC("classifier")
-int forward(struct __sk_buff *skb)
+INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu)
 {
 	struct ethernet *eth = (void *)(long)skb->data;
 	const void *end = (void *)(long)skb->data_end;
-	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	struct bpf_fib_lookup fib = {};
 	int four, way, straight;
 	__u32 hash, length;
 	__u8 *exit;
 
-	if (UNLIKELY(!cpu))
-		return TCX_NEXT;
 	// A tag beside the packet is a VLAN's.
 	if (UNLIKELY(skb->vlan_present || skb->pkt_type != TO_THIS_HOST ||
 		     (const void *)(eth + 1) > end))
@@ -241,4 +240,20 @@ int forward(struct __sk_buff *skb)
 	// What is left to the stack for its length waits in the interface's queue: nothing of its flow may overtake it.
 	straight = *exit == EXIT_PEER && !(four && policies.longest);
 	return straight ? send_to_peer(fib.ifindex, 0) : send_to(fib.ifindex, 0);
+}
+
+SEC("classifier")
+int forward(struct __sk_buff *skb)
+{
+	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
+	__u64 since;
+	int verdict;
+
+	if (UNLIKELY(!cpu))
+		return TCX_NEXT;
+	since = LIKELY(cpu->seen++ & (SAMPLED - 1)) ? 0 : ktime_ns();
+	verdict = forward_or_leave(skb, cpu);
+	if (UNLIKELY(since))
+		cpu->sampled_ns += ktime_ns() - since;
+	return verdict;
 }

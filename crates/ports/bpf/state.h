@@ -100,6 +100,9 @@ struct cpu_state {
 	// By `forward`, bytes with link headers.
 	__u64 forwarded;
 	__u64 forwarded_bytes;
+	// Packets that `forward` has seen, and how long it worked for one of SAMPLED of them.
+	__u64 seen;
+	__u64 sampled_ns;
 };
 
 // The sockets: by queue and worker in the form Steer, by queue in the form Rss.

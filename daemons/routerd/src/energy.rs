@@ -50,6 +50,8 @@ struct State {
     since: Time,
     slept: Vec<Slept>,
     received: u64,
+    /// What the kernel path had worked at the last interval's end, and by what is known.
+    in_kernel: [Duration; 2],
     joules: Joules,
     window: (Time, Joules),
     watts: Watts,
@@ -122,6 +124,7 @@ impl EnergyAccount {
             since: now,
             slept,
             received: 0,
+            in_kernel: [Duration::ZERO; 2],
             joules: Joules(0.0),
             window: (now, Joules(0.0)),
             watts: Watts(0.0),
@@ -134,6 +137,11 @@ impl EnergyAccount {
         let mut state = self.state.lock().expect("energy");
         self.integrate(&mut state);
         state.point = point;
+    }
+
+    /// Tells how long CPUs have worked on the kernel path since the router was started: a core was awake so long.
+    pub fn kernel_worked(&self, worked: Duration) {
+        self.state.lock().expect("energy").in_kernel[1] = worked;
     }
 
     /// Goes on with another meter. Counters of the machine count on whatever is set, so they stay.
@@ -173,6 +181,8 @@ impl EnergyAccount {
             .collect();
         let received: u64 =
             self.shared.workers.iter().map(|worker| worker.counters.received.get()).sum();
+        let [before, worked] = state.in_kernel;
+        state.in_kernel[0] = worked;
         match &mut state.meter {
             Meter::Measured(read) => match read() {
                 Ok(joules) => {
@@ -190,6 +200,7 @@ impl EnergyAccount {
                     let added = core(model, frequency, (new, old), span, exit_max);
                     state.joules += added - model.core_c6 * span;
                 }
+                state.joules += (model.core_active - model.core_c6) * worked.saturating_sub(before);
             }
             Meter::Fitted(fitted) => {
                 let came = received.saturating_sub(state.received) as f64;

@@ -188,6 +188,19 @@ fn pass_on(shared: &Shared, from: &[usize], given: &mut [bool]) -> usize {
     count
 }
 
+/// Has every worker receive and send all that waits now, and go on as before. To be called with the redirect
+/// tables locked; returns the workers that did not answer in time.
+pub fn drain_all(shared: &Shared) -> Vec<usize> {
+    let orders: Vec<Order> = shared.workers.iter().map(|worker| worker.mailbox.order().0).collect();
+    let all: Vec<usize> = (0..orders.len()).collect();
+    let mut result = Handover::default();
+    order_all(shared, &all, Order::Drain, &mut result);
+    for (worker, order) in shared.workers.iter().zip(orders) {
+        worker.mailbox.give(order);
+    }
+    result.late
+}
+
 /// Workers that receive nothing, so that another process can.
 pub struct Held {
     orders: Vec<Order>,

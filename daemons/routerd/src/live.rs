@@ -7,6 +7,7 @@ mod inject;
 mod interfaces;
 mod kernel_path;
 mod links;
+mod moves;
 mod open;
 mod placement;
 mod preflight;

@@ -22,7 +22,7 @@ use tracing::warn;
 use crate::applications::Applications;
 use crate::energy::{EnergyAccount, Meter};
 use crate::governor::{Governor, GovernorState, Knobs, NoKnobs, SharedKnobs};
-use crate::handover::{Held, RedirectTables, Redirects};
+use crate::handover::{Held, RedirectTables, Redirects, drain_all};
 use crate::knobs::modelled;
 use crate::shared::{KernelPacket, Order, PORTS_MAX, Shared, WorkerShared};
 use crate::worker::Worker;
@@ -485,6 +485,12 @@ impl Router {
     /// Gives a number to a port whose interface is not to be had yet.
     pub fn name(&self, id: PortId, name: &str) {
         self.names.lock().expect("names")[usize::from(id.0)] = Some(name.to_owned());
+    }
+
+    /// Has every worker receive and send what waits now; the workers that did not do so in time.
+    pub fn drain(&self) -> Vec<usize> {
+        let _tables = self.redirects.lock().expect("redirect tables");
+        drain_all(&self.shared)
     }
 
     /// Waits until every worker has closed what was detached from it; false after `patience`.

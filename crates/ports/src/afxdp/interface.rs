@@ -32,7 +32,7 @@ const ROOM: u32 = (FRAME_LEN - HEADROOM - 16) as u32;
 const _: () = assert!(ROOM == 1776, "bpf/steer.c has another");
 
 /// Largest MTU whose packets all fit: with an Ethernet header and two VLAN tags.
-const MTU_WHOLE: u32 = ROOM - 14 - 8;
+pub(super) const MTU_WHOLE: u32 = ROOM - 14 - 8;
 
 /// An interface whose packets come to this process.
 ///
@@ -41,10 +41,10 @@ const MTU_WHOLE: u32 = ROOM - 14 - 8;
 #[derive(Debug)]
 pub struct Interface {
     name: String,
-    device: Device,
-    options: InterfaceOptions,
+    pub(super) device: Device,
+    pub(super) options: InterfaceOptions,
     queues: u32,
-    mode: OpenMode,
+    pub(super) mode: OpenMode,
     unfinished: bool,
     program: Arc<Mutex<Program>>,
     table: Arc<Table>,
@@ -58,7 +58,7 @@ pub struct Interface {
     /// The link of another process whose program is still attached.
     inherited: Option<Link>,
     /// The program sees every VLAN tag.
-    sees_tags: bool,
+    pub(super) sees_tags: bool,
 }
 
 /// What an interface's XDP program counted since it was attached.
@@ -120,7 +120,9 @@ impl Interface {
         };
         // The stack of notes has no lock of its own: not where several CPUs may fill one queue at once, as in
         // the generic hook (until Linux 6.15 with a lock for each socket only) or what writes to a tap.
-        let chunks = match native && copied && !device.carried {
+        // On the kernel path nobody fills them; a program in the driver may come later ([`Interface::move_to`]).
+        let later = options.path == PacketPath::Kernel && options.mode != Mode::Generic;
+        let chunks = match (native || later) && copied && !device.carried {
             true => Chunks::Anywhere,
             false => Chunks::Aligned,
         };

@@ -43,7 +43,7 @@ pub use interface::{Interface, InterfaceCounters, WORKERS_MAX};
 pub use options::{Checksums, Exit, Form, InterfaceOptions, Mode, OpenMode, PacketPath, ZeroCopy};
 pub use policy::{KernelPolicy, PREFIXES_MAX, REASONS, Side, UNHELD};
 pub use port::AfXdpPort;
-pub use program::prepare;
+pub use program::{Work, prepare};
 pub use redirect::Indirection;
 pub use tag_watch::TagWatch;
 pub use umem::{Inheritance, Umem};

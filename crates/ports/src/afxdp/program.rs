@@ -15,13 +15,17 @@ use tracing::debug;
 use super::beside::Beside;
 use super::link::{self, Link};
 use super::maps::{Sockets, Table};
-use super::policy::{KernelPolicy, REASONS, RawHead, RawPrefix, raw_route};
+use super::policy::{KernelPolicy, RawHead, RawPrefix, raw_route};
 use super::policy_maps::{Held, PolicyMaps};
-use super::{AfXdpError, Form, InterfaceCounters, Mode, PacketPath};
+use super::{AfXdpError, Form, Mode, PacketPath};
 
 mod loader;
+mod state;
 
 pub use loader::prepare;
+pub use state::Work;
+
+use state::CpuState;
 
 /// Most MAC addresses of one interface.
 pub(super) const MACS_MAX: usize = 16;
@@ -90,29 +94,12 @@ struct Filter {
     v6: [u64; FILTER_WORDS],
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct CpuState {
-    redirected: u64,
-    passed: u64,
-    stamped_ns: u64,
-    jiffies: u64,
-    count: u64,
-    passed_for: [u64; REASONS],
-    passed_long: u64,
-    passed_beside: u64,
-    forwarded: u64,
-    forwarded_bytes: u64,
-}
-
 // SAFETY: only integers, without padding.
 unsafe impl aya::Pod for Macs {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Vlans {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Filter {}
-// SAFETY: as above.
-unsafe impl aya::Pod for CpuState {}
 
 pub(super) fn refused(error: EbpfError) -> AfXdpError {
     let errno = match &error {
@@ -295,6 +282,7 @@ impl Program {
             let Some(program) = self.xdp(which) else { continue };
             let error = match Link::create(program, index, attempt) {
                 Ok(link) => {
+                    self.path = PacketPath::Worker;
                     self.link = Some(link);
                     return Ok((attempt == link::DRIVER, beside));
                 }
@@ -507,29 +495,6 @@ impl Program {
             self.routes.remove(&prefix);
         }
         Ok(())
-    }
-
-    /// Packets forwarded on the kernel path, by CPU.
-    pub(super) fn forwarded_by_cpu(&self) -> io::Result<Vec<u64>> {
-        let states = self.states.get(&0, 0).map_err(broken)?;
-        Ok(states.iter().map(|state| state.forwarded).collect())
-    }
-
-    pub(super) fn counters(&self) -> io::Result<InterfaceCounters> {
-        let states = self.states.get(&0, 0).map_err(broken)?;
-        let mut passed_for = [0; REASONS];
-        for state in states.iter() {
-            passed_for.iter_mut().zip(state.passed_for).for_each(|(sum, count)| *sum += count);
-        }
-        Ok(InterfaceCounters {
-            passed_for,
-            redirected: states.iter().map(|state| state.redirected).sum(),
-            passed: states.iter().map(|state| state.passed).sum(),
-            passed_long: states.iter().map(|state| state.passed_long).sum(),
-            passed_beside: states.iter().map(|state| state.passed_beside).sum(),
-            forwarded: states.iter().map(|state| state.forwarded).sum(),
-            forwarded_bytes: states.iter().map(|state| state.forwarded_bytes).sum(),
-        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebb_apps::route::InterfaceId;
-use ebb_host::Doorbell;
+use ebb_host::{Doorbell, clock};
 use ebb_power::Basis;
 use ebb_service::Daemon;
 use ebb_telemetry::Snapshot;
@@ -17,7 +17,7 @@ use super::interfaces::Interfaces;
 use crate::api::Command;
 use crate::router::Router;
 use crate::snapshot;
-use crate::status::{self, PolicyObject, Port, Status, Tables, WorkerState};
+use crate::status::{self, PolicyObject, Port, Status, Tables};
 
 /// How long a command may wait for the control thread.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,8 +73,12 @@ impl LiveBackend {
 
     /// The present state.
     fn state(&self) -> Status {
-        let mut status = snapshot::of_router(&self.router);
         let interfaces = self.interfaces.lock().expect("interfaces");
+        let uptime = clock::monotonic().since(self.router.started()).as_secs_f64();
+        let in_kernel: Vec<_> = interfaces.forwarding_cpus(uptime).collect();
+        let worked = in_kernel.iter().map(|cpu| cpu.busy_seconds).sum();
+        self.router.energy().kernel_worked(Duration::from_secs_f64(worked));
+        let mut status = snapshot::of_router(&self.router);
         for (slot, name) in self.router.names().into_iter().enumerate() {
             let Some(name) = name else { continue };
             let mut line = Port {
@@ -92,14 +96,12 @@ impl LiveBackend {
             interfaces.describe(slot, &mut line);
             status.ports.push(line);
         }
-        status.workers.extend(interfaces.forwarding_cpus());
-        if status.workers.iter().any(|worker| worker.state == WorkerState::Kernel) {
-            let (measured, forwarded) =
-                (status.energy.basis == Basis::Measured, status.packets().forwarded);
-            status.energy.joules_per_packet =
-                measured.then(|| status.energy.joules / forwarded as f64);
-            if !measured {
-                let note = "the modelled energy is that of the workers: work on the kernel path is not in it";
+        if !in_kernel.is_empty() {
+            status.workers.extend(in_kernel);
+            let packets = status.packets().forwarded;
+            status.energy.joules_per_packet = Some(status.energy.joules / packets as f64);
+            if status.energy.basis == Basis::Modelled {
+                let note = "the modelled energy includes the time of the kernel path's program, not the kernel's work after it";
                 status.warnings.push(note.to_owned());
             }
         }

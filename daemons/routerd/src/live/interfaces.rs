@@ -13,7 +13,7 @@ use ebb_host::Sysfs;
 use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Brake, Journal};
 use ebb_host::moderation::Moderation;
-use ebb_ports::afxdp::{Form, Interface, KernelPolicy, OpenMode, PacketPath};
+use ebb_ports::afxdp::{AfXdpError, Form, Interface, KernelPolicy, OpenMode, PacketPath, Work};
 use ipnet::IpNet;
 use tracing::{info, warn};
 
@@ -186,6 +186,8 @@ pub struct Interfaces {
     policies: BTreeMap<PortId, KernelPolicy>,
     /// Ports that do not know all own addresses, and leave everything to the kernel therefore.
     untold: BTreeSet<PortId>,
+    /// Workers get no packets for the moment.
+    bypassed: bool,
     /// Destinations that all interfaces leave to the kernel.
     routes: Vec<(IpAddr, u8, bool)>,
     /// MAC addresses on which a port receives, by port number.
@@ -220,7 +222,9 @@ impl Interfaces {
         }
         // Before a worker can receive from it.
         let policy = policy_of(&self.policies, (&self.filtered, self.least_route_mtu), id, &live);
-        _ = set_policy(&mut live, policy.as_ref().filter(|_| !self.untold.contains(&id)));
+        let bypassed = self.bypasses(&live);
+        let known = |_: &&KernelPolicy| !bypassed && !self.untold.contains(&id);
+        _ = set_policy(&mut live, policy.as_ref().filter(known));
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, "cannot set the kernel's routes");
         }
@@ -253,6 +257,58 @@ impl Interfaces {
         }
         self.open[slot] = Some(live);
         self.set_exits();
+    }
+
+    /// Leaves all packets to the kernel that workers would get, until told otherwise.
+    pub fn bypass(&mut self, on: bool) {
+        self.bypassed = on;
+        self.tell_policies();
+    }
+
+    fn bypasses(&self, live: &LiveInterface) -> bool {
+        self.bypassed && live.interface.options().path == PacketPath::Worker
+    }
+
+    /// Tells each port what it leaves to the kernel. Returns what failed.
+    fn tell_policies(&mut self) -> Vec<String> {
+        let mut failures = Vec::new();
+        for (id, live) in numbered(&mut self.open) {
+            if self.untold.contains(&id) && live.interface.set_local_addresses(&self.local).is_ok()
+            {
+                self.untold.remove(&id);
+            }
+            let untold = self.untold.contains(&id);
+            let bypassed = self.bypassed && live.interface.options().path == PacketPath::Worker;
+            let policy =
+                policy_of(&self.policies, (&self.filtered, self.least_route_mtu), id, live);
+            let policy = policy.as_ref().filter(|_| !untold && !bypassed);
+            failures.extend(set_policy(live, policy).err());
+            if untold {
+                failures.push(format!("own addresses not set on {}", live.interface.name()));
+            }
+        }
+        failures
+    }
+
+    /// Has a port's packets forwarded by others; whether that is possible without opening it anew.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn move_to(&mut self, id: PortId, path: PacketPath) -> Result<bool, AfXdpError> {
+        let slot = usize::from(id.0);
+        let Some(mut live) = self.open.get_mut(slot).and_then(Option::take) else {
+            return Ok(false);
+        };
+        // What the program at the other place knows of neither path may be wrong for one.
+        _ = set_policy(&mut live, None);
+        let moved = live.interface.move_to(path);
+        if let Ok(true) = moved {
+            live.tags = Tags::of(&live.interface);
+            let (port, mode) = (live.interface.name(), live.interface.mode());
+            info!(port, ?path, %mode, "port moved");
+        }
+        self.place(id, live);
+        moved
     }
 
     /// Another interface, or the same opened otherwise, takes the place of a port: until its policy is told it
@@ -338,22 +394,30 @@ impl Interfaces {
     }
 
     /// The CPUs that have forwarded on the kernel path.
-    pub fn forwarding_cpus(&self) -> impl Iterator<Item = status::Worker> {
-        let mut packets: Vec<u64> = Vec::new();
+    /// Their time is that of the program.
+    pub fn forwarding_cpus(&self, uptime: f64) -> impl Iterator<Item = status::Worker> {
+        let mut cpus: Vec<Work> = Vec::new();
         for live in self.open.iter().flatten() {
-            let counted = live.interface.forwarded_by_cpu().unwrap_or_default();
-            packets.resize(packets.len().max(counted.len()), 0);
-            packets.iter_mut().zip(counted).for_each(|(sum, count)| *sum += count);
+            let counted = live.interface.work_by_cpu().unwrap_or_default();
+            cpus.resize(cpus.len().max(counted.len()), Work::default());
+            for (sum, work) in cpus.iter_mut().zip(counted) {
+                sum.forwarded += work.forwarded;
+                sum.worked_ns += work.worked_ns;
+            }
         }
-        packets.into_iter().enumerate().filter(|(_, packets)| *packets > 0).map(|(cpu, packets)| {
+        let forward = |(_, work): &(usize, Work)| work.forwarded > 0;
+        cpus.into_iter().enumerate().filter(forward).map(move |(cpu, work)| {
+            let busy_seconds = work.worked_ns as f64 / 1e9;
             status::Worker {
                 cpu: Some(cpu as u32),
                 state: status::WorkerState::Kernel,
                 packets: status::Packets {
-                    received: packets,
-                    forwarded: packets,
+                    received: work.forwarded,
+                    forwarded: work.forwarded,
                     ..status::Packets::default()
                 },
+                busy: (busy_seconds / uptime.max(1e-9)).clamp(0.0, 1.0),
+                busy_seconds,
                 ..status::Worker::default()
             }
         })
@@ -440,7 +504,8 @@ impl crate::sync::PortUpdates for Interfaces {
             }
             // From them nothing may be forwarded.
             if known == self.untold.contains(&id) {
-                let policy = self.policies.get(&id).filter(|_| !known);
+                let bypassed = self.bypassed && live.interface.options().path == PacketPath::Worker;
+                let policy = self.policies.get(&id).filter(|_| !known && !bypassed);
                 _ = set_policy(live, policy);
             }
         }
@@ -500,20 +565,7 @@ impl crate::sync::PortUpdates for Interfaces {
 
     fn set_policy(&mut self, policies: &BTreeMap<PortId, KernelPolicy>) -> Vec<String> {
         self.policies.clone_from(policies);
-        let mut failures = Vec::new();
-        for (id, live) in numbered(&mut self.open) {
-            if self.untold.contains(&id) && live.interface.set_local_addresses(&self.local).is_ok()
-            {
-                self.untold.remove(&id);
-            }
-            let untold = self.untold.contains(&id);
-            let policy = policy_of(policies, (&self.filtered, self.least_route_mtu), id, live);
-            failures.extend(set_policy(live, policy.as_ref().filter(|_| !untold)).err());
-            if untold {
-                failures.push(format!("own addresses not set on {}", live.interface.name()));
-            }
-        }
-        failures
+        self.tell_policies()
     }
 
     fn set_filtered(&mut self, ports: &BTreeMap<PortId, ReversePath>) {

@@ -190,7 +190,7 @@ pub(super) fn checksums(interface: &Interface) -> &'static str {
 
 /// XDP programs see only tags inside the frame: an interface that strips them would make tagged
 /// packets look untagged.
-fn leave_vlan_tags_in(name: &str, journal: &Journal) {
+pub(super) fn leave_vlan_tags_in(name: &str, journal: &Journal) {
     let switch = || -> io::Result<()> {
         let interface = ebb_host::ethtool::Interface::open(name)?;
         if interface.strips_vlan_tags().unwrap_or(false) {

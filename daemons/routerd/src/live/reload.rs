@@ -12,6 +12,7 @@ use ebb_control::policies::{self, Points};
 use ebb_graph::PortId;
 use ebb_host::clock::monotonic;
 use ebb_ports::afxdp::AfXdpError;
+use ebb_service::PreparedMetrics;
 use ebb_units::Hertz;
 use serde_json::{Value, json};
 use tracing::{error, info, warn};
@@ -28,7 +29,7 @@ use crate::router::{OpenPort, limits};
 use crate::static_tables::live_route_limits;
 
 /// How long workers may take to close a port, and the kernel to let go of its queues.
-const CLOSING: Duration = Duration::from_secs(2);
+pub(super) const CLOSING: Duration = Duration::from_secs(2);
 
 /// What a reload did, a step a line, for people and for programs.
 pub(super) struct Report(Vec<String>);
@@ -67,6 +68,20 @@ impl Live {
         let moved = changes.iter().any(|change| matches!(change, Change::Metrics(_)));
         let api = self.api.as_ref().context("metrics and status are not served")?;
         let metrics = moved.then(|| api.prepare_metrics(new.metrics.listen)).transpose()?;
+        let is_port =
+            |change: &Change| matches!(change, Change::PortAdded(..) | Change::PortRemoved(..));
+        match changes.iter().any(is_port) {
+            true => self.bypassed(|live| live.take_over(new, &changes, metrics)),
+            false => self.take_over(new, &changes, metrics),
+        }
+    }
+
+    fn take_over(
+        &mut self,
+        new: Config,
+        changes: &[Change],
+        metrics: Option<PreparedMetrics>,
+    ) -> Result<Report> {
         let knobs = changes.iter().any(|change| matches!(change, Change::Knobs { .. }));
         let opened = self.open_machine(&new, knobs).and_then(|machine| {
             // Refused now, it leaves everything as it was.
@@ -76,7 +91,7 @@ impl Live {
                 &new.powersave,
                 &machine.points,
             )?;
-            Ok((machine, self.open_changed_ports(&changes, &new)?))
+            Ok((machine, self.open_changed_ports(changes, &new)?))
         });
         let (machine, pending) = match opened {
             Ok(opened) => opened,
@@ -90,7 +105,7 @@ impl Live {
         if let (Some(metrics), Some(api)) = (metrics, &self.api) {
             api.commit_metrics(metrics);
         }
-        self.commit(&changes, new, machine, pending)
+        self.commit(changes, new, machine, pending)
     }
 
     fn commit(
@@ -167,30 +182,6 @@ impl Live {
             report.push(format!("router.frames stays {present}; restart to change it to {wanted}"));
         }
         Ok(Report(report))
-    }
-
-    /// Opens ports anew that another path suits since the policy is another.
-    pub(super) fn follow_paths(&mut self) {
-        let router = &self.config.router;
-        let other = |(slot, port): (usize, &config::Port)| {
-            let interfaces = self.interfaces.lock().expect("interfaces");
-            let live = interfaces.get(PortId(slot as u8))?;
-            let moves = port.path == config::PacketPath::Auto
-                && open::path_of(port, router) != live.interface.options().path;
-            moves.then_some(slot)
-        };
-        let ports = self.config.ports.iter().enumerate();
-        let moving: Vec<usize> = ports.filter_map(other).collect();
-        for slot in &moving {
-            self.close_port(*slot);
-            if let Err(error) = self.open_port(*slot) {
-                let name = &self.config.ports[*slot].name;
-                error!(
-                    port = name,
-                    "cannot open the port on the other path, trying later: {error:#}"
-                );
-            }
-        }
     }
 
     /// What the policy may use: the knobs as `new` allows them, if `exchange`; else as it is.
@@ -276,7 +267,10 @@ impl Live {
             let (posted, frames) = (self.posted_beside(*slot), self.umem.region().frames());
             start::ensure_room(port, workers, posted + also, frames)
                 .with_context(|| format!("port {}", port.name))?;
-            match self.open_when_free(port, new) {
+            let router = &new.router;
+            let opened =
+                self.when_free(|live| open::open(&live.umem, port, router, workers, &live.journal));
+            match opened {
                 Ok((mut live, open)) => {
                     let cpus = self.backend.router.cpus();
                     let active = self.backend.router.cores();
@@ -293,15 +287,13 @@ impl Live {
     }
 
     /// The kernel lets go of a closed socket's queue a moment after the socket is closed.
-    fn open_when_free(
-        &self,
-        port: &config::Port,
-        new: &Config,
-    ) -> Result<(LiveInterface, OpenPort)> {
+    pub(super) fn when_free<T>(
+        &mut self,
+        mut open: impl FnMut(&mut Live) -> Result<T>,
+    ) -> Result<T> {
         let begun = monotonic();
-        let workers = u32::from(self.backend.router.limits().cores);
         loop {
-            let opened = open::open(&self.umem, port, &new.router, workers, &self.journal);
+            let opened = open(self);
             let busy = opened.as_ref().is_err_and(|error| {
                 matches!(
                     error.downcast_ref(),
@@ -316,7 +308,7 @@ impl Live {
     }
 
     /// Closes a port and waits until no worker holds it any more.
-    fn close_port(&mut self, slot: usize) {
+    pub(super) fn close_port(&mut self, slot: usize) {
         let id = PortId(slot as u8);
         self.backend.router.detach_for_now(id);
         if !self.backend.router.wait_detached(CLOSING) {

@@ -1,0 +1,75 @@
+//! What the programs count on each CPU, as in `bpf/state.h`.
+
+use std::io;
+
+use super::super::InterfaceCounters;
+use super::super::policy::REASONS;
+use super::{Program, broken};
+
+/// The program times one packet of so many, as in `bpf/forward.h`.
+const SAMPLED: u64 = 256;
+
+/// What a CPU has done on the kernel path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Packets forwarded, those of super-frames singly.
+    pub forwarded: u64,
+    /// Time that the program took, in nanoseconds, one packet of 256 timed. What the kernel does after it, transmission and
+    /// all that follows, is not in it.
+    pub worked_ns: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct CpuState {
+    redirected: u64,
+    passed: u64,
+    stamped_ns: u64,
+    jiffies: u64,
+    count: u64,
+    passed_for: [u64; REASONS],
+    passed_long: u64,
+    passed_beside: u64,
+    forwarded: u64,
+    forwarded_bytes: u64,
+    seen: u64,
+    sampled_ns: u64,
+}
+
+impl CpuState {
+    /// Nanoseconds that the kernel path's program has worked, by the packets that it has timed.
+    fn worked_ns(&self) -> u64 {
+        let timed = self.seen.div_ceil(SAMPLED).max(1);
+        (u128::from(self.sampled_ns) * u128::from(self.seen) / u128::from(timed)) as u64
+    }
+}
+
+// SAFETY: only integers, without padding.
+unsafe impl aya::Pod for CpuState {}
+
+impl Program {
+    /// What was done on the kernel path, by CPU.
+    pub(in super::super) fn work_by_cpu(&self) -> io::Result<Vec<Work>> {
+        let states = self.states.get(&0, 0).map_err(broken)?;
+        let work =
+            |state: &CpuState| Work { forwarded: state.forwarded, worked_ns: state.worked_ns() };
+        Ok(states.iter().map(work).collect())
+    }
+
+    pub(in super::super) fn counters(&self) -> io::Result<InterfaceCounters> {
+        let states = self.states.get(&0, 0).map_err(broken)?;
+        let mut passed_for = [0; REASONS];
+        for state in states.iter() {
+            passed_for.iter_mut().zip(state.passed_for).for_each(|(sum, count)| *sum += count);
+        }
+        Ok(InterfaceCounters {
+            passed_for,
+            redirected: states.iter().map(|state| state.redirected).sum(),
+            passed: states.iter().map(|state| state.passed).sum(),
+            passed_long: states.iter().map(|state| state.passed_long).sum(),
+            passed_beside: states.iter().map(|state| state.passed_beside).sum(),
+            forwarded: states.iter().map(|state| state.forwarded).sum(),
+            forwarded_bytes: states.iter().map(|state| state.forwarded_bytes).sum(),
+        })
+    }
+}
