@@ -88,6 +88,22 @@ struct side_prefix {
 	__u32 address[4];
 };
 
+// Whom the XDP program gives packets that workers may have: them; whatever stands before the network stack; or the
+// latter as soon as nothing is with the packet's worker any more, so that no packet overtakes another.
+#define TO_WORKERS 0
+#define BEFORE_THE_STACK 1
+#define WHEN_SENT 2
+
+// Packets given to one socket; of these, packets that its worker has sent or is done with, and packets that found no
+// room. What the program and what the worker write lie apart.
+struct flight {
+	__u64 given;
+	__u64 apart[15];
+	__u64 done;
+	__u64 lost;
+	__u64 unused[14];
+};
+
 struct cpu_state {
 	__u64 redirected;
 	__u64 passed;
@@ -113,6 +129,14 @@ struct {
 	__u32 *value;
 } sockets SEC(".maps");
 
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	int (*map_flags)[BPF_F_MMAPABLE];
+	ENTRIES(1);
+	__u32 *key;
+	struct flight *value;
+} flights SEC(".maps");
+
 // The redirect table, written by plain stores through a mapping.
 struct {
 	int (*type)[BPF_MAP_TYPE_ARRAY];
@@ -131,6 +155,7 @@ struct macs own_macs SEC(".data.macs");
 struct filter local_filter SEC(".data.filter");
 struct vlans vlans SEC(".data.vlans") = { .every = 1 };
 union policy policies SEC(".data.policies");
+__u64 packets_go SEC(".data.packets_go");
 
 struct {
 	int (*type)[BPF_MAP_TYPE_HASH];

@@ -32,9 +32,16 @@ INLINE int has_tag_beside(struct xdp_md *ctx)
 	return rx_vlan_tag(ctx, (__u16 *)&room[0], (__u16 *)&room[1]) != NO_TAG;
 }
 
+// Packets that a worker has not finished with.
+INLINE __u64 in_flight(const volatile struct flight *flight)
+{
+	return flight->given - flight->done - flight->lost;
+}
+
 INLINE int decide(struct xdp_md *ctx, int pieces, int beside)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
+	struct flight *flight;
 	struct table *table;
 	__u32 key = ctx->rx_queue_index;
 	// Any value but one that the verifier knows: it follows ways that no packet takes, and without
@@ -72,11 +79,18 @@ INLINE int decide(struct xdp_md *ctx, int pieces, int beside)
 			return XDP_PASS;
 		key = key * workers + *(volatile __u8 *)&table->worker[hash & (TABLE_LEN - 1)];
 	}
+	flight = map_lookup(&flights, &key);
+	if (UNLIKELY(!flight))
+		return XDP_PASS;
+	if (UNLIKELY(packets_go != TO_WORKERS) &&
+	    (packets_go == BEFORE_THE_STACK || (__s64)in_flight(flight) <= 0))
+		return XDP_PASS;
 	now = stamp_due(cpu);
 	if (UNLIKELY(now))
 		stamped = put_stamp(ctx, now);
 	if (LIKELY(redirect_map(&sockets, key, XDP_PASS) == XDP_REDIRECT)) {
 		cpu->redirected++;
+		flight->given++;
 		return XDP_REDIRECT;
 	}
 	if (stamped)

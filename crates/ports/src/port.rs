@@ -26,6 +26,10 @@ pub trait Port: Send {
     /// When the interface is gone or down; the packets are counted in [`PortCounters`].
     fn flush(&mut self) -> io::Result<()>;
 
+    /// To be called when all that was received so far has been sent on its way, or is nobody's any more: packets
+    /// that come later may then take another way without overtaking any.
+    fn settle(&mut self) {}
+
     /// Whether checksums of packets with [`LEFT`](ebb_graph::Packet::LEFT) are finished by whom they
     /// are transmitted to. Elsewhere they have to be before [`Port::transmit`].
     fn finishes_checksums(&self) -> bool {

@@ -60,6 +60,8 @@ pub struct Worker {
     tallied: Time,
     /// Packets came since the ports' counters were published.
     untallied: bool,
+    /// Something was received that the ports have not been told the end of.
+    unsettled: bool,
     /// Packets that the smallest of its receive rings holds.
     room: u32,
     /// What sleeping has cost so far.
@@ -116,6 +118,7 @@ impl Worker {
             when_empty: None,
             tallied: Time::ZERO,
             untallied: false,
+            unsettled: false,
             room,
             sleep_cost: SleepCost::default(),
             patience: Patience::new(Duration::ZERO),
@@ -288,6 +291,12 @@ impl Worker {
             mine.counters.batches.add(1);
         }
         self.empty_exits(mine);
+        self.unsettled |= round.received > 0;
+        let ports = &mut self.ports[..self.used];
+        if self.unsettled && ports.iter().flatten().all(|port| port.transmit_pending() == 0) {
+            self.unsettled = false;
+            ports.iter_mut().flatten().for_each(|port| port.settle());
+        }
         round
     }
 

@@ -48,10 +48,10 @@ pub struct Interface {
     unfinished: bool,
     program: Arc<Mutex<Program>>,
     table: Arc<Table>,
-    sockets: Arc<Sockets>,
+    pub(super) sockets: Arc<Sockets>,
     ports: Vec<AfXdpPort>,
     /// For another process: by queue, then by worker; and the number of each queue's pair.
-    handles: Vec<(u32, Weak<OwnedFd>)>,
+    pub(super) handles: Vec<(u32, Weak<OwnedFd>)>,
     pairs: Vec<u16>,
     /// The kernel reads what stands before packets.
     metadata: bool,

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Weak;
 
 use aya::programs::{ProgramError, SchedClassifier};
 
 use super::interface::MTU_WHOLE;
 use super::link::Link;
-use super::program::{FORWARD, Program, Work, broken, refused};
-use super::{AfXdpError, Exit, Form, Interface, Mode, PacketPath, ZeroCopy, device};
+use super::program::{FORWARD, PacketsGo, Program, Work, broken, refused};
+use super::{AfXdpError, Exit, Form, Interface, Mode, PacketPath, ZeroCopy, device, sys};
+use crate::Fence;
 
 impl Program {
     /// Has packets forwarded in the kernel: loads and attaches the program before the network stack.
@@ -42,6 +44,28 @@ impl Program {
         forward.fd().map(|fd| fd.as_fd())
     }
 
+    /// Attaches the program of another path beside the present one. Whether it sees VLAN tags beside frames.
+    fn attach_second(
+        &mut self,
+        interface: &str,
+        (index, mtu): (u32, u32),
+        path: PacketPath,
+    ) -> Result<bool, AfXdpError> {
+        let failed = |error| AfXdpError::system("change the path", error);
+        match path {
+            PacketPath::Kernel => {
+                self.attach_forward(interface, index)?;
+                self.set_packets_go(PacketsGo::WhenSent).map_err(failed)?;
+                Ok(true)
+            }
+            PacketPath::Worker => {
+                self.set_packets_go(PacketsGo::BeforeTheStack).map_err(failed)?;
+                // Only a program in the driver has each queue to itself, as the sockets' rings may need it.
+                Ok(self.attach(interface, index, Mode::Native, mtu > MTU_WHOLE)?.1)
+            }
+        }
+    }
+
     /// See [`Interface::set_exits`].
     fn set_exits(&mut self, wanted: &BTreeMap<u32, Exit>) -> io::Result<()> {
         let present = self.exits.keys().collect::<Result<Vec<u32>, _>>().map_err(broken)?;
@@ -56,17 +80,17 @@ impl Program {
 }
 
 impl Interface {
-    /// Has what comes in by this interface forwarded by others from now on, with the sockets that it has: workers
+    /// Begins to have what comes in by this interface forwarded by others, with the sockets that it has: workers
     /// send by them all the time. Whether that is possible: not where frames may be shared with a card, or the program would
-    /// not run in the driver; then the interface is to be opened anew. Before workers get packets,
-    /// everything should be left to the kernel ([`Interface::set_policy`]).
+    /// not run in the driver; then the interface is to be opened anew.
+    ///
+    /// Both programs are attached from now on until [`Interface::end_move`]. Towards the kernel path, packets go
+    /// to workers until nothing is with the worker that would get the next one; towards workers, they take
+    /// the kernel path.
     ///
     /// # Errors
     /// See [`AfXdpError`]; packets go on as before.
-    pub fn move_to(&mut self, path: PacketPath) -> Result<bool, AfXdpError> {
-        if path == self.options.path {
-            return Ok(true);
-        }
+    pub fn begin_move(&mut self, path: PacketPath) -> Result<bool, AfXdpError> {
         let device = device::look_up_index(self.device.index)?;
         let (index, xdp) = (device.index, self.options.mode);
         let told = device.on_a_bus || self.options.zero_copy == ZeroCopy::Yes;
@@ -74,28 +98,61 @@ impl Interface {
             return Ok(false);
         }
         let mut program = self.program();
-        let (native, sees_tags) = match path {
-            PacketPath::Kernel => {
-                program.attach_forward(&self.options.name, index)?;
-                (false, true)
-            }
-            PacketPath::Worker => {
-                let long = device.mtu > MTU_WHOLE;
-                // Only a program in the driver has each queue to itself, as the sockets' rings may need it.
-                let seen = program.attach(&self.options.name, index, Mode::Native, long);
-                match seen {
-                    Ok((_, seen)) => (true, seen || !device.beside),
-                    Err(AfXdpError::NoXdp { .. }) => return Ok(false),
-                    Err(error) => return Err(error),
-                }
+        let former = program.link.take();
+        let result = program.attach_second(&self.options.name, (index, device.mtu), path);
+        let seen = match result {
+            Ok(seen) => seen,
+            Err(error) => {
+                program.link = former;
+                program.path = self.options.path;
+                return match error {
+                    AfXdpError::NoXdp { .. } => Ok(false),
+                    error => Err(error),
+                };
             }
         };
+        program.former = former;
         drop(program);
+        let native = path == PacketPath::Worker;
+        let sees_tags = !native || seen || !device.beside;
         self.device = device;
         self.options.path = path;
         self.mode.native = native;
         self.sees_tags = sees_tags;
         Ok(true)
+    }
+
+    /// Whether nothing is with workers that came in by this interface, all queues at their own moment.
+    pub fn is_sent(&self) -> bool {
+        let flights = &self.sockets.flights;
+        let sent = |(key, socket): &(u32, Weak<OwnedFd>)| {
+            if let Some(Ok(counts)) = socket.upgrade().map(|socket| sys::statistics(socket.as_fd()))
+            {
+                flights.lost(*key, counts.rx_dropped + counts.rx_ring_full);
+            }
+            flights.is_done(*key)
+        };
+        self.handles.iter().filter(|handle| !sent(handle)).count() == 0
+    }
+
+    /// Ends a move: takes away the program of the path that packets came by before.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn end_move(&mut self) -> Result<(), AfXdpError> {
+        let mut program = self.program();
+        let to = match program.path {
+            PacketPath::Worker => PacketsGo::ToWorkers,
+            PacketPath::Kernel => PacketsGo::BeforeTheStack,
+        };
+        let told = program.set_packets_go(to);
+        told.map_err(|error| AfXdpError::system("change the path", error))?;
+        if program.path == PacketPath::Worker {
+            // Whoever was told of the kernel path is past it before it goes.
+            _ = Fence::programs().wait();
+        }
+        program.former = None;
+        Ok(())
     }
 
     /// The interfaces by which packets may leave that this one receives on the kernel path, by index; none at

@@ -37,6 +37,8 @@ pub struct AfXdpPort {
     marks: u8,
     state: State,
     received: u64,
+    /// By socket.
+    received_by: Vec<u64>,
     transmitted: u64,
     last: PortCounters,
 }
@@ -68,6 +70,7 @@ impl AfXdpPort {
             name: name.to_owned(),
             transmitter: worker as usize % sockets.len(),
             turn: 0,
+            received_by: vec![0; sockets.len()],
             sockets,
             map,
             program,
@@ -142,8 +145,11 @@ impl Port for AfXdpPort {
         let mut left = max;
         let count = self.sockets.len();
         for step in 0..count {
-            let socket = &mut self.sockets[(self.turn + step) % count];
-            left -= socket.receive(batch, left);
+            let index = (self.turn + step) % count;
+            let socket = &mut self.sockets[index];
+            let taken = socket.receive(batch, left);
+            left -= taken;
+            self.received_by[index] += taken as u64;
             socket.pair().service(pool);
             if socket.pair().receive_needs_kick() {
                 sys::kick_receive(socket.fd());
@@ -211,6 +217,13 @@ impl Port for AfXdpPort {
             return;
         }
         self.sockets.iter().for_each(|socket| socket.pair().brim(pool));
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        for (socket, count) in self.sockets.iter().zip(&self.received_by) {
+            self.map.flights.done(socket.key, *count);
+        }
     }
 
     fn mark(&mut self) {

@@ -14,7 +14,7 @@ use tracing::debug;
 
 use super::beside::Beside;
 use super::link::{self, Link};
-use super::maps::{Sockets, Table};
+use super::maps::{Flights, Sockets, Table};
 use super::policy::{KernelPolicy, RawHead, RawPrefix, raw_route};
 use super::policy_maps::{Held, PolicyMaps};
 use super::{AfXdpError, Form, Mode, PacketPath};
@@ -39,6 +39,14 @@ const PIECES: &str = "steer_frags";
 /// The program of the kernel path.
 pub(super) const FORWARD: &str = "forward";
 
+/// Whom the XDP program gives packets that workers may have, as in `bpf/state.h`.
+#[derive(Clone, Copy)]
+pub(super) enum PacketsGo {
+    ToWorkers = 0,
+    BeforeTheStack = 1,
+    WhenSent = 2,
+}
+
 /// One of the XDP programs: which of those that see VLAN tags beside frames, or by name.
 #[derive(Clone, Copy)]
 enum Which {
@@ -55,8 +63,12 @@ pub(super) struct Program {
     vlans: Array<MapData, Vlans>,
     pub(super) path: PacketPath,
     pub(super) exits: HashMap<MapData, u32, u8>,
-    /// Mapped elsewhere; programs that are loaded later name its descriptor.
-    _redirect: MapData,
+    /// Mapped elsewhere; programs that are loaded later name their descriptors.
+    _mapped: [MapData; 2],
+    /// Who gets what workers may have.
+    packets_go: Array<MapData, u64>,
+    /// What keeps the program of the path attached that the interface is leaving.
+    pub(super) former: Option<Link>,
     macs: Array<MapData, Macs>,
     /// The same array.
     station: OwnedFd,
@@ -220,7 +232,13 @@ impl Program {
                 .inspect_err(|error| debug!(index, %error, "VLAN tags in metadata cannot be read"))
                 .ok()
         });
-        let sockets = Sockets::new(map(&mut ebpf, "sockets"));
+        let Some(Map::Array(flights)) = ebpf.take_map("flights") else {
+            panic!("the program has no array flights")
+        };
+        let flown = Flights::map(flights.fd().as_fd(), sockets);
+        let flown =
+            flown.map_err(|error| AfXdpError::system("map the counts of packets", error))?;
+        let sockets = Sockets::new(map(&mut ebpf, "sockets"), flown);
         let Some(Map::Array(redirect)) = ebpf.take_map("redirect") else {
             panic!("the program has no array redirect")
         };
@@ -245,7 +263,9 @@ impl Program {
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
             exits: map(&mut ebpf, "exits"),
-            _redirect: redirect,
+            _mapped: [redirect, flights],
+            packets_go: map(&mut ebpf, ".data.packets_go"),
+            former: None,
             path: PacketPath::Worker,
             policy: Held::default(),
             routes: BTreeMap::new(),
@@ -377,6 +397,11 @@ impl Program {
             self.forward().map_err(|error| refused(error.into()))?;
         }
         Ok(())
+    }
+
+    /// Says who gets the packets that workers may have.
+    pub(super) fn set_packets_go(&mut self, to: PacketsGo) -> io::Result<()> {
+        self.packets_go.set(0, to as u64, 0).map_err(broken)
     }
 
     /// Keeps itself attached from now on by a link of another process.

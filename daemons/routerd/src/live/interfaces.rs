@@ -13,7 +13,7 @@ use ebb_host::Sysfs;
 use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Brake, Journal};
 use ebb_host::moderation::Moderation;
-use ebb_ports::afxdp::{AfXdpError, Form, Interface, KernelPolicy, OpenMode, PacketPath, Work};
+use ebb_ports::afxdp::{Form, Interface, KernelPolicy, OpenMode, PacketPath, Work};
 use ipnet::IpNet;
 use tracing::{info, warn};
 
@@ -24,6 +24,8 @@ use crate::shortcuts::KernelRoutes;
 use crate::status;
 
 use super::tags::Tags;
+
+mod moving;
 
 /// One interface of the live router.
 pub struct LiveInterface {
@@ -221,7 +223,12 @@ impl Interfaces {
             self.untold.insert(id);
         }
         // Before a worker can receive from it.
-        let policy = policy_of(&self.policies, (&self.filtered, self.least_route_mtu), id, &live);
+        let policy = policy_of(
+            &self.policies,
+            (&self.filtered, self.least_route_mtu),
+            id,
+            live.interface.options().path,
+        );
         let bypassed = self.bypasses(&live);
         let known = |_: &&KernelPolicy| !bypassed && !self.untold.contains(&id);
         _ = set_policy(&mut live, policy.as_ref().filter(known));
@@ -279,8 +286,12 @@ impl Interfaces {
             }
             let untold = self.untold.contains(&id);
             let bypassed = self.bypassed && live.interface.options().path == PacketPath::Worker;
-            let policy =
-                policy_of(&self.policies, (&self.filtered, self.least_route_mtu), id, live);
+            let policy = policy_of(
+                &self.policies,
+                (&self.filtered, self.least_route_mtu),
+                id,
+                live.interface.options().path,
+            );
             let policy = policy.as_ref().filter(|_| !untold && !bypassed);
             failures.extend(set_policy(live, policy).err());
             if untold {
@@ -288,27 +299,6 @@ impl Interfaces {
             }
         }
         failures
-    }
-
-    /// Has a port's packets forwarded by others; whether that is possible without opening it anew.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn move_to(&mut self, id: PortId, path: PacketPath) -> Result<bool, AfXdpError> {
-        let slot = usize::from(id.0);
-        let Some(mut live) = self.open.get_mut(slot).and_then(Option::take) else {
-            return Ok(false);
-        };
-        // What the program at the other place knows of neither path may be wrong for one.
-        _ = set_policy(&mut live, None);
-        let moved = live.interface.move_to(path);
-        if let Ok(true) = moved {
-            live.tags = Tags::of(&live.interface);
-            let (port, mode) = (live.interface.name(), live.interface.mode());
-            info!(port, ?path, %mode, "port moved");
-        }
-        self.place(id, live);
-        moved
     }
 
     /// Another interface, or the same opened otherwise, takes the place of a port: until its policy is told it
@@ -479,10 +469,10 @@ fn policy_of(
     policies: &BTreeMap<PortId, KernelPolicy>,
     (filtered, least_mtu): (&BTreeMap<PortId, ReversePath>, Option<u32>),
     id: PortId,
-    live: &LiveInterface,
+    path: PacketPath,
 ) -> Option<KernelPolicy> {
     let mut policy = policies.get(&id).cloned()?;
-    if live.interface.options().path == PacketPath::Kernel {
+    if path == PacketPath::Kernel {
         least_mtu.into_iter().for_each(|mtu| policy.leave_longer(mtu));
         match filtered.get(&id) {
             Some(ReversePath::Strict) => policy.filter_sources(true),

@@ -52,5 +52,6 @@ pub(super) fn load(
         .override_global("workers", &NUMBERS[workers as usize], true)
         .override_global("stamp_interval_ns", interval(stamp_all), true)
         .map_max_entries("sockets", sockets)
+        .map_max_entries("flights", sockets)
         .load(OBJECT)
 }
