@@ -1,6 +1,6 @@
-//! Damaged packets: ten million through the graph in this process, every capture of the test data
-//! through `ebb router replay`, and a bounded number into a live port. None is lost or doubled,
-//! nothing panics, and the router goes on.
+//! Damaged packets: ten million through the graph in this process, many through the kernel path's program beside it,
+//! every capture of the test data through `ebb router replay`, and a bounded number into a live port.
+//! None is lost or doubled, nothing panics, and the router goes on.
 
 mod script;
 
@@ -10,12 +10,18 @@ use std::time::{Duration, Instant};
 use ebb_apps::route::{
     Builder, FibWriter, Interface, InterfaceId, Requests, RouteCounters, Target, WorkerGraph,
 };
-use ebb_graph::{Batch, Exits, Graph, NodeId, Packet, Pool, PortId};
+use ebb_graph::{Batch, Exits, Graph, NodeId, Packet, Pool, PortId, Reserve};
+use ebb_host::namespace::Namespace;
+use ebb_lab::test::must;
+use ebb_lab::{End, Lab, wire};
+use ebb_ports::afxdp::{Exit, Form, InterfaceOptions, PacketPath, Umem};
 use ebb_units::Time;
 use ebb_wire::{Ipv4, Template, checksum, ethertype, link};
 
 /// Packets through the graph.
 const PACKETS: u64 = 10_000_000;
+/// Packets through the kernel path's program, unless EBB_DAMAGED says how many.
+const KERNEL_PACKETS: u64 = 500_000;
 /// What they may take, on a busy machine and with little optimisation.
 const PATIENCE: Duration = Duration::from_secs(30);
 const FRAMES: u32 = 4096;
@@ -272,6 +278,115 @@ fn ten_million_damaged_packets_meet_one_fate_each() {
     }
     assert!(errors > 0);
     assert!(took < PATIENCE, "{took:?}");
+}
+
+/// The tables of [`tables`] in the kernel, and the kernel path over them; hosts at the far ends.
+struct KernelPath {
+    router: Namespace,
+    interface: ebb_ports::afxdp::Interface,
+    _hosts: Namespace,
+    _lab: Lab,
+}
+
+impl KernelPath {
+    fn open() -> Option<KernelPath> {
+        let lab = ebb_lab::test::lab("ebb-damaged")?;
+        let (router, hosts) = lab
+            .namespace("router")
+            .and_then(|router| Ok((router, lab.namespace("hosts")?)))
+            .expect("namespaces");
+        let links = [("p0", "h0", 1), ("p1", "h1", 2)].map(|(port, host, mac)| {
+            let near = End::with_mac(&router, port, [2, 0, 0, 0, 0, mac]);
+            wire(near, End::new(&hosts, host)).expect("a link")[0]
+        });
+        let text = "
+            sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+            sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.p0.rp_filter=0
+            ip address add 192.0.2.1/24 dev p0; ip address add 2001:db8:1::1/64 dev p0 nodad
+            ip address add 198.51.100.1/24 dev p1; ip address add 2001:db8:2::1/64 dev p1 nodad
+            ip route add 203.0.113.0/24 via 198.51.100.2; ip route add 2001:db8:100::/48 via 2001:db8:2::2
+            ip route add blackhole 10.66.0.0/16; ip route add unreachable 10.67.0.0/16
+            ip route add prohibit 2001:db8:68::/48
+            for to in 192.0.2.9 2001:db8:1::9; do ip neighbour add $to lladdr 02:aa:00:00:00:01 dev p0; done
+            for to in 198.51.100.2 2001:db8:2::2; do ip neighbour add $to lladdr 02:aa:00:00:00:02 dev p1; done";
+        router.run(|| must("sh", &["-ec", text])).expect("tables");
+        let (region, _reserve) = Reserve::allocate(FRAMES);
+        let umem = Umem::new(region);
+        let options = InterfaceOptions {
+            path: PacketPath::Kernel,
+            ..InterfaceOptions::new("p0", 1, Form::Steer)
+        };
+        let opened = router.run(|| ebb_ports::afxdp::Interface::open(&umem, &options));
+        let mut interface = opened.expect("a namespace").expect("a port");
+        let own = ["192.0.2.1", "198.51.100.1", "2001:db8:1::1", "2001:db8:2::1"];
+        let own = own.map(|text| text.parse().expect("an address"));
+        interface.set_local_addresses(&own).expect("own addresses");
+        interface.set_exits(&[(links[1], Exit::Device)].into()).expect("exits");
+        Some(KernelPath { router, interface, _hosts: hosts, _lab: lab })
+    }
+}
+
+/// What the kernel path's program forwards is what a worker makes of the same frame, byte for byte; and it leaves to the
+/// kernel little that a worker would forward.
+#[test]
+fn the_kernel_path_forwards_as_workers_do() {
+    let Some(mut kernel) = KernelPath::open() else { return };
+    let packets =
+        std::env::var("EBB_DAMAGED").map_or(KERNEL_PACKETS, |text| text.parse().expect("a number"));
+    let (_writer, fib) = tables();
+    let requests = Requests::new(1024, Arc::new(|| {}));
+    let WorkerGraph { mut graph, entry, .. } = Builder::new(&fib, requests.clone()).worker(0);
+    let (mut pool, mut exits) = (Pool::standalone(FRAMES), Exits::new(2));
+    let (originals, mut random, mut batch) = (originals(), Random(1), Batch::new());
+    let (mut both, mut worker_only, mut left) = (0u64, 0u64, Vec::new());
+    let mut now = Time::from_nanos(1);
+    let compared = kernel.router.run(|| {
+        for number in 0..packets {
+            let frame = pool.get().expect("a frame");
+            let mut packet = frame.fill(&originals[random.below(originals.len())]);
+            damage(&mut packet, &mut random);
+            packet.input = PortId(0);
+            let whole = packet.data().to_vec();
+            // The kernel makes no packet for a trial of less than its headers.
+            let taken = match kernel.interface.would_forward(&whole, &mut left) {
+                Err(error) if whole.len() < 14 + 40 => {
+                    assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{whole:02x?}");
+                    false
+                }
+                verdict => verdict.expect("a verdict"),
+            };
+            batch.push(packet);
+            graph.run(now, entry, &mut batch, &mut exits);
+            now = Time::from_nanos(now.as_nanos() + NANOS_PER_PACKET);
+            let sent = exits.transmit[1].iter().find(|out| out.flags & Packet::ORIGINATED == 0);
+            match (taken, sent) {
+                (true, Some(sent)) => {
+                    assert_eq!(left, sent.data(), "of {whole:02x?}");
+                    both += 1;
+                }
+                (true, None) => panic!("only the kernel path forwards {whole:02x?}"),
+                // Tagged packets, and those to VLANs, are the network stack's.
+                (false, Some(sent)) => {
+                    let plain = [&whole[..], sent.data()].iter().all(|frame| frame[12] != 0x81);
+                    worker_only += u64::from(plain);
+                }
+                (false, None) => {}
+            }
+            let out = exits.transmit.iter_mut().chain([&mut exits.kernel, &mut exits.dropped]);
+            out.for_each(|batch| batch.drain(..).for_each(|packet| pool.put(packet.into_frame())));
+            if number.is_multiple_of(1 << 10) {
+                now = Time::from_nanos(now.as_nanos() + 4_000_000_000);
+                graph.poll(now, &mut exits);
+                while requests.pop().is_some() {}
+            }
+        }
+    });
+    compared.expect("a namespace");
+    println!("{packets} packets: {both} forwarded alike, {worker_only} by workers only");
+    assert!(
+        both > packets / 50 && worker_only < both / 4,
+        "{both} alike, {worker_only} by workers"
+    );
 }
 
 #[test]

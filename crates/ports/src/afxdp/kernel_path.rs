@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Weak;
 
 use aya::programs::{ProgramError, SchedClassifier};
@@ -10,8 +10,21 @@ use aya::programs::{ProgramError, SchedClassifier};
 use super::interface::MTU_WHOLE;
 use super::link::Link;
 use super::program::{FORWARD, PacketsGo, Program, Work, broken, refused};
+use super::test_run::TestRun;
 use super::{AfXdpError, Exit, Form, Interface, Mode, PacketPath, ZeroCopy, device, sys};
 use crate::Fence;
+
+/// The first members of `struct __sk_buff`.
+#[repr(C)]
+#[derive(Default)]
+struct Context {
+    before: [u32; 9],
+    ingress_ifindex: u32,
+    ifindex: u32,
+}
+
+/// `TC_ACT_REDIRECT`.
+const REDIRECTED: u32 = 7;
 
 impl Program {
     /// Has packets forwarded in the kernel: loads and attaches the program before the network stack.
@@ -163,6 +176,33 @@ impl Interface {
     /// When the kernel refuses or there are more than 256.
     pub fn set_exits(&mut self, exits: &BTreeMap<u32, Exit>) -> io::Result<()> {
         self.program().set_exits(exits)
+    }
+
+    /// Whether the kernel path would forward a frame received by this interface, which `left` then holds as it would
+    /// leave; nothing is sent. For tests: to be called in the interface's namespace.
+    ///
+    /// # Errors
+    /// When the kernel refuses, as frames without a whole link header.
+    pub fn would_forward(&mut self, frame: &[u8], left: &mut Vec<u8>) -> io::Result<bool> {
+        let index = self.device.index;
+        let context = Context { ingress_ifindex: index, ifindex: index, ..Context::default() };
+        left.resize(frame.len(), 0);
+        let mut program = self.program();
+        let forward = program.forward().map_err(broken)?;
+        let mut run = TestRun {
+            prog_fd: forward.as_raw_fd() as u32,
+            data_size_in: frame.len() as u32,
+            data_size_out: left.len() as u32,
+            data_in: frame.as_ptr() as u64,
+            data_out: left.as_mut_ptr() as u64,
+            repeat: 1,
+            ctx_size_in: size_of::<Context>() as u32,
+            ctx_in: &raw const context as u64,
+            ..TestRun::default()
+        };
+        run.run()?;
+        left.truncate(run.data_size_out as usize);
+        Ok(run.retval == REDIRECTED)
     }
 
     /// What each CPU has done on the kernel path.
