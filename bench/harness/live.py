@@ -185,28 +185,31 @@ CHURN_RING = 16384
 
 
 def churn(context):
-    """Route changes while forwarding at 80 % of capacity."""
+    """Route changes while forwarding at 80 % of a worker's capacity, on both paths."""
     seconds = 0.5 if context.quick else 10.0
-    runs = []
+    runs, most = [], None
     with Lab(context.tools) as lab:
         installed = tables.install(lab, context.prefixes())
         lab.load(destinations=lab.path("hosts"))
-        with Router(lab, "napi", ring=CHURN_RING) as router:
-            router.wait(installed["routes"])
-            most, trials, _ = capacity(context, lab)
-            for turn, rate in enumerate([0, 10_000] if context.quick else [0, 10_000] * 3):
-                seen = quiet.measured(context, lab, lambda: changing(lab, router, rate, 0.8 * most, seconds))
-                runs.append({"rate": rate, **seen})
-                context.say(f"  {rate} changes/s: lost {seen['lost']} of {seen['sent']}")
-    rows = [["changes/s", "load, Mpps", "sent", "lost", "misrouted", "reordered", "changes seen", "p99, us", "verdict"]]
+        for path in ("worker", "kernel"):
+            with Router(lab, "napi", ring=CHURN_RING, path=path) as router:
+                router.wait(installed["routes"])
+                if most is None:
+                    most, trials, _ = capacity(context, lab)
+                for rate in [0, 10_000] if context.quick else [0, 10_000] * 3:
+                    seen = quiet.measured(context, lab, lambda: changing(lab, router, rate, 0.8 * most, seconds))
+                    runs.append({"path": path, "rate": rate, **seen})
+                    context.say(f"  {path}, {rate} changes/s: lost {seen['lost']} of {seen['sent']}")
+    rows = [["path, changes/s", "load, Mpps", "sent", "lost", "misrouted", "reordered", "changes seen", "p99, us", "router's time, ns a packet", "verdict"]]
     for seen in runs:
-        rows.append([seen["rate"], seen["sent_mpps"], seen["sent"], seen["lost"], seen["misrouted"],
-                     seen["reordered"], seen["router"]["table_changes"], seen["latency_us"]["p99"], verdict(seen)])
-    rows = [[str(row[0]), *row[1:]] for row in rows]
+        rows.append([f"{seen['path']}, {seen['rate']:,}", seen["sent_mpps"], seen["sent"], seen["lost"], seen["misrouted"],
+                     seen["reordered"], seen["router"]["table_changes"], seen["latency_us"]["p99"], seen["ns_per_packet"], verdict(seen)])
     total = lambda key, busy: sum(seen[key] for seen in runs if bool(seen["rate"]) == busy)
     summary = {
         "capacity_mpps": most / 1e6, "routes": installed["routes"],
         "with_changes": {key: total(key, True) for key in ("sent", "lost", "misrouted", "reordered")},
+        "ns_per_packet": {path: {rate: spread([seen["ns_per_packet"] for seen in runs if (seen["path"], seen["rate"]) == (path, rate)])
+                                 for rate in (0, 10_000)} for path in ("worker", "kernel")},
         "without": {key: total(key, False) for key in ("sent", "lost", "misrouted", "reordered")},
     }
     context.record.result("churn", rows, summary, {"runs": runs, "capacity": trials})
@@ -219,7 +222,10 @@ def changing(lab, router, rate, load, seconds):
         words = ["nice", lab.tools.bench, "churn", "p0", "p1", "--hosts", lab.path("hosts"),
                  "--bystanders", lab.path("bystanders"), "--rate", str(rate)]
         child = lab.spawn(lab.router, *words, "--seconds", str(1.25 * seconds + 0.5))
+    before = work(router)
     seen = lab.load(seconds=seconds, rate=int(load), socket=router.socket, pid=router.pid)
+    busy, packets = (after - first for after, first in zip(work(router), before))
+    seen["ns_per_packet"] = 1e9 * busy / max(1, packets)
     seen["changes"] = None
     if child:
         out, problem = child.communicate(timeout=60)
@@ -228,6 +234,14 @@ def changing(lab, router, rate, load, seconds):
             raise Failure(problem)
         seen["changes"] = json.loads(out)
     return seen
+
+
+def work(router):
+    """Seconds that its workers were awake, or the program of the kernel path was at work, and packets."""
+    workers = router.status()["workers"]
+    kernel = [worker for worker in workers if worker["state"] == "kernel"]
+    counted = kernel or workers
+    return sum(worker["busy_seconds"] for worker in counted), sum(worker["packets"]["received"] for worker in counted)
 
 
 def check_order(runs):
