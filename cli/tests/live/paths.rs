@@ -164,8 +164,14 @@ fn a_reload_moves_ports_from_path_to_path() {
     scene.flows(1, "by workers");
     for (by, path) in [(0, "kernel"), (1, "worker"), (0, "kernel")] {
         let text = with_path(&scene.lab, path).text(&scene.lab, "router");
+        let counted = forwarded(&scene.router.status());
         scene.router.reload(&text).expect("taken over");
         scene.flows(by, path);
+        let counts = forwarded(&scene.router.status());
+        assert!(
+            counts.iter().zip(counted).all(|(now, then)| *now >= then),
+            "{counts:?} {counted:?}"
+        );
     }
     scene.router.upgrade(None).expect("upgraded");
     scene.flows(0, "after an upgrade");

@@ -13,7 +13,9 @@ use ebb_host::Sysfs;
 use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Brake, Journal};
 use ebb_host::moderation::Moderation;
-use ebb_ports::afxdp::{Form, Interface, KernelPolicy, OpenMode, PacketPath, Work};
+use ebb_ports::afxdp::{
+    Form, Interface, InterfaceCounters, KernelPolicy, OpenMode, PacketPath, Work,
+};
 use ipnet::IpNet;
 use tracing::{info, warn};
 
@@ -203,6 +205,9 @@ pub struct Interfaces {
     /// Whether a port's link is up, and whether it is gone, as the kernel last said; by port
     /// number.
     links: BTreeMap<u8, (bool, bool)>,
+    /// What ports have counted that were closed since, by port number, and what CPUs did for them on the kernel path.
+    counted: BTreeMap<u8, InterfaceCounters>,
+    worked: Vec<Work>,
     /// Links that came or went since the last look: port, up, gone.
     pub link_changes: Vec<(PortId, bool, bool)>,
     /// The guard: gives the packets to the kernel while the router stands still.
@@ -313,10 +318,19 @@ impl Interfaces {
             self.macs.remove(&id.0);
             self.vlans.remove(&id.0);
         }
-        if let Some(open) = self.open.get_mut(usize::from(id.0)) {
-            *open = None;
-        }
+        self.take_away(id);
         self.set_exits();
+    }
+
+    /// Closes a port, and remembers what it has counted.
+    pub fn take_away(&mut self, id: PortId) {
+        let Some(live) = self.open.get_mut(usize::from(id.0)).and_then(Option::take) else {
+            return;
+        };
+        if let Ok(counters) = live.interface.counters() {
+            self.counted.entry(id.0).or_default().add(&counters);
+        }
+        add_work(&mut self.worked, live.interface.work_by_cpu().unwrap_or_default());
     }
 
     /// Tells ports on the kernel path by which others their packets may leave.
@@ -340,6 +354,7 @@ impl Interfaces {
     pub fn forget(&mut self, id: PortId) {
         self.names.remove(&id.0);
         self.claimed.remove(&id.0);
+        self.counted.remove(&id.0);
     }
 
     /// The open interface of a port.
@@ -386,14 +401,9 @@ impl Interfaces {
     /// The CPUs that have forwarded on the kernel path.
     /// Their time is that of the program.
     pub fn forwarding_cpus(&self, uptime: f64) -> impl Iterator<Item = status::Worker> {
-        let mut cpus: Vec<Work> = Vec::new();
+        let mut cpus = self.worked.clone();
         for live in self.open.iter().flatten() {
-            let counted = live.interface.work_by_cpu().unwrap_or_default();
-            cpus.resize(cpus.len().max(counted.len()), Work::default());
-            for (sum, work) in cpus.iter_mut().zip(counted) {
-                sum.forwarded += work.forwarded;
-                sum.worked_ns += work.worked_ns;
-            }
+            add_work(&mut cpus, live.interface.work_by_cpu().unwrap_or_default());
         }
         let forward = |(_, work): &(usize, Work)| work.forwarded > 0;
         cpus.into_iter().enumerate().filter(forward).map(move |(cpu, work)| {
@@ -415,6 +425,20 @@ impl Interfaces {
 
     /// Fills one port's line of the status.
     pub fn describe(&self, slot: usize, line: &mut status::Port) {
+        let mut counters = self.counted.get(&(slot as u8)).copied().unwrap_or_default();
+        if let Some(live) = self.open.get(slot).and_then(Option::as_ref)
+            && let Ok(present) = live.interface.counters()
+        {
+            counters.add(&present);
+        }
+        line.passed_to_kernel = counters.passed;
+        line.passed_for = by_mechanism(&counters.passed_for);
+        line.passed_long = counters.passed_long;
+        line.passed_beside = counters.passed_beside;
+        line.kernel_path = counters.forwarded;
+        line.kernel_path_bytes = counters.forwarded_bytes;
+        line.received += counters.forwarded;
+        line.received_bytes += counters.forwarded_bytes;
         let Some(live) = self.open.get(slot).and_then(Option::as_ref) else {
             line.gone = self.links.get(&(slot as u8)).is_none_or(|(_, gone)| *gone);
             return;
@@ -431,16 +455,15 @@ impl Interfaces {
         line.redirect = if live.form == Form::Rss { "rss" } else { "steer" }.to_owned();
         line.queues = live.interface.queues() as u16;
         line.gathers_us = live.moderation.as_ref().map(|_| live.gathers.as_micros() as u32);
-        if let Ok(counters) = live.interface.counters() {
-            line.passed_to_kernel = counters.passed;
-            line.passed_for = by_mechanism(&counters.passed_for);
-            line.passed_long = counters.passed_long;
-            line.passed_beside = counters.passed_beside;
-            line.kernel_path = counters.forwarded;
-            line.kernel_path_bytes = counters.forwarded_bytes;
-            line.received += counters.forwarded;
-            line.received_bytes += counters.forwarded_bytes;
-        }
+    }
+}
+
+/// Adds what CPUs have done elsewhere.
+fn add_work(cpus: &mut Vec<Work>, more: Vec<Work>) {
+    cpus.resize(cpus.len().max(more.len()), Work::default());
+    for (sum, work) in cpus.iter_mut().zip(more) {
+        sum.forwarded += work.forwarded;
+        sum.worked_ns += work.worked_ns;
     }
 }
 

@@ -314,8 +314,6 @@ impl Live {
         if !self.backend.router.wait_detached(CLOSING) {
             warn!(slot, "a worker still uses a closed port");
         }
-        if let Some(open) = self.interfaces.lock().expect("interfaces").open.get_mut(slot) {
-            *open = None;
-        }
+        self.interfaces.lock().expect("interfaces").take_away(id);
     }
 }

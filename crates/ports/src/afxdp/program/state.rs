@@ -44,6 +44,19 @@ impl CpuState {
     }
 }
 
+impl InterfaceCounters {
+    /// Adds another's.
+    pub fn add(&mut self, other: &InterfaceCounters) {
+        self.redirected += other.redirected;
+        self.passed += other.passed;
+        self.passed_long += other.passed_long;
+        self.passed_beside += other.passed_beside;
+        self.passed_for.iter_mut().zip(other.passed_for).for_each(|(sum, more)| *sum += more);
+        self.forwarded += other.forwarded;
+        self.forwarded_bytes += other.forwarded_bytes;
+    }
+}
+
 // SAFETY: only integers, without padding.
 unsafe impl aya::Pod for CpuState {}
 
