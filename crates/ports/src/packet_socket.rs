@@ -1,7 +1,8 @@
 //! A raw packet socket: what traffic tools use where AF_XDP is not to be had.
 //!
 //! It sees what the kernel sees and bypasses the queueing discipline when it sends; every call
-//! moves up to 64 frames.
+//! moves up to 64 frames. The kernel takes VLAN tags out of frames before it shows them: frames of
+//! a VLAN would seem to have none, and are left out (a priority tag, VLAN 0, is no VLAN).
 
 use std::ffi::CString;
 use std::io;
@@ -15,6 +16,11 @@ const BUFFER_LEN: usize = 2048;
 const RECEIVE_BUFFER: libc::c_int = 32 << 20;
 
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+/// `SKF_AD_OFF + SKF_AD_VLAN_TAG` of `linux/filter.h`: the tag beside a frame, 0 for none.
+const TAG: u32 = (-0x1000_i32 + 44).cast_unsigned();
+/// Of a tag, the bits that name the VLAN.
+const VLAN: u32 = 0xfff;
 
 /// Raw frames to and from one interface.
 #[derive(Debug)]
@@ -49,6 +55,7 @@ impl PacketSocket {
         if set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER).is_err() {
             _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER);
         }
+        leave_vlans_out(fd)?;
         // SAFETY: all zero is a valid packet_mreq.
         let mut member: libc::packet_mreq = unsafe { std::mem::zeroed() };
         member.mr_ifindex = index as i32;
@@ -183,6 +190,22 @@ const fn empty_vector() -> libc::iovec {
 const fn empty_message() -> libc::mmsghdr {
     // SAFETY: all zero is a valid message without address, vectors and control data.
     unsafe { std::mem::zeroed() }
+}
+
+/// Has the kernel show no frames of a VLAN.
+fn leave_vlans_out(fd: RawFd) -> io::Result<()> {
+    let step =
+        |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, TAG, 0, 0),
+        // Of a VLAN: over the next step.
+        step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, VLAN, 1, 0),
+        step(libc::BPF_RET | libc::BPF_K, u32::MAX, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // The kernel copies the steps during the call.
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
