@@ -10,6 +10,8 @@ use ebb_system_circuit::tokens::Tokens;
 use ipnet::IpNet;
 use serde::Deserialize;
 
+mod overlaps;
+
 use crate::plan::Clock;
 use crate::seal::Keys;
 use crate::sync::RACKS_MAX;
@@ -387,7 +389,7 @@ impl Check for TorConfig {
                 "use another number",
             )?;
         }
-        Ok(())
+        overlaps::check(self)
     }
 }
 

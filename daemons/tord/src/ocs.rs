@@ -20,7 +20,7 @@ use ebb_host::wait::WaitSet;
 use ebb_ports::afxdp::{Interface, Umem};
 use ebb_ports::{PacketSocket, Port};
 use ebb_system_circuit::sim::Nic;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
@@ -63,9 +63,7 @@ pub fn run(path: &Path) -> Result<()> {
                     _ => shared.stop(),
                 }
             }
-            if shared.take_reload() {
-                ocs.reload(path);
-            }
+            shared.reload(|| ocs.reload(path));
         }
         ocs.round(now);
     }
@@ -308,18 +306,16 @@ impl Emulator {
 
     /// Takes over what can change while frames pass: circuits or packets, the packet switch's rate,
     /// keys.
-    fn reload(&mut self, path: &Path) {
-        let read = OcsConfig::load(path).and_then(|config| Ok((config.keys()?, config)));
-        match read {
-            Ok((keys, config)) => {
-                exchange(keys, &mut self.sealer, &mut self.plan, "ocs");
-                self.mode = config.ocs.mode;
-                self.packet_bps = (config.ocs.packet_mbps * 1e6) as u64;
-                self.counters.reloads += 1;
-                info!("configuration reloaded; changes of ports, light and cards need a restart");
-            }
-            Err(error) => warn!("the old configuration stays: {error:#}"),
-        }
+    ///
+    /// # Errors
+    /// When the configuration is refused; nothing changes then.
+    fn reload(&mut self, path: &Path) -> Result<&'static str> {
+        let config = OcsConfig::load(path)?;
+        exchange(config.keys()?, &mut self.sealer, &mut self.plan, "ocs");
+        self.mode = config.ocs.mode;
+        self.packet_bps = (config.ocs.packet_mbps * 1e6) as u64;
+        self.counters.reloads += 1;
+        Ok("changes of ports, light and cards need a restart")
     }
 
     fn close(&mut self) {
