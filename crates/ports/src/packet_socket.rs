@@ -25,6 +25,8 @@ const VLAN: u32 = 0xfff;
 /// Raw frames to and from one interface.
 #[derive(Debug)]
 pub struct PacketSocket {
+    name: String,
+    index: libc::c_uint,
     socket: OwnedFd,
     buffers: Vec<[u8; BUFFER_LEN]>,
     staged: Vec<usize>,
@@ -37,12 +39,7 @@ impl PacketSocket {
     /// # Errors
     /// When there is no such interface or the process lacks CAP_NET_RAW.
     pub fn open(name: &str) -> io::Result<PacketSocket> {
-        let name = CString::new(name)?;
-        // SAFETY: a terminated string.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let index = index_of(name)?;
         let every = (libc::ETH_P_ALL as u16).to_be();
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers involved.
@@ -70,11 +67,25 @@ impl PacketSocket {
         // SAFETY: `address` is a sockaddr_ll of `len` bytes.
         check(unsafe { libc::bind(fd, (&raw const address).cast(), len) })?;
         Ok(PacketSocket {
+            name: name.to_owned(),
+            index,
             socket,
             buffers: vec![[0; BUFFER_LEN]; BATCH],
             staged: Vec::with_capacity(BATCH),
             refused: 0,
         })
+    }
+
+    /// A socket of the interface that has the name now, where that is another one than this socket's: it was
+    /// deleted and made again.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::open`].
+    pub fn renewed(&self) -> io::Result<Option<PacketSocket>> {
+        match index_of(&self.name) {
+            Ok(index) if index != self.index => PacketSocket::open(&self.name).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Descriptor that is readable while frames wait.
@@ -190,6 +201,15 @@ const fn empty_vector() -> libc::iovec {
 const fn empty_message() -> libc::mmsghdr {
     // SAFETY: all zero is a valid message without address, vectors and control data.
     unsafe { std::mem::zeroed() }
+}
+
+fn index_of(name: &str) -> io::Result<libc::c_uint> {
+    let name = CString::new(name)?;
+    // SAFETY: a terminated string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
 }
 
 /// Has the kernel show no frames of a VLAN.

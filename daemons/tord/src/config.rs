@@ -112,7 +112,8 @@ pub struct RackConfig {
 pub struct HostConfig {
     /// Its name.
     pub name: String,
-    /// Addresses behind it.
+    /// Addresses behind it; none: what comes from there is this machine's own, for other racks.
+    #[serde(default)]
     pub prefixes: Vec<IpNet>,
     /// Addresses that are this machine's own, such as the hosts' gateway.
     #[serde(default)]

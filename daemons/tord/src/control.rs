@@ -17,6 +17,7 @@ use tracing::warn;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Controller, OcsConfig};
+use crate::ocs::LINKS_EVERY_NS;
 use crate::seal::Sealer;
 use crate::status::ControlStatus;
 use crate::sync::{
@@ -43,6 +44,7 @@ pub fn run(path: &Path) -> Result<()> {
     let name = &config.controller.control;
     let mut socket = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
     let started = now_ns();
+    let mut links_at = started;
     let epoch = (started >> 16) as u32 ^ std::process::id();
     let rate_bps = (config.ocs.link_mbps * 1e6) as u64;
     let mut planner = Planner::new(&config.controller, rate_bps, epoch, started);
@@ -66,6 +68,12 @@ pub fn run(path: &Path) -> Result<()> {
             match signal {
                 Signal::SIGHUP => shared.ask_reload(),
                 _ => shared.stop(),
+            }
+        }
+        if now >= links_at {
+            links_at = now + LINKS_EVERY_NS;
+            if let Ok(Some(renewed)) = socket.renewed() {
+                socket = renewed;
             }
         }
         shared.reload(|| reload(path, &mut sealer, &mut planner.status));

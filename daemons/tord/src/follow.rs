@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use ebb_apps::route::Requests as Wanted;
-use ebb_cluster::{Attachment, Step as LinkStep, There};
 use ebb_host::Doorbell;
-use ebb_host::clock::monotonic;
 use ebb_host::netlink::{Address, Event, Link, Monitor, Requests};
 use ebb_host::wait::WaitSet;
 use ebb_ports::Port;
@@ -23,9 +21,9 @@ use ebb_ports::afxdp::{Interface, KernelInjector, Umem};
 use ipnet::IpNet;
 use tracing::{debug, info, warn};
 
-use crate::absent::Absent;
 use crate::hosts::{Hosts, Step};
 use crate::rack::ForKernel;
+use crate::reopen::Reopened;
 use crate::tables::{FIRST_HOST, Facts, Tables, UPLINK};
 use crate::tor::open_port;
 
@@ -43,30 +41,18 @@ pub(crate) struct Order {
 
 /// One of a rack's interfaces.
 pub(crate) struct Kept {
-    name: String,
+    link: Reopened,
     /// The switch's addresses there that the configuration names.
     own: Vec<IpAddr>,
     /// Addresses behind it.
     prefixes: Vec<IpNet>,
-    attachment: Attachment,
-    /// Kept: while it lives its XDP program is attached.
-    interface: Option<Interface>,
-    said: Option<String>,
 }
 
 impl Kept {
     /// An interface that is open.
     pub(crate) fn new(interface: Interface, own: &[IpAddr], prefixes: &[IpNet]) -> Kept {
-        let mut attachment = Attachment::default();
-        attachment.opened(interface.index());
-        Kept {
-            name: interface.name().to_owned(),
-            own: own.to_vec(),
-            prefixes: prefixes.to_vec(),
-            attachment,
-            interface: Some(interface),
-            said: None,
-        }
+        let link = Reopened::new(interface);
+        Kept { link, own: own.to_vec(), prefixes: prefixes.to_vec() }
     }
 
     /// The switch's addresses there, with the lengths of their networks.
@@ -276,7 +262,7 @@ impl Follower {
     /// The rack and port that have the interface of an index open.
     fn place_of(&self, index: u32) -> Option<(usize, usize)> {
         self.racks.iter().enumerate().find_map(|(rack, followed)| {
-            let open = |kept: &Kept| kept.attachment.open() == Some(index);
+            let open = |kept: &Kept| kept.link.index() == Some(index);
             Some((rack, followed.ports.iter().position(open)?))
         })
     }
@@ -307,7 +293,7 @@ impl Follower {
         for rack in 0..self.racks.len() {
             while let Some((interface, address)) = self.racks[rack].wanted.pop() {
                 let port = self.racks[rack].ports.get(usize::from(interface.0));
-                let Some(link) = port.and_then(|kept| kept.attachment.open()) else { continue };
+                let Some(link) = port.and_then(|kept| kept.link.index()) else { continue };
                 let steps = self.hosts.wanted((link, address));
                 self.follow(steps);
             }
@@ -324,46 +310,18 @@ impl Follower {
     }
 
     fn look(&mut self, rack: usize, port: usize) {
-        let number = self.racks[rack].number;
-        let kept = &mut self.racks[rack].ports[port];
-        let seen =
-            |link: &Link| There { index: link.index, set_up: link.admin_up, carries: link.up };
-        let named = self.links.values().find(|link| link.name == kept.name).map(seen);
-        let opened = kept.attachment.open().and_then(|index| self.links.get(&index)).map(seen);
-        match kept.attachment.look(monotonic(), named, opened, false) {
-            Some(LinkStep::Close) => {
-                warn!(interface = kept.name, "the interface is gone; waiting for it");
-                kept.attachment.closed();
-                kept.interface = None;
-                let to = Box::new(Absent(kept.name.clone()));
-                _ = self.orders.send(Order { rack, port, to });
-                self.racks[rack].tables.lose_hosts(port);
-                self.links_changed = true;
-            }
-            Some(LinkStep::Open) => match open_port(&self.umem, &kept.name, number, port) {
-                Ok((interface, opened)) => {
-                    kept.attachment.opened(interface.index());
-                    (kept.interface, kept.said) = (Some(interface), None);
-                    _ = self.orders.send(Order { rack, port, to: Box::new(opened) });
-                    self.links_changed = true;
-                    // What the kernel knew of hosts there before it was opened.
-                    self.overrun = true;
-                    self.bell.ring();
-                }
-                Err(error) => {
-                    let words = format!("{error:#}");
-                    if kept.said.as_ref() != Some(&words) {
-                        warn!(
-                            interface = kept.name,
-                            "cannot open the interface, trying again: {words}"
-                        );
-                        kept.said = Some(words);
-                    }
-                    kept.attachment.refused(monotonic());
-                }
-            },
-            None => {}
+        let followed = &mut self.racks[rack];
+        let (number, link) = (followed.number, &mut followed.ports[port].link);
+        let open = |name: &str| open_port(&self.umem, name, number, port);
+        let Some(to) = link.look(self.links.values(), open) else { return };
+        _ = self.orders.send(Order { rack, port, to });
+        self.links_changed = true;
+        if link.interface().is_none() {
+            return followed.tables.lose_hosts(port);
         }
+        // What the kernel knew of hosts there before it was opened.
+        self.overrun = true;
+        self.bell.ring();
     }
 
     /// Tells tables and XDP programs how links and addresses are by now.
@@ -375,7 +333,7 @@ impl Follower {
         let list: Vec<IpAddr> = own.iter().copied().collect();
         for rack in &mut self.racks {
             for (port, kept) in rack.ports.iter_mut().enumerate() {
-                let link = kept.attachment.open().and_then(|index| self.links.get(&index));
+                let link = kept.link.index().and_then(|index| self.links.get(&index));
                 let Some(link) = link else {
                     // Its routes stay, and lead nowhere.
                     let facts = Facts { mac: [0; 6], mtu: 1500, up: false, addresses: Vec::new() };
@@ -390,10 +348,13 @@ impl Follower {
                     _ => kept.addresses(link.index, &self.addresses),
                 };
                 rack.tables.set_port(port, &Facts { mac, mtu: link.mtu, up, addresses });
-                if let Some(interface) = kept.interface.as_mut().filter(|_| port >= FIRST_HOST) {
+                // What comes from where no hosts are is what the kernel itself sends to other racks.
+                let local = if kept.prefixes.is_empty() { &[] } else { &list[..] };
+                if let Some(interface) = kept.link.interface_mut().filter(|_| port != UPLINK) {
                     let told = interface.set_macs(&[mac]);
-                    if let Err(error) = told.and_then(|()| interface.set_local_addresses(&list)) {
-                        warn!(interface = kept.name, %error, "cannot tell the XDP program addresses");
+                    if let Err(error) = told.and_then(|()| interface.set_local_addresses(local)) {
+                        let interface = interface.name();
+                        warn!(interface, %error, "cannot tell the XDP program addresses");
                     }
                 }
             }
@@ -438,19 +399,17 @@ impl Follower {
     fn origin(&self, rack: u8, port: usize, frame: &[u8]) -> Option<&Interface> {
         let followed = self.racks.iter().find(|followed| followed.number == rack)?;
         if port != UPLINK {
-            return followed.ports[port].interface.as_ref();
+            return followed.ports[port].link.interface();
         }
         let destination = destination(frame)?;
         let has = |kept: &&Kept| {
-            let index = kept.attachment.open().unwrap_or_default();
+            let index = kept.link.index().unwrap_or_default();
             let known = |(link, net): &(u32, IpNet)| *link == index && net.addr() == destination;
             kept.own.contains(&destination) || self.addresses.iter().any(known)
         };
         let hosts = || self.racks.iter().flat_map(|rack| &rack.ports[FIRST_HOST..]);
-        let owner = hosts().find(has).and_then(|kept| kept.interface.as_ref());
-        owner.or_else(|| {
-            followed.ports[FIRST_HOST..].iter().find_map(|kept| kept.interface.as_ref())
-        })
+        let owner = hosts().find(has).and_then(|kept| kept.link.interface());
+        owner.or_else(|| followed.ports[FIRST_HOST..].iter().find_map(|kept| kept.link.interface()))
     }
 }
 

@@ -24,6 +24,7 @@ mod hosts;
 pub mod ocs;
 pub mod plan;
 pub mod rack;
+mod reopen;
 pub mod seal;
 pub mod status;
 pub mod sync;

@@ -14,10 +14,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use ebb_des::{Rng, Seed};
 use ebb_graph::{Batch, Packet, Pool, Reserve};
+use ebb_host::netlink::Requests;
 use ebb_host::process;
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
-use ebb_ports::afxdp::{Interface, Umem};
+use ebb_ports::afxdp::{AfXdpPort, Interface, Umem};
 use ebb_ports::{PacketSocket, Port};
 use ebb_system_circuit::sim::Nic;
 use tracing::info;
@@ -27,6 +28,7 @@ use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, OcsConfig};
 use crate::plan::{Phase, Plan};
 use crate::rack::{rack_mac, time_ns};
+use crate::reopen::Reopened;
 use crate::seal::Sealer;
 use crate::status::{OcsStatus, PARTS};
 use crate::sync::RACKS_MAX;
@@ -35,6 +37,8 @@ use crate::voq::wire_len;
 
 const STATUS_EVERY_NS: u64 = 50_000_000;
 const CONTROL_EVERY_NS: u64 = 500_000;
+/// How often is looked whether interfaces are still those that are open.
+pub(crate) const LINKS_EVERY_NS: u64 = 300_000_000;
 /// What an output of the packet switch holds, as time of its link.
 const BUFFER_NS: u64 = 20_000_000;
 
@@ -69,6 +73,12 @@ pub fn run(path: &Path) -> Result<()> {
     }
     ocs.close();
     Ok(())
+}
+
+/// Opens a port: whatever rack frames are for, they are for it.
+fn open_fibre(umem: &Arc<Umem>, name: &str) -> Result<(Interface, AfXdpPort)> {
+    let macs: Vec<[u8; 6]> = (0..RACKS_MAX as u8).map(rack_mac).collect();
+    open_interface(umem, name, &macs, true)
 }
 
 /// A port with the light that comes in and what goes out.
@@ -124,7 +134,11 @@ struct Emulator {
     pool: Pool,
     rng: Rng,
     wait: WaitSet,
-    interfaces: Vec<Interface>,
+    umem: Arc<Umem>,
+    /// In the order of the fibres.
+    interfaces: Vec<Reopened>,
+    links: Requests,
+    links_at_ns: u64,
     counters: OcsStatus,
     started_ns: u64,
     status_at_ns: u64,
@@ -139,12 +153,11 @@ impl Emulator {
         let frames = config.port.len() as u32 * 4 * RING + 4096;
         let (region, reserve) = Reserve::allocate(frames);
         let umem = Umem::new(region);
-        let macs: Vec<[u8; 6]> = (0..RACKS_MAX as u8).map(rack_mac).collect();
         let (mut interfaces, mut fibres) = (Vec::new(), Vec::new());
         let mut at = [None; RACKS_MAX];
         for port in &config.port {
-            let (interface, open) = open_interface(&umem, &port.name, &macs, true)?;
-            interfaces.push(interface);
+            let (interface, open) = open_fibre(&umem, &port.name)?;
+            interfaces.push(Reopened::new(interface));
             at[usize::from(port.rack)] = Some(fibres.len());
             fibres.push(Fibre {
                 rack: port.rack,
@@ -169,7 +182,10 @@ impl Emulator {
             pool: Pool::new(reserve),
             rng: Seed(1).stream("card"),
             wait: WaitSet::new(),
+            umem,
             interfaces,
+            links: Requests::open().context("cannot open a netlink socket")?,
+            links_at_ns: now + LINKS_EVERY_NS,
             counters: OcsStatus { day_picture: vec![0; PARTS], ..OcsStatus::default() },
             started_ns: now,
             status_at_ns: now,
@@ -184,6 +200,10 @@ impl Emulator {
             self.control_at_ns = now + CONTROL_EVERY_NS;
             hear(&mut self.control, &mut self.plan, self.sealer.keys(), now);
             self.plan.turn(now);
+        }
+        if now >= self.links_at_ns {
+            self.links_at_ns = now + LINKS_EVERY_NS;
+            self.look_at_links();
         }
         let mut batch = std::mem::take(&mut self.batch);
         let mut work = 0;
@@ -204,6 +224,19 @@ impl Emulator {
         }
         if work == 0 {
             self.idle();
+        }
+    }
+
+    /// Goes on with interfaces that were made again, and without those that are gone.
+    fn look_at_links(&mut self) {
+        if let Ok(Some(socket)) = self.control.renewed() {
+            self.control = socket;
+        }
+        let Ok(links) = self.links.links() else { return };
+        for (fibre, interface) in self.fibres.iter_mut().zip(&mut self.interfaces) {
+            let open = |name: &str| open_fibre(&self.umem, name);
+            let Some(port) = interface.look(links.iter(), open) else { continue };
+            std::mem::replace(&mut fibre.port, port).close(&mut self.pool);
         }
     }
 

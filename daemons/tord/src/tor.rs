@@ -21,6 +21,7 @@ use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, RackConfig, TorConfig};
 use crate::follow::{Followed, Follower, Following, Kept, Order};
+use crate::ocs::LINKS_EVERY_NS;
 use crate::plan::{Phase, Plan, Source};
 use crate::rack::{Parts, Rack, Rules, ToKernel, rack_mac};
 use crate::seal::{Keys, Sealer};
@@ -144,6 +145,13 @@ pub(crate) fn open_port(
             set its MTU, and that of the hosts behind it, to {most} at most"
         );
     }
+    if !interface.sees_tags() {
+        warn!(
+            name,
+            "VLAN tags may be in packet metadata, where the XDP program cannot read them on this kernel: keep \
+            tagged frames away from it, they would be forwarded as if they had no tag"
+        );
+    }
     Ok((interface, opened))
 }
 
@@ -164,6 +172,7 @@ struct Switch {
     started_ns: u64,
     status_at_ns: u64,
     control_at_ns: u64,
+    links_at_ns: u64,
     report_at_ns: u64,
     window_ns: u64,
     slept_ns: u64,
@@ -219,6 +228,7 @@ impl Switch {
             started_ns: now,
             status_at_ns: now,
             control_at_ns: now,
+            links_at_ns: now,
             report_at_ns: now,
             window_ns: now,
             slept_ns: 0,
@@ -321,12 +331,18 @@ impl Switch {
             self.report();
         }
         self.racks.iter_mut().for_each(|rack| rack.tend(now, &mut self.pool));
-        self.exchange_ports();
+        self.exchange_ports(now);
     }
 
     /// Goes on with interfaces that were made again, and without those that are gone.
-    fn exchange_ports(&mut self) {
+    fn exchange_ports(&mut self, now: u64) {
         let mut changed = false;
+        if now >= self.links_at_ns {
+            self.links_at_ns = now + LINKS_EVERY_NS;
+            if let Ok(Some(socket)) = self.control.renewed() {
+                (self.control, changed) = (socket, true);
+            }
+        }
         while let Ok(Order { rack, port, to }) = self.orders.try_recv() {
             self.racks[rack].replace(port, to, &mut self.pool);
             changed = true;
