@@ -219,6 +219,41 @@ fn a_full_queue_and_unknown_destinations_are_counted() {
     assert_eq!(bench.rack.waiting()[2], 4 * 1066);
 }
 
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    /// Whatever hosts and racks send, each frame has one fate, and the next one is routed.
+    #[test]
+    fn any_bytes_are_routed_or_dropped(
+        spoilt in proptest::collection::vec((0usize..90, proptest::prelude::any::<u8>()), 0..6),
+        len in 0usize..140,
+        v6 in proptest::prelude::any::<bool>(),
+    ) {
+        let mut bench = bench(1_000_000, 256);
+        let mut bytes = frame("10.77.0.5", 0, 98);
+        if v6 {
+            let source = "[fd77::5]:1000".parse().expect("an address");
+            let template = Template::udp(source, "[fd77:0:0:1::5]:7".parse().expect("an address"));
+            bytes = template.to_frame(&[0; 78]);
+            bytes[..12].copy_from_slice(&[OWN, HOST].concat());
+        }
+        for (at, byte) in spoilt {
+            bytes[at] = byte;
+        }
+        bytes.truncate(len);
+        bench.from_host(&bytes);
+        if bytes.len() >= 14 {
+            bench.from_light(&bytes);
+        }
+        let status = bench.rack.status();
+        let own = status.icmp_sent.min(status.to_hosts);
+        let waits = status.waiting_bytes.iter().filter(|bytes| **bytes > 0).count() as u64;
+        let fates = status.to_hosts - own + status.to_kernel + status.dropped_unroutable + waits;
+        let held = bench.rack.routing.graph.held() as u64;
+        proptest::prop_assert!(fates + held >= 1, "{status:?}");
+        proptest::prop_assert_eq!(bench.from_light(&frame("10.77.0.5", 1, 100)).len(), 1);
+    }
+}
+
 /// Type and code of the ICMP error in a frame, and the address that it comes from.
 fn icmp(frame: &[u8]) -> (u8, u8, IpAddr) {
     let header = Ipv4::new(&frame[14..]).expect("a header");
