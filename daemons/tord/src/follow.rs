@@ -244,11 +244,9 @@ impl Follower {
             Event::AddressGone(Address { link, address, .. }) => {
                 self.links_changed |= self.addresses.remove(&(*link, *address));
             }
-            Event::Neighbour(neighbour) => {
-                if self.place_of(neighbour.link).is_some_and(|(_, port)| port != UPLINK) {
-                    let steps = self.hosts.hear(neighbour);
-                    self.follow(steps);
-                }
+            Event::Neighbour(neighbour) if self.has_hosts(neighbour.link) => {
+                let steps = self.hosts.hear(neighbour);
+                self.follow(steps);
             }
             Event::NeighbourGone(gone) => {
                 let steps = self.hosts.gone((gone.link, gone.address));
@@ -267,6 +265,10 @@ impl Follower {
         })
     }
 
+    fn has_hosts(&self, index: u32) -> bool {
+        self.place_of(index).is_some_and(|(_, port)| port != UPLINK)
+    }
+
     fn follow(&mut self, steps: Vec<Step>) {
         for step in steps {
             let (Step::Learn(place, _)
@@ -277,8 +279,14 @@ impl Follower {
             let Some((rack, port)) = self.place_of(link) else { continue };
             let tables = &mut self.racks[rack].tables;
             let asked = match step {
-                Step::Learn(_, mac) => Ok(tables.learn(port, address, mac)),
-                Step::Forget(_) => Ok(tables.forget(port, address)),
+                Step::Learn(_, mac) => {
+                    tables.learn(port, address, mac);
+                    continue;
+                }
+                Step::Forget(_) => {
+                    tables.forget(port, address);
+                    continue;
+                }
                 Step::Ask(_) => self.kernel.resolve(link, address),
                 Step::Evict(_) => self.kernel.delete_neighbour(link, address),
             };

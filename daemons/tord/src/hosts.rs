@@ -30,12 +30,15 @@ pub(crate) enum Step {
     Evict(Place),
 }
 
+/// An Ethernet address behind the interface of an index.
+type Host = (u32, [u8; 6]);
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     known: BTreeMap<Place, ([u8; 6], u64)>,
     /// The addresses of each host, the oldest first.
-    of_host: BTreeMap<(u32, [u8; 6]), BTreeSet<(u64, IpAddr)>>,
+    of_host: BTreeMap<Host, BTreeSet<(u64, IpAddr)>>,
     silent: BTreeMap<Place, u64>,
     /// The same, the oldest first.
     asked: BTreeSet<(u64, Place)>,

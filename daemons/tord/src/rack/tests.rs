@@ -108,29 +108,29 @@ impl Bench {
     }
 
     /// A frame from a host; what comes back to it.
-    fn from_host(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
+    fn host_sends(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
         self.host.send([frame]);
         self.rack.take_in(self.now, &mut self.pool, 64);
-        self.to_hosts()
+        self.hosts_get()
     }
 
-    fn to_hosts(&mut self) -> Vec<Vec<u8>> {
+    fn hosts_get(&mut self) -> Vec<Vec<u8>> {
         let mut seen = Vec::new();
         self.host.receive(|frame| seen.push(frame.to_vec()));
         seen
     }
 
     /// A frame from the light; what hosts get of it.
-    fn from_light(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
+    fn light_brings(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
         let mut frame = frame.to_vec();
         frame[..6].copy_from_slice(&rack_mac(0));
         self.light.send([frame.as_slice()]);
         self.rack.deliver(self.now, &mut self.pool, 64);
-        self.to_hosts()
+        self.hosts_get()
     }
 
     /// What is on its way to other racks, taken to the light by the packet path.
-    fn to_light(&mut self) -> Vec<Vec<u8>> {
+    fn light_gets(&mut self) -> Vec<Vec<u8>> {
         let mut seen = Vec::new();
         for _ in 0..200 {
             self.now += 1_000_000;
@@ -240,9 +240,9 @@ proptest::proptest! {
             bytes[at] = byte;
         }
         bytes.truncate(len);
-        bench.from_host(&bytes);
+        bench.host_sends(&bytes);
         if bytes.len() >= 14 {
-            bench.from_light(&bytes);
+            bench.light_brings(&bytes);
         }
         let status = bench.rack.status();
         let own = status.icmp_sent.min(status.to_hosts);
@@ -250,7 +250,7 @@ proptest::proptest! {
         let fates = status.to_hosts - own + status.to_kernel + status.dropped_unroutable + waits;
         let held = bench.rack.routing.graph.held() as u64;
         proptest::prop_assert!(fates + held >= 1, "{status:?}");
-        proptest::prop_assert_eq!(bench.from_light(&frame("10.77.0.5", 1, 100)).len(), 1);
+        proptest::prop_assert_eq!(bench.light_brings(&frame("10.77.0.5", 1, 100)).len(), 1);
     }
 }
 
@@ -265,37 +265,37 @@ fn icmp(frame: &[u8]) -> (u8, u8, IpAddr) {
 fn frames_from_the_light_wait_for_hosts_that_are_asked_for() {
     let mut bench = bench(1_000_000, 256);
     let inward = |host: &str, number| frame(host, number, 100);
-    let seen = bench.from_light(&inward("10.77.0.5", 0));
+    let seen = bench.light_brings(&inward("10.77.0.5", 0));
     assert_eq!((&seen[0][..6], &seen[0][6..12]), (&HOST[..], &OWN[..]));
-    assert_eq!(bench.from_light(&inward("10.77.0.7", 1)).len(), 0);
+    assert_eq!(bench.light_brings(&inward("10.77.0.7", 1)).len(), 0);
     assert_eq!(bench.requests.pop().map(|wanted| wanted.1), Some(ip("10.77.0.7")));
     bench.tables.learn(FIRST_HOST, ip("10.77.0.7"), [2, 0, 0, 0, 0, 7]);
     bench.tables.publish();
     bench.rack.tend(bench.now + 2_000_000, &mut bench.pool);
-    assert_eq!(bench.to_hosts()[0][..6], [2, 0, 0, 0, 0, 7]);
+    assert_eq!(bench.hosts_get()[0][..6], [2, 0, 0, 0, 0, 7]);
     // It moves to another card.
     bench.tables.learn(FIRST_HOST, ip("10.77.0.7"), [2, 0, 0, 0, 0, 8]);
-    assert_eq!(bench.from_light(&inward("10.77.0.7", 2))[0][..6], [2, 0, 0, 0, 0, 8]);
+    assert_eq!(bench.light_brings(&inward("10.77.0.7", 2))[0][..6], [2, 0, 0, 0, 0, 8]);
 }
 
 #[test]
 fn who_waits_for_a_dead_host_keeps_nobody_from_others_and_is_told() {
     let mut bench = bench(1_000_000, 256);
     for number in 0..500 {
-        bench.from_light(&frame("10.77.0.200", number, 100));
+        bench.light_brings(&frame("10.77.0.200", number, 100));
     }
-    bench.from_light(&frame("10.77.0.7", 0, 100));
+    bench.light_brings(&frame("10.77.0.7", 0, 100));
     let wanted: Vec<IpAddr> = std::iter::from_fn(|| bench.requests.pop()).map(|w| w.1).collect();
     assert_eq!(wanted, [ip("10.77.0.200"), ip("10.77.0.7")], "each once");
     bench.tables.learn(FIRST_HOST, ip("10.77.0.7"), [2, 0, 0, 0, 0, 7]);
     bench.tables.publish();
     bench.now += 2_000_000;
     bench.rack.tend(bench.now, &mut bench.pool);
-    assert_eq!(bench.to_hosts().len(), 1);
+    assert_eq!(bench.hosts_get().len(), 1);
     // The sender, here a host of this rack, is told after a while: no more often than Linux would.
     bench.now += 4_000_000_000;
     bench.rack.tend(bench.now, &mut bench.pool);
-    let told = bench.to_hosts();
+    let told = bench.hosts_get();
     assert!((1..=6).contains(&told.len()), "{}", told.len());
     assert_eq!(icmp(&told[0]), (3, 1, ip(GATEWAY)));
     assert_eq!(bench.rack.status().icmp_sent, told.len() as u64);
@@ -309,17 +309,17 @@ fn packets_at_their_end_and_to_nobody_bring_an_error() {
     last[24..26].fill(0);
     let sum = checksum::of(&last[14..34]);
     last[24..26].copy_from_slice(&sum.to_be_bytes());
-    assert_eq!(icmp(&bench.from_host(&last)[0]), (11, 0, ip(GATEWAY)));
-    assert_eq!(icmp(&bench.from_host(&frame("192.0.2.1", 0, 100))[0]), (3, 0, ip(GATEWAY)));
-    assert_eq!(bench.to_light().len(), 0);
+    assert_eq!(icmp(&bench.host_sends(&last)[0]), (11, 0, ip(GATEWAY)));
+    assert_eq!(icmp(&bench.host_sends(&frame("192.0.2.1", 0, 100))[0]), (3, 0, ip(GATEWAY)));
+    assert_eq!(bench.light_gets().len(), 0);
 }
 
 #[test]
 fn packets_longer_than_the_light_takes_are_cut_or_their_sender_is_told() {
     let mut bench = bench(1_000_000, 256);
     let mut long = frame("10.77.1.8", 7, 1400);
-    assert_eq!(bench.from_host(&long).len(), 0);
-    let pieces = bench.to_light();
+    assert_eq!(bench.host_sends(&long).len(), 0);
+    let pieces = bench.light_gets();
     let lens: Vec<usize> = pieces.iter().map(|piece| piece.len() - 14).collect();
     assert_eq!(lens, [1196, 252]);
     let whole: Vec<u8> = pieces.iter().flat_map(|piece| piece[34..].to_vec()).collect();
@@ -328,7 +328,7 @@ fn packets_longer_than_the_light_takes_are_cut_or_their_sender_is_told() {
     long[24..26].fill(0);
     let sum = checksum::of(&long[14..34]);
     long[24..26].copy_from_slice(&sum.to_be_bytes());
-    let told = bench.from_host(&long);
+    let told = bench.host_sends(&long);
     assert_eq!(icmp(&told[0]), (3, 4, ip(GATEWAY)));
     assert_eq!(told[0][40..42], 1200u16.to_be_bytes(), "the next hop's MTU");
 }
@@ -343,8 +343,8 @@ fn packets_with_options_pass() {
     with[24..26].fill(0);
     let sum = checksum::of(&with[14..38]);
     with[24..26].copy_from_slice(&sum.to_be_bytes());
-    bench.from_host(&with);
-    let seen = bench.to_light();
+    bench.host_sends(&with);
+    let seen = bench.light_gets();
     assert_eq!((seen.len(), &seen[0][34..]), (1, &with[34..]));
 }
 
@@ -352,11 +352,11 @@ fn packets_with_options_pass() {
 fn packets_for_the_switch_itself_are_its_kernels() {
     let mut bench = bench(1_000_000, 256);
     let own = frame(GATEWAY, 3, 100);
-    assert_eq!(bench.from_light(&own).len(), 0);
+    assert_eq!(bench.light_brings(&own).len(), 0);
     let handed = bench.kernel.try_recv().expect("for the kernel");
     assert_eq!((handed.rack, handed.port, &handed.frame[14..]), (0, UPLINK, &own[14..]));
     for number in 0..9 {
-        bench.from_light(&frame(GATEWAY, number, 100));
+        bench.light_brings(&frame(GATEWAY, number, 100));
     }
     let status = bench.rack.status();
     assert_eq!((status.to_kernel, status.dropped_full), (5, 5), "what has no room is dropped");
@@ -368,13 +368,13 @@ fn a_port_that_is_gone_loses_what_it_gets_and_another_goes_on() {
     let gone = Box::new(crate::absent::Absent("up".to_owned()));
     bench.rack.replace(UPLINK, gone, &mut bench.pool);
     bench.offer("10.77.1.8", 3, 100);
-    bench.to_light();
+    bench.light_gets();
     assert_eq!(bench.rack.status().waiting_bytes[1], 3 * 166, "it waits");
     let options = LinkOptions { name: "up".into(), queues: 1, queue_len: 64 };
     let mut again = link(&options).expect("a link");
     bench.rack.replace(UPLINK, Box::new(again.ports.remove(0)), &mut bench.pool);
     bench.light = again.far;
-    assert_eq!(bench.to_light().len(), 3);
+    assert_eq!(bench.light_gets().len(), 3);
     assert_eq!(bench.rack.status().sent_by_packets, 3);
 }
 
