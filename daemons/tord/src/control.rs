@@ -17,7 +17,7 @@ use tracing::warn;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Controller, OcsConfig};
-use crate::ocs::LINKS_EVERY_NS;
+use crate::reopen::LINKS_EVERY_NS;
 use crate::seal::Sealer;
 use crate::status::ControlStatus;
 use crate::sync::{

@@ -17,15 +17,15 @@ use ebb_host::Doorbell;
 use ebb_host::netlink::{Address, Event, Link, Monitor, Requests};
 use ebb_host::wait::WaitSet;
 use ebb_ports::Port;
-use ebb_ports::afxdp::{Interface, KernelInjector, Umem};
+use ebb_ports::afxdp::{AfXdpPort, Interface, KernelInjector, Umem};
 use ipnet::IpNet;
 use tracing::{debug, info, warn};
 
+use crate::addresses::rack_mac;
 use crate::hosts::{Hosts, Step};
 use crate::rack::ForKernel;
-use crate::reopen::Reopened;
+use crate::reopen::{Reopened, open_interface};
 use crate::tables::{FIRST_HOST, Facts, Tables, UPLINK};
-use crate::tor::open_port;
 
 /// How often links are looked at although nothing was heard: one that could not be opened is tried again.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -37,6 +37,32 @@ pub(crate) struct Order {
     pub(crate) rack: usize,
     pub(crate) port: usize,
     pub(crate) to: Box<dyn Port>,
+}
+
+/// Opens one of a rack's interfaces, by the numbers of [`Tables`].
+pub(crate) fn open_port(
+    umem: &Arc<Umem>,
+    name: &str,
+    rack: u8,
+    port: usize,
+) -> Result<(Interface, AfXdpPort)> {
+    let macs = if port == UPLINK { vec![rack_mac(rack)] } else { Vec::new() };
+    let (interface, opened) = open_interface(umem, name, &macs, false)?;
+    if let Some(most) = interface.mtu_served() {
+        warn!(
+            name,
+            "its MTU is larger than what the switch forwards: packets of more than {most} bytes are lost; \
+            set its MTU, and that of the hosts behind it, to {most} at most"
+        );
+    }
+    if !interface.sees_tags() {
+        warn!(
+            name,
+            "VLAN tags may be in packet metadata, where the XDP program cannot read them on this kernel: keep \
+            tagged frames away from it, they would be forwarded as if they had no tag"
+        );
+    }
+    Ok((interface, opened))
 }
 
 /// One of a rack's interfaces.

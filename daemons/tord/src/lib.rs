@@ -15,6 +15,7 @@
 //! ```
 
 mod absent;
+pub mod addresses;
 pub mod api;
 pub mod clock;
 pub mod config;

@@ -23,22 +23,21 @@ use ebb_ports::{PacketSocket, Port};
 use ebb_system_circuit::sim::Nic;
 use tracing::info;
 
+use crate::addresses::rack_mac;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, OcsConfig};
 use crate::plan::{Phase, Plan};
-use crate::rack::{rack_mac, time_ns};
-use crate::reopen::Reopened;
+use crate::rack::time_ns;
+use crate::reopen::{LINKS_EVERY_NS, RING, Reopened, open_interface};
 use crate::seal::Sealer;
 use crate::status::{OcsStatus, PARTS};
 use crate::sync::RACKS_MAX;
-use crate::tor::{RING, exchange, hear, open_interface, warn_of_strangers};
+use crate::tor::{exchange, hear, warn_of_strangers};
 use crate::voq::wire_len;
 
 const STATUS_EVERY_NS: u64 = 50_000_000;
 const CONTROL_EVERY_NS: u64 = 500_000;
-/// How often is looked whether interfaces are still those that are open.
-pub(crate) const LINKS_EVERY_NS: u64 = 300_000_000;
 /// What an output of the packet switch holds, as time of its link.
 const BUFFER_NS: u64 = 20_000_000;
 

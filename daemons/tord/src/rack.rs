@@ -12,6 +12,7 @@ mod intake;
 
 pub use intake::{ForKernel, ToKernel};
 
+use crate::addresses::source_mac;
 use crate::plan::{Day, Phase};
 use crate::status::RackStatus;
 use crate::tables::{FIRST_HOST, UPLINK};
@@ -19,16 +20,6 @@ use crate::voq::{Voqs, wire_len};
 
 /// Frames handed over at a time: few, so that none is still on its way when the day has ended.
 const BURST: usize = 8;
-
-/// The address that frames to a rack carry between switches; the source tells the packet path.
-pub fn rack_mac(rack: u8) -> [u8; 6] {
-    [0x02, 0xeb, 0, 0, 0, rack]
-}
-
-/// The address that frames from a rack carry on a circuit or on the packet path.
-pub fn source_mac(rack: u8, by_packets: bool) -> [u8; 6] {
-    [0x02, 0xeb, u8::from(by_packets), 0, 1, rack]
-}
 
 /// How a rack may send.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,17 +1,45 @@
-//! An interface that is opened again when it is deleted and made again; meanwhile something stands for it that
-//! takes nothing.
+//! Interfaces of AF_XDP: opened, and opened again when they are deleted and made again; meanwhile something stands
+//! for them that takes nothing.
 
-use anyhow::Result;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
 use ebb_cluster::{Attachment, Step, There};
 use ebb_host::clock::monotonic;
 use ebb_host::netlink::Link;
 use ebb_ports::Port;
-use ebb_ports::afxdp::{AfXdpPort, Interface};
-use tracing::warn;
+use ebb_ports::afxdp::{AfXdpPort, Form, Interface, InterfaceOptions, Umem};
+use tracing::{info, warn};
 
 use crate::absent::Absent;
 
-/// See the module.
+/// Places in each ring.
+pub(crate) const RING: u32 = 512;
+/// How often is looked whether interfaces are still those that are open.
+pub(crate) const LINKS_EVERY_NS: u64 = 300_000_000;
+
+/// An interface of AF_XDP with its only port.
+pub(crate) fn open_interface(
+    umem: &Arc<Umem>,
+    name: &str,
+    macs: &[[u8; 6]],
+    stamp: bool,
+) -> Result<(Interface, AfXdpPort)> {
+    let mut options = InterfaceOptions::new(name, 1, Form::Steer);
+    options.ring_len = RING;
+    options.stamp_all = stamp;
+    // Nobody else forwards what comes here.
+    options.ip_options = true;
+    let mut interface = Interface::open(umem, &options)?;
+    if !macs.is_empty() {
+        interface.set_macs(macs).with_context(|| name.to_owned())?;
+    }
+    info!(name, mode = %interface.mode(), "opened");
+    let port = interface.take_ports().pop().context("an interface has a port")?;
+    Ok((interface, port))
+}
+
+/// An interface that is opened again.
 pub(crate) struct Reopened {
     name: String,
     attachment: Attachment,

@@ -9,7 +9,7 @@ use ebb_apps::route::{Fib, FibError, FibWriter, Interface, InterfaceId, Target};
 use ebb_graph::PortId;
 use ipnet::IpNet;
 
-use crate::rack::rack_mac;
+use crate::addresses::rack_mac;
 
 /// The uplink's port, and the number of the first interface to hosts.
 pub const UPLINK: usize = 0;

@@ -14,23 +14,22 @@ use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
 use ebb_host::{Doorbell, process};
 use ebb_ports::PacketSocket;
-use ebb_ports::afxdp::{AfXdpPort, Form, Interface, InterfaceOptions, Umem};
+use ebb_ports::afxdp::Umem;
 use tracing::{info, warn};
 
+use crate::addresses::rack_mac;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, RackConfig, TorConfig};
-use crate::follow::{Followed, Follower, Following, Kept, Order};
-use crate::ocs::LINKS_EVERY_NS;
+use crate::follow::{Followed, Follower, Following, Kept, Order, open_port};
 use crate::plan::{Phase, Plan, Source};
-use crate::rack::{Parts, Rack, Rules, ToKernel, rack_mac};
+use crate::rack::{Parts, Rack, Rules, ToKernel};
+use crate::reopen::{LINKS_EVERY_NS, RING};
 use crate::seal::{Keys, Sealer};
 use crate::status::{SOURCES_MAX, Times, TorStatus};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
 use crate::tables::{FIRST_HOST, Tables, UPLINK};
 
-/// Places in each ring.
-pub(crate) const RING: u32 = 512;
 /// Frames for what waits in a rack's queues.
 const FRAMES_PER_RACK: u32 = 8192;
 /// Sleep ends this long before something is due; from then on the thread looks again and again.
@@ -106,53 +105,6 @@ pub(crate) fn place(cpu: Option<usize>, realtime: bool) {
     if realtime {
         process::before_others(1);
     }
-}
-
-/// An interface of AF_XDP with its only port.
-pub(crate) fn open_interface(
-    umem: &Arc<Umem>,
-    name: &str,
-    macs: &[[u8; 6]],
-    stamp: bool,
-) -> Result<(Interface, AfXdpPort)> {
-    let mut options = InterfaceOptions::new(name, 1, Form::Steer);
-    options.ring_len = RING;
-    options.stamp_all = stamp;
-    // Nobody else forwards what comes here.
-    options.ip_options = true;
-    let mut interface = Interface::open(umem, &options)?;
-    if !macs.is_empty() {
-        interface.set_macs(macs).with_context(|| name.to_owned())?;
-    }
-    info!(name, mode = %interface.mode(), "opened");
-    let port = interface.take_ports().pop().context("an interface has a port")?;
-    Ok((interface, port))
-}
-
-/// Opens one of a rack's interfaces, by the numbers of [`Tables`].
-pub(crate) fn open_port(
-    umem: &Arc<Umem>,
-    name: &str,
-    rack: u8,
-    port: usize,
-) -> Result<(Interface, AfXdpPort)> {
-    let macs = if port == UPLINK { vec![rack_mac(rack)] } else { Vec::new() };
-    let (interface, opened) = open_interface(umem, name, &macs, false)?;
-    if let Some(most) = interface.mtu_served() {
-        warn!(
-            name,
-            "its MTU is larger than what the switch forwards: packets of more than {most} bytes are lost; \
-            set its MTU, and that of the hosts behind it, to {most} at most"
-        );
-    }
-    if !interface.sees_tags() {
-        warn!(
-            name,
-            "VLAN tags may be in packet metadata, where the XDP program cannot read them on this kernel: keep \
-            tagged frames away from it, they would be forwarded as if they had no tag"
-        );
-    }
-    Ok((interface, opened))
 }
 
 struct Switch {

@@ -8,6 +8,7 @@ use ebb_ports::memory::{FarEnd, LinkOptions, link};
 use ebb_wire::{Ipv4, Template, checksum};
 
 use super::*;
+use crate::addresses::rack_mac;
 use crate::sync::{Announced, RACKS_MAX};
 use crate::tables::{Facts, Tables};
 
