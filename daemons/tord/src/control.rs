@@ -90,7 +90,7 @@ fn reload(path: &Path, sealer: &mut Sealer, status: &mut ControlStatus) -> Resul
         sealer.set_keys(keys);
     }
     status.reloads += 1;
-    Ok("of it the keys; other changes need a restart")
+    Ok("only its keys take effect, other changes need a restart")
 }
 
 fn listen(socket: &mut PacketSocket, planner: &mut Planner, sealer: &mut Sealer, now_ns: u64) {
