@@ -162,7 +162,7 @@ mod tests {
             prop_assume!(!payload.is_empty());
             let flags = before | u16::from(more) << 13;
             let bytes = packet(&vec![1; 4 * words], payload, flags);
-            let mut together = Vec::new();
+            let mut together: Vec<u8> = Vec::new();
             let pieces = cut(&bytes, mtu);
             for (number, piece) in pieces.iter().enumerate() {
                 let header = Ipv4::new(piece).expect("a header");
