@@ -18,6 +18,8 @@ use ebb_tord::seal::{Keys, Sealer};
 use ebb_tord::sync::{self, Announced, Frame, Heard};
 use serde_json::Value;
 
+#[path = "circuit/router.rs"]
+mod router;
 #[path = "circuit/windows.rs"]
 mod windows;
 
@@ -343,8 +345,10 @@ fn tcp_passes_circuits_while_operators_watch_and_change_them() {
     assert_eq!(number(&status["frames"]), frames, "circuits carry nothing any more: {status}");
     assert!(number(&status["by_packets"]) > 10.0, "{status}");
     fs::write(racks.at("tor.toml"), "[tor]\nlink_mbps = -1\n").expect("a configuration");
-    good(EBB, &["tor", "reload", "--socket", &socket]);
-    assert!(until(|| tor.log().contains("the old configuration stays")), "{}", tor.log());
+    let refused = run(EBB, &["tor", "reload", "--socket", &socket]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("the old configuration stays"), "{said}");
+    assert!(tor.log().contains("the old configuration stays"), "{}", tor.log());
     assert_eq!(racks.status("tor")["reloads"], 1);
 
     tor.signal(Signal::SIGTERM).expect("it runs");

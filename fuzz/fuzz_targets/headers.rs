@@ -1,14 +1,15 @@
-//! Any bytes as a frame through the routing graph: it leaves through exactly one exit.
+//! Any bytes as a frame through the routing graph, with a kernel behind it and alone: it leaves through exactly one exit.
 #![no_main]
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use ebb_apps::route::{
-    Builder, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph,
+    Builder, FRAGMENT, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph,
 };
 use ebb_graph::{Batch, Exits, FRAME_LEN, Graph, HEADROOM, NodeId, Pool, PortId};
 use ebb_units::Time;
+use ebb_wire::Fragments;
 use libfuzzer_sys::fuzz_target;
 
 struct Router {
@@ -21,7 +22,7 @@ struct Router {
 }
 
 impl Router {
-    fn new() -> Router {
+    fn new(alone: bool) -> Router {
         let (mut tables, fib) = FibWriter::new();
         for port in 0..2u8 {
             let id = InterfaceId(u16::from(port));
@@ -38,16 +39,18 @@ impl Router {
         tables.set_route("::/0".parse().unwrap(), &Target::OnLink(InterfaceId(1))).unwrap();
         tables.publish();
         let requests = Requests::new(16, Arc::new(|| {}));
-        let WorkerGraph { graph, entry, .. } = Builder::new(&fib, requests).worker(0);
+        let builder = Builder::new(&fib, requests);
+        let builder = if alone { builder.alone() } else { builder };
+        let WorkerGraph { graph, entry, .. } = builder.worker(0);
         let (exits, pool) = (Exits::new(2), Pool::standalone(4096));
         Router { _tables: tables, graph, entry, exits, pool, now: 1 }
     }
 }
 
-thread_local!(static ROUTER: RefCell<Router> = RefCell::new(Router::new()));
+thread_local!(static ROUTERS: RefCell<[Router; 2]> = RefCell::new([false, true].map(Router::new)));
 
 fuzz_target!(|bytes: &[u8]| {
-    ROUTER.with_borrow_mut(|router| {
+    ROUTERS.with_borrow_mut(|routers| routers.iter_mut().for_each(|router| {
         let Router { graph, entry, exits, pool, now, .. } = router;
         *now += 1_000_000;
         let held = graph.held();
@@ -59,8 +62,15 @@ fuzz_target!(|bytes: &[u8]| {
         let mut left = exits.kernel.len() + exits.dropped.len();
         left += exits.transmit.iter().map(|batch| batch.len()).sum::<usize>();
         assert_eq!(left + graph.held(), held + 1, "one packet in, one packet out or held");
+        for packet in exits.transmit.iter().flatten().filter(|packet| packet.flags & FRAGMENT != 0) {
+            let mtu = packet.key as usize;
+            let mut out = vec![0; mtu];
+            if let Some(mut fragments) = Fragments::of(&packet.data()[usize::from(packet.l3)..], mtu) {
+                while fragments.write_next(&mut out).is_some_and(|len| len <= mtu) {}
+            }
+        }
         exits.transmit.iter_mut().for_each(|batch| pool.put_batch(batch));
         pool.put_batch(&mut exits.kernel);
         pool.put_batch(&mut exits.dropped);
-    });
+    }));
 });

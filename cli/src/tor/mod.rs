@@ -43,7 +43,9 @@ docs/telemetry.md.")]
     /// Reload the configuration of a running switch
     #[command(after_help = "\
 Examples:
-  ebb tor reload")]
+  ebb tor check -c tor.toml && ebb tor reload
+
+A configuration with a problem changes nothing; the command then fails with the reason.")]
     Reload(Target),
 }
 
@@ -119,7 +121,8 @@ impl Tor {
             }),
             Tor::Top(top) => top.run(),
             Tor::Reload(target) => {
-                client(&target.socket)?.request(&json!({ "reload": {} }))?;
+                let answer = client(&target.socket)?.request(&json!({ "reload": {} }))?;
+                println!("{}", answer["reloaded"].as_str().unwrap_or("done"));
                 Ok(ExitCode::SUCCESS)
             }
         }

@@ -33,7 +33,9 @@ INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *has
 	int way;
 	__u32 ports = 0;
 
-	if (UNLIKELY(transport > end || ip->version_length != 0x45))
+	if (UNLIKELY(transport > end || (ip->version_length & 0xf0) != 0x40))
+		return 0;
+	if (UNLIKELY(ip->version_length != 0x45 && !ip_options))
 		return 0;
 	if (UNLIKELY((ip->destination & 0xf0) == 0xe0 || ip->destination == 0xffffffff))
 		return 0;
@@ -47,7 +49,8 @@ INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *has
 	way = policy4(ip, vlan);
 	if (!hashed || UNLIKELY(way != FOR_WORKER))
 		return way;
-	if (has_ports(ip->protocol) && !(ip->fragment & NET16(0x3fff)) && transport + 4 <= end)
+	if (has_ports(ip->protocol) && ip->version_length == 0x45 && !(ip->fragment & NET16(0x3fff)) &&
+	    transport + 4 <= end)
 		ports = LOAD32(transport);
 	*hash = finish(LOAD64(&ip->source) * K1, ports, ip->protocol);
 	return way;
@@ -67,7 +70,9 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 vlan, __u32 *has
 	__u64 mixed = 0;
 	__u32 ports = 0;
 
-	if (transport > end || (ip->version_class_flow & 0xf0) != 0x60 || ip->next_header == 0)
+	if (transport > end || (ip->version_class_flow & 0xf0) != 0x60)
+		return 0;
+	if (ip->next_header == 0 && !ip_options)
 		return 0;
 	if ((ip->destination[0] & 0xff) == 0xff || is_link_local(ip->destination) ||
 	    is_link_local(ip->source))

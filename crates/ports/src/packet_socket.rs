@@ -1,7 +1,8 @@
 //! A raw packet socket: what traffic tools use where AF_XDP is not to be had.
 //!
 //! It sees what the kernel sees and bypasses the queueing discipline when it sends; every call
-//! moves up to 64 frames.
+//! moves up to 64 frames. The kernel takes VLAN tags out of frames before it shows them: frames of
+//! a VLAN would seem to have none, and are left out (a priority tag, VLAN 0, is no VLAN).
 
 use std::ffi::CString;
 use std::io;
@@ -16,9 +17,16 @@ const RECEIVE_BUFFER: libc::c_int = 32 << 20;
 
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
+/// `SKF_AD_OFF + SKF_AD_VLAN_TAG` of `linux/filter.h`: the tag beside a frame, 0 for none.
+const TAG: u32 = (-0x1000_i32 + 44).cast_unsigned();
+/// Of a tag, the bits that name the VLAN.
+const VLAN: u32 = 0xfff;
+
 /// Raw frames to and from one interface.
 #[derive(Debug)]
 pub struct PacketSocket {
+    name: String,
+    index: libc::c_uint,
     socket: OwnedFd,
     buffers: Vec<[u8; BUFFER_LEN]>,
     staged: Vec<usize>,
@@ -31,12 +39,7 @@ impl PacketSocket {
     /// # Errors
     /// When there is no such interface or the process lacks CAP_NET_RAW.
     pub fn open(name: &str) -> io::Result<PacketSocket> {
-        let name = CString::new(name)?;
-        // SAFETY: a terminated string.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let index = index_of(name)?;
         let every = (libc::ETH_P_ALL as u16).to_be();
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers involved.
@@ -49,6 +52,7 @@ impl PacketSocket {
         if set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER).is_err() {
             _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER);
         }
+        leave_vlans_out(fd)?;
         // SAFETY: all zero is a valid packet_mreq.
         let mut member: libc::packet_mreq = unsafe { std::mem::zeroed() };
         member.mr_ifindex = index as i32;
@@ -63,11 +67,25 @@ impl PacketSocket {
         // SAFETY: `address` is a sockaddr_ll of `len` bytes.
         check(unsafe { libc::bind(fd, (&raw const address).cast(), len) })?;
         Ok(PacketSocket {
+            name: name.to_owned(),
+            index,
             socket,
             buffers: vec![[0; BUFFER_LEN]; BATCH],
             staged: Vec::with_capacity(BATCH),
             refused: 0,
         })
+    }
+
+    /// A socket of the interface that has the name now, where that is another one than this socket's: it was
+    /// deleted and made again.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::open`].
+    pub fn renewed(&self) -> io::Result<Option<PacketSocket>> {
+        match index_of(&self.name) {
+            Ok(index) if index != self.index => PacketSocket::open(&self.name).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Descriptor that is readable while frames wait.
@@ -183,6 +201,31 @@ const fn empty_vector() -> libc::iovec {
 const fn empty_message() -> libc::mmsghdr {
     // SAFETY: all zero is a valid message without address, vectors and control data.
     unsafe { std::mem::zeroed() }
+}
+
+fn index_of(name: &str) -> io::Result<libc::c_uint> {
+    let name = CString::new(name)?;
+    // SAFETY: a terminated string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// Has the kernel show no frames of a VLAN.
+fn leave_vlans_out(fd: RawFd) -> io::Result<()> {
+    let step =
+        |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, TAG, 0, 0),
+        // Of a VLAN: over the next step.
+        step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, VLAN, 1, 0),
+        step(libc::BPF_RET | libc::BPF_K, u32::MAX, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // The kernel copies the steps during the call.
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

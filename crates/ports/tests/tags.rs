@@ -4,8 +4,8 @@ mod common;
 
 use common::{Wires, drain, opened, options, run, send, udp};
 use ebb_graph::Batch;
-use ebb_ports::Port;
 use ebb_ports::afxdp::{InterfaceOptions, Mode};
+use ebb_ports::{PacketSocket, Port};
 
 /// A bridge takes tags out of frames and sends them on beside, as the interfaces of VLANs do.
 fn behind_a_bridge(wires: &Wires) {
@@ -42,6 +42,38 @@ fn frames_with_a_tag_beside_them_are_the_kernels() {
     assert!(!interface.sees_tags(), "there nobody can be asked");
     let pool = memory.pool();
     memory.close(ports, pool);
+}
+
+#[test]
+fn a_packet_socket_shows_no_frames_of_a_vlan() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    behind_a_bridge(&wires);
+    let mut far = wires.far_by_name("in0");
+    let mut near = PacketSocket::open("p0").expect("a packet socket");
+    let plain = udp([2, 0, 0, 0, 0, 1], 1, 1);
+    let tagged = |tag: [u8; 4]| [&plain[..12], &tag, &plain[12..]].concat();
+    // VLAN 7, VLAN 7 with a priority, a priority alone.
+    let [vlan, both, priority] =
+        [[0x81, 0, 0, 7], [0x81, 0, 0x60, 7], [0x81, 0, 0x60, 0]].map(tagged);
+    send(&mut far, [&vlan, &both, &priority, &plain].map(Vec::as_slice));
+    let mut seen = Vec::new();
+    for _ in 0..200 {
+        near.receive(|frame| seen.extend((frame[..6] == plain[..6]).then(|| frame.to_vec())))
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(seen, [plain.clone(), plain]);
+}
+
+#[test]
+fn a_packet_socket_is_renewed_when_its_interface_is_made_again() {
+    let Some(wires) = Wires::new(1, 1) else { return };
+    let near = PacketSocket::open("p0").expect("a packet socket");
+    assert!(near.renewed().expect("it is there").is_none());
+    run(&format!("ip -n {} link del p0", wires.router));
+    assert!(near.renewed().expect("waited for").is_none());
+    run(&format!("ip -n {} link add p0 type veth peer name p1", wires.router));
+    assert!(near.renewed().expect("opened").is_some());
 }
 
 #[test]

@@ -4,12 +4,21 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ebb_service::{Daemon, Options, ServeError, Serving};
 use ebb_telemetry::{Snapshot, Source};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use tracing::{info, warn};
+
+/// How long whoever asks for another configuration waits for the program's thread.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What came of another configuration: words for whoever asked.
+type Outcome = Result<String, String>;
 
 /// What the program's thread shows, and what it is asked.
 #[derive(Debug)]
@@ -17,6 +26,8 @@ pub struct Shared<T> {
     status: Mutex<Option<T>>,
     stop: AtomicBool,
     reload: AtomicBool,
+    /// Who waits for what comes of the next reload.
+    waiting: Mutex<Vec<SyncSender<Outcome>>>,
 }
 
 impl<T> Shared<T> {
@@ -26,6 +37,7 @@ impl<T> Shared<T> {
             status: Mutex::new(None),
             stop: AtomicBool::new(false),
             reload: AtomicBool::new(false),
+            waiting: Mutex::default(),
         }
     }
 
@@ -56,8 +68,36 @@ impl<T> Shared<T> {
         self.reload.store(true, Relaxed);
     }
 
-    pub(crate) fn take_reload(&self) -> bool {
-        self.reload.swap(false, Relaxed)
+    /// Takes over another configuration, if somebody asked for that: `load` does it, and says what it has not
+    /// taken over. All who asked are told, and so is the log.
+    pub(crate) fn reload(&self, load: impl FnOnce() -> anyhow::Result<&'static str>) {
+        if !self.reload.swap(false, Relaxed) {
+            return;
+        }
+        let waiting = std::mem::take(&mut *self.waiting.lock().expect("no panic while asked"));
+        let outcome = match load() {
+            Ok(rest) => Ok(format!("configuration reloaded; {rest}")),
+            Err(error) => Err(format!("{error:#}; the old configuration stays")),
+        };
+        match &outcome {
+            Ok(words) => info!("{words}"),
+            Err(words) => warn!("{words}"),
+        }
+        for one in waiting {
+            // Who has gone away meanwhile reads the log.
+            _ = one.try_send(outcome.clone());
+        }
+    }
+
+    /// Asks for another configuration and waits for what comes of it.
+    fn reloaded(&self) -> Outcome {
+        let (sender, receiver) = sync_channel(1);
+        self.waiting.lock().expect("no panic while answered").push(sender);
+        self.ask_reload();
+        receiver.recv_timeout(RELOAD_PATIENCE).unwrap_or_else(|_| {
+            let seconds = RELOAD_PATIENCE.as_secs();
+            Err(format!("not reloaded within {seconds} s; its log says what came of it"))
+        })
     }
 }
 
@@ -83,10 +123,12 @@ impl<T: Source + Serialize + Clone + Send> Daemon for Shared<T> {
     fn command(&self, command: Map<String, Value>) -> Result<Value, String> {
         let command = serde_json::from_value(Value::Object(command));
         match command.map_err(|error| error.to_string())? {
-            Command::Reload {} => self.ask_reload(),
-            Command::Stop {} => self.stop(),
+            Command::Reload {} => self.reloaded().map(|words| json!({ "reloaded": words })),
+            Command::Stop {} => {
+                self.stop();
+                Ok(Value::from("asked"))
+            }
         }
-        Ok(Value::from("asked"))
     }
 }
 
@@ -123,9 +165,34 @@ mod tests {
         assert_eq!(client.status::<TorStatus>().expect("a status").racks[0].sent, 7);
         let refused = client.request(&json!({ "sing": {} })).expect_err("no order");
         assert!(refused.to_string().contains("`reload` or `stop`"), "{refused}");
-        client.request(&json!({ "reload": {} })).expect("asked");
-        assert!(shared.take_reload() && !shared.take_reload());
         drop(bound);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn who_asks_for_a_reload_is_told_what_came_of_it() {
+        let path = std::env::temp_dir().join(format!("ebb-tord-{}-r.sock", std::process::id()));
+        let shared: Arc<Shared<TorStatus>> = Arc::new(Shared::new());
+        let bound = serve(&path, None, shared.clone()).expect("a socket");
+        let asked = |outcome: fn() -> anyhow::Result<&'static str>| {
+            let path = path.clone();
+            let asks = std::thread::spawn(move || {
+                let asked = client(&path).expect("it listens").request(&json!({ "reload": {} }));
+                asked
+                    .map(|answer| answer["reloaded"].to_string())
+                    .map_err(|error| error.to_string())
+            });
+            while !asks.is_finished() {
+                shared.reload(outcome);
+                std::thread::yield_now();
+            }
+            asks.join().expect("an answer")
+        };
+        let said = asked(|| Ok("racks need a restart")).expect("taken over");
+        assert!(said.contains("reloaded; racks need a restart"), "{said}");
+        let said =
+            asked(|| anyhow::bail!("field `tor.link_mbps` is not above 0")).expect_err("refused");
+        assert!(said.contains("is not above 0; the old configuration stays"), "{said}");
+        drop(bound);
     }
 }

@@ -10,6 +10,8 @@ use ebb_system_circuit::tokens::Tokens;
 use ipnet::IpNet;
 use serde::Deserialize;
 
+mod overlaps;
+
 use crate::plan::Clock;
 use crate::seal::Keys;
 use crate::sync::RACKS_MAX;
@@ -110,7 +112,8 @@ pub struct RackConfig {
 pub struct HostConfig {
     /// Its name.
     pub name: String,
-    /// Addresses behind it.
+    /// Addresses behind it; none: what comes from there is this machine's own, for other racks.
+    #[serde(default)]
     pub prefixes: Vec<IpNet>,
     /// Addresses that are this machine's own, such as the hosts' gateway.
     #[serde(default)]
@@ -387,7 +390,7 @@ impl Check for TorConfig {
                 "use another number",
             )?;
         }
-        Ok(())
+        overlaps::check(self)
     }
 }
 

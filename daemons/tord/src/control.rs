@@ -12,11 +12,12 @@ use ebb_host::signals::{Signal, Signals};
 use ebb_ports::PacketSocket;
 use ebb_system_circuit::schedulers::{self, Scheduler};
 use ebb_system_circuit::{Demand, Window};
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Controller, OcsConfig};
+use crate::reopen::LINKS_EVERY_NS;
 use crate::seal::Sealer;
 use crate::status::ControlStatus;
 use crate::sync::{
@@ -43,6 +44,7 @@ pub fn run(path: &Path) -> Result<()> {
     let name = &config.controller.control;
     let mut socket = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
     let started = now_ns();
+    let mut links_at = started;
     let epoch = (started >> 16) as u32 ^ std::process::id();
     let rate_bps = (config.ocs.link_mbps * 1e6) as u64;
     let mut planner = Planner::new(&config.controller, rate_bps, epoch, started);
@@ -68,27 +70,27 @@ pub fn run(path: &Path) -> Result<()> {
                 _ => shared.stop(),
             }
         }
-        if shared.take_reload() {
-            reload(path, &mut sealer, &mut planner.status);
+        if now >= links_at {
+            links_at = now + LINKS_EVERY_NS;
+            if let Ok(Some(renewed)) = socket.renewed() {
+                socket = renewed;
+            }
         }
+        shared.reload(|| reload(path, &mut sealer, &mut planner.status));
         std::thread::sleep(Duration::from_nanos((config.controller.announce_us * 1e3) as u64));
     }
     Ok(())
 }
 
 /// Takes over the keys; the rest needs a restart.
-fn reload(path: &Path, sealer: &mut Sealer, status: &mut ControlStatus) {
-    match OcsConfig::load(path).and_then(|config| Ok(config.controller_keys()?)) {
-        Ok(keys) => {
-            if keys != *sealer.keys() {
-                crate::tor::warn_of_strangers(&keys, "controller");
-                sealer.set_keys(keys);
-            }
-            status.reloads += 1;
-            info!("keys reloaded; other changes need a restart");
-        }
-        Err(error) => warn!("the old keys stay: {error:#}"),
+fn reload(path: &Path, sealer: &mut Sealer, status: &mut ControlStatus) -> Result<&'static str> {
+    let keys = OcsConfig::load(path)?.controller_keys()?;
+    if keys != *sealer.keys() {
+        crate::tor::warn_of_strangers(&keys, "controller");
+        sealer.set_keys(keys);
     }
+    status.reloads += 1;
+    Ok("only its keys take effect, other changes need a restart")
 }
 
 fn listen(socket: &mut PacketSocket, planner: &mut Planner, sealer: &mut Sealer, now_ns: u64) {

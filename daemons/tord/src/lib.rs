@@ -14,17 +14,22 @@
 //!                                                             ^-- to racks and optical switch --+
 //! ```
 
+mod absent;
+pub mod addresses;
 pub mod api;
 pub mod clock;
 pub mod config;
 pub mod control;
-mod neighbours;
+mod follow;
+mod hosts;
 pub mod ocs;
 pub mod plan;
 pub mod rack;
+mod reopen;
 pub mod seal;
 pub mod status;
 pub mod sync;
+pub mod tables;
 mod telemetry;
 pub mod tor;
 pub mod voq;

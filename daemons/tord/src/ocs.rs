@@ -14,23 +14,26 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use ebb_des::{Rng, Seed};
 use ebb_graph::{Batch, Packet, Pool, Reserve};
+use ebb_host::netlink::Requests;
 use ebb_host::process;
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
-use ebb_ports::afxdp::{Interface, Umem};
+use ebb_ports::afxdp::{AfXdpPort, Interface, Umem};
 use ebb_ports::{PacketSocket, Port};
 use ebb_system_circuit::sim::Nic;
-use tracing::{info, warn};
+use tracing::info;
 
+use crate::addresses::rack_mac;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, OcsConfig};
 use crate::plan::{Phase, Plan};
-use crate::rack::{rack_mac, time_ns};
+use crate::rack::time_ns;
+use crate::reopen::{LINKS_EVERY_NS, RING, Reopened, open_interface};
 use crate::seal::Sealer;
 use crate::status::{OcsStatus, PARTS};
 use crate::sync::RACKS_MAX;
-use crate::tor::{RING, exchange, hear, open_interface, warn_of_strangers};
+use crate::tor::{exchange, hear, warn_of_strangers};
 use crate::voq::wire_len;
 
 const STATUS_EVERY_NS: u64 = 50_000_000;
@@ -63,14 +66,18 @@ pub fn run(path: &Path) -> Result<()> {
                     _ => shared.stop(),
                 }
             }
-            if shared.take_reload() {
-                ocs.reload(path);
-            }
+            shared.reload(|| ocs.reload(path));
         }
         ocs.round(now);
     }
     ocs.close();
     Ok(())
+}
+
+/// Opens a port: whatever rack frames are for, they are for it.
+fn open_fibre(umem: &Arc<Umem>, name: &str) -> Result<(Interface, AfXdpPort)> {
+    let macs: Vec<[u8; 6]> = (0..RACKS_MAX as u8).map(rack_mac).collect();
+    open_interface(umem, name, &macs, true)
 }
 
 /// A port with the light that comes in and what goes out.
@@ -126,7 +133,11 @@ struct Emulator {
     pool: Pool,
     rng: Rng,
     wait: WaitSet,
-    interfaces: Vec<Interface>,
+    umem: Arc<Umem>,
+    /// In the order of the fibres.
+    interfaces: Vec<Reopened>,
+    links: Requests,
+    links_at_ns: u64,
     counters: OcsStatus,
     started_ns: u64,
     status_at_ns: u64,
@@ -141,12 +152,11 @@ impl Emulator {
         let frames = config.port.len() as u32 * 4 * RING + 4096;
         let (region, reserve) = Reserve::allocate(frames);
         let umem = Umem::new(region);
-        let macs: Vec<[u8; 6]> = (0..RACKS_MAX as u8).map(rack_mac).collect();
         let (mut interfaces, mut fibres) = (Vec::new(), Vec::new());
         let mut at = [None; RACKS_MAX];
         for port in &config.port {
-            let (interface, open) = open_interface(&umem, &port.name, &macs, true)?;
-            interfaces.push(interface);
+            let (interface, open) = open_fibre(&umem, &port.name)?;
+            interfaces.push(Reopened::new(interface));
             at[usize::from(port.rack)] = Some(fibres.len());
             fibres.push(Fibre {
                 rack: port.rack,
@@ -171,7 +181,10 @@ impl Emulator {
             pool: Pool::new(reserve),
             rng: Seed(1).stream("card"),
             wait: WaitSet::new(),
+            umem,
             interfaces,
+            links: Requests::open().context("cannot open a netlink socket")?,
+            links_at_ns: now + LINKS_EVERY_NS,
             counters: OcsStatus { day_picture: vec![0; PARTS], ..OcsStatus::default() },
             started_ns: now,
             status_at_ns: now,
@@ -186,6 +199,10 @@ impl Emulator {
             self.control_at_ns = now + CONTROL_EVERY_NS;
             hear(&mut self.control, &mut self.plan, self.sealer.keys(), now);
             self.plan.turn(now);
+        }
+        if now >= self.links_at_ns {
+            self.links_at_ns = now + LINKS_EVERY_NS;
+            self.look_at_links();
         }
         let mut batch = std::mem::take(&mut self.batch);
         let mut work = 0;
@@ -206,6 +223,19 @@ impl Emulator {
         }
         if work == 0 {
             self.idle();
+        }
+    }
+
+    /// Goes on with interfaces that were made again, and without those that are gone.
+    fn look_at_links(&mut self) {
+        if let Ok(Some(socket)) = self.control.renewed() {
+            self.control = socket;
+        }
+        let Ok(links) = self.links.links() else { return };
+        for (fibre, interface) in self.fibres.iter_mut().zip(&mut self.interfaces) {
+            let open = |name: &str| open_fibre(&self.umem, name);
+            let Some(port) = interface.look(links.iter(), open) else { continue };
+            std::mem::replace(&mut fibre.port, port).close(&mut self.pool);
         }
     }
 
@@ -308,18 +338,16 @@ impl Emulator {
 
     /// Takes over what can change while frames pass: circuits or packets, the packet switch's rate,
     /// keys.
-    fn reload(&mut self, path: &Path) {
-        let read = OcsConfig::load(path).and_then(|config| Ok((config.keys()?, config)));
-        match read {
-            Ok((keys, config)) => {
-                exchange(keys, &mut self.sealer, &mut self.plan, "ocs");
-                self.mode = config.ocs.mode;
-                self.packet_bps = (config.ocs.packet_mbps * 1e6) as u64;
-                self.counters.reloads += 1;
-                info!("configuration reloaded; changes of ports, light and cards need a restart");
-            }
-            Err(error) => warn!("the old configuration stays: {error:#}"),
-        }
+    ///
+    /// # Errors
+    /// When the configuration is refused; nothing changes then.
+    fn reload(&mut self, path: &Path) -> Result<&'static str> {
+        let config = OcsConfig::load(path)?;
+        exchange(config.keys()?, &mut self.sealer, &mut self.plan, "ocs");
+        self.mode = config.ocs.mode;
+        self.packet_bps = (config.ocs.packet_mbps * 1e6) as u64;
+        self.counters.reloads += 1;
+        Ok("changes of ports, light and cards need a restart")
     }
 
     fn close(&mut self) {

@@ -1,33 +1,25 @@
 //! One rack's data path: hosts, queues, uplink. It reads no clock and knows no interfaces but as
 //! [`Port`]s, so that tests run it over links in memory.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::sync::Arc;
 
-use ebb_graph::{Batch, Packet, Pool};
-use ebb_ports::Port;
+use ebb_apps::route::{Builder, Fib, Requests, RouteCounters, RouteLimits, WorkerGraph};
+use ebb_graph::{Batch, Exits, Graph, NodeId, Pool};
+use ebb_ports::{Port, PortCounters};
 use ebb_system_circuit::tokens::{Purse, Tokens};
-use ebb_wire::{Ipv4, Ipv6, ethertype, finish_checksums};
-use ipnet::IpNet;
 
+mod intake;
+
+pub use intake::{ForKernel, ToKernel};
+
+use crate::addresses::source_mac;
 use crate::plan::{Day, Phase};
 use crate::status::RackStatus;
+use crate::tables::{FIRST_HOST, UPLINK};
 use crate::voq::{Voqs, wire_len};
 
 /// Frames handed over at a time: few, so that none is still on its way when the day has ended.
 const BURST: usize = 8;
-/// Length of an Ethernet header.
-const LINK: usize = 14;
-
-/// The address that frames to a rack carry between switches; the source tells the packet path.
-pub fn rack_mac(rack: u8) -> [u8; 6] {
-    [0x02, 0xeb, 0, 0, 0, rack]
-}
-
-/// The address that frames from a rack carry on a circuit or on the packet path.
-pub fn source_mac(rack: u8, by_packets: bool) -> [u8; 6] {
-    [0x02, 0xeb, u8::from(by_packets), 0, 1, rack]
-}
 
 /// How a rack may send.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,36 +39,60 @@ pub struct Rules {
 }
 
 /// An interface to hosts.
-pub struct HostPort {
-    /// The interface.
-    pub port: Box<dyn Port>,
-    /// Its own address.
-    pub mac: [u8; 6],
-    /// Addresses behind it.
-    pub prefixes: Vec<IpNet>,
-    /// Host addresses seen, and their MAC addresses.
-    neighbours: BTreeMap<IpAddr, [u8; 6]>,
+struct HostPort {
+    port: Box<dyn Port>,
     staged: Batch,
 }
 
-impl HostPort {
-    /// An interface whose hosts are not known yet.
-    pub fn new(port: Box<dyn Port>, mac: [u8; 6], prefixes: Vec<IpNet>) -> HostPort {
-        HostPort { port, mac, prefixes, neighbours: BTreeMap::new(), staged: Batch::new() }
+/// What routes a rack's packets: the router's nodes over the rack's table.
+struct Routing {
+    graph: Graph,
+    entry: NodeId,
+    exits: Exits,
+    counters: Arc<RouteCounters>,
+}
+
+impl Routing {
+    fn new(ports: usize, fib: &Arc<Fib>, requests: Arc<Requests>, icmp_seed: u64) -> Routing {
+        let limits = RouteLimits {
+            icmp_v4: ebb_apps::route::IcmpPerHost::LINUX_V4,
+            icmp_v6: ebb_apps::route::IcmpPerHost::LINUX_V6,
+            icmp_seed,
+            ..RouteLimits::default()
+        };
+        let builder = Builder::new(fib, requests).limits(&limits).alone();
+        let WorkerGraph { graph, entry, counters } = builder.worker(0);
+        Routing { graph, entry, exits: Exits::new(ports), counters }
     }
 }
 
-/// Most frames held for hosts whose MAC address is being asked for.
-const HELD_MAX: usize = 64;
-/// Most host addresses remembered for an interface.
-const NEIGHBOURS_MAX: usize = 4096;
+/// What a rack is made of.
+pub struct Parts {
+    /// Its number.
+    pub number: u8,
+    /// Its interface to the optical switch.
+    pub uplink: Box<dyn Port>,
+    /// Its interfaces to hosts.
+    pub hosts: Vec<Box<dyn Port>>,
+    /// What its packets are routed by ([`crate::tables::Tables`]).
+    pub fib: Arc<Fib>,
+    /// Hosts that packets wait for.
+    pub requests: Arc<Requests>,
+    /// Packets for the switch itself.
+    pub kernel: ToKernel,
+    /// Most that waits for a destination, bytes.
+    pub queue_bytes: u64,
+    /// See [`RouteLimits::icmp_seed`].
+    pub icmp_seed: u64,
+}
 
 /// A rack.
 pub struct Rack {
     number: u8,
     uplink: Box<dyn Port>,
     hosts: Vec<HostPort>,
-    remotes: Vec<(IpNet, u8)>,
+    routing: Routing,
+    kernel: ToKernel,
     voqs: Voqs,
     today: Option<(Day, Purse)>,
     wanted: bool,
@@ -89,28 +105,23 @@ pub struct Rack {
     turn: usize,
     batch: Batch,
     out: Batch,
-    /// Frames for hosts that have not spoken yet.
-    held: Vec<(IpAddr, Packet)>,
     counters: RackStatus,
+    /// What ports counted that are closed.
+    closed: PortCounters,
 }
 
 impl Rack {
-    /// A rack with its ports, and where everybody else is.
-    pub fn new(
-        number: u8,
-        uplink: Box<dyn Port>,
-        hosts: Vec<HostPort>,
-        mut remotes: Vec<(IpNet, u8)>,
-        queue_bytes: u64,
-    ) -> Rack {
-        // The longest prefix first.
-        remotes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.prefix_len()));
-        let counters = RackStatus { rack: number, ..RackStatus::default() };
+    /// A rack of these parts.
+    pub fn new(parts: Parts) -> Rack {
+        let Parts { number, uplink, hosts, fib, requests, kernel, queue_bytes, icmp_seed } = parts;
+        let ports = FIRST_HOST + hosts.len();
+        let host = |port| HostPort { port, staged: Batch::new() };
         Rack {
             number,
             uplink,
-            hosts,
-            remotes,
+            hosts: hosts.into_iter().map(host).collect(),
+            routing: Routing::new(ports, &fib, requests, icmp_seed),
+            kernel,
             voqs: Voqs::new(crate::sync::RACKS_MAX, queue_bytes),
             today: None,
             wanted: false,
@@ -120,8 +131,8 @@ impl Rack {
             turn: 0,
             batch: Batch::new(),
             out: Batch::new(),
-            held: Vec::new(),
-            counters,
+            counters: RackStatus { rack: number, ..RackStatus::default() },
+            closed: PortCounters::default(),
         }
     }
 
@@ -144,8 +155,11 @@ impl Rack {
     pub fn status(&self) -> RackStatus {
         let mut status = self.counters.clone();
         status.waiting_bytes = self.voqs.bytes().to_vec();
+        status.icmp_sent = self.routing.counters.originated();
+        // Packets that became the error about them.
+        status.dropped_unroutable += self.routing.counters.dropped_in_place().iter().sum::<u64>();
         let hosts = self.hosts.iter().map(|host| host.port.counters());
-        for counters in hosts.chain([self.uplink.counters()]) {
+        for counters in hosts.chain([self.uplink.counters(), self.closed]) {
             status.dropped_receive += counters.receive_dropped;
             status.dropped_transmit += counters.transmit_invalid + counters.transmit_dropped;
         }
@@ -162,135 +176,6 @@ impl Rack {
     pub fn prepare_wait(&mut self) -> bool {
         let uplink = self.uplink.prepare_wait();
         self.hosts.iter_mut().fold(uplink, |calm, host| host.port.prepare_wait() && calm)
-    }
-
-    /// Takes up to `most` frames from each interface to hosts into queues and returns how many there
-    /// were.
-    pub fn take_in(&mut self, pool: &mut Pool, most: usize) -> usize {
-        let mut batch = std::mem::take(&mut self.batch);
-        let mut count = 0;
-        for at in 0..self.hosts.len() {
-            count += self.hosts[at].port.receive(pool, &mut batch, most);
-            for packet in batch.drain(..) {
-                self.counters.from_hosts += 1;
-                self.classify(at, packet, pool);
-            }
-        }
-        self.batch = batch;
-        self.flush_hosts(pool);
-        count
-    }
-
-    fn classify(&mut self, from: usize, mut packet: Packet, pool: &mut Pool) {
-        if packet.flags & Packet::UNFINISHED != 0 {
-            finish_checksums(packet.data_mut());
-        }
-        let Some((source, destination)) = addresses(packet.data()) else {
-            self.counters.dropped_unroutable += 1;
-            return pool.put(packet.into_frame());
-        };
-        let host = &mut self.hosts[from];
-        if host.neighbours.len() < NEIGHBOURS_MAX
-            && host.prefixes.iter().any(|prefix| prefix.contains(&source))
-        {
-            let mac = packet.data()[6..12].try_into().expect("six bytes");
-            host.neighbours.insert(source, mac);
-        }
-        if !one_hop_less(packet.data_mut()) {
-            self.counters.dropped_unroutable += 1;
-            return pool.put(packet.into_frame());
-        }
-        let here =
-            self.hosts.iter().any(|host| host.prefixes.iter().any(|p| p.contains(&destination)));
-        if here {
-            return self.hand_over(packet, destination, pool);
-        }
-        let remote = self.remotes.iter().find(|(prefix, _)| prefix.contains(&destination));
-        let Some((_, to)) = remote else {
-            self.counters.dropped_unroutable += 1;
-            return pool.put(packet.into_frame());
-        };
-        packet.data_mut()[..6].copy_from_slice(&rack_mac(*to));
-        if let Err(packet) = self.voqs.push(usize::from(*to), packet) {
-            self.counters.dropped_full += 1;
-            pool.put(packet.into_frame());
-        }
-    }
-
-    /// Takes up to `most` frames from the optical switch to hosts and returns how many there were.
-    pub fn deliver(&mut self, pool: &mut Pool, most: usize) -> usize {
-        let mut batch = std::mem::take(&mut self.batch);
-        let count = self.uplink.receive(pool, &mut batch, most);
-        for packet in batch.drain(..) {
-            self.counters.received += 1;
-            match addresses(packet.data()) {
-                Some((_, destination)) => self.hand_over(packet, destination, pool),
-                None => {
-                    self.counters.dropped_unroutable += 1;
-                    pool.put(packet.into_frame());
-                }
-            }
-        }
-        self.batch = batch;
-        self.flush_hosts(pool);
-        count
-    }
-
-    fn hand_over(&mut self, mut packet: Packet, destination: IpAddr, pool: &mut Pool) {
-        let known = self.hosts.iter_mut().find_map(|host| {
-            let mac = host.neighbours.get(&destination).copied()?;
-            Some((host, mac))
-        });
-        let Some((host, mac)) = known else {
-            let ours =
-                self.hosts.iter().any(|h| h.prefixes.iter().any(|p| p.contains(&destination)));
-            if ours && self.held.len() < HELD_MAX {
-                return self.held.push((destination, packet));
-            }
-            self.counters.dropped_unroutable += 1;
-            return pool.put(packet.into_frame());
-        };
-        let frame = packet.data_mut();
-        frame[..6].copy_from_slice(&mac);
-        frame[6..12].copy_from_slice(&host.mac);
-        host.staged.push(packet);
-    }
-
-    /// Hosts to whom frames wait because nobody knows their MAC address.
-    pub fn sought(&self) -> impl Iterator<Item = IpAddr> {
-        self.held.iter().map(|(address, _)| *address)
-    }
-
-    /// A host's MAC address is known: what waited for it is handed over.
-    pub fn learn(&mut self, address: IpAddr, mac: [u8; 6], pool: &mut Pool) {
-        let behind = |host: &&mut HostPort| host.prefixes.iter().any(|p| p.contains(&address));
-        let Some(host) = self.hosts.iter_mut().find(behind) else { return };
-        host.neighbours.insert(address, mac);
-        for (to, packet) in std::mem::take(&mut self.held) {
-            self.hand_over(packet, to, pool);
-        }
-    }
-
-    /// Gives up on hosts that did not answer.
-    pub fn give_up(&mut self, pool: &mut Pool) {
-        for (_, packet) in self.held.drain(..) {
-            self.counters.dropped_unroutable += 1;
-            pool.put(packet.into_frame());
-        }
-    }
-
-    /// Sends what is staged for hosts.
-    fn flush_hosts(&mut self, pool: &mut Pool) {
-        for host in &mut self.hosts {
-            if host.staged.is_empty() {
-                continue;
-            }
-            self.counters.to_hosts += host.port.transmit(pool, &mut host.staged) as u64;
-            self.counters.dropped_transmit += host.staged.len() as u64;
-            pool.put_batch(&mut host.staged);
-            // A port that is down keeps what it took; its counters say so.
-            _ = host.port.flush();
-        }
     }
 
     /// Sends what may be sent now, and says when there is something to do next, if that is known:
@@ -479,14 +364,24 @@ impl Rack {
         _ = self.uplink.flush();
     }
 
-    /// Gives all frames back.
+    /// Goes on with another port in the place of one, by the numbers of [`crate::tables::Tables`].
+    pub fn replace(&mut self, number: usize, port: Box<dyn Port>, pool: &mut Pool) {
+        let place = match number {
+            UPLINK => &mut self.uplink,
+            _ => &mut self.hosts[number - FIRST_HOST].port,
+        };
+        let mut former = std::mem::replace(place, port);
+        former.close(pool);
+        self.closed = self.closed.and(&former.counters());
+    }
+
+    /// Gives all frames back but those that wait for hosts.
     pub fn close(&mut self, pool: &mut Pool) {
         for to in 0..crate::sync::RACKS_MAX {
             while let Some(packet) = self.voqs.pop(to) {
                 pool.put(packet.into_frame());
             }
         }
-        self.give_up(pool);
         self.uplink.close(pool);
         self.hosts.iter_mut().for_each(|host| host.port.close(pool));
     }
@@ -495,41 +390,6 @@ impl Rack {
 /// How long the link takes for so many bytes.
 pub fn time_ns(bytes: u64, rate_bps: u64) -> u64 {
     (u128::from(bytes) * 8_000_000_000 / u128::from(rate_bps.max(1))) as u64
-}
-
-/// Source and destination of an IP frame.
-fn addresses(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
-    let kind = u16::from_be_bytes(frame.get(12..LINK)?.try_into().ok()?);
-    let bytes = &frame[LINK..];
-    match kind {
-        ethertype::IPV4 => {
-            let header = Ipv4::new(bytes).filter(|header| header.version() == 4)?;
-            Some((header.source().into(), header.destination().into()))
-        }
-        ethertype::IPV6 => {
-            let header = Ipv6::new(bytes).filter(|header| header.version() == 6)?;
-            Some((header.source().into(), header.destination().into()))
-        }
-        _ => None,
-    }
-}
-
-/// Takes a hop off the frame's life; `false` when it has none left.
-fn one_hop_less(frame: &mut [u8]) -> bool {
-    let bytes = &mut frame[LINK..];
-    if bytes[0] >> 4 == 4 {
-        let alive = Ipv4::new(bytes).is_some_and(|header| header.ttl() > 1);
-        if alive {
-            Ipv4::decrement_ttl(bytes);
-        }
-        alive
-    } else {
-        let alive = Ipv6::new(bytes).is_some_and(|header| header.hop_limit() > 1);
-        if alive {
-            Ipv6::decrement_hop_limit(bytes);
-        }
-        alive
-    }
 }
 
 #[cfg(test)]

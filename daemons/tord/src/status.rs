@@ -59,6 +59,10 @@ pub struct RackStatus {
     pub requeued: u64,
     /// Frames that no queue had room for.
     pub dropped_full: u64,
+    /// Packets for the switch itself that came by the uplink, or were not the XDP program's to leave to the kernel.
+    pub to_kernel: u64,
+    /// ICMP errors made.
+    pub icmp_sent: u64,
     /// Frames to nobody known, malformed, or too long under way.
     pub dropped_unroutable: u64,
     /// Frames that the kernel lost before they came here.

@@ -92,6 +92,8 @@ metrics! {
         counter rack_sent_by_packets "Frames sent to the packet path" |r| r.sent_by_packets;
         counter rack_received "Frames from the optical switch" |r| r.received;
         counter rack_requeued "Frames that went back to their queue" |r| r.requeued;
+        counter rack_to_kernel "Frames handed to the switch's own kernel" |r| r.to_kernel;
+        counter rack_icmp_sent "ICMP errors sent" |r| r.icmp_sent;
         counter rack_dropped_full "Frames dropped because a queue was full" |r| r.dropped_full;
         counter rack_dropped_unroutable "Frames dropped because they were malformed or to an unknown destination" |r| r.dropped_unroutable;
         counter rack_dropped_receive "Received frames lost by the kernel" |r| r.dropped_receive;

@@ -1,31 +1,35 @@
 //! The top-of-rack switch: `ebb tor run`. One thread serves all racks of the process.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use ebb_apps::route::Requests;
 use ebb_graph::{Pool, Region, Reserve};
-use ebb_host::process;
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
+use ebb_host::{Doorbell, process};
 use ebb_ports::PacketSocket;
-use ebb_ports::afxdp::{AfXdpPort, Form, Interface, InterfaceOptions, Umem};
+use ebb_ports::afxdp::Umem;
 use tracing::{info, warn};
 
+use crate::addresses::rack_mac;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, RackConfig, TorConfig};
-use crate::neighbours::Neighbours;
+use crate::follow::{Followed, Follower, Following, Kept, Order, open_port};
 use crate::plan::{Phase, Plan, Source};
-use crate::rack::{HostPort, Rack, Rules, rack_mac};
+use crate::rack::{Parts, Rack, Rules, ToKernel};
+use crate::reopen::{LINKS_EVERY_NS, RING};
 use crate::seal::{Keys, Sealer};
 use crate::status::{SOURCES_MAX, Times, TorStatus};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
+use crate::tables::{FIRST_HOST, Tables, UPLINK};
 
-/// Places in each ring.
-pub(crate) const RING: u32 = 512;
 /// Frames for what waits in a rack's queues.
 const FRAMES_PER_RACK: u32 = 8192;
 /// Sleep ends this long before something is due; from then on the thread looks again and again.
@@ -34,8 +38,10 @@ const SPIN_NS: u64 = 60_000;
 const CONTROL_EVERY_NS: u64 = 200_000;
 /// How often status is shown and signals are looked at.
 const STATUS_EVERY_NS: u64 = 50_000_000;
-/// How often the kernel is asked for hosts that have not spoken.
-const SEEK_EVERY_NS: u64 = 5_000_000;
+/// Packets for the switch itself that wait to be handed to the kernel.
+const FOR_KERNEL_MAX: usize = 256;
+/// Hosts that wait to be asked for.
+const WANTED_MAX: usize = 1024;
 /// How often queues are reported.
 const REPORT_EVERY_NS: u64 = 5_000_000;
 /// A thread that goes before all others must leave 5 % of each second to them, or the kernel stops
@@ -82,9 +88,7 @@ pub fn run(path: &Path) -> Result<()> {
                 _ => shared.stop(),
             }
         }
-        if shared.take_reload() {
-            tor.reload(path);
-        }
+        shared.reload(|| tor.reload(path));
     }
     tor.close();
     Ok(())
@@ -103,25 +107,6 @@ pub(crate) fn place(cpu: Option<usize>, realtime: bool) {
     }
 }
 
-/// An interface of AF_XDP with its only port.
-pub(crate) fn open_interface(
-    umem: &Arc<Umem>,
-    name: &str,
-    macs: &[[u8; 6]],
-    stamp: bool,
-) -> Result<(Interface, AfXdpPort)> {
-    let mut options = InterfaceOptions::new(name, 1, Form::Steer);
-    options.ring_len = RING;
-    options.stamp_all = stamp;
-    let mut interface = Interface::open(umem, &options)?;
-    if !macs.is_empty() {
-        interface.set_macs(macs).with_context(|| name.to_owned())?;
-    }
-    info!(name, mode = %interface.mode(), "opened");
-    let port = interface.take_ports().pop().context("an interface has a port")?;
-    Ok((interface, port))
-}
-
 struct Switch {
     rules: Rules,
     realtime: bool,
@@ -132,14 +117,15 @@ struct Switch {
     pool: Pool,
     fds: Vec<RawFd>,
     wait: WaitSet,
-    /// Kept: while they live their XDP programs are attached.
-    interfaces: Vec<Interface>,
+    /// Other ports in the places of those that are gone, or again there.
+    orders: Receiver<Order>,
+    /// Dropped before the frames are given back: it has the interfaces.
+    following: Option<Following>,
     started_ns: u64,
     status_at_ns: u64,
     control_at_ns: u64,
+    links_at_ns: u64,
     report_at_ns: u64,
-    neighbours: Neighbours,
-    seek_at_ns: u64,
     window_ns: u64,
     slept_ns: u64,
     /// When a rack has something to do next.
@@ -162,11 +148,17 @@ impl Switch {
         let frames = ports * 4 * RING + config.rack.len() as u32 * FRAMES_PER_RACK + 4096;
         let (region, reserve): (&'static Region, _) = Reserve::allocate(frames);
         let umem = Umem::new(region);
-        let mut interfaces = Vec::new();
-        let mut racks = Vec::new();
+        let bell = Doorbell::new().context("cannot make an event descriptor")?;
+        let (queue, for_kernel) = sync_channel(FOR_KERNEL_MAX);
+        let to_kernel = ToKernel::new(queue, bell.clone());
+        let (mut racks, mut followed) = (Vec::new(), Vec::new());
         for rack in &config.rack {
-            racks.push(open_rack(config, rack, &umem, &mut interfaces)?);
+            let (rack, follows) = open_rack(config, rack, &umem, &to_kernel, &bell)?;
+            racks.push(rack);
+            followed.push(follows);
         }
+        let (sender, orders) = channel();
+        let following = Follower::new(followed, &umem, sender, (for_kernel, bell))?.start()?;
         let name = &config.tor.control;
         let control = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
         let mut fds = vec![control.fd()];
@@ -183,13 +175,13 @@ impl Switch {
             pool: Pool::new(reserve),
             fds,
             wait: WaitSet::new(),
-            interfaces,
+            orders,
+            following: Some(following),
             started_ns: now,
             status_at_ns: now,
             control_at_ns: now,
+            links_at_ns: now,
             report_at_ns: now,
-            neighbours: Neighbours::new(),
-            seek_at_ns: now,
             window_ns: now,
             slept_ns: 0,
             due_ns: now,
@@ -215,7 +207,8 @@ impl Switch {
         let mut work = 0;
         for at in 0..self.racks.len() {
             let rack = &mut self.racks[at];
-            work += rack.deliver(&mut self.pool, INTAKE) + rack.take_in(&mut self.pool, INTAKE);
+            work += rack.deliver(now, &mut self.pool, INTAKE);
+            work += rack.take_in(now, &mut self.pool, INTAKE);
             self.await_dawn();
             self.send();
         }
@@ -289,9 +282,26 @@ impl Switch {
             self.report_at_ns = now + REPORT_EVERY_NS;
             self.report();
         }
-        if now >= self.seek_at_ns {
-            self.seek_at_ns = now + SEEK_EVERY_NS;
-            self.neighbours.seek(now, &mut self.racks, &mut self.pool);
+        self.racks.iter_mut().for_each(|rack| rack.tend(now, &mut self.pool));
+        self.exchange_ports(now);
+    }
+
+    /// Goes on with interfaces that were made again, and without those that are gone.
+    fn exchange_ports(&mut self, now: u64) {
+        let mut changed = false;
+        if now >= self.links_at_ns {
+            self.links_at_ns = now + LINKS_EVERY_NS;
+            if let Ok(Some(socket)) = self.control.renewed() {
+                (self.control, changed) = (socket, true);
+            }
+        }
+        while let Ok(Order { rack, port, to }) = self.orders.try_recv() {
+            self.racks[rack].replace(port, to, &mut self.pool);
+            changed = true;
+        }
+        if changed {
+            self.fds = vec![self.control.fd()];
+            self.racks.iter().for_each(|rack| rack.wait_fds(&mut self.fds));
         }
     }
 
@@ -375,24 +385,22 @@ impl Switch {
     }
 
     /// Takes over what can change while frames pass: rates, tokens, guards, queue lengths, keys.
-    fn reload(&mut self, path: &Path) {
-        let read = TorConfig::load(path).and_then(|config| Ok((config.keys()?, config)));
-        match read {
-            Ok((keys, config)) => {
-                exchange(keys, &mut self.sealer, &mut self.plan, "tor");
-                self.rules = rules(&config);
-                let bytes = config.tor.queue_kb * 1000;
-                self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes));
-                self.reloads += 1;
-                info!("configuration reloaded; changes of interfaces and racks need a restart");
-            }
-            Err(error) => warn!("the old configuration stays: {error:#}"),
-        }
+    ///
+    /// # Errors
+    /// When the configuration is refused; nothing changes then.
+    fn reload(&mut self, path: &Path) -> Result<&'static str> {
+        let config = TorConfig::load(path)?;
+        exchange(config.keys()?, &mut self.sealer, &mut self.plan, "tor");
+        self.rules = rules(&config);
+        let bytes = config.tor.queue_kb * 1000;
+        self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes));
+        self.reloads += 1;
+        Ok("changes of interfaces and racks need a restart")
     }
 
     fn close(&mut self) {
         self.racks.iter_mut().for_each(|rack| rack.close(&mut self.pool));
-        self.interfaces.clear();
+        self.following = None;
     }
 }
 
@@ -409,32 +417,46 @@ fn rules(config: &TorConfig) -> Rules {
     }
 }
 
+/// Opens a rack's interfaces: what its packets go through, and what another thread follows the kernel with.
 fn open_rack(
     config: &TorConfig,
     rack: &RackConfig,
     umem: &Arc<Umem>,
-    interfaces: &mut Vec<Interface>,
-) -> Result<Rack> {
-    let (uplink, port) = open_interface(umem, &rack.uplink, &[rack_mac(rack.number)], false)?;
-    interfaces.push(uplink);
-    let mut hosts = Vec::new();
-    for host in &rack.host {
-        let (mut interface, port) = open_interface(umem, &host.name, &[], false)?;
-        interface.set_local_addresses(&host.own).with_context(|| host.name.clone())?;
-        let prefixes = host.prefixes.clone();
-        hosts.push(HostPort::new(Box::new(port), interface.mac(), prefixes));
-        interfaces.push(interface);
+    kernel: &ToKernel,
+    bell: &Doorbell,
+) -> Result<(Rack, Followed)> {
+    let number = rack.number;
+    let (interface, uplink) = open_port(umem, &rack.uplink, number, UPLINK)?;
+    let mut ports = vec![Kept::new(interface, &[], &[])];
+    let mut hosts: Vec<Box<dyn ebb_ports::Port>> = Vec::new();
+    for (at, host) in rack.host.iter().enumerate() {
+        let (interface, port) = open_port(umem, &host.name, number, FIRST_HOST + at)?;
+        ports.push(Kept::new(interface, &host.own, &host.prefixes));
+        hosts.push(Box::new(port));
     }
     let mut remotes = Vec::new();
-    for other in config.rack.iter().filter(|other| other.number != rack.number) {
+    for other in config.rack.iter().filter(|other| other.number != number) {
         let prefixes = other.host.iter().flat_map(|host| &host.prefixes);
         remotes.extend(prefixes.map(|prefix| (*prefix, other.number)));
     }
     for other in &config.remote {
         remotes.extend(other.prefixes.iter().map(|prefix| (*prefix, other.rack)));
     }
-    let queue = config.tor.queue_kb * 1000;
-    Ok(Rack::new(rack.number, Box::new(port), hosts, remotes, queue))
+    let prefixes = rack.host.iter().map(|host| host.prefixes.clone()).collect();
+    let (tables, fib) = Tables::new(number, prefixes, &remotes)?;
+    let rings = bell.clone();
+    let requests = Requests::new(WANTED_MAX, Arc::new(move || rings.ring()));
+    let parts = Parts {
+        number,
+        uplink: Box::new(uplink),
+        hosts,
+        fib,
+        requests: requests.clone(),
+        kernel: kernel.clone(),
+        queue_bytes: config.tor.queue_kb * 1000,
+        icmp_seed: RandomState::new().hash_one(number),
+    };
+    Ok((Rack::new(parts), Followed { number, tables, wanted: requests, ports }))
 }
 
 /// Says at the start, and whenever that begins, that nobody vouches for sync frames.

@@ -16,7 +16,7 @@ use super::input::{PLAIN, is_v4};
 use super::rewrite::{rewrite, rewrite_plain};
 use super::table::{Kind, NextHop, Table};
 use super::validate::{Verdict as Source, forwardable_source};
-use super::{Fib, Requests, RouteCounters, source};
+use super::{FRAGMENT, Fib, Requests, RouteCounters, source};
 
 /// Output to the ICMP node.
 pub(super) const TO_ICMP: usize = 0;
@@ -45,6 +45,7 @@ pub(super) struct Forward {
     reader: Reader,
     requests: Arc<Requests>,
     counters: Arc<RouteCounters>,
+    alone: bool,
     hold: Hold,
     /// Since when the packets at hand wait, where another worker held them until now.
     since: Option<Time>,
@@ -69,6 +70,7 @@ impl Forward {
         fib: &Arc<Fib>,
         requests: Arc<Requests>,
         counters: Arc<RouteCounters>,
+        alone: bool,
     ) -> Forward {
         let space = 4 * Batch::RECEIVE_MAX;
         Forward {
@@ -76,6 +78,7 @@ impl Forward {
             requests,
             hold: Hold::new(counters.clone()),
             counters,
+            alone,
             since: None,
             ready: Vec::new(),
             looked: (Time::ZERO, 0),
@@ -182,6 +185,7 @@ impl Forward {
         let (mut next_v4, mut next_v6) = (self.hops_v4.iter(), self.hops_v6.iter());
         let mut next_source = self.hops_source.iter();
         let counters = &*self.counters;
+        let alone = self.alone;
         let awaited = &mut self.awaited;
         self.verdicts.extend(batch.iter_mut().map(|packet| {
             let next = if is_v4(packet) { next_v4.next() } else { next_v6.next() };
@@ -213,7 +217,7 @@ impl Forward {
                 false => None,
             };
             let verdict = match filtered {
-                None => decide(packet, &hop, hold, awaited),
+                None => decide(packet, &hop, alone, hold, awaited),
                 Some(verdict) => verdict,
             };
             if verdict == Verdict::Transmit {
@@ -385,6 +389,7 @@ fn try_plain(
 fn decide(
     packet: &mut Packet,
     hop: &NextHop,
+    alone: bool,
     hold: Option<&Hold>,
     waiting: &mut Vec<Awaited>,
 ) -> Verdict {
@@ -398,7 +403,7 @@ fn decide(
         (header.ttl(), header.total_len())
     } else {
         match forwardable_source(bytes) {
-            Source::Route => {}
+            Source::Route | Source::Options => {}
             Source::Kernel => return Verdict::Kernel,
             Source::Drop(reason) => return Verdict::Drop(reason),
         }
@@ -409,9 +414,15 @@ fn decide(
         return fault(packet, Fault::TimeExceeded);
     }
     if ip_len > usize::from(hop.mtu) {
-        // RFC 1812 section 5.2.6: the kernel fragments what may be fragmented.
+        // RFC 1812 section 5.2.6: the kernel fragments what may be fragmented, or whoever takes the packet
+        // from the exit of a router that is alone.
         let may_fragment = is_v4 && !Ipv4::new(bytes).expect("validated").dont_fragment();
-        return if may_fragment { Verdict::Kernel } else { fault(packet, Fault::TooBig(hop.mtu)) };
+        if !may_fragment {
+            return fault(packet, Fault::TooBig(hop.mtu));
+        }
+        if !alone {
+            return Verdict::Kernel;
+        }
     }
     if hop.kind != Kind::Forward || hold.is_some() {
         let awaited = awaited(packet, hop);
@@ -428,6 +439,10 @@ fn decide(
         }
     }
     rewrite(packet, hop, ip_len);
+    if ip_len > usize::from(hop.mtu) {
+        packet.flags |= FRAGMENT;
+        packet.key = u32::from(hop.mtu);
+    }
     Verdict::Transmit
 }
 
@@ -439,7 +454,7 @@ fn reject(kind: Kind, packet: &mut Packet) -> Verdict {
     }
     if !is_v4(packet) {
         match forwardable_source(&packet.data()[usize::from(packet.l3)..]) {
-            Source::Route => {}
+            Source::Route | Source::Options => {}
             Source::Kernel => return Verdict::Kernel,
             Source::Drop(reason) => return Verdict::Drop(reason),
         }

@@ -36,6 +36,7 @@ pub(super) struct Input {
     interfaces: Cache<InterfacesOf, Arc<Interfaces>>,
     counters: Arc<RouteCounters>,
     verdicts: Vec<Verdict>,
+    alone: bool,
 }
 
 struct InterfacesOf(Arc<Fib>);
@@ -48,11 +49,12 @@ impl core::ops::Deref for InterfacesOf {
 }
 
 impl Input {
-    pub(super) fn new(fib: &Arc<Fib>, counters: Arc<RouteCounters>) -> Input {
+    pub(super) fn new(fib: &Arc<Fib>, counters: Arc<RouteCounters>, alone: bool) -> Input {
         Input {
             interfaces: Cache::new(InterfacesOf(fib.clone())),
             counters,
             verdicts: Vec::with_capacity(2 * Batch::RECEIVE_MAX),
+            alone,
         }
     }
 }
@@ -66,12 +68,18 @@ impl Node for Input {
         let interfaces = self.interfaces.load();
         let plain = run_of_plain(batch, interfaces, &self.counters);
         if plain < batch.len()
-            && !judge_rest(batch, plain, interfaces, &self.counters, &mut self.verdicts)
+            && !judge_rest(
+                batch,
+                plain,
+                (interfaces, self.alone),
+                &self.counters,
+                &mut self.verdicts,
+            )
         {
             for (packet, verdict) in batch.drain(..).zip(&self.verdicts) {
                 match verdict {
                     Verdict::Route => out.push(TO_FORWARD, packet),
-                    Verdict::Kernel => out.kernel(packet),
+                    Verdict::Kernel | Verdict::Options => out.kernel(packet),
                     Verdict::Drop(reason) => out.drop(packet, *reason),
                 }
             }
@@ -123,7 +131,7 @@ fn run_on_port(packets: &mut [Packet], port: PortId, attached: &Attached) -> Vol
 fn judge_rest(
     batch: &mut Batch,
     first: usize,
-    interfaces: &Interfaces,
+    (interfaces, alone): (&Interfaces, bool),
     counters: &RouteCounters,
     verdicts: &mut Vec<Verdict>,
 ) -> bool {
@@ -139,7 +147,7 @@ fn judge_rest(
         let plain = interfaces.plain(packet.input.0);
         let verdict = match plain.is_some_and(|attached| inspect_plain(packet, attached)) {
             true => Verdict::Route,
-            false => inspect(packet, interfaces),
+            false => inspect(packet, interfaces, alone),
         };
         if verdict == Verdict::Route {
             arrived.count(packet, counters);
@@ -205,7 +213,7 @@ fn inspect_plain(packet: &mut Packet, attached: &Attached) -> bool {
 
 /// What becomes of one frame; fills in the packet's interface, VLAN, network header and version.
 #[inline(never)]
-fn inspect(packet: &mut Packet, interfaces: &Interfaces) -> Verdict {
+fn inspect(packet: &mut Packet, interfaces: &Interfaces, alone: bool) -> Verdict {
     let Some(link) = link(packet.data()) else { return Verdict::Drop(DropReason::Truncated) };
     let vlan = link.vlan();
     let Some(attached) = interfaces.attached(packet.input.0, vlan) else {
@@ -231,12 +239,16 @@ fn inspect(packet: &mut Packet, interfaces: &Interfaces) -> Verdict {
             packet.kind = V4;
             packet.key = key;
             source::mark(packet, attached.reverse_path);
+            if verdict == Verdict::Options && alone {
+                return validate::options(&packet.data()[link.payload..]);
+            }
             verdict
         }
         ethertype::IPV6 => {
             let verdict = validate::ipv6(header);
             packet.kind = V6;
-            verdict
+            // RFC 8200 section 4.3: routers need not look at hop-by-hop options.
+            if verdict == Verdict::Options && alone { Verdict::Route } else { verdict }
         }
         _ => Verdict::Kernel,
     }

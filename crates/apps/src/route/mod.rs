@@ -105,6 +105,11 @@ impl Default for RouteLimits {
     }
 }
 
+/// Bit of [`ebb_graph::Packet::flags`] at the transmit exits of a router that is alone: the packet is longer
+/// than [`ebb_graph::Packet::key`], the MTU of the link that it leaves by, and is to be cut
+/// ([`ebb_wire::Fragments`]).
+pub const FRAGMENT: u8 = 32;
+
 /// Makes workers' graphs.
 ///
 /// Entering packets have [`ebb_graph::Packet::input`] set. Packets at the kernel exit are as they
@@ -114,6 +119,7 @@ pub struct Builder<'a> {
     fib: &'a Arc<Fib>,
     requests: Arc<Requests>,
     limits: RouteLimits,
+    alone: bool,
     applications: &'a [Arc<dyn Application>],
 }
 
@@ -130,7 +136,13 @@ pub struct WorkerGraph {
 impl<'a> Builder<'a> {
     /// Routing alone, with the usual bounds.
     pub fn new(fib: &'a Arc<Fib>, requests: Arc<Requests>) -> Builder<'a> {
-        Builder { fib, requests, limits: RouteLimits::default(), applications: &[] }
+        Builder { fib, requests, limits: RouteLimits::default(), alone: false, applications: &[] }
+    }
+
+    /// Of a router behind which no kernel forwards what it leaves out: packets with options pass it, and IPv4
+    /// packets that may be cut into fragments leave with [`FRAGMENT`].
+    pub fn alone(self) -> Builder<'a> {
+        Builder { alone: true, ..self }
     }
 
     /// With these bounds.
@@ -150,8 +162,9 @@ impl<'a> Builder<'a> {
         let chain = Chain::new(self.applications.iter().map(|one| &**one), worker);
         let entry = chain.around(&mut builder, |builder| {
             let (fib, requests) = (self.fib, self.requests.clone());
-            let input = builder.add(Box::new(Input::new(fib, counters.clone())));
-            let forward = builder.add(Box::new(Forward::new(fib, requests, counters.clone())));
+            let input = builder.add(Box::new(Input::new(fib, counters.clone(), self.alone)));
+            let forward =
+                builder.add(Box::new(Forward::new(fib, requests, counters.clone(), self.alone)));
             let icmp = builder.add(Box::new(Icmp::new(fib, counters.clone())));
             builder.wire(input, Edge::Node(forward));
             builder.wire(forward, Edge::Node(icmp));

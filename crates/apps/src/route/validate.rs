@@ -15,6 +15,9 @@ pub(super) enum Verdict {
     Route,
     /// For the kernel.
     Kernel,
+    /// To be looked up by a router that is alone ([`super::Builder::alone`]), else for the kernel: it has
+    /// options, which may concern every router on the way.
+    Options,
     /// Dropped.
     Drop(DropReason),
 }
@@ -81,7 +84,31 @@ fn ipv4_odd(bytes: &[u8], header: Ipv4<'_>) -> Verdict {
         return Verdict::Drop(DropReason::MartianDestination);
     }
     // Section 5.2.4: options may concern every router on the way; the kernel knows them.
-    if header_len > Ipv4::LEN { Verdict::Kernel } else { Verdict::Route }
+    if header_len > Ipv4::LEN { Verdict::Options } else { Verdict::Route }
+}
+
+/// Judges the options of an IPv4 header for a router that is alone: they pass unchanged (RFC 1812
+/// section 5.3.13 of unknown ones; nothing is recorded in the others, RFC 7126 sections 4.6 and 4.7), but
+/// source routes are dropped as RFC 7126 sections 4.3 and 4.4 advise.
+pub(super) fn options(bytes: &[u8]) -> Verdict {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    const SOURCE_ROUTES: [u8; 2] = [131, 137];
+    let header_len = Ipv4::new(bytes).map_or(0, |header| header.header_len());
+    let mut rest = bytes.get(Ipv4::LEN..header_len).unwrap_or_default();
+    loop {
+        rest = match rest {
+            [] | [END, ..] => return Verdict::Route,
+            [NO_OPERATION, after @ ..] => after,
+            [kind, ..] if SOURCE_ROUTES.contains(kind) => {
+                return Verdict::Drop(DropReason::Prohibited);
+            }
+            [_, len, ..] if *len >= 2 && usize::from(*len) <= rest.len() => {
+                &rest[usize::from(*len)..]
+            }
+            _ => return Verdict::Drop(DropReason::BadHeaderLength),
+        };
+    }
 }
 
 /// Judges the IPv6 packet at the start of `bytes` (RFC 8200 section 3, RFC 4291 sections 2.5.2,
@@ -109,10 +136,10 @@ pub(super) fn ipv6(bytes: &[u8]) -> Verdict {
     if destination.is_loopback() || destination.is_unspecified() {
         return Verdict::Drop(DropReason::MartianDestination);
     }
-    if has_hop_by_hop || destination.is_multicast() || destination.is_unicast_link_local() {
+    if destination.is_multicast() || destination.is_unicast_link_local() {
         return Verdict::Kernel;
     }
-    Verdict::Route
+    if has_hop_by_hop { Verdict::Options } else { Verdict::Route }
 }
 
 /// What becomes of an IPv6 packet that is not for the router itself, by its source address:
@@ -130,5 +157,47 @@ pub(super) fn forwardable_source(bytes: &[u8]) -> Verdict {
         Verdict::Kernel
     } else {
         Verdict::Route
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn header(options: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; Ipv4::LEN];
+        bytes[0] = 0x40 | ((Ipv4::LEN + options.len()) / 4) as u8;
+        bytes.extend(options);
+        bytes
+    }
+
+    #[test]
+    fn options_pass_but_source_routes_and_broken_ones_do_not() {
+        let judged = |bytes: &[u8]| options(&header(bytes));
+        assert_eq!(judged(&[1, 1, 1, 1]), Verdict::Route);
+        // Router alert; a timestamp; an unknown one behind which the list ends.
+        assert_eq!(judged(&[148, 4, 0, 0]), Verdict::Route);
+        assert_eq!(judged(&[68, 8, 5, 0, 0, 0, 0, 0]), Verdict::Route);
+        assert_eq!(judged(&[200, 3, 0, 0, 131, 4, 0, 0]), Verdict::Route);
+        for kind in [131, 137] {
+            assert_eq!(
+                judged(&[1, kind, 7, 4, 10, 0, 0, 1]),
+                Verdict::Drop(DropReason::Prohibited)
+            );
+        }
+        for broken in [[200, 1, 0, 0], [200, 5, 0, 0], [1, 1, 1, 200]] {
+            assert_eq!(judged(&broken), Verdict::Drop(DropReason::BadHeaderLength));
+        }
+    }
+
+    proptest! {
+        /// Whatever the bytes are, there is an answer.
+        #[test]
+        fn any_bytes_are_judged(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let verdict = options(&bytes);
+            prop_assert!(matches!(verdict, Verdict::Route | Verdict::Drop(_)));
+        }
     }
 }

@@ -224,3 +224,36 @@ fn ipv6_forwarding() {
     table.row("4443 3.2", "1401 bytes, MTU 1400", sized(1401));
     insta::assert_snapshot!(table.text);
 }
+
+/// What a kernel would do goes on by itself where there is none behind the router, RFC 1812 sections 5.2.6 and
+/// 5.3.13.
+#[test]
+fn a_router_that_is_alone_forwards_what_others_leave_to_the_kernel() {
+    let with_options = |options: [u8; 4]| {
+        let plain = template("203.0.113.5").to_frame(b"data");
+        let mut frame = [&plain[..34], &options, &plain[34..]].concat();
+        frame[14] = 0x46;
+        frame[16..18].copy_from_slice(&(plain.len() as u16 - 14 + 4).to_be_bytes());
+        frame[24..26].fill(0);
+        let sum = checksum::of(&frame[14..38]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        frame
+    };
+    let mut long = template("203.0.113.5").to_frame(&[7; 1600]);
+    long[20] = 0;
+    long[24..26].fill(0);
+    let sum = checksum::of(&long[14..34]);
+    long[24..26].copy_from_slice(&sum.to_be_bytes());
+    let source_route = with_options([131, 4, 4, 0]);
+    for frame in [with_options([1, 1, 1, 1]), long] {
+        assert!(matches!(&Router::new().send(&[frame.clone()])[..], [Left::Kernel(_)]));
+        match &Router::alone().send(&[frame.clone()])[..] {
+            [Left::Sent(1, sent)] => {
+                assert_eq!(sent[26..], frame[26..], "whole, behind the checksum")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let left = Router::alone().send(&[source_route]);
+    assert_eq!(left, [Left::Dropped(ebb_graph::DropReason::Prohibited)]);
+}

@@ -99,11 +99,21 @@ impl Router {
         Router::around(limits, &[])
     }
 
+    /// Behind which no kernel forwards.
+    pub fn alone() -> Router {
+        Router::built(&RouteLimits::default(), &[], true)
+    }
+
     pub fn around(limits: &RouteLimits, applications: &[Arc<dyn Application>]) -> Router {
+        Router::built(limits, applications, false)
+    }
+
+    fn built(limits: &RouteLimits, applications: &[Arc<dyn Application>], alone: bool) -> Router {
         let (mut writer, fib) = FibWriter::new();
         configure(&mut writer);
         let requests = Requests::new(64, Arc::new(|| {}));
         let builder = Builder::new(&fib, requests.clone()).limits(limits);
+        let builder = if alone { builder.alone() } else { builder };
         let WorkerGraph { graph, entry, counters } = builder.applications(applications).worker(0);
         let pool = POOL.take().unwrap_or_else(|| Pool::standalone(2048));
         let frames = pool.len() + pool.reserve().len();

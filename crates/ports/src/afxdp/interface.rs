@@ -500,8 +500,9 @@ fn load(
     };
     let beside = device.beside && options.mode != Mode::Generic;
     let beside = beside.then_some(device.index);
+    let flags = (options.stamp_all, options.ip_options);
     let (mut program, map, table) =
-        Program::load_for(options.form, options.workers, keys, options.stamp_all, beside)?;
+        Program::load_for(options.form, options.workers, keys, flags, beside)?;
     let failed = |source| AfXdpError::system("set up the XDP program", source);
     program.set_macs(&[device.mac]).map_err(failed)?;
     Ok((program, map, table))

@@ -99,6 +99,9 @@ pub struct InterfaceOptions {
     pub fill_min: u32,
     /// Whether every packet carries its time of arrival, not only one per millisecond.
     pub stamp_all: bool,
+    /// Whether IPv4 packets with options and IPv6 packets with hop-by-hop options come to workers too; else they
+    /// are the kernel's.
+    pub ip_options: bool,
 }
 
 impl InterfaceOptions {
@@ -116,6 +119,7 @@ impl InterfaceOptions {
             ring_len: 2048,
             fill_min: u32::MAX,
             stamp_all: false,
+            ip_options: false,
         }
     }
 }

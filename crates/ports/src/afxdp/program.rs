@@ -200,7 +200,7 @@ impl Program {
         sockets: u32,
         stamp_all: bool,
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
-        Program::load_for(form, workers, sockets, stamp_all, None)
+        Program::load_for(form, workers, sockets, (stamp_all, false), None)
     }
 
     /// Loads the program for one interface, with places for `sockets` sockets. `beside`: its index
@@ -209,23 +209,25 @@ impl Program {
         form: Form,
         workers: u32,
         sockets: u32,
-        stamp_all: bool,
+        (stamp_all, ip_options): (bool, bool),
         beside: Option<u32>,
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
         let form_number = match form {
             Form::Rss => 0u32,
             Form::Steer => 1,
         };
-        let mut ebpf = loader::load(form_number, workers, sockets, stamp_all).map_err(refused)?;
+        let mut ebpf =
+            loader::load(form_number, workers, sockets, stamp_all, ip_options).map_err(refused)?;
         // Older kernels refuse it; then there is only the other, which is loaded when it is asked for as well.
         if program(&mut ebpf, PIECES).load().is_err() {
             program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
         }
         let beside = beside.and_then(|index| {
-            let globals: [(&str, &[u8]); 3] = [
+            let globals: [(&str, &[u8]); 4] = [
                 ("form", &form_number.to_ne_bytes()),
                 ("workers", &workers.to_ne_bytes()),
                 ("stamp_interval_ns", &loader::interval(stamp_all).to_ne_bytes()),
+                ("ip_options", &u32::from(ip_options).to_ne_bytes()),
             ];
             let loaded = Beside::load(loader::OBJECT, &globals, &descriptors(&ebpf), index);
             loaded
@@ -567,7 +569,7 @@ fn bit6(address: Ipv6Addr) -> usize {
 
 /// Loads one of the object's helper programs alone and returns its descriptor.
 pub(super) fn load_helper(name: &str) -> Result<(Ebpf, OwnedFd), AfXdpError> {
-    let mut ebpf = loader::load(0, 1, 1, false).map_err(refused)?;
+    let mut ebpf = loader::load(0, 1, 1, false, false).map_err(refused)?;
     let program = program(&mut ebpf, name);
     program.load().map_err(|error| refused(error.into()))?;
     let fd = program.fd().map_err(|error| refused(error.into()))?;

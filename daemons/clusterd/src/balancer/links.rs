@@ -13,7 +13,7 @@ use ebb_host::clock::monotonic;
 use ebb_host::ethtool;
 use ebb_host::netlink::{self, Requests};
 use ebb_ports::PacketSocket;
-use ebb_ports::afxdp::{AfXdpError, Form, Interface, InterfaceOptions, Umem};
+use ebb_ports::afxdp::{AfXdpError, Form, Interface, InterfaceOptions, TagWatch, Umem};
 use ebb_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +121,8 @@ struct Kept {
     /// It is to be closed, and that has not been answered yet.
     closing: bool,
     interface: Option<Interface>,
+    /// Where the XDP program does not see VLAN tags: tells when tagged frames come.
+    tags: Option<TagWatch>,
     why: Option<String>,
     said: Option<(LinkState, Option<String>)>,
 }
@@ -187,6 +189,7 @@ impl Links {
             attachment: Attachment::default(),
             closing: false,
             interface: None,
+            tags: None,
             why: None,
             said: None,
         };
@@ -263,6 +266,12 @@ impl Links {
 
     fn look(&mut self, number: usize, there: &[netlink::Link], counts: bool) -> Result<()> {
         let kept = &mut self.kept[number];
+        if kept.tags.as_ref().is_some_and(TagWatch::has_seen)
+            && let Some(interface) = &mut kept.interface
+        {
+            leave_to_kernel(interface)?;
+            kept.tags = None;
+        }
         let seen = |link: &netlink::Link| There {
             index: link.index,
             set_up: link.admin_up,
@@ -280,14 +289,14 @@ impl Links {
                 _ = self.orders.send(Order::Detach(number));
             }
             Some(Step::Open) => {
-                let (interface, link) = match open_link(kept, &self.umem) {
+                let (interface, tags, link) = match open_link(kept, &self.umem) {
                     Ok(open) => open,
                     // Gone or down between the look and the opening.
                     Err(error) if is_absent(&error) => return Ok(()),
                     Err(error) => return Err(error),
                 };
                 kept.attachment.opened(interface.index());
-                (kept.interface, kept.why) = (Some(interface), None);
+                (kept.interface, kept.tags, kept.why) = (Some(interface), tags, None);
                 _ = self.orders.send(Order::Attach(number, link));
             }
             None => {}
@@ -337,7 +346,19 @@ fn is_absent(error: &anyhow::Error) -> bool {
     matches!(error, Some(AfXdpError::NoInterface { .. } | AfXdpError::Down { .. }))
 }
 
-fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Link)> {
+/// Frames of a VLAN are nobody's here: the cluster has no interface in one. The program leaves those that it
+/// sees to the kernel, which shows them to nobody ([`PacketSocket`]). Where it cannot see them, all frames
+/// take that way as soon as a tagged one has come.
+fn leave_to_kernel(interface: &mut Interface) -> Result<()> {
+    tracing::warn!(
+        interface = interface.name(),
+        "tagged frames come, whose VLAN tags the XDP program cannot read on this kernel: frames take the slower \
+        way through the kernel until the interface is opened anew"
+    );
+    Ok(interface.set_macs(&[])?)
+}
+
+fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Option<TagWatch>, Link)> {
     let name = &kept.name;
     let queues = queues_of(name).unwrap_or(1);
     let Some(ring_len) = ring_len(queues, kept.frames) else {
@@ -355,6 +376,11 @@ fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Link)> {
         Some(macs) => interface.set_macs(macs)?,
         None => interface.set_every_mac()?,
     }
+    interface.set_vlans(&[])?;
+    let tags = match interface.sees_tags() {
+        true => None,
+        false => Some(TagWatch::open(interface.index()).context("cannot watch for VLAN tags")?),
+    };
     let port = interface.take_ports().pop().context("interface without a port for the worker")?;
     let rest =
         PacketSocket::open(name).with_context(|| format!("{name}: cannot open a raw socket"))?;
@@ -362,7 +388,7 @@ fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Link)> {
         interface.unserved_queues() == 0,
         "the number of queues of interface {name} changed meanwhile"
     );
-    Ok((interface, Link { port: Box::new(port), rest: Some(rest) }))
+    Ok((interface, tags, Link { port: Box::new(port), rest: Some(rest) }))
 }
 
 #[cfg(test)]

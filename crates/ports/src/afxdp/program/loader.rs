@@ -44,6 +44,7 @@ pub(super) fn load(
     workers: u32,
     sockets: u32,
     stamp_all: bool,
+    ip_options: bool,
 ) -> Result<Ebpf, EbpfError> {
     LOADER
         .lock()
@@ -51,6 +52,7 @@ pub(super) fn load(
         .override_global("form", &NUMBERS[form as usize], true)
         .override_global("workers", &NUMBERS[workers as usize], true)
         .override_global("stamp_interval_ns", interval(stamp_all), true)
+        .override_global("ip_options", &NUMBERS[usize::from(ip_options)], true)
         .map_max_entries("sockets", sockets)
         .map_max_entries("flights", sockets)
         .load(OBJECT)

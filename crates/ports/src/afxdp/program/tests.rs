@@ -34,6 +34,28 @@ fn loaded(name: &str) -> Option<(Program, OwnedFd)> {
     Some((steer, fd))
 }
 
+/// Packets with options are the kernel's, or, where nobody else forwards them, a worker's like others.
+#[test]
+fn options_reach_workers_where_they_are_to() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let mut with4 = udp4(1, 2);
+    with4.splice(34..34, [1, 1, 1, 1]);
+    (with4[14], with4[17]) = (0x46, with4[17] + 4);
+    let mut with6 = udp6(1, 2);
+    with6[20] = 0;
+    for (ip_options, hashed) in [(false, false), (true, true)] {
+        let (mut steer, _sockets, _table) =
+            Program::load_for(Form::Rss, 1, 1, (false, ip_options), None).unwrap();
+        steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
+        let hash = program(&mut steer.ebpf, "hash_of");
+        hash.load().unwrap();
+        let fd = hash.fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+        for frame in [&with4, &with6] {
+            assert_eq!(run(&fd, frame) != 0, hashed, "ip_options = {ip_options}");
+        }
+    }
+}
+
 /// What the router keeps after its start: the verifier judges by it, and root's tests would not see.
 #[test]
 fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
