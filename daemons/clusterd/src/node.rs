@@ -71,6 +71,7 @@ impl Stores {
             }
             std::thread::sleep(LOOK_EVERY);
         }
+        etcd.admitted()?;
         Ok(Stores::Etcd(Box::new(etcd)))
     }
 
@@ -226,6 +227,8 @@ struct Node {
     store: Box<dyn Store>,
     /// Routes that all back-ends have.
     routes: usize,
+    /// What is in the store and not believed.
+    refused: Vec<String>,
     record: Record,
     begun: Time,
     said: usize,
@@ -298,6 +301,7 @@ impl Node {
             desk,
             store: stores.access(),
             routes: 0,
+            refused: Vec::new(),
             record,
             begun: monotonic(),
             said: 0,
@@ -356,6 +360,13 @@ impl Node {
                 status.store_failed = Some(error.to_string());
             }
         }
+        status.store_refused = self.store.refused();
+        for why in &status.store_refused {
+            if !self.refused.contains(why) {
+                warn!("{why}");
+            }
+        }
+        self.refused.clone_from(&status.store_refused);
         // A store that is gone has been said to be.
         if config.routing.plan().is_some()
             && let Ok(routes) = self.store.routes()

@@ -20,6 +20,9 @@ pub struct ClusterStatus {
     pub store: String,
     /// Why the store does not answer.
     pub store_failed: Option<String>,
+    /// What is in the store and not believed: keys, and why.
+    #[serde(default)]
+    pub store_refused: Vec<String>,
     /// Who is the leader.
     pub leader: Option<String>,
     /// The term that began with it.

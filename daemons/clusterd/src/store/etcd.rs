@@ -1,6 +1,7 @@
 //! etcd (version 3.4 or later), by its JSON gateway.
 
 mod client;
+mod seal;
 mod watch;
 
 use std::sync::Arc;
@@ -9,7 +10,6 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ebb_cluster::{Snapshot, Write};
-use ring::hmac;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,12 +17,15 @@ use super::{Store, StoreError};
 use crate::config::StoreConfig;
 use crate::routes::{Published, Routes, encode};
 use client::Client;
+use seal::Seal;
 use watch::{PUBLISHED, ROUTES, Watch};
 
 /// Bytes and changes in one request at most: etcd takes 1.5 MiB (`--max-request-bytes`), some of which are keys
 /// and seals, and 128 operations (`--max-txn-ops`).
 const BYTES_MAX: usize = 1_400_000;
 const CHANGES_MAX: usize = 100;
+/// The lease of a value that stays.
+const NO_LEASE: &str = "0";
 
 /// A member's access to etcd.
 pub struct Etcd {
@@ -38,45 +41,6 @@ pub struct Etcd {
     wrote: u64,
 }
 
-/// What seals values, if anything does.
-#[derive(Clone, Default)]
-struct Seal(Option<hmac::Key>);
-
-impl Seal {
-    fn new(token: Option<&[u8]>) -> Seal {
-        Seal(token.map(|token| hmac::Key::new(hmac::HMAC_SHA256, token)))
-    }
-
-    /// A value as it is kept: with the seal of itself under its key, where there is a token.
-    fn sealed(&self, rest: &str, value: &str) -> String {
-        let Some(key) = &self.0 else { return value.to_owned() };
-        let tag = hmac::sign(key, format!("{rest}\0{value}").as_bytes());
-        format!("{}:{value}", STANDARD.encode(tag.as_ref()))
-    }
-
-    fn unsealed(&self, rest: &str, kept: &str) -> Result<String, StoreError> {
-        let remedy = "use the token of the members that already run";
-        let tagged = kept.split_once(':').filter(|(tag, _)| tag.len() == 44);
-        match (&self.0, tagged) {
-            (None, None) => Ok(kept.to_owned()),
-            (None, Some(_)) => {
-                let what = format!("{rest} of the cluster is sealed, but no token is set");
-                Err(StoreError(format!("field `cluster.token_file`: {what}; {remedy}")))
-            }
-            (Some(key), tagged) => {
-                let good = tagged.filter(|(tag, value)| {
-                    let tag = STANDARD.decode(tag).unwrap_or_default();
-                    hmac::verify(key, format!("{rest}\0{value}").as_bytes(), &tag).is_ok()
-                });
-                good.map(|(_, value)| value.to_owned()).ok_or_else(|| {
-                    let what = format!("{rest} of the cluster is not sealed with this token");
-                    StoreError(format!("field `cluster.token_file`: {what}; {remedy}"))
-                })
-            }
-        }
-    }
-}
-
 impl Etcd {
     /// For the cluster called `name`, with a lease of `length`, at least two seconds, which is the least
     /// that etcd grants. Nothing is asked yet.
@@ -86,23 +50,15 @@ impl Etcd {
     pub fn new(options: &StoreConfig, name: &str, length: Duration) -> Result<Etcd, StoreError> {
         let client = Client::new(options)?;
         let prefix = format!("/ebb/cluster/{name}/");
-        let watch = Watch::new(client.clone(), prefix.clone(), Seal::default());
-        Ok(Etcd {
-            client,
-            prefix,
-            seal: Seal::default(),
-            watch,
-            lease: None,
-            length,
-            seen: 0,
-            wrote: 0,
-        })
+        let seal = Seal::new(None, &prefix);
+        let watch = Watch::new(client.clone(), prefix.clone(), seal.clone());
+        Ok(Etcd { client, prefix, seal, watch, lease: None, length, seen: 0, wrote: 0 })
     }
 
     /// With what one must know to join: values are sealed with it, and others are not believed.
     #[must_use]
     pub fn with_token(mut self, token: Option<&[u8]>) -> Etcd {
-        self.seal = Seal::new(token);
+        self.seal = Seal::new(token, &self.prefix);
         self.watch = Watch::new(self.client.clone(), self.prefix.clone(), self.seal.clone());
         self
     }
@@ -131,8 +87,26 @@ impl Etcd {
         Ok(answer["version"].as_str().unwrap_or("unknown").to_owned())
     }
 
+    /// Whether this member belongs to the cluster whose state is there.
+    ///
+    /// # Errors
+    /// When the store does not answer, or all that is there is sealed with another token.
+    pub fn admitted(&mut self) -> Result<(), StoreError> {
+        self.watch.admitted(self.wrote)
+    }
+
     fn key(&self, rest: &str) -> String {
         STANDARD.encode(format!("{}{rest}", self.prefix))
+    }
+
+    /// A value as it is to be kept, by whoever knows what this member does.
+    fn sealed(&self, rest: &str, lease: &str, value: &str) -> String {
+        self.seal.sealed((rest, lease), self.watch.revision().max(self.wrote), value)
+    }
+
+    fn put(&self, rest: &str, value: &str) -> Value {
+        let value = STANDARD.encode(self.sealed(rest, NO_LEASE, value));
+        json!({ "requestPut": { "key": self.key(rest), "value": value } })
     }
 
     /// Writes, if the conditions hold: whether they did.
@@ -146,43 +120,40 @@ impl Etcd {
 
     /// Other routes, and a small key which says that there are.
     fn change_routes(&mut self, same: &Value, mut changes: Vec<Value>) -> Result<bool, StoreError> {
-        let value = STANDARD.encode(self.seal.sealed(PUBLISHED, PUBLISHED));
-        changes.push(json!({ "requestPut": { "key": self.key(PUBLISHED), "value": value } }));
+        changes.push(self.put(PUBLISHED, PUBLISHED));
         self.commit(&json!({ "compare": [same], "success": changes }))
     }
 
     /// What a conditional write asks of etcd.
     fn transaction(&self, write: &Write) -> Value {
-        let put = |rest: &str, value: String| {
-            let value = STANDARD.encode(self.seal.sealed(rest, &value));
-            json!({ "requestPut": { "key": self.key(rest), "value": value } })
-        };
+        let put = |rest: &str, value: &str| self.put(rest, value);
         let gone = |rest: &str| json!({ "requestDeleteRange": { "key": self.key(rest) } });
         let text = |value: Result<String, serde_json::Error>| value.expect("numbers and names");
+        // The key's last change, which is 0 where there is none.
+        let same = |rest: &str, revision: u64| json!({ "target": "MOD", "key": self.key(rest), "modRevision": revision.to_string() });
         match write {
             Write::Leader { owner } => {
-                let mut put = put("head", owner.clone());
-                put["requestPut"]["lease"] = json!(self.lease.as_deref().unwrap_or("0"));
-                let absent =
-                    json!({ "target": "CREATE", "key": self.key("head"), "createRevision": "0" });
-                json!({ "compare": [absent], "success": [put] })
+                let lease = self.lease.as_deref().unwrap_or(NO_LEASE);
+                let value = STANDARD.encode(self.sealed("head", lease, owner));
+                let put = json!({ "requestPut": {
+                    "key": self.key("head"), "value": value, "lease": lease,
+                } });
+                json!({ "compare": [same("head", self.watch.usurped())], "success": [put] })
             }
             Write::ClusterPlan { plan, term, after } => {
-                let mine = json!({ "target": "CREATE", "key": self.key("head"), "createRevision": term.to_string() });
-                let unchanged = json!({ "target": "MOD", "key": self.key("book"), "modRevision": after.to_string() });
-                let put = put("book", text(serde_json::to_string(plan)));
-                json!({ "compare": [mine, unchanged], "success": [put] })
+                let put = put("book", &text(serde_json::to_string(plan)));
+                json!({ "compare": [same("head", *term), same("book", *after)], "success": [put] })
             }
             Write::Acknowledge { balancer, acknowledgement } => {
                 let value = text(serde_json::to_string(acknowledgement));
-                json!({ "success": [put(&format!("balancers/{balancer}"), value)] })
+                json!({ "success": [put(&format!("balancers/{balancer}"), &value)] })
             }
             Write::Report { member, report } => {
                 let value = text(serde_json::to_string(report));
-                json!({ "success": [put(&format!("members/{member}"), value)] })
+                json!({ "success": [put(&format!("members/{member}"), &value)] })
             }
             Write::Hold { member, hold: true } => {
-                json!({ "success": [put(&format!("held/{member}"), "held".to_owned())] })
+                json!({ "success": [put(&format!("held/{member}"), "held")] })
             }
             Write::Hold { member, hold: false } => {
                 json!({ "success": [gone(&format!("held/{member}"))] })
@@ -249,6 +220,14 @@ impl Store for Etcd {
         self.watch.routes(self.wrote)
     }
 
+    fn refused(&mut self) -> Vec<String> {
+        self.watch.refused()
+    }
+
+    fn spoilt_chunks(&mut self) -> Vec<usize> {
+        self.watch.spoilt_chunks()
+    }
+
     fn publish(
         &mut self,
         chunks: &[(usize, Arc<Routes>)],
@@ -259,7 +238,7 @@ impl Store for Etcd {
         let (mut changes, mut bytes) = (Vec::new(), 0);
         for (index, routes) in chunks {
             let rest = format!("{ROUTES}{index:04}");
-            let value = self.seal.sealed(&rest, &encode(routes));
+            let value = self.sealed(&rest, NO_LEASE, &encode(routes));
             let (count, size) = (routes.len(), value.len());
             if size > BYTES_MAX {
                 let what = format!(
@@ -285,6 +264,9 @@ impl Store for Etcd {
         self.change_routes(&same, changes)
     }
 }
+
+#[cfg(test)]
+mod adversary;
 
 #[cfg(test)]
 mod tests {
@@ -437,12 +419,22 @@ mod tests {
         );
         ours.write(&Write::Report { member: "r".to_owned(), report }).expect("answers");
         assert_eq!(ours.snapshot().expect("its own").members["r"], report);
+        assert!(ours.admitted().is_ok());
         for other in [&mut theirs, &mut none] {
-            let said = other.snapshot().expect_err("refused").to_string();
-            assert!(said.starts_with("field `cluster.token_file`: members/r"), "{said}");
+            let said = other.admitted().expect_err("refused").to_string();
+            let start = "field `cluster.token_file`: key /ebb/cluster/sealed/members/r is";
+            assert!(said.starts_with(start), "{said}");
+            assert!(other.snapshot().expect("answers").members.is_empty());
         }
-        none.write(&Write::Report { member: "r".to_owned(), report }).expect("answers");
-        sees(&mut ours, |seen| seen.is_err());
+        none.write(&Write::Report { member: "s".to_owned(), report }).expect("answers");
+        for _ in 0..100 {
+            if !ours.refused().is_empty() {
+                break;
+            }
+            ours.wait(Duration::from_millis(100));
+        }
+        assert!(ours.refused()[0].contains("members/s has no seal"), "{:?}", ours.refused());
+        assert_eq!(ours.snapshot().expect("answers").members.len(), 1);
         // Nobody keeps the first lease alive: the office falls vacant.
         for _ in 0..100 {
             two.renew().expect("answers");

@@ -12,7 +12,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::Client;
-use super::{Seal, number};
+use super::seal::{Refusal, Seal};
+use super::{NO_LEASE, number};
 use crate::routes::{CHUNKS, Published, Routes, decode};
 use crate::store::StoreError;
 
@@ -24,6 +25,8 @@ const KEYS: usize = 64;
 pub(super) const ROUTES: &str = "routes/";
 /// The key that is written together with any of them.
 pub(super) const PUBLISHED: &str = "published";
+/// So much of what is not believed is told.
+const SHOWN_MAX: usize = 20;
 /// Between two questions at least, whatever comes of them.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -34,9 +37,9 @@ struct Pair {
     #[serde(default)]
     value: String,
     #[serde(default)]
-    create_revision: String,
-    #[serde(default)]
     mod_revision: String,
+    #[serde(default)]
+    lease: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -88,8 +91,12 @@ struct Kept {
     routes: Arc<Published>,
     /// In which revision each chunk was written, 0 where it is empty.
     written: Vec<u64>,
-    /// Keys that hold what no cluster wrote, or not this one, and why.
-    broken: BTreeMap<String, StoreError>,
+    /// Keys that hold what no cluster wrote, or not this one, or what is old, and why. What was known of them stays.
+    refused: BTreeMap<String, Refusal>,
+    /// When what is known of each key was written: what was sealed before is old.
+    since: BTreeMap<String, u64>,
+    /// When the leader's key was overwritten by what is refused; 0: it was not.
+    usurped: u64,
     /// Why nobody answers.
     failed: Option<StoreError>,
     /// Counts what is new.
@@ -124,19 +131,46 @@ impl Watch {
         wrote: u64,
     ) -> Result<(Arc<Snapshot>, u64), StoreError> {
         let kept = self.known(wrote)?;
-        match kept.broken.values().next() {
-            Some(error) => Err(error.clone()),
-            None => Ok((kept.snapshot.clone(), kept.news)),
+        Ok((kept.snapshot.clone(), kept.news))
+    }
+
+    /// Whether any of what is there is this cluster's, if there is something with a seal.
+    pub(super) fn admitted(self: &Arc<Watch>, wrote: u64) -> Result<(), StoreError> {
+        let kept = self.known(wrote)?;
+        let foreign = kept.refused.values().find(|refusal| refusal.foreign);
+        match foreign.filter(|_| kept.since.is_empty()) {
+            Some(refusal) => Err(refusal.why.clone()),
+            None => Ok(()),
         }
+    }
+
+    /// Until which revision everything is known.
+    pub(super) fn revision(&self) -> u64 {
+        self.kept().revision
+    }
+
+    /// The revision in which somebody who is not of this cluster put something where the leader's name belongs,
+    /// if that is there; else 0.
+    pub(super) fn usurped(&self) -> u64 {
+        self.kept().usurped
+    }
+
+    /// What is there and not believed, as far as it is to be read.
+    pub(super) fn refused(&self) -> Vec<String> {
+        let kept = self.kept();
+        let some = kept.refused.values().take(SHOWN_MAX);
+        some.map(|refusal| refusal.why.0.clone()).collect()
+    }
+
+    /// Chunks of routes that are known to be others than those that are there.
+    pub(super) fn spoilt_chunks(&self) -> Vec<usize> {
+        let kept = self.kept();
+        kept.refused.range(ROUTES.to_owned()..).filter_map(|(rest, _)| chunk_of(rest)).collect()
     }
 
     /// The routes as of `wrote` or later.
     pub(super) fn routes(self: &Arc<Watch>, wrote: u64) -> Result<Arc<Published>, StoreError> {
-        let kept = self.known(wrote)?;
-        match kept.broken.range(ROUTES.to_owned()..).next() {
-            Some((_, error)) => Err(error.clone()),
-            None => Ok(kept.routes.clone()),
-        }
+        Ok(self.known(wrote)?.routes.clone())
     }
 
     /// Waits until there is more that is new than `seen`, or for so long; how much is new then. A store that
@@ -208,22 +242,19 @@ impl Watch {
             return Ok(());
         }
         // Chunks that are known already are not read again, unless etcd has begun anew: then the same
-        // number says nothing.
-        let known = if kept.revision == 0 { Vec::new() } else { kept.written.clone() };
-        let (news, routes) = (kept.news + 1, kept.routes.clone());
-        *kept = Kept { revision, news, routes, written: vec![0; CHUNKS], ..Kept::default() };
+        // number says nothing, nor what is older than another.
+        let anew = kept.revision == 0;
+        let known = if anew { Vec::new() } else { std::mem::take(&mut kept.written) };
+        let since = if anew { BTreeMap::new() } else { std::mem::take(&mut kept.since) };
+        kept.begin(revision, since);
         for pair in &pairs {
-            let written = number(&pair.mod_revision);
-            match chunk_of(&self.rest(pair)) {
+            let (rest, written) = (self.rest(pair), number(&pair.mod_revision));
+            match chunk_of(&rest) {
                 Some(chunk) if known.get(chunk) == Some(&written) => kept.written[chunk] = written,
                 _ => self.put(&mut kept, pair),
             }
         }
-        for chunk in 0..CHUNKS {
-            if kept.written[chunk] == 0 {
-                kept.set_chunk(chunk, Routes::new())?;
-            }
-        }
+        kept.let_go()?;
         self.changed.notify_all();
         Ok(())
     }
@@ -327,37 +358,35 @@ impl Watch {
         if !rest.starts_with(ROUTES) {
             kept.names.insert(rest.clone());
         }
-        let done = match self.seal.unsealed(&rest, &value) {
-            Ok(value) => kept.put(&rest, value, pair).map_err(|error| {
-                let name = format!("{}{rest}", self.prefix);
-                StoreError(format!("key {name} in etcd was not written by Ebb: {error}"))
-            }),
-            Err(error) => Err(error),
-        };
+        let lease = if pair.lease.is_empty() { NO_LEASE } else { &pair.lease };
+        let done = self.seal.unsealed((&rest, lease), &value).and_then(|said| {
+            let name = || format!("key {}{rest} in etcd", self.prefix);
+            let refused = |why| Refusal { why: StoreError(why), foreign: false };
+            let since = kept.since.get(&rest).copied().unwrap_or(0);
+            if said.after.is_some_and(|after| after < since) {
+                let why = "holds an old value that was put back; the later one stays in use";
+                return Err(refused(format!("{} {why}", name())));
+            }
+            let lost = |error| format!("{} was not written by Ebb: {error}", name());
+            kept.put(&rest, said.value, pair).map_err(|error| refused(lost(error)))
+        });
         match done {
-            Ok(()) => _ = kept.broken.remove(&rest),
-            Err(error) => _ = kept.broken.insert(rest, error),
+            Ok(()) => {
+                kept.refused.remove(&rest);
+                kept.since.insert(rest, number(&pair.mod_revision));
+            }
+            Err(refusal) => {
+                kept.refuse(&rest, pair);
+                kept.refused.insert(rest, refusal);
+            }
         }
     }
 
     fn delete(&self, kept: &mut Kept, pair: &Pair) {
         let rest = self.rest(pair);
-        kept.broken.remove(&rest);
+        kept.refused.remove(&rest);
         kept.names.remove(&rest);
-        let snapshot = Arc::make_mut(&mut kept.snapshot);
-        match rest.split_once('/') {
-            None if rest == "head" => snapshot.leader = None,
-            None if rest == "book" => snapshot.plan = None,
-            Some(("balancers", name)) => _ = snapshot.balancers.remove(name),
-            Some(("members", name)) => _ = snapshot.members.remove(name),
-            Some(("held", name)) => _ = snapshot.held.remove(name),
-            _ => {
-                if let Some(chunk) = chunk_of(&rest) {
-                    kept.set_chunk(chunk, Routes::new()).expect("an empty chunk");
-                    kept.written[chunk] = 0;
-                }
-            }
-        }
+        kept.forget(&rest);
     }
 }
 
@@ -371,6 +400,78 @@ fn chunk_of(rest: &str) -> Option<usize> {
 }
 
 impl Kept {
+    /// Before all is looked at: what is known stays until it is known to be gone.
+    fn begin(&mut self, revision: u64, since: BTreeMap<String, u64>) {
+        *self = Kept {
+            revision,
+            since,
+            news: self.news + 1,
+            snapshot: self.snapshot.clone(),
+            routes: self.routes.clone(),
+            written: vec![0; CHUNKS],
+            ..Kept::default()
+        };
+    }
+
+    /// After all has been looked at: what is not there is gone.
+    fn let_go(&mut self) -> Result<(), StoreError> {
+        let there = |folder: &str, name: &String| self.names.contains(&format!("{folder}/{name}"));
+        let mut snapshot = (*self.snapshot).clone();
+        snapshot.leader = snapshot.leader.filter(|_| self.names.contains("head"));
+        snapshot.plan = snapshot.plan.filter(|_| self.names.contains("book"));
+        snapshot.balancers.retain(|name, _| there("balancers", name));
+        snapshot.members.retain(|name, _| there("members", name));
+        snapshot.held.retain(|name| there("held", name));
+        if *self.snapshot != snapshot {
+            self.snapshot = Arc::new(snapshot);
+        }
+        for chunk in 0..CHUNKS {
+            if self.written[chunk] == 0 {
+                self.set_chunk(chunk, Routes::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Something that is not believed is in a key's place: what was known of it stays, and whoever it belongs to is
+    /// to write it again.
+    fn refuse(&mut self, rest: &str, pair: &Pair) {
+        let written = number(&pair.mod_revision);
+        let snapshot = Arc::make_mut(&mut self.snapshot);
+        match rest.split_once('/') {
+            None if rest == "head" => (snapshot.leader, self.usurped) = (None, written),
+            None if rest == "book" => {
+                let plan = snapshot.plan.take().map(|(plan, _)| plan);
+                snapshot.plan = Some((plan.unwrap_or_default(), written));
+                snapshot.plan_spoilt = true;
+            }
+            // Its keeper sees that it is not there.
+            Some(("members", name)) => _ = snapshot.members.remove(name),
+            _ => {
+                if let Some(chunk) = chunk_of(rest) {
+                    self.written[chunk] = written;
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, rest: &str) {
+        let snapshot = Arc::make_mut(&mut self.snapshot);
+        match rest.split_once('/') {
+            None if rest == "head" => (snapshot.leader, self.usurped) = (None, 0),
+            None if rest == "book" => (snapshot.plan, snapshot.plan_spoilt) = (None, false),
+            Some(("balancers", name)) => _ = snapshot.balancers.remove(name),
+            Some(("members", name)) => _ = snapshot.members.remove(name),
+            Some(("held", name)) => _ = snapshot.held.remove(name),
+            _ => {
+                if let Some(chunk) = chunk_of(rest) {
+                    self.set_chunk(chunk, Routes::new()).expect("an empty chunk");
+                    self.written[chunk] = 0;
+                }
+            }
+        }
+    }
+
     fn put(&mut self, rest: &str, value: String, pair: &Pair) -> anyhow::Result<()> {
         let written = number(&pair.mod_revision);
         if let Some(chunk) = chunk_of(rest) {
@@ -381,10 +482,11 @@ impl Kept {
         let snapshot = Arc::make_mut(&mut self.snapshot);
         match rest.split_once('/') {
             None if rest == "head" => {
-                snapshot.leader = Some((value, number(&pair.create_revision)))
+                (snapshot.leader, self.usurped) = (Some((value, written)), 0);
             }
             None if rest == "book" => {
                 snapshot.plan = Some((serde_json::from_str(&value)?, written));
+                snapshot.plan_spoilt = false;
             }
             Some(("balancers", name)) => {
                 snapshot.balancers.insert(name.to_owned(), serde_json::from_str(&value)?);
