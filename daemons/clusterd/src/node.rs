@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_cluster::{LeaderInputs, Power, Write};
 use ebb_control::policies::cluster as policies;
 use ebb_host::clock::monotonic;
@@ -17,6 +17,7 @@ use ebb_host::signals::{Signal, Signals};
 use ebb_service::{Daemon, Options};
 use ebb_telemetry::Snapshot;
 use ebb_units::Time;
+use ring::rand;
 use serde_json::{Map, Value};
 use tracing::{info, warn};
 
@@ -251,8 +252,11 @@ impl Node {
         let record = Record::default();
         let (mut balancer, mut front) = (None, None);
         if let Some(options) = &member.balancer {
-            let authentication =
-                PeerAuthentication { cluster: config.cluster.name.clone(), token: config.token()? };
+            let authentication = PeerAuthentication {
+                cluster: config.cluster.name.clone(),
+                token: config.token()?,
+                session: session()?,
+            };
             let options =
                 RunnerOptions { cpu: options.cpu, probing: config.probing(), authentication };
             let here = Namespace::current()?;
@@ -449,6 +453,13 @@ impl Node {
         }
         hold(&mut self.store, false);
     }
+}
+
+/// Tells this process from those before it.
+fn session() -> Result<u64> {
+    let random = rand::generate::<[u8; 8]>(&rand::SystemRandom::new());
+    let random = random.map_err(|_| anyhow!("cannot get random bytes"))?;
+    Ok(u64::from_be_bytes(random.expose()).max(1))
 }
 
 fn link(name: &str) -> Result<u32> {

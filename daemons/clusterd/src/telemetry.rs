@@ -70,6 +70,7 @@ metrics! {
     static OWN: ClusterStatus by [] of own {
         counter takeovers "Addresses taken over from silent balancers" |own| own.takeovers;
         counter forged "Frames between balancers with no valid seal" |own| own.forged;
+        counter stale "Frames between balancers that were repeated, late or of another link" |own| own.stale;
         counter deaths "Back-ends found dead" |own| own.deaths;
         counter balanced "Packets sent to back-ends by their flow" |own| own.counters.balanced;
         counter balanced Bytes "Bytes of these packets" |own| own.counters.balanced_bytes;

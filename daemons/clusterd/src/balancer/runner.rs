@@ -18,10 +18,10 @@ use ebb_ports::afxdp::Umem;
 use ebb_units::Time;
 
 use super::links::{self, Board, Closed, LinkStatus, Links, Order};
-use super::peers::PeerAuthentication;
 use super::plane::{Counters, Found, Plane, Probing};
 use super::probe::Seal;
 use super::topology::Topology;
+use super::words::PeerAuthentication;
 
 /// Frames beyond the rings': what drains hold back, and what is being made.
 const FRAMES_SPARE: u32 = 16_384;
@@ -62,6 +62,8 @@ pub struct BalancerStatus {
     pub takeovers: u64,
     /// Frames of balancers whose seal was wrong.
     pub forged: u64,
+    /// Frames of balancers that were not said just now, or on another link.
+    pub stale: u64,
     /// Its links: outside and inside of each side, in turn.
     pub links: Vec<LinkStatus>,
 }
@@ -242,6 +244,7 @@ fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
     let accepted = peers.accepted();
     status.accepted = (0..64).filter(|address| accepted >> address & 1 == 1).collect();
     (status.takeovers, status.forged) = (peers.takeovers(), peers.forged());
+    status.stale = peers.stale();
     if peers.several() {
         status.peers = peers.alive();
     }
