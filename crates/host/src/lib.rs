@@ -25,6 +25,7 @@ pub mod netlink;
 pub mod pcap;
 pub mod process;
 pub mod pulse;
+pub mod secret;
 pub mod service;
 pub mod signals;
 mod sysfs;
