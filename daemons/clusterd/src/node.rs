@@ -13,6 +13,7 @@ use ebb_host::journal::{Guard, Journal};
 use ebb_host::namespace::Namespace;
 use ebb_host::netlink::Requests;
 use ebb_host::process;
+use ebb_host::service::{self, Heartbeat};
 use ebb_host::signals::{Signal, Signals};
 use ebb_service::{Daemon, Options};
 use ebb_telemetry::Snapshot;
@@ -207,9 +208,8 @@ pub fn run(path: &Path, member: Option<&str>) -> Result<()> {
     let options = Options { socket: Some(socket.clone()), metrics };
     let doors = ebb_service::serve(options, node.desk.clone())?;
     info!(member = name, socket = %socket.display(), "serving");
-    ebb_host::service::ready();
     let result = node.serve(&mut signals);
-    ebb_host::service::stopping();
+    service::stopping();
     node.end();
     drop(doors);
     journal.finish();
@@ -321,6 +321,7 @@ impl Node {
     }
 
     fn serve(&mut self, signals: &mut Signals) -> Result<()> {
+        let mut heartbeat = Heartbeat::new();
         while !self.desk.stop.load(Relaxed) {
             while let Some(signal) = signals.take()? {
                 match signal {
@@ -335,6 +336,9 @@ impl Node {
             self.look();
             let running = self.balancer.as_ref().is_none_or(|balancer| balancer.is_running());
             ensure!(running, "the balancer failed; see the log");
+            if self.balancer.as_ref().is_none_or(|balancer| balancer.gets_on()) {
+                heartbeat.beat(monotonic());
+            }
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use ebb_host::clock::monotonic;
+use ebb_host::service::{self, Heartbeat};
 use ebb_service::{Daemon, Options, ServeError, Serving};
 use ebb_telemetry::{Snapshot, Source};
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub struct Shared<T> {
     status: Mutex<Option<T>>,
+    heartbeat: Mutex<Heartbeat>,
     stop: AtomicBool,
     reload: AtomicBool,
 }
@@ -24,13 +27,18 @@ impl<T> Shared<T> {
     pub(crate) fn new() -> Shared<T> {
         Shared {
             status: Mutex::new(None),
+            heartbeat: Mutex::default(),
             stop: AtomicBool::new(false),
             reload: AtomicBool::new(false),
         }
     }
 
-    /// Shows the state; leaves it out where somebody is just reading.
+    /// Shows the state; leaves it out where somebody is just reading. The service manager hears that the program
+    /// gets on.
     pub(crate) fn show(&self, status: T) {
+        if let Ok(mut heartbeat) = self.heartbeat.try_lock() {
+            heartbeat.beat(monotonic());
+        }
         if let Ok(mut shown) = self.status.try_lock() {
             *shown = Some(status);
         }
@@ -45,6 +53,7 @@ impl<T> Shared<T> {
     }
 
     pub(crate) fn stop(&self) {
+        service::stopping();
         self.stop.store(true, Relaxed);
     }
 

@@ -75,6 +75,7 @@ struct Desk {
     closed: Sender<Closed>,
     board: Arc<Board>,
     leave: Arc<AtomicBool>,
+    turned: Arc<AtomicBool>,
     status: Arc<Mutex<BalancerStatus>>,
 }
 
@@ -83,6 +84,8 @@ pub struct BalancerHandle {
     plans: Sender<ClusterPlan>,
     status: Arc<Mutex<BalancerStatus>>,
     leave: Arc<AtomicBool>,
+    /// It has done what is due since it was last asked.
+    turned: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -109,6 +112,7 @@ impl BalancerHandle {
         let open = || Links::open(&topology, &frames, &umem, &board, order);
         let mut links = namespace.run(open)??;
         let (status, stop, leave) = <(Arc<Mutex<_>>, Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+        let turned = Arc::<AtomicBool>::default();
         let pool = Pool::new(reserve);
         let how = (options.probing, &options.authentication);
         let plane = Plane::new(topology, pool, how, Seal::random()?, monotonic());
@@ -118,6 +122,7 @@ impl BalancerHandle {
             closed,
             board,
             leave: leave.clone(),
+            turned: turned.clone(),
             status: status.clone(),
         };
         let end = stop.clone();
@@ -137,12 +142,17 @@ impl BalancerHandle {
         };
         let keeper = std::thread::Builder::new().name("ebb-links".into());
         let threads = vec![forwarder, namespace.run(|| keeper.spawn(watch))??];
-        Ok(BalancerHandle { plans, status, leave, stop, threads })
+        Ok(BalancerHandle { plans, status, leave, turned, stop, threads })
     }
 
     /// Whether it forwards; it does until it is ended, unless a fault of its own ended it.
     pub fn is_running(&self) -> bool {
         self.threads.iter().all(|thread| !thread.is_finished())
+    }
+
+    /// Whether it has got on since this was last asked.
+    pub fn gets_on(&self) -> bool {
+        self.turned.swap(false, Relaxed)
     }
 
     /// Makes it follow a plan.
@@ -208,6 +218,7 @@ fn forward(mut plane: Plane, desk: &Desk, end: &AtomicBool) {
 
 /// What is done every millisecond or so.
 fn tick(plane: &mut Plane, desk: &Desk, now: Time) {
+    desk.turned.store(true, Relaxed);
     for order in desk.orders.try_iter() {
         match order {
             Order::Attach(number, link) => plane.attach(number, link),
