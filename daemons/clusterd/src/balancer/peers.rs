@@ -15,8 +15,9 @@ use super::plane::Probing;
 use super::topology::{Mac, Topology};
 use super::words::{HOSTS_MAX, PeerAuthentication, Unread, Words, Writing, reminder};
 
-/// It answers for nothing before it has listened for so long.
+/// It answers for nothing before it has listened for so long, and for so many words: each is to answer one of its own.
 const LISTEN: Duration = Duration::from_millis(200);
+const LISTEN_WORDS: u32 = 6;
 /// What was on its way to a balancer that gives an address back is still taken for so long.
 const GRACE: Duration = Duration::from_millis(50);
 /// Beyond the detection time words may have been on their way for so long.
@@ -204,7 +205,9 @@ impl Peers {
             peer.detectors.iter_mut().for_each(|link| _ = link.look(now));
         }
         let begun = *self.begun.get_or_insert(now);
-        let ready = self.fit && !self.leaving && now.since(begun) >= LISTEN;
+        let ready = self.fit
+            && !self.leaving
+            && now.since(begun) >= LISTEN.max(self.probing.interval * LISTEN_WORDS);
         let gained = self.elect(ready, now);
         let mut frames = Vec::new();
         if gained != 0 || now.since(self.said) >= self.probing.interval {

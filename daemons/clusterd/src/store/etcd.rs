@@ -1,6 +1,7 @@
 //! etcd (version 3.4 or later), by its JSON gateway.
 
 mod client;
+mod records;
 mod seal;
 mod watch;
 
@@ -16,9 +17,13 @@ use serde_json::{Value, json};
 use super::{Store, StoreError};
 use crate::config::StoreConfig;
 use crate::routes::{Published, Routes, encode};
+
+pub use records::Records;
+
 use client::Client;
+use records::{PUBLISHED, ROUTES};
 use seal::Seal;
-use watch::{PUBLISHED, ROUTES, Watch};
+use watch::Watch;
 
 /// Bytes and changes in one request at most: etcd takes 1.5 MiB (`--max-request-bytes`), some of which are keys
 /// and seals, and 128 operations (`--max-txn-ops`).
@@ -26,6 +31,11 @@ const BYTES_MAX: usize = 1_400_000;
 const CHANGES_MAX: usize = 100;
 /// The lease of a value that stays.
 const NO_LEASE: &str = "0";
+
+/// Before all keys of a cluster.
+fn prefix(name: &str) -> String {
+    format!("/ebb/cluster/{name}/")
+}
 
 /// A member's access to etcd.
 pub struct Etcd {
@@ -49,7 +59,7 @@ impl Etcd {
     /// When a file cannot be read or is no certificate, with field and remedy.
     pub fn new(options: &StoreConfig, name: &str, length: Duration) -> Result<Etcd, StoreError> {
         let client = Client::new(options)?;
-        let prefix = format!("/ebb/cluster/{name}/");
+        let prefix = prefix(name);
         let seal = Seal::new(None, &prefix);
         let watch = Watch::new(client.clone(), prefix.clone(), seal.clone());
         Ok(Etcd { client, prefix, seal, watch, lease: None, length, seen: 0, wrote: 0 })

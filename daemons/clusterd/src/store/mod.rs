@@ -12,7 +12,7 @@ use ebb_cluster::{Snapshot, Write};
 use crate::routes::{Published, Routes};
 
 pub use embedded::Embedded;
-pub use etcd::Etcd;
+pub use etcd::{Etcd, Records};
 pub use server::EtcdServer;
 
 /// Why the store does not answer.
