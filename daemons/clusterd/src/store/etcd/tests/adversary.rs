@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use ebb_cluster::{Acknowledgement, ClusterPlan, MemberReport, Snapshot, Write};
 use serde_json::{Value, json};
 
-use super::{Client, Etcd};
+use super::super::{Client, Etcd};
 use crate::routes::{Published, Routes};
 use crate::store::{EtcdServer, Store};
 
