@@ -120,7 +120,7 @@ impl Writing {
         let end = hosts_at + 6 * usize::from(hosts);
         let seal = frame.get(end..end + SEAL).ok_or(Unread::Other)?;
         let key = self.key.as_ref();
-        if !key.is_none_or(|key| hmac::verify(key, &frame[14..end], seal).is_ok()) {
+        if key.is_some_and(|key| hmac::verify(key, &frame[14..end], seal).is_err()) {
             return Err(Unread::Forged);
         }
         let number = |at: &[u8]| u64::from_be_bytes(at.try_into().expect("eight bytes"));
