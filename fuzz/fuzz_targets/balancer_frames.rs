@@ -30,7 +30,8 @@ fuzz_target!(|bytes: &[u8]| {
     for (step, part) in bytes.chunks(300).enumerate() {
         let now = Time::from_nanos(1_000_000_000 + step as u64 * 1_000_000);
         // Behind what begins every frame, so that not all end there.
-        let mut frame = peers.tick(&topology, now).first().map_or(Vec::new(), |said| said.1.clone());
+        let mut frame =
+            peers.tick(&topology, now).first().map_or(Vec::new(), |said| said.1.clone());
         frame.truncate(26);
         frame.extend(part);
         for frame in [part, &frame] {

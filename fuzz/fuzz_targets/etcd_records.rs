@@ -7,13 +7,14 @@ use base64::engine::general_purpose::STANDARD;
 use ebb_clusterd::store::Records;
 use libfuzzer_sys::fuzz_target;
 
-const KEYS: [&str; 8] = [
-    "head", "book", "balancers/b", "members/r", "held/r", "routes/0007", "published", "other/x",
-];
+const KEYS: [&str; 8] =
+    ["head", "book", "balancers/b", "members/r", "held/r", "routes/0007", "published", "other/x"];
 
 fuzz_target!(|bytes: &[u8]| {
     let mut open = Records::of("c", None);
     let mut sealed = Records::of("c", Some(b"not found out"));
+    // What it makes of lines that etcd does not say, some with numbers far ahead.
+    let mut other = Records::of("c", None);
     for (step, part) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let (which, value) = part.split_first().unwrap_or((&0, &[]));
         let key = STANDARD.encode(format!("/ebb/cluster/c/{}", KEYS[usize::from(*which) % 8]));
@@ -25,9 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
         );
         assert_eq!(sealed.hear(&line), Some((true, true)));
         assert_eq!(open.hear(&line), Some((true, true)));
-        let text = String::from_utf8_lossy(part);
-        _ = open.hear(&text);
-        _ = sealed.hear(&text);
+        _ = other.hear(&String::from_utf8_lossy(part));
         assert!(sealed.believes_nothing(), "a seal was guessed");
         assert!(open.refused().iter().chain(&sealed.refused()).all(|why| !why.is_empty()));
     }
