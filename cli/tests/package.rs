@@ -154,6 +154,41 @@ fn the_container_is_built_and_runs() {
     buildah(&["rm", &made]);
 }
 
+/// What `systemd-analyze` finds in the units: nothing that it does not know, and no more exposure than that.
+#[test]
+fn units_are_sound_and_expose_little() {
+    if !there("systemd-analyze") {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let most =
+        [("router", 3.0), ("cluster", 2.5), ("tor", 2.5), ("ocs", 2.5), ("ocs-control", 2.5)];
+    for (name, most) in most {
+        let text = std::fs::read_to_string(root().join(format!("dist/ebb-{name}.service")));
+        // A program that is there.
+        let text = text.expect("a unit").replace("/usr/local/bin/ebb", "/bin/true");
+        for setting in ["WatchdogSec=", "StartLimitIntervalSec=", "NoNewPrivileges=yes"] {
+            assert!(text.lines().any(|line| line.starts_with(setting)), "{name}: {setting}");
+        }
+        let unit = place.path().join(format!("ebb-{name}.service"));
+        std::fs::write(&unit, text).expect("a file");
+        let verified = Command::new("systemd-analyze").arg("verify").arg(&unit).output();
+        let verified = verified.expect("systemd-analyze runs");
+        let words = String::from_utf8_lossy(&verified.stderr);
+        let ours: Vec<&str> =
+            words.lines().filter(|line| line.contains(&format!("ebb-{name}"))).collect();
+        assert!(ours.is_empty(), "{ours:?}");
+        let limit = format!("--threshold={}", (most * 10.0) as u32);
+        let rated = Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--no-pager", &limit])
+            .arg(&unit)
+            .output()
+            .expect("systemd-analyze runs");
+        let said = String::from_utf8_lossy(&rated.stdout);
+        assert!(rated.status.success(), "{name}: {}", said.lines().last().unwrap_or_default());
+    }
+}
+
 #[test]
 fn the_package_brings_everything_and_takes_it_away_again() {
     if !there("dpkg-deb") {
@@ -185,15 +220,21 @@ fn the_package_brings_everything_and_takes_it_away_again() {
         "usr/share/fish/vendor_completions.d/ebb.fish",
         "usr/share/man/man1/ebb-router-run.1.gz",
         "usr/lib/systemd/system/ebb-router.service",
+        "usr/lib/systemd/system/ebb-cluster.service",
+        "usr/lib/systemd/system/ebb-tor.service",
+        "usr/lib/systemd/system/ebb-ocs.service",
+        "usr/lib/systemd/system/ebb-ocs-control.service",
+        "usr/share/ebb/ebb-cluster-keeper.conf",
         "usr/share/ebb/grafana/ebb-router.json",
         "usr/share/ebb/router.toml.example",
         "usr/share/ebb/examples/router-day.toml",
     ] {
         assert!(target.join(file).is_file(), "{file}");
     }
-    let unit = target.join("usr/lib/systemd/system/ebb-router.service");
-    let unit = std::fs::read_to_string(unit).expect("the unit");
-    assert!(unit.contains("ExecStart=/usr/bin/ebb ") && !unit.contains("/usr/local"), "{unit}");
+    for unit in files(&target.join("usr/lib/systemd/system")) {
+        let unit = std::fs::read_to_string(unit).expect("the unit");
+        assert!(unit.contains("ExecStart=/usr/bin/ebb ") && !unit.contains("/usr/local"), "{unit}");
+    }
     let version = run(Command::new(target.join("usr/bin/ebb")).arg("--version"));
     assert!(String::from_utf8_lossy(&version.stdout).starts_with("ebb "));
     dpkg(&["--remove", "ebb"]);

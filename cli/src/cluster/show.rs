@@ -49,6 +49,9 @@ fn panel(now: &ClusterStatus) -> String {
     if let Some(why) = &now.store_failed {
         _ = writeln!(text, "the store does not answer: {why}");
     }
+    for why in &now.store_refused {
+        _ = writeln!(text, "{why}");
+    }
     _ = writeln!(text, "\nback-end         power     up   share %  held  dead to");
     for one in &now.back_ends {
         let yes = |yes| if yes { "yes" } else { "no" };

@@ -25,7 +25,8 @@ The kernel stops the program, and all that it starts, at reads, writes, copies a
 files (seccomp user notification, Linux 5.19); a thread on the other core makes the call. A moved call
 costs two wake-ups by the kernel, the helper's own calls and a copy of the data, tens of microseconds on
 most machines: shorter calls become slower, by the printed amount. Calls that may block for ever and
-those below --bytes-min are not moved. If ebb is killed with SIGKILL, calls that are being moved fail in the
+those below --bytes-min are not moved, nor those of a process whose user, groups or capabilities are not
+those of ebb. If ebb is killed with SIGKILL, calls that are being moved fail in the
 program (ENOSYS). Without root, set-user-ID programs run as you. The exit status is the program's, 128
 and the signal's number where one ended it.")]
 pub struct Run {

@@ -1,12 +1,17 @@
-//! The router under the sandbox of its service unit, setting by setting, without systemd.
+//! Daemons under the sandboxes of their service units, setting by setting, without systemd.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::live::imitation::Imitation;
 use crate::live::lab::{Lab, Wiring, must, run, skip, within};
-use crate::live::router::{PATIENCE, Router, Setup, until};
+use ebb_lab::Program;
+
+use crate::live::router::{PATIENCE, Router, Setup, binary, until};
 use crate::live::traffic::{Traffic, way};
 
 fn root() -> PathBuf {
@@ -122,4 +127,93 @@ fn the_router_runs_under_its_units_sandbox() {
     ] {
         assert!(!log.contains(denied), "{denied:?} in\n{log}");
     }
+}
+
+/// Starts `ebb` with these words under a unit, as a service manager would, and ends it once it has said that it is up
+/// and, twice, that it lives.
+fn serves(lab: &Lab, unit: &str, words: &[&str], config: &str) {
+    let file = lab.directory.join(format!("{unit}.toml"));
+    fs::write(&file, config).expect("a configuration");
+    let manager = lab.directory.join(format!("{unit}.notify"));
+    let heard = UnixDatagram::bind(&manager).expect("a socket");
+    heard.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket");
+    let place = root().join("dist").join(format!("ebb-{unit}.service"));
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &lab.router, "setpriv", "--pdeathsig", "KILL"]);
+    command
+        .env("NOTIFY_SOCKET", &manager)
+        .env("WATCHDOG_USEC", "600000")
+        .env_remove("WATCHDOG_PID");
+    command.arg(root().join("tests/unit/confine")).arg(place);
+    // The journal's place, too, which has no setting in a cluster's file.
+    fs::create_dir_all("/run/ebb").expect("a directory");
+    command.arg("--writable").arg(&lab.directory).args(["--writable", "/run/ebb", "--"]);
+    command.arg(binary()).args(words).arg(&file);
+    if unit == "cluster" {
+        command.args(["--member", "m"]);
+    }
+    let log = lab.directory.join(format!("{unit}.log"));
+    let mut program = Program::start(unit, &mut command, &log).expect("ip runs");
+    let (mut up, mut lives) = (false, 0);
+    let done = until(PATIENCE, || {
+        let mut word = [0; 256];
+        if let Ok(length) = heard.recv(&mut word) {
+            let word = String::from_utf8_lossy(&word[..length]);
+            up |= word.contains("READY=1");
+            lives += usize::from(word.contains("WATCHDOG=1"));
+        }
+        let ended = program.ended().expect("a child");
+        assert!(ended.is_none(), "{unit} ended: {}", program.log());
+        up && lives >= 2
+    });
+    let said = program.log();
+    assert!(done, "{unit} is up: {up}, and said that it lives {lives} times: {said}");
+    for denied in ["not permitted", "denied", "Read-only"] {
+        assert!(!said.contains(denied), "{denied:?} of {unit} in\n{said}");
+    }
+    program.end(PATIENCE).expect("it ends");
+}
+
+#[test]
+fn the_other_daemons_run_under_their_units_sandboxes() {
+    if !tools() {
+        return;
+    }
+    let Some(lab) = Lab::build(Wiring::plain(4)) else { return };
+    let token = lab.directory.join("token");
+    fs::write(&token, "0123456789abcdef\n").expect("a token");
+    let mode = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(&token, mode).expect("a mode");
+    let (token, place) = (token.display(), lab.directory.display());
+    let ocs = format!(
+        "[ocs]\nlink_mbps = 1000\ntoken_file = \"{token}\"\ncontrol = \"p2\"\nsocket = \"{place}/ocs.sock\"\nrealtime = true\n\
+         [[port]]\nrack = 0\nname = \"p0\"\n[[port]]\nrack = 1\nname = \"p1\"\n\
+         [controller]\ntoken_file = \"{token}\"\nracks = 2\nday_us = 300\nnight_us = 20\ncontrol = \"p3\"\nsocket = \"{place}/control.sock\"\n"
+    );
+    serves(&lab, "ocs", &["ocs", "run", "-c"], &ocs);
+    serves(&lab, "ocs-control", &["ocs", "control", "-c"], &ocs);
+    let tor = format!(
+        "[tor]\nlink_mbps = 1000\ntoken_file = \"{token}\"\ncontrol = \"p2\"\nsocket = \"{place}/tor.sock\"\nrealtime = true\n\
+         [[rack]]\nnumber = 0\nuplink = \"p0\"\n[[rack.host]]\nname = \"p1\"\n\
+         prefixes = [\"10.77.0.0/24\"]\nown = [\"10.77.0.1\"]\n\
+         [[remote]]\nrack = 1\nprefixes = [\"10.77.1.0/24\"]\n"
+    );
+    serves(&lab, "tor", &["tor", "run", "-c"], &tor);
+    let side = |side: usize| {
+        format!(
+            "[[side]]\nmac = \"02:eb:b0:00:0{side}:10\"\naddresses = [\"10.77.{side}.1/24\"]\n\
+             probe = \"10.77.{side}.240\"\n"
+        )
+    };
+    let cluster = format!(
+        "[cluster]\nname = \"unit\"\nsocket = \"{place}/cluster.sock\"\ntoken_file = \"{token}\"\n\
+         [policy]\nname = \"all\"\n{}{}\
+         [[back_end]]\nname = \"r0\"\nmacs = [\"02:eb:b0:01:00:00\", \"02:eb:b0:01:00:01\"]\n\
+         [[member]]\nname = \"m\"\nleader = true\n\
+         [member.balancer]\noutside = [\"p0\", \"p1\"]\ninside = [\"p2\", \"p3\"]\n\
+         [[member.keep]]\nback_end = \"r0\"\nhow = \"command\"\nwake = [\"true\"]\nsleep = [\"true\"]\n",
+        side(0),
+        side(1),
+    );
+    serves(&lab, "cluster", &["cluster", "run"], &cluster);
 }

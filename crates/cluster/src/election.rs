@@ -142,7 +142,10 @@ impl Candidate {
         let empty = ClusterPlan::default();
         let (plan, after) =
             seen.plan.as_ref().map_or((&empty, 0), |(plan, writes)| (plan, *writes));
-        let plan = next_plan(plan, self.known, wanted, &seen.balancers, &seen.members)?;
+        let next = next_plan(plan, self.known, wanted, &seen.balancers, &seen.members);
+        // What somebody else has put into its place is not left there.
+        let again = || ClusterPlan { version: self.known + 1, ..plan.clone() };
+        let plan = next.or_else(|| seen.plan_spoilt.then(again))?;
         Some(Write::ClusterPlan { plan, term: *term, after })
     }
 }

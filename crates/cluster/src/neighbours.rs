@@ -7,6 +7,8 @@ use core::time::Duration;
 
 use ebb_units::Time;
 
+use crate::quota::Quota;
+
 /// Neighbours remembered on a link; those that were of interest longest ago go first.
 const KNOWN_MAX: usize = 4096;
 /// The same words again are passed on so often at most: back-ends may have held the first ones for a
@@ -27,24 +29,6 @@ pub enum Manner {
     /// It asks for the cluster. That makes a router remember it, so that only what is known anyway is
     /// passed on: nobody fills the tables of all back-ends by asking.
     Asks,
-}
-
-/// So many in a second.
-#[derive(Clone, Copy, Debug, Default)]
-struct Quota {
-    second: u64,
-    used: u32,
-}
-
-impl Quota {
-    fn take(&mut self, most: u32, now: Time) -> bool {
-        let second = now.as_nanos() / 1_000_000_000;
-        if self.second != second {
-            *self = Quota { second, used: 0 };
-        }
-        self.used += 1;
-        self.used <= most
-    }
 }
 
 #[derive(Default)]

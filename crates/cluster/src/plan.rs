@@ -82,6 +82,9 @@ pub struct Snapshot {
     pub leader: Option<(String, u64)>,
     /// The plan, and the store's own count of its writes.
     pub plan: Option<(ClusterPlan, u64)>,
+    /// Somebody who is no member has overwritten the plan: this one is what was known of it, and the leader is to
+    /// write the next.
+    pub plan_spoilt: bool,
     /// By balancer. Registered ones stay until somebody takes them out.
     pub balancers: BTreeMap<String, Acknowledgement>,
     /// By back-end.

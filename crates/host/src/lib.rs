@@ -26,6 +26,7 @@ pub mod pcap;
 pub mod process;
 pub mod processors;
 pub mod pulse;
+pub mod secret;
 pub mod service;
 pub mod signals;
 mod sysfs;

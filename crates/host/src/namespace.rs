@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -32,15 +33,18 @@ pub fn set_knob(name: &str, value: &str) -> io::Result<()> {
 /// The calling thread is in another namespace until this is dropped.
 #[derive(Debug)]
 pub struct Entered {
-    back: File,
+    /// None: it was there before.
+    back: Option<File>,
     /// Namespaces belong to threads.
     not_send: PhantomData<*const ()>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        setns(&self.back, CloneFlags::CLONE_NEWNET)
-            .expect("a thread may return to the namespace it came from");
+        if let Some(back) = &self.back {
+            setns(back, CloneFlags::CLONE_NEWNET)
+                .expect("a thread may return to the namespace it came from");
+        }
     }
 }
 
@@ -109,11 +113,15 @@ impl Namespace {
     /// Moves the calling thread into the namespace; threads that it starts there stay there.
     ///
     /// # Errors
-    /// Without the privilege (`CAP_SYS_ADMIN`).
+    /// Without the privilege (`CAP_SYS_ADMIN`), unless it is there already.
     pub fn enter(&self) -> io::Result<Entered> {
         let back = File::open("/proc/thread-self/ns/net")?;
+        let identity = |file: &File| file.metadata().map(|about| (about.dev(), about.ino()));
+        if identity(&back)? == identity(&self.file)? {
+            return Ok(Entered { back: None, not_send: PhantomData });
+        }
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
-        Ok(Entered { back, not_send: PhantomData })
+        Ok(Entered { back: Some(back), not_send: PhantomData })
     }
 
     /// Runs `inside` in the namespace. Sockets opened there stay there.

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,8 +11,10 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::Daemon;
+use crate::crowd::Crowd;
 
-pub(crate) async fn serve(listener: TcpListener, daemon: Arc<dyn Daemon>) {
+/// Serves until it is dropped; whoever takes longer than `patience` to ask, or to take the answer, is let go.
+pub(crate) async fn serve(listener: TcpListener, daemon: Arc<dyn Daemon>, patience: Duration) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "metrics are not served"),
@@ -21,7 +24,7 @@ pub(crate) async fn serve(listener: TcpListener, daemon: Arc<dyn Daemon>) {
         .route("/metrics", get(metrics))
         .route("/status", get(status))
         .with_state(daemon);
-    if let Err(error) = axum::serve(listener, app).await {
+    if let Err(error) = axum::serve(Crowd::new(listener, patience), app).await {
         tracing::error!(%error, "metrics are no longer served");
     }
 }

@@ -6,6 +6,7 @@
 //! panic.
 
 mod client;
+mod crowd;
 mod http;
 mod place;
 mod request;
@@ -15,6 +16,7 @@ mod socket;
 mod tests;
 
 pub use client::{Client, ClientError, Subscription, client};
+pub use crowd::CONNECTIONS_MAX;
 pub use place::{BindError, Bound, bind, inherit};
 pub use request::{EVERY_MAX, EVERY_MIN, REQUEST_LEN_MAX, Request, RequestError, parse_request};
 pub use serving::{Doors, Options, PreparedMetrics, ServeError, Serving, serve, serve_at};
@@ -28,6 +30,9 @@ use serde_json::{Map, Value};
 /// A client that says nothing, or takes nothing, for so long is let go; one that waits for an answer waits as
 /// long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client of the metrics is let go when it takes so long to ask, or to take the answer.
+pub const METRICS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Who answers.
 pub trait Daemon: Send + Sync + 'static {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::place::{BindError, Bound, bind, inherit};
-use crate::{Daemon, PATIENCE, http, socket};
+use crate::{Daemon, METRICS_PATIENCE, PATIENCE, http, socket};
 
 /// Which doors to open.
 #[derive(Clone, Debug, Default)]
@@ -186,7 +186,8 @@ impl Serving {
             PreparedMetrics::Close => None,
             PreparedMetrics::Move(address, listener) => {
                 let copy = listener.try_clone().ok();
-                let task = self.runtime.spawn(http::serve(listener, self.daemon.clone()));
+                let serves = http::serve(listener, self.daemon.clone(), METRICS_PATIENCE);
+                let task = self.runtime.spawn(serves);
                 Some(Endpoint { address, listener: copy, task: task.abort_handle() })
             }
         };

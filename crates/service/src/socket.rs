@@ -1,5 +1,6 @@
 //! The local socket: one JSON request a line, one JSON reply a line.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixListener as StdListener;
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,8 @@ use crate::request::{REQUEST_LEN_MAX, Request, RequestError, parse_request};
 
 /// Clients served at once; more wait.
 pub const CLIENTS_MAX: usize = 32;
+/// Descriptors that are kept for clients.
+const RESERVE: usize = 4;
 /// A stream's snapshot may be so old: however many streams there are, the daemon is not asked more often.
 const AGE_MAX: Duration = Duration::from_millis(25);
 
@@ -38,7 +41,9 @@ pub(crate) async fn accept(listener: StdListener, daemon: Arc<dyn Daemon>, patie
     };
     let desk = Arc::new(Desk { daemon, patience, latest: Mutex::new(None) });
     let clients = Arc::new(Semaphore::new(CLIENTS_MAX));
+    let mut reserve = Vec::new();
     loop {
+        refill(&mut reserve);
         let Ok(permit) = clients.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -49,13 +54,29 @@ pub(crate) async fn accept(listener: StdListener, daemon: Arc<dyn Daemon>, patie
                     drop(permit);
                 });
             }
+            // Whoever wants to know why there are no descriptors left gets one.
+            Err(error) if is_exhaustion(&error) && reserve.pop().is_some() => {}
             Err(error) => {
-                // Out of descriptors, for instance: some will be freed.
                 tracing::warn!(%error, "a client of the status socket disconnected");
                 sleep(Duration::from_secs(1)).await;
             }
         }
     }
+}
+
+/// As many as there are to be, if they can be had.
+fn refill(reserve: &mut Vec<File>) {
+    while reserve.len() < RESERVE {
+        let Ok(file) = File::open("/dev/null") else { return };
+        reserve.push(file);
+    }
+}
+
+/// The process, or the system, has no descriptor left.
+fn is_exhaustion(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
 /// Answers one client until it leaves, or says or takes nothing for too long.

@@ -398,6 +398,65 @@ fn metrics_are_served_over_http_and_can_move() {
 }
 
 /// Whoever takes over serves the same socket and port; who is in with the former is still answered.
+/// More than may be in open connections and say nothing, or too little.
+#[test]
+fn whoever_says_nothing_keeps_no_scraper_waiting_and_is_let_go() {
+    let place = TestPath::new("slow");
+    let serving = place.serve().expect("a socket");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    serving.set_metrics(Some(any)).expect("a free port");
+    let address = serving.metrics_address().expect("an address");
+    let silent: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nX-Slow: ").expect("room");
+            stream
+        })
+        .collect();
+    for _ in 0..3 {
+        assert!(http(Some(address), "/metrics").ends_with("# EOF\n"));
+    }
+    let is_held = |mut stream: &TcpStream| {
+        stream.set_read_timeout(Some(Duration::from_millis(1))).expect("a socket");
+        let waits = |error: std::io::Error| {
+            matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+        };
+        stream.read(&mut [0]).is_err_and(waits)
+    };
+    let begun = Instant::now();
+    let held = || silent.iter().filter(|stream| is_held(stream)).count();
+    while held() > CONNECTIONS_MAX {
+        assert!(begun.elapsed() < Duration::from_secs(9), "{} connections are held", held());
+    }
+    drop(silent);
+    // With little patience: nobody comes, and they are let go all the same, whether they ask or take too slowly.
+    let listener = TcpListener::bind(any).expect("a free port");
+    listener.set_nonblocking(true).expect("a socket");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let (patience, daemon) = (Duration::from_millis(200), Arc::new(Parrot::default()));
+        runtime.expect("one").block_on(crate::http::serve(listener, daemon, patience));
+    });
+    let mut slow = TcpStream::connect(address).expect("it listens");
+    slow.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+    let mut next = *b"G";
+    while slow.write_all(&next).is_ok() {
+        next = *b"E";
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut greedy = TcpStream::connect(address).expect("it listens");
+    let asked = b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n".repeat(400);
+    greedy.set_nonblocking(true).expect("a socket");
+    _ = greedy.write(&asked);
+    std::thread::sleep(Duration::from_millis(800));
+    greedy.set_nonblocking(false).expect("a socket");
+    let mut said = Vec::new();
+    _ = greedy.read_to_end(&mut said);
+    assert!(said.len() < 400 * 100_000, "{} bytes were kept for it", said.len());
+    assert!(http(Some(address), "/metrics").ends_with("# EOF\n"));
+}
+
 #[test]
 fn doors_are_handed_over() {
     let place = TestPath::new("doors");

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use ebb_cluster::Servers;
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster as policies;
+use ebb_host::secret;
 use ebb_scenario::{Check, Document, Invalid, ScenarioError, nearest};
 use ebb_units::Watts;
 use ipnet::IpNet;
@@ -519,14 +520,13 @@ impl ClusterConfig {
     /// When the file cannot be read or is empty.
     pub fn token(&self) -> anyhow::Result<Option<Vec<u8>>> {
         let Some(path) = &self.cluster.token_file else { return Ok(None) };
-        let remedy = "expected a file of at least 16 characters that only its owner may read";
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let what = format!("cannot read {}: {error}", path.display());
-            Invalid::new("cluster.token_file", what, remedy)
+        let text = secret::read(path).map_err(|error| {
+            Invalid::new("cluster.token_file", error.to_string(), error.remedy())
         })?;
         let token = text.trim();
         let long = token.len() >= 16;
         let what = format!("the token in {} is too short", path.display());
+        let remedy = "expected at least 16 characters";
         Invalid::unless(long, "cluster.token_file", what, remedy)?;
         Ok(Some(token.as_bytes().to_vec()))
     }

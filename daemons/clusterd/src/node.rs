@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_cluster::{LeaderInputs, Power, Write};
 use ebb_control::policies::cluster as policies;
 use ebb_host::clock::monotonic;
@@ -13,10 +13,12 @@ use ebb_host::journal::{Guard, Journal};
 use ebb_host::namespace::Namespace;
 use ebb_host::netlink::Requests;
 use ebb_host::process;
+use ebb_host::service::{self, Heartbeat};
 use ebb_host::signals::{Signal, Signals};
 use ebb_service::{Daemon, Options};
 use ebb_telemetry::Snapshot;
 use ebb_units::Time;
+use ring::rand;
 use serde_json::{Map, Value};
 use tracing::{info, warn};
 
@@ -71,6 +73,7 @@ impl Stores {
             }
             std::thread::sleep(LOOK_EVERY);
         }
+        etcd.admitted()?;
         Ok(Stores::Etcd(Box::new(etcd)))
     }
 
@@ -205,9 +208,8 @@ pub fn run(path: &Path, member: Option<&str>) -> Result<()> {
     let options = Options { socket: Some(socket.clone()), metrics };
     let doors = ebb_service::serve(options, node.desk.clone())?;
     info!(member = name, socket = %socket.display(), "serving");
-    ebb_host::service::ready();
     let result = node.serve(&mut signals);
-    ebb_host::service::stopping();
+    service::stopping();
     node.end();
     drop(doors);
     journal.finish();
@@ -226,6 +228,8 @@ struct Node {
     store: Box<dyn Store>,
     /// Routes that all back-ends have.
     routes: usize,
+    /// What is in the store and not believed.
+    refused: Vec<String>,
     record: Record,
     begun: Time,
     said: usize,
@@ -248,8 +252,11 @@ impl Node {
         let record = Record::default();
         let (mut balancer, mut front) = (None, None);
         if let Some(options) = &member.balancer {
-            let authentication =
-                PeerAuthentication { cluster: config.cluster.name.clone(), token: config.token()? };
+            let authentication = PeerAuthentication {
+                cluster: config.cluster.name.clone(),
+                token: config.token()?,
+                session: session()?,
+            };
             let options =
                 RunnerOptions { cpu: options.cpu, probing: config.probing(), authentication };
             let here = Namespace::current()?;
@@ -298,6 +305,7 @@ impl Node {
             desk,
             store: stores.access(),
             routes: 0,
+            refused: Vec::new(),
             record,
             begun: monotonic(),
             said: 0,
@@ -313,6 +321,7 @@ impl Node {
     }
 
     fn serve(&mut self, signals: &mut Signals) -> Result<()> {
+        let mut heartbeat = Heartbeat::new();
         while !self.desk.stop.load(Relaxed) {
             while let Some(signal) = signals.take()? {
                 match signal {
@@ -327,6 +336,9 @@ impl Node {
             self.look();
             let running = self.balancer.as_ref().is_none_or(|balancer| balancer.is_running());
             ensure!(running, "the balancer failed; see the log");
+            if self.balancer.as_ref().is_none_or(|balancer| balancer.gets_on()) {
+                heartbeat.beat(monotonic());
+            }
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())
@@ -356,6 +368,13 @@ impl Node {
                 status.store_failed = Some(error.to_string());
             }
         }
+        status.store_refused = self.store.refused();
+        for why in &status.store_refused {
+            if !self.refused.contains(why) {
+                warn!("{why}");
+            }
+        }
+        self.refused.clone_from(&status.store_refused);
         // A store that is gone has been said to be.
         if config.routing.plan().is_some()
             && let Ok(routes) = self.store.routes()
@@ -438,6 +457,13 @@ impl Node {
         }
         hold(&mut self.store, false);
     }
+}
+
+/// Tells this process from those before it.
+fn session() -> Result<u64> {
+    let random = rand::generate::<[u8; 8]>(&rand::SystemRandom::new());
+    let random = random.map_err(|_| anyhow!("cannot get random bytes"))?;
+    Ok(u64::from_be_bytes(random.expose()).max(1))
 }
 
 fn link(name: &str) -> Result<u32> {

@@ -207,6 +207,12 @@ impl Routing {
         Ok(self.learner.publish(|net| self.kernel.learnt(net), &self.published))
     }
 
+    /// Some of these chunks as they are published, to be published once more.
+    pub fn again(&self, chunks: &[usize]) -> Chunks {
+        let some = chunks.iter().take(TOGETHER);
+        some.map(|index| (*index, self.published.chunk(*index).clone())).collect()
+    }
+
     /// Something of what is published waits to be installed.
     pub fn is_busy(&self, now: Time) -> bool {
         self.kernel.is_amiss() && self.install_at <= now

@@ -20,6 +20,9 @@ pub struct ClusterStatus {
     pub store: String,
     /// Why the store does not answer.
     pub store_failed: Option<String>,
+    /// What is in the store and not believed: keys, and why.
+    #[serde(default)]
+    pub store_refused: Vec<String>,
     /// Who is the leader.
     pub leader: Option<String>,
     /// The term that began with it.
@@ -86,6 +89,9 @@ pub struct OwnBalancer {
     pub takeovers: u64,
     /// Frames of balancers without the token's seal.
     pub forged: u64,
+    /// Frames of balancers that were repeated, late, or of another link.
+    #[serde(default)]
+    pub stale: u64,
     /// What it counted.
     pub counters: Counters,
     /// Deaths of back-ends that it found.
@@ -148,6 +154,7 @@ impl ClusterStatus {
             peers: said.peers.iter().filter_map(name).collect(),
             takeovers: said.takeovers,
             forged: said.forged,
+            stale: said.stale,
             counters: said.counters,
             deaths: said.found.iter().filter(|found| found.dead).count() as u64,
             links: said.links.clone(),

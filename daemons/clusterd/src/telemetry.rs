@@ -34,7 +34,8 @@ impl Source for ClusterStatus {
         let links = self.balancer.iter().flat_map(|own| &own.links).filter(|link| !link.is_up());
         let links = links.map(|link| format!("{link}; the other links keep working"));
         let events = self.events.iter().cloned();
-        events.chain(links).chain(self.store_failed.as_ref().map(silent)).collect()
+        let refused = self.store_refused.iter().cloned();
+        events.chain(links).chain(refused).chain(self.store_failed.as_ref().map(silent)).collect()
     }
 }
 
@@ -45,6 +46,7 @@ metrics! {
         gauge term "Term of the leader, the number of its election" |s| s.term;
         gauge plan_version "Version of the plan" |s| s.version;
         gauge store_answers "Whether the store answers this member" |s| s.store_failed.is_none();
+        gauge store_refused "Keys in the store whose value is not believed: not of this cluster, or old" |s| s.store_refused.len() as u64;
         gauge routes "Routes that the speaker's routing daemon gives to all back-ends" |s| s.routes as u64;
         counter reloads "Configurations reloaded" |s| s.reloads;
     }
@@ -68,6 +70,7 @@ metrics! {
     static OWN: ClusterStatus by [] of own {
         counter takeovers "Addresses taken over from silent balancers" |own| own.takeovers;
         counter forged "Frames between balancers with no valid seal" |own| own.forged;
+        counter stale "Frames between balancers that were repeated, late or of another link" |own| own.stale;
         counter deaths "Back-ends found dead" |own| own.deaths;
         counter balanced "Packets sent to back-ends by their flow" |own| own.counters.balanced;
         counter balanced Bytes "Bytes of these packets" |own| own.counters.balanced_bytes;

@@ -8,6 +8,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ebb_host::clock::monotonic;
+use ebb_host::service::{self, Heartbeat};
 use ebb_service::{Daemon, Options, ServeError, Serving};
 use ebb_telemetry::{Snapshot, Source};
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,7 @@ type Outcome = Result<String, String>;
 #[derive(Debug)]
 pub struct Shared<T> {
     status: Mutex<Option<T>>,
+    heartbeat: Mutex<Heartbeat>,
     stop: AtomicBool,
     reload: AtomicBool,
     /// Who waits for what comes of the next reload.
@@ -35,14 +38,19 @@ impl<T> Shared<T> {
     pub(crate) fn new() -> Shared<T> {
         Shared {
             status: Mutex::new(None),
+            heartbeat: Mutex::default(),
             stop: AtomicBool::new(false),
             reload: AtomicBool::new(false),
             waiting: Mutex::default(),
         }
     }
 
-    /// Shows the state; leaves it out where somebody is just reading.
+    /// Shows the state; leaves it out where somebody is just reading. The service manager hears that the program
+    /// gets on.
     pub(crate) fn show(&self, status: T) {
+        if let Ok(mut heartbeat) = self.heartbeat.try_lock() {
+            heartbeat.beat(monotonic());
+        }
         if let Ok(mut shown) = self.status.try_lock() {
             *shown = Some(status);
         }
@@ -57,6 +65,7 @@ impl<T> Shared<T> {
     }
 
     pub(crate) fn stop(&self) {
+        service::stopping();
         self.stop.store(true, Relaxed);
     }
 

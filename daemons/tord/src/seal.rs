@@ -5,8 +5,6 @@
 //! a key is exchanged while frames go on (added below everywhere, then first, then the old one taken out).
 
 use std::fmt;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use ebb_scenario::Invalid;
@@ -18,8 +16,6 @@ const NAME: usize = 4;
 const TAG: usize = 16;
 /// A token with fewer characters is guessed.
 const TOKEN_MIN: usize = 16;
-/// Nobody needs more keys at a time, nor longer ones.
-const FILE_MAX: u64 = 65_536;
 
 const KEY_OF: &str = "ebb circuit control, sync frames, sealing key";
 const NAME_OF: &str = "ebb circuit control, sync frames, name of a key";
@@ -63,13 +59,12 @@ impl Keys {
     /// When it cannot be read, others may read it, or it holds no keys.
     pub fn load(field: &str, path: Option<&Path>) -> Result<Keys, Invalid> {
         let Some(path) = path else { return Ok(Keys::default()) };
-        let invalid = |what: String| {
-            let remedy = "expected a file of mode 0600 with a line of at least 16 random \
-                characters";
+        let text = ebb_host::secret::read(path)
+            .map_err(|error| Invalid::new(field, error.to_string(), error.remedy()))?;
+        Keys::parse(&text).map_err(|what| {
+            let remedy = "expected a line of at least 16 random characters";
             Invalid::new(field, format!("{} {what}", path.display()), remedy)
-        };
-        let text = private_text(path).map_err(&invalid)?;
-        Keys::parse(&text).map_err(&invalid)
+        })
     }
 
     /// Whether there are any: who has none believes everybody.
@@ -106,27 +101,6 @@ fn key_of(token: &str) -> Result<Key, String> {
     name.copy_from_slice(&blake3::derive_key(NAME_OF, token.as_bytes())[..NAME]);
     name[0] |= 1;
     Ok(Key { name, secret: blake3::derive_key(KEY_OF, token.as_bytes()) })
-}
-
-/// A file's text, if nobody but its owner, who is this user or root, may read it.
-fn private_text(path: &Path) -> Result<String, String> {
-    let unread = |error: std::io::Error| format!("cannot be read: {error}");
-    let file = std::fs::File::open(path).map_err(unread)?;
-    // Of the file that is open, not of whatever has that name by now.
-    let about = file.metadata().map_err(unread)?;
-    if about.mode() & 0o077 != 0 {
-        return Err(format!(
-            "is readable by others than its owner (mode {:o})",
-            about.mode() & 0o777
-        ));
-    }
-    let own = std::fs::metadata("/proc/self").map_or(0, |about| about.uid());
-    if about.uid() != 0 && about.uid() != own {
-        return Err(format!("belongs to another user ({})", about.uid()));
-    }
-    let mut text = String::new();
-    file.take(FILE_MAX).read_to_string(&mut text).map_err(unread)?;
-    Ok(text)
 }
 
 /// What gives one sender's frames their seals.
@@ -233,7 +207,7 @@ mod tests {
         assert_eq!(fault(OLD, 0o600), Ok(()));
         assert_eq!(fault(OLD, 0o400), Ok(()));
         for (text, mode, word) in [
-            (OLD, 0o640, "others than its owner (mode 640)"),
+            (OLD, 0o644, "others than its owner (mode 644); run `chmod 600 "),
             (OLD, 0o604, "others than its owner"),
             ("short", 0o600, "fewer than 16 characters"),
             ("# nothing\n\n", 0o600, "contains no token"),
@@ -242,7 +216,7 @@ mod tests {
             assert!(said.contains(word) && said.contains("tor.token_file"), "{said}");
         }
         std::fs::remove_dir_all(&directory).expect("removed");
-        assert!(fault_of(&path).contains("cannot be read"));
+        assert!(fault_of(&path).contains("cannot read"));
         assert_eq!(Keys::load("tor.token_file", None), Ok(Keys::default()));
     }
 

@@ -162,15 +162,27 @@ impl Socket {
         }
     }
 
-    /// Receives one datagram; blocks when asked to, whatever the socket's mode.
+    /// Receives one datagram of the kernel's; blocks when asked to, whatever the socket's mode. What another process
+    /// sends to this port is passed over (netlink(7): the kernel's port is 0).
     pub fn receive(&mut self, wait: bool) -> Result<Received> {
         loop {
             let flags = libc::MSG_TRUNC | if wait { 0 } else { libc::MSG_DONTWAIT };
             let buffer = &mut self.buffer;
             let fd = self.fd.as_raw_fd();
-            // SAFETY: pointer and length describe one live, exclusively borrowed buffer.
-            let len = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+            // SAFETY: all fields of sockaddr_nl are plain data for which zero is a value.
+            let mut sender: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+            let mut sender_len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+            // SAFETY: pointer and length describe one live, exclusively borrowed buffer; the sender's address and its
+            // length are alive during the call, and the length is the address's.
+            let len = unsafe {
+                let sender = (&raw mut sender).cast();
+                let place = buffer.as_mut_ptr().cast();
+                libc::recvfrom(fd, place, buffer.len(), flags, sender, &raw mut sender_len)
+            };
             if let Ok(len) = usize::try_from(len) {
+                if sender.nl_pid != 0 {
+                    continue;
+                }
                 if len <= self.buffer.len() {
                     return Ok(Received::Bytes(len));
                 }
@@ -240,6 +252,33 @@ mod tests {
             let header = Header { kind: ERROR, flags, seq: 1 };
             let _ = acknowledged(header, &body);
         }
+    }
+
+    #[test]
+    fn what_another_process_sends_is_passed_over() {
+        let mut ours = Socket::open(true).expect("a socket");
+        let theirs = Socket::open(true).expect("a socket");
+        // SAFETY: all fields of sockaddr_nl are plain data for which zero is a value.
+        let mut to: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        (to.nl_family, to.nl_pid) =
+            (libc::AF_NETLINK as libc::sa_family_t, ours.port().expect("a port"));
+        for word in [vec![0_u8; 16], vec![1; RECEIVE_LEN + 4096]] {
+            let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+            let (place, to) = (word.as_ptr().cast(), (&raw const to).cast());
+            theirs.set_send_buffer(1 << 22);
+            // SAFETY: word and address are alive during the call, and their lengths are passed along.
+            let sent = unsafe { libc::sendto(theirs.fd(), place, word.len(), 0, to, len) };
+            if sent < 0 {
+                let error = io::Error::last_os_error();
+                eprintln!("skipped: {} bytes are not sent: {error}", word.len());
+            }
+        }
+        assert!(matches!(ours.receive(false), Ok(Received::Nothing)));
+        let mut request = super::super::frame::Builder::default();
+        // RTM_GETLINK: the kernel is heard as before.
+        request.begin(18, REQUEST | DUMP, ours.next_seq(), &[0; 16]).end();
+        ours.send(&request.bytes).expect("sent");
+        assert!(matches!(ours.receive(true), Ok(Received::Bytes(len)) if len > 0));
     }
 
     #[test]

@@ -8,13 +8,15 @@
 //! What it costs: two wake-ups by the kernel and some system calls of the helper for each call that is
 //! moved, and a copy of the data; it is meant for measuring, and for calls of many microseconds. What is
 //! moved: calls on regular files, and `sendfile` to what does not block. What can block for ever, and every
-//! call below the threshold of bytes, stays where it is.
+//! call below the threshold of bytes, stays where it is, and so does every call of a process that has given up or gained
+//! rights: the kernel decides by those of whoever makes the call.
 
 mod calls;
 mod cost;
 mod filter;
 mod keeper;
 mod remote;
+mod rights;
 mod serve;
 
 use std::collections::BTreeMap;

@@ -14,6 +14,7 @@ use super::calls::{Answer, Moved, Request};
 use super::filter::CALLS;
 use super::keeper;
 use super::remote;
+use super::rights::Rights;
 use crate::SwitchError;
 
 type Counts = BTreeMap<&'static str, Moved>;
@@ -30,6 +31,8 @@ pub(super) struct Serving {
 /// What the servers share: one of them waits for the kernel, the others make calls or wait for their turn.
 struct Shared {
     listener: Arc<OwnedFd>,
+    /// Calls of whoever has others are left where they are.
+    rights: Rights,
     turn: Mutex<()>,
     over: AtomicBool,
     /// Rung when the servers are to end before the last process under the filter has.
@@ -43,7 +46,7 @@ impl Serving {
         servers: usize,
     ) -> Result<Serving, RunError> {
         let (turn, over, end) = (Mutex::new(()), AtomicBool::new(false), Doorbell::new()?);
-        let shared = Arc::new(Shared { listener, turn, over, end });
+        let shared = Arc::new(Shared { listener, rights: Rights::own()?, turn, over, end });
         let (ready, started) = mpsc::channel();
         let mut threads = Vec::new();
         for _ in 0..servers {
@@ -155,6 +158,11 @@ impl Shared {
         if processes.len() > KEPT {
             processes.clear();
         }
+        let theirs = Rights::of(request.tid);
+        if theirs.is_err() || !self.is_valid(id) || theirs.is_ok_and(|theirs| theirs != self.rights)
+        {
+            return Answer::Yourself;
+        }
         // A handle that was kept may be of a process that has ended, whose number another one has now: a
         // descriptor of the dead cannot be taken, so the worst is that the program makes this call itself.
         if let Some(process) = processes.get(&request.tid) {
@@ -164,21 +172,22 @@ impl Shared {
             }
         }
         let Ok(process) = remote::open_thread(request.tid) else { return Answer::Yourself };
-        // From here on the number means the process that was stopped, or the call is void.
-        // SAFETY: the identifier is this frame's.
-        let valid = unsafe {
-            libc::ioctl(
-                self.listener.as_raw_fd(),
-                libc::SECCOMP_IOCTL_NOTIF_ID_VALID,
-                &raw const id,
-            )
-        };
-        if valid != 0 {
+        if !self.is_valid(id) {
             return Answer::Yourself;
         }
         let answer = request.make(&process, buffer);
         processes.insert(request.tid, process);
         answer
+    }
+
+    /// Whether what was looked up by the thread's number until now was of the one that was stopped; else the call is
+    /// void.
+    fn is_valid(&self, id: u64) -> bool {
+        let listener = self.listener.as_raw_fd();
+        // SAFETY: the identifier is this frame's.
+        let valid =
+            unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) };
+        valid == 0
     }
 
     fn answer(&self, id: u64, answer: Answer) {

@@ -11,10 +11,12 @@ mod runner;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod words;
 
 pub use frame::AddressSet;
 pub use links::LinkStatus;
-pub use peers::{PeerAuthentication, Peers};
+pub use peers::Peers;
 pub use plane::{Counters, Found, Link, Plane, Probing};
 pub use runner::{BalancerHandle, BalancerStatus, RunnerOptions};
 pub use topology::{BackEnd, Mac, Side, Topology};
+pub use words::{PeerAuthentication, Unread, Words, Writing};

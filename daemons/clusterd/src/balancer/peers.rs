@@ -5,53 +5,28 @@
 //! the hosts that belong to it, so that a frame which a switch floods to all balancers goes on once.
 //! Switches learn where addresses are from the frames in which balancers say that they live.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ebb_cluster::{Detector, Liveness};
+use ebb_cluster::{Conversation, Detector, Hosts, Liveness, Stamp};
 use ebb_units::Time;
-use ring::{digest, hmac};
 
 use super::frame::AddressSet;
 use super::plane::Probing;
 use super::topology::{Mac, Topology};
+use super::words::{HOSTS_MAX, PeerAuthentication, Unread, Words, Writing, reminder};
 
-/// EtherType of what balancers say to each other (IEEE 802, local experiments).
-const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
-/// Whom they say it to: a group of local administration.
-const GROUP: Mac = [0x03, 0xeb, 0xb0, 0, 0, 1];
-const MAGIC: [u8; 8] = *b"ebbpeer1";
-/// Ethernet header, magic, cluster, number, flags, hosts.
-const HEAD: usize = 14 + 8 + 4 + 3;
-const SEAL: usize = 32;
-/// Hosts named in a frame at most.
-const HOSTS_MAX: usize = 128;
-/// Hosts remembered on a side at most.
-const KNOWN_MAX: usize = 4096;
-/// It answers for nothing before it has listened for so long.
+/// It answers for nothing before it has listened for so long, and for so many words: each is to answer one of its own.
 const LISTEN: Duration = Duration::from_millis(200);
+const LISTEN_WORDS: u32 = 6;
 /// What was on its way to a balancer that gives an address back is still taken for so long.
 const GRACE: Duration = Duration::from_millis(50);
-/// Switches forget addresses; they are told again so often.
-const REMIND: Duration = Duration::from_secs(2);
-
-/// It can answer for addresses.
-const READY: u8 = 1;
-/// It answers for addresses and can forward; balancers of versions that do not say so are not believed to.
-const SERVES: u8 = 2;
-
-/// What all balancers of a cluster have in common besides the topology.
-#[derive(Clone, Debug, Default)]
-pub struct PeerAuthentication {
-    /// The cluster's name: others may be on the same segments.
-    pub cluster: String,
-    /// What seals what they say; without one nobody is kept from saying it.
-    pub token: Option<Vec<u8>>,
-}
+/// Beyond the detection time words may have been on their way for so long.
+const LATE: Duration = Duration::from_millis(100);
 
 struct Peer {
     /// By link.
     detectors: Vec<Detector>,
+    conversation: Conversation,
     ready: bool,
     serves: bool,
 }
@@ -60,8 +35,9 @@ struct Peer {
 pub struct Peers {
     me: usize,
     sides: usize,
-    tag: [u8; 4],
-    key: Option<hmac::Key>,
+    writing: Writing,
+    /// What it said last.
+    stamp: Stamp,
     probing: Probing,
     peers: Vec<Peer>,
     accepted: AddressSet,
@@ -71,17 +47,14 @@ pub struct Peers {
     grace: Vec<Time>,
     begun: Option<Time>,
     said: Time,
-    reminded: Time,
     fit: bool,
     serves: bool,
     leaving: bool,
-    /// Hosts that it has heard on each side itself, and the next to be named.
-    heard: Vec<(BTreeSet<Mac>, usize)>,
-    /// Hosts that anybody has heard.
-    known: Vec<BTreeSet<Mac>>,
-    last: Vec<Mac>,
+    /// By side.
+    hosts: Vec<Hosts>,
     takeovers: u64,
     forged: u64,
+    stale: u64,
 }
 
 impl Peers {
@@ -93,21 +66,18 @@ impl Peers {
         now: Time,
     ) -> Peers {
         let (count, sides) = (topology.balancers(), topology.sides.len());
-        let name = digest::digest(&digest::SHA256, authentication.cluster.as_bytes());
         let detector = || Detector::new(probing.interval, probing.misses, now);
         let peer = |_| Peer {
             detectors: (0..2 * sides).map(|_| detector()).collect(),
+            conversation: Conversation::new(2 * sides),
             ready: false,
             serves: false,
         };
         Peers {
             me: topology.me,
             sides,
-            tag: name.as_ref()[..4].try_into().expect("four bytes"),
-            key: authentication
-                .token
-                .as_ref()
-                .map(|token| hmac::Key::new(hmac::HMAC_SHA256, token)),
+            writing: Writing::new(authentication),
+            stamp: Stamp { session: authentication.session, number: 0 },
             probing,
             peers: (0..count).map(peer).collect(),
             accepted: u64::from(count == 1),
@@ -115,15 +85,13 @@ impl Peers {
             grace: vec![Time::ZERO; count],
             begun: None,
             said: Time::ZERO,
-            reminded: Time::ZERO,
             fit: true,
             serves: false,
             leaving: false,
-            heard: vec![(BTreeSet::new(), 0); sides],
-            known: vec![BTreeSet::new(); sides],
-            last: vec![[0; 6]; sides],
+            hosts: (0..sides).map(|_| Hosts::default()).collect(),
             takeovers: 0,
             forged: 0,
+            stale: 0,
         }
     }
 
@@ -164,6 +132,11 @@ impl Peers {
         self.forged
     }
 
+    /// Frames under the seal that were not said just now, or on another link: repeated, or held back.
+    pub fn stale(&self) -> u64 {
+        self.stale
+    }
+
     /// Numbers of the others that live.
     pub fn alive(&self) -> Vec<usize> {
         (0..self.peers.len()).filter(|peer| *peer != self.me && self.lives(*peer)).collect()
@@ -185,48 +158,40 @@ impl Peers {
     }
 
     /// A frame came from a host.
-    pub fn saw(&mut self, side: usize, host: Mac) {
-        if self.last[side] == host {
-            return;
-        }
-        self.last[side] = host;
-        let (heard, _) = &mut self.heard[side];
-        if heard.len() < KNOWN_MAX && host[0] & 1 == 0 && heard.insert(host) {
-            self.learn(side, host);
-        }
-    }
-
-    fn learn(&mut self, side: usize, host: Mac) {
-        if self.known[side].len() < KNOWN_MAX && self.known[side].insert(host) {
-            // The segment is told at once.
-            self.reminded = Time::ZERO;
-        }
+    pub fn saw(&mut self, side: usize, host: Mac, now: Time) {
+        self.hosts[side].saw(host, now);
     }
 
     /// Whether that is a frame of balancers to each other; takes what it says.
     pub fn hear(&mut self, link: usize, frame: &[u8], now: Time) -> bool {
-        if frame.get(12..14) != Some(&ETHERTYPE) {
-            return false;
-        }
-        let Some(body) = frame.get(14..HEAD).filter(|body| body[..8] == MAGIC) else { return true };
-        let (peer, flags, hosts) = (usize::from(body[12]), body[13], usize::from(body[14]));
-        let end = HEAD + 6 * hosts;
-        if body[8..12] != self.tag || peer >= self.peers.len() || peer == self.me {
+        let words = match self.writing.read(frame) {
+            Ok(words) => words,
+            Err(Unread::Foreign) => return false,
+            Err(Unread::Other) => return true,
+            Err(Unread::Forged) => {
+                self.forged += 1;
+                return true;
+            }
+        };
+        let Words { from, ready, serves, stamp, .. } = words;
+        if from >= self.peers.len() || from == self.me {
             return true;
         }
-        let Some(seal) = frame.get(end..end + SEAL) else { return true };
-        let good =
-            self.key.as_ref().is_none_or(|key| hmac::verify(key, &frame[14..end], seal).is_ok());
-        if !good {
-            self.forged += 1;
+        let answer = words.answers.get(self.me).copied().unwrap_or_default();
+        let peer = &mut self.peers[from];
+        // As long as it may be silent twice: a repeated word does not prolong what was said before.
+        let window = 2 * self.probing.interval * self.probing.misses.max(1) + LATE;
+        let said = (stamp, answer);
+        let fresh = words.link == link
+            && peer.conversation.hear(link, said, self.stamp.session, (now, window));
+        if !fresh {
+            // Whoever begins has heard nothing to answer.
+            self.stale += u64::from(answer != Stamp::default());
             return true;
         }
-        self.peers[peer].ready = flags & READY != 0;
-        self.peers[peer].serves = flags & SERVES != 0;
-        self.peers[peer].detectors[link].answered(now);
-        for host in frame[HEAD..end].chunks_exact(6) {
-            self.learn(link / 2, host.try_into().expect("six bytes"));
-        }
+        (peer.ready, peer.serves) = (ready, serves);
+        peer.detectors[link].answered(now);
+        words.hosts.into_iter().for_each(|host| self.hosts[link / 2].learn(host, now));
         true
     }
 
@@ -240,17 +205,16 @@ impl Peers {
             peer.detectors.iter_mut().for_each(|link| _ = link.look(now));
         }
         let begun = *self.begun.get_or_insert(now);
-        let ready = self.fit && !self.leaving && now.since(begun) >= LISTEN;
+        let ready = self.fit
+            && !self.leaving
+            && now.since(begun) >= LISTEN.max(self.probing.interval * LISTEN_WORDS);
         let gained = self.elect(ready, now);
         let mut frames = Vec::new();
         if gained != 0 || now.since(self.said) >= self.probing.interval {
             self.said = now;
-            self.say(topology, ready, &mut frames);
+            self.say(topology, ready, now, &mut frames);
         }
-        if gained != 0 || now.since(self.reminded) >= REMIND {
-            self.reminded = now;
-            self.remind(topology, &mut frames);
-        }
+        self.tell(topology, gained, now, &mut frames);
         frames
     }
 
@@ -280,9 +244,16 @@ impl Peers {
     }
 
     /// That it lives, on all links: from each address that it is responsible for, so that switches know.
-    fn say(&mut self, topology: &Topology, ready: bool, frames: &mut Vec<(usize, Vec<u8>)>) {
+    fn say(
+        &mut self,
+        topology: &Topology,
+        ready: bool,
+        now: Time,
+        frames: &mut Vec<(usize, Vec<u8>)>,
+    ) {
+        let answers: Vec<Stamp> =
+            self.peers.iter().map(|peer| peer.conversation.answer()).collect();
         for side in 0..self.sides {
-            let hosts = self.some_hosts(side);
             let own = topology.probe_mac(side);
             let mut sources: Vec<Mac> = (0..self.peers.len())
                 .filter(|address| self.owned >> address & 1 == 1)
@@ -291,49 +262,39 @@ impl Peers {
             if sources.is_empty() {
                 sources.push(own);
             }
-            for source in sources {
-                frames.push((2 * side, self.frame(source, ready, &hosts)));
+            let mut words = Words {
+                from: self.me,
+                ready,
+                serves: self.serves,
+                answers: answers.clone(),
+                hosts: self.hosts[side].say(HOSTS_MAX),
+                ..Words::default()
+            };
+            let outside = sources.into_iter().map(|source| (2 * side, source));
+            for (link, source) in outside.chain([(2 * side + 1, own)]) {
+                self.stamp.number = now.as_nanos().max(self.stamp.number + 1);
+                (words.link, words.stamp) = (link, self.stamp);
+                frames.push((link, self.writing.frame(source, &words)));
             }
-            frames.push((2 * side + 1, self.frame(own, ready, &hosts)));
         }
     }
 
-    fn some_hosts(&mut self, side: usize) -> Vec<Mac> {
-        let (heard, next) = &mut self.heard[side];
-        let hosts: Vec<Mac> = heard.iter().skip(*next).take(HOSTS_MAX).copied().collect();
-        *next = if hosts.len() < HOSTS_MAX { 0 } else { *next + HOSTS_MAX };
-        hosts
-    }
-
-    fn frame(&self, source: Mac, ready: bool, hosts: &[Mac]) -> Vec<u8> {
-        let mut frame = Vec::with_capacity(HEAD + 6 * hosts.len() + SEAL);
-        frame.extend(GROUP);
-        frame.extend(source);
-        frame.extend(ETHERTYPE);
-        frame.extend(MAGIC);
-        frame.extend(self.tag);
-        let flags = if ready { READY } else { 0 } | if self.serves { SERVES } else { 0 };
-        frame.extend([self.me as u8, flags, hosts.len() as u8]);
-        hosts.iter().for_each(|host| frame.extend(host));
-        match &self.key {
-            Some(key) => frame.extend(hmac::sign(key, &frame[14..]).as_ref()),
-            None => frame.extend([0; SEAL]),
-        }
-        frame
-    }
-
-    /// Tells the segments behind which balancer the hosts are.
-    fn remind(&self, topology: &Topology, frames: &mut Vec<(usize, Vec<u8>)>) {
-        for (side, known) in self.known.iter().enumerate() {
-            let ours = known.iter().filter(|host| self.owned >> topology.carrier(host) & 1 == 1);
-            for host in ours {
-                let mut frame = Vec::with_capacity(60);
-                frame.extend(GROUP);
-                frame.extend(host);
-                frame.extend(ETHERTYPE);
-                frame.resize(60, 0);
-                frames.push((2 * side + 1, frame));
-            }
+    /// Tells the segments behind which balancer the hosts are: new ones, those whose turn it is, and all when it
+    /// begins to carry others.
+    fn tell(
+        &mut self,
+        topology: &Topology,
+        gained: AddressSet,
+        now: Time,
+        frames: &mut Vec<(usize, Vec<u8>)>,
+    ) {
+        let owned = self.owned;
+        let ours = |host: &Mac, addresses: AddressSet| addresses >> topology.carrier(host) & 1 == 1;
+        for (side, hosts) in self.hosts.iter_mut().enumerate() {
+            let due = hosts.tell(now).into_iter().filter(|host| ours(host, owned & !gained));
+            let moved = hosts.all().filter(|host| ours(host, gained)).copied();
+            let told = due.collect::<Vec<_>>().into_iter().chain(moved);
+            frames.extend(told.map(|host| (2 * side + 1, reminder(host))));
         }
     }
 }
@@ -369,22 +330,20 @@ mod tests {
     impl Pair {
         fn new(tokens: [&str; 2]) -> Pair {
             let topologies = [topology(0), topology(1)];
-            let authentication = |token: &str| PeerAuthentication {
+            let authentication = |me: usize| PeerAuthentication {
                 cluster: "c".to_owned(),
-                token: Some(token.as_bytes().to_vec()),
+                token: Some(tokens[me].as_bytes().to_vec()),
+                session: 1 + me as u64,
             };
             let both = [0, 1].map(|me| {
-                Peers::new(
-                    &topologies[me],
-                    &authentication(tokens[me]),
-                    Probing::default(),
-                    Time::ZERO,
-                )
+                Peers::new(&topologies[me], &authentication(me), Probing::default(), Time::ZERO)
             });
             Pair { both, topologies, now: Time::from_nanos(1_000_000) }
         }
 
-        fn run(&mut self, milliseconds: u32, living: [bool; 2]) {
+        /// Who said what on which link meanwhile.
+        fn run(&mut self, milliseconds: u32, living: [bool; 2]) -> Vec<(usize, usize, Vec<u8>)> {
+            let mut said = Vec::new();
             for _ in 0..milliseconds {
                 self.now += Duration::from_millis(1);
                 for me in (0..2).filter(|me| living[*me]) {
@@ -392,9 +351,11 @@ mod tests {
                         if living[1 - me] {
                             assert!(self.both[1 - me].hear(link, &frame, self.now));
                         }
+                        said.push((me, link, frame));
                     }
                 }
             }
+            said
         }
 
         fn accepted(&self) -> [AddressSet; 2] {
@@ -446,15 +407,94 @@ mod tests {
         let host = (0..=255).map(|last| [2, 9, 9, 9, 9, last]);
         let host =
             host.into_iter().find(|host| pair.topologies[0].carrier(host) == 1).expect("one");
-        // The first hears it, the second carries it.
-        pair.both[0].saw(0, host);
-        pair.run(10, [true, true]);
-        let mut frames = Vec::new();
-        pair.both[1].remind(&pair.topologies[1], &mut frames);
-        assert_eq!(frames.len(), 1);
-        assert_eq!((frames[0].0, &frames[0].1[6..12]), (1, &host[..]));
-        frames.clear();
-        pair.both[0].remind(&pair.topologies[0], &mut frames);
-        assert!(frames.is_empty());
+        // The first hears it, the second carries it, and says so before long, once.
+        pair.both[0].saw(0, host, pair.now);
+        let said = pair.run(10, [true, true]);
+        let told: Vec<_> = said.iter().filter(|said| said.2[6..12] == host).collect();
+        assert_eq!(told.iter().map(|said| (said.0, said.1)).collect::<Vec<_>>(), [(1, 1)]);
+        let said = pair.run(2000, [true, true]);
+        assert_eq!(
+            said.iter().filter(|said| said.2[6..12] == host).count(),
+            1,
+            "now and then again"
+        );
+        // Whoever takes over tells the segment of all that it carries now.
+        let said = pair.run(100, [true, false]);
+        assert!(said.iter().any(|said| said.0 == 0 && said.2[6..12] == host));
+    }
+
+    /// What a new host costs does not grow with the number of those that are known.
+    #[test]
+    fn many_hosts_make_no_more_frames_than_they_are() {
+        let mut pair = Pair::new(["t", "t"]);
+        pair.run(300, [true, true]);
+        let quiet = pair.run(4000, [true, true]).len();
+        let mut frames = 0;
+        for number in 0..3200_u16 {
+            let [high, low] = number.to_be_bytes();
+            let heard = usize::from(number & 1);
+            pair.both[heard].saw(0, [2, 0x99, 0, 0, high, low], pair.now);
+            frames += pair.run(1 + u32::from(number) % 4 / 3, [true, true]).len();
+        }
+        assert!(frames < quiet + 3 * 3200, "{frames} frames, {quiet} without them");
+    }
+
+    /// All that a balancer said is said again after it has died, and while its successor begins.
+    #[test]
+    fn what_a_dead_balancer_said_keeps_nobody_from_taking_its_address() {
+        let mut pair = Pair::new(["t", "t"]);
+        let mut said = pair.run(400, [true, true]);
+        said.retain(|said| said.0 == 1);
+        assert_eq!(pair.accepted(), [1, 2]);
+        let again = |pair: &mut Pair, milliseconds: usize| {
+            for step in 0..milliseconds {
+                pair.run(1, [true, false]);
+                for (_, link, frame) in said.iter().skip(step % 50).step_by(50) {
+                    pair.both[0].hear(*link, frame, pair.now);
+                }
+            }
+        };
+        again(&mut pair, 70);
+        assert_eq!(pair.accepted()[0], 3, "70 ms later");
+        assert!(pair.both[0].stale() > 100 && pair.both[0].forged() == 0);
+        // The other one is not there, either, when this one begins anew.
+        let authentication =
+            PeerAuthentication { cluster: "c".to_owned(), token: Some(b"t".to_vec()), session: 77 };
+        pair.both[0] =
+            Peers::new(&pair.topologies[0], &authentication, Probing::default(), pair.now);
+        again(&mut pair, 300);
+        assert_eq!(pair.accepted()[0], 3);
+        assert!(pair.both[0].alive().is_empty());
+        // When it comes back it is believed, whatever is said again.
+        let authentication = PeerAuthentication { session: 78, ..authentication };
+        pair.both[1] =
+            Peers::new(&pair.topologies[1], &authentication, Probing::default(), pair.now);
+        for step in 0..400 {
+            pair.run(1, [true, true]);
+            for (_, link, frame) in said.iter().skip(step % 50).step_by(50) {
+                pair.both[0].hear(*link, frame, pair.now);
+            }
+        }
+        assert_eq!(pair.accepted(), [1, 2]);
+    }
+
+    #[test]
+    fn a_word_is_of_its_link() {
+        let mut pair = Pair::new(["t", "t"]);
+        pair.run(300, [true, true]);
+        let before = pair.both[0].stale();
+        for _ in 0..60 {
+            pair.now += Duration::from_millis(1);
+            for me in 0..2 {
+                for (link, frame) in pair.both[me].tick(&pair.topologies[me], pair.now) {
+                    // Nothing comes over the second side; somebody repeats there what the first one has.
+                    if link < 2 {
+                        pair.both[1 - me].hear(link, &frame, pair.now);
+                        pair.both[1 - me].hear(link + 2, &frame, pair.now);
+                    }
+                }
+            }
+        }
+        assert!(pair.both[0].alive().is_empty() && pair.both[0].stale() > before);
     }
 }

@@ -15,9 +15,10 @@ use ebb_ports::{PacketSocket, Port};
 use ebb_units::Time;
 
 use super::frame::{Verdict, from_inside, from_outside};
-use super::peers::{PeerAuthentication, Peers};
+use super::peers::Peers;
 use super::probe::Seal;
 use super::topology::Topology;
+use super::words::PeerAuthentication;
 use health::{Drain, Watched};
 
 /// Frames that wait for a link at most; more are lost, as in a full queue of a switch.
@@ -359,7 +360,7 @@ impl Plane {
             && !matches!(verdict, Verdict::Ignore)
             && let Some(host) = packet.data().get(6..12)
         {
-            self.peers.saw(side, host.try_into().expect("six bytes"));
+            self.peers.saw(side, host.try_into().expect("six bytes"), now);
         }
         match verdict {
             Verdict::Balance(hash) => {

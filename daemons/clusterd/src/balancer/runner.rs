@@ -18,10 +18,10 @@ use ebb_ports::afxdp::Umem;
 use ebb_units::Time;
 
 use super::links::{self, Board, Closed, LinkStatus, Links, Order};
-use super::peers::PeerAuthentication;
 use super::plane::{Counters, Found, Plane, Probing};
 use super::probe::Seal;
 use super::topology::Topology;
+use super::words::PeerAuthentication;
 
 /// Frames beyond the rings': what drains hold back, and what is being made.
 const FRAMES_SPARE: u32 = 16_384;
@@ -62,6 +62,8 @@ pub struct BalancerStatus {
     pub takeovers: u64,
     /// Frames of balancers whose seal was wrong.
     pub forged: u64,
+    /// Frames of balancers that were not said just now, or on another link.
+    pub stale: u64,
     /// Its links: outside and inside of each side, in turn.
     pub links: Vec<LinkStatus>,
 }
@@ -73,6 +75,7 @@ struct Desk {
     closed: Sender<Closed>,
     board: Arc<Board>,
     leave: Arc<AtomicBool>,
+    turned: Arc<AtomicBool>,
     status: Arc<Mutex<BalancerStatus>>,
 }
 
@@ -81,6 +84,8 @@ pub struct BalancerHandle {
     plans: Sender<ClusterPlan>,
     status: Arc<Mutex<BalancerStatus>>,
     leave: Arc<AtomicBool>,
+    /// It has done what is due since it was last asked.
+    turned: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -107,6 +112,7 @@ impl BalancerHandle {
         let open = || Links::open(&topology, &frames, &umem, &board, order);
         let mut links = namespace.run(open)??;
         let (status, stop, leave) = <(Arc<Mutex<_>>, Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+        let turned = Arc::<AtomicBool>::default();
         let pool = Pool::new(reserve);
         let how = (options.probing, &options.authentication);
         let plane = Plane::new(topology, pool, how, Seal::random()?, monotonic());
@@ -116,6 +122,7 @@ impl BalancerHandle {
             closed,
             board,
             leave: leave.clone(),
+            turned: turned.clone(),
             status: status.clone(),
         };
         let end = stop.clone();
@@ -135,12 +142,17 @@ impl BalancerHandle {
         };
         let keeper = std::thread::Builder::new().name("ebb-links".into());
         let threads = vec![forwarder, namespace.run(|| keeper.spawn(watch))??];
-        Ok(BalancerHandle { plans, status, leave, stop, threads })
+        Ok(BalancerHandle { plans, status, leave, turned, stop, threads })
     }
 
     /// Whether it forwards; it does until it is ended, unless a fault of its own ended it.
     pub fn is_running(&self) -> bool {
         self.threads.iter().all(|thread| !thread.is_finished())
+    }
+
+    /// Whether it has got on since this was last asked.
+    pub fn gets_on(&self) -> bool {
+        self.turned.swap(false, Relaxed)
     }
 
     /// Makes it follow a plan.
@@ -206,6 +218,7 @@ fn forward(mut plane: Plane, desk: &Desk, end: &AtomicBool) {
 
 /// What is done every millisecond or so.
 fn tick(plane: &mut Plane, desk: &Desk, now: Time) {
+    desk.turned.store(true, Relaxed);
     for order in desk.orders.try_iter() {
         match order {
             Order::Attach(number, link) => plane.attach(number, link),
@@ -242,6 +255,7 @@ fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
     let accepted = peers.accepted();
     status.accepted = (0..64).filter(|address| accepted >> address & 1 == 1).collect();
     (status.takeovers, status.forged) = (peers.takeovers(), peers.forged());
+    status.stale = peers.stale();
     if peers.several() {
         status.peers = peers.alive();
     }

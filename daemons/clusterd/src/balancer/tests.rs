@@ -15,10 +15,10 @@ use ebb_units::Time;
 use ebb_wire::Template;
 
 use super::frame::{Verdict, from_inside, from_outside};
-use super::peers::PeerAuthentication;
 use super::plane::{Link, Plane, Probing};
 use super::probe::Seal;
 use super::topology::{BackEnd, Side, Topology};
+use super::words::PeerAuthentication;
 use Power::{Draining, Off, On};
 
 fn side(number: u8) -> Side {

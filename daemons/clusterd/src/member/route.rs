@@ -39,7 +39,10 @@ impl Spreading {
             (false, false) => AT_REST,
         };
         let why = match done {
-            Ok(chunks) => {
+            Ok(mut chunks) => {
+                if speaks && chunks.is_empty() {
+                    chunks = routing.again(&store.spoilt_chunks());
+                }
                 // Whoever does not speak any more by now publishes nothing.
                 if !chunks.is_empty() {
                     store.publish(&chunks, *writes)?;

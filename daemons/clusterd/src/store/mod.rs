@@ -12,7 +12,7 @@ use ebb_cluster::{Snapshot, Write};
 use crate::routes::{Published, Routes};
 
 pub use embedded::Embedded;
-pub use etcd::Etcd;
+pub use etcd::{Etcd, Records};
 pub use server::EtcdServer;
 
 /// Why the store does not answer.
@@ -55,6 +55,16 @@ pub trait Store: Send {
     /// # Errors
     /// When the store does not answer.
     fn routes(&mut self) -> Result<Arc<Published>, StoreError>;
+
+    /// What is in the store and not believed: which key, and why. What was known of it stays.
+    fn refused(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Chunks of routes of which the store holds something else than is known: whoever publishes writes them again.
+    fn spoilt_chunks(&mut self) -> Vec<usize> {
+        Vec::new()
+    }
 
     /// Publishes other contents of some chunks, if the plan has not been written since it was `writes` (as in
     /// a snapshot). Returns whether that held. The last of them may be published later than the first.

@@ -1,6 +1,7 @@
 //! The live control logic under schedules of faults that a seed draws: crashes, partitions of one or both
 //! directions, messages and answers that come late, twice, out of order or never, clocks that jump, a store
-//! that is slow, gone, or forgets a lease, a disk of the store that is slow or full.
+//! that is slow, gone, or forgets a lease, a disk of the store that is slow or full, somebody who overwrites what
+//! is in the store and is not believed.
 //!
 //! What must hold whatever happens is checked at every step; a seed that breaks it is in the message and
 //! replays alone ([`schedule`]).

@@ -66,6 +66,24 @@ impl Store {
         self.expire(now);
     }
 
+    /// Somebody who is no member overwrites the plan; members see that, and what it was.
+    pub(super) fn spoil_plan(&mut self) {
+        if let Some((_, writes)) = &mut self.kept.plan {
+            *writes += 1;
+            self.kept.plan_spoilt = true;
+        }
+    }
+
+    /// Somebody who is no member overwrites the leader's name, which no lease keeps from then on.
+    pub(super) fn spoil_leader(&mut self) {
+        (self.leader, self.kept.leader) = (None, None);
+    }
+
+    /// Somebody who is no member overwrites what a back-end's keeper says.
+    pub(super) fn spoil_report(&mut self, member: &str) {
+        self.kept.members.remove(member);
+    }
+
     fn write(&mut self, from: usize, write: &Write) {
         match write {
             Write::Leader { owner } => {
@@ -83,6 +101,7 @@ impl Store {
                     let version = self.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
                     assert_eq!(plan.version, version + 1, "plans form one sequence");
                     self.kept.plan = Some((plan.clone(), writes + 1));
+                    self.kept.plan_spoilt = false;
                 }
             }
             Write::Acknowledge { balancer, acknowledgement } => {

@@ -440,7 +440,7 @@ impl World {
         }
         self.outcome.faults += 1;
         let node = self.rng.random_range(0..NODES);
-        match self.rng.random_range(0..17) {
+        match self.rng.random_range(0..20) {
             0..3 => self.crash(node),
             3..5 => self.nodes[node].cut = !self.nodes[node].cut,
             5 => self.nodes.iter_mut().for_each(|node| (node.cut, node.deaf) = (false, false)),
@@ -457,6 +457,9 @@ impl World {
             12 => self.disk_full = !self.disk_full,
             13 => self.nodes[node].deaf = !self.nodes[node].deaf,
             14 => self.nodes[node].refuses = !self.nodes[node].refuses,
+            15 => self.store.spoil_plan(),
+            16 => self.store.spoil_leader(),
+            17 => self.store.spoil_report(&member_name(node % MEMBERS)),
             _ => self.revive(node),
         }
         let at = self.after_ms(50, 1200);
@@ -548,6 +551,9 @@ impl World {
         let Some((plan, _)) = self.store.kept.plan.clone() else {
             return Err("there is no plan in the end".to_owned());
         };
+        if self.store.kept.plan_spoilt {
+            return Err("nobody has written over what is no plan".to_owned());
+        }
         let power = |row: &usize| plan.power(&member_name(*row));
         let on: Vec<usize> = (0..MEMBERS).filter(|row| power(row) == Power::On).collect();
         let others = (0..MEMBERS).filter(|row| power(row) == Power::Off).count();

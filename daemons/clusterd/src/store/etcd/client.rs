@@ -1,6 +1,7 @@
 //! Questions to a member of etcd, over its JSON gateway, and what is wrong when there is no answer.
 
 use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -36,6 +37,10 @@ fn pem(field: &str, path: &str) -> Result<Vec<u8>, StoreError> {
     })
 }
 
+fn secret(field: &str, path: &str) -> Result<String, StoreError> {
+    ebb_host::secret::read(Path::new(path)).map_err(|error| wrong(field, &error, &error.remedy()))
+}
+
 /// One's way to etcd: the member that answered last, and a login where there is one.
 #[derive(Clone)]
 pub(super) struct Client {
@@ -68,10 +73,7 @@ impl Client {
             .build();
         let login = match (&options.user, &options.password_file) {
             (Some(user), Some(file)) => {
-                let password = std::fs::read_to_string(file).map_err(|error| {
-                    let what = format!("cannot read {file}: {error}");
-                    wrong("password_file", what, "give a file that contains only the password")
-                })?;
+                let password = secret("password_file", file)?;
                 Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
             }
             (None, None) => None,
@@ -270,8 +272,8 @@ fn tls(options: &StoreConfig) -> Result<TlsConfig, StoreError> {
     match (&options.certificate, &options.key) {
         (Some(certificate), Some(key)) => {
             let chain = certificates("certificate", certificate)?;
-            let bytes = pem("key", key)?;
-            let key = PrivateKey::from_pem(&bytes).map_err(|_| {
+            let text = secret("key", key)?;
+            let key = PrivateKey::from_pem(text.as_bytes()).map_err(|_| {
                 wrong("key", format!("there is no private key in {key}"), "expected a PEM file")
             })?;
             builder = builder.client_cert(Some(ClientCert::new_with_certs(&chain, key)));

@@ -1,6 +1,5 @@
-//! What etcd holds of a cluster, kept up to date by what etcd says has changed.
+//! What etcd holds of a cluster, kept up to date: questions, and what etcd says has changed.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -8,88 +7,25 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ebb_cluster::Snapshot;
 use ebb_host::clock::monotonic;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::client::Client;
-use super::{Seal, number};
-use crate::routes::{CHUNKS, Published, Routes, decode};
+use super::number;
+use super::records::{ROUTES, Range, Records, decoded};
+use super::seal::Seal;
+use crate::routes::Published;
 use crate::store::StoreError;
 
 /// What was written by oneself is waited for so long before all is asked for again.
 const OWN: Duration = Duration::from_millis(200);
 /// Keys in one answer at most: routes fill some 16 KiB each.
 const KEYS: usize = 64;
-/// Before the number of a chunk of routes. These keys are behind all others.
-pub(super) const ROUTES: &str = "routes/";
-/// The key that is written together with any of them.
-pub(super) const PUBLISHED: &str = "published";
 /// Between two questions at least, whatever comes of them.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A pair of etcd. Numbers of 64 bits are text in JSON; those that are 0 are left out.
-#[derive(Deserialize)]
-struct Pair {
-    key: String,
-    #[serde(default)]
-    value: String,
-    #[serde(default)]
-    create_revision: String,
-    #[serde(default)]
-    mod_revision: String,
-}
-
-#[derive(Default, Deserialize)]
-struct Header {
-    #[serde(default)]
-    revision: String,
-}
-
-#[derive(Deserialize)]
-struct Range {
-    #[serde(default)]
-    header: Header,
-    #[serde(default)]
-    kvs: Vec<Pair>,
-    #[serde(default)]
-    more: bool,
-    #[serde(default)]
-    count: String,
-}
-
-#[derive(Deserialize)]
-struct Said {
-    result: Option<Change>,
-}
-
-#[derive(Deserialize)]
-struct Change {
-    #[serde(default)]
-    events: Vec<Event>,
-    #[serde(default)]
-    canceled: bool,
-}
-
-#[derive(Deserialize)]
-struct Event {
-    #[serde(default, rename = "type")]
-    kind: String,
-    kv: Pair,
-}
-
 /// What is known.
-#[derive(Default)]
 struct Kept {
-    snapshot: Arc<Snapshot>,
-    /// As of this revision of etcd's; 0: nothing is known yet.
-    revision: u64,
-    /// Names of the keys but those of routes.
-    names: BTreeSet<String>,
-    routes: Arc<Published>,
-    /// In which revision each chunk was written, 0 where it is empty.
-    written: Vec<u64>,
-    /// Keys that hold what no cluster wrote, or not this one, and why.
-    broken: BTreeMap<String, StoreError>,
+    records: Records,
     /// Why nobody answers.
     failed: Option<StoreError>,
     /// Counts what is new.
@@ -100,7 +36,6 @@ struct Kept {
 /// nobody asks any more.
 pub(super) struct Watch {
     prefix: String,
-    seal: Seal,
     client: Mutex<Client>,
     /// Whether the thread runs.
     begun: Mutex<bool>,
@@ -110,8 +45,10 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(client: Client, prefix: String, seal: Seal) -> Arc<Watch> {
-        let (client, begun, kept) = (Mutex::new(client), Mutex::new(false), Mutex::default());
-        Arc::new(Watch { prefix, seal, client, begun, kept, changed: Condvar::new() })
+        let (client, begun) = (Mutex::new(client), Mutex::new(false));
+        let records = Records::new(&prefix, seal);
+        let kept = Mutex::new(Kept { records, failed: None, news: 0 });
+        Arc::new(Watch { prefix, client, begun, kept, changed: Condvar::new() })
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -124,19 +61,38 @@ impl Watch {
         wrote: u64,
     ) -> Result<(Arc<Snapshot>, u64), StoreError> {
         let kept = self.known(wrote)?;
-        match kept.broken.values().next() {
-            Some(error) => Err(error.clone()),
-            None => Ok((kept.snapshot.clone(), kept.news)),
-        }
+        Ok((kept.records.snapshot.clone(), kept.news))
+    }
+
+    /// Whether any of what is there is this cluster's, if there is something with a seal.
+    pub(super) fn admitted(self: &Arc<Watch>, wrote: u64) -> Result<(), StoreError> {
+        self.known(wrote)?.records.admitted()
+    }
+
+    /// Until which revision everything is known.
+    pub(super) fn revision(&self) -> u64 {
+        self.kept().records.revision
+    }
+
+    /// The revision in which somebody who is not of this cluster put something where the leader's name belongs,
+    /// if that is there; else 0.
+    pub(super) fn usurped(&self) -> u64 {
+        self.kept().records.usurped
+    }
+
+    /// What is there and not believed, as far as it is to be read.
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.kept().records.refused()
+    }
+
+    /// Chunks of routes that are known to be others than those that are there.
+    pub(super) fn spoilt_chunks(&self) -> Vec<usize> {
+        self.kept().records.spoilt_chunks()
     }
 
     /// The routes as of `wrote` or later.
     pub(super) fn routes(self: &Arc<Watch>, wrote: u64) -> Result<Arc<Published>, StoreError> {
-        let kept = self.known(wrote)?;
-        match kept.broken.range(ROUTES.to_owned()..).next() {
-            Some((_, error)) => Err(error.clone()),
-            None => Ok(kept.routes.clone()),
-        }
+        Ok(self.known(wrote)?.records.routes.clone())
     }
 
     /// Waits until there is more that is new than `seen`, or for so long; how much is new then. A store that
@@ -149,12 +105,12 @@ impl Watch {
 
     fn known(self: &Arc<Watch>, wrote: u64) -> Result<MutexGuard<'_, Kept>, StoreError> {
         let mut kept = self.kept();
-        if kept.revision == 0 && kept.failed.is_none() {
+        if kept.records.revision == 0 && kept.failed.is_none() {
             drop(kept);
             self.begin()?;
             kept = self.kept();
         }
-        let behind = |kept: &mut Kept| kept.revision < wrote && kept.failed.is_none();
+        let behind = |kept: &mut Kept| kept.records.revision < wrote && kept.failed.is_none();
         (kept, _) = self.changed.wait_timeout_while(kept, OWN, behind).expect("kept");
         if behind(&mut kept) {
             drop(kept);
@@ -204,28 +160,14 @@ impl Watch {
             first.push(0);
         }
         let mut kept = self.kept();
-        if revision < kept.revision {
+        if revision < kept.records.revision {
             return Ok(());
         }
-        // Chunks that are known already are not read again, unless etcd has begun anew: then the same
-        // number says nothing.
-        let known = if kept.revision == 0 { Vec::new() } else { kept.written.clone() };
-        let (news, routes) = (kept.news + 1, kept.routes.clone());
-        *kept = Kept { revision, news, routes, written: vec![0; CHUNKS], ..Kept::default() };
-        for pair in &pairs {
-            let written = number(&pair.mod_revision);
-            match chunk_of(&self.rest(pair)) {
-                Some(chunk) if known.get(chunk) == Some(&written) => kept.written[chunk] = written,
-                _ => self.put(&mut kept, pair),
-            }
-        }
-        for chunk in 0..CHUNKS {
-            if kept.written[chunk] == 0 {
-                kept.set_chunk(chunk, Routes::new())?;
-            }
-        }
+        kept.news += 1;
+        kept.failed = None;
+        let seen = kept.records.see_all(&pairs, revision);
         self.changed.notify_all();
-        Ok(())
+        seen
     }
 
     /// Behind the last key with the prefix.
@@ -237,7 +179,7 @@ impl Watch {
 
     /// Changes since what is known, for some seconds, if a majority answers.
     fn hear(&self) -> Result<(), StoreError> {
-        let known = self.kept().revision;
+        let known = self.kept().records.revision;
         let (client, now) = {
             let mut client = self.client.lock().expect("client");
             // Linearizable: a member that has lost the others does not answer. Routes, which are much, are
@@ -255,7 +197,7 @@ impl Watch {
         };
         if number(&now.header.revision) < known {
             // It has begun anew, without what it knew.
-            self.kept().revision = 0;
+            self.kept().records.revision = 0;
             return self.ask_all();
         }
         let (since, news) = {
@@ -264,7 +206,7 @@ impl Watch {
                 kept.news += 1;
                 self.changed.notify_all();
             }
-            (kept.revision, kept.news)
+            (kept.records.revision, kept.news)
         };
         let request = json!({ "create_request": {
             "key": STANDARD.encode(&self.prefix),
@@ -273,12 +215,13 @@ impl Watch {
         } });
         let mut canceled = false;
         client.follow("watch", &request, |line| {
-            let Ok(Said { result: Some(change) }) = serde_json::from_str(line) else {
-                canceled = true;
-                return false;
-            };
-            canceled = change.canceled;
-            self.take(&change);
+            let mut kept = self.kept();
+            let heard = kept.records.hear(line);
+            if heard.is_some_and(|(_, new)| new) {
+                kept.news += 1;
+                self.changed.notify_all();
+            }
+            canceled = !heard.is_some_and(|(goes_on, _)| goes_on);
             !canceled
         })?;
         // What it asks for has been compacted, it has forgotten who asks, or something between holds
@@ -286,124 +229,10 @@ impl Watch {
         let behind = {
             let kept = self.kept();
             let newest = now.kvs.first().map_or(0, |pair| number(&pair.mod_revision));
-            let silent = kept.news == news && kept.names.len() as u64 != number(&now.count);
-            kept.revision < newest || silent
+            let silent = kept.news == news && kept.records.names.len() as u64 != number(&now.count);
+            kept.records.revision < newest || silent
         };
         if canceled || behind { self.ask_all() } else { Ok(()) }
-    }
-
-    fn take(&self, change: &Change) {
-        let mut kept = self.kept();
-        // What has been heard already comes again where all was asked for meanwhile. The answer's own
-        // revision is that of the whole store, which may be ahead of what it says.
-        let known = kept.revision;
-        for event in &change.events {
-            let revision = number(&event.kv.mod_revision);
-            if revision <= known {
-                continue;
-            }
-            if event.kind == "DELETE" {
-                self.delete(&mut kept, &event.kv);
-            } else {
-                self.put(&mut kept, &event.kv);
-            }
-            kept.revision = kept.revision.max(revision);
-        }
-        if kept.revision > known {
-            kept.news += 1;
-            self.changed.notify_all();
-        }
-    }
-
-    /// The key behind the prefix.
-    fn rest(&self, pair: &Pair) -> String {
-        let name = String::from_utf8_lossy(&decoded(&pair.key)).into_owned();
-        name.strip_prefix(&self.prefix).unwrap_or_default().to_owned()
-    }
-
-    fn put(&self, kept: &mut Kept, pair: &Pair) {
-        let rest = self.rest(pair);
-        let value = String::from_utf8_lossy(&decoded(&pair.value)).into_owned();
-        if !rest.starts_with(ROUTES) {
-            kept.names.insert(rest.clone());
-        }
-        let done = match self.seal.unsealed(&rest, &value) {
-            Ok(value) => kept.put(&rest, value, pair).map_err(|error| {
-                let name = format!("{}{rest}", self.prefix);
-                StoreError(format!("key {name} in etcd was not written by Ebb: {error}"))
-            }),
-            Err(error) => Err(error),
-        };
-        match done {
-            Ok(()) => _ = kept.broken.remove(&rest),
-            Err(error) => _ = kept.broken.insert(rest, error),
-        }
-    }
-
-    fn delete(&self, kept: &mut Kept, pair: &Pair) {
-        let rest = self.rest(pair);
-        kept.broken.remove(&rest);
-        kept.names.remove(&rest);
-        let snapshot = Arc::make_mut(&mut kept.snapshot);
-        match rest.split_once('/') {
-            None if rest == "head" => snapshot.leader = None,
-            None if rest == "book" => snapshot.plan = None,
-            Some(("balancers", name)) => _ = snapshot.balancers.remove(name),
-            Some(("members", name)) => _ = snapshot.members.remove(name),
-            Some(("held", name)) => _ = snapshot.held.remove(name),
-            _ => {
-                if let Some(chunk) = chunk_of(&rest) {
-                    kept.set_chunk(chunk, Routes::new()).expect("an empty chunk");
-                    kept.written[chunk] = 0;
-                }
-            }
-        }
-    }
-}
-
-fn decoded(text: &str) -> Vec<u8> {
-    STANDARD.decode(text).unwrap_or_default()
-}
-
-/// The chunk of routes that a key holds.
-fn chunk_of(rest: &str) -> Option<usize> {
-    rest.strip_prefix(ROUTES)?.parse().ok().filter(|chunk| *chunk < CHUNKS)
-}
-
-impl Kept {
-    fn put(&mut self, rest: &str, value: String, pair: &Pair) -> anyhow::Result<()> {
-        let written = number(&pair.mod_revision);
-        if let Some(chunk) = chunk_of(rest) {
-            self.set_chunk(chunk, decode(&value)?)?;
-            self.written[chunk] = written;
-            return Ok(());
-        }
-        let snapshot = Arc::make_mut(&mut self.snapshot);
-        match rest.split_once('/') {
-            None if rest == "head" => {
-                snapshot.leader = Some((value, number(&pair.create_revision)))
-            }
-            None if rest == "book" => {
-                snapshot.plan = Some((serde_json::from_str(&value)?, written));
-            }
-            Some(("balancers", name)) => {
-                snapshot.balancers.insert(name.to_owned(), serde_json::from_str(&value)?);
-            }
-            Some(("members", name)) => {
-                snapshot.members.insert(name.to_owned(), serde_json::from_str(&value)?);
-            }
-            Some(("held", name)) => _ = snapshot.held.insert(name.to_owned()),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn set_chunk(&mut self, chunk: usize, routes: Routes) -> Result<(), StoreError> {
-        if **self.routes.chunk(chunk) == routes {
-            return Ok(());
-        }
-        let set = Arc::make_mut(&mut self.routes).set(chunk, Arc::new(routes));
-        set.map_err(|net| StoreError(format!("{net} does not belong to chunk {chunk}")))
     }
 }
 
