@@ -246,8 +246,8 @@ fn a_router_that_is_alone_forwards_what_others_leave_to_the_kernel() {
     long[24..26].copy_from_slice(&sum.to_be_bytes());
     let source_route = with_options([131, 4, 4, 0]);
     for frame in [with_options([1, 1, 1, 1]), long] {
-        assert!(matches!(&Router::new().send(&[frame.clone()])[..], [Left::Kernel(_)]));
-        match &Router::alone().send(&[frame.clone()])[..] {
+        assert!(matches!(&Router::new().send(std::slice::from_ref(&frame))[..], [Left::Kernel(_)]));
+        match &Router::alone().send(std::slice::from_ref(&frame))[..] {
             [Left::Sent(1, sent)] => {
                 assert_eq!(sent[26..], frame[26..], "whole, behind the checksum")
             }
