@@ -19,8 +19,8 @@ pub enum SecretError {
         /// What the system said.
         source: io::Error,
     },
-    /// Others than its owner may write it, or others than its owner and group read it.
-    #[error("{} can be read by everybody or written by others than its owner (mode {mode:03o})", path.display())]
+    /// Others than its owner may read or write it.
+    #[error("{} is open to others than its owner (mode {mode:03o})", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -50,12 +50,23 @@ impl SecretError {
     }
 }
 
-/// What a file holds, if nobody but its owner, who is this user or root, may write it, and nobody but its group read it
-/// besides, as keys for several services often are; at most 64 KiB.
+/// What a file holds, if nobody but its owner, who is this user or root, may read or write it; at most 64 KiB.
 ///
 /// # Errors
 /// When it cannot be read, or others could have read it or written it.
 pub fn read(path: &Path) -> Result<String, SecretError> {
+    read_within(path, 0o700)
+}
+
+/// The same of a file that its group may read as well, as keys of several services often are.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_shared(path: &Path) -> Result<String, SecretError> {
+    read_within(path, 0o740)
+}
+
+fn read_within(path: &Path, most: u32) -> Result<String, SecretError> {
     let path = path.to_owned();
     let unreadable = |path, source| SecretError::Unreadable { path, source };
     let opened = File::open(&path).and_then(|file| file.metadata().map(|about| (file, about)));
@@ -64,7 +75,7 @@ pub fn read(path: &Path) -> Result<String, SecretError> {
         Ok(opened) => opened,
         Err(error) => return Err(unreadable(path, error)),
     };
-    if about.mode() & 0o037 != 0 {
+    if about.mode() & 0o777 & !most != 0 {
         return Err(SecretError::Open { path, mode: about.mode() & 0o777 });
     }
     let own = std::fs::metadata("/proc/self").map_or(0, |about| about.uid());
@@ -94,15 +105,19 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("a mode");
             read(&path)
         };
-        for mode in [0o600, 0o400, 0o700, 0o640] {
+        for mode in [0o600, 0o400, 0o700] {
             assert_eq!(with(mode).expect("a secret"), "a secret\n");
         }
-        for mode in [0o644, 0o604, 0o620, 0o602, 0o660] {
+        for mode in [0o644, 0o640, 0o604, 0o620, 0o602, 0o610] {
             let refused = with(mode).expect_err("others may read or write it");
-            let words = format!("or written by others than its owner (mode {mode:o})");
+            let words = format!("is open to others than its owner (mode {mode:o})");
             assert!(refused.to_string().contains(&words), "{refused}");
             assert_eq!(refused.remedy(), format!("run `chmod 600 {}`", path.display()));
         }
+        with(0o640).expect_err("its group may read it");
+        assert_eq!(read_shared(&path).expect("a key for a group"), "a secret\n");
+        with(0o660).expect_err("its group may write it");
+        read_shared(&path).expect_err("likewise");
         if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
             let refused = with(0o600).expect_err("another user's");
             assert!(refused.to_string().ends_with("belongs to another user (65534)"), "{refused}");

@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(fault(OLD, 0o600), Ok(()));
         assert_eq!(fault(OLD, 0o400), Ok(()));
         for (text, mode, word) in [
-            (OLD, 0o644, "others than its owner (mode 644); run `chmod 600 "),
+            (OLD, 0o640, "others than its owner (mode 640); run `chmod 600 "),
             (OLD, 0o604, "others than its owner"),
             ("short", 0o600, "fewer than 16 characters"),
             ("# nothing\n\n", 0o600, "contains no token"),

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
+use ebb_host::secret::{self, SecretError};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
@@ -37,8 +38,12 @@ fn pem(field: &str, path: &str) -> Result<Vec<u8>, StoreError> {
     })
 }
 
-fn secret(field: &str, path: &str) -> Result<String, StoreError> {
-    ebb_host::secret::read(Path::new(path)).map_err(|error| wrong(field, &error, &error.remedy()))
+fn read_secret(
+    field: &str,
+    path: &str,
+    read: fn(&Path) -> Result<String, SecretError>,
+) -> Result<String, StoreError> {
+    read(Path::new(path)).map_err(|error| wrong(field, &error, &error.remedy()))
 }
 
 /// One's way to etcd: the member that answered last, and a login where there is one.
@@ -73,7 +78,7 @@ impl Client {
             .build();
         let login = match (&options.user, &options.password_file) {
             (Some(user), Some(file)) => {
-                let password = secret("password_file", file)?;
+                let password = read_secret("password_file", file, secret::read)?;
                 Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
             }
             (None, None) => None,
@@ -272,7 +277,7 @@ fn tls(options: &StoreConfig) -> Result<TlsConfig, StoreError> {
     match (&options.certificate, &options.key) {
         (Some(certificate), Some(key)) => {
             let chain = certificates("certificate", certificate)?;
-            let text = secret("key", key)?;
+            let text = read_secret("key", key, secret::read_shared)?;
             let key = PrivateKey::from_pem(text.as_bytes()).map_err(|_| {
                 wrong("key", format!("there is no private key in {key}"), "expected a PEM file")
             })?;
