@@ -1,9 +1,9 @@
-//! What forwarding cost the whole machine: processor time above that of the same load dropped at the door, and the
-//! power that goes with it.
+//! What forwarding cost the whole machine: processor time above that of the same load over a cable, and the power that goes
+//! with it.
 //!
 //! Whoever sends and receives works on the same machine, and the kernel works for packets in the sender's time, in
-//! interrupts and in the router's. Told apart by process, none of these is right: so the load is played once with
-//! nobody who forwards, and what the processors do beyond that is the forwarder's.
+//! interrupts and in the router's. Told apart by process, none of these is right: so the load is played once without
+//! anybody who forwards, and what the processors do beyond that is the forwarder's.
 
 use std::time::Duration;
 

@@ -149,6 +149,7 @@ pub fn table(days: &[Day]) -> Table {
     row("cores on", "mean", &|day| fixed(mean(&day.moments, |m| m.cores), 2));
     row("cores on", "over time", &|day| Cell::Text(cores_spark(day)));
     row("CPU time", "s", &|day| fixed(day.cpu_seconds, 2));
+    row("of it, the router's threads", "s", &|day| fixed(day.own_seconds, 2));
     row("energy", &format!("J, {basis}"), &|day| fixed(day.joules, 0));
     row("sent", "packets", &|day| Cell::Count(day.summary.sent));
     row("received", "packets", &|day| Cell::Count(day.summary.received));
@@ -255,8 +256,8 @@ fn against_poll(days: &[Day]) -> Vec<String> {
 fn reading(days: &[Day]) -> String {
     let whole = days.iter().any(|day| account::forwards_in_kernel(&day.status));
     let mut text = if whole {
-        "CPU time is that of the whole machine, above the same day with nobody who forwards: packets then end \
-        where they reach the machine."
+        "CPU time is that of the whole machine, above the same day over a cable without anybody who forwards. On a virtual \
+        machine two days of the same kind may differ by a fifth."
     } else {
         "CPU time is what the kernel charges to the router's threads."
     }
@@ -331,6 +332,7 @@ fn figures(day: &Day) -> Value {
         "name": day.mode,
         "workers": day.workers,
         "cpu_seconds": day.cpu_seconds,
+        "own_cpu_seconds": day.own_seconds,
         "joules": day.joules,
         "joules_basis": day.joules_basis,
         "sent": summary.sent,
@@ -389,6 +391,7 @@ mod tests {
             mode: mode.into(),
             workers: 1,
             cpu_seconds,
+            own_seconds: cpu_seconds / 2.0,
             hours: vec![cpu_seconds / 24.0; HOURS],
             joules,
             joules_basis: "modelled",

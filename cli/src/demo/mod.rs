@@ -71,7 +71,7 @@ pub struct Demo {
     #[cfg(feature = "systems")]
     #[command(subcommand)]
     other: Option<Other>,
-    /// Length of all days together, with one of nobody who forwards; measuring the capacity first takes a few seconds more
+    /// Length of all days together, with one over a cable; measuring the capacity first takes a few seconds more
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
     /// Directory for the report
@@ -216,11 +216,10 @@ impl Demo {
         if !memory && !player.stop.load(Relaxed) {
             warn_of_others()?;
             say(
-                "The same day first with nobody who forwards: what sending alone costs the machine ...",
+                "The same day first over a cable: what sending and receiving cost the machine ...",
             )?;
-            let nobody = ("nobody", Forwarder::Nobody);
-            let pace = PacketsPerSecond(peak);
-            let day = player.profile(nobody, profile, pace, span, &mut |_, _, _| {})?;
+            let (cable, pace) = (("cable", Forwarder::Cable), PacketsPerSecond(peak));
+            let day = player.profile(cable, profile, pace, span, &mut |_, _, _| {})?;
             player.alone = Some(day.moments);
         }
         for (index, (name, forwarder)) in series.iter().enumerate() {

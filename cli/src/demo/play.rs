@@ -71,7 +71,9 @@ pub struct Day {
     pub workers: usize,
     /// Processor time that forwarding took.
     pub cpu_seconds: f64,
-    /// The same, hour by hour.
+    /// Processor time of the router's own threads.
+    pub own_seconds: f64,
+    /// Processor time that forwarding took, hour by hour.
     pub hours: Vec<f64>,
     /// Energy.
     pub joules: f64,
@@ -98,7 +100,7 @@ pub struct Player<'a> {
     pub stage: &'a mut dyn Stage,
     /// Set when the user has had enough.
     pub stop: Arc<AtomicBool>,
-    /// The day with nobody who forwards, where the whole machine's work is counted.
+    /// The day over a cable, where the whole machine's work is counted.
     pub alone: Option<Vec<Moment>>,
 }
 
@@ -231,9 +233,10 @@ impl Player<'_> {
             mode: name.to_owned(),
             workers: match forwarder {
                 Forwarder::Ebb { mode, .. } => self.plan.cpus(mode).len(),
-                Forwarder::Kernel | Forwarder::Nobody => 0,
+                Forwarder::Kernel | Forwarder::Cable => 0,
             },
             cpu_seconds: if whole { sum(|moment| moment.cpus) } else { own },
+            own_seconds: own,
             hours: account::hours(&moments, span_s).to_vec(),
             joules: if whole { sum(|moment| moment.watts) } else { joules },
             joules_basis: if whole { eye.basis() } else { status.energy.basis }.name(),

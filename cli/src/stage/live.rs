@@ -12,7 +12,6 @@ use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Requests, RouteHop};
 use ebb_host::process;
 use ebb_lab::{End, Lab, Program, add_routes, wire};
-use ebb_ports::afxdp::ClosedDoor;
 use ebb_routerd::status::Status;
 use ebb_service::{Client, client};
 
@@ -24,6 +23,8 @@ use crate::generator::{AfXdpLink, FrameSource, TestLink};
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a router may take until it has ended.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// The ends of a cable between the hosts of both sides.
+const CABLE: [&str; 2] = ["lan-cable", "wan-cable"];
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// Namespaces with routers that come and go. Dropping it removes them.
@@ -69,6 +70,9 @@ impl LiveStage {
                 requests.add_neighbour(*link, host, host_mac(side))?;
             }
         }
+        // Who sends on one side is heard on the other.
+        let end = |side: usize| End::with_mac(&self.hosts, CABLE[side], router_mac(1 - side));
+        wire(end(0), end(1))?;
         let route = |(net, side): &(_, usize)| {
             (*net, RouteHop::new(Some(links[*side]), Some(gateway(net, *side))))
         };
@@ -100,12 +104,11 @@ impl Stage for LiveStage {
 
     fn start(&mut self, forwarder: Forwarder) -> Result<Started> {
         let subject: Box<dyn Subject> = match forwarder {
-            Forwarder::Nobody => {
-                let close = || [0, 1].map(|side| ClosedDoor::of(port_name(side)));
-                let [lan, wan] = self.router.run(close)?;
-                Box::new(KernelAlone { _doors: vec![lan?, wan?] })
+            Forwarder::Cable => {
+                let links = AfXdpLink::open_all(&self.hosts, CABLE, &self.frames)?;
+                return Ok((Box::new(NoRouter), links));
             }
-            Forwarder::Kernel => Box::new(KernelAlone { _doors: Vec::new() }),
+            Forwarder::Kernel => Box::new(NoRouter),
             Forwarder::Ebb { mode, path } => {
                 let mut router = self.spawn(mode, path)?;
                 router.wait_until_ready(self.plan.routes.len() as u64)?;
@@ -117,12 +120,10 @@ impl Stage for LiveStage {
     }
 }
 
-/// The kernel's own forwarding, or closed doors before it.
-struct KernelAlone {
-    _doors: Vec<ClosedDoor>,
-}
+/// The kernel's own forwarding, or a cable.
+struct NoRouter;
 
-impl Subject for KernelAlone {
+impl Subject for NoRouter {
     fn status(&mut self) -> Result<Status> {
         Ok(Status::default())
     }

@@ -20,8 +20,8 @@ pub use plan::{FLOWS, Plan};
 /// Who forwards between the two networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarder {
-    /// Nobody: packets end where they reach the machine. What is left is the work of who sends them.
-    Nobody,
+    /// Nobody: a cable joins the two networks. What is left is the work of who sends and receives.
+    Cable,
     /// The kernel without Ebb.
     Kernel,
     /// Ebb.

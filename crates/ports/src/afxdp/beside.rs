@@ -3,7 +3,7 @@
 //! kernel nor binds programs to interfaces, so these are loaded here, with the maps of its own.
 
 use std::collections::HashSet;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
@@ -20,7 +20,6 @@ const SINCE: (u32, u32) = (6, 8);
 const NAMES: [&str; 2] = ["steer_beside_frags", "steer_beside"];
 
 const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
@@ -120,30 +119,19 @@ struct Load {
 }
 
 fn load_bound(code: &[bpf_insn], license: &CStr, flags: u32, index: u32) -> io::Result<OwnedFd> {
+    let license = CString::from(license);
     let mut name = [0; 16];
     name[..5].copy_from_slice(b"steer");
     let attributes = Load {
         kind: BPF_PROG_TYPE_XDP,
+        instructions: code.len() as u32,
+        code: code.as_ptr() as u64,
+        license: license.as_ptr() as u64,
         flags: flags | BPF_F_XDP_DEV_BOUND_ONLY,
         name,
         interface: index,
         attach_type: BPF_XDP,
         ..Load::default()
-    };
-    load(attributes, code, license)
-}
-
-/// Loads a program of traffic control.
-pub(super) fn load_classifier(code: &[bpf_insn], license: &CStr) -> io::Result<OwnedFd> {
-    load(Load { kind: BPF_PROG_TYPE_SCHED_CLS, ..Load::default() }, code, license)
-}
-
-fn load(attributes: Load, code: &[bpf_insn], license: &CStr) -> io::Result<OwnedFd> {
-    let attributes = Load {
-        instructions: code.len() as u32,
-        code: code.as_ptr() as u64,
-        license: license.as_ptr() as u64,
-        ..attributes
     };
     let pointer: *const Load = &attributes;
     // SAFETY: `pointer` leads to a `bpf_attr` prefix of that length, which the kernel reads; the

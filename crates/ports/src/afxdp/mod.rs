@@ -11,7 +11,6 @@
 
 mod beside;
 mod device;
-mod door;
 mod error;
 mod handoff;
 mod inject;
@@ -35,7 +34,6 @@ mod test_run;
 mod umem;
 
 pub use device::{cheaper_path, name_of};
-pub use door::ClosedDoor;
 pub use error::AfXdpError;
 pub use handoff::{Description, Handoff};
 pub use inject::KernelInjector;
