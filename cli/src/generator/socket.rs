@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ebb_host::wait::WaitSet;
 use ebb_ports::PacketSocket;
 use ebb_units::Time;
 
@@ -40,5 +41,11 @@ impl TestLink for SocketLink {
 
     fn receive(&mut self, see: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         self.0.receive(see)
+    }
+
+    /// What comes before the sleep makes the socket readable.
+    fn rest(&mut self, set: &mut WaitSet) -> bool {
+        set.add(self.0.fd());
+        true
     }
 }

@@ -17,7 +17,7 @@ use ebb_service::{Client, client};
 
 use super::plan::{Plan, gateway, host_mac, host_name, hosts, port_name, router_mac, subnets};
 use super::{Forwarder, Stage, Started, Subject};
-use crate::generator::{AfXdpLink, FrameSource, TestLink};
+use crate::generator::{SocketLink, TestLink};
 
 /// How long a router may take until it forwards.
 const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,6 @@ const POLL_EVERY: Duration = Duration::from_millis(50);
 /// Namespaces with routers that come and go. Dropping it removes them.
 pub struct LiveStage {
     plan: Arc<Plan>,
-    frames: FrameSource,
     router: Namespace,
     hosts: Namespace,
     lab: Lab,
@@ -46,9 +45,9 @@ impl LiveStage {
         let lab = Lab::open("ebb-demo")?;
         let (router, hosts) = (lab.namespace("router")?, lab.namespace("hosts")?);
         hosts.run(|| set_knob("net/ipv6/conf/default/disable_ipv6", "1"))??;
-        let stage = LiveStage { plan, frames: FrameSource::new(2), router, hosts, lab };
+        let stage = LiveStage { plan, router, hosts, lab };
         stage.furnish()?;
-        stage.links().context("AF_XDP is not permitted")?;
+        stage.links().context("packet sockets are not permitted")?;
         Ok(stage)
     }
 
@@ -82,7 +81,15 @@ impl LiveStage {
 
     /// The hosts' ends, opened anew.
     fn links(&self) -> Result<Vec<Box<dyn TestLink>>> {
-        AfXdpLink::open_all(&self.hosts, [0, 1].map(host_name), &self.frames)
+        self.open_links([0, 1].map(host_name))
+    }
+
+    /// Hosts as they usually are have no XDP program, so these use packet sockets.
+    fn open_links(&self, names: [&str; 2]) -> Result<Vec<Box<dyn TestLink>>> {
+        let open = |name| -> Result<Box<dyn TestLink>> {
+            Ok(Box::new(self.hosts.run(|| SocketLink::open(name))??))
+        };
+        names.into_iter().map(open).collect()
     }
 
     fn spawn(&self, mode: &str, path: &str) -> Result<LiveRouter> {
@@ -105,8 +112,7 @@ impl Stage for LiveStage {
     fn start(&mut self, forwarder: Forwarder) -> Result<Started> {
         let subject: Box<dyn Subject> = match forwarder {
             Forwarder::Cable => {
-                let links = AfXdpLink::open_all(&self.hosts, CABLE, &self.frames)?;
-                return Ok((Box::new(NoRouter), links));
+                return Ok((Box::new(NoRouter), self.open_links(CABLE)?));
             }
             Forwarder::Kernel => Box::new(NoRouter),
             Forwarder::Ebb { mode, path } => {
