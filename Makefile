@@ -20,7 +20,7 @@ demo: tools-build ## Build, then run a compressed working day through the router
 	@target/$(DEMO)/ebb demo --seconds $(SECONDS) --report $(REPORT)
 
 demo-svg: ## The demonstration again, on a machine that has nothing else to do, and its picture into docs
-	@$(MAKE) --no-print-directory demo SECONDS=60
+	@$(MAKE) --no-print-directory demo SECONDS=240
 	@cp $(REPORT)/summary.svg docs/demo.svg
 
 build: tools-solver ## The command with everything, exact bounds of planners included

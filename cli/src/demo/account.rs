@@ -10,10 +10,10 @@ use std::time::Duration;
 use ebb_power::{Server, ServerModel, idle};
 use ebb_routerd::status::{Status, WorkerState};
 
-use super::play::{MODERATION, Moment};
+use super::play::{Day, MODERATION, Moment};
 
 /// Parts of a day that are compared by themselves.
-pub const HOURS: usize = 24;
+pub const PARTS: usize = 8;
 
 /// A power model of the machine, for machines without energy counters.
 pub struct Model {
@@ -68,16 +68,29 @@ pub fn at(moments: &[Moment], at_s: f64, value: fn(&Moment) -> f64) -> f64 {
     around.min_by(|one, other| near(one).total_cmp(&near(other))).map_or(0.0, value)
 }
 
-/// Processor time of each hour of a day that lasted `span_s`, in seconds.
-pub fn hours(moments: &[Moment], span_s: f64) -> [f64; HOURS] {
-    let mut hours = [0.0; HOURS];
+/// Processor time of each part of a day that lasted `span_s`, in seconds.
+pub fn parts(moments: &[Moment], span_s: f64) -> [f64; PARTS] {
+    let mut parts = [0.0; PARTS];
     for moment in moments {
         // A sample tells of the time before it.
         let middle = (moment.at_s - moment.span_s / 2.0) / span_s;
-        let hour = (middle * HOURS as f64).clamp(0.0, HOURS as f64 - 1.0) as usize;
-        hours[hour] += moment.cpus * moment.span_s;
+        let part = (middle * PARTS as f64).clamp(0.0, PARTS as f64 - 1.0) as usize;
+        parts[part] += moment.cpus * moment.span_s;
     }
-    hours
+    parts
+}
+
+/// Of several days of a series that of median processor time, with the median of each part.
+pub fn median(mut days: Vec<Day>) -> Option<Day> {
+    let middle = days.len().checked_sub(1)? / 2;
+    let part = |at: usize| {
+        let mut times: Vec<f64> = days.iter().map(|day| day.parts[at]).collect();
+        times.sort_by(f64::total_cmp);
+        times[middle]
+    };
+    let parts = (0..PARTS).map(part).collect();
+    days.sort_by(|one, other| one.cpu_seconds.total_cmp(&other.cpu_seconds));
+    Some(Day { parts, ..days.swap_remove(middle) })
 }
 
 #[cfg(test)]
@@ -98,12 +111,12 @@ mod tests {
     }
 
     #[test]
-    fn hours_add_up_to_the_day() {
+    fn parts_add_up_to_the_day() {
         let moments: Vec<Moment> =
             (1..=60).map(|step| moment(f64::from(step) / 5.0, 0.5)).collect();
-        let hours = hours(&moments, 12.0);
-        assert!((hours.iter().sum::<f64>() - 6.0).abs() < 1e-9);
-        assert!(hours.iter().all(|hour| *hour > 0.0), "{hours:?}");
+        let parts = parts(&moments, 12.0);
+        assert!((parts.iter().sum::<f64>() - 6.0).abs() < 1e-9);
+        assert!(parts.iter().all(|part| *part > 0.0), "{parts:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, spark_between};
 use serde_json::{Value, json};
 
-use super::account::{self, HOURS};
+use super::account::{self, PARTS};
 use super::play::{Day, MODERATION, Moment, PEAK_SHARE};
 use super::twin::{self, TwinDay};
 
@@ -191,10 +191,10 @@ fn against_kernel(days: &[Day]) -> Vec<String> {
     let Some(kernel) = days.iter().find(|day| day.mode == "kernel") else { return Vec::new() };
     let compare = |day: &Day| {
         let below =
-            day.hours.iter().zip(&kernel.hours).filter(|(ours, theirs)| ours < theirs).count();
+            day.parts.iter().zip(&kernel.parts).filter(|(ours, theirs)| ours < theirs).count();
         format!(
             "{} used {} CPU time of the whole machine and {} energy ({}) than the kernel without Ebb, and less CPU \
-             time in {below} of the day's {HOURS} hours.",
+             time in {below} of the day's {PARTS} parts.",
             day.mode,
             less(day.cpu_seconds, kernel.cpu_seconds),
             less(day.joules, kernel.joules),
@@ -348,7 +348,7 @@ fn figures(day: &Day) -> Value {
             "max": summary.latency_us.max,
         },
         "forwarded_in_kernel": account::forwards_in_kernel(&day.status),
-        "cpu_seconds_by_hour": day.hours.iter().map(|hour| round(*hour)).collect::<Vec<_>>(),
+        "cpu_seconds_by_part": day.parts.iter().map(|part| round(*part)).collect::<Vec<_>>(),
         "cores_mean": mean(&day.moments, |moment| moment.cores),
         "cores_over_time": over_time(|moment| moment.cores),
         "cpus_over_time": over_time(|moment| moment.cpus),
@@ -392,7 +392,7 @@ mod tests {
             workers: 1,
             cpu_seconds,
             own_seconds: cpu_seconds / 2.0,
-            hours: vec![cpu_seconds / 24.0; HOURS],
+            parts: vec![cpu_seconds / 8.0; PARTS],
             joules,
             joules_basis: "modelled",
             summary,
@@ -472,7 +472,7 @@ mod tests {
             "{said:?}"
         );
         assert!(said[1].starts_with("powersave used 50 % less CPU time of the whole machine"));
-        assert!(said[1].contains("in 24 of the day's 24 hours"), "{said:?}");
+        assert!(said[1].contains("in 8 of the day's 8 parts"), "{said:?}");
         assert!(said[2].contains("powersave (1 worker) used 80 % less CPU time"), "{said:?}");
     }
 

@@ -43,6 +43,8 @@ const SERIES: [(&str, Forwarder); 5] = [
 ];
 /// Those of them that links in memory have.
 const IN_MEMORY: [&str; 3] = ["poll", "napi", "powersave"];
+/// How often each series is played where others work on the machine as well.
+const ROUNDS: usize = 3;
 /// How long the machine is looked at before anything runs, and how many processors others may use unmentioned.
 const LOOK_ROUND: Duration = Duration::from_millis(500);
 const OTHERS_MAX: f64 = 0.1;
@@ -71,7 +73,7 @@ pub struct Demo {
     #[cfg(feature = "systems")]
     #[command(subcommand)]
     other: Option<Other>,
-    /// Length of all days together, with one over a cable; measuring the capacity first takes a few seconds more
+    /// Length of all days together; measuring the capacity first and starting routers takes a third more
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
     /// Directory for the report
@@ -183,7 +185,8 @@ impl Demo {
         say("Measuring the throughput of one polling worker ...")?;
         let capacity = player.capacity(top)?;
         let peak = self.peak.map_or(capacity.0 * PEAK_SHARE, |peak| peak);
-        let days = series.len() + usize::from(!memory);
+        let rounds = if memory { 1 } else { ROUNDS };
+        let days = rounds * (series.len() + usize::from(!memory));
         let span = Duration::from_secs_f64(self.seconds / days as f64);
         let plan = player.plan.clone();
         let mut facts = Facts {
@@ -201,7 +204,6 @@ impl Demo {
             generator_cpu: plan.generator_cpu,
             interrupted: false,
         };
-        let mut days = Vec::new();
         if !player.stop.load(Relaxed) {
             say(&format!(
                 "It forwards {:.0} kpps; the day's peak is {:.0} kpps. {},000 routes, {} flows, sizes {}.\n",
@@ -213,37 +215,52 @@ impl Demo {
             ))?;
         }
         let mut view = View::of_stdout();
+        let mut played: Vec<Vec<Day>> = series.iter().map(|_| Vec::new()).collect();
         if !memory && !player.stop.load(Relaxed) {
             warn_of_others()?;
-            say(
-                "The same day first over a cable: what sending and receiving cost the machine ...",
-            )?;
-            let (cable, pace) = (("cable", Forwarder::Cable), PacketsPerSecond(peak));
-            let day = player.profile(cable, profile, pace, span, &mut |_, _, _| {})?;
-            player.alone = Some(day.moments);
+            say(&format!(
+                "All are played {ROUNDS} times in turn, each time after the same day over a cable; \
+                 the day of median CPU time counts."
+            ))?;
         }
-        for (index, (name, forwarder)) in series.iter().enumerate() {
-            if player.stop.load(Relaxed) {
-                break;
+        for round in 0..rounds {
+            if !memory && !player.stop.load(Relaxed) {
+                let (cable, pace) = (("cable", Forwarder::Cable), PacketsPerSecond(peak));
+                let day = player.profile(cable, profile, pace, span, &mut |_, _, _| {})?;
+                player.alone = Some(day.moments);
             }
-            let scene = Scene {
-                mode: (*name).to_owned(),
-                place: format!("{}/{}", index + 1, series.len()),
-                span,
-                peak_pps: peak,
-                workers: plan.cpus("napi").len(),
-            };
-            let peak = PacketsPerSecond(peak);
-            let mut watch = |status: &_, moments: &[_], progress: &_| {
-                view.show(&scene, status, moments, progress);
-            };
-            let day = player.profile((name, *forwarder), profile, peak, span, &mut watch)?;
-            if player.stop.load(Relaxed) {
-                break;
+            let mut order: Vec<usize> = (0..series.len()).collect();
+            if round % 2 == 1 {
+                order.reverse();
             }
-            view.finish(&day);
-            days.push(day);
+            for (index, at) in order.into_iter().enumerate() {
+                if player.stop.load(Relaxed) {
+                    break;
+                }
+                let (name, forwarder) = series[at];
+                let scene = Scene {
+                    mode: name.to_owned(),
+                    place: format!(
+                        "{}/{}",
+                        index + 1 + round * series.len(),
+                        rounds * series.len()
+                    ),
+                    span,
+                    peak_pps: peak,
+                    workers: plan.cpus("napi").len(),
+                };
+                let mut watch = |status: &_, moments: &[_], progress: &_| {
+                    view.show(&scene, status, moments, progress);
+                };
+                let pace = PacketsPerSecond(peak);
+                let day = player.profile((name, forwarder), profile, pace, span, &mut watch)?;
+                if !player.stop.load(Relaxed) {
+                    view.finish(&day);
+                    played[at].push(day);
+                }
+            }
         }
+        let days = played.into_iter().filter_map(account::median).collect();
         facts.interrupted = player.stop.load(Relaxed);
         Ok((facts, days))
     }

@@ -73,8 +73,8 @@ pub struct Day {
     pub cpu_seconds: f64,
     /// Processor time of the router's own threads.
     pub own_seconds: f64,
-    /// Processor time that forwarding took, hour by hour.
-    pub hours: Vec<f64>,
+    /// Processor time that forwarding took in each part of the day.
+    pub parts: Vec<f64>,
     /// Energy.
     pub joules: f64,
     /// `measured` or `modelled`.
@@ -237,7 +237,7 @@ impl Player<'_> {
             },
             cpu_seconds: if whole { sum(|moment| moment.cpus) } else { own },
             own_seconds: own,
-            hours: account::hours(&moments, span_s).to_vec(),
+            parts: account::parts(&moments, span_s).to_vec(),
             joules: if whole { sum(|moment| moment.watts) } else { joules },
             joules_basis: if whole { eye.basis() } else { status.energy.basis }.name(),
             missed: (2 * (schedule.packets() / 2.0) as u64).saturating_sub(summary.sent),
