@@ -285,7 +285,7 @@ fn load_plot(days: &[Day]) -> Plot {
         plot = plot.series(Series::area("offered", points(&day.moments, |m| m.offered_pps / 1e3)));
     }
     let panels: [(Axis, Draw<'_>); 3] = [
-        (Axis::new("CPU used", "cores").reaching(0.0, 1.0), &series(|moment| moment.cpus)),
+        (Axis::new("CPU used", "cores").reaching(0.0, 1.0), &series(|moment| moment.cpus.max(0.0))),
         (Axis::new("cores on", "").reaching(0.0, workers), &steps),
         // Not from zero: what an idle server draws anyway would press the lines together.
         (Axis::new(power, "W"), &series(|moment| moment.watts)),
@@ -385,6 +385,7 @@ mod tests {
         let mut status = ebb_routerd::status::Status::default();
         if mode != "kernel" {
             let path = "worker".to_owned();
+            status.workers.push(ebb_routerd::status::Worker::default());
             status.ports.push(ebb_routerd::status::Port { path, ..Default::default() });
         }
         Day {

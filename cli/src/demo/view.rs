@@ -102,7 +102,7 @@ fn panel(scene: &Scene, status: &Status, moments: &[Moment], progress: &Progress
     let workers = scene.workers as f64;
     let cores = format!("{} of {}", number(now.cores), scene.workers);
     row("cores on", |m| m.cores, workers, cores);
-    row("CPU used", |m| m.cpus, workers, format!("{:.2} cores", now.cpus));
+    row("CPU used", |m| m.cpus.max(0.0), workers, format!("{:.2} cores", now.cpus.max(0.0)));
     let watts_max = moments.iter().map(|m| m.watts).fold(1.0, f64::max);
     row(
         "power",
@@ -128,7 +128,7 @@ fn line(scene: &Scene, status: &Status, now: &Moment, progress: &Progress) -> St
         rate(now.carried_pps),
         number(now.cores),
         scene.workers,
-        now.cpus,
+        now.cpus.max(0.0),
         now.watts,
         status.energy.basis.name(),
         micros(now.latency_us),
