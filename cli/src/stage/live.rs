@@ -17,7 +17,7 @@ use ebb_service::{Client, client};
 
 use super::plan::{Plan, gateway, host_mac, host_name, hosts, port_name, router_mac, subnets};
 use super::{Forwarder, Stage, Started, Subject};
-use crate::generator::{SocketLink, TestLink};
+use crate::generator::{AfXdpLink, FrameSource, SocketLink, TestLink};
 
 /// How long a router may take until it forwards.
 const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -47,7 +47,9 @@ impl LiveStage {
         hosts.run(|| set_knob("net/ipv6/conf/default/disable_ipv6", "1"))??;
         let stage = LiveStage { plan, router, hosts, lab };
         stage.furnish()?;
-        stage.links().context("packet sockets are not permitted")?;
+        // Workers need it, although the hosts do without.
+        let tried = AfXdpLink::open_all(&stage.hosts, [0, 1].map(host_name), &FrameSource::new(2));
+        tried.context("AF_XDP is not permitted")?;
         Ok(stage)
     }
 
