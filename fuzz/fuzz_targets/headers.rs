@@ -62,7 +62,7 @@ fuzz_target!(|bytes: &[u8]| {
         let mut left = exits.kernel.len() + exits.dropped.len();
         left += exits.transmit.iter().map(|batch| batch.len()).sum::<usize>();
         assert_eq!(left + graph.held(), held + 1, "one packet in, one packet out or held");
-        for packet in exits.transmit.iter().flatten().filter(|packet| packet.flags & FRAGMENT != 0) {
+        for packet in exits.transmit.iter().flat_map(|batch| batch.iter()).filter(|packet| packet.flags & FRAGMENT != 0) {
             let mtu = packet.key as usize;
             let mut out = vec![0; mtu];
             if let Some(mut fragments) = Fragments::of(&packet.data()[usize::from(packet.l3)..], mtu) {
