@@ -14,7 +14,7 @@ use ebb_graph::{Batch, Exits, Graph, NodeId, Packet, Pool, PortId, Reserve};
 use ebb_host::namespace::Namespace;
 use ebb_lab::test::must;
 use ebb_lab::{End, Lab, wire};
-use ebb_ports::afxdp::{Exit, Form, InterfaceOptions, PacketPath, Umem};
+use ebb_ports::afxdp::{Exit, Form, InterfaceOptions, Mode, PacketPath, Umem};
 use ebb_units::Time;
 use ebb_wire::{Ipv4, Template, checksum, ethertype, link};
 
@@ -289,7 +289,8 @@ struct KernelPath {
 }
 
 impl KernelPath {
-    fn open() -> Option<KernelPath> {
+    /// With the program before the network stack, or in the driver.
+    fn open(mode: Mode) -> Option<KernelPath> {
         let lab = ebb_lab::test::lab("ebb-damaged")?;
         let (router, hosts) = lab
             .namespace("router")
@@ -314,6 +315,7 @@ impl KernelPath {
         let umem = Umem::new(region);
         let options = InterfaceOptions {
             path: PacketPath::Kernel,
+            mode,
             ..InterfaceOptions::new("p0", 1, Form::Steer)
         };
         let opened = router.run(|| ebb_ports::afxdp::Interface::open(&umem, &options));
@@ -321,7 +323,7 @@ impl KernelPath {
         let own = ["192.0.2.1", "198.51.100.1", "2001:db8:1::1", "2001:db8:2::1"];
         let own = own.map(|text| text.parse().expect("an address"));
         interface.set_local_addresses(&own).expect("own addresses");
-        interface.set_exits(&[(links[1], Exit::Device)].into()).expect("exits");
+        interface.set_exits(&[(links[1], Exit::Device)].into(), &[links[1]].into()).expect("exits");
         Some(KernelPath { router, interface, _hosts: hosts, _lab: lab })
     }
 }
@@ -330,7 +332,13 @@ impl KernelPath {
 /// kernel little that a worker would forward.
 #[test]
 fn the_kernel_path_forwards_as_workers_do() {
-    let Some(mut kernel) = KernelPath::open() else { return };
+    for mode in [Mode::Auto, Mode::Native] {
+        let Some(kernel) = KernelPath::open(mode) else { return };
+        forwards_as_workers_do(kernel);
+    }
+}
+
+fn forwards_as_workers_do(mut kernel: KernelPath) {
     let packets =
         std::env::var("EBB_DAMAGED").map_or(KERNEL_PACKETS, |text| text.parse().expect("a number"));
     let (_writer, fib) = tables();

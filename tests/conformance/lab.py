@@ -169,10 +169,15 @@ class Lab:
             file.write("[governor]\nfrequency = false\nidle = false\n")
             file.write(f'journal_directory = "{self.directory}"\n')
             file.write(f"[limits]\n{limits}")
-            # EBB_PATH=kernel: the same suites over the kernel path.
+            # EBB_PATH=kernel: the same suites over the kernel path; driver: with its program in the driver.
             path = os.environ.get("EBB_PATH", "worker")
+            form = 'path = "kernel"\nxdp = "native"' if path == "driver" else f'path = "{path}"'
             for port in PORTS:
-                file.write(f'[[port]]\nname = "p{port}"\npath = "{path}"\n')
+                if path == "driver":
+                    # Else a veth takes nothing that programs redirect to it.
+                    subprocess.run(["ip", "netns", "exec", self.hosts, "ethtool", "-K", f"h{port}", "gro", "on"],
+                                   check=True, timeout=10)
+                file.write(f'[[port]]\nname = "p{port}"\n{form}\n')
         self.log = open(f"{self.directory}/router.log", "w+", encoding="utf-8")
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", self.router, ebb, "router", "run", "-c", configuration],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The kernel path: forwards a packet where it already is, before the network stack looks at it. Included by
-// steer.c, whose maps and whose decision what is the kernel's it shares. It runs in the hook of traffic control
+// steer.c, whose maps and whose decision what is the kernel's it shares. `forward` runs in the hook of traffic control
 // (tcx, Linux 6.6), so that packets keep what travels beside them: super-frames of 64 KB, checksums that a sender has
-// left to hardware.
+// left to hardware. `forward_in_driver` (driver.h) does the same in a card's driver.
 //
 // The way out is the kernel's own answer (bpf_fib_lookup): its rules, routes, next hops and neighbours, at the
 // moment of the packet. Whatever is not plain forwarding goes on to the stack untouched (TCX_NEXT), which answers
@@ -41,18 +41,31 @@ struct tcp {
 
 // The length of the packets that the packet stands for, link header left out: those of a super-frame are shorter.
 // 0: it cannot be told.
-INLINE __u32 length_of(struct __sk_buff *skb, __u8 protocol, const void *transport,
-		       const void *end, __u32 whole, __u32 header)
+INLINE __u32 length_of(__u32 gso_size, __u8 protocol, const void *transport, const void *end,
+		       __u32 whole, __u32 header)
 {
 	const struct tcp *tcp = transport;
 
-	if (LIKELY(skb->gso_size == 0))
+	if (LIKELY(gso_size == 0))
 		return whole;
 	if (protocol == 17)
-		return header + 8 + skb->gso_size;
+		return header + 8 + gso_size;
 	if (protocol != 6 || (const void *)(tcp + 1) > end)
 		return 0;
-	return header + ((__u32)(tcp->length >> 4) << 2) + skb->gso_size;
+	return header + ((__u32)(tcp->length >> 4) << 2) + gso_size;
+}
+
+// Whether an ICMP packet is an error (RFC 1122 section 3.2.2), which the network stack sends the way of what it is
+// about where there are several.
+INLINE int is_error4(__u8 type)
+{
+	return (type >= 3 && type <= 5) || type == 11 || type == 12;
+}
+
+// The same by RFC 4443 section 2.1.
+INLINE int is_error6(__u8 type)
+{
+	return type < 128;
 }
 
 // The length of a frame without what its driver or a switch has filled it up with; 0: it cannot be told.
@@ -95,7 +108,8 @@ INLINE __u32 sum_of(const struct ipv4 *ip)
 	return (sum & 0xffff) + (sum >> 16);
 }
 
-INLINE int ask4(struct __sk_buff *skb, const struct ipv4 *ip, const void *end,
+// Fills in what is asked of the kernel about a packet in a frame of so many bytes; 0: it is the network stack's.
+INLINE int ask4(const struct ipv4 *ip, const void *end, __u32 frame, __u32 gso_size,
 		struct bpf_fib_lookup *fib)
 {
 	const void *transport = ip + 1;
@@ -104,11 +118,13 @@ INLINE int ask4(struct __sk_buff *skb, const struct ipv4 *ip, const void *end,
 	// `route` has seen that there is a header of 20 bytes.
 	if (UNLIKELY(transport > end || ip->ttl <= 1 || odd_source4(ip->source)))
 		return 0;
-	if (UNLIKELY(length + sizeof(struct ethernet) != skb->len || sum_of(ip) != 0xffff))
+	if (UNLIKELY(length + sizeof(struct ethernet) != frame || sum_of(ip) != 0xffff))
+		return 0;
+	if (UNLIKELY(ip->protocol == 1) && (transport + 1 > end || is_error4(*(const __u8 *)transport)))
 		return 0;
 	fib->family = FAMILY4;
 	fib->l4_protocol = ip->protocol;
-	fib->tot_len = length_of(skb, ip->protocol, transport, end, length, sizeof(*ip));
+	fib->tot_len = length_of(gso_size, ip->protocol, transport, end, length, sizeof(*ip));
 	// The kernel's answer does not tell of an MTU that a route has unless it is locked.
 	if (UNLIKELY(fib->tot_len == 0 || (policies.longest && fib->tot_len > policies.longest)))
 		return 0;
@@ -122,7 +138,7 @@ INLINE int ask4(struct __sk_buff *skb, const struct ipv4 *ip, const void *end,
 	return 1;
 }
 
-INLINE int ask6(struct __sk_buff *skb, const struct ipv6 *ip, const void *end,
+INLINE int ask6(const struct ipv6 *ip, const void *end, __u32 frame, __u32 gso_size,
 		struct bpf_fib_lookup *fib)
 {
 	const void *transport = ip + 1;
@@ -131,11 +147,14 @@ INLINE int ask6(struct __sk_buff *skb, const struct ipv6 *ip, const void *end,
 	if (UNLIKELY(transport > end || ip->hop_limit <= 1 || odd6(ip->source) ||
 		     odd6(ip->destination)))
 		return 0;
-	if (UNLIKELY(length + sizeof(struct ethernet) != skb->len))
+	if (UNLIKELY(length + sizeof(struct ethernet) != frame))
+		return 0;
+	if (UNLIKELY(ip->next_header == 58) &&
+	    (transport + 1 > end || is_error6(*(const __u8 *)transport)))
 		return 0;
 	fib->family = FAMILY6;
 	fib->l4_protocol = ip->next_header;
-	fib->tot_len = length_of(skb, ip->next_header, transport, end, length, sizeof(*ip));
+	fib->tot_len = length_of(gso_size, ip->next_header, transport, end, length, sizeof(*ip));
 	if (UNLIKELY(fib->tot_len == 0))
 		return 0;
 	fib->flowinfo = ip->version_class_flow & FLOW_INFO;
@@ -162,7 +181,7 @@ INLINE void age4(struct ipv4 *ip)
 
 // The kernel's reverse-path filter (RFC 3704, `fib_validate_source`), as far as a packet passes it: what does not,
 // or not for sure, is left for the filter itself.
-INLINE int passes_filter(struct __sk_buff *skb, const struct ipv4 *ip, __u32 exit)
+INLINE int passes_filter(void *ctx, const struct ipv4 *ip, __u64 entrance, __u32 exit)
 {
 	struct bpf_fib_lookup back = {
 		.family = FAMILY4,
@@ -173,20 +192,51 @@ INLINE int passes_filter(struct __sk_buff *skb, const struct ipv4 *ip, __u32 exi
 		.ifindex = exit,
 	};
 
-	if (fib_lookup(skb, &back, sizeof(back), BPF_FIB_LOOKUP_SKIP_NEIGH) !=
+	if (fib_lookup(ctx, &back, sizeof(back), BPF_FIB_LOOKUP_SKIP_NEIGH) !=
 	    BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
-	return policies.reverse_path == LOOSE || back.ifindex == skb->ingress_ifindex;
+	return policies.reverse_path == LOOSE || back.ifindex == entrance;
 }
 
+// Counts a packet that is the network stack's.
 INLINE int leave(struct cpu_state *cpu, int way)
 {
 	cpu->passed++;
 	if (way > FOR_WORKER)
 		cpu->passed_for[way & (REASONS - 1)]++;
-	return TCX_NEXT;
+	return 0;
 }
 
+// Whom the kernel says the packet of a frame is for, in `fib`; 0: it is the network stack's.
+INLINE int find_way(void *ctx, struct ethernet *eth, const void *end, __u64 frame, __u32 gso_size,
+		    __u64 entrance, struct bpf_fib_lookup *fib)
+{
+	int four = eth->type == NET16(0x0800);
+
+	if (UNLIKELY(four ? !ask4((void *)(eth + 1), end, frame, gso_size, fib) :
+			    !ask6((void *)(eth + 1), end, frame, gso_size, fib)))
+		return 0;
+	fib->ifindex = entrance;
+	if (UNLIKELY(fib_lookup(ctx, fib, sizeof(*fib), 0) != BPF_FIB_LKUP_RET_SUCCESS))
+		return 0;
+	if (UNLIKELY(fib->ifindex == entrance))
+		return 0;
+	return !(four && UNLIKELY(policies.reverse_path)) ||
+	       passes_filter(ctx, (void *)(eth + 1), entrance, fib->ifindex);
+}
+
+// Makes the frame what leaves.
+INLINE void rewrite(struct ethernet *eth, const struct bpf_fib_lookup *fib)
+{
+	__builtin_memcpy(eth->destination, fib->dmac, 6);
+	__builtin_memcpy(eth->source, fib->smac, 6);
+	if (eth->type == NET16(0x0800))
+		age4((void *)(eth + 1));
+	else
+		((struct ipv6 *)(eth + 1))->hop_limit--;
+}
+
+// The program's verdict, 0: the packet is the network stack's.
 INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu)
 {
 	struct ethernet *eth = (void *)(long)skb->data;
@@ -215,31 +265,23 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu)
 		if ((const void *)(eth + 1) > end)
 			return leave(cpu, FOR_KERNEL);
 	}
-	if (UNLIKELY(four ? !ask4(skb, (void *)(eth + 1), end, &fib) :
-			    !ask6(skb, (void *)(eth + 1), end, &fib)))
-		return leave(cpu, FOR_KERNEL);
-	fib.ifindex = skb->ingress_ifindex;
-	if (UNLIKELY(fib_lookup(skb, &fib, sizeof(fib), 0) != BPF_FIB_LKUP_RET_SUCCESS))
-		return leave(cpu, FOR_KERNEL);
-	if (UNLIKELY(fib.ifindex == skb->ingress_ifindex))
-		return leave(cpu, FOR_KERNEL);
-	if (four && UNLIKELY(policies.reverse_path) &&
-	    !passes_filter(skb, (void *)(eth + 1), fib.ifindex))
+	if (UNLIKELY(!find_way(skb, eth, end, skb->len, skb->gso_size, skb->ingress_ifindex, &fib)))
 		return leave(cpu, FOR_KERNEL);
 	exit = map_lookup(&exits, &fib.ifindex);
 	if (UNLIKELY(!exit))
 		return leave(cpu, FOR_KERNEL);
-	__builtin_memcpy(eth->destination, fib.dmac, 6);
-	__builtin_memcpy(eth->source, fib.smac, 6);
-	if (four)
-		age4((void *)(eth + 1));
-	else
-		((struct ipv6 *)(eth + 1))->hop_limit--;
+	rewrite(eth, &fib);
 	cpu->forwarded += LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
 	cpu->forwarded_bytes += skb->len;
 	// What is left to the stack for its length waits in the interface's queue: nothing of its flow may overtake it.
 	straight = *exit == EXIT_PEER && !(four && policies.longest);
 	return straight ? send_to_peer(fib.ifindex, 0) : send_to(fib.ifindex, 0);
+}
+
+// When a packet comes that is timed; 0: it is none of those.
+INLINE __u64 timed(struct cpu_state *cpu)
+{
+	return LIKELY(cpu->seen++ & (SAMPLED - 1)) ? 0 : ktime_ns();
 }
 
 SEC("classifier")
@@ -251,9 +293,9 @@ int forward(struct __sk_buff *skb)
 
 	if (UNLIKELY(!cpu))
 		return TCX_NEXT;
-	since = LIKELY(cpu->seen++ & (SAMPLED - 1)) ? 0 : ktime_ns();
+	since = timed(cpu);
 	verdict = forward_or_leave(skb, cpu);
 	if (UNLIKELY(since))
 		cpu->sampled_ns += ktime_ns() - since;
-	return verdict;
+	return LIKELY(verdict) ? verdict : TCX_NEXT;
 }

@@ -201,10 +201,18 @@ struct {
 	struct cpu_state *value;
 } cpu_states SEC(".maps");
 
-// How packets may leave that `forward` sends, by the interface's index.
+// How packets may leave that `forward` sends, by the interface's index: EXIT_DEVICE or EXIT_PEER.
 struct {
 	int (*type)[BPF_MAP_TYPE_HASH];
 	ENTRIES(256);
 	__u32 *key;
 	__u8 *value;
 } exits SEC(".maps");
+
+// The interfaces whose drivers send what `forward_in_driver` redirects, by index.
+struct {
+	int (*type)[BPF_MAP_TYPE_DEVMAP_HASH];
+	ENTRIES(256);
+	__u32 *key;
+	__u32 *value;
+} driver_exits SEC(".maps");

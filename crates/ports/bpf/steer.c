@@ -127,6 +127,7 @@ int steer_beside_frags(struct xdp_md *ctx)
 }
 
 #include "forward.h"
+#include "driver.h"
 
 // Run on packets that the router hands to the kernel.
 SEC("xdp")

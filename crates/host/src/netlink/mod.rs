@@ -11,6 +11,7 @@
 //! full table's dump may.
 
 mod abi;
+mod features;
 mod frame;
 mod listeners;
 mod monitor;
@@ -24,6 +25,7 @@ mod requests_route;
 mod socket;
 mod types;
 
+pub use features::redirect_targets;
 pub use listeners::listeners;
 pub use monitor::{Listed, Monitor, Part};
 pub use parse::parse;

@@ -16,8 +16,12 @@ use aya_obj::generated::bpf_insn;
 const RX_VLAN_TAG: (&str, i32) = ("bpf_xdp_metadata_rx_vlan_tag", 0x4542_4201);
 /// The Linux that has it first.
 const SINCE: (u32, u32) = (6, 8);
-/// For packets that may lie in several buffers, and for those in one.
-const NAMES: [&str; 2] = ["steer_beside_frags", "steer_beside"];
+/// For packets that may lie in several buffers.
+const PIECES: &str = "steer_beside_frags";
+/// Those of workers, in the order in which they are to be tried.
+pub(super) const TO_WORKERS: [&str; 2] = [PIECES, "steer_beside"];
+/// That of the kernel path.
+pub(super) const IN_DRIVER: &str = "forward_in_driver_beside";
 
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -28,9 +32,9 @@ const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 const CALL: u8 = 0x85;
 const TO_KERNEL: u8 = 2;
 
-/// The programs for one interface, in the order in which they are to be tried.
+/// The programs for one interface, by name; those that the kernel takes.
 #[derive(Debug)]
-pub(super) struct Beside(Vec<OwnedFd>);
+pub(super) struct Beside(Vec<(&'static str, OwnedFd)>);
 
 impl Beside {
     /// Loads them for the interface of this index: the object in `bytes`, with `globals` as its
@@ -57,21 +61,21 @@ impl Beside {
         object.relocate_calls(&sections).map_err(io::Error::other)?;
         let mut loaded = Vec::new();
         let mut refused = io::Error::from(io::ErrorKind::Unsupported);
-        for name in NAMES {
+        for name in TO_WORKERS.into_iter().chain([IN_DRIVER]) {
             let program = &object.programs[name];
             let mut code = object.functions[&program.function_key()].instructions.clone();
             code.iter_mut().for_each(|step| call_kernel(step, function));
-            let frags = if name == NAMES[0] { BPF_F_XDP_HAS_FRAGS } else { 0 };
+            let frags = if name == PIECES { BPF_F_XDP_HAS_FRAGS } else { 0 };
             match load_bound(&code, &program.license, frags, index) {
-                Ok(fd) => loaded.push(fd),
+                Ok(fd) => loaded.push((name, fd)),
                 Err(error) => refused = error,
             }
         }
         if loaded.is_empty() { Err(refused) } else { Ok(Beside(loaded)) }
     }
 
-    pub(super) fn programs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.0.iter().map(AsFd::as_fd)
+    pub(super) fn program(&self, name: &str) -> Option<BorrowedFd<'_>> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, fd)| fd.as_fd())
     }
 }
 

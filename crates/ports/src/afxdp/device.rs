@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use ebb_host::ethtool::{Driver, Interface};
 
 use super::link::reaches_before_the_stack;
-use super::{AfXdpError, PacketPath};
+use super::{AfXdpError, Mode, PacketPath};
 
 /// Facts about an interface.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,24 @@ pub(super) struct Device {
     pub(super) carried: bool,
     /// VLAN tags may travel beside its frames, where programs do not see them.
     pub(super) beside: bool,
+}
+
+impl Device {
+    /// Whether the kernel path's program is to run in the driver: where that is stated, and in drivers of cards, which
+    /// spare the network stack's buffer for each packet. Links whose senders are programs would lose their
+    /// super-frames by it.
+    pub(super) fn forwards_in_driver(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Auto => self.on_a_bus && !self.unfinished,
+            Mode::Native => true,
+            Mode::Generic => false,
+        }
+    }
+}
+
+/// Whether the kernel path of an interface would be in its driver, which must leave VLAN tags in the frames then.
+pub fn forwards_in_driver(name: &str, mode: Mode) -> bool {
+    look_up(name).is_ok_and(|device| device.forwards_in_driver(mode))
 }
 
 /// Drivers of devices on a bus whose senders are programs on the same machine.

@@ -104,14 +104,11 @@ impl Interface {
         let long = device.mtu > MTU_WHOLE;
         let (native, sees_tags) = match options.path {
             PacketPath::Worker => {
-                let attached = program.attach(&options.name, device.index, options.mode, long)?;
-                (attached.0, attached.1 || !device.beside)
+                program.attach((&options.name, options.path), device.index, options.mode, long)?
             }
-            PacketPath::Kernel => {
-                program.attach_forward(&options.name, device.index)?;
-                (false, true)
-            }
+            PacketPath::Kernel => program.attach_forward((&options.name, options.mode), &device)?,
         };
+        let sees_tags = sees_tags || !device.beside;
 
         let copied = match options.zero_copy {
             ZeroCopy::Auto => !device.on_a_bus,
@@ -155,7 +152,7 @@ impl Interface {
         let device = device::look_up_index(parts.index)?;
         sys::unlock_memory();
         let (mut program, map, table) = load(options, parts.queues, &device)?;
-        program.set_path(options.path)?;
+        program.set_path(options.path, parts.mode.native)?;
         let failed = |e| AfXdpError::system("map AF_XDP rings", e);
         let mut sockets: Vec<Vec<Socket>> = (0..options.workers).map(|_| Vec::new()).collect();
         let mut handed = parts.sockets.into_iter();
@@ -181,7 +178,9 @@ impl Interface {
             }
         }
         let Parts { queues, mode, pairs, link, metadata, .. } = parts;
-        let sees_tags = !device.beside || mode.native && program.may_see_tags_beside();
+        let before_the_stack = options.path == PacketPath::Kernel && !mode.native;
+        let sees_tags =
+            before_the_stack || !device.beside || mode.native && program.may_see_tags_beside();
         let made =
             Made { device, queues, mode, program, map, table, sockets, pairs, metadata, sees_tags };
         Ok(Interface::assemble(options, made, Some(Link::of(link))))
@@ -369,7 +368,7 @@ impl Interface {
     /// programs run where drivers do that, but for taps. A generic program may be behind a queue that
     /// nothing moderates.
     pub fn is_moderated(&self) -> bool {
-        self.mode.native && !self.device.carried
+        self.options.path == PacketPath::Worker && self.mode.native && !self.device.carried
     }
 
     /// The redirect table of the form `Steer`; `None` in the form `Rss`.

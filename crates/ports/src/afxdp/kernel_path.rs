@@ -1,15 +1,16 @@
 //! The kernel path's program (`bpf/forward.h`): attaching it, and which interfaces its packets may leave by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Weak;
 
 use aya::programs::{ProgramError, SchedClassifier};
 
+use super::device::Device;
 use super::interface::MTU_WHOLE;
 use super::link::Link;
-use super::program::{FORWARD, PacketsGo, Program, Work, broken, refused};
+use super::program::{FORWARD, IN_DRIVER, PacketsGo, Program, Work, broken, refused};
 use super::test_run::TestRun;
 use super::{AfXdpError, Exit, Form, Interface, Mode, PacketPath, ZeroCopy, device, sys};
 use crate::Fence;
@@ -23,15 +24,44 @@ struct Context {
     ifindex: u32,
 }
 
-/// `TC_ACT_REDIRECT`.
-const REDIRECTED: u32 = 7;
+/// `struct xdp_md`.
+#[repr(C)]
+#[derive(Default)]
+struct XdpContext {
+    data: u32,
+    data_end: u32,
+    data_meta: u32,
+    ingress_ifindex: u32,
+    rx_queue_index: u32,
+    egress_ifindex: u32,
+}
+
+/// `TC_ACT_REDIRECT` and `XDP_REDIRECT`.
+const REDIRECTED: [u32; 2] = [7, 4];
 
 impl Program {
-    /// Has packets forwarded in the kernel: loads and attaches the program before the network stack.
+    /// Has packets forwarded in the kernel: in the driver of the interface, where that is wanted and possible, else
+    /// before the network stack. Whether in the driver, and whether the program sees VLAN tags beside frames.
     ///
     /// # Errors
-    /// When the kernel refuses: before Linux 6.6 it has no such hook.
-    pub(super) fn attach_forward(&mut self, interface: &str, index: u32) -> Result<(), AfXdpError> {
+    /// When the kernel refuses: before Linux 6.6 there is no hook before the stack.
+    pub(super) fn attach_forward(
+        &mut self,
+        (interface, mode): (&str, Mode),
+        device: &Device,
+    ) -> Result<(bool, bool), AfXdpError> {
+        if device.forwards_in_driver(mode) {
+            let path = (interface, PacketPath::Kernel);
+            match self.attach(path, device.index, Mode::Native, false) {
+                Err(AfXdpError::NoXdp { .. }) if mode == Mode::Auto => {}
+                attached => return attached,
+            }
+        }
+        self.attach_before_the_stack(interface, device.index)?;
+        Ok((false, true))
+    }
+
+    fn attach_before_the_stack(&mut self, interface: &str, index: u32) -> Result<(), AfXdpError> {
         let fd = self.forward().map_err(|error| refused(error.into()))?;
         let link =
             Link::before_the_stack(fd, index).map_err(|source| match source.raw_os_error() {
@@ -67,20 +97,31 @@ impl Program {
         let failed = |error| AfXdpError::system("change the path", error);
         match path {
             PacketPath::Kernel => {
-                self.attach_forward(interface, index)?;
+                self.attach_before_the_stack(interface, index)?;
                 self.set_packets_go(PacketsGo::WhenSent).map_err(failed)?;
                 Ok(true)
             }
             PacketPath::Worker => {
                 self.set_packets_go(PacketsGo::BeforeTheStack).map_err(failed)?;
                 // Only a program in the driver has each queue to itself, as the sockets' rings may need it.
-                Ok(self.attach(interface, index, Mode::Native, mtu > MTU_WHOLE)?.1)
+                Ok(self.attach((interface, path), index, Mode::Native, mtu > MTU_WHOLE)?.1)
             }
         }
     }
 
     /// See [`Interface::set_exits`].
-    fn set_exits(&mut self, wanted: &BTreeMap<u32, Exit>) -> io::Result<()> {
+    fn set_exits(
+        &mut self,
+        wanted: &BTreeMap<u32, Exit>,
+        drivers: &BTreeSet<u32>,
+    ) -> io::Result<()> {
+        let present = self.driver_exits.keys().collect::<Result<Vec<u32>, _>>().map_err(broken)?;
+        for gone in present.iter().filter(|index| !drivers.contains(index)) {
+            self.driver_exits.remove(*gone).map_err(broken)?;
+        }
+        for index in drivers.iter().filter(|index| !present.contains(index)) {
+            self.driver_exits.insert(*index, *index, None, 0).map_err(broken)?;
+        }
         let present = self.exits.keys().collect::<Result<Vec<u32>, _>>().map_err(broken)?;
         for gone in present.iter().filter(|index| !wanted.contains_key(index)) {
             self.exits.remove(gone).map_err(broken)?;
@@ -107,7 +148,10 @@ impl Interface {
         let device = device::look_up_index(self.device.index)?;
         let (index, xdp) = (device.index, self.options.mode);
         let told = device.on_a_bus || self.options.zero_copy == ZeroCopy::Yes;
-        if told || self.options.form == Form::Rss || xdp == Mode::Generic {
+        // A driver has one program at a time.
+        let in_driver = path == PacketPath::Kernel && device.forwards_in_driver(xdp)
+            || self.options.path == PacketPath::Kernel && self.mode.native;
+        if told || in_driver || self.options.form == Form::Rss || xdp == Mode::Generic {
             return Ok(false);
         }
         let mut program = self.program();
@@ -170,12 +214,17 @@ impl Interface {
 
     /// The interfaces by which packets may leave that this one receives on the kernel path, by index; none at
     /// first. Packets to others, and those that would leave where they came in, are the network
-    /// stack's.
+    /// stack's; so are packets that a program in a driver forwards to others than `drivers`, whose drivers send
+    /// what is redirected to them.
     ///
     /// # Errors
     /// When the kernel refuses or there are more than 256.
-    pub fn set_exits(&mut self, exits: &BTreeMap<u32, Exit>) -> io::Result<()> {
-        self.program().set_exits(exits)
+    pub fn set_exits(
+        &mut self,
+        exits: &BTreeMap<u32, Exit>,
+        drivers: &BTreeSet<u32>,
+    ) -> io::Result<()> {
+        self.program().set_exits(exits, drivers)
     }
 
     /// Whether the kernel path would forward a frame received by this interface, which `left` then holds as it would
@@ -184,25 +233,38 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses, as frames without a whole link header.
     pub fn would_forward(&mut self, frame: &[u8], left: &mut Vec<u8>) -> io::Result<bool> {
-        let index = self.device.index;
-        let context = Context { ingress_ifindex: index, ifindex: index, ..Context::default() };
+        let ingress_ifindex = self.device.index;
+        let context = Context { ingress_ifindex, ifindex: ingress_ifindex, ..Context::default() };
+        let data_end = frame.len() as u32;
+        let in_driver = XdpContext { data_end, ingress_ifindex, ..XdpContext::default() };
         left.resize(frame.len(), 0);
+        let native = self.mode.native;
         let mut program = self.program();
-        let forward = program.forward().map_err(broken)?;
+        let (forward, context, size) = match native {
+            false => (
+                program.forward().map_err(broken)?,
+                &raw const context as u64,
+                size_of_val(&context),
+            ),
+            true => {
+                let forward = program.xdp(IN_DRIVER).ok_or(io::ErrorKind::Unsupported)?;
+                (forward, &raw const in_driver as u64, size_of_val(&in_driver))
+            }
+        };
         let mut run = TestRun {
             prog_fd: forward.as_raw_fd() as u32,
-            data_size_in: frame.len() as u32,
-            data_size_out: left.len() as u32,
+            data_size_in: data_end,
+            data_size_out: data_end,
             data_in: frame.as_ptr() as u64,
             data_out: left.as_mut_ptr() as u64,
             repeat: 1,
-            ctx_size_in: size_of::<Context>() as u32,
-            ctx_in: &raw const context as u64,
+            ctx_size_in: size as u32,
+            ctx_in: context,
             ..TestRun::default()
         };
         run.run()?;
         left.truncate(run.data_size_out as usize);
-        Ok(run.retval == REDIRECTED)
+        Ok(run.retval == REDIRECTED[usize::from(native)])
     }
 
     /// What each CPU has done on the kernel path.

@@ -33,7 +33,7 @@ mod tag_watch;
 mod test_run;
 mod umem;
 
-pub use device::{cheaper_path, name_of};
+pub use device::{cheaper_path, forwards_in_driver, name_of};
 pub use error::AfXdpError;
 pub use handoff::{Description, Handoff};
 pub use inject::KernelInjector;

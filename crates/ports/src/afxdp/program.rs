@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
+use aya::maps::{Array, DevMapHash, HashMap, Map, MapData, PerCpuArray};
 use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError};
 use tracing::debug;
 
-use super::beside::Beside;
+use super::beside::{self, Beside};
 use super::link::{self, Link};
 use super::maps::{Flights, Sockets, Table};
 use super::policy::{KernelPolicy, RawHead, RawPrefix, raw_route};
@@ -36,8 +36,9 @@ const WHOLE: &str = "steer";
 /// The program for packets that may lie in several.
 const PIECES: &str = "steer_frags";
 
-/// The program of the kernel path.
+/// The program of the kernel path, and that in a card's driver.
 pub(super) const FORWARD: &str = "forward";
+pub(super) const IN_DRIVER: &str = "forward_in_driver";
 
 /// Whom the XDP program gives packets that workers may have, as in `bpf/state.h`.
 #[derive(Clone, Copy)]
@@ -45,13 +46,6 @@ pub(super) enum PacketsGo {
     ToWorkers = 0,
     BeforeTheStack = 1,
     WhenSent = 2,
-}
-
-/// One of the XDP programs: which of those that see VLAN tags beside frames, or by name.
-#[derive(Clone, Copy)]
-enum Which {
-    Beside(usize),
-    Plain(&'static str),
 }
 
 /// A loaded program; detaches from its interface when dropped, or when the process ends.
@@ -63,6 +57,7 @@ pub(super) struct Program {
     vlans: Array<MapData, Vlans>,
     pub(super) path: PacketPath,
     pub(super) exits: HashMap<MapData, u32, u8>,
+    pub(super) driver_exits: DevMapHash<MapData>,
     /// Mapped elsewhere; programs that are loaded later name their descriptors.
     _mapped: [MapData; 2],
     /// Who gets what workers may have.
@@ -163,6 +158,20 @@ pub(super) fn broken<E: std::error::Error>(error: E) -> io::Error {
     io::Error::other(chain(&error))
 }
 
+/// The programs of a path that are tried in a driver, in this order.
+fn native(path: PacketPath) -> impl Iterator<Item = &'static str> {
+    let (beside, plain): (&[_], &[_]) = match path {
+        PacketPath::Worker => (&beside::TO_WORKERS, &[PIECES, WHOLE]),
+        PacketPath::Kernel => (&[beside::IN_DRIVER], &[IN_DRIVER]),
+    };
+    beside.iter().chain(plain).copied()
+}
+
+/// Whether it sees VLAN tags beside frames.
+fn is_beside(name: &str) -> bool {
+    beside::TO_WORKERS.contains(&name) || name == beside::IN_DRIVER
+}
+
 /// Takes a map out of the object that `bpf/steer.c` is known to have.
 fn map<T: TryFrom<aya::maps::Map>>(ebpf: &mut Ebpf, name: &str) -> T
 where
@@ -183,6 +192,7 @@ fn descriptors(ebpf: &Ebpf) -> Vec<(String, RawFd)> {
     let of = |map: &Map| match map {
         Map::Array(data)
         | Map::HashMap(data)
+        | Map::DevMapHash(data)
         | Map::LpmTrie(data)
         | Map::PerCpuArray(data)
         | Map::XskMap(data) => Some(data.fd().as_fd().as_raw_fd()),
@@ -265,6 +275,7 @@ impl Program {
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
             exits: map(&mut ebpf, "exits"),
+            driver_exits: map(&mut ebpf, "driver_exits"),
             _mapped: [redirect, flights],
             packets_go: map(&mut ebpf, ".data.packets_go"),
             former: None,
@@ -278,35 +289,34 @@ impl Program {
         Ok((program, sockets, table))
     }
 
-    /// Attaches the program; whether it runs in the driver, and whether it sees VLAN tags beside
+    /// Attaches the XDP program of a path; whether it runs in the driver, and whether it sees VLAN tags beside
     /// frames. `long`: packets may be longer than a buffer of the driver's.
     pub(super) fn attach(
         &mut self,
-        interface: &str,
+        (interface, path): (&str, PacketPath),
         index: u32,
         mode: Mode,
         long: bool,
     ) -> Result<(bool, bool), AfXdpError> {
-        let mut attempts: Vec<(Which, u32)> = Vec::new();
+        let mut attempts: Vec<(&str, u32)> = Vec::new();
         // A driver that runs the program for whole packets only bounds its MTU, or that of a veth's
         // far end, from then on.
         if mode != Mode::Generic {
-            attempts.extend(self.native().map(|which| (which, link::DRIVER)));
+            attempts.extend(native(path).map(|name| (name, link::DRIVER)));
         }
         // There each packet lies in one piece unless the program takes others.
         if mode != Mode::Native {
             let names = if long { [PIECES, WHOLE] } else { [WHOLE, PIECES] };
-            attempts.extend(names.map(|name| (Which::Plain(name), link::GENERIC)));
+            attempts.extend(names.map(|name| (name, link::GENERIC)));
         }
         let mut reason = String::new();
-        for (which, attempt) in attempts {
-            let beside = matches!(which, Which::Beside(_));
-            let Some(program) = self.xdp(which) else { continue };
+        for (name, attempt) in attempts {
+            let Some(program) = self.xdp(name) else { continue };
             let error = match Link::create(program, index, attempt) {
                 Ok(link) => {
-                    self.path = PacketPath::Worker;
+                    self.path = path;
                     self.link = Some(link);
-                    return Ok((attempt == link::DRIVER, beside));
+                    return Ok((attempt == link::DRIVER, is_beside(name)));
                 }
                 Err(error) => error,
             };
@@ -343,7 +353,7 @@ impl Program {
     /// # Errors
     /// When the driver refuses or the interface is gone; the present program stays.
     pub(super) fn replace(&mut self, link: &Link, native: bool) -> io::Result<()> {
-        if self.path == PacketPath::Kernel {
+        if self.path == PacketPath::Kernel && !native {
             return match self.ebpf.program(FORWARD) {
                 Some(aya::programs::Program::SchedClassifier(forward)) => {
                     link.update(forward.fd().map_err(broken)?.as_fd())
@@ -352,13 +362,13 @@ impl Program {
             };
         }
         // Which of them the driver takes depends on its MTU and its peer's.
-        let attempts: Vec<Which> = match native {
-            true => self.native().collect(),
-            false => [WHOLE, PIECES].map(Which::Plain).to_vec(),
+        let attempts: Vec<&str> = match native {
+            true => self::native(self.path).collect(),
+            false => vec![WHOLE, PIECES],
         };
         let mut result = Ok(());
-        for which in attempts {
-            let Some(program) = self.xdp(which) else { continue };
+        for name in attempts {
+            let Some(program) = self.xdp(name) else { continue };
             result = link.update(program);
             if result.is_ok() {
                 break;
@@ -367,24 +377,16 @@ impl Program {
         result
     }
 
-    /// What is tried in a driver, in this order.
-    fn native(&self) -> impl Iterator<Item = Which> + use<> {
-        let beside = self.beside.iter().flat_map(Beside::programs).count();
-        (0..beside).map(Which::Beside).chain([PIECES, WHOLE].map(Which::Plain))
-    }
-
     /// One of the programs, loaded when it is first asked for, if the kernel takes it.
-    fn xdp(&mut self, which: Which) -> Option<BorrowedFd<'_>> {
-        match which {
-            Which::Beside(number) => self.beside.as_ref()?.programs().nth(number),
-            Which::Plain(name) => {
-                let program = program(&mut self.ebpf, name);
-                if program.fd().is_err() {
-                    program.load().ok()?;
-                }
-                program.fd().ok().map(AsFd::as_fd)
-            }
+    pub(super) fn xdp(&mut self, name: &str) -> Option<BorrowedFd<'_>> {
+        if is_beside(name) {
+            return self.beside.as_ref()?.program(name);
         }
+        let program = program(&mut self.ebpf, name);
+        if program.fd().is_err() {
+            program.load().ok()?;
+        }
+        program.fd().ok().map(AsFd::as_fd)
     }
 
     /// Whether it would see VLAN tags beside frames in a driver.
@@ -393,9 +395,9 @@ impl Program {
     }
 
     /// Gets ready to take the place of the program of a path that another process has attached.
-    pub(super) fn set_path(&mut self, path: PacketPath) -> Result<(), AfXdpError> {
+    pub(super) fn set_path(&mut self, path: PacketPath, native: bool) -> Result<(), AfXdpError> {
         self.path = path;
-        if path == PacketPath::Kernel {
+        if path == PacketPath::Kernel && !native {
             self.forward().map_err(|error| refused(error.into()))?;
         }
         Ok(())

@@ -13,20 +13,18 @@ use ebb_host::Sysfs;
 use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Brake, Journal};
 use ebb_host::moderation::Moderation;
-use ebb_ports::afxdp::{
-    Form, Interface, InterfaceCounters, KernelPolicy, OpenMode, PacketPath, Work,
-};
+use ebb_ports::afxdp::{Form, Interface, InterfaceCounters, KernelPolicy, PacketPath, Work};
 use ipnet::IpNet;
 use tracing::{info, warn};
 
-use super::{kernel_path, open};
+use super::kernel_path::Exits;
 use crate::config;
-use crate::policy::{Mechanism, by_mechanism};
+use crate::policy::Mechanism;
 use crate::shortcuts::KernelRoutes;
-use crate::status;
 
 use super::tags::Tags;
 
+mod account;
 mod moving;
 
 /// One interface of the live router.
@@ -210,6 +208,8 @@ pub struct Interfaces {
     worked: Vec<Work>,
     /// Links that came or went since the last look: port, up, gone.
     pub link_changes: Vec<(PortId, bool, bool)>,
+    /// Ports' interfaces to which a program in a driver cannot redirect packets, by index.
+    without_redirects: BTreeSet<u32>,
     /// The guard: gives the packets to the kernel while the router stands still.
     brake: Option<Brake>,
 }
@@ -340,14 +340,13 @@ impl Interfaces {
             return;
         }
         let open = self.open.iter().flatten();
-        let exits = kernel_path::exits(open.map(|live| live.interface.index()));
+        let exits = Exits::of(open.map(|live| live.interface.index()));
         for live in self.open.iter_mut().flatten() {
-            if live.interface.options().path == PacketPath::Kernel
-                && let Err(error) = live.interface.set_exits(&exits)
-            {
-                warn!(port = live.interface.name(), %error, "cannot set the exits of the kernel path");
+            if live.interface.options().path == PacketPath::Kernel {
+                exits.tell(&mut live.interface);
             }
         }
+        self.without_redirects = exits.without_redirects();
     }
 
     /// A port is none any more: the next of its number is another.
@@ -367,15 +366,14 @@ impl Interfaces {
         self.names.get(&id.0).map(String::as_str)
     }
 
-    /// Conditions of ports that an operator should know of.
-    pub fn notes(&self) -> Vec<String> {
-        let claimed = |(port, by): (&u8, &String)| {
-            let name = self.name_of(PortId(*port)).unwrap_or_default();
-            format!("port {name}: its packets are left to the kernel: {by}")
+    /// Looks at what the kernel does not announce: which drivers send what programs in drivers redirect to them.
+    pub fn look_at_drivers(&mut self) {
+        let in_driver = |live: &LiveInterface| {
+            live.interface.options().path == PacketPath::Kernel && live.interface.mode().native
         };
-        let open = self.open.iter().flatten();
-        let blind = open.filter_map(|live| live.tags.note(&live.interface));
-        self.claimed.iter().map(claimed).chain(blind).collect()
+        if self.open.iter().flatten().any(in_driver) {
+            self.set_exits();
+        }
     }
 
     /// Descriptors that are readable when there is something for [`Interfaces::look_at_tags`].
@@ -396,65 +394,6 @@ impl Interfaces {
             (*up && self.get(PortId(*port)).is_none()).then_some(PortId(*port))
         };
         self.links.iter().filter_map(closed).collect()
-    }
-
-    /// The CPUs that have forwarded on the kernel path.
-    /// Their time is that of the program.
-    pub fn forwarding_cpus(&self, uptime: f64) -> impl Iterator<Item = status::Worker> {
-        let mut cpus = self.worked.clone();
-        for live in self.open.iter().flatten() {
-            add_work(&mut cpus, live.interface.work_by_cpu().unwrap_or_default());
-        }
-        let forward = |(_, work): &(usize, Work)| work.forwarded > 0;
-        cpus.into_iter().enumerate().filter(forward).map(move |(cpu, work)| {
-            let busy_seconds = work.worked_ns as f64 / 1e9;
-            status::Worker {
-                cpu: Some(cpu as u32),
-                state: status::WorkerState::Kernel,
-                packets: status::Packets {
-                    received: work.forwarded,
-                    forwarded: work.forwarded,
-                    ..status::Packets::default()
-                },
-                busy: (busy_seconds / uptime.max(1e-9)).clamp(0.0, 1.0),
-                busy_seconds,
-                ..status::Worker::default()
-            }
-        })
-    }
-
-    /// Fills one port's line of the status.
-    pub fn describe(&self, slot: usize, line: &mut status::Port) {
-        let mut counters = self.counted.get(&(slot as u8)).copied().unwrap_or_default();
-        if let Some(live) = self.open.get(slot).and_then(Option::as_ref)
-            && let Ok(present) = live.interface.counters()
-        {
-            counters.add(&present);
-        }
-        line.passed_to_kernel = counters.passed;
-        line.passed_for = by_mechanism(&counters.passed_for);
-        line.passed_long = counters.passed_long;
-        line.passed_beside = counters.passed_beside;
-        line.kernel_path = counters.forwarded;
-        line.kernel_path_bytes = counters.forwarded_bytes;
-        line.received += counters.forwarded;
-        line.received_bytes += counters.forwarded_bytes;
-        let Some(live) = self.open.get(slot).and_then(Option::as_ref) else {
-            line.gone = self.links.get(&(slot as u8)).is_none_or(|(_, gone)| *gone);
-            return;
-        };
-        line.up = live.up;
-        let (path, xdp) = match (live.interface.options().path, live.interface.mode()) {
-            (PacketPath::Kernel, _) => ("kernel", "none"),
-            (PacketPath::Worker, OpenMode { native: true, .. }) => ("worker", "native"),
-            (PacketPath::Worker, OpenMode { native: false, .. }) => ("worker", "generic"),
-        };
-        (line.path, line.xdp) = (path.to_owned(), xdp.to_owned());
-        line.zero_copy = live.interface.mode().zero_copy;
-        line.checksums = open::checksums(&live.interface).to_owned();
-        line.redirect = if live.form == Form::Rss { "rss" } else { "steer" }.to_owned();
-        line.queues = live.interface.queues() as u16;
-        line.gathers_us = live.moderation.as_ref().map(|_| live.gathers.as_micros() as u32);
     }
 }
 

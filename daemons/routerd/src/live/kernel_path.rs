@@ -1,17 +1,50 @@
 //! By which ports packets of the kernel path may leave, and how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_host::netlink::{Link, Requests};
-use ebb_ports::afxdp::Exit;
-use tracing::debug;
+use ebb_host::netlink::{Link, Requests, redirect_targets};
+use ebb_ports::afxdp::{Exit, Interface};
+use tracing::{debug, warn};
 
 /// The largest MTU that a veth takes as long as its peer has no XDP program in its driver
 /// (`veth_xdp_set` bounds it, whatever the program takes).
 const MTU_MAX_FREE: u32 = 65_535;
 
+/// By which interfaces packets of the kernel path may leave.
+pub(super) struct Exits {
+    /// How they leave.
+    ways: BTreeMap<u32, Exit>,
+    /// Those by which a program in a driver may send.
+    drivers: BTreeSet<u32>,
+}
+
+impl Exits {
+    /// Those among these interfaces that are there.
+    pub(super) fn of(indices: impl Iterator<Item = u32>) -> Exits {
+        let ways = exits(indices);
+        let drivers = redirect_targets().unwrap_or_else(|error| {
+            debug!(%error, "no driver is known to send what is redirected to it");
+            BTreeSet::new()
+        });
+        let drivers = drivers.into_iter().filter(|index| ways.contains_key(index)).collect();
+        Exits { ways, drivers }
+    }
+
+    /// Tells an interface on the kernel path.
+    pub(super) fn tell(&self, interface: &mut Interface) {
+        if let Err(error) = interface.set_exits(&self.ways, &self.drivers) {
+            warn!(port = interface.name(), %error, "cannot set the exits of the kernel path");
+        }
+    }
+
+    /// Interfaces by which a program in a driver cannot send.
+    pub(super) fn without_redirects(&self) -> BTreeSet<u32> {
+        self.ways.keys().filter(|index| !self.drivers.contains(index)).copied().collect()
+    }
+}
+
 /// How packets may leave by each of these interfaces; those that are gone are left out.
-pub(super) fn exits(indices: impl Iterator<Item = u32>) -> BTreeMap<u32, Exit> {
+fn exits(indices: impl Iterator<Item = u32>) -> BTreeMap<u32, Exit> {
     let links = Requests::open().and_then(|mut kernel| kernel.links());
     let links = links.unwrap_or_else(|error| {
         debug!(%error, "the kernel path has no exits");

@@ -34,13 +34,14 @@ impl Live {
         }
     }
 
-    /// Ports whose number of queues was changed: nothing announces it.
+    /// Ports whose number of queues was changed, and what their drivers can send: nothing announces it.
     pub(super) fn look_at_queues(&mut self) {
         if monotonic().since(self.queues_looked_at) < QUEUES_EVERY {
             return;
         }
         self.queues_looked_at = monotonic();
         let mut interfaces = self.interfaces.lock().expect("interfaces");
+        interfaces.look_at_drivers();
         for live in interfaces.open.iter_mut().flatten() {
             let changed = live.interface.queues_changed().unwrap_or(false);
             if std::mem::replace(&mut live.queues_changed, changed) || !changed {

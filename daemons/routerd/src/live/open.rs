@@ -56,7 +56,7 @@ pub fn open(
     };
     let form = if rss.is_some() { Form::Rss } else { Form::Steer };
     let options = options(port, path, workers, form);
-    if !in_kernel {
+    if !in_kernel || afxdp::forwards_in_driver(&port.name, options.mode) {
         leave_vlan_tags_in(&port.name, journal);
     }
     let interface = Interface::open(umem, &options)?;
@@ -150,14 +150,19 @@ fn ready(
     (live, open)
 }
 
+/// Where XDP programs are to run.
+pub(super) fn mode_of(port: &config::Port) -> afxdp::Mode {
+    match port.xdp {
+        config::Xdp::Auto => afxdp::Mode::Auto,
+        config::Xdp::Native => afxdp::Mode::Native,
+        config::Xdp::Generic => afxdp::Mode::Generic,
+    }
+}
+
 fn options(port: &config::Port, path: PacketPath, workers: u32, form: Form) -> InterfaceOptions {
     InterfaceOptions {
         path,
-        mode: match port.xdp {
-            config::Xdp::Auto => afxdp::Mode::Auto,
-            config::Xdp::Native => afxdp::Mode::Native,
-            config::Xdp::Generic => afxdp::Mode::Generic,
-        },
+        mode: mode_of(port),
         zero_copy: match port.zero_copy {
             config::ZeroCopy::Auto => afxdp::ZeroCopy::Auto,
             config::ZeroCopy::Yes => afxdp::ZeroCopy::Yes,

@@ -121,7 +121,12 @@ fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
 fn path_and_reason(port: &Port, router: &Router) -> String {
     let path = match open::path_of(port, router) {
         afxdp::PacketPath::Worker => "packets are forwarded by workers",
-        afxdp::PacketPath::Kernel => "packets are forwarded in the kernel",
+        afxdp::PacketPath::Kernel if afxdp::forwards_in_driver(&port.name, open::mode_of(port)) => {
+            "packets are forwarded in the kernel, in the driver where it can (XDP)"
+        }
+        afxdp::PacketPath::Kernel => {
+            "packets are forwarded in the kernel, before its network stack"
+        }
     };
     let reason = match (port.path, port.needs_workers(router)) {
         (PacketPath::Auto, Some(setting)) => format!("because of {setting}"),

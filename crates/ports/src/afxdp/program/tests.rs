@@ -71,8 +71,13 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
             let loaded = Program::load(form, workers, workers, false);
             let (mut program, _sockets, _table) =
                 loaded.unwrap_or_else(|error| panic!("{form:?} for {workers} workers: {error}"));
-            for name in [WHOLE, PIECES] {
-                assert!(program.xdp(Which::Plain(name)).is_some(), "{name} for {workers} workers");
+            for name in [WHOLE, PIECES, IN_DRIVER] {
+                let loaded = super::program(&mut program.ebpf, name).load();
+                if let Err(error) = loaded
+                    && program.xdp(name).is_none()
+                {
+                    panic!("{name} for {workers} workers: {}", chain(&error));
+                }
             }
             let forward = program.forward();
             forward.unwrap_or_else(|error| panic!("the kernel path: {}", chain(&error)));

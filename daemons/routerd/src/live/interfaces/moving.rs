@@ -7,7 +7,7 @@ use ebb_host::clock;
 use ebb_ports::afxdp::{AfXdpError, PacketPath};
 use tracing::{info, warn};
 
-use super::super::kernel_path;
+use super::super::kernel_path::Exits;
 use super::super::tags::Tags;
 use super::{Interfaces, LiveInterface, policy_of, set_policy};
 
@@ -31,10 +31,7 @@ impl Interfaces {
             let policy = policy_of(&self.policies, extra, id, path);
             _ = set_policy(&mut live, policy.as_ref().filter(|_| !self.untold.contains(&id)));
             let others = self.open.iter().flatten().map(|live| live.interface.index());
-            let exits = kernel_path::exits(others.chain([live.interface.index()]));
-            if let Err(error) = live.interface.set_exits(&exits) {
-                warn!(port = live.interface.name(), %error, "cannot set the exits of the kernel path");
-            }
+            Exits::of(others.chain([live.interface.index()])).tell(&mut live.interface);
         }
         let moved = move_live(&mut live, path);
         self.place(id, live);
