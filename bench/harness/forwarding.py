@@ -25,6 +25,7 @@ CONTENDERS = {
     "tuned": "the same, GRO for forwarded UDP",
     "xdp": "an XDP program with bpf_fib_lookup",
     "ebb": "ebb, path = \"auto\"",
+    "driver": "ebb, path = \"kernel\", xdp = \"native\"",
     "workers": "ebb, path = \"worker\", 1 worker",
 }
 
@@ -71,11 +72,19 @@ class Scene(Apart):
             self.aggregate("on")
             self.programs(["obj", self.program, "sec", "xdp"])
             return lambda: (self.programs(["off"]), self.aggregate("off"))
+        if name == "driver":
+            self.aggregate("on")
+            router = self.router_on("kernel", "native")
+            return lambda: (self.end(router.child), self.aggregate("off"))
         if name in ("ebb", "workers"):
-            router = Router(self, "powersave", path="auto" if name == "ebb" else "worker")
-            router.wait(1)
+            router = self.router_on("auto" if name == "ebb" else "worker")
             return lambda: self.end(router.child)
         return lambda: None
+
+    def router_on(self, path, xdp="auto"):
+        router = Router(self, "powersave", path=path, xdp=xdp)
+        router.wait(1)
+        return router
 
     def aggregate(self, wanted):
         for space, host in zip(self.spaces, HOSTS):

@@ -152,9 +152,9 @@ class Router:
     """`ebb router run` in a lab."""
 
     def __init__(self, lab, mode="poll", cpus=(1,), ring=2048, budget=BUDGET_US, workers=None,
-                 ports=PORTS, fill=None, path="worker"):
+                 ports=PORTS, fill=None, path="worker", xdp="auto"):
         """Without `cpus`, `workers` of them go where the router, or somebody else, puts them."""
-        self.fill, self.path = fill, path
+        self.fill, self.path, self.xdp = fill, path, xdp
         self.lab, self.socket, self.cpus, self.ring = lab, lab.path("router.sock"), list(cpus or ()), ring
         self.ports = ports
         self.workers = workers or len(self.cpus)
@@ -170,7 +170,7 @@ class Router:
         text += f'[governor]\njournal_directory = "{self.lab.directory}"\nlatency_budget_us = {budget}\n'
         text += "" if moderation else 'moderation = "off"\n'
         fill = f"fill = {self.fill}\n" if self.fill else ""
-        text += "".join(f'[[port]]\nname = "{port}"\npath = "{self.path}"\nring = {self.ring}\n{fill}' for port in self.ports)
+        text += "".join(f'[[port]]\nname = "{port}"\npath = "{self.path}"\nxdp = "{self.xdp}"\nring = {self.ring}\n{fill}' for port in self.ports)
         with open(self.lab.path("router.toml"), "w") as file:
             file.write(text)
         return self.lab.path("router.toml")

@@ -18,6 +18,12 @@ fn on_the_kernel_path_as_well() {
     holds(script::run_with(&[script::KERNEL_PATH], "differential", &arguments, PATIENCE));
 }
 
+#[test]
+fn in_the_driver_as_well() {
+    let arguments = ["--frames", "1000", "--seed", "3"];
+    holds(script::run_with(&[("EBB_PATH", "driver")], "differential", &arguments, PATIENCE));
+}
+
 fn holds(printed: Option<String>) {
     let Some(text) = printed else { return };
     let last = text.lines().last().expect("a last line");
