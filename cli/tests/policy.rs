@@ -17,6 +17,17 @@ fn on_the_kernel_path_as_well() {
     holds(script::run_with(&[script::KERNEL_PATH], "policy", &[], PATIENCE));
 }
 
+#[test]
+fn connections_under_random_rules_pass_as_the_kernel_has_them() {
+    let Some(text) = script::run("connections", &["--rounds", "2", "--sets", "10"], PATIENCE)
+    else {
+        return;
+    };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.ends_with(", 0 differ"), "{text}");
+    println!("{last}");
+}
+
 fn holds(printed: Option<String>) {
     let Some(text) = printed else { return };
     let last = text.lines().last().expect("a last line");

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use ebb_report::{Cell, Column, Table, Terminal};
-use ebb_routerd::status::{Latency, Status};
+use ebb_routerd::status::{Latency, Policy, Status};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
@@ -40,6 +40,9 @@ enum What {
         /// The address
         address: IpAddr,
     },
+    /// Show what becomes of the kernel's own policy, object by object
+    #[command(after_help = "Examples:\n  ebb router show policy\n  ebb router show policy --json")]
+    Policy,
     /// Show the routes
     #[command(
         after_help = "Examples:\n  ebb router show routes\n  ebb router show routes 10.0.0.0/8 --limit 20"
@@ -68,7 +71,7 @@ impl Show {
         let mut client = self.target.connect()?;
         let mut out = std::io::stdout().lock();
         let request = match &self.what {
-            None => json!({ "get": "status" }),
+            None | Some(What::Policy) => json!({ "get": "status" }),
             Some(What::Lookup { address }) => json!({ "get": "lookup", "address": address }),
             Some(What::Routes { prefix: Some(prefix), limit }) => {
                 json!({ "get": "routes", "prefix": prefix.trunc(), "limit": limit })
@@ -81,6 +84,9 @@ impl Show {
             Some(What::Config) => json!({ "get": "config" }),
         };
         let mut answer = client.request(&request)?;
+        if matches!(self.what, Some(What::Policy)) {
+            answer = answer["policy"].take();
+        }
         if self.json {
             if let Some(fields) = answer.as_object_mut() {
                 fields.remove("toml");
@@ -91,6 +97,9 @@ impl Show {
         let terminal = Terminal::of_stdout();
         match self.what {
             None => write!(out, "{}", text(&serde_json::from_value(answer)?, &terminal))?,
+            Some(What::Policy) => {
+                write!(out, "{}", policy_table(&serde_json::from_value(answer)?, &terminal))?;
+            }
             Some(What::Lookup { .. }) => write!(out, "{}", lookup(&answer, &terminal))?,
             Some(What::Routes { .. }) => {
                 let columns = ["prefix", "of", "action", "interface", "next_hop", "mac", "share"];
@@ -215,6 +224,23 @@ fn policy(status: &Status) -> String {
         out += &format!("policy     {object}\n");
     }
     out
+}
+
+/// The same as a table: what is carried, what the kernel does, what nobody does.
+fn policy_table(policy: &Policy, terminal: &Terminal) -> String {
+    let columns = ["who", "mechanism", "object", "packets"].map(Column::text);
+    let mut table = Table::new("", columns);
+    let mut objects: Vec<_> = policy.objects.iter().collect();
+    objects.sort_by_key(|object| object.effect.words());
+    for object in objects {
+        table.row([
+            object.effect.words().into(),
+            object.mechanism.as_str().into(),
+            object.object.as_str().into(),
+            object.concerns.as_str().into(),
+        ]);
+    }
+    table.to_terminal(terminal)
 }
 
 /// Mode, operating point and energy in three lines.

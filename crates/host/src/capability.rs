@@ -21,6 +21,7 @@ pub fn reasons(kept: &[Capability]) -> Vec<String> {
             "XDP programs of ports opened later, netlink, indirection tables"
         }
         Capability::CAP_BPF => "maps and programs of ports opened later",
+        Capability::CAP_PERFMON => "looking at the kernel's connections",
         Capability::CAP_SYS_NICE => "real-time priority during hand-overs",
         Capability::CAP_IPC_LOCK => "packet memory of ports opened later",
         _ => "not needed",

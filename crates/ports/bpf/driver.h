@@ -43,7 +43,7 @@ INLINE int forward_or_pass(struct xdp_md *ctx, struct cpu_state *cpu, int beside
 		if ((const void *)(eth + 1) > end)
 			return leave(cpu, FOR_KERNEL);
 	}
-	if (UNLIKELY(!find_way(ctx, eth, end, frame, 0, entrance, &fib)))
+	if (UNLIKELY(!find_way(ctx, eth, end, frame, 0, entrance, &fib, 0)))
 		return leave(cpu, FOR_KERNEL);
 	if (UNLIKELY(!map_lookup(&driver_exits, &fib.ifindex)))
 		return leave(cpu, FOR_KERNEL);

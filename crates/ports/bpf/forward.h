@@ -10,6 +10,8 @@
 // as its operator configured it: time run out, too long, no neighbour, no route, back out by where it came in, an
 // odd source, a damaged or padded header.
 
+#include "connections.h"
+
 static long (*fib_lookup)(void *ctx, struct bpf_fib_lookup *fib, int length,
 			  __u32 flags) = (void *)BPF_FUNC_fib_lookup;
 static long (*change_tail)(void *ctx, __u32 length, __u64 flags) = (void *)BPF_FUNC_skb_change_tail;
@@ -181,13 +183,13 @@ INLINE void age4(struct ipv4 *ip)
 
 // The kernel's reverse-path filter (RFC 3704, `fib_validate_source`), as far as a packet passes it: what does not,
 // or not for sure, is left for the filter itself.
-INLINE int passes_filter(void *ctx, const struct ipv4 *ip, __u64 entrance, __u32 exit)
+INLINE int passes_filter(void *ctx, const struct ipv4 *ip, __u32 destination, __u64 entrance, __u32 exit)
 {
 	struct bpf_fib_lookup back = {
 		.family = FAMILY4,
 		.l4_protocol = ip->protocol,
 		.tos = ip->traffic_class,
-		.ipv4_src = ip->destination,
+		.ipv4_src = destination,
 		.ipv4_dst = ip->source,
 		.ifindex = exit,
 	};
@@ -207,22 +209,26 @@ INLINE int leave(struct cpu_state *cpu, int way)
 	return 0;
 }
 
-// Whom the kernel says the packet of a frame is for, in `fib`; 0: it is the network stack's.
+// Whom the kernel says the packet of a frame is for, in `fib`, `to`: a connection's; 0: it is the network stack's.
 INLINE int find_way(void *ctx, struct ethernet *eth, const void *end, __u64 frame, __u32 gso_size,
-		    __u64 entrance, struct bpf_fib_lookup *fib)
+		    __u64 entrance, struct bpf_fib_lookup *fib, const struct crossing *to)
 {
 	int four = eth->type == NET16(0x0800);
+	__u32 destination;
 
 	if (UNLIKELY(four ? !ask4((void *)(eth + 1), end, frame, gso_size, fib) :
 			    !ask6((void *)(eth + 1), end, frame, gso_size, fib)))
 		return 0;
+	if (to)
+		ask_for(fib, to, four);
+	destination = fib->ipv4_dst;
 	fib->ifindex = entrance;
 	if (UNLIKELY(fib_lookup(ctx, fib, sizeof(*fib), 0) != BPF_FIB_LKUP_RET_SUCCESS))
 		return 0;
 	if (UNLIKELY(fib->ifindex == entrance))
 		return 0;
 	return !(four && UNLIKELY(policies.reverse_path)) ||
-	       passes_filter(ctx, (void *)(eth + 1), entrance, fib->ifindex);
+	       passes_filter(ctx, (void *)(eth + 1), destination, entrance, fib->ifindex);
 }
 
 // Makes the frame what leaves.
@@ -236,13 +242,28 @@ INLINE void rewrite(struct ethernet *eth, const struct bpf_fib_lookup *fib)
 		((struct ipv6 *)(eth + 1))->hop_limit--;
 }
 
-// The program's verdict, 0: the packet is the network stack's.
-INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu)
+// How the packets of a family go as connections' only; 0: they need be none's, or are the kernel's anyway.
+INLINE int only_connections(int four)
+{
+	if (LIKELY(!policies.connections) || (four ? policies.all4 : policies.all6))
+		return 0;
+	return policies.connections >> (four ? 0 : 2) & 3;
+}
+
+// What the kernel makes of a type of service (`rt_tos2priority`): disciplines with bands go by it.
+INLINE __u32 priority_of(__u8 traffic_class)
+{
+	return 0x4620 >> ((traffic_class >> 3 & 3) << 2) & 0xf;
+}
+
+// The program's verdict, 0: the packet is the network stack's. `connected`: the functions of the kernel are to be had that know connections.
+INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int connected)
 {
 	struct ethernet *eth = (void *)(long)skb->data;
 	const void *end = (void *)(long)skb->data_end;
 	struct bpf_fib_lookup fib = {};
-	int four, way, straight;
+	struct crossing to;
+	int four, way, straight, how = 0;
 	__u32 hash, length;
 	__u8 *exit;
 
@@ -250,11 +271,26 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu)
 	if (UNLIKELY(skb->vlan_present || skb->pkt_type != TO_THIS_HOST ||
 		     (const void *)(eth + 1) > end))
 		return leave(cpu, FOR_KERNEL);
-	way = route(eth, end, &hash, 0);
+	four = eth->type == NET16(0x0800);
+	if (connected) {
+		if (!four && UNLIKELY(eth->type != NET16(0x86dd)))
+			return leave(cpu, FOR_KERNEL);
+		how = only_connections(four);
+		if (UNLIKELY(how)) {
+			if (!crosses(skb, eth, end, four, how, &to))
+				return leave(cpu, FOR_WORKER + (policies.connections >> 4));
+			if (to.translated && policies.sides & SIDES_OF_POLICY)
+				return leave(cpu, FOR_WORKER + (policies.connections >> 4));
+			way = route_to(eth, end, &hash, 0, to.destination);
+		} else {
+			way = route(eth, end, &hash, 0);
+		}
+	} else {
+		way = route(eth, end, &hash, 0);
+	}
 	if (UNLIKELY(way != FOR_WORKER))
 		return leave(cpu, way);
-	four = eth->type == NET16(0x0800);
-	if (!four && UNLIKELY(eth->type != NET16(0x86dd)))
+	if (!connected && !four && UNLIKELY(eth->type != NET16(0x86dd)))
 		return leave(cpu, FOR_KERNEL);
 	length = unpadded(eth, end, four);
 	if (UNLIKELY(length < skb->len)) {
@@ -265,17 +301,33 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu)
 		if ((const void *)(eth + 1) > end)
 			return leave(cpu, FOR_KERNEL);
 	}
-	if (UNLIKELY(!find_way(skb, eth, end, skb->len, skb->gso_size, skb->ingress_ifindex, &fib)))
+	if (connected && UNLIKELY(how))
+		way = find_way(skb, eth, end, skb->len, skb->gso_size, skb->ingress_ifindex, &fib, &to);
+	else
+		way = find_way(skb, eth, end, skb->len, skb->gso_size, skb->ingress_ifindex, &fib, 0);
+	if (UNLIKELY(!way))
 		return leave(cpu, FOR_KERNEL);
 	exit = map_lookup(&exits, &fib.ifindex);
 	if (UNLIKELY(!exit))
 		return leave(cpu, FOR_KERNEL);
+	if (connected && UNLIKELY(how)) {
+		// The stack forgets a connection that would leave by another interface (nf_nat_oif_changed).
+		if (to.masqueraded && to.masqueraded != fib.ifindex)
+			return leave(cpu, FOR_WORKER + (policies.connections >> 4));
+		if (to.translated && !(four ? translate4((void *)(eth + 1), end, &to) :
+					      translate6((void *)(eth + 1), end, &to)))
+			return leave(cpu, FOR_KERNEL);
+	}
 	rewrite(eth, &fib);
 	cpu->forwarded += LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
 	cpu->forwarded_bytes += skb->len;
 	// What is left to the stack for its length waits in the interface's queue: nothing of its flow may overtake it.
 	straight = *exit == EXIT_PEER && !(four && policies.longest);
-	return straight ? send_to_peer(fib.ifindex, 0) : send_to(fib.ifindex, 0);
+	if (straight)
+		return send_to_peer(fib.ifindex, 0);
+	if (four)
+		skb->priority = priority_of(((struct ipv4 *)(eth + 1))->traffic_class);
+	return send_to(fib.ifindex, 0);
 }
 
 // When a packet comes that is timed; 0: it is none of those.
@@ -284,8 +336,7 @@ INLINE __u64 timed(struct cpu_state *cpu)
 	return LIKELY(cpu->seen++ & (SAMPLED - 1)) ? 0 : ktime_ns();
 }
 
-SEC("classifier")
-int forward(struct __sk_buff *skb)
+INLINE int forward_one(struct __sk_buff *skb, int connected)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	__u64 since;
@@ -294,8 +345,21 @@ int forward(struct __sk_buff *skb)
 	if (UNLIKELY(!cpu))
 		return TCX_NEXT;
 	since = timed(cpu);
-	verdict = forward_or_leave(skb, cpu);
+	verdict = forward_or_leave(skb, cpu, connected);
 	if (UNLIKELY(since))
 		cpu->sampled_ns += ktime_ns() - since;
 	return LIKELY(verdict) ? verdict : TCX_NEXT;
+}
+
+SEC("classifier")
+int forward(struct __sk_buff *skb)
+{
+	return forward_one(skb, 0);
+}
+
+// The same where the kernel lets programs look connections up.
+SEC("classifier")
+int forward_connected(struct __sk_buff *skb)
+{
+	return forward_one(skb, 1);
 }

@@ -11,6 +11,8 @@
 // What `route` says; above FOR_WORKER: for the kernel, for this reason.
 #define FOR_KERNEL 0
 #define FOR_WORKER 0x100
+// Of `policies.sides`, those that are not of routes.
+#define SIDES_OF_POLICY 0x0f
 
 // Keys of maps are written to the stack by eights: Linux 6.1 refuses to store less where the compiler has
 // kept a pointer before, unless with CAP_PERFMON.
@@ -53,25 +55,28 @@ INLINE int reasons_of_vlan(__u32 vlan)
 	return of ? of->v4 | of->v6 << 8 : 0;
 }
 
-INLINE int policy4(const struct ipv4 *ip, __u32 vlan)
+// `found`: the packet is one of a connection that was found.
+INLINE int policy4(const struct ipv4 *ip, __u32 destination, __u32 vlan, int found)
 {
 	int reason;
 
 	if (LIKELY(!policies.any))
 		return FOR_WORKER;
 	reason = policies.all4;
+	if (!reason && !found && policies.connections & 3)
+		reason = policies.connections >> 4;
 	if (!reason && policies.vlans)
 		reason = reasons_of_vlan(vlan) & 0xff;
 	if (!reason && policies.sides & 1 << SOURCE4)
 		reason = reason_of(SOURCE4, ip->source, 0, 0, 0);
 	if (!reason && policies.sides & 1 << DESTINATION4)
-		reason = reason_of(DESTINATION4, ip->destination, 0, 0, 0);
-	if (!reason && policies.sides & 1 << ROUTE4 && reason_of(ROUTE4, ip->destination, 0, 0, 0))
+		reason = reason_of(DESTINATION4, destination, 0, 0, 0);
+	if (!reason && policies.sides & 1 << ROUTE4 && reason_of(ROUTE4, destination, 0, 0, 0))
 		return FOR_KERNEL;
 	return FOR_WORKER + reason;
 }
 
-INLINE int policy6(const struct ipv6 *ip, __u32 vlan)
+INLINE int policy6(const struct ipv6 *ip, const __u16 *destination, __u32 vlan, int found)
 {
 	const __u16 *a = ip->source;
 	int reason;
@@ -79,11 +84,13 @@ INLINE int policy6(const struct ipv6 *ip, __u32 vlan)
 	if (LIKELY(!policies.any))
 		return FOR_WORKER;
 	reason = policies.all6;
+	if (!reason && !found && policies.connections & 12)
+		reason = policies.connections >> 4;
 	if (!reason && policies.vlans)
 		reason = reasons_of_vlan(vlan) >> 8;
 	if (!reason && policies.sides & 1 << SOURCE6)
 		reason = reason_of(SOURCE6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4), LOAD32(a + 6));
-	a = ip->destination;
+	a = destination;
 	if (!reason && policies.sides & 1 << DESTINATION6)
 		reason = reason_of(DESTINATION6, LOAD32(a), LOAD32(a + 2), LOAD32(a + 4),
 				   LOAD32(a + 6));

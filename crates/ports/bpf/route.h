@@ -26,10 +26,13 @@ INLINE int for_this_interface(const struct ethernet *eth)
 	return 0;
 }
 
-// Whether an IPv4 packet is for the router's workers, and its flow hash.
-INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *hash, int hashed)
+// Whether an IPv4 packet is for the router's workers, and its flow hash. `to`: its destination where that is another
+// than it says, for one of a connection that was found.
+INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *hash, int hashed,
+		  const __u32 *to)
 {
 	const void *transport = ip + 1;
+	__u32 destination;
 	int way;
 	__u32 ports = 0;
 
@@ -37,16 +40,17 @@ INLINE int route4(const struct ipv4 *ip, const void *end, __u32 vlan, __u32 *has
 		return 0;
 	if (UNLIKELY(ip->version_length != 0x45 && !ip_options))
 		return 0;
-	if (UNLIKELY((ip->destination & 0xf0) == 0xe0 || ip->destination == 0xffffffff))
+	destination = to ? *to : ip->destination;
+	if (UNLIKELY((destination & 0xf0) == 0xe0 || destination == 0xffffffff))
 		return 0;
 	// Own networks are the kernel's to judge, from where as to where (`ip_route_input_slow`,
 	// `fib_validate_source`): route_localnet and accept_local allow what is otherwise forged or has
 	// come back.
-	if (UNLIKELY((ip->destination & 0xff) == 127 || (ip->source & 0xff) == 127))
+	if (UNLIKELY((destination & 0xff) == 127 || (ip->source & 0xff) == 127))
 		return 0;
-	if (UNLIKELY(is_local4(ip->destination) || is_local4(ip->source)))
+	if (UNLIKELY(is_local4(destination) || is_local4(ip->source)))
 		return 0;
-	way = policy4(ip, vlan);
+	way = policy4(ip, destination, vlan, to != 0);
 	if (!hashed || UNLIKELY(way != FOR_WORKER))
 		return way;
 	if (has_ports(ip->protocol) && ip->version_length == 0x45 && !(ip->fragment & NET16(0x3fff)) &&
@@ -62,8 +66,10 @@ INLINE int is_link_local(const __u16 *address)
 }
 
 // The same for IPv6.
-INLINE int route6(const struct ipv6 *ip, const void *end, __u32 vlan, __u32 *hash, int hashed)
+INLINE int route6(const struct ipv6 *ip, const void *end, __u32 vlan, __u32 *hash, int hashed,
+		  const __u32 *to)
 {
+	const __u16 *to_address = to ? (const __u16 *)to : ip->destination;
 	const void *transport = ip + 1;
 	int way;
 	struct address6 destination;
@@ -74,7 +80,7 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 vlan, __u32 *has
 		return 0;
 	if (ip->next_header == 0 && !ip_options)
 		return 0;
-	if ((ip->destination[0] & 0xff) == 0xff || is_link_local(ip->destination) ||
+	if ((to_address[0] & 0xff) == 0xff || is_link_local(to_address) ||
 	    is_link_local(ip->source))
 		return 0;
 	if (ip->next_header == 58) {
@@ -84,11 +90,11 @@ INLINE int route6(const struct ipv6 *ip, const void *end, __u32 vlan, __u32 *has
 		if (type + 1 > (const __u8 *)end || (*type >= 133 && *type <= 137))
 			return 0;
 	}
-	destination.high = LOAD64(ip->destination);
-	destination.low = LOAD64(ip->destination + 4);
+	destination.high = LOAD64(to_address);
+	destination.low = LOAD64(to_address + 4);
 	if (is_local6(&destination))
 		return 0;
-	way = policy6(ip, vlan);
+	way = policy6(ip, to_address, vlan, to != 0);
 	if (!hashed || way != FOR_WORKER)
 		return way;
 	if (has_ports(ip->next_header) && transport + 4 <= end)
@@ -111,7 +117,7 @@ INLINE int is_served(__u32 vlan)
 	return vlans.served[word & (VLANS / 64 - 1)] >> (vlan & 63) & 1;
 }
 
-INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
+INLINE int route_to(const void *data, const void *end, __u32 *hash, int hashed, const __u32 *to)
 {
 	const struct ethernet *eth = data;
 	const __u16 *type = &eth->type;
@@ -135,8 +141,13 @@ INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 			return 0;
 	}
 	if (LIKELY(*type == NET16(0x0800)))
-		return route4((const void *)(type + 1), end, vlan, hash, hashed);
+		return route4((const void *)(type + 1), end, vlan, hash, hashed, to);
 	if (*type == NET16(0x86dd))
-		return route6((const void *)(type + 1), end, vlan, hash, hashed);
+		return route6((const void *)(type + 1), end, vlan, hash, hashed, to);
 	return 0;
+}
+
+INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
+{
+	return route_to(data, end, hash, hashed, 0);
 }

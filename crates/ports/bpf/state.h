@@ -57,7 +57,9 @@ union policy {
 		__u8 all4, all6;
 		// Which sources of IPv4 `forward` lets pass.
 		__u8 reverse_path;
-		__u8 unused;
+		// Packets that only go as a connection's (connections.h): in bits 0 and 1 those of IPv4, in 2 and 3
+		// those of IPv6; above, the reason by which others are left to the kernel.
+		__u8 connections;
 		// The longest IPv4 packet that `forward` sends, 0: whatever the kernel's answer is.
 		__u16 longest;
 	};

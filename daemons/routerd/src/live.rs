@@ -145,6 +145,7 @@ fn serve(
 /// once the limit is lifted; where it cannot be, interfaces that come back need one.
 fn kept_privileges() -> Vec<Capability> {
     let mut kept = capability::ROUTER.to_vec();
+    kept.extend([Capability::CAP_PERFMON].into_iter().filter(|one| capability::has(*one)));
     if process::lift_memory_lock_limit().is_err() {
         kept.push(Capability::CAP_IPC_LOCK);
     }
@@ -237,7 +238,9 @@ impl Live {
 
     fn count_tables(&self) {
         *self.backend.tables.lock().expect("tables") = self.sync.tables();
-        *self.backend.policy.lock().expect("policy") = self.sync.policy_objects();
+        let carries = self.interfaces.lock().expect("interfaces").any_on_the_kernel_path();
+        *self.backend.policy.lock().expect("policy") =
+            crate::policy::as_carried(self.sync.policy_objects(), carries);
         *self.backend.layer3.lock().expect("interfaces") = self.sync.interfaces();
     }
 }

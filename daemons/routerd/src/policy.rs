@@ -3,10 +3,14 @@
 //! Packets that a worker forwards never see the kernel's stack, so whatever the kernel would do to
 //! them there has to be done here or left to the kernel. Reverse-path filters are the workers'
 //! business; what concerns any other mechanism is left to the kernel before a worker sees it, by
-//! interface and family or by prefix, for the XDP program decides ([`KernelPolicy`]).
+//! interface and family or by prefix, for the XDP program decides ([`KernelPolicy`]). The kernel path carries
+//! more: the kernel's own look-up follows its rules, packets leave through the disciplines of their interface, and
+//! those of connections that its packet filters have accepted pass ([`accepted`]).
 //!
 //! [`evaluate`] is pure: facts in, verdict out. [`Follower`] keeps both in step with the kernel.
 
+mod accepted;
+mod chains;
 mod evaluate;
 mod follow;
 mod judge;
@@ -16,16 +20,17 @@ mod rules;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ebb_apps::route::ReversePath;
 use ebb_graph::PortId;
-use ebb_host::netlink::policy::{Chain, Discipline, Rule, Source, Switches, Transforms};
+use ebb_host::netlink::policy::{Chain, Discipline, Rule, Ruleset, Source, Switches, Transforms};
 use ebb_ports::afxdp::{KernelPolicy, REASONS, UNHELD};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use crate::interface::RouterInterface;
-use crate::status::PolicyObject;
+use crate::status::{PolicyEffect, PolicyObject};
 
 pub use evaluate::evaluate;
 pub use follow::{Follower, survey};
@@ -115,6 +120,22 @@ pub fn by_mechanism(counts: &[u64; REASONS]) -> BTreeMap<String, u64> {
     Mechanism::ALL.iter().filter_map(count).collect()
 }
 
+/// Objects as they are where no port is on the kernel path, or some is: what would be carried there is left to the
+/// kernel where there is none.
+pub fn as_carried(objects: Arc<Vec<PolicyObject>>, some_port: bool) -> Arc<Vec<PolicyObject>> {
+    if some_port || objects.iter().all(|one| one.effect != PolicyEffect::Carried) {
+        return objects;
+    }
+    let left = |one: &PolicyObject| PolicyObject {
+        effect: match one.effect {
+            PolicyEffect::Carried => PolicyEffect::Kernel,
+            effect => effect,
+        },
+        ..one.clone()
+    };
+    Arc::new(objects.iter().map(left).collect())
+}
+
 /// What the kernel says of its policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -126,6 +147,8 @@ pub struct Facts {
     pub transforms: Transforms,
     /// Chains of packet filters.
     pub chains: Vec<Chain>,
+    /// The rules of those that are nftables'.
+    pub ruleset: Ruleset,
     /// Traffic control at the places.
     pub disciplines: Vec<Discipline>,
     /// Interfaces that take in no IPv6.
@@ -139,10 +162,25 @@ pub struct Facts {
 /// What follows from the facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// What each port leaves to the kernel. Nobody has judged what comes in at ports that are absent.
+    /// What each port leaves to the kernel whose packets workers forward. Nobody has judged what comes in at ports
+    /// that are absent.
     pub ports: BTreeMap<PortId, KernelPolicy>,
+    /// What it leaves to the kernel if it is on the kernel path.
+    pub kernel_path: BTreeMap<PortId, KernelPolicy>,
+    /// Links at whose sending side something looks at packets or holds them back.
+    pub sending: BTreeSet<u32>,
     /// Reverse-path filters by link; those that are off are absent.
     pub reverse_path: BTreeMap<u32, ReversePath>,
     /// What was found and what becomes of it, for people.
     pub objects: Vec<PolicyObject>,
+    /// Packets go by what rules of packet filters accept.
+    pub by_rules: bool,
+}
+
+impl Verdict {
+    /// The same as long as nobody knows what rules have become: no packet goes by what they accepted.
+    fn closed(mut self) -> Verdict {
+        self.kernel_path.clone_from(&self.ports);
+        self
+    }
 }

@@ -346,6 +346,8 @@ pub struct PolicyObject {
 pub enum PolicyEffect {
     /// Ebb does as the kernel would.
     Honoured,
+    /// Carried out on the kernel path; from ports of workers the packets are left to the kernel.
+    Carried,
     /// The packets are left to the kernel.
     Kernel,
     /// Nobody: the operator wants it passed over.
@@ -359,6 +361,7 @@ impl PolicyEffect {
     pub const fn words(self) -> &'static str {
         match self {
             PolicyEffect::Honoured => "applied by Ebb",
+            PolicyEffect::Carried => "carried on the kernel path",
             PolicyEffect::Kernel => "left to the kernel",
             PolicyEffect::Ignored => "ignored (configured)",
             PolicyEffect::None => "no effect",

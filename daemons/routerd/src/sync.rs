@@ -19,12 +19,11 @@ use ebb_apps::route::{Decision, FibWriter, InterfaceId, Requests, ReversePath};
 use ebb_graph::PortId;
 use ebb_host::clock;
 use ebb_host::netlink::{self, Event, Monitor};
-use ebb_ports::afxdp::KernelPolicy;
 use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::debug;
 
-use crate::policy::{Follower, Mechanism, RouterInterface};
+use crate::policy::{Follower, Mechanism, RouterInterface, Verdict};
 use crate::rib::{Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyEffect, PolicyObject, Tables};
@@ -55,9 +54,9 @@ pub trait PortUpdates {
     fn links_changed(&mut self) {}
     /// A port's link went up or down, disappeared or came back.
     fn link_changed(&mut self, port: PortId, up: bool, gone: bool);
-    /// What the ports leave to the kernel for the sake of its policy; ports that are absent leave
+    /// What the ports leave to the kernel for the sake of its policy, each by its path; ports that are absent leave
     /// everything. Returns what could not be done, in words; such ports leave everything as well.
-    fn set_policy(&mut self, _policies: &BTreeMap<PortId, KernelPolicy>) -> Vec<String> {
+    fn set_policy(&mut self, _verdict: &Verdict) -> Vec<String> {
         Vec::new()
     }
 }
@@ -304,7 +303,7 @@ impl TableSync {
             mode.map(|mode| (place.port, *mode))
         };
         updates.set_filtered(&self.rib.places().iter().filter_map(filtered).collect());
-        let failures = updates.set_policy(&verdict.ports);
+        let failures = updates.set_policy(verdict);
         self.fib.set_reverse_paths(filters.clone());
         self.fib.publish();
         self.reverse_paths = filters;

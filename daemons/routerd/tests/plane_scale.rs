@@ -31,6 +31,7 @@ fn prefixes(path: &Path) -> Vec<IpNet> {
 
 fn link(index: u32) -> Event {
     Event::Link(Link {
+        discipline: String::new(),
         index,
         name: format!("p{index}"),
         alternative_names: Vec::new(),

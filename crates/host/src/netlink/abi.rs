@@ -25,6 +25,7 @@ pub(super) const GET_NEXTHOP: u16 = 106;
 pub(super) const IFLA_ADDRESS: u16 = 1;
 pub(super) const IFLA_IFNAME: u16 = 3;
 pub(super) const IFLA_MTU: u16 = 4;
+pub(super) const IFLA_QDISC: u16 = 6;
 pub(super) const IFLA_LINK: u16 = 5;
 pub(super) const IFLA_MASTER: u16 = 10;
 pub(super) const IFLA_LINKINFO: u16 = 18;

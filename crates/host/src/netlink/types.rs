@@ -75,6 +75,8 @@ pub struct Link {
     pub name: String,
     /// Ethernet address; none for interfaces without one (tunnels).
     pub mac: Option<[u8; 6]>,
+    /// Its first queueing discipline.
+    pub discipline: String,
     /// Largest IP packet, in bytes.
     pub mtu: u32,
     /// The largest that can be set, 0 where the kernel does not say.

@@ -7,10 +7,13 @@ use std::sync::Weak;
 
 use aya::programs::{ProgramError, SchedClassifier};
 
+use tracing::info;
+
+use super::connections;
 use super::device::Device;
 use super::interface::MTU_WHOLE;
 use super::link::Link;
-use super::program::{FORWARD, IN_DRIVER, PacketsGo, Program, Work, broken, refused};
+use super::program::{FORWARD, IN_DRIVER, OBJECT, PacketsGo, Program, Work, broken, refused};
 use super::test_run::TestRun;
 use super::{AfXdpError, Exit, Form, Interface, Mode, PacketPath, ZeroCopy, device, sys};
 use crate::Fence;
@@ -74,8 +77,27 @@ impl Program {
         Ok(())
     }
 
-    /// The program of the kernel path, loaded when it is first asked for.
+    /// The program of the kernel path, loaded when it is first asked for: the one that knows connections, if the
+    /// kernel has it.
     pub(super) fn forward(&mut self) -> Result<BorrowedFd<'_>, ProgramError> {
+        if self.connected().is_some() {
+            return Ok(self.connected().expect("loaded"));
+        }
+        self.forward_plain()
+    }
+
+    /// The program of the kernel path that knows connections, loaded when it is first asked for.
+    fn connected(&mut self) -> Option<BorrowedFd<'_>> {
+        let maps = &self.maps;
+        let load = || {
+            let loaded = connections::load(OBJECT, maps);
+            loaded.inspect_err(|error| info!(%error, "connections are left to the kernel")).ok()
+        };
+        self.connected.get_or_insert_with(load).as_ref().map(AsFd::as_fd)
+    }
+
+    /// The one that knows none.
+    pub(super) fn forward_plain(&mut self) -> Result<BorrowedFd<'_>, ProgramError> {
         let forward: &mut SchedClassifier = self
             .ebpf
             .program_mut(FORWARD)

@@ -10,8 +10,10 @@
 //! [`Interface::sees_tags`] says whether it can.
 
 mod beside;
+mod connections;
 mod device;
 mod error;
+mod functions;
 mod handoff;
 mod inject;
 mod interface;
@@ -39,7 +41,7 @@ pub use handoff::{Description, Handoff};
 pub use inject::KernelInjector;
 pub use interface::{Interface, InterfaceCounters, WORKERS_MAX};
 pub use options::{Checksums, Exit, Form, InterfaceOptions, Mode, OpenMode, PacketPath, ZeroCopy};
-pub use policy::{KernelPolicy, PREFIXES_MAX, REASONS, Side, UNHELD};
+pub use policy::{CONNECTION_MARK, KernelPolicy, PREFIXES_MAX, REASONS, Side, UNHELD};
 pub use port::AfXdpPort;
 pub use program::{Work, prepare};
 pub use redirect::Indirection;

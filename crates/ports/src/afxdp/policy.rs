@@ -11,6 +11,12 @@ pub const UNHELD: u8 = REASONS as u8 - 1;
 /// Most prefixes of a policy. The program's table takes twice as many, since those before and after a change
 /// stand in it together, and the routes.
 pub const PREFIXES_MAX: usize = 65_536;
+/// The mark by which a user says that a connection's packets need no rule any more, "Ebb" in ASCII; as in
+/// `bpf/connections.h`.
+pub const CONNECTION_MARK: u32 = 0x45_6262;
+/// As in `bpf/connections.h`; the larger is the stricter.
+const CONNECTIONS_ONLY: u8 = 1;
+const CONNECTIONS_MARKED: u8 = 2;
 /// 802.1Q identifiers, 0 for untagged packets.
 const VLANS: usize = 4096;
 
@@ -37,6 +43,9 @@ pub struct KernelPolicy {
     prefixes: Arc<BTreeMap<Prefix, u8>>,
     reverse_path: u8,
     longest: u16,
+    /// IPv4's first: 0, [`CONNECTIONS_ONLY`] or [`CONNECTIONS_MARKED`].
+    connections: [u8; 2],
+    connections_reason: u8,
 }
 
 impl KernelPolicy {
@@ -73,6 +82,19 @@ impl KernelPolicy {
         self.all[usize::from(v6)].get_or_insert(reason);
     }
 
+    /// On the kernel path: leaves all IPv4 (or IPv6) packets to the kernel but those of established connections, or
+    /// where `marked` of those that carry the mark [`CONNECTION_MARK`]. Elsewhere this leaves all of them.
+    ///
+    /// # Panics
+    /// When there is no such reason.
+    pub fn only_connections(&mut self, v6: bool, marked: bool, reason: u8) {
+        assert!(valid(reason), "reason {reason}");
+        let how = if marked { CONNECTIONS_MARKED } else { CONNECTIONS_ONLY };
+        let known = &mut self.connections[usize::from(v6)];
+        *known = (*known).max(how);
+        self.connections_reason = reason;
+    }
+
     /// On the kernel path: leaves IPv4 packets to the kernel whose source no route leads back to, or where `strict`
     /// none by the interface that they came from.
     pub fn filter_sources(&mut self, strict: bool) {
@@ -107,6 +129,23 @@ impl KernelPolicy {
         }
     }
 
+    /// Leaves to the kernel what another policy leaves to it as well.
+    pub fn leave_all_of(&mut self, other: &KernelPolicy) {
+        self.leave_families_of(other);
+        self.leave_prefixes_of(other);
+        for (vlan, reasons) in &other.vlans {
+            for (v6, reason) in [false, true].into_iter().zip(*reasons) {
+                if reason != 0 {
+                    self.leave_vlan(v6, *vlan, reason);
+                }
+            }
+        }
+        let head = self.head().with(other.head());
+        (self.reverse_path, self.longest) = (head.reverse_path, head.longest);
+        self.connections = [head.connections & 3, head.connections >> 2 & 3];
+        self.connections_reason = head.connections >> 4;
+    }
+
     /// Leaves the families to the kernel that another policy leaves to it.
     pub fn leave_families_of(&mut self, other: &KernelPolicy) {
         for (own, other) in self.all.iter_mut().zip(other.all) {
@@ -137,7 +176,9 @@ impl KernelPolicy {
         let sides = self.prefixes.iter().map(side).fold(0, |sides, side: u8| sides | side);
         let all = self.all.map(Option::unwrap_or_default);
         let (vlans, reverse_path) = (u8::from(!self.vlans.is_empty()), self.reverse_path);
-        RawHead { sides, vlans, all, reverse_path, unused: 0, longest: self.longest }
+        let [v4, v6] = self.connections;
+        let connections = v4 | v6 << 2 | self.connections_reason << 4;
+        RawHead { sides, vlans, all, reverse_path, connections, longest: self.longest }
     }
 
     /// VLANs with the reasons of either family.
@@ -195,7 +236,7 @@ pub(super) struct RawHead {
     pub(super) vlans: u8,
     pub(super) all: [u8; 2],
     reverse_path: u8,
-    unused: u8,
+    connections: u8,
     longest: u16,
 }
 
@@ -208,7 +249,9 @@ impl RawHead {
             vlans: self.vlans | other.vlans,
             all: [first(other.all[0], self.all[0]), first(other.all[1], self.all[1])],
             reverse_path: self.reverse_path.max(other.reverse_path),
-            unused: 0,
+            connections: (self.connections & 3).max(other.connections & 3)
+                | (self.connections & 12).max(other.connections & 12)
+                | first(other.connections >> 4, self.connections >> 4) << 4,
             longest: match (self.longest, other.longest) {
                 (0, longest) | (longest, 0) => longest,
                 (one, two) => one.min(two),

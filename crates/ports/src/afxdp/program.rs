@@ -22,6 +22,7 @@ use super::{AfXdpError, Form, Mode, PacketPath};
 mod loader;
 mod state;
 
+pub(super) use loader::OBJECT;
 pub use loader::prepare;
 pub use state::Work;
 
@@ -53,6 +54,10 @@ pub(super) struct Program {
     pub(super) ebpf: Ebpf,
     /// The programs that see VLAN tags beside frames, where there are such.
     beside: Option<Beside>,
+    /// Its maps' descriptors by name: the fields below hold them open.
+    pub(super) maps: Vec<(String, RawFd)>,
+    /// The program of the kernel path that knows connections, once it was asked for; none where the kernel has no such.
+    pub(super) connected: Option<Option<OwnedFd>>,
     pub(super) link: Option<Link>,
     vlans: Array<MapData, Vlans>,
     pub(super) path: PacketPath,
@@ -232,6 +237,7 @@ impl Program {
         if program(&mut ebpf, PIECES).load().is_err() {
             program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
         }
+        let maps = descriptors(&ebpf);
         let beside = beside.and_then(|index| {
             let globals: [(&str, &[u8]); 4] = [
                 ("form", &form_number.to_ne_bytes()),
@@ -239,7 +245,7 @@ impl Program {
                 ("stamp_interval_ns", &loader::interval(stamp_all).to_ne_bytes()),
                 ("ip_options", &u32::from(ip_options).to_ne_bytes()),
             ];
-            let loaded = Beside::load(loader::OBJECT, &globals, &descriptors(&ebpf), index);
+            let loaded = Beside::load(loader::OBJECT, &globals, &maps, index);
             loaded
                 .inspect_err(|error| debug!(index, %error, "VLAN tags in metadata cannot be read"))
                 .ok()
@@ -266,6 +272,8 @@ impl Program {
             macs: Array::try_from(macs).unwrap_or_else(|error| panic!("map .data.macs: {error:?}")),
             station,
             beside,
+            maps,
+            connected: None,
             vlans: map(&mut ebpf, ".data.vlans"),
             filter: map(&mut ebpf, ".data.filter"),
             local4: map(&mut ebpf, "local4"),
@@ -354,12 +362,7 @@ impl Program {
     /// When the driver refuses or the interface is gone; the present program stays.
     pub(super) fn replace(&mut self, link: &Link, native: bool) -> io::Result<()> {
         if self.path == PacketPath::Kernel && !native {
-            return match self.ebpf.program(FORWARD) {
-                Some(aya::programs::Program::SchedClassifier(forward)) => {
-                    link.update(forward.fd().map_err(broken)?.as_fd())
-                }
-                _ => panic!("no program {FORWARD} in the object"),
-            };
+            return link.update(self.forward().map_err(broken)?);
         }
         // Which of them the driver takes depends on its MTU and its peer's.
         let attempts: Vec<&str> = match native {

@@ -19,13 +19,16 @@ use tracing::{info, warn};
 
 use super::kernel_path::Exits;
 use crate::config;
-use crate::policy::Mechanism;
+use crate::policy::{Mechanism, Verdict};
 use crate::shortcuts::KernelRoutes;
 
 use super::tags::Tags;
 
 mod account;
 mod moving;
+mod policies;
+
+use policies::{Policies, path_of, policy_of};
 
 /// One interface of the live router.
 pub struct LiveInterface {
@@ -184,8 +187,10 @@ pub struct Interfaces {
     filtered: BTreeMap<PortId, ReversePath>,
     /// Longer packets of IPv4 may be too long for their route.
     least_route_mtu: Option<u32>,
-    /// What ports leave to the kernel for the sake of its policy; those that are absent: everything.
-    policies: BTreeMap<PortId, KernelPolicy>,
+    /// What ports leave to the kernel for the sake of its policy, by their path; those that are absent: everything.
+    policies: Policies,
+    /// Links at whose sending side something looks at packets or holds them back.
+    sending: BTreeSet<u32>,
     /// Ports that do not know all own addresses, and leave everything to the kernel therefore.
     untold: BTreeSet<PortId>,
     /// Workers get no packets for the moment.
@@ -228,12 +233,8 @@ impl Interfaces {
             self.untold.insert(id);
         }
         // Before a worker can receive from it.
-        let policy = policy_of(
-            &self.policies,
-            (&self.filtered, self.least_route_mtu),
-            id,
-            live.interface.options().path,
-        );
+        let policy =
+            policy_of(&self.policies, (&self.filtered, self.least_route_mtu), id, path_of(&live));
         let bypassed = self.bypasses(&live);
         let known = |_: &&KernelPolicy| !bypassed && !self.untold.contains(&id);
         _ = set_policy(&mut live, policy.as_ref().filter(known));
@@ -295,7 +296,7 @@ impl Interfaces {
                 &self.policies,
                 (&self.filtered, self.least_route_mtu),
                 id,
-                live.interface.options().path,
+                path_of(live),
             );
             let policy = policy.as_ref().filter(|_| !untold && !bypassed);
             failures.extend(set_policy(live, policy).err());
@@ -309,7 +310,8 @@ impl Interfaces {
     /// Another interface, or the same opened otherwise, takes the place of a port: until its policy is told it
     /// leaves everything to the kernel.
     pub fn forget_policy(&mut self, id: PortId) {
-        self.policies.remove(&id);
+        self.policies.workers.remove(&id);
+        self.policies.kernel_path.remove(&id);
     }
 
     /// Closes a port whose link was set down or is gone; a new one has other MAC addresses.
@@ -333,14 +335,19 @@ impl Interfaces {
         add_work(&mut self.worked, live.interface.work_by_cpu().unwrap_or_default());
     }
 
+    /// Whether some open port is on the kernel path.
+    pub fn any_on_the_kernel_path(&self) -> bool {
+        let mut open = self.open.iter().flatten();
+        open.any(|live| live.interface.options().path == PacketPath::Kernel)
+    }
+
     /// Tells ports on the kernel path by which others their packets may leave.
     fn set_exits(&mut self) {
-        let is_on = |live: &&LiveInterface| live.interface.options().path == PacketPath::Kernel;
-        if !self.open.iter().flatten().any(|live| is_on(&live)) {
+        if !self.any_on_the_kernel_path() {
             return;
         }
         let open = self.open.iter().flatten();
-        let exits = Exits::of(open.map(|live| live.interface.index()));
+        let exits = Exits::of(open.map(|live| live.interface.index()), &self.sending);
         for live in self.open.iter_mut().flatten() {
             if live.interface.options().path == PacketPath::Kernel {
                 exits.tell(&mut live.interface);
@@ -425,26 +432,6 @@ fn set_policy(live: &mut LiveInterface, policy: Option<&KernelPolicy>) -> Result
     })
 }
 
-/// What a port leaves to the kernel. On the kernel path this has the filter of sources in it, and what may be too
-/// long for its route.
-fn policy_of(
-    policies: &BTreeMap<PortId, KernelPolicy>,
-    (filtered, least_mtu): (&BTreeMap<PortId, ReversePath>, Option<u32>),
-    id: PortId,
-    path: PacketPath,
-) -> Option<KernelPolicy> {
-    let mut policy = policies.get(&id).cloned()?;
-    if path == PacketPath::Kernel {
-        least_mtu.into_iter().for_each(|mtu| policy.leave_longer(mtu));
-        match filtered.get(&id) {
-            Some(ReversePath::Strict) => policy.filter_sources(true),
-            Some(ReversePath::Loose) => policy.filter_sources(false),
-            Some(ReversePath::Off) | None => {}
-        }
-    }
-    Some(policy)
-}
-
 impl crate::sync::PortUpdates for Interfaces {
     fn set_kernel_addresses(&mut self, addresses: &[IpAddr]) {
         self.local = addresses.to_vec();
@@ -456,9 +443,11 @@ impl crate::sync::PortUpdates for Interfaces {
             }
             // From them nothing may be forwarded.
             if known == self.untold.contains(&id) {
-                let bypassed = self.bypassed && live.interface.options().path == PacketPath::Worker;
-                let policy = self.policies.get(&id).filter(|_| !known && !bypassed);
-                _ = set_policy(live, policy);
+                let path = live.interface.options().path;
+                let bypassed = self.bypassed && path == PacketPath::Worker;
+                let extra = (&self.filtered, self.least_route_mtu);
+                let policy = policy_of(&self.policies, extra, id, path_of(live));
+                _ = set_policy(live, policy.as_ref().filter(|_| !known && !bypassed));
             }
         }
     }
@@ -475,8 +464,7 @@ impl crate::sync::PortUpdates for Interfaces {
 
     fn set_least_route_mtu(&mut self, mtu: Option<u32>) {
         self.least_route_mtu = mtu;
-        let policies = self.policies.clone();
-        self.set_policy(&policies);
+        self.tell_policies();
     }
 
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]) {
@@ -515,8 +503,13 @@ impl crate::sync::PortUpdates for Interfaces {
         }
     }
 
-    fn set_policy(&mut self, policies: &BTreeMap<PortId, KernelPolicy>) -> Vec<String> {
-        self.policies.clone_from(policies);
+    fn set_policy(&mut self, verdict: &Verdict) -> Vec<String> {
+        self.policies.workers.clone_from(&verdict.ports);
+        self.policies.kernel_path.clone_from(&verdict.kernel_path);
+        if self.sending != verdict.sending {
+            self.sending.clone_from(&verdict.sending);
+            self.set_exits();
+        }
         self.tell_policies()
     }
 

@@ -20,8 +20,8 @@ pub(super) struct Exits {
 
 impl Exits {
     /// Those among these interfaces that are there.
-    pub(super) fn of(indices: impl Iterator<Item = u32>) -> Exits {
-        let ways = exits(indices);
+    pub(super) fn of(indices: impl Iterator<Item = u32>, sending: &BTreeSet<u32>) -> Exits {
+        let ways = exits(indices, sending);
         let drivers = redirect_targets().unwrap_or_else(|error| {
             debug!(%error, "no driver is known to send what is redirected to it");
             BTreeSet::new()
@@ -43,22 +43,28 @@ impl Exits {
     }
 }
 
-/// How packets may leave by each of these interfaces; those that are gone are left out.
-fn exits(indices: impl Iterator<Item = u32>) -> BTreeMap<u32, Exit> {
+/// How packets may leave by each of these interfaces; those that are gone are left out. `sending`: at whose sending
+/// side something looks at packets or holds them back.
+fn exits(indices: impl Iterator<Item = u32>, sending: &BTreeSet<u32>) -> BTreeMap<u32, Exit> {
     let links = Requests::open().and_then(|mut kernel| kernel.links());
     let links = links.unwrap_or_else(|error| {
         debug!(%error, "the kernel path has no exits");
         Vec::new()
     });
-    let exit = |index| Some((index, exit_of(links.iter().find(|link| link.index == index)?)));
+    let exit = |index| {
+        let link = links.iter().find(|link| link.index == index)?;
+        let exit = if sending.contains(&index) { Exit::Device } else { exit_of(link) };
+        Some((index, exit))
+    };
     indices.filter_map(exit).collect()
 }
 
-/// A packet that goes straight to the peer passes neither its XDP program in the driver over, where there
+/// A packet that goes straight to the peer passes no queue of the interface, neither its XDP program in the driver over, where there
 /// is one, nor a namespace's border: the kernel drops what would stay in the same one.
 fn exit_of(link: &Link) -> Exit {
     let pair = link.kind.as_deref() == Some("veth");
-    match pair && link.parent.is_none() && link.mtu_max == MTU_MAX_FREE {
+    let queues = link.discipline != "noqueue";
+    match pair && !queues && link.parent.is_none() && link.mtu_max == MTU_MAX_FREE {
         true => Exit::Peer,
         false => Exit::Device,
     }
@@ -70,13 +76,21 @@ mod tests {
 
     #[test]
     fn only_pairs_across_namespaces_without_a_program_are_left_for_the_peer() {
-        let veth =
-            Link { index: 3, kind: Some("veth".into()), mtu_max: MTU_MAX_FREE, ..Link::default() };
+        let veth = Link {
+            index: 3,
+            kind: Some("veth".into()),
+            mtu_max: MTU_MAX_FREE,
+            discipline: "noqueue".into(),
+            ..Link::default()
+        };
         assert_eq!(exit_of(&veth), Exit::Peer);
         let here = Link { parent: Some(4), ..veth.clone() };
         let filtered = Link { mtu_max: 3_520, ..veth.clone() };
+        let queued = Link { discipline: "pfifo_fast".into(), ..veth.clone() };
         let tap = Link { kind: Some("tun".into()), ..veth.clone() };
         let card = Link { kind: None, ..veth };
-        assert!([here, filtered, tap, card].iter().all(|link| exit_of(link) == Exit::Device));
+        assert!(
+            [here, filtered, queued, tap, card].iter().all(|link| exit_of(link) == Exit::Device)
+        );
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ebb_apps::route::ReversePath;
-use ebb_host::netlink::policy::{Chain, DeviceName, Discipline, Family, Hook, Switches, Transform};
+use ebb_host::netlink::policy::{Discipline, Switches, Transform};
 use ebb_ports::afxdp::Side;
 use ipnet::IpNet;
 
@@ -32,12 +32,14 @@ pub fn evaluate(
         judge.rules(&facts.rules, v6);
     }
     judge.transforms(facts);
-    facts.chains.iter().for_each(|chain| judge.chain(chain));
+    judge.chains(&facts.chains, &facts.ruleset);
     facts.disciplines.iter().for_each(|discipline| judge.discipline(discipline));
     facts.local_networks.iter().for_each(|network| judge.local_network(*network));
     let reverse_path = judge.reverse_path(facts);
-    let (ports, objects) = judge.finish();
-    Verdict { ports, reverse_path, objects }
+    let sending = std::mem::take(&mut judge.sending);
+    let by_rules = judge.by_filters;
+    let ([ports, kernel_path], objects) = judge.finish();
+    Verdict { ports, kernel_path, sending, reverse_path, objects, by_rules }
 }
 
 impl Judge<'_> {
@@ -160,47 +162,8 @@ impl Judge<'_> {
         }
     }
 
-    fn chain(&mut self, chain: &Chain) {
-        let neutral = !chain.drops && chain.rules == 0 && !chain.strange;
-        let (v4, v6) = (chain.family != Family::V6, chain.family != Family::V4);
-        let fits =
-            |place: &&RouterInterface| chain.devices.iter().any(|device| device.fits(&place.name));
-        let bound: Vec<u32> = self.places.iter().filter(fits).map(|place| place.link).collect();
-        let none = match chain.hook {
-            Hook::Input | Hook::Output => Some("only packets of this host"),
-            _ if neutral => Some("no packets, as it accepts all"),
-            Hook::Ingress | Hook::Egress if bound.is_empty() => Some("no forwarded packets"),
-            _ => None,
-        };
-        if let Some(concerns) = none {
-            // Chains that are empty are not worth a line but where one would look for them.
-            if !(neutral && matches!(chain.hook, Hook::Input | Hook::Output)) {
-                let words = || (words_for(chain), concerns.to_owned());
-                self.note(Mechanism::Netfilter, PolicyEffect::None, words);
-            }
-            return;
-        }
-        if chain.hook != Hook::Ingress {
-            let concerns = if v4 && v6 { "all packets".to_owned() } else { all_of(v6) };
-            let scope = Scope::Families(v4, v6);
-            return self.leave(Mechanism::Netfilter, &scope, || (words_for(chain), concerns));
-        }
-        let ignored = self.is_ignored(Mechanism::Netfilter);
-        for link in bound.into_iter().filter(|_| !ignored) {
-            self.enter(
-                Mechanism::Netfilter,
-                &Scope::RouterInterface { link, v4, v6, tagged: true },
-            );
-        }
-        let effect = if ignored { PolicyEffect::Ignored } else { PolicyEffect::Kernel };
-        self.note(Mechanism::Netfilter, effect, || {
-            let devices: Vec<String> = chain.devices.iter().map(DeviceName::to_string).collect();
-            (words_for(chain), format!("packets from {}", devices.join(", ")))
-        });
-    }
-
     fn discipline(&mut self, discipline: &Discipline) {
-        let Discipline { link, kind, ingress, egress } = discipline;
+        let Discipline { link, kind, ingress, egress, looks_elsewhere } = discipline;
         let Some(place) = self.place(*link) else { return };
         let (link, name) = (*link, &place.name);
         if *ingress {
@@ -214,10 +177,15 @@ impl Judge<'_> {
         }
         if *egress {
             // Where a packet will leave is not known before it is looked up.
-            self.leave(Mechanism::Tc, &Scope::Families(true, true), || {
+            let words = || {
                 let concerns = "all packets, as they may leave there";
                 (format!("{kind} at {name}, sending"), concerns.to_owned())
-            });
+            };
+            self.sending.insert(link);
+            match looks_elsewhere {
+                false => self.carry(Mechanism::Tc, &Scope::Families(true, true), words),
+                true => self.leave(Mechanism::Tc, &Scope::Families(true, true), words),
+            }
         }
     }
 
@@ -269,14 +237,4 @@ impl Judge<'_> {
 struct Known<'a> {
     v4: Option<&'a Switches>,
     v6: Option<&'a Switches>,
-}
-
-fn words_for(chain: &Chain) -> String {
-    let policy = if chain.drops { "drop" } else { "accept" };
-    let count = match chain.rules {
-        1 => "1 rule".to_owned(),
-        rules => format!("{rules} rules"),
-    };
-    let more = if chain.strange { STRANGE } else { "" };
-    format!("{}: policy {policy}, {count}{more}", chain.name)
 }

@@ -32,6 +32,8 @@ pub struct Follower {
     stale: bool,
     /// The places changed since: the verdict is told again even if it is the same.
     moved: bool,
+    /// Rules have changed, nobody has judged them, and the ports were told so.
+    closed: bool,
     /// When it is told again because a port could not hold it.
     again: Option<Time>,
 }
@@ -50,6 +52,7 @@ impl Follower {
             verdict: Verdict::default(),
             stale: true,
             moved: false,
+            closed: false,
             again: None,
         })
     }
@@ -109,6 +112,9 @@ impl Follower {
     /// # Errors
     /// When netlink fails for good.
     pub fn turn(&mut self) -> Result<Option<&Verdict>> {
+        if self.verdict.by_rules && !self.closed && self.announced()? {
+            return Ok(Some(self.close()));
+        }
         let changed = self.watch.changed().context("cannot watch the kernel's policy")?;
         for source in &changed {
             self.read(*source);
@@ -121,7 +127,12 @@ impl Follower {
             return Ok(None);
         }
         self.stale = false;
-        let verdict = evaluate(&self.facts, &self.places, &self.ignored);
+        let mut verdict = evaluate(&self.facts, &self.places, &self.ignored);
+        if self.closed && !changed.contains(&Source::Netfilter) {
+            verdict = verdict.closed();
+        } else {
+            self.closed = false;
+        }
         if !changed.is_empty() {
             self.watch.rest();
         }
@@ -131,7 +142,22 @@ impl Follower {
         self.moved = false;
         say(&self.verdict.objects, &verdict.objects);
         self.verdict = verdict;
+        // What was read may have changed while it was.
+        if self.verdict.by_rules && self.announced()? {
+            return Ok(Some(self.close()));
+        }
         Ok(Some(&self.verdict))
+    }
+
+    fn announced(&mut self) -> Result<bool> {
+        self.watch.filters_announced().context("cannot watch the kernel's policy")
+    }
+
+    /// Until the rules have been judged that have changed, no packet goes by them.
+    fn close(&mut self) -> &Verdict {
+        self.closed = true;
+        self.verdict = std::mem::take(&mut self.verdict).closed();
+        &self.verdict
     }
 
     fn read(&mut self, source: Source) {
@@ -146,7 +172,9 @@ impl Follower {
                 watch.switches().map(|switches| facts.switches = switches)
             }
             Source::Transforms => watch.transforms().map(|found| facts.transforms = found),
-            Source::Netfilter => watch.chains().map(|chains| facts.chains = chains),
+            Source::Netfilter => watch.chains().map(|(chains, ruleset)| {
+                (facts.chains, facts.ruleset) = (chains, ruleset);
+            }),
             Source::TrafficControl => {
                 watch.disciplines(&links).map(|found| facts.disciplines = found)
             }

@@ -32,9 +32,16 @@ pub(super) struct Judge<'a> {
     ports: BTreeMap<PortId, KernelPolicy>,
     /// Prefixes for all ports.
     common: KernelPolicy,
+    /// The same two of ports on the kernel path.
+    carried: BTreeMap<PortId, KernelPolicy>,
+    common_carried: KernelPolicy,
     objects: Objects,
     /// Families (IPv4, IPv6) of which rules leave something to the kernel.
     pub(super) by_rules: [bool; 2],
+    /// Packets go by what packet filters accept.
+    pub(super) by_filters: bool,
+    /// Links at whose sending side something looks at packets or holds them back.
+    pub(super) sending: BTreeSet<u32>,
 }
 
 impl<'a> Judge<'a> {
@@ -49,8 +56,12 @@ impl<'a> Judge<'a> {
             by_link: places.iter().map(|place| (place.link, place)).collect(),
             ports: places.iter().map(|place| (place.port, KernelPolicy::default())).collect(),
             common: KernelPolicy::default(),
+            carried: places.iter().map(|place| (place.port, KernelPolicy::default())).collect(),
+            common_carried: KernelPolicy::default(),
             objects: Objects::default(),
             by_rules: [false; 2],
+            by_filters: false,
+            sending: BTreeSet::new(),
         }
     }
 
@@ -84,18 +95,49 @@ impl<'a> Judge<'a> {
         self.ignored.contains(&mechanism)
     }
 
+    /// Notes an object that the kernel path carries out, and leaves what it concerns to the kernel from ports of workers,
+    /// unless it is ignored.
+    pub(super) fn carry(
+        &mut self,
+        mechanism: Mechanism,
+        scope: &Scope,
+        words: impl FnOnce() -> (String, String),
+    ) {
+        let ignored = self.is_ignored(mechanism);
+        if !ignored {
+            self.enter_into(false, mechanism, scope);
+        }
+        let effect = if ignored { PolicyEffect::Ignored } else { PolicyEffect::Carried };
+        self.note(mechanism, effect, words);
+    }
+
+    /// On the kernel path, of these families only packets of connections pass, or where `marked` of marked ones.
+    pub(super) fn only_connections(&mut self, v6: bool, marked: bool, reason: u8) {
+        self.carried.values_mut().for_each(|policy| policy.only_connections(v6, marked, reason));
+    }
+
     /// Leaves what an object concerns to the kernel.
     pub(super) fn enter(&mut self, mechanism: Mechanism, scope: &Scope) {
+        self.enter_into(false, mechanism, scope);
+        self.enter_into(true, mechanism, scope);
+    }
+
+    /// The same from ports of workers, or from those on the kernel path.
+    fn enter_into(&mut self, carried: bool, mechanism: Mechanism, scope: &Scope) {
         let reason = mechanism as u8;
+        let (ports, common) = match carried {
+            false => (&mut self.ports, &mut self.common),
+            true => (&mut self.carried, &mut self.common_carried),
+        };
         match *scope {
             Scope::Families(v4, v6) => {
                 for v6 in families(v4, v6) {
-                    self.ports.values_mut().for_each(|policy| policy.leave_all(v6, reason));
+                    ports.values_mut().for_each(|policy| policy.leave_all(v6, reason));
                 }
             }
             Scope::RouterInterface { link, v4, v6, tagged } => {
                 let Some(place) = self.by_link.get(&link) else { return };
-                let policy = self.ports.entry(place.port).or_default();
+                let policy = ports.entry(place.port).or_default();
                 for v6 in families(v4, v6) {
                     match tagged && place.vlan == 0 {
                         true => policy.leave_all(v6, reason),
@@ -105,10 +147,10 @@ impl<'a> Judge<'a> {
             }
             Scope::Prefix(side, net, at) => {
                 let policy = match at {
-                    None => &mut self.common,
+                    None => common,
                     Some(link) => {
                         let Some(place) = self.by_link.get(&link) else { return };
-                        self.ports.entry(place.port).or_default()
+                        ports.entry(place.port).or_default()
                     }
                 };
                 policy.leave_prefix(side, net.addr(), net.prefix_len(), reason);
@@ -124,15 +166,19 @@ impl<'a> Judge<'a> {
         self.by_link.get(&link).copied()
     }
 
-    /// What each port leaves to the kernel, and the objects.
-    pub(super) fn finish(mut self) -> (BTreeMap<PortId, KernelPolicy>, Vec<PolicyObject>) {
-        fit(&mut self.common, "all ports", &mut self.objects);
-        for (port, policy) in &mut self.ports {
-            policy.leave_families_of(&self.common);
-            policy.leave_prefixes_of(&self.common);
-            fit(policy, &format!("port {}", port.0), &mut self.objects);
-        }
-        (self.ports, self.objects.finish())
+    /// What each port leaves to the kernel, on either path, and the objects.
+    pub(super) fn finish(mut self) -> ([BTreeMap<PortId, KernelPolicy>; 2], Vec<PolicyObject>) {
+        let paths = [(self.ports, self.common), (self.carried, self.common_carried)];
+        let policies = paths.map(|(mut ports, mut common)| {
+            fit(&mut common, "all ports", &mut self.objects);
+            for (port, policy) in &mut ports {
+                policy.leave_families_of(&common);
+                policy.leave_prefixes_of(&common);
+                fit(policy, &format!("port {}", port.0), &mut self.objects);
+            }
+            ports
+        });
+        (policies, self.objects.finish())
     }
 }
 

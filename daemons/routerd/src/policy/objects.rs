@@ -43,7 +43,10 @@ impl Objects {
     /// One that is told however many there are.
     pub(super) fn insist(&mut self, mechanism: Mechanism, object: String, concerns: String) {
         let (mechanism, effect) = (mechanism.name().to_owned(), PolicyEffect::Kernel);
-        self.told.push(PolicyObject { mechanism, object, concerns, effect });
+        let one = PolicyObject { mechanism, object, concerns, effect };
+        if !self.told.contains(&one) {
+            self.told.push(one);
+        }
     }
 
     /// All of them, the rest as a number.

@@ -31,7 +31,8 @@ impl Judge<'_> {
         if tables != usual && rules.iter().any(|rule| rule.v6 == v6) {
             tables.truncate(16);
             let object = format!("tables in the order {tables:?} instead of {usual:?}");
-            self.leave_by_rule(v6, &Scope::Families(!v6, v6), || (object, all_of(v6)));
+            self.by_rules[usize::from(v6)] |= !self.is_ignored(Mechanism::Rules);
+            self.carry(Mechanism::Rules, &Scope::Families(!v6, v6), || (object, all_of(v6)));
         }
     }
 
@@ -64,7 +65,10 @@ impl Judge<'_> {
             }
             (None, None) => Scope::Families(!rule.v6, rule.v6),
         };
-        self.leave_by_rule(rule.v6, &scope, || {
+        // The kernel path asks the kernel, which asks its rules; some by what a look-up is not told.
+        let told = !rule.strange && !rule.further && !rule.vrf;
+        self.by_rules[usize::from(rule.v6)] |= !self.is_ignored(Mechanism::Rules);
+        let words = || {
             let concerns = match (prefix, input) {
                 (Some((Side::Source, net)), _) => format!("packets from {net}"),
                 (Some((Side::Destination, net)), _) => format!("packets to {net}"),
@@ -74,12 +78,11 @@ impl Judge<'_> {
                 (None, None) => all_of(rule.v6),
             };
             (describe(rule), concerns)
-        });
-    }
-
-    fn leave_by_rule(&mut self, v6: bool, scope: &Scope, words: impl FnOnce() -> (String, String)) {
-        self.by_rules[usize::from(v6)] |= !self.is_ignored(Mechanism::Rules);
-        self.leave(Mechanism::Rules, scope, words);
+        };
+        match told {
+            true => self.carry(Mechanism::Rules, &scope, words),
+            false => self.leave(Mechanism::Rules, &scope, words),
+        }
     }
 }
 

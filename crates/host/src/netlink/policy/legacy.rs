@@ -88,7 +88,18 @@ pub(super) fn chains() -> Vec<Chain> {
 
 fn chain(kind: &Kind, table: &str, (name, hook): (&str, Hook), drops: bool, rules: u32) -> Chain {
     let name = format!("{} {table} {name}", kind.program);
-    Chain { name, family: kind.family, hook, devices: Vec::new(), drops, rules, strange: false }
+    Chain {
+        name,
+        family: kind.family,
+        hook,
+        devices: Vec::new(),
+        drops,
+        rules,
+        first_only: table == "nat",
+        priority: 0,
+        place: None,
+        strange: false,
+    }
 }
 
 fn read(kind: &Kind, table: &str) -> io::Result<Vec<Chain>> {

@@ -2,6 +2,7 @@
 //! traffic control. Read whole, source by source; [`Watch`] says when to read again.
 
 mod ask;
+mod expressions;
 mod legacy;
 mod netfilter;
 mod rules;
@@ -12,8 +13,8 @@ mod watch;
 mod xfrm;
 
 pub use types::{
-    Chain, DeviceName, Discipline, Family, Hook, Rule, RuleAction, Source, Switches, Transform,
-    Transforms,
+    Chain, Decision, DeviceName, Discipline, Element, Expression, Family, Hook, Loaded, Place,
+    Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
 };
 pub use watch::Watch;
 
@@ -33,6 +34,9 @@ mod tests {
             let _ = xfrm::policy(&body);
             let _ = netfilter::chain(&body, &Default::default());
             let _ = netfilter::dormant(&body);
+            let _ = expressions::rule(&body);
+            let _ = expressions::fixed_set(&body);
+            let _ = expressions::elements(&body);
             let _ = traffic_control::queueing(&body);
         }
     }

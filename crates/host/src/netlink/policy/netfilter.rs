@@ -21,8 +21,9 @@ const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;
 const CHAIN_POLICY: u16 = 5;
 const CHAIN_USE: u16 = 6;
-/// Handle, type, counters, padding, flags, identifier, comments: they decide on no packet.
-const CHAIN_TELLING_NOTHING: [u16; 7] = [2, 7, 8, 9, 10, 11, 12];
+const CHAIN_TYPE: u16 = 7;
+/// Handle, counters, padding, flags, identifier, comments: they decide on no packet.
+const CHAIN_TELLING_NOTHING: [u16; 6] = [2, 8, 9, 10, 11, 12];
 const HOOK_NUMBER: u16 = 1;
 const HOOK_PRIORITY: u16 = 2;
 const HOOK_DEVICE: u16 = 3;
@@ -45,7 +46,7 @@ pub(super) fn tells(kind: u16) -> bool {
     kind & 0xff00 == SUBSYSTEM && TELLING.contains(&(kind & 0xff))
 }
 
-fn number(value: &[u8]) -> Parsed<u32> {
+pub(super) fn number(value: &[u8]) -> Parsed<u32> {
     value.first_chunk().map(|b| u32::from_be_bytes(*b)).ok_or(Fault("32-bit attribute"))
 }
 
@@ -69,12 +70,14 @@ pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Opt
     let (fixed, rest) = body.split_first_chunk::<4>().ok_or(Fault("chain header"))?;
     let (mut table, mut name, mut hook) = (String::new(), String::new(), None);
     let (mut policy, mut rules, mut strange) = (ACCEPT, 0, false);
+    let mut first_only = false;
     attributes(rest, |kind, value| {
         match kind {
             CHAIN_TABLE => table = string_of(value),
             CHAIN_NAME => name = string_of(value),
             CHAIN_POLICY => policy = number(value)?,
             CHAIN_USE => rules = number(value)?,
+            CHAIN_TYPE => first_only = string_of(value) == "nat",
             CHAIN_HOOK => hook = Some(HookPoint::of(value)?),
             other => strange |= !CHAIN_TELLING_NOTHING.contains(&other),
         }
@@ -89,19 +92,32 @@ pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Opt
         _ => (Family::Both, "of an unknown family"),
     };
     let Some(place) = hook else { return Ok(None) };
-    let name = format!("{word} {table} {name}");
-    if dormant.contains(&(fixed[0], table)) {
+    let shown = format!("{word} {table} {name}");
+    if dormant.contains(&(fixed[0], table.clone())) {
         return Ok(None);
     }
+    let (priority, inside) = (place.priority, Some((fixed[0], table, name)));
     let hook = place.number.map_or(Hook::Other(u32::MAX), |number| hook_named(fixed[0], number));
     let (devices, strange) = (place.devices, strange || place.strange);
-    Ok(Some(Chain { name, family, hook, devices, drops: policy != ACCEPT, rules, strange }))
+    Ok(Some(Chain {
+        name: shown,
+        family,
+        hook,
+        devices,
+        drops: policy != ACCEPT,
+        rules,
+        first_only,
+        priority,
+        place: inside,
+        strange,
+    }))
 }
 
 /// Where a chain is hooked in.
 #[derive(Default)]
 struct HookPoint {
     number: Option<u32>,
+    priority: i32,
     devices: Vec<DeviceName>,
     strange: bool,
 }
@@ -112,7 +128,7 @@ impl HookPoint {
         attributes(value, |kind, value| {
             match kind {
                 HOOK_NUMBER => place.number = Some(number(value)?),
-                HOOK_PRIORITY => {}
+                HOOK_PRIORITY => place.priority = number(value)?.cast_signed(),
                 HOOK_DEVICE => place.devices.push(device(value)),
                 HOOK_DEVICES => attributes(value, |kind, name| {
                     place.devices.push(match kind {

@@ -120,6 +120,60 @@ pub(super) fn filters_of(link: u32, parent: u32) -> [u8; 20] {
     fixed
 }
 
+/// Of `u32`: class, tables of hashes, what is compared, the incoming interface, counts; actions. Not the mark, which
+/// other parts of the kernel set.
+const U32_OPTIONS: [u16; 10] = [1, 2, 3, 4, 5, 6, 8, 9, 11, 12];
+const U32_ACTIONS: u16 = 7;
+/// Of `matchall`: class, flags, counts; actions.
+const MATCHALL_OPTIONS: [u16; 4] = [1, 3, 4, 5];
+const MATCHALL_ACTIONS: u16 = 2;
+/// Actions that look at nothing but the packet.
+const ACTIONS: [&str; 5] = ["gact", "mirred", "police", "pedit", "csum"];
+
+/// Whether a filter and its actions look at nothing but the packet and its interfaces.
+pub(super) fn is_plain_filter(body: &[u8]) -> bool {
+    let (mut kind, mut options) = (String::new(), &[][..]);
+    let Some(rest) = body.get(20..) else { return false };
+    let read = attributes(rest, |number, value| {
+        match number {
+            KIND => kind = string_of(value),
+            OPTIONS => options = value,
+            _ => {}
+        }
+        Ok(())
+    });
+    let (known, actions): (&[u16], u16) = match &kind[..] {
+        "u32" => (&U32_OPTIONS, U32_ACTIONS),
+        "matchall" => (&MATCHALL_OPTIONS, MATCHALL_ACTIONS),
+        _ => return false,
+    };
+    let mut plain = read.is_ok();
+    let inside = attributes(options, |number, value| {
+        match number == actions {
+            true => plain &= are_plain_actions(value),
+            false => plain &= known.contains(&number),
+        }
+        Ok(())
+    });
+    plain && inside.is_ok()
+}
+
+fn are_plain_actions(list: &[u8]) -> bool {
+    let mut plain = true;
+    let read = attributes(list, |_, action| {
+        let mut kind = String::new();
+        attributes(action, |number, value| {
+            if number == KIND {
+                kind = string_of(value);
+            }
+            Ok(())
+        })?;
+        plain &= ACTIONS.contains(&&kind[..]);
+        Ok(())
+    });
+    plain && read.is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::frame::Builder;
@@ -145,6 +199,28 @@ mod tests {
             );
         }
         assert!(queueing(&[0; 19]).is_err());
+    }
+
+    #[test]
+    fn filters_that_look_at_the_packet_only_are_told_apart() {
+        let filter = |kind: &str, option: u16, action: Option<&str>| {
+            let mut builder = Builder::default();
+            builder.begin(44, 0, 0, &filters_of(3, 0)).string(KIND, kind);
+            builder.nested(OPTIONS, |b| {
+                b.u32(option, 1);
+                if let Some(action) = action {
+                    b.nested(U32_ACTIONS, |b| {
+                        b.nested(1, |b| _ = b.string(KIND, action));
+                    });
+                }
+            });
+            builder.end();
+            is_plain_filter(&builder.bytes[16..])
+        };
+        assert!(filter("u32", 1, None) && filter("u32", 5, Some("mirred")));
+        assert!(!filter("u32", 10, None), "the mark");
+        assert!(!filter("u32", 5, Some("ct")) && !filter("bpf", 1, None));
+        assert!(filter("matchall", 1, None) && !filter("matchall", 9, None));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The kernel's packet policy as data: rules, filters, switches.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use ipnet::IpNet;
@@ -204,8 +205,86 @@ pub struct Chain {
     pub drops: bool,
     /// Number of rules.
     pub rules: u32,
+    /// Only first packets of a connection see it (type `nat`).
+    pub first_only: bool,
+    /// Chains of a hook are asked in ascending order.
+    pub priority: i32,
+    /// Where its rules are in a [`Ruleset`]; none of iptables-legacy.
+    pub place: Option<Place>,
     /// Has parts that are not known here: it may do anything to the packets it sees.
     pub strange: bool,
+}
+
+/// A chain or set by its table's family, as the kernel numbers it, its table and its name.
+pub type Place = (u8, String, String);
+
+/// An element of a set: its key, and in a map of decisions what it decides.
+pub type Element = (Vec<u8>, Option<Decision>);
+
+/// Rules of nftables, as far as they can be told apart here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ruleset {
+    /// The rules of each chain in order.
+    pub chains: BTreeMap<Place, Vec<Vec<Expression>>>,
+    /// Elements of sets and maps that nobody can change, by their keys; others are absent.
+    pub sets: BTreeMap<Place, Vec<Element>>,
+}
+
+/// A part of a rule: they are asked in order until one does not match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expression {
+    /// Puts something into a register (in units of 4 bytes).
+    Load(u32, Loaded),
+    /// Puts a value into a register.
+    Value(u32, Vec<u8>),
+    /// Masks the first register into the second, and flips bits.
+    Mask(u32, u32, Vec<u8>, Vec<u8>),
+    /// Matches a register that equals a value, or does not.
+    Equal(u32, Vec<u8>, bool),
+    /// Matches sometimes.
+    Sometimes,
+    /// Matches a register that is in a set, or is not.
+    In(u32, String, bool),
+    /// Decides by what a map has for a register; does not match where it has nothing.
+    Map(u32, String),
+    /// Puts what a map has for a register into another one.
+    MapInto(u32, u32),
+    /// Decides.
+    Decide(Decision),
+    /// Does something beside matching: counts, logs, limits, changes.
+    Does(String),
+}
+
+/// What is put into a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// The state of the packet's connection.
+    State,
+    /// The family, in one byte.
+    Family,
+    /// The protocol above IP, in one byte.
+    Transport,
+    /// Anything of the packet or its interfaces.
+    Packet,
+    /// Something that is not in the packet: what other parts of the kernel know of it.
+    Elsewhere,
+}
+
+/// What a rule decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The packet passes this hook's chain.
+    Accept,
+    /// The next rule is asked.
+    Continue,
+    /// The rule behind the one that led here is asked.
+    Return,
+    /// Another chain's rules are asked, then the next one.
+    Jump(String),
+    /// Another chain's rules are asked instead.
+    Goto(String),
+    /// Anything else: dropped, queued.
+    Other,
 }
 
 /// What traffic control does at an interface beyond queueing packets as they come.
@@ -219,4 +298,6 @@ pub struct Discipline {
     pub ingress: bool,
     /// There is something at the sending side.
     pub egress: bool,
+    /// What is at the sending side may look at more than the packet and its interfaces, or is not known here.
+    pub looks_elsewhere: bool,
 }

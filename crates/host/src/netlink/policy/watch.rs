@@ -8,12 +8,12 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::super::abi::{AF_INET, AF_INET6};
-use super::super::frame::{Fault, Messages, Parsed};
+use super::super::frame::{Builder, Fault, Messages, Parsed};
 use super::super::socket::{Received, Socket};
 use super::super::types::{Error, Result};
-use super::ask::{ABSENT, Asker, UNNUMBERED};
-use super::types::{Chain, Discipline, Rule, Source, Switches, Transforms};
-use super::{legacy, netfilter, rules, switches, traffic_control, xfrm};
+use super::ask::{ABSENT, Answer, Asker, UNNUMBERED};
+use super::types::{Chain, Discipline, Hook, Rule, Ruleset, Source, Switches, Transforms};
+use super::{expressions, legacy, netfilter, rules, switches, traffic_control, xfrm};
 
 const GET_RULE: u16 = 34;
 const GET_QDISC: u16 = 38;
@@ -33,6 +33,8 @@ const NETFILTER_GROUP: u32 = 7;
 const LOOK: Duration = Duration::from_millis(700);
 /// Least time between two readings that announcements provoke, so that many changes cost little.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Sets of which the elements are read.
+const SETS_MAX: usize = 4096;
 /// Datagrams that one call reads.
 const POLL_MAX: usize = 256;
 const RECEIVE_BUFFER: usize = 1 << 20;
@@ -267,13 +269,13 @@ impl Watch {
         Ok(xfrm::transforms(bodies, default.first().map(|(_, body)| body.as_slice())))
     }
 
-    /// All chains that are hooked into the ways of IP packets, of nftables and iptables.
+    /// All chains that are hooked into the ways of IP packets, of nftables and iptables, and the rules of nftables.
     ///
     /// # Errors
     /// When the socket fails or the kernel refuses, for example for lack of `CAP_NET_ADMIN`.
-    pub fn chains(&mut self) -> Result<Vec<Chain>> {
+    pub fn chains(&mut self) -> Result<(Vec<Chain>, Ruleset)> {
         let mut chains = self.legacy.clone();
-        let Some(ask) = &mut self.ask_netfilter else { return Ok(chains) };
+        let Some(ask) = &mut self.ask_netfilter else { return Ok((chains, Ruleset::default())) };
         let mut dormant = BTreeSet::new();
         for (_, body) in ask.dump("tables", UNNUMBERED, (netfilter::GET_TABLE, &[0; 4]))? {
             dormant.extend(understood(netfilter::dormant(&body))?);
@@ -281,7 +283,12 @@ impl Watch {
         for (_, body) in ask.dump("chains", UNNUMBERED, (netfilter::GET_CHAIN, &[0; 4]))? {
             chains.extend(understood(netfilter::chain(&body, &dormant))?);
         }
-        Ok(chains)
+        let matters = |chain: &Chain| !matches!(chain.hook, Hook::Input | Hook::Output);
+        let rules = match chains.iter().any(|chain| matters(chain) && chain.rules > 0) {
+            true => ruleset(ask)?,
+            false => Ruleset::default(),
+        };
+        Ok((chains, rules))
     }
 
     /// What traffic control does at these interfaces beyond sending packets as they come.
@@ -300,23 +307,64 @@ impl Watch {
             let (receiving, sending) = queueing.parents();
             let strange = queueing.strange;
             let ingress = strange || queueing.blocks.0 || self.filters(queueing.link, receiving)?;
-            let egress = strange
-                || queueing.blocks.1
-                || queueing.shapes()
-                || self.filters(queueing.link, sending)?;
+            let filters = self.filters_at(queueing.link, sending)?;
+            let egress = strange || queueing.blocks.1 || queueing.shapes() || !filters.is_empty();
             if ingress || egress {
+                let plain = |(_, body): &(_, Vec<u8>)| traffic_control::is_plain_filter(body);
+                let looks_elsewhere = strange || queueing.blocks.1 || !filters.iter().all(plain);
                 let (link, kind) = (queueing.link, queueing.kind);
-                found.push(Discipline { link, kind, ingress, egress });
+                found.push(Discipline { link, kind, ingress, egress, looks_elsewhere });
             }
         }
         Ok(found)
     }
 
     fn filters(&mut self, link: u32, parent: Option<u32>) -> Result<bool> {
-        let Some(parent) = parent else { return Ok(false) };
-        let fixed = traffic_control::filters_of(link, parent);
-        Ok(!self.ask_route.dump("filters", FILTERS_ABSENT, (GET_FILTER, &fixed))?.is_empty())
+        Ok(!self.filters_at(link, parent)?.is_empty())
     }
+
+    fn filters_at(&mut self, link: u32, parent: Option<u32>) -> Result<Answer> {
+        let Some(parent) = parent else { return Ok(Answer::new()) };
+        let fixed = traffic_control::filters_of(link, parent);
+        self.ask_route.dump("filters", FILTERS_ABSENT, (GET_FILTER, &fixed))
+    }
+
+    /// Whether rules of packet filters may have changed since [`Watch::changed`] was called last.
+    ///
+    /// # Errors
+    /// When a socket fails.
+    pub fn filters_announced(&mut self) -> Result<bool> {
+        let mut pending = std::mem::take(&mut self.pending);
+        let drained = self.drain(&mut pending);
+        let announced = pending.contains(&Source::Netfilter);
+        self.pending = pending;
+        if announced {
+            self.wake_in(Duration::from_millis(1));
+        }
+        drained.map(|()| announced)
+    }
+}
+
+/// The rules of all chains, and the elements of sets that nobody can change.
+fn ruleset(ask: &mut Asker) -> Result<Ruleset> {
+    let mut found = Ruleset::default();
+    for (_, body) in ask.dump("rules", UNNUMBERED, (expressions::GET_RULE, &[0; 4]))? {
+        let (place, rule) = understood(expressions::rule(&body))?;
+        found.chains.entry(place).or_default().push(rule);
+    }
+    let sets = ask.dump("sets", UNNUMBERED, (expressions::GET_SET, &[0; 4]))?;
+    for (_, body) in sets.iter().take(SETS_MAX) {
+        let Some(place) = understood(expressions::fixed_set(body))? else { continue };
+        let mut fixed = Builder::default();
+        fixed.begin(0, 0, 0, &[place.0, 0, 0, 0]).string(1, &place.1).string(2, &place.2).end();
+        let request = (expressions::GET_ELEMENTS, &fixed.bytes[16..]);
+        let mut elements = Vec::new();
+        for (_, body) in ask.dump("elements of a set", UNNUMBERED, request)? {
+            elements.extend(understood(expressions::elements(&body))?);
+        }
+        found.sets.insert(place, elements);
+    }
+    Ok(found)
 }
 
 /// A socket, or nothing where the kernel was built without its protocol.

@@ -4,9 +4,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::super::WORKERS_MAX;
+use super::super::{WORKERS_MAX, connections};
 
-pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
+pub(in super::super) static OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
 
 /// Least time between two stamped packets, unless all are.
 const STAMP_INTERVAL_NS: u64 = 1_000_000;
@@ -31,6 +32,7 @@ static NUMBERS: [u32; WORKERS_MAX as usize + 1] = {
     }
     numbers
 };
+static TICK_NS: LazyLock<u64> = LazyLock::new(connections::tick_ns);
 static INTERVALS: [u64; 2] = [STAMP_INTERVAL_NS, 0];
 
 /// What `stamp_interval_ns` is to be.
@@ -53,6 +55,7 @@ pub(super) fn load(
         .override_global("workers", &NUMBERS[workers as usize], true)
         .override_global("stamp_interval_ns", interval(stamp_all), true)
         .override_global("ip_options", &NUMBERS[usize::from(ip_options)], true)
+        .override_global("tick_ns", &*TICK_NS, true)
         .map_max_entries("sockets", sockets)
         .map_max_entries("flights", sockets)
         .load(OBJECT)

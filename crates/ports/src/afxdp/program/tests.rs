@@ -1,6 +1,7 @@
 //! The XDP programs, run by the kernel on single frames.
 
 use super::*;
+use crate::afxdp::connections;
 use crate::afxdp::test_run::TestRun;
 use crate::samples::{self, udp4, udp6};
 use ebb_wire::redirect_hash;
@@ -79,11 +80,31 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
                     panic!("{name} for {workers} workers: {}", chain(&error));
                 }
             }
-            let forward = program.forward();
+            let forward = program.forward_plain();
             forward.unwrap_or_else(|error| panic!("the kernel path: {}", chain(&error)));
         }
     });
     loaded.join().expect("loaded");
+}
+
+/// With what a router keeps, and CAP_PERFMON, which it keeps for this.
+#[test]
+fn the_verifier_takes_the_program_that_knows_connections() {
+    let Some(()) = samples::privileged("load BPF programs") else { return };
+    let loaded = std::thread::spawn(|| {
+        use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON};
+        use caps::{CapSet, Capability};
+        let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON];
+        caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
+        let (program, _sockets, _table) = Program::load(Form::Steer, 2, 2, false).unwrap();
+        connections::load(loader::OBJECT, &program.maps).map(drop)
+    });
+    match loaded.join().expect("no panic") {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            println!("skipped: this kernel has no look-up of connections");
+        }
+        loaded => loaded.unwrap_or_else(|error| panic!("{error}")),
+    }
 }
 
 #[test]

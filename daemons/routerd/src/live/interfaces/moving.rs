@@ -9,7 +9,8 @@ use tracing::{info, warn};
 
 use super::super::kernel_path::Exits;
 use super::super::tags::Tags;
-use super::{Interfaces, LiveInterface, policy_of, set_policy};
+use super::policies::policy_of;
+use super::{Interfaces, LiveInterface, set_policy};
 
 /// How often a port that moves is looked at, and how long packets may be with workers that leaves it to the kernel path.
 const MOVE_LOOK: Duration = Duration::from_millis(1);
@@ -17,7 +18,7 @@ const MOVE_PATIENCE: Duration = Duration::from_millis(200);
 
 impl Interfaces {
     /// Has a port's packets forwarded by others; whether that is possible without opening it anew. At each moment
-    /// the kernel's policy is followed: what the kernel path leaves to the kernel is all that workers do, and more.
+    /// the kernel's policy is followed: what either path leaves to the kernel is left to it meanwhile.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -26,12 +27,22 @@ impl Interfaces {
         let Some(mut live) = self.open.get_mut(slot).and_then(Option::take) else {
             return Ok(false);
         };
+        // Both programs ask the same tables, and each path leaves to the kernel what the other carries.
+        let extra = (&self.filtered, self.least_route_mtu);
+        let policies = [PacketPath::Worker, PacketPath::Kernel]
+            .map(|path| policy_of(&self.policies, extra, id, (path, true)));
+        let policy = match policies {
+            [Some(mut policy), Some(other)] if !self.untold.contains(&id) => {
+                policy.leave_all_of(&other);
+                Some(policy)
+            }
+            _ => None,
+        };
+        _ = set_policy(&mut live, policy.as_ref());
         if path == PacketPath::Kernel {
-            let extra = (&self.filtered, self.least_route_mtu);
-            let policy = policy_of(&self.policies, extra, id, path);
-            _ = set_policy(&mut live, policy.as_ref().filter(|_| !self.untold.contains(&id)));
             let others = self.open.iter().flatten().map(|live| live.interface.index());
-            Exits::of(others.chain([live.interface.index()])).tell(&mut live.interface);
+            let others = others.chain([live.interface.index()]);
+            Exits::of(others, &self.sending).tell(&mut live.interface);
         }
         let moved = move_live(&mut live, path);
         self.place(id, live);

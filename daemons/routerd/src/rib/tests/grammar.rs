@@ -89,6 +89,7 @@ impl Dice {
         let name = if self.one_in(10) { self.of(&names) } else { names[index as usize % 6] };
         let up = !self.one_in(4);
         Link {
+            discipline: String::new(),
             index,
             name: name.to_owned(),
             mac: (!self.one_in(8)).then_some([2, 0, 0, 0, 0, index as u8]),

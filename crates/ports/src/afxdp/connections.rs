@@ -1,0 +1,35 @@
+//! The kernel path's program where it may look connections up (`bpf/connections.h`): with the functions for it, which
+//! the kernel has in itself from Linux 6.6 on as far as connection tracking is built in.
+
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+
+use super::functions::{Function, Kind, Source};
+
+/// The functions, and the numbers that stand for them in `bpf/kernel.h`.
+const FUNCTIONS: [Function; 4] = [
+    Function("bpf_skb_ct_lookup", 0x4542_4211),
+    Function("bpf_ct_release", 0x4542_4212),
+    Function("bpf_ct_change_timeout", 0x4542_4213),
+    Function("bpf_cast_to_kern_ctx", 0x4542_4214),
+];
+/// The first Linux that runs programs before the network stack as the kernel path needs it.
+const SINCE: (u32, u32) = (6, 6);
+const NAME: &str = "forward_connected";
+
+/// Loads it, with the maps that `aya` has made of the same object, its constants among them.
+///
+/// # Errors
+/// When the kernel lacks a function or refuses: reading what it knows of a connection takes `CAP_PERFMON`.
+pub(super) fn load(bytes: &[u8], maps: &[(String, RawFd)]) -> io::Result<OwnedFd> {
+    Source::read(bytes, &[], maps, (&FUNCTIONS, SINCE))?.load(NAME, Kind::Classifier)
+}
+
+/// Nanoseconds between two ticks of the kernel's clock, in which it keeps the time of connections: the resolution of
+/// the clock that goes on with each tick.
+pub(super) fn tick_ns() -> u64 {
+    let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer leads to a live timespec, which the call fills.
+    let result = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut resolution) };
+    if result == 0 && resolution.tv_nsec > 0 { resolution.tv_nsec as u64 } else { 4_000_000 }
+}
