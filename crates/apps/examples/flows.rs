@@ -145,7 +145,9 @@ fn run(options: &Options) -> Result<Json> {
     for _ in 0..options.rounds {
         let [without, with] = &mut sides;
         let (without, with) = (without.nanos(&frames), with.nanos(&frames));
-        (plain.push(without), metered.push(with), added.push(with - without));
+        plain.push(without);
+        metered.push(with);
+        added.push(with - without);
     }
     let evicted = ipfix.counters().into_iter().find(|(name, _)| *name == "ended_evicted");
     let report = json!({

@@ -157,7 +157,7 @@ impl Cache {
 /// Delight, section 6-1).
 #[inline]
 fn ways_with(tags: u64, tag: u8) -> impl Iterator<Item = usize> {
-    let other = tags ^ LOW * u64::from(tag);
+    let other = tags ^ (LOW * u64::from(tag));
     let mut found = !(((other & !HIGH) + !HIGH) | other | !HIGH);
     std::iter::from_fn(move || {
         let way = (found != 0).then(|| found.trailing_zeros() as usize / 8);
