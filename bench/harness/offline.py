@@ -31,6 +31,11 @@ def path(context):
     example(context, "path", "path")
 
 
+def flows(context):
+    """What flow export adds to routing a packet, over a million flows."""
+    example(context, "flows", "flows")
+
+
 def cluster(context):
     """Changes of a cluster's table with 1,024 back-ends, and the goal program on a year of samples."""
     example(context, "cluster", "cluster_bench")

@@ -17,6 +17,15 @@ fn every_clause_holds_or_is_a_listed_deviation() {
     println!("{last}");
 }
 
+/// Two collectors that are not ours, nfdump's and one written from the RFCs, read the router's flows: every packet
+/// is in one record, and totals are the router's own.
+#[test]
+fn flows_are_exported_to_collectors_of_others() {
+    let Some(text) = script::run("ipfix", &[], Duration::from_secs(150)) else { return };
+    assert_eq!(text.lines().last(), Some("all hold"), "{text}");
+    println!("{text}");
+}
+
 /// The same rows, unchanged, against two balancers and three back-ends: outside they are one router.
 #[test]
 fn every_clause_holds_for_a_cluster() {

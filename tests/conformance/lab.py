@@ -160,12 +160,14 @@ class Lab:
         if done.returncode:
             raise RuntimeError(f"ip: {done.stderr.strip()}")
 
-    def start(self, ebb, mode="napi", limits=""):
-        """Starts the router under test and waits until it forwards both families."""
+    def start(self, ebb, mode="napi", limits="", router="", sections=""):
+        """Starts the router under test and waits until it forwards both families; `router` are lines
+        of that section, `sections` whole ones."""
         self.ebb = ebb
         configuration = f"{self.directory}/router.toml"
         with open(configuration, "w", encoding="ascii") as file:
-            file.write(f'[router]\nmode = "{mode}"\n[status]\nsocket = "{self.socket}"\n')
+            file.write(f'[router]\nmode = "{mode}"\n{router}\n{sections}\n')
+            file.write(f'[status]\nsocket = "{self.socket}"\n')
             file.write("[governor]\nfrequency = false\nidle = false\n")
             file.write(f'journal_directory = "{self.directory}"\n')
             file.write(f"[limits]\n{limits}")

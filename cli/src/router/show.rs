@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use ebb_report::{Cell, Column, Table, Terminal};
-use ebb_routerd::status::{Latency, Policy, Status};
+use ebb_routerd::status::{Application, Latency, Policy, Status};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
@@ -204,11 +204,24 @@ pub fn text(status: &Status, terminal: &Terminal) -> String {
         counted(status.tables.changes, "change"),
         counted(status.tables.resyncs, "resync"),
     );
+    out += &applications(status);
     out += &policy(status);
     for warning in &status.warnings {
         out += &format!("note       {warning}\n");
     }
     out
+}
+
+/// What applications have counted, those counters that are not zero.
+fn applications(status: &Status) -> String {
+    let line =
+        |(name, count): (&String, &u64)| format!("           {count} {}\n", name.replace('_', " "));
+    let of = |application: &Application| {
+        let counters: Vec<String> =
+            application.counters.iter().filter(|(_, count)| **count > 0).map(line).collect();
+        format!("app        {}\n{}", application.name, counters.concat())
+    };
+    status.applications.iter().map(of).collect()
 }
 
 /// What the kernel's own policy consists of, and the packets left to the kernel for it.

@@ -50,10 +50,19 @@ pub trait Application: Debug + Send + Sync {
     }
 }
 
-/// Sees packets and changes nothing.
+/// Sees packets and changes nothing. What it remembers of flows stays where it is when they move to another
+/// worker; when its worker ends, it is dropped and may hand over what it has.
 pub trait Observer: Send {
     /// These leave now.
     fn observe(&mut self, now: Time, packets: &[Packet]);
+
+    /// As [`Node::poll_at`].
+    fn poll_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// As [`Node::poll`].
+    fn poll(&mut self, _now: Time) {}
 }
 
 struct Watch {
@@ -69,6 +78,14 @@ impl Node for Watch {
     fn process(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
         self.observer.observe(now, batch);
         out.forward(0, batch);
+    }
+
+    fn poll_at(&self) -> Option<Time> {
+        self.observer.poll_at()
+    }
+
+    fn poll(&mut self, now: Time, _out: &mut Outputs<'_>) {
+        self.observer.poll(now);
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod application;
 pub mod count;
+pub mod ipfix;
 pub mod route;
 
 pub use application::{Application, Observer};

@@ -10,5 +10,7 @@ mod reason;
 
 pub use batch::Batch;
 pub use graph::{Edge, Exits, FlowState, Given, Graph, GraphBuilder, Node, NodeId, Outputs};
-pub use memory::{FRAME_LEN, Frame, HEADROOM, Packet, Pool, PortId, REGION_ALIGN, Region, Reserve};
+pub use memory::{
+    FRAME_LEN, Frame, HEADROOM, Packet, Pool, PortId, REGION_ALIGN, Region, Reserve, prefetch,
+};
 pub use reason::DropReason;

@@ -169,6 +169,22 @@ impl Frame {
     }
 }
 
+/// Asks for the first cache line of something that will be read soon.
+#[inline(always)]
+pub fn prefetch<T>(of: &T) {
+    prefetch_at(core::ptr::from_ref(of).cast());
+}
+
+#[inline(always)]
+fn prefetch_at(_at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch neither faults nor changes anything, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(_at.cast()) };
+    }
+}
+
 /// A packet: the bytes from its Ethernet header on, and what the nodes found out about it. What is set
 /// together stands together.
 #[derive(Debug)]
@@ -242,12 +258,7 @@ impl Packet {
     /// Asks for the packet's first cache line, which will be read soon.
     #[inline(always)]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch neither faults nor changes anything, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.data.as_ptr().cast()) };
-        }
+        prefetch_at(self.data.as_ptr());
     }
 
     /// Length in bytes.

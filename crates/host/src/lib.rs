@@ -19,6 +19,7 @@ pub mod idle;
 pub mod interrupts;
 pub mod journal;
 mod knob;
+pub mod link;
 pub mod moderation;
 pub mod namespace;
 pub mod netlink;

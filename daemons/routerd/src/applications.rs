@@ -1,28 +1,75 @@
 //! The configured applications, and what the router has to know of them beside their nodes.
 
 use std::collections::BTreeSet;
+use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebb_apps::Application;
 use ebb_apps::count::Count;
+use ebb_apps::ipfix::{Bell, Exporter, Format, Ipfix, Metering, Version};
 use ebb_apps::route::FibWriter;
 use ebb_graph::PortId;
 
-use crate::config::{App, Config};
+use crate::config::{App, Config, FlowExport, FlowTransport, FlowVersion};
 use crate::status;
 
 /// Applications in the order in which packets pass them.
 pub type Applications = Vec<Arc<dyn Application>>;
 
-/// Makes those of a configuration for so many workers.
-pub fn make(config: &Config, workers: usize) -> Applications {
+/// Longest message over UDP: fits behind IPv6 and UDP headers into every usual MTU (RFC 7011 section 10.3.3).
+const DATAGRAM_MAX: usize = 1400;
+/// Longest message elsewhere.
+const MESSAGE_MAX: usize = 16_384;
+
+/// Makes those of a configuration for so many workers, and what is to send the flows that are exported; `bell`
+/// wakes that.
+pub fn make(config: &Config, workers: usize, bell: &Bell) -> (Applications, Option<Exporter>) {
+    let mut exporter = None;
     let make = |app: &App| -> Arc<dyn Application> {
         match app {
             App::Count => Arc::new(Count::new(workers)),
+            App::Ipfix => {
+                let ipfix = Ipfix::new(workers, metering(&config.ipfix), bell);
+                exporter = Some(ipfix.exporter(format(&config.ipfix)));
+                Arc::new(ipfix)
+            }
         }
     };
-    config.router.apps.iter().map(make).collect()
+    let applications = config.router.apps.iter().map(make).collect();
+    (applications, exporter)
+}
+
+/// Of a router whose flows nobody exports.
+pub fn silent() -> Bell {
+    Arc::new(|| ())
+}
+
+fn metering(of: &FlowExport) -> Metering {
+    let seconds = |count: u32| Duration::from_secs(u64::from(count));
+    Metering {
+        active: seconds(of.active_timeout_s),
+        idle: seconds(of.idle_timeout_s),
+        flows: of.flows as usize,
+        sampling: of.sampling,
+        seed: std::hash::RandomState::new().hash_one(0),
+    }
+}
+
+fn format(of: &FlowExport) -> Format {
+    let datagrams = of.file.is_none() && of.transport == FlowTransport::Udp;
+    Format {
+        version: match of.version {
+            FlowVersion::Ipfix => Version::Ipfix,
+            FlowVersion::Netflow9 => Version::Netflow9,
+        },
+        domain: of.domain,
+        message_len: if datagrams { DATAGRAM_MAX } else { MESSAGE_MAX },
+        template_every: Duration::from_secs(u64::from(of.template_interval_s)),
+        biflow: of.biflow,
+        sampling: of.sampling,
+    }
 }
 
 /// Takes what they add to packets from the MTUs of the ports, of which there are so many.

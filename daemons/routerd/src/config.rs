@@ -9,6 +9,7 @@
 //! `[[neighbour]]`, `routes_file`) are accepted and have no effect, so that one file serves live
 //! runs and replays alike.
 
+mod applications;
 mod check;
 mod diff;
 mod files;
@@ -38,6 +39,9 @@ impl Config {
         })?;
         let mut config = Config::from_str(&path.display().to_string(), &text)?;
         if let (Some(file), Some(folder)) = (&mut config.router.routes_file, path.parent()) {
+            *file = folder.join(&*file);
+        }
+        if let (Some(file), Some(folder)) = (&mut config.ipfix.file, path.parent()) {
             *file = folder.join(&*file);
         }
         if let (Some(file), Some(folder)) = (&mut config.power.model, path.parent()) {

@@ -36,6 +36,7 @@ use ebb_units::Time;
 use tracing::{error, info, warn};
 
 use crate::config::Config;
+use crate::export::Export;
 use crate::sync::TableSync;
 use backend::LiveBackend;
 use inject::Injection;
@@ -57,6 +58,8 @@ pub struct Live {
     sync: TableSync,
     /// Ends after the workers.
     injection: Injection,
+    /// Ends after the workers too.
+    export: Option<Export>,
     reserve: Arc<Reserve>,
     /// Another program that is to take over.
     upgrade: Option<upgrade::Successor>,
@@ -184,6 +187,7 @@ impl Live {
         info!("ending");
         self.api = None;
         self.backend.router.stop();
+        self.export = None;
         Ok(())
     }
 

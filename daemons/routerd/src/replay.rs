@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::applications;
 use crate::config::Config;
+use crate::export::FileExport;
 use crate::shared::PORTS_MAX;
 use crate::static_tables;
 
@@ -26,6 +27,9 @@ use crate::static_tables;
 const FRAMES: u32 = 4096;
 /// After the last packet, time goes on in steps of this until nothing waits any more.
 const AFTERMATH: Duration = Duration::from_millis(100);
+
+/// Packets between two times that flows are written; each may end a few.
+const EXPORT_EVERY: u64 = 1000;
 
 /// What to replay.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +89,8 @@ struct Replay {
     report: ReplayReport,
     macs: Option<Vec<[u8; 6]>>,
     now: Time,
+    export: Option<FileExport>,
+    steps: u64,
 }
 
 /// Runs captures through the router that `config` describes.
@@ -95,7 +101,9 @@ pub fn run(config: &Config, options: &ReplayOptions) -> Result<ReplayReport> {
     let (_writer, fib) = static_tables::build(config)?;
     let limits = static_tables::route_limits(config);
     let mut replay = Replay::new(config, options, &fib, &limits)?;
-    while replay.step() {}
+    while replay.step() {
+        replay.export()?;
+    }
     replay.finish()
 }
 
@@ -126,7 +134,7 @@ impl Replay {
             ports.push(CapturePort::new(&port.name, reader, writer));
         }
         let requests = Requests::new(1024, Arc::new(|| {}));
-        let applications = applications::make(config, 1);
+        let (applications, exporter) = applications::make(config, 1, &applications::silent());
         let builder = Builder::new(fib, requests).limits(limits).applications(&applications);
         let WorkerGraph { graph, entry, counters: route } = builder.worker(0);
         let kernel = options.kernel.as_ref().map(|path| capture_file::create(path)).transpose()?;
@@ -143,6 +151,8 @@ impl Replay {
                 (0..config.ports.len()).map(|at| static_tables::port_mac(config, at)).collect()
             }),
             now: Time::ZERO,
+            export: FileExport::open(config, exporter)?,
+            steps: 0,
         })
     }
 
@@ -187,6 +197,15 @@ impl Replay {
         self.ports.iter_mut().for_each(|port| port.set_time(now));
     }
 
+    /// Writes flows now and then: often enough that none waits in vain.
+    fn export(&mut self) -> Result<()> {
+        self.steps += 1;
+        match &mut self.export {
+            Some(export) if self.steps.is_multiple_of(EXPORT_EVERY) => export.turn(self.now),
+            _ => Ok(()),
+        }
+    }
+
     fn empty_exits(&mut self) {
         let originated = |packet: &Packet| packet.flags & Packet::ORIGINATED != 0;
         for (index, port) in self.ports.iter_mut().enumerate() {
@@ -221,6 +240,10 @@ impl Replay {
     }
 
     fn finish(mut self) -> Result<ReplayReport> {
+        drop(self.graph);
+        if let Some(export) = self.export {
+            export.finish(self.now)?;
+        }
         let report = &mut self.report;
         for (reason, count) in DropReason::ALL.iter().zip(self.route.dropped_in_place()) {
             if count > 0 {

@@ -106,6 +106,14 @@ static SEVERAL: &[Metric<Status>] = &[
         vec![Point(vec![s.version.clone(), s.mode.clone()], Value::Count(1))]
     })
     .by(&["version", "mode"]),
+    Metric::<Status>::counter(
+        "application",
+        "What an application counted, by its name for it",
+        |s| {
+            s.applications.iter().flat_map(|app| by_name(app.name.clone(), &app.counters)).collect()
+        },
+    )
+    .by(&["application", "counter"]),
     Metric::<Status>::counter("dropped_packets", "Packets dropped, by reason", |s| {
         let workers = s.workers.iter().enumerate();
         let rows = workers.map(|(index, worker)| (worker.label(index), &worker.packets.dropped));

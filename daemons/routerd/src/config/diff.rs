@@ -176,6 +176,14 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         config.status.socket.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
     };
     compare("status.socket", socket(old), socket(new));
+    let of = |config: &Config, key: &str| {
+        let table = toml::Table::try_from(&config.ipfix).expect("numbers and words");
+        table.get(key).map_or("none".to_owned(), ToString::to_string)
+    };
+    for field in super::applications::IPFIX_FIELDS {
+        let key = field.trim_start_matches("ipfix.");
+        compare(field, of(old, key), of(new, key));
+    }
 }
 
 /// What [`restarts`] compares, taken from the running configuration.
@@ -188,6 +196,7 @@ pub(super) fn keep(new: &mut Config, running: &Config) {
     new.powersave.batch = running.powersave.batch;
     new.power = running.power.clone();
     new.status = running.status.clone();
+    new.ipfix = running.ipfix.clone();
 }
 
 /// A port as its sockets know it: whatever else differs is a matter of addresses and routes.

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::applications;
 use super::check::{self, PortSpans, Spans};
 use super::problem::ConfigError;
 use super::read::{Reader, Section};
@@ -66,9 +67,11 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
         limits: limits(root.section("limits")),
         kernel: kernel(root.section("kernel")),
         metrics: metrics(root.section("metrics")),
+        ipfix: applications::ipfix(root.section("ipfix")),
         status: status(root.section("status")),
     };
     check::ports(&root, &config, &spans);
+    applications::check(&root, &config);
     for section in root.sections("route") {
         config.routes.extend(statics::route(section, &config));
     }

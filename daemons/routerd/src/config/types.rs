@@ -42,6 +42,8 @@ pub struct Config {
     pub kernel: Kernel,
     /// `[metrics]`
     pub metrics: Metrics,
+    /// `[ipfix]`
+    pub ipfix: FlowExport,
     /// `[status]`
     pub status: StatusSocket,
 }
@@ -76,6 +78,75 @@ pub struct Router {
 pub enum App {
     /// [`ebb_apps::count`].
     Count,
+    /// [`ebb_apps::ipfix`].
+    Ipfix,
+}
+
+/// `[ipfix]`: how flows are counted, and who is told (crates/apps/src/ipfix).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowExport {
+    /// The collector; or a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collector: Option<SocketAddr>,
+    /// How messages reach the collector.
+    pub transport: FlowTransport,
+    /// A file that messages are appended to. Relative paths are relative to the configuration file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// Protocol of the messages.
+    pub version: FlowVersion,
+    /// Whether both directions of a conversation become one record.
+    pub biflow: bool,
+    /// Observation domain in the messages.
+    pub domain: u32,
+    /// Seconds after which a flow that goes on is reported.
+    pub active_timeout_s: u32,
+    /// Seconds of silence after which a flow is reported.
+    pub idle_timeout_s: u32,
+    /// Seconds between two messages with templates.
+    pub template_interval_s: u32,
+    /// Flows that a worker keeps.
+    pub flows: u32,
+    /// One packet of so many is counted.
+    pub sampling: u32,
+}
+
+impl Default for FlowExport {
+    fn default() -> FlowExport {
+        FlowExport {
+            collector: None,
+            transport: FlowTransport::Udp,
+            file: None,
+            version: FlowVersion::Ipfix,
+            biflow: false,
+            domain: 1,
+            active_timeout_s: 60,
+            idle_timeout_s: 15,
+            template_interval_s: 60,
+            flows: 262_144,
+            sampling: 1,
+        }
+    }
+}
+
+/// `transport`: how messages reach the collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowTransport {
+    /// Datagrams.
+    Udp,
+    /// A connection.
+    Tcp,
+}
+
+/// `version`: protocol of flow export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowVersion {
+    /// RFC 7011.
+    Ipfix,
+    /// RFC 3954.
+    Netflow9,
 }
 
 /// `redirect`: the form of the redirect table.

@@ -24,6 +24,7 @@ use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
 use crate::applications;
 use crate::config::{self, Config};
+use crate::export::Export;
 use crate::knobs::{self, MachineKnobs};
 use crate::power::Fitted;
 use crate::record::recorded;
@@ -68,7 +69,10 @@ impl Live {
         let requests = Requests::new(1024, Arc::new(move || bell.ring()));
         let (mut writer, fib) = FibWriter::new();
         fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
-        let applications = applications::make(&config, workers);
+        let export_bell = Arc::new(Doorbell::new()?);
+        let rung = export_bell.clone();
+        let (applications, exporter) =
+            applications::make(&config, workers, &(Arc::new(move || rung.ring()) as _));
         applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
         let mut sync = TableSync::start(&port_names(&config), writer, requests.clone())?;
         sync.reserve(applications::addresses(&applications));
@@ -125,6 +129,11 @@ impl Live {
             inbox: Mutex::default(),
             control,
         });
+        let told = backend.clone();
+        let tell = Box::new(move |words| told.replace_warning("flow export", words));
+        let export = exporter
+            .map(|exporter| Export::start(&config, exporter, export_bell, tell))
+            .transpose()?;
         let router = backend.router.clone();
         let injection = Injection::start(router, interfaces.clone(), reserve.clone())?;
         let mut live = Live {
@@ -136,6 +145,7 @@ impl Live {
             interfaces,
             sync,
             injection,
+            export,
             reserve,
             upgrade: None,
             program: std::env::current_exe().context("cannot find the program's own file")?,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use ebb_apps::Application;
 use ebb_apps::route::{FibWriter, Interface, InterfaceId, Target};
 use ebb_control::{Action, Idle, IdleDepth, Observation, OperatingPoint, Policy, RouterPolicy};
 use ebb_graph::{PortId, Reserve};
@@ -84,6 +85,15 @@ pub struct MemoryRouter {
 impl MemoryRouter {
     /// Starts it.
     pub fn start(workers: usize, policy: Box<RouterPolicy>) -> MemoryRouter {
+        Self::around(workers, policy, Vec::new())
+    }
+
+    /// Starts it with applications.
+    pub fn around(
+        workers: usize,
+        policy: Box<RouterPolicy>,
+        applications: Vec<Arc<dyn Application>>,
+    ) -> MemoryRouter {
         let (_, reserve) = Reserve::allocate(FRAMES);
         let (mut fib, shared_fib) = FibWriter::new();
         let (mut ports, mut far) = (Vec::new(), Vec::new());
@@ -123,7 +133,8 @@ impl MemoryRouter {
             shared_fib,
             ("scripted", policy),
         );
-        let router = Router::start(parts.expect("parts")).expect("a router");
+        let parts = Parts { applications, ..parts.expect("parts") };
+        let router = Router::start(parts).expect("a router");
         // What comes before a worker's thread has begun finds no frame.
         let posted = 2 * workers * QUEUE_LEN;
         let begun = Instant::now();

@@ -1,0 +1,236 @@
+//! One worker's meter: counts the packets that leave into its flow cache, and ends flows.
+//!
+//! Neighbours: `cache` holds the flows, `lane` takes what ended to the exporter. Reads no clock; shares
+//! nothing that is written but the lane.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use ebb_graph::Packet;
+use ebb_units::Time;
+
+use super::Metering;
+use super::cache::{Cache, Places, Room};
+use super::flow::{self, EndReason, PACKETS_MAX, Record, Seen, ms_of};
+use super::lane::{Lane, Sums};
+use crate::application::Observer;
+
+/// Packets between the one that is looked at and the one whose line is asked for.
+const AHEAD: usize = 12;
+
+/// Buckets with flows that one step of the sweep looks at, and buckets in all.
+const STEP_FLOWS: usize = 128;
+const STEP_BUCKETS: usize = 1 << 16;
+
+/// How long a connection that has ended is kept, for what still comes of it.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(super) struct Meter {
+    cache: Cache,
+    lane: Arc<Lane>,
+    active_ms: u32,
+    idle_ms: u32,
+    linger_ms: u32,
+    sampling: u32,
+    /// Packets until the next that is taken.
+    skip: u32,
+    seen: Vec<(Seen, Places)>,
+    sums: Sums,
+    sweep: Sweep,
+}
+
+/// Looks for flows to end, a few at a time, in rounds.
+struct Sweep {
+    /// How long a round takes.
+    round: Duration,
+    bucket: usize,
+    at: Option<Time>,
+}
+
+impl Meter {
+    pub(super) fn new(metering: &Metering, lane: Arc<Lane>) -> Meter {
+        let ms = |span: Duration| u32::try_from(span.as_millis()).unwrap_or(u32::MAX);
+        // A flow is reported when a quarter more than its timeout has passed, at the latest.
+        let least = metering.idle.min(metering.active).min(4 * LINGER);
+        Meter {
+            cache: Cache::new(metering.flows, metering.seed),
+            lane,
+            active_ms: ms(metering.active),
+            idle_ms: ms(metering.idle),
+            linger_ms: ms(LINGER.min(metering.idle)),
+            sampling: metering.sampling.max(1),
+            skip: 0,
+            seen: Vec::with_capacity(2 * ebb_graph::Batch::RECEIVE_MAX),
+            sums: Sums::default(),
+            sweep: Sweep { round: least / 4, bucket: 0, at: None },
+        }
+    }
+
+    /// Reads the packets that are to be counted.
+    fn look(&mut self, packets: &[Packet]) {
+        for packet in packets {
+            if self.skip > 0 {
+                self.skip -= 1;
+                self.sums.unsampled += 1;
+                continue;
+            }
+            self.skip = self.sampling - 1;
+            match Seen::of(packet) {
+                Some(seen) => self.seen.push((seen, self.cache.places(&seen.key))),
+                None => self.sums.other += 1,
+            }
+        }
+    }
+
+    fn count(&mut self, now_ms: u32) {
+        let seen = std::mem::take(&mut self.seen);
+        for at in 0..seen.len() {
+            if let Some((_, places)) = seen.get(at + AHEAD) {
+                self.cache.prefetch(places);
+            }
+            let (seen, places) = &seen[at];
+            self.sums.packets += 1;
+            self.sums.bytes += u64::from(seen.bytes);
+            match self.cache.find(&seen.key, places) {
+                Some(place) => self.go_on(place, seen, now_ms),
+                None => self.begin(seen, places, now_ms),
+            }
+        }
+        self.seen = seen;
+        self.seen.clear();
+    }
+
+    #[inline]
+    fn go_on(&mut self, place: usize, seen: &Seen, now_ms: u32) {
+        if let Some(reason) = self.over(self.cache.at(place), now_ms, seen.opens()) {
+            return self.begin_again(place, seen, now_ms, reason);
+        }
+        seen.add_to(self.cache.at_mut(place), now_ms);
+    }
+
+    /// Whether a flow's record ends before a packet that comes now.
+    #[inline]
+    fn over(&self, words: &flow::Words, now_ms: u32, opens: bool) -> Option<EndReason> {
+        if now_ms.wrapping_sub(flow::last_ms(words)) >= self.idle_ms {
+            return Some(EndReason::Idle);
+        }
+        let age = now_ms.wrapping_sub(flow::first_ms(words));
+        if age >= self.active_ms || flow::packets(words) >= PACKETS_MAX {
+            return Some(EndReason::Active);
+        }
+        (opens && flow::has_ended(words)).then_some(EndReason::Ended)
+    }
+
+    /// Reports a flow and begins the next of the same key. Where the lane is full the record goes on: counted
+    /// later is better than not at all.
+    #[cold]
+    fn begin_again(&mut self, place: usize, seen: &Seen, now_ms: u32, reason: EndReason) {
+        let record = Record::new(*self.cache.at(place), reason);
+        match self.lane.offer(record, &mut self.sums) {
+            Ok(()) => {
+                *self.cache.at_mut(place) = seen.begin(now_ms);
+                self.sums.begun += 1;
+            }
+            Err(_) => seen.add_to(self.cache.at_mut(place), now_ms),
+        }
+    }
+
+    fn begin(&mut self, seen: &Seen, places: &Places, now_ms: u32) {
+        let place = match self.cache.room(places, now_ms) {
+            Room::Free(place) => place,
+            Room::Taken(place) => {
+                let record = Record::new(self.cache.take(place), EndReason::Evicted);
+                if let Err(record) = self.lane.offer(record, &mut self.sums) {
+                    self.sums.lost.add(&record);
+                }
+                place
+            }
+        };
+        self.cache.put(place, places, seen.begin(now_ms));
+        self.sums.begun += 1;
+    }
+
+    /// One step of the sweep; false when the lane is full.
+    fn sweep(&mut self, now_ms: u32) -> bool {
+        let (mut looked, mut passed) = (0, 0);
+        while looked < STEP_FLOWS
+            && passed < STEP_BUCKETS
+            && self.sweep.bucket < self.cache.buckets()
+        {
+            let bucket = self.sweep.bucket;
+            passed += 1;
+            if !self.cache.is_empty(bucket) {
+                looked += 1;
+                for place in self.cache.taken(bucket) {
+                    if !self.end_if_due(place, now_ms) {
+                        return false;
+                    }
+                }
+            }
+            self.sweep.bucket += 1;
+        }
+        true
+    }
+
+    fn end_if_due(&mut self, place: usize, now_ms: u32) -> bool {
+        let words = self.cache.at(place);
+        let silent = now_ms.wrapping_sub(flow::last_ms(words));
+        let reason = match self.over(words, now_ms, false) {
+            Some(reason) => reason,
+            None if flow::has_ended(words) && silent >= self.linger_ms => EndReason::Ended,
+            None => return true,
+        };
+        if self.lane.offer(Record::new(*words, reason), &mut self.sums).is_err() {
+            return false;
+        }
+        self.cache.take(place);
+        true
+    }
+
+    /// When the sweep goes on: its steps are spread over the round.
+    fn pause(&self) -> Duration {
+        let (flows, buckets) = (self.cache.len(), self.cache.buckets());
+        let steps = flows.min(buckets).div_ceil(STEP_FLOWS).max(buckets.div_ceil(STEP_BUCKETS));
+        self.sweep.round / u32::try_from(steps.max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+impl Observer for Meter {
+    fn observe(&mut self, now: Time, packets: &[Packet]) {
+        self.look(packets);
+        self.count(ms_of(now.as_nanos()));
+        if self.sweep.at.is_none() && self.cache.len() > 0 {
+            self.sweep.at = Some(now + self.pause());
+        }
+        self.lane.publish(&mut self.sums);
+    }
+
+    fn poll_at(&self) -> Option<Time> {
+        self.sweep.at
+    }
+
+    fn poll(&mut self, now: Time) {
+        if self.sweep.at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.sweep(ms_of(now.as_nanos()));
+        if self.sweep.bucket >= self.cache.buckets() {
+            self.sweep.bucket = 0;
+        }
+        self.sweep.at = (self.cache.len() > 0).then(|| now + self.pause());
+        self.lane.publish(&mut self.sums);
+    }
+}
+
+/// What is left when the worker ends is reported too.
+impl Drop for Meter {
+    fn drop(&mut self) {
+        let buckets = 0..self.cache.buckets();
+        let places: Vec<usize> = buckets.flat_map(|bucket| self.cache.taken(bucket)).collect();
+        let records =
+            places.into_iter().map(|place| Record::new(self.cache.take(place), EndReason::Forced));
+        self.lane.leave(records.collect(), &mut self.sums);
+        self.lane.publish(&mut self.sums);
+    }
+}

@@ -1,0 +1,180 @@
+//! Flow export: counts what leaves by flow, and makes IPFIX (RFC 7011) or NetFlow version 9 messages of it.
+//!
+//! [`Ipfix`] is the application: a meter and a flow cache for each worker. [`Exporter`] takes what has ended to
+//! messages, on a thread of the caller's, who sends them. The README beside this file tells how both work.
+//! Neighbours: `application`, which puts the meters behind everything else. Reads no clock, opens nothing.
+
+mod cache;
+mod export;
+mod flow;
+mod lane;
+mod message;
+mod meter;
+mod pair;
+mod template;
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use ebb_graph::PortId;
+use ebb_units::Time;
+
+pub use export::Exporter;
+pub use flow::{EndReason, Record};
+use lane::Lane;
+pub use lane::{Bell, Traffic};
+pub use message::Message;
+use meter::Meter;
+pub use pair::Flow;
+
+use crate::application::{Application, Observer};
+
+/// How flows are metered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metering {
+    /// Longest time that a flow goes on before it is reported.
+    pub active: Duration,
+    /// Time without a packet after which it is reported.
+    pub idle: Duration,
+    /// Flows in a worker's cache, 64 bytes each.
+    pub flows: usize,
+    /// One packet of so many is counted; at least 1.
+    pub sampling: u32,
+    /// A random number that nobody outside knows.
+    pub seed: u64,
+}
+
+/// Protocol of the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// RFC 7011.
+    Ipfix,
+    /// RFC 3954.
+    Netflow9,
+}
+
+/// What messages are like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// Protocol.
+    pub version: Version,
+    /// Observation domain (in version 9 the source) in their headers.
+    pub domain: u32,
+    /// Longest message in bytes, at least 512.
+    pub message_len: usize,
+    /// Templates and options are sent again after so long.
+    pub template_every: Duration,
+    /// Whether both directions of a conversation become one record (RFC 5103); IPFIX only.
+    pub biflow: bool,
+    /// As [`Metering::sampling`].
+    pub sampling: u32,
+}
+
+/// What the clocks and the system say while messages are made.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The workers' clock.
+    pub now: Time,
+    /// The same moment since 1970.
+    pub unix: Duration,
+    /// The system's interface numbers by port number.
+    pub interfaces: Vec<u32>,
+}
+
+impl Reading {
+    fn interface(&self, port: PortId) -> u32 {
+        self.interfaces.get(usize::from(port.0)).copied().unwrap_or(0)
+    }
+
+    fn now_ms(&self) -> u32 {
+        flow::ms_of(self.now.as_nanos())
+    }
+
+    /// Milliseconds since 1970 of a time not longer ago than 2^31 ms.
+    fn unix_ms(&self, ms: u32) -> u64 {
+        let ago = self.now_ms().wrapping_sub(ms) as i32;
+        (self.unix.as_millis() as u64).saturating_add_signed(-i64::from(ago))
+    }
+}
+
+/// What became of records, for counters and for the collector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Messages sent.
+    pub messages: u64,
+    /// Records sent, and their packets and bytes.
+    pub sent: Traffic,
+    /// The same of those that were lost: no room on their way, or not taken by the collector.
+    pub unsent: Traffic,
+    /// Packets that are neither IPv4 nor IPv6.
+    pub other_packets: u64,
+}
+
+/// The application.
+#[derive(Debug)]
+pub struct Ipfix {
+    metering: Metering,
+    lanes: Vec<Arc<Lane>>,
+    exported: Arc<Exported>,
+}
+
+/// What the exporter counted; it alone writes.
+#[derive(Debug, Default)]
+struct Exported([AtomicU64; EXPORTED.len()]);
+
+const EXPORTED: [&str; 7] = [
+    "exported_messages",
+    "exported_flows",
+    "exported_packets",
+    "exported_bytes",
+    "unsent_flows",
+    "unsent_packets",
+    "unsent_bytes",
+];
+
+impl Exported {
+    fn add(&self, first: usize, numbers: &[u64]) {
+        for (counter, more) in self.0[first..].iter().zip(numbers) {
+            counter.store(counter.load(Relaxed) + more, Relaxed);
+        }
+    }
+
+    fn get(&self) -> [u64; EXPORTED.len()] {
+        std::array::from_fn(|index| self.0[index].load(Relaxed))
+    }
+}
+
+impl Ipfix {
+    /// For so many workers; `bell` is rung when the exporter should not wait any longer.
+    pub fn new(workers: usize, metering: Metering, bell: &Bell) -> Ipfix {
+        let lanes = (0..workers).map(|_| Arc::new(Lane::new(bell.clone()))).collect();
+        Ipfix { metering, lanes, exported: Arc::default() }
+    }
+
+    /// What makes messages of its flows. One at a time.
+    pub fn exporter(&self, format: Format) -> Exporter {
+        // Directions of a conversation end within a round of the sweep and the time between their packets.
+        let patience = self.metering.idle / 2 + Duration::from_secs(1);
+        Exporter::new(format, patience, self.lanes.clone(), self.exported.clone())
+    }
+}
+
+impl Application for Ipfix {
+    fn name(&self) -> &'static str {
+        "ipfix"
+    }
+
+    fn observer(&self, worker: usize) -> Option<Box<dyn Observer>> {
+        Some(Box::new(Meter::new(&self.metering, self.lanes[worker].clone())))
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut sums = [0u64; lane::NAMES.len()];
+        for lane in &self.lanes {
+            sums.iter_mut().zip(lane.counted()).for_each(|(sum, more)| *sum += more);
+        }
+        let metered = lane::NAMES.into_iter().zip(sums);
+        metered.chain(EXPORTED.into_iter().zip(self.exported.get())).collect()
+    }
+}

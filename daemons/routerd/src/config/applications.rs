@@ -1,0 +1,87 @@
+//! The sections of applications: how each is set up, and what they ask of each other.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use toml::Spanned;
+
+use super::read::Section;
+use super::types::{App, Config, FlowExport, FlowTransport, FlowVersion};
+
+/// Every field of `[ipfix]`; a change of one waits for a restart.
+pub(super) const IPFIX_FIELDS: [&str; 11] = [
+    "ipfix.collector",
+    "ipfix.transport",
+    "ipfix.file",
+    "ipfix.version",
+    "ipfix.biflow",
+    "ipfix.domain",
+    "ipfix.active_timeout_s",
+    "ipfix.idle_timeout_s",
+    "ipfix.template_interval_s",
+    "ipfix.flows",
+    "ipfix.sampling",
+];
+
+fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
+    value.map_or(default, Spanned::into_inner)
+}
+
+pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {
+    let default = FlowExport::default();
+    let remedy = "expected address and port, for example \"192.0.2.9:4739\"";
+    let collector = section.value::<SocketAddr>("collector", remedy);
+    let transport = section.value("transport", "use udp or tcp, in quotes");
+    let file = section.value::<PathBuf>("file", "expected a path in quotes");
+    let version = section.value::<FlowVersion>("version", "use ipfix or netflow9, in quotes");
+    let biflow = section.value::<bool>("biflow", "use true or false");
+    if let (Some(_), Some(file)) = (&collector, &file) {
+        let remedy = "remove one; two places would need two exporters";
+        section.report("file", file.span(), "there is a collector as well", remedy);
+    }
+    if let Some(version) = version.as_ref().filter(|it| *it.get_ref() == FlowVersion::Netflow9) {
+        let rfc_3954_has = |field: &str| format!("NetFlow version 9 has no {field}");
+        if biflow.as_ref().is_some_and(|biflow| *biflow.get_ref()) {
+            let message = rfc_3954_has("records of both directions");
+            section.report("version", version.span(), &message, "set biflow = false");
+        }
+        if transport.as_ref().is_some_and(|it| *it.get_ref() == FlowTransport::Tcp) {
+            let message = rfc_3954_has("transport over TCP");
+            section.report("version", version.span(), &message, "set transport = \"udp\"");
+        }
+    }
+    let export = FlowExport {
+        collector: collector.map(Spanned::into_inner),
+        transport: or(transport, default.transport),
+        file: file.map(Spanned::into_inner),
+        version: or(version, default.version),
+        biflow: or(biflow, default.biflow),
+        domain: or(section.number("domain", 0..=i64::from(u32::MAX)), default.domain),
+        active_timeout_s: or(
+            section.number("active_timeout_s", 1..=86_400),
+            default.active_timeout_s,
+        ),
+        idle_timeout_s: or(section.number("idle_timeout_s", 1..=3_600), default.idle_timeout_s),
+        template_interval_s: or(
+            section.number("template_interval_s", 1..=86_400),
+            default.template_interval_s,
+        ),
+        flows: or(section.number("flows", 64..=1 << 26), default.flows),
+        sampling: or(section.number("sampling", 1..=1 << 24), default.sampling),
+    };
+    section.finish();
+    export
+}
+
+/// What an application needs of its section.
+pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
+    let nowhere = config.ipfix.collector.is_none() && config.ipfix.file.is_none();
+    if config.router.apps.contains(&App::Ipfix)
+        && nowhere
+        && !root.has_problem_of("ipfix.collector")
+    {
+        let message = "apps has \"ipfix\", but nobody is told of flows";
+        let remedy = "for example collector = \"192.0.2.9:4739\", or file = \"flows.ipfix\"";
+        root.report("ipfix.collector", 0..0, message, remedy);
+    }
+}
