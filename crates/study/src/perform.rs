@@ -4,7 +4,7 @@ use ebb_report::Report;
 
 use crate::job::Job;
 use crate::save::save;
-use crate::{JobError, merge, saturation, sweep};
+use crate::{JobError, StudyError, merge, saturation, sweep};
 
 impl Job<'_> {
     /// Runs it and saves what it found. Where it was stopped, the report is of what was finished.
@@ -12,6 +12,10 @@ impl Job<'_> {
     /// # Errors
     /// What is wrong with the scenario, that nothing was finished when it was stopped, or what failed.
     pub fn run(&self) -> Result<Report, JobError> {
+        if self.shard.is_some() && (self.saturation.is_some() || self.sweep.is_empty()) {
+            let message = "needs a sweep: give a setting of --set several values";
+            return Err(StudyError::in_file("--shard", message).into());
+        }
         let report = match (self.saturation, self.repeat, self.sweep.is_empty()) {
             (Some(interval), ..) => saturation::find(self, interval),
             (None, None, true) => self.once(),
