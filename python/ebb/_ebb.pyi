@@ -2,7 +2,24 @@ from typing import Literal, final
 
 version: str
 revision: str
-__all__: list[str]
+
+__all__ = [
+    "Report",
+    "Reproducing",
+    "Run",
+    "Snapshots",
+    "compute",
+    "digest",
+    "experiments",
+    "json_schema",
+    "reference",
+    "revision",
+    "status",
+    "studies",
+    "toml_text",
+    "version",
+    "write_part",
+]
 
 def studies() -> str: ...
 def json_schema(kind: str, system: str) -> str | None: ...

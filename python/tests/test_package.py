@@ -22,7 +22,9 @@ PACKAGE = ROOT / "python"
 
 
 def tool(*words: str) -> None:
-    outcome = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=PACKAGE, check=False)
+    outcome = subprocess.run(
+        [sys.executable, "-m", *words], capture_output=True, text=True, cwd=PACKAGE, check=False
+    )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
@@ -32,8 +34,17 @@ def test_types_and_style() -> None:
     tool("ruff", "format", "--check", ".")
 
 
-def test_the_stub_says_what_the_module_has() -> None:
-    tool("mypy.stubtest", "ebb._ebb", "--ignore-disjoint-bases")
+def test_the_stub_says_what_the_module_has(tmp_path: Path) -> None:
+    # Alone, so that nothing else is read.
+    alone = tmp_path / "ebb"
+    alone.mkdir()
+    for name in ("_ebb.pyi", "_ebb.abi3.so"):
+        (alone / name).symlink_to((PACKAGE / "ebb" / name).resolve())
+    (alone / "__init__.py").write_text("")
+    words = [sys.executable, "-m", "mypy.stubtest", "ebb._ebb", "--ignore-disjoint-bases"]
+    here = {**os.environ, "PYTHONPATH": str(tmp_path), "MYPYPATH": str(tmp_path)}
+    outcome = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=here, check=False)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
 def test_importing_loads_nothing_that_is_not_needed() -> None:
@@ -49,9 +60,13 @@ def test_the_page_runs(tmp_path: Path) -> None:
     assert blocks
     program = tmp_path / "page.py"
     body = "\n".join(blocks)
-    program.write_text("if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+    program.write_text(
+        "if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    )
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    outcome = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=tmp_path, check=False)
+    outcome = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
@@ -78,7 +93,10 @@ def daemon(tmp_path: Path) -> Path:
                     request = json.loads(line)
                     count = 3 if "subscribe" in request else 1
                     for _ in range(count):
-                        file.write(json.dumps({"ok": SNAPSHOT if "subscribe" in request else {"state": "fine"}}) + "\n")
+                        file.write(
+                            json.dumps({"ok": SNAPSHOT if "subscribe" in request else {"state": "fine"}})
+                            + "\n"
+                        )
                     file.flush()
                     if count > 1:
                         break
@@ -119,5 +137,7 @@ def test_a_wheel_runs_where_there_is_no_rust(tmp_path: Path) -> None:
     clean = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
     subprocess.run([python, "-m", "pip", "install", "-q", "--no-index", str(wheel)], check=True, env=clean)
     code = "import ebb; print(ebb.plan('noc', mesh='4x4', traffic='transpose').title)"
-    outcome = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, env=clean, cwd=tmp_path)
+    outcome = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True, env=clean, cwd=tmp_path
+    )
     assert "4x4" in outcome.stdout
