@@ -10,7 +10,7 @@ use std::sync::mpsc::Receiver;
 use ebb_scenario::Progress;
 use ebb_study::{Executor, Finished, Outcome, Point, Take};
 
-use crate::run::{Said, Told};
+use crate::told::{Said, Told};
 
 /// What came of a point.
 pub(crate) enum Answer {

@@ -16,6 +16,7 @@ mod report;
 mod reproduction;
 mod run;
 mod task;
+mod told;
 
 use pyo3::prelude::*;
 

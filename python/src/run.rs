@@ -5,73 +5,19 @@
 //! compute go by `elsewhere.rs`.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebb_scenario::Progress;
-use ebb_study::{Event, Executor, Job, JobError, Point, Program, StudyError, Threads, Watcher};
+use ebb_study::{Executor, Job, Point, Program, StudyError, Threads, Watcher};
 use pyo3::prelude::*;
 
 use crate::asked::Asked;
 use crate::elsewhere::{Answer, Elsewhere};
 use crate::errors;
 use crate::report::Report;
-
-/// What the job's thread says.
-pub(crate) enum Said {
-    /// These points are to be computed by others.
-    Points(Vec<Point>),
-    /// So many points or runs are finished already.
-    Reused(usize),
-    /// It ended.
-    Done(Box<Result<ebb_report::Report, JobError>>),
-}
-
-/// What the job's thread and Python share.
-#[derive(Default)]
-pub(crate) struct Shared {
-    stop: AtomicBool,
-    /// The share that is done, as bits.
-    done: AtomicU64,
-    note: Mutex<String>,
-}
-
-/// How a job tells Python what happens.
-pub(crate) struct Told {
-    pub(crate) shared: Arc<Shared>,
-    said: Mutex<Sender<Said>>,
-}
-
-impl Told {
-    pub(crate) fn say(&self, said: Said) {
-        // Nobody listens any more after Ctrl-C.
-        drop(self.said.lock().map(|sender| sender.send(said)));
-    }
-}
-
-impl Progress for Told {
-    fn at(&self, done: f64, note: &str) {
-        self.shared.done.store(done.to_bits(), Relaxed);
-        if let Ok(mut last) = self.shared.note.lock()
-            && *last != note
-        {
-            note.clone_into(&mut last);
-        }
-    }
-
-    fn stopped(&self) -> bool {
-        self.shared.stop.load(Relaxed)
-    }
-}
-
-impl Watcher for Told {
-    fn event(&self, event: &Event) {
-        let (Event::RunsReused(count) | Event::PointsReused { finished: count, .. }) = *event;
-        self.say(Said::Reused(count));
-    }
-}
+use crate::told::{Said, Shared, Told};
 
 /// The program of this module, by its version and what `identity` says.
 pub(crate) fn program(identity: Option<&str>) -> Program<'_> {

@@ -5,13 +5,12 @@ use std::path::Path;
 use ebb_report::Report;
 use ebb_scenario::{Document, Files, Progress, Sweep};
 
-use crate::executor::{Executor, Outcome, Point};
+use crate::executor::Executor;
 use crate::interval::Interval;
 use crate::key::running_program;
 use crate::repeat::Repeat;
 use crate::shard::Shard;
 use crate::study::Study;
-use crate::sweep::one;
 use crate::{JobError, StudyError};
 
 /// Who watches a job: besides how far it is, what happens once.
@@ -90,14 +89,6 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// One of its runs alone, for an executor elsewhere that was told the point.
-    ///
-    /// # Errors
-    /// As of the study; when the running program cannot read itself.
-    pub fn point(&self, point: &Point) -> Outcome {
-        one(self, &self.program.identity()?, point)
-    }
-
     /// The first point with the first seed.
     pub(crate) fn once(&self) -> Result<Report, JobError> {
         let document = self.document.with(&self.sweep.points().next().unwrap_or_default())?;

@@ -4,7 +4,7 @@ use ebb_report::Report;
 
 use crate::job::Job;
 use crate::save::save;
-use crate::{JobError, StudyError, merge, saturation, sweep};
+use crate::{JobError, StudyError, merge, parts, saturation, sweep};
 
 impl Job<'_> {
     /// Runs it and saves what it found. Where it was stopped, the report is of what was finished.
@@ -20,7 +20,10 @@ impl Job<'_> {
             (Some(interval), ..) => saturation::find(self, interval),
             (None, None, true) => self.once(),
             (None, Some(_), true) => merge::repeated(self),
-            (None, _, false) => sweep::run(self),
+            (None, _, false) => match self.shard {
+                Some(shard) => parts::report(self, shard, sweep::part(self)?),
+                None => sweep::run(self),
+            },
         }?;
         let report = report.figure("seed", self.seed).figure("revision", self.program.revision);
         if let Some(place) = self.place {

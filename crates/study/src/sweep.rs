@@ -14,21 +14,19 @@ use crate::points::{Columns, Swept, settings};
 use crate::repeat::Repeat;
 use crate::store::{Held, Store};
 use crate::sweep_report::{Row, report};
-use crate::{JobError, StudyError, shard};
+use crate::{JobError, StudyError};
 
 /// Computes all points, those that an earlier run finished excepted.
 ///
 /// Every point uses the same seeds, so that points differ by their settings and not by luck.
 pub(crate) fn run(job: &Job<'_>) -> Result<Report, JobError> {
-    if let Some(shard) = job.shard {
-        let done = finish(job)?.0.done.len();
-        return if job.watcher.stopped() {
-            Err(StudyError::Stopped.into())
-        } else {
-            shard::report(job, shard, done)
-        };
-    }
     Ok(tell(job, &compute(job)?))
+}
+
+/// Computes the runs of the job's shard; how many are finished.
+pub(crate) fn part(job: &Job<'_>) -> Result<usize, JobError> {
+    let runs = finish(job)?.0.done.len();
+    if job.watcher.stopped() { Err(StudyError::Stopped.into()) } else { Ok(runs) }
 }
 
 /// What a sweep found, for readers.
@@ -252,6 +250,16 @@ impl<'a> Runs<'a> {
             }
         }
         columns
+    }
+}
+
+impl Job<'_> {
+    /// One of its runs alone, for an executor elsewhere that was told the point.
+    ///
+    /// # Errors
+    /// As of the study; when the running program cannot read itself.
+    pub fn point(&self, point: &Point) -> Outcome {
+        one(self, &self.program.identity()?, point)
     }
 }
 
