@@ -106,7 +106,7 @@ fn block<'py>(py: Python<'py>, table: &Table, column: usize) -> PyResult<Block<'
     let cells = || table.rows.iter().map(|row| &row[column]);
     if cells().all(|cell| matches!(cell, Cell::Count(_))) {
         let count = |cell: &Cell| if let Cell::Count(count) = cell { *count } else { 0 };
-        let bytes: Vec<u8> = cells().flat_map(|cell| count(cell).to_le_bytes()).collect();
+        let bytes = memory(table.rows.len(), cells().map(|cell| count(cell).to_le_bytes()));
         return Ok(("count", PyByteArray::new(py, &bytes).into_any()));
     }
     if cells().any(|cell| matches!(cell, Cell::Text(_))) {
@@ -124,6 +124,13 @@ fn block<'py>(py: Python<'py>, table: &Table, column: usize) -> PyResult<Block<'
         Cell::Count(count) => *count as f64,
         Cell::Text(_) | Cell::Missing => f64::NAN,
     };
-    let bytes: Vec<u8> = cells().flat_map(|cell| number(cell).to_le_bytes()).collect();
+    let bytes = memory(table.rows.len(), cells().map(|cell| number(cell).to_le_bytes()));
     Ok(("number", PyByteArray::new(py, &bytes).into_any()))
+}
+
+/// Numbers one after another.
+fn memory(count: usize, numbers: impl Iterator<Item = [u8; 8]>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(8 * count);
+    numbers.for_each(|number| bytes.extend_from_slice(&number));
+    bytes
 }

@@ -141,3 +141,12 @@ def test_a_wheel_runs_where_there_is_no_rust(tmp_path: Path) -> None:
         [python, "-c", code], capture_output=True, text=True, check=True, env=clean, cwd=tmp_path
     )
     assert "4x4" in outcome.stdout
+
+
+@pytest.mark.long
+def test_the_benchmark_runs() -> None:
+    program = ROOT / "bench/python/run.py"
+    outcome = subprocess.run(
+        [sys.executable, str(program), "--small"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(outcome.stdout.splitlines()[-1])["two_cores_times_one"] > 0
