@@ -51,7 +51,7 @@ def test_a_run_writes_what_the_command_writes(
 
 
 def test_a_scenario_is_a_table_a_text_a_path_or_an_object(tmp_path: Path) -> None:
-    text = 'mesh = "4x4"\ntraffic = "uniform"\nload = 0.1\nruns = 1\n'
+    text = 'mesh = "4x4"\ntraffic = "uniform"\nload = 0.1\nruns = 1\n\n[run]\nwarmup = 200\nsample = 500\nsamples_max = 3\n'
     path = tmp_path / "scenario.toml"
     path.write_text(text)
     results = [ebb.sim("noc", one) for one in (NOC, text, path, str(path), ebb.scenarios.NocSim(**NOC))]
