@@ -13,7 +13,7 @@ DEMO = demo
 LEAN = --no-default-features
 endif
 
-.PHONY: demo demo-svg build test tsan lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
+.PHONY: demo demo-svg build wheel test tsan lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
 	@$(CARGO) build --profile $(DEMO) --quiet -p ebb-cli $(LEAN)
@@ -54,6 +54,9 @@ deb: build ## A Debian package of all that, under target/debian
 	@scripts/require dpkg-deb=dpkg
 	@scripts/deb
 
+wheel: tools-solver ## A wheel of the Python package under target/wheels, for Linux with an older C library, too
+	@scripts/wheel
+
 clean:
 	@$(CARGO) clean
 
@@ -71,9 +74,11 @@ tools-test: tools-solver
 	    etcd=etcd-server ping=iputils-ping nsenter=util-linux iperf3=iperf3 script=bsdutils curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \
 	    valgrind=valgrind tcpdump=tcpdump strace=strace xz=xz-utils sqlite3=sqlite3 \
-	    nfcapd=nfdump opensm=opensm ibsim=ibsim-utils ibnetdiscover=infiniband-diags \
+	    nfcapd=nfdump slurmctld=slurm-wlm mpirun=openmpi-bin /usr/share/doc/python3-venv=python3-venv \
+	    opensm=opensm ibsim=ibsim-utils ibnetdiscover=infiniband-diags \
 	    /usr/lib/python3/dist-packages/networkx=python3-networkx \
 	    /usr/lib/python3/dist-packages/scipy/__init__.py=python3-scipy
+	@scripts/python || true # Says what is missing; its tests are skipped then.
 
 tools-bench: tools-test
 	@scripts/require --optional dpdk-testpmd=dpdk-dev /usr/include/dpdk/rte_fib.h=libdpdk-dev

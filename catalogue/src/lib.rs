@@ -3,7 +3,7 @@
 //! Room: the only crate that names all systems. Faces ask it what there is and know no system.
 
 use ebb_report::Experiment;
-use ebb_study::{Import, Kind, Study, Work};
+use ebb_study::{Import, Kind, Study, StudyError, Work};
 
 /// All studies, each kind in the order in which it is shown.
 pub static STUDIES: &[&Study] = &[
@@ -59,6 +59,20 @@ pub fn import(study: &Study, extension: &str, text: &str) -> Option<Import> {
         let known = import.extension == extension || (import.recognises)(text);
         import.kind == study.kind() && known
     })
+}
+
+/// A scenario's text from the text of the file `name`, which another program may have written.
+///
+/// # Errors
+/// When it is such a file and cannot be read as one.
+pub fn scenario_text(study: &Study, name: &str, text: String) -> Result<String, StudyError> {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let extension =
+        file.rsplit_once('.').map_or("", |(stem, end)| if stem.is_empty() { "" } else { end });
+    match import(study, extension, &text) {
+        None => Ok(text),
+        Some(import) => (import.read)(&text).map_err(|error| StudyError::in_file(name, error)),
+    }
 }
 
 #[cfg(test)]

@@ -106,6 +106,9 @@ enum Command {
     #[command(subcommand)]
     Plan(study::Plan),
     #[cfg(feature = "systems")]
+    #[command(subcommand)]
+    Sweep(study::Sweep),
+    #[cfg(feature = "systems")]
     Schema(schema::Schema),
     #[cfg(feature = "systems")]
     /// Measure moving work between this machine's cores
@@ -147,6 +150,8 @@ fn main() -> ExitCode {
         Command::Sim(command) => command.run(),
         #[cfg(feature = "systems")]
         Command::Plan(command) => command.run(),
+        #[cfg(feature = "systems")]
+        Command::Sweep(command) => command.run(),
         #[cfg(feature = "systems")]
         Command::Schema(command) => command.run(),
         #[cfg(feature = "systems")]

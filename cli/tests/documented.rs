@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 /// What a line says first, and why it is not run as typed. Everything else that begins with a name
 /// of [`RUN`] is run.
-const NOT_RUN: [(&str, &str); 23] = [
+const NOT_RUN: [(&str, &str); 25] = [
     ("plan noc --mesh 8x8 --traffic csv:", "the reader's own matrix"),
     ("plan noc --mesh 4x4 --traffic task:", "the reader's own task graph"),
     ("plan cluster --catalogue servers.csv", "the reader's own servers and traffic"),
+    ("sim noc sweep.toml", "the reader's own scenario; tests in study.rs and python/tests"),
+    ("sweep merge", "the reader's own parts of a sweep; tests in python/tests"),
     ("sim gating --trace", "the reader's own trace; tests in gating.rs"),
     ("trace", "the reader's own programs and traces; tests in gating.rs"),
     ("fabric", "the reader's own dumps; fabrics of their own in tests/fabric.rs"),

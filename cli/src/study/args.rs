@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use ebb_study::{Interval, Until};
+use ebb_study::{Interval, Shard, Until};
 
 /// Arguments of every simulator and planner.
 #[derive(Debug, Default, Args)]
@@ -31,6 +31,10 @@ pub struct StudyArgs {
     #[arg(long, value_name = "PATH=LOW..HIGH[:STEP]", value_parser = Interval::parse,
           conflicts_with_all = ["seeds", "until"])]
     pub saturation: Option<Interval>,
+    /// Compute only this part of a sweep, for example 3/64, here or on another machine; `ebb sweep merge`
+    /// puts the directories of all parts together
+    #[arg(long, value_name = "NUMBER/COUNT", value_parser = Shard::parse, conflicts_with = "saturation")]
+    pub shard: Option<Shard>,
     /// Directory for report.html, report.json, the tables as CSV and the exact scenario [default: ebb-runs/…,
     /// named after the scenario]
     #[arg(long, value_name = "DIR")]

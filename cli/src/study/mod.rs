@@ -5,10 +5,12 @@
 
 mod args;
 mod command;
+mod parts;
 mod progress;
 mod run;
 
 pub use command::{Plan, Sim};
+pub use parts::Sweep;
 pub use progress::Watched;
 
 use ebb_study::Program;

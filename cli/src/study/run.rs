@@ -38,16 +38,20 @@ pub(super) fn run(
         Ok(asked) => perform(study, args, asked)?,
         Err(error) => Err(JobError::from(StudyError::whole(error))),
     };
-    match outcome {
-        Ok(stopped) => Ok(if stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }),
-        Err(error) => {
-            eprintln!("ebb: {error}");
-            Ok(match *error.error {
-                StudyError::Scenario(_) => ExitCode::from(UNREADABLE),
-                StudyError::Stopped => ExitCode::from(INTERRUPTED),
-                StudyError::Failed(_) => ExitCode::FAILURE,
-            })
-        }
+    Ok(match outcome {
+        Ok(true) => ExitCode::from(INTERRUPTED),
+        Ok(false) => ExitCode::SUCCESS,
+        Err(error) => status(&error),
+    })
+}
+
+/// Says why there is no report; the exit status for it.
+pub(super) fn status(error: &JobError) -> ExitCode {
+    eprintln!("ebb: {error}");
+    match *error.error {
+        StudyError::Scenario(_) => ExitCode::from(UNREADABLE),
+        StudyError::Stopped => ExitCode::from(INTERRUPTED),
+        StudyError::Failed(_) => ExitCode::FAILURE,
     }
 }
 
@@ -69,13 +73,7 @@ fn read(study: &Study, path: &Path) -> Result<String, StudyError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         StudyError::in_file(name.to_string(), format!("cannot read the file: {error}"))
     })?;
-    let extension = path.extension().unwrap_or_default().to_string_lossy();
-    match ebb_catalogue::import(study, &extension, &text) {
-        None => Ok(text),
-        Some(import) => {
-            (import.read)(&text).map_err(|error| StudyError::in_file(name.to_string(), error))
-        }
-    }
+    ebb_catalogue::scenario_text(study, &name.to_string(), text)
 }
 
 /// Whether it was stopped.
@@ -91,6 +89,7 @@ fn perform(study: &Study, args: &StudyArgs, asked: &Asked) -> Result<Result<bool
         sweep: &asked.sweep,
         repeat: asked.repeat.as_ref(),
         saturation: args.saturation.as_ref(),
+        shard: args.shard,
         place: place.as_deref(),
         fresh: args.fresh,
         program: PROGRAM,
@@ -117,11 +116,14 @@ fn place(study: &Study, args: &StudyArgs, sweep: bool) -> Option<PathBuf> {
     let stem = if stem.is_empty() { String::new() } else { format!("-{}", stem.to_string_lossy()) };
     let points = if sweep { "-sweep" } else { "" };
     let saturation = if args.saturation.is_some() { "-saturation" } else { "" };
-    let name = format!("{}-{}{stem}{points}{saturation}", study.kind().name(), study.system);
+    let mut name = format!("{}-{}{stem}{points}{saturation}", study.kind().name(), study.system);
+    if let Some(shard) = args.shard {
+        name += &format!("-{}", shard.to_string().replace('/', "-of-"));
+    }
     Some(args.out.clone().unwrap_or_else(|| Path::new("ebb-runs").join(name)))
 }
 
-fn print(report: &Report, json: bool, place: Option<&Path>) -> Result<()> {
+pub(super) fn print(report: &Report, json: bool, place: Option<&Path>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
         out.write_all(report.to_json().as_bytes())?;

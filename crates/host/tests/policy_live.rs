@@ -97,7 +97,7 @@ fn a_chain_for_the_beginnings_of_names_says_so() {
             println!("skipped: this kernel has no chains for beginnings of names: errno {refused}");
             return;
         }
-        let chains = watch.chains().unwrap();
+        let (chains, _) = watch.chains().unwrap();
         let chain = chains.iter().find(|chain| chain.name == "netdev edge in").expect("the chain");
         assert_eq!((chain.hook, chain.drops, chain.strange), (Hook::Ingress, true, false));
         assert_eq!(chain.devices, [DeviceName::Prefix("edge".to_owned())]);

@@ -31,20 +31,47 @@ impl Sweep {
     /// # Errors
     /// When a setting cannot be read, names a path twice, or the points are too many.
     pub fn parse<S: AsRef<str>>(settings: &[S]) -> Result<Sweep, ScenarioError> {
-        let mut sweep = Sweep::default();
-        for whole in settings {
-            let (path, text) = split(whole.as_ref())?;
-            if sweep.axes.iter().any(|(other, _)| other == path) {
-                return Err(fault(path, "is set twice", "give all its values in one list"));
-            }
-            sweep.axes.push((path.to_owned(), values(path, text)?));
-            sweep.written.push(whole.as_ref().to_owned());
-            if sweep.len() > POINTS_MAX {
-                let message = format!("the sweep has more than {POINTS_MAX} points");
-                return Err(fault(path, &message, "use larger steps"));
-            }
-        }
+        settings.iter().try_fold(Sweep::default(), |sweep, whole| sweep.setting(whole.as_ref()))
+    }
+
+    /// With one more setting as it is written for [`Sweep::parse`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn setting(self, whole: &str) -> Result<Sweep, ScenarioError> {
+        let (path, text) = split(whole)?;
+        let mut sweep = self.axis(path, values(path, text)?)?;
+        sweep.written.pop();
+        sweep.written.push(whole.to_owned());
         Ok(sweep)
+    }
+
+    /// With all values of one more setting, for callers that have values instead of text.
+    ///
+    /// # Errors
+    /// When there is no value, the path is there already, or the points are too many.
+    pub fn axis(mut self, path: &str, values: Vec<Value>) -> Result<Sweep, ScenarioError> {
+        if path.split('.').any(str::is_empty) {
+            return Err(fault(path, "is no path of a setting", "for example policy.name"));
+        }
+        if values.is_empty() {
+            return Err(fault(path, "has no values", "give at least one"));
+        }
+        if self.axes.iter().any(|(other, _)| other == path) {
+            return Err(fault(path, "is set twice", "give all its values in one list"));
+        }
+        let shown = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        let shown: Vec<String> = values.iter().map(shown).collect();
+        self.written.push(format!("{path}={}", shown.join(",")));
+        self.axes.push((path.to_owned(), values));
+        if self.len() > POINTS_MAX {
+            let message = format!("the sweep has more than {POINTS_MAX} points");
+            return Err(fault(path, &message, "use larger steps"));
+        }
+        Ok(self)
     }
 
     /// Number of points; 1 without settings.

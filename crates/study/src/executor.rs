@@ -44,6 +44,9 @@ pub struct Finished {
     pub set: Map<String, Value>,
     /// The files that were read, and what of them.
     pub(crate) files: Vec<Used>,
+    /// Their digests in the same order.
+    #[serde(default)]
+    pub(crate) digests: Vec<String>,
     /// The figures' names in the order of a single report, with their units.
     pub columns: Vec<(String, String)>,
     /// The figures.

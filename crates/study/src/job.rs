@@ -5,11 +5,13 @@ use std::path::Path;
 use ebb_report::Report;
 use ebb_scenario::{Document, Files, Progress, Sweep};
 
-use crate::JobError;
 use crate::executor::Executor;
 use crate::interval::Interval;
+use crate::key::running_program;
 use crate::repeat::Repeat;
+use crate::shard::Shard;
 use crate::study::Study;
+use crate::{JobError, StudyError};
 
 /// Who watches a job: besides how far it is, what happens once.
 pub trait Watcher: Progress {
@@ -42,6 +44,19 @@ pub struct Program<'a> {
     pub identity: Option<&'a str>,
 }
 
+impl Program<'_> {
+    /// What keys of results hold of it.
+    ///
+    /// # Errors
+    /// When the running program cannot read itself.
+    pub(crate) fn identity(&self) -> Result<String, StudyError> {
+        match self.identity {
+            Some(identity) => Ok(identity.to_owned()),
+            None => running_program().map_err(StudyError::failed),
+        }
+    }
+}
+
 /// A study with all that it is run with.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
@@ -59,6 +74,8 @@ pub struct Job<'a> {
     pub repeat: Option<&'a Repeat>,
     /// The interval of whose values the most that is stable is looked for.
     pub saturation: Option<&'a Interval>,
+    /// The part of the sweep that is computed, if not all of it.
+    pub shard: Option<Shard>,
     /// The directory for reports, tables and finished runs.
     pub place: Option<&'a Path>,
     /// Whether to compute again what an earlier run finished.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ebb_report::{Report, Section, write_file};
+use ebb_report::{Report, Section, Table, write_file};
 use ebb_scenario::Setting;
 
 use crate::StudyError;
@@ -12,17 +12,7 @@ use crate::repeat::Repeat;
 /// Report, tables and what to repeat the run with.
 pub(crate) fn save(report: &Report, place: &Path, job: &Job<'_>) -> Result<(), StudyError> {
     report.save(place)?;
-    let tables = report.sections.iter().filter_map(|section| match section {
-        Section::Table(table) if !table.rows.is_empty() => Some(table),
-        _ => None,
-    });
-    let tables = report.attachments.iter().chain(tables);
-    let mut names = std::collections::BTreeSet::new();
-    for (index, table) in tables.enumerate() {
-        let mut name = file_name(&table.title).unwrap_or_else(|| format!("table-{}", index + 1));
-        if !names.insert(name.clone()) {
-            name += &format!("-{}", index + 1);
-        }
+    for (name, table) in tables(report) {
         #[cfg(feature = "parquet")]
         write_file(
             &place.join(format!("{name}.parquet")),
@@ -50,6 +40,23 @@ pub(crate) fn save(report: &Report, place: &Path, job: &Job<'_>) -> Result<(), S
     });
     write_file(&place.join("run.json"), (run.to_string() + "\n").as_bytes())?;
     Ok(())
+}
+
+/// The tables of a report that become files, each with its file's name without extension.
+pub fn tables(report: &Report) -> Vec<(String, &Table)> {
+    let shown = report.sections.iter().filter_map(|section| match section {
+        Section::Table(table) if !table.rows.is_empty() => Some(table),
+        _ => None,
+    });
+    let mut names = std::collections::BTreeSet::new();
+    let named = report.attachments.iter().chain(shown).enumerate().map(|(index, table)| {
+        let mut name = file_name(&table.title).unwrap_or_else(|| format!("table-{}", index + 1));
+        if !names.insert(name.clone()) {
+            name += &format!("-{}", index + 1);
+        }
+        (name, table)
+    });
+    named.collect()
 }
 
 /// Lower case words with dashes between.

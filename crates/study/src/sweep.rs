@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::executor::{Finished, Outcome, Point, name};
 use crate::job::{Event, Job};
-use crate::key::{Origin, Present, Recorded, Used, running_program};
+use crate::key::{Origin, Present, Recorded, Used};
 use crate::points::{Columns, Swept, settings};
 use crate::repeat::Repeat;
 use crate::store::{Held, Store};
@@ -20,7 +20,17 @@ use crate::{JobError, StudyError};
 ///
 /// Every point uses the same seeds, so that points differ by their settings and not by luck.
 pub(crate) fn run(job: &Job<'_>) -> Result<Report, JobError> {
-    let swept = compute(job)?;
+    Ok(tell(job, &compute(job)?))
+}
+
+/// Computes the runs of the job's shard; how many are finished.
+pub(crate) fn part(job: &Job<'_>) -> Result<usize, JobError> {
+    let runs = finish(job)?.0.done.len();
+    if job.watcher.stopped() { Err(StudyError::Stopped.into()) } else { Ok(runs) }
+}
+
+/// What a sweep found, for readers.
+fn tell(job: &Job<'_>, swept: &Swept) -> Report {
     let merged: Vec<&Map<String, Value>> = swept.rows.iter().map(|(_, all)| &all.figures).collect();
     let columns = match job.repeat {
         Some(_) => Replications::columns(&swept.columns, &merged),
@@ -28,11 +38,19 @@ pub(crate) fn run(job: &Job<'_>) -> Result<Report, JobError> {
     };
     let rows = swept.rows.iter().map(|(point, all)| Row { point, figures: &all.figures });
     let rows: Vec<Row<'_>> = rows.collect();
-    Ok(report(job, &swept, &rows, &columns))
+    report(job, swept, &rows, &columns)
 }
 
 /// Computes what is missing, and further seeds where intervals are too wide.
 pub(crate) fn compute(job: &Job<'_>) -> Result<Swept, JobError> {
+    let (runs, all, counts) = finish(job)?;
+    runs.conclude(all, &counts)
+}
+
+/// The runs, the points, and how many of each point are wanted.
+type Finish<'a> = (Runs<'a>, Vec<Vec<Setting>>, Vec<usize>);
+
+fn finish<'a>(job: &'a Job<'a>) -> Result<Finish<'a>, JobError> {
     let all: Vec<Vec<Setting>> = job.sweep.points().collect();
     let mut runs = Runs::open(job, &all)?;
     let first = job.repeat.map_or(1, Repeat::first);
@@ -44,11 +62,11 @@ pub(crate) fn compute(job: &Job<'_>) -> Result<Swept, JobError> {
             break;
         }
     }
-    runs.conclude(all, &counts)
+    Ok((runs, all, counts))
 }
 
 /// The runs of a job, finished or not.
-struct Runs<'a> {
+pub(crate) struct Runs<'a> {
     job: &'a Job<'a>,
     /// The program by its identity; empty where nothing is kept.
     program: String,
@@ -62,10 +80,7 @@ impl<'a> Runs<'a> {
     fn open(job: &'a Job<'a>, all: &[Vec<Setting>]) -> Result<Runs<'a>, JobError> {
         let mut runs = Runs { job, program: String::new(), store: None, done: BTreeMap::new() };
         let Some(place) = job.place else { return Ok(runs) };
-        runs.program = match job.program.identity {
-            Some(identity) => identity.to_owned(),
-            None => running_program().map_err(StudyError::failed)?,
-        };
+        runs.program = job.program.identity()?;
         let points: BTreeMap<String, &Vec<Setting>> =
             all.iter().map(|point| (name(point), point)).collect();
         let mut present = Present::new(job.files);
@@ -78,6 +93,42 @@ impl<'a> Runs<'a> {
         runs.store = Some(store);
         runs.done.extend(known.into_iter().map(|run| ((run.point.clone(), run.seed), run)));
         Ok(runs)
+    }
+
+    /// Those that others computed.
+    pub(crate) fn of_finished(
+        job: &'a Job<'a>,
+        done: BTreeMap<(String, u64), Finished>,
+    ) -> Runs<'a> {
+        Runs { job, program: String::new(), store: None, done }
+    }
+
+    /// How many runs of each point are there or wanted next.
+    fn wanted(&self, all: &[Vec<Setting>]) -> Result<Vec<usize>, JobError> {
+        let mut counts = vec![self.job.repeat.map_or(1, Repeat::first); all.len()];
+        loop {
+            let before = counts.clone();
+            let more = self.add(all, &mut counts)?;
+            let there =
+                |(point, count): (&Vec<Setting>, &usize)| self.of(point, *count).len() >= *count;
+            if !more || !all.iter().zip(&before).all(there) {
+                return Ok(if more { before } else { counts });
+            }
+        }
+    }
+
+    /// Runs that are wanted and not there.
+    pub(crate) fn missing(&self) -> Result<Vec<Point>, JobError> {
+        let all: Vec<Vec<Setting>> = self.job.sweep.points().collect();
+        let counts = self.wanted(&all)?;
+        Ok(self.todo(&all, &counts))
+    }
+
+    /// What all runs come to.
+    pub(crate) fn report(&self) -> Result<Report, JobError> {
+        let all: Vec<Vec<Setting>> = self.job.sweep.points().collect();
+        let counts = self.wanted(&all)?;
+        Ok(tell(self.job, &self.conclude(all, &counts)?))
     }
 
     /// The runs of a point with its first `count` seeds, as far as all before them are there.
@@ -99,15 +150,28 @@ impl<'a> Runs<'a> {
         }
     }
 
+    /// Whether the job's shard has the run of this number among all, of the point of this index.
+    fn mine(&self, run: usize, point: usize) -> bool {
+        // How often a point is repeated may depend on its runs: they stay together then.
+        let whole = self.job.repeat.is_some_and(|repeat| repeat.until().is_some());
+        self.job.shard.is_none_or(|shard| shard.holds(if whole { point } else { run }))
+    }
+
+    /// The runs that are missing.
+    fn todo(&self, all: &[Vec<Setting>], counts: &[usize]) -> Vec<Point> {
+        let every = all.iter().zip(counts).enumerate().flat_map(|(index, (settings, count))| {
+            let seeds = (0..*count as u64).map(|offset| self.job.seed.wrapping_add(offset));
+            seeds.map(move |seed| (index, Point { settings: settings.clone(), seed }))
+        });
+        let mine = every.enumerate().filter(|(run, (index, _))| self.mine(*run, *index));
+        let missing = |point: &Point| !self.done.contains_key(&(point.name(), point.seed));
+        mine.map(|(_, (_, point))| point).filter(missing).collect()
+    }
+
     /// Computes the runs that are missing; what is finished is kept at once.
     fn work_off(&mut self, all: &[Vec<Setting>], counts: &[usize]) -> Result<(), JobError> {
+        let todo = self.todo(all, counts);
         let Runs { job, program, store, done } = self;
-        let every = all.iter().zip(counts).flat_map(|(settings, count)| {
-            let seeds = (0..*count as u64).map(|index| job.seed.wrapping_add(index));
-            seeds.map(|seed| Point { settings: settings.clone(), seed })
-        });
-        let missing = |point: &Point| !done.contains_key(&(point.name(), point.seed));
-        let todo: Vec<Point> = every.filter(missing).collect();
         let (before, whole) = (done.len(), done.len() + todo.len());
         let mut failed = None;
         job.executor.run(&todo, &|point| one(job, program, point), &mut |index, outcome| {
@@ -136,7 +200,11 @@ impl<'a> Runs<'a> {
     fn add(&self, all: &[Vec<Setting>], counts: &mut [usize]) -> Result<bool, JobError> {
         let Some(repeat) = self.job.repeat else { return Ok(false) };
         let mut any = false;
-        for (point, count) in all.iter().zip(counts) {
+        for (index, (point, count)) in all.iter().zip(counts).enumerate() {
+            let whole = repeat.until().is_some();
+            if whole && !self.mine(index, index) {
+                continue;
+            }
             let enough = repeat.enough(&self.of(point, *count), self.job.study.headlines)?;
             if let (None, Some(more)) = (enough, repeat.more(*count)) {
                 (*count, any) = (more, true);
@@ -185,6 +253,16 @@ impl<'a> Runs<'a> {
     }
 }
 
+impl Job<'_> {
+    /// One of its runs alone, for an executor elsewhere that was told the point.
+    ///
+    /// # Errors
+    /// As of the study; when the running program cannot read itself.
+    pub fn point(&self, point: &Point) -> Outcome {
+        one(self, &self.program.identity()?, point)
+    }
+}
+
 /// One run.
 pub(crate) fn one(job: &Job<'_>, program: &str, point: &Point) -> Outcome {
     /// The whole job has the line; a point only tells whether it is to end.
@@ -205,13 +283,14 @@ pub(crate) fn one(job: &Job<'_>, program: &str, point: &Point) -> Outcome {
         seed: point.seed,
         set: settings(&point.settings),
         files,
+        digests,
         columns: report.columns,
         figures: report.figures,
     })
 }
 
 /// The key of a run that used these files, which had these digests.
-fn key(
+pub(crate) fn key(
     job: &Job<'_>,
     program: &str,
     (settings, seed): (&[Setting], u64),

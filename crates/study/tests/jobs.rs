@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use ebb_report::Report;
 use ebb_scenario::{Check, Document, Files, Invalid, MemoryFiles, Progress, Sweep};
 use ebb_study::{
-    Event, Interval, Job, JobError, Program, Repeat, Study, StudyError, Threads, Until, Watcher,
-    Work,
+    Event, Interval, Job, JobError, Program, Repeat, Shard, Study, StudyError, Threads, Until,
+    Watcher, Work, merge_shards,
 };
 
 #[derive(serde::Deserialize)]
@@ -92,6 +92,7 @@ struct Given {
     sweep: Sweep,
     repeat: Option<Repeat>,
     saturation: Option<Interval>,
+    shard: Option<Shard>,
     fresh: bool,
     stop_after: Option<usize>,
     jobs: u16,
@@ -107,6 +108,7 @@ impl Given {
             sweep: Sweep::parse(settings).expect("settings"),
             repeat: None,
             saturation: None,
+            shard: None,
             fresh: false,
             stop_after: None,
             jobs: 3,
@@ -124,6 +126,7 @@ impl Given {
             sweep: &self.sweep,
             repeat: self.repeat.as_ref(),
             saturation: self.saturation.as_ref(),
+            shard: self.shard,
             place,
             fresh: self.fresh,
             program: Program { revision: "r", version: "0", identity: Some(self.program) },
@@ -230,4 +233,93 @@ fn faults_name_their_point_and_their_place() {
     assert_eq!(error, "toy.toml:2: field `load`: is unlucky; another");
     let stopped = Given { stop_after: Some(0), ..Given::new(&[]) }.run(None).0;
     assert!(matches!(*stopped.expect_err("stopped").error, StudyError::Stopped));
+}
+
+/// What a directory holds, but for the order of finished runs, which is that in which they ended.
+fn contents(place: &Path) -> Vec<(String, Vec<String>)> {
+    let entries =
+        std::fs::read_dir(place).expect("a directory").map(|entry| entry.expect("an entry"));
+    let mut all: Vec<(String, Vec<String>)> = entries
+        .map(|entry| {
+            let bytes = std::fs::read(entry.path()).expect("readable");
+            let mut lines: Vec<String> =
+                String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == "points.jsonl" {
+                lines.sort();
+            }
+            (name, lines)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// Shards of a sweep below `place`, put together in `whole` there.
+fn in_shards(
+    given: &mut Given,
+    shards: usize,
+    place: &Path,
+    merged: &[usize],
+) -> Result<Report, JobError> {
+    for number in 1..=shards {
+        given.shard = Some(Shard::parse(&format!("{number}/{shards}")).expect("a shard"));
+        given.run(Some(&place.join(number.to_string()))).0.expect("a shard's report");
+    }
+    given.shard = None;
+    let places: Vec<_> = merged.iter().map(|number| place.join(number.to_string())).collect();
+    let program = Program { revision: "r", version: "0", identity: None };
+    let find = |_: &str, _: &str| Some(&STUDY);
+    merge_shards(&places, &place.join("whole"), &find, program, &Notes::default())
+}
+
+#[test]
+fn shards_put_together_are_the_sweep() {
+    let until = Until::parse("latency_us=0.0001").expect("a share");
+    let repeats = [
+        None,
+        Repeat::new(Some(3), None).expect("valid"),
+        Repeat::new(Some(20), Some(&until)).expect("valid"),
+    ];
+    for repeat in repeats {
+        for shards in [1, 2, 5, 9] {
+            let place = tempfile::tempdir().expect("a directory");
+            let mut given = Given::new(LOADS);
+            given.repeat = repeat.clone();
+            let alone = given.json(Some(&place.path().join("alone")));
+            let all: Vec<usize> = (1..=shards).rev().collect();
+            let report = in_shards(&mut given, shards, place.path(), &all).expect("all are there");
+            assert_eq!(report.to_json(), alone);
+            let of = |name: &str| contents(&place.path().join(name));
+            assert_eq!(of("whole"), of("alone"), "{shards} shards");
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_or_of_another_sweep_is_told() {
+    let place = tempfile::tempdir().expect("a directory");
+    let mut given = Given::new(LOADS);
+    let error = in_shards(&mut given, 3, place.path(), &[1, 3]).expect_err("one is missing");
+    assert!(error.to_string().starts_with("2 runs are missing, the first at load=0.2"), "{error}");
+    given.files = MemoryFiles::new().with("t.csv", "1,2,3,4");
+    given.shard = Some(Shard::parse("2/3").expect("a shard"));
+    given.run(Some(&place.path().join("2"))).0.expect("a report");
+    let again = |numbers: &[usize]| {
+        let places: Vec<_> = numbers.iter().map(|n| place.path().join(n.to_string())).collect();
+        let program = Program { revision: "r", version: "0", identity: None };
+        let find = |_: &str, _: &str| Some(&STUDY);
+        let merged =
+            merge_shards(&places, &place.path().join("w"), &find, program, &Notes::default());
+        merged.expect_err("not to be merged").to_string()
+    };
+    assert!(again(&[1, 2, 3]).contains("`t.csv` was another file than in"));
+    given.seed = 8;
+    given.run(Some(&place.path().join("2"))).0.expect("a report");
+    assert!(again(&[1, 2, 3]).contains("is of another sweep than"));
+    assert!(again(&[4]).contains("name directories of --shard"));
+    let mut alone = Given::new(&[]);
+    alone.shard = Some(Shard::parse("1/2").expect("a shard"));
+    let error = alone.run(Some(place.path())).0.expect_err("no sweep").to_string();
+    assert!(error.starts_with("--shard: needs a sweep"), "{error}");
 }

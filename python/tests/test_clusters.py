@@ -1,0 +1,163 @@
+"""Sweeps on schedulers that the tests start: SLURM, Dask, MPI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ebb
+
+from .conftest import same_files
+from .test_sweeps import ORDER, OVER, SCENARIO, WORDS, check, figures, lines
+
+pytestmark = pytest.mark.cluster
+SLURM = Path(__file__).parent / "slurm" / "run"
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+@pytest.fixture
+def expected(run_command: Callable[..., Path], scenario: Path) -> Path:
+    return run_command("sim", "noc", str(scenario), *WORDS)
+
+
+def need(*programs: str, root: bool = False) -> None:
+    missing = [name for name in programs if not shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")]
+    reason = f"{', '.join(missing)} is not installed" if missing else ""
+    if root and os.geteuid() != 0:
+        reason = "namespaces need root"
+    if reason:
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+def run(*words: str, seconds: float = 100, **others: object) -> str:
+    path = os.environ["PATH"] + ":/usr/sbin:/sbin"
+    outcome = subprocess.run(words, capture_output=True, text=True, timeout=seconds, check=False,
+                             env={**os.environ, "PATH": path})  # fmt: skip
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return outcome.stdout
+
+
+def client(tmp_path: Path, text: str) -> str:
+    """A program for the inside of a cluster."""
+    head = f"import os, sys, time\nimport ebb\nover = {OVER!r}\nscenario, out = sys.argv[1:3]\n"
+    path = tmp_path / "client.py"
+    path.write_text(head + textwrap.dedent(text))
+    return str(path)
+
+
+def test_slurm_by_submitit(scenario: Path, expected: Path, tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    need("slurmctld", "slurmd", "sbatch", root=True)
+    program = client(tmp_path, """
+        import submitit
+        executor = submitit.SlurmExecutor(folder=out + "-log")
+        executor.update_parameters(array_parallelism=4, time=5)
+        result = ebb.sweep("noc", scenario, over=over, executor=executor, chunk=3, out=out)
+        assert not result.failed
+    """)  # fmt: skip
+    place = tmp_path / "python"
+    run(str(SLURM), str(tmp_path / "slurm"), sys.executable, program, str(scenario), str(place))
+    same_files(expected, place, but=ORDER)
+    assert figures(place) == figures(expected)
+
+
+def test_slurm_without_python(command: str, scenario: Path, expected: Path, tmp_path: Path) -> None:
+    need("slurmctld", "slurmd", "sbatch", root=True)
+    job = tmp_path / "job.sh"
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    words = " ".join(WORDS)
+    job.write_text(f"#!/bin/sh\nexec {command} sim noc {scenario} {words} "
+                   f"--shard $SLURM_ARRAY_TASK_ID/4 --out {shards}/$SLURM_ARRAY_TASK_ID\n")  # fmt: skip
+    script = f"sbatch --wait --array=1-4 --output={shards}/log-%a {job}"
+    run(str(SLURM), str(tmp_path / "slurm"), "sh", "-c", script)
+    merged = tmp_path / "merged"
+    run(
+        command,
+        "sweep",
+        "merge",
+        *(str(shards / str(number)) for number in range(1, 5)),
+        "--out",
+        str(merged),
+    )
+    same_files(expected, merged, but=ORDER)
+    assert lines(merged) == lines(expected)
+
+
+def test_slurm_controller_restarted(scenario: Path, expected: Path, tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    need("slurmctld", "slurmd", "sbatch", root=True)
+    program = client(tmp_path, """
+        import signal, subprocess, submitit
+        executor = submitit.SlurmExecutor(folder=out + "-log")
+        executor.update_parameters(array_parallelism=1, time=5)
+        restarted = []
+        def restart(done, note):
+            if not restarted:
+                with open(os.path.join(os.path.dirname(os.environ["SLURM_CONF"]), "slurmctld.pid")) as file:
+                    os.kill(int(file.read()), signal.SIGKILL)
+                time.sleep(0.5)
+                subprocess.run(["slurmctld"], check=True)
+                restarted.append(True)
+        result = ebb.sweep("noc", scenario, over=over, executor=executor, chunk=6, out=out, progress=restart)
+        assert restarted and not result.failed
+    """)  # fmt: skip
+    place = tmp_path / "python"
+    run(str(SLURM), str(tmp_path / "slurm"), sys.executable, program, str(scenario), str(place))
+    same_files(expected, place, but=ORDER)
+
+
+def test_dask_with_three_workers_one_of_which_is_killed(
+    scenario: Path, expected: Path, tmp_path: Path
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    place = tmp_path / "python"
+    with (
+        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None,
+                                 local_directory=str(tmp_path)) as cluster,
+        distributed.Client(cluster) as client,
+    ):  # fmt: skip
+        pids = client.run(os.getpid)
+        assert len(pids) == 3
+        killed = []
+
+        def kill(done: float, note: str) -> None:
+            if not killed:
+                killed.append(next(iter(pids.values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        result = ebb.sweep("noc", scenario, over=OVER, executor=client, out=place, progress=kill)
+    assert killed
+    check(result, place, expected)
+
+
+def test_mpi_with_three_processes(scenario: Path, expected: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    need("mpirun")
+    program = client(tmp_path, """
+        from mpi4py.futures import MPIPoolExecutor
+        if __name__ == "__main__":
+            with MPIPoolExecutor() as executor:
+                assert not ebb.sweep("noc", scenario, over=over, executor=executor, out=out).failed
+    """)  # fmt: skip
+    place = tmp_path / "python"
+    mpirun = ["mpirun", "-n", "3", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader,tcp",
+              "--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo"]  # fmt: skip
+    run(*mpirun, sys.executable, "-m", "mpi4py.futures", program, str(scenario), str(place))
+    same_files(expected, place, but=ORDER)
