@@ -67,8 +67,18 @@ fn the_kernel_takes_over_from_a_killed_router() {
     assert_eq!(log.lines().find(odd), None, "{log}");
 }
 
-/// Stops thread `name` of a process as a debugger does, until it is killed.
-fn stop_thread(pid: u32, name: &str) -> Child {
+/// Has stopped a thread; lets it go when dropped. Nobody could wait for the end of the thread's process before.
+struct Debugger(Child);
+
+impl Drop for Debugger {
+    fn drop(&mut self) {
+        self.0.kill().expect("killed");
+        self.0.wait().expect("ended");
+    }
+}
+
+/// Stops thread `name` of a process as a debugger does.
+fn stop_thread(pid: u32, name: &str) -> Debugger {
     const PROGRAM: &str = "
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -82,7 +92,7 @@ time.sleep(600)
 ";
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "python3", "-c", PROGRAM, &pid.to_string(), name]);
-    command.stdin(Stdio::null()).spawn().expect("setpriv (util-linux) and python3 run")
+    Debugger(command.stdin(Stdio::null()).spawn().expect("setpriv (util-linux) and python3 run"))
 }
 
 /// Whether the process, or one of its workers, is stopped: within a second the kernel forwards; afterwards
@@ -113,10 +123,7 @@ fn the_kernel_takes_over_from_a_router_that_stands_still() {
         let arrived = (traffic.arrived() - before) as f64;
         assert!(arrived > 0.8 * expected, "{worker:?} stopped: {arrived} of {expected}");
         match debugger {
-            Some(mut debugger) => {
-                debugger.kill().expect("killed");
-                debugger.wait().expect("ended");
-            }
+            Some(debugger) => drop(debugger),
             None => router.signal(Signal::SIGCONT),
         }
         router.wait_for("packets again", |status| status.packets().forwarded > forwarded + 5000);
@@ -149,12 +156,11 @@ fn the_manager_hears_no_word_of_a_router_whose_worker_stopped() {
     let prefix = ["env", &place, "WATCHDOG_USEC=1200000"];
     let router = Router::start(&lab, "router", &Setup::of(&lab).text(&lab, "router"), &prefix);
     assert!(signs(Duration::from_secs(4)) >= 3, "idle, it lives: {}", router.log());
-    let mut debugger = stop_thread(router.pid(), "ebb-worker-0");
+    let debugger = stop_thread(router.pid(), "ebb-worker-0");
     std::thread::sleep(Duration::from_secs(2));
     signs(Duration::from_millis(200));
     assert_eq!(signs(Duration::from_secs(3)), 0, "{}", router.log());
-    debugger.kill().expect("killed");
-    debugger.wait().expect("ended");
+    drop(debugger);
     assert!(signs(Duration::from_secs(4)) >= 3, "it goes on: {}", router.log());
     router.stop();
 }

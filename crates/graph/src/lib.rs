@@ -12,5 +12,6 @@ pub use batch::Batch;
 pub use graph::{Edge, Exits, FlowState, Given, Graph, GraphBuilder, Node, NodeId, Outputs};
 pub use memory::{
     FRAME_LEN, Frame, HEADROOM, Packet, Pool, PortId, REGION_ALIGN, Region, Reserve, prefetch,
+    zeroes,
 };
 pub use reason::DropReason;

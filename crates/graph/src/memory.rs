@@ -22,6 +22,21 @@ pub const HEADROOM: usize = 256;
 /// A huge page; a region's size and alignment are whole multiples of it.
 pub const REGION_ALIGN: usize = 2 << 20;
 
+/// `len` zeroes, backed by huge pages where the system has them: for tables that are read all over the place, of
+/// which nearly every page would miss the translation buffer otherwise.
+pub fn zeroes(len: usize) -> Vec<u64> {
+    let zeroes = vec![0u64; len];
+    let page = REGION_ALIGN;
+    let begin = zeroes.as_ptr().addr().next_multiple_of(page);
+    let end = zeroes.as_ptr().wrapping_add(len).addr() / page * page;
+    if begin < end {
+        let start = zeroes.as_ptr().wrapping_byte_add(begin - zeroes.as_ptr().addr());
+        // SAFETY: the range lies within the vector's own memory; the advice changes no content and may be refused.
+        unsafe { libc::madvise(start.cast_mut().cast(), end - begin, libc::MADV_HUGEPAGE) };
+    }
+    zeroes
+}
+
 /// Number of a port in the router's configuration order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u8);

@@ -5,7 +5,7 @@
 //! business; what concerns any other mechanism is left to the kernel before a worker sees it, by
 //! interface and family or by prefix, for the XDP program decides ([`KernelPolicy`]). The kernel path carries
 //! more: the kernel's own look-up follows its rules, packets leave through the disciplines of their interface, and
-//! those of connections that its packet filters have accepted pass ([`accepted`]).
+//! those of connections that its packet filters have accepted pass (`accepted`).
 //!
 //! [`evaluate`] is pure: facts in, verdict out. [`Follower`] keeps both in step with the kernel.
 

@@ -7,7 +7,7 @@
 //!
 //! Room: keys and words; when a flow ends, and what becomes of it, is decided above (`meter`).
 
-use ebb_graph::prefetch;
+use ebb_graph::{prefetch, zeroes};
 
 use super::flow::{Key, Words, last_ms};
 
@@ -49,9 +49,9 @@ impl Cache {
     /// For so many flows, rounded up to whole buckets; `seed` is secret, or senders could fill a bucket.
     pub(super) fn new(flows: usize, seed: u64) -> Cache {
         let buckets = flows.div_ceil(WAYS).max(1);
-        let words = vec![0u64; (buckets * WAYS + 1) * WORDS];
+        let words = zeroes((buckets * WAYS + 1) * WORDS);
         let skip = words.as_ptr().align_offset(64).min(WORDS);
-        Cache { tags: vec![0; buckets], words, skip, seed, len: 0 }
+        Cache { tags: zeroes(buckets), words, skip, seed, len: 0 }
     }
 
     /// Flows in it.
