@@ -92,7 +92,9 @@ impl Cache {
         places.buckets.iter().find_map(|bucket| {
             let first = *bucket as usize * WAYS;
             let mut ways = ways_with(self.tags[*bucket as usize], places.tag);
-            ways.find(|way| self.at(first + way)[..5] == key[..]).map(|way| first + way)
+            // Word by word: a comparison of slices is a call.
+            let same = |way: &usize| key.iter().zip(self.at(first + way)).all(|(a, b)| a == b);
+            ways.find(same).map(|way| first + way)
         })
     }
 

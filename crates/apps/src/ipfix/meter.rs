@@ -15,9 +15,6 @@ use super::flow::{self, EndReason, PACKETS_MAX, Record, Seen, ms_of};
 use super::lane::{Lane, Sums};
 use crate::application::Observer;
 
-/// Packets between the one that is looked at and the one whose line is asked for.
-const AHEAD: usize = 12;
-
 /// Buckets with flows that one step of the sweep looks at, and buckets in all.
 const STEP_FLOWS: usize = 128;
 const STEP_BUCKETS: usize = 1 << 16;
@@ -85,11 +82,8 @@ impl Meter {
 
     fn count(&mut self, now_ms: u32) {
         let seen = std::mem::take(&mut self.seen);
-        for at in 0..seen.len() {
-            if let Some((_, places)) = seen.get(at + AHEAD) {
-                self.cache.prefetch(places);
-            }
-            let (seen, places) = &seen[at];
+        seen.iter().for_each(|(_, places)| self.cache.prefetch(places));
+        for (seen, places) in &seen {
             self.sums.packets += 1;
             self.sums.bytes += u64::from(seen.bytes);
             match self.cache.find(&seen.key, places) {
