@@ -118,27 +118,33 @@ class Scene(Apart):
 
 def forwarding(context):
     """The whole machine's processor time, latency and capacity: ebb beside the kernel, tuned and not, and XDP."""
-    rounds, seconds, rates = (1, 0.5, [0, 20_000]) if context.quick else (4, 2.0, RATES)
-    names = ["dropped", *CONTENDERS]
-    raw = {name: {rate: [] for rate in [*rates, FLOOD]} for name in names}
     with Scene(context.tools) as lab:
-        for turn in range(rounds):
-            for name in names if turn % 2 == 0 else names[::-1]:
-                away = lab.put(name)
-                time.sleep(1.0)
-                for rate in [*rates, FLOOD]:
-                    raw[name][rate].append(lab.trial(rate, seconds))
-                away()
-                context.say(f"  {name}: {[round(raw[name][rate][-1]['busy_cores'], 3) for rate in rates]} cores busy")
-    report(context, raw, rates, rounds)
+        rows, summary, raw = compare(context, lab, CONTENDERS, RATES)
+    context.record.result("forwarding", rows, summary, raw)
 
 
-def report(context, raw, rates, rounds):
+def compare(context, lab, contenders, rates):
+    """Plays all rates with each contender in turns. Returns the table's rows, the summary and all single trials."""
+    rounds, seconds, rates = (1, 0.5, rates[:2]) if context.quick else (4, 2.0, rates)
+    names = ["dropped", *contenders]
+    raw = {name: {rate: [] for rate in [*rates, FLOOD]} for name in names}
+    for turn in range(rounds):
+        for name in names if turn % 2 == 0 else names[::-1]:
+            away = lab.put(name)
+            time.sleep(1.0)
+            for rate in [*rates, FLOOD]:
+                raw[name][rate].append(lab.trial(rate, seconds))
+            away()
+            context.say(f"  {name}: {[round(raw[name][rate][-1]['busy_cores'], 3) for rate in rates]} cores busy")
+    return (*report(raw, contenders, rates, rounds), raw)
+
+
+def report(raw, contenders, rates, rounds):
     rows = [["64-byte packets one way over veth", "busy, % of a core", "us of CPU a packet", "of the kernel's", "ping, mean us", "p99", "lost"]]
-    summary = {"turns": rounds, "contenders": CONTENDERS, "above_dropped_us": {}, "of_kernel": {}, "ping_us": {},
+    summary = {"turns": rounds, "contenders": contenders, "above_dropped_us": {}, "of_kernel": {}, "ping_us": {},
                "lost": {}, "idle_cores": {}, "flood_mpps": {}, "flood_of_kernel": {}}
     for rate in rates:
-        for name, title in CONTENDERS.items():
+        for name, title in contenders.items():
             seen = raw[name][rate]
             pings = [time for one in seen for time in one["ping_us"]]
             if not pings:
@@ -156,12 +162,12 @@ def report(context, raw, rates, rounds):
             summary["of_kernel"].setdefault(rate, {})[name] = of_kernel
             summary["lost"].setdefault(rate, {})[name] = lost
             rows.append([f"{title}: {rate:,} packets/s", busy(seen), statistics.median(above), of_kernel, mean, p99, f"{100 * lost:.2f} %"])
-    for name, title in CONTENDERS.items():
+    for name, title in contenders.items():
         mpps = [one["arrived"] / one["seconds"] / 1e6 for one in raw[name][FLOOD]]
         ratio = [ours / theirs["arrived"] * theirs["seconds"] * 1e6 for ours, theirs in zip(mpps, raw["kernel"][FLOOD])]
         summary["flood_mpps"][name], summary["flood_of_kernel"][name] = spread(mpps), spread(ratio)
         rows.append([f"{title}: as fast as one CPU sends, Mpps", None, statistics.median(mpps), statistics.median(ratio), None, None, None])
-    context.record.result("forwarding", rows, summary, raw)
+    return rows, summary
 
 
 def busy(seen):

@@ -1,0 +1,71 @@
+"""Forwarding behind the firewall that routers at an edge have: nftables, connection tracking, masquerade."""
+
+import os
+import time
+
+from .forwarding import Scene, compare
+from .lab import Failure
+from .record import spread
+
+RULES = """
+table ip nat { chain post { type nat hook postrouting priority 100; oifname "p1" masquerade; }; }
+table inet filter { chain forward { type filter hook forward priority 0; policy drop;
+    ct state established,related accept; ct state invalid drop; iifname "p0" accept; }; }
+"""
+RATES = [0, 20_000, 100_000, 200_000]
+CONTENDERS = {"kernel": "the kernel alone", "ebb": "ebb, path = \"auto\""}
+# Of bench/forwarding/paced.c.
+FLOWS = 1024
+STREAMS = [1, 8]
+
+
+class Edge(Scene):
+    """The scene of forwarding with a firewall that keeps 1,024 assured connections."""
+
+    def furnish(self):
+        super().furnish()
+        rules = self.path("rules.nft")
+        with open(rules, "w", encoding="ascii") as file:
+            file.write(RULES)
+        self.inside(self.router, "nft", "-f", rules)
+        # Both of them then forward TCP of connections alike: see docs/policy.md.
+        self.inside(self.router, "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_be_liberal=1")
+        self.assure()
+
+    def assure(self):
+        """Has each flow answered, and sends on until the kernel holds its connection for assured: two seconds."""
+        answer = os.path.join(os.path.dirname(os.path.dirname(__file__)), "forwarding", "answer.py")
+        answering = self.spawn(self.spaces[1], "python3", answer, "h1", "5")
+        for _ in range(8):
+            time.sleep(0.5)
+            self.inside(self.spaces[0], self.paced, "h0", self.own_mac, self.mac, "4000", "0.4")
+        self.children.remove(answering)
+        answering.communicate()
+        assured = self.inside(self.router, "cat", "/proc/net/nf_conntrack").count("[ASSURED]")
+        if assured < FLOWS:
+            raise Failure(f"{assured} of {FLOWS} connections are assured")
+
+
+def firewall(context):
+    """The same behind nftables, connection tracking and masquerade: 1,024 connections, and TCP through it."""
+    rounds, seconds = (1, 1) if context.quick else (6, 2)
+    rates = {streams: {name: [] for name in CONTENDERS} for streams in STREAMS}
+    with Edge(context.tools) as lab:
+        rows, summary, raw = compare(context, lab, CONTENDERS, RATES)
+        lab.spawn(lab.spaces[1], "iperf3", "-s", log="iperf3.log")
+        time.sleep(0.3)
+        for turn in range(rounds):
+            for name in CONTENDERS if turn % 2 == 0 else reversed(CONTENDERS):
+                away = lab.put(name)
+                time.sleep(1.0)
+                for streams in STREAMS:
+                    rates[streams][name].append(lab.stream(streams, seconds)["gbps"])
+                away()
+    summary["tcp_gbps"], summary["tcp_of_kernel"] = {}, {}
+    for streams, of in rates.items():
+        ratio = spread([ours / theirs for ours, theirs in zip(of["ebb"], of["kernel"])])
+        summary["tcp_gbps"][streams] = {name: spread(of[name]) for name in of}
+        summary["tcp_of_kernel"][streams] = ratio
+        rows.append([f"TCP, {streams} streams: Gbit/s of the kernel; ebb's; ratio turn by turn", None,
+                     spread(of["kernel"])["median"], spread(of["ebb"])["median"], ratio["median"], None, None])
+    context.record.result("firewall", rows, summary, {**raw, "tcp": rates})
