@@ -399,6 +399,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_carried_of_a_policy_stands_before_what_is_left() {
+        let object = |effect: &str, object: &str| json!({ "mechanism": "netfilter", "object": object, "concerns": "all packets", "effect": effect });
+        let objects = [object("kernel", "first"), object("carried", "second")];
+        let policy = serde_json::from_value(json!({ "objects": objects, "kernel_packets": {} }));
+        let text = policy_table(&policy.expect("a policy"), &Terminal::plain());
+        let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word} is not in\n{text}"));
+        assert!(at("carried on the kernel path") < at("second"), "{text}");
+        assert!(at("second") < at("left to the kernel") && at("left to the kernel") < at("first"));
+    }
+
+    #[test]
     fn a_lookup_names_prefix_interface_and_next_hop() {
         let path =
             json!({ "interface": "eth2", "next_hop": "10.0.1.2", "mac": "02:00:00:00:00:09" });

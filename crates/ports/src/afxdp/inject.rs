@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use aya::Ebpf;
 
-use super::test_run::{BPF_F_TEST_XDP_LIVE_FRAMES, TestRun};
+use super::test_run::{BPF_F_TEST_XDP_LIVE_FRAMES, TestRun, XdpContext};
 use super::{AfXdpError, program};
 
 /// What stands before a frame that meets a generic program of ours once more, as in `bpf/stamp.h`:
@@ -24,18 +24,6 @@ pub struct KernelInjector {
     program: OwnedFd,
     marked: Vec<u8>,
     _ebpf: Ebpf,
-}
-
-/// `struct xdp_md`, of which the kernel reads the last three as context.
-#[repr(C)]
-#[derive(Default)]
-struct Context {
-    data: u32,
-    data_end: u32,
-    data_meta: u32,
-    ingress_ifindex: u32,
-    rx_queue_index: u32,
-    egress_ifindex: u32,
 }
 
 impl KernelInjector {
@@ -67,17 +55,17 @@ impl KernelInjector {
     }
 
     fn run(&self, ifindex: u32, frame: &[u8]) -> io::Result<()> {
-        let context = Context {
+        let context = XdpContext {
             data_end: frame.len() as u32,
             ingress_ifindex: ifindex,
-            ..Context::default()
+            ..XdpContext::default()
         };
         let mut run = TestRun {
             prog_fd: self.program.as_raw_fd() as u32,
             data_size_in: frame.len() as u32,
             data_in: frame.as_ptr() as u64,
             repeat: 1,
-            ctx_size_in: size_of::<Context>() as u32,
+            ctx_size_in: size_of::<XdpContext>() as u32,
             ctx_in: &raw const context as u64,
             flags: BPF_F_TEST_XDP_LIVE_FRAMES,
             batch_size: 1,

@@ -14,7 +14,7 @@ use super::device::Device;
 use super::interface::MTU_WHOLE;
 use super::link::Link;
 use super::program::{FORWARD, IN_DRIVER, OBJECT, PacketsGo, Program, Work, broken, refused};
-use super::test_run::TestRun;
+use super::test_run::{TestRun, XdpContext};
 use super::{AfXdpError, Exit, Form, Interface, Mode, PacketPath, ZeroCopy, device, sys};
 use crate::Fence;
 
@@ -25,18 +25,6 @@ struct Context {
     before: [u32; 9],
     ingress_ifindex: u32,
     ifindex: u32,
-}
-
-/// `struct xdp_md`.
-#[repr(C)]
-#[derive(Default)]
-struct XdpContext {
-    data: u32,
-    data_end: u32,
-    data_meta: u32,
-    ingress_ifindex: u32,
-    rx_queue_index: u32,
-    egress_ifindex: u32,
 }
 
 /// `TC_ACT_REDIRECT` and `XDP_REDIRECT`.

@@ -27,6 +27,18 @@ pub(super) struct TestRun {
     pub(super) reserved: u32,
 }
 
+/// `struct xdp_md`: the context of XDP programs.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct XdpContext {
+    pub(super) data: u32,
+    pub(super) data_end: u32,
+    pub(super) data_meta: u32,
+    pub(super) ingress_ifindex: u32,
+    pub(super) rx_queue_index: u32,
+    pub(super) egress_ifindex: u32,
+}
+
 impl TestRun {
     pub(super) fn run(&mut self) -> io::Result<()> {
         let len = size_of::<TestRun>();

@@ -76,19 +76,20 @@ impl Judge<'_> {
         if through {
             let established = of_families().all(|way| way != Way::Asks);
             let alone = families(v4, v6).all(|v6| how[usize::from(v6)] != Way::Asks);
-            let words = || {
-                let of = match (established && alone, marked) {
-                    (true, _) => "established",
-                    _ => "marked",
-                };
-                (words_for(chain), format!("{} but those of {of} connections", concerns()))
-            };
-            return match established && alone || marked {
-                true => self.carry(Mechanism::Netfilter, &scope, words),
-                false => {
-                    self.leave(Mechanism::Netfilter, &scope, || (words_for(chain), concerns()));
+            let of = match (established && alone, marked) {
+                (true, _) => "established",
+                (false, true) => "marked",
+                (false, false) => {
+                    return self
+                        .leave(Mechanism::Netfilter, &scope, || (words_for(chain), concerns()));
                 }
             };
+            let family = if v4 && v6 { "" } else { of_family(v6) };
+            let carried =
+                format!("{family}packets of {of} connections (all others: left to the kernel)");
+            let ignored = self.is_ignored(Mechanism::Netfilter);
+            let words = || (words_for(chain), if ignored { concerns() } else { carried });
+            return self.carry(Mechanism::Netfilter, &scope, words);
         }
         // Those of the sending side do not see what a program before the network stack sends (`nf_skip_egress`).
         if chain.hook != Hook::Ingress {
@@ -107,6 +108,10 @@ impl Judge<'_> {
             (words_for(chain), format!("packets from {}", devices.join(", ")))
         });
     }
+}
+
+fn of_family(v6: bool) -> &'static str {
+    if v6 { "IPv6 " } else { "IPv4 " }
 }
 
 /// Whether all forwarded packets of the family pass the chain.

@@ -73,11 +73,34 @@ impl<'a> Judge<'a> {
         scope: &Scope,
         words: impl FnOnce() -> (String, String),
     ) {
-        let ignored = self.is_ignored(mechanism);
-        if !ignored {
-            self.enter(mechanism, scope);
+        self.concern(PolicyEffect::Kernel, mechanism, scope, words);
+    }
+
+    /// The same for an object that the kernel path carries out: only from ports of workers is what it concerns left to the
+    /// kernel.
+    pub(super) fn carry(
+        &mut self,
+        mechanism: Mechanism,
+        scope: &Scope,
+        words: impl FnOnce() -> (String, String),
+    ) {
+        self.concern(PolicyEffect::Carried, mechanism, scope, words);
+    }
+
+    fn concern(
+        &mut self,
+        effect: PolicyEffect,
+        mechanism: Mechanism,
+        scope: &Scope,
+        words: impl FnOnce() -> (String, String),
+    ) {
+        if self.is_ignored(mechanism) {
+            return self.note(mechanism, PolicyEffect::Ignored, words);
         }
-        let effect = if ignored { PolicyEffect::Ignored } else { PolicyEffect::Kernel };
+        self.enter_into(false, mechanism, scope);
+        if effect == PolicyEffect::Kernel {
+            self.enter_into(true, mechanism, scope);
+        }
         self.note(mechanism, effect, words);
     }
 
@@ -93,22 +116,6 @@ impl<'a> Judge<'a> {
 
     pub(super) fn is_ignored(&self, mechanism: Mechanism) -> bool {
         self.ignored.contains(&mechanism)
-    }
-
-    /// Notes an object that the kernel path carries out, and leaves what it concerns to the kernel from ports of workers,
-    /// unless it is ignored.
-    pub(super) fn carry(
-        &mut self,
-        mechanism: Mechanism,
-        scope: &Scope,
-        words: impl FnOnce() -> (String, String),
-    ) {
-        let ignored = self.is_ignored(mechanism);
-        if !ignored {
-            self.enter_into(false, mechanism, scope);
-        }
-        let effect = if ignored { PolicyEffect::Ignored } else { PolicyEffect::Carried };
-        self.note(mechanism, effect, words);
     }
 
     /// On the kernel path, of these families only packets of connections pass, or where `marked` of marked ones.
