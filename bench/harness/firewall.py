@@ -1,6 +1,7 @@
 """Forwarding behind the firewall that routers at an edge have: nftables, connection tracking, masquerade."""
 
 import os
+import shutil
 import time
 
 from .forwarding import Scene, compare
@@ -48,6 +49,9 @@ class Edge(Scene):
 
 def firewall(context):
     """The same behind nftables, connection tracking and masquerade: 1,024 connections, and TCP through it."""
+    for program, package in (("nft", "nftables"), ("iperf3", "iperf3")):
+        if shutil.which(program) is None:
+            raise Failure(f"it needs Debian's {package}, which is not installed")
     rounds, seconds = (1, 1) if context.quick else (6, 2)
     rates = {streams: {name: [] for name in CONTENDERS} for streams in STREAMS}
     with Edge(context.tools) as lab:
