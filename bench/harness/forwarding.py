@@ -17,6 +17,10 @@ RATES = [0, 20_000, 100_000, 200_000]
 # More than any contender forwards here.
 FLOOD = 5_000_000
 PING_SECONDS = 0.02
+# The sender's CPU is another than that which forwards: packets are steered to it (RPS).
+STEERED, SENDER, FORWARDER = "steered", 0, 1
+# Programs in the driver run where the driver polls, whatever is steered.
+STEERABLE = ("kernel", "ebb")
 # Of either host; ethtool's names of what the kernel's guides switch on for forwarding.
 TUNED = ["gro", "on", "rx-udp-gro-forwarding", "on", "rx-gro-list", "on"]
 PLAIN = ["gro", "off", "rx-udp-gro-forwarding", "off", "rx-gro-list", "off"]
@@ -94,6 +98,11 @@ class Scene(Apart):
         for port in ("p0", "p1"):
             self.inside(self.router, "ip", "link", "set", port, "xdpdrv", *words)
 
+    def steer(self, wanted):
+        """Has all of p0's packets taken in by one CPU, or by whichever they come to."""
+        mask = f"{1 << FORWARDER:x}" if wanted else "0"
+        self.inside(self.router, "sh", "-c", f"echo {mask} > /sys/class/net/p0/queues/rx-0/rps_cpus")
+
     def features(self, settings):
         for port in ("p0", "p1"):
             self.inside(self.router, "ethtool", "-K", port, *settings)
@@ -105,7 +114,7 @@ class Scene(Apart):
         before, busy = self.arrived(), quiet.busy()
         began, sent = time.monotonic(), 0
         if rate:
-            words = ["taskset", "-c", "0", self.paced, HOSTS[0], self.own_mac, self.mac, str(rate), str(seconds)]
+            words = ["taskset", "-c", str(SENDER), self.paced, HOSTS[0], self.own_mac, self.mac, str(rate), str(seconds)]
             sent = int(self.inside(self.spaces[0], *words))
         else:
             time.sleep(seconds)
@@ -127,13 +136,18 @@ def compare(context, lab, contenders, rates):
     """Plays all rates with each contender in turns. Returns the table's rows, the summary and all single trials."""
     rounds, seconds, rates = (1, 0.5, rates[:2]) if context.quick else (4, 2.0, rates)
     names = ["dropped", *contenders]
-    raw = {name: {rate: [] for rate in [*rates, FLOOD]} for name in names}
+    steerable = [name for name in contenders if name in STEERABLE and (os.cpu_count() or 1) > FORWARDER]
+    raw = {name: {rate: [] for rate in [*rates, FLOOD, STEERED]} for name in names}
     for turn in range(rounds):
         for name in names if turn % 2 == 0 else names[::-1]:
             away = lab.put(name)
             time.sleep(1.0)
             for rate in [*rates, FLOOD]:
                 raw[name][rate].append(lab.trial(rate, seconds))
+            if name in steerable:
+                lab.steer(True)
+                raw[name][STEERED].append(lab.trial(FLOOD, seconds))
+                lab.steer(False)
             away()
             context.say(f"  {name}: {[round(raw[name][rate][-1]['busy_cores'], 3) for rate in rates]} cores busy")
     return (*report(raw, contenders, rates, rounds), raw)
@@ -141,8 +155,10 @@ def compare(context, lab, contenders, rates):
 
 def report(raw, contenders, rates, rounds):
     rows = [["64-byte packets one way over veth", "busy, % of a core", "us of CPU a packet", "of the kernel's", "ping, mean us", "p99", "lost"]]
+    flood = {FLOOD: ("flood", "as fast as one CPU sends, Mpps"),
+             STEERED: ("steered", "taken in by another CPU than the sender's, at overload, Mpps")}
     summary = {"turns": rounds, "contenders": contenders, "above_dropped_us": {}, "of_kernel": {}, "ping_us": {},
-               "lost": {}, "idle_cores": {}, "flood_mpps": {}, "flood_of_kernel": {}}
+               "lost": {}, "idle_cores": {}}
     for rate in rates:
         for name, title in contenders.items():
             seen = raw[name][rate]
@@ -162,11 +178,15 @@ def report(raw, contenders, rates, rounds):
             summary["of_kernel"].setdefault(rate, {})[name] = of_kernel
             summary["lost"].setdefault(rate, {})[name] = lost
             rows.append([f"{title}: {rate:,} packets/s", busy(seen), statistics.median(above), of_kernel, mean, p99, f"{100 * lost:.2f} %"])
-    for name, title in contenders.items():
-        mpps = [one["arrived"] / one["seconds"] / 1e6 for one in raw[name][FLOOD]]
-        ratio = [ours / theirs["arrived"] * theirs["seconds"] * 1e6 for ours, theirs in zip(mpps, raw["kernel"][FLOOD])]
-        summary["flood_mpps"][name], summary["flood_of_kernel"][name] = spread(mpps), spread(ratio)
-        rows.append([f"{title}: as fast as one CPU sends, Mpps", None, statistics.median(mpps), statistics.median(ratio), None, None, None])
+    for load, (key, words) in flood.items():
+        for name, title in contenders.items():
+            mpps = [one["arrived"] / one["seconds"] / 1e6 for one in raw[name][load]]
+            if not mpps:
+                continue
+            ratio = [ours / theirs["arrived"] * theirs["seconds"] * 1e6 for ours, theirs in zip(mpps, raw["kernel"][load])]
+            summary.setdefault(f"{key}_mpps", {})[name] = spread(mpps)
+            summary.setdefault(f"{key}_of_kernel", {})[name] = spread(ratio)
+            rows.append([f"{title}: {words}", None, statistics.median(mpps), statistics.median(ratio), None, None, None])
     return rows, summary
 
 

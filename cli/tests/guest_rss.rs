@@ -1,4 +1,4 @@
-//! The hardware form of the redirect table, on virtio-net cards with RSS in a QEMU guest.
+//! Machines in QEMU: the hardware form of the redirect table, on virtio-net cards with RSS; and VLANs on the kernel path.
 //!
 //! `tests/guest/run` does the work and says what it needs. It is skipped where that is not to be
 //! had, but not when `CI` is `true`, unless this machine cannot run the guest at all.
@@ -15,8 +15,17 @@ const IMPOSSIBLE: i32 = 78;
 
 #[test]
 fn router_moves_the_entries_of_a_real_indirection_table() {
+    play(&[]);
+}
+
+#[test]
+fn vlans_are_forwarded_on_the_kernel_path() {
+    play(&["kernel-path"]);
+}
+
+fn play(part: &[&str]) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/guest/run");
-    let output = match Command::new(&script).arg(env!("CARGO_BIN_EXE_ebb")).output() {
+    let output = match Command::new(&script).arg(env!("CARGO_BIN_EXE_ebb")).args(part).output() {
         Ok(output) => output,
         Err(error) => return skip(&format!("{}: {error}", script.display())),
     };

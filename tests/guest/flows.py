@@ -66,6 +66,7 @@ class Exchange:
         self.vlan = vlans[1]
         self.sent = {}
         self.seen = {}
+        self.priorities = set()
         self.received = self.reordered = self.repeated = 0
 
     def run(self, flows, seconds, rate_pps, burst):
@@ -90,8 +91,10 @@ class Exchange:
         while select.select([self.receiver], [], [], seconds)[0]:
             seconds = 0
             data, extras, _, address = self.receiver.recvmsg(2048, 64)
-            if address[2] == PACKET_OUTGOING or data[42:50] != MAGIC or vlan_of(extras) != self.vlan:
+            tag = tag_of(extras)
+            if address[2] == PACKET_OUTGOING or data[42:50] != MAGIC or tag & 0xFFF != self.vlan:
                 continue
+            self.priorities.add(tag >> 13)
             flow, sequence = struct.unpack("!II", data[50:58])
             seen = self.seen.setdefault(flow, [set(), -1])
             self.repeated += sequence in seen[0]
@@ -124,12 +127,12 @@ class Exchange:
         self.receiver.close()
 
 
-def vlan_of(extras):
-    """The 802.1Q identifier that came with a packet (`struct tpacket_auxdata`); 0 for none."""
+def tag_of(extras):
+    """The 802.1Q tag that came with a packet (`struct tpacket_auxdata`): priority and identifier; 0 for none."""
     for level, kind, data in extras:
         if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
             status, tci = struct.unpack_from("=I", data)[0], struct.unpack_from("=H", data, 16)[0]
-            return tci & 0xFFF if status & TP_STATUS_VLAN_VALID else 0
+            return tci if status & TP_STATUS_VLAN_VALID else 0
     return 0
 
 

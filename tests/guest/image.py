@@ -10,6 +10,8 @@ import subprocess
 import tarfile
 
 MODULES = ("virtio_pci", "virtio_net", "8021q", "bonding", "vrf")
+# The first kernel that is asked for by its version.
+NEWER = (6, 6)
 PROGRAMS = ("busybox", "ethtool", "ip")
 META_PACKAGES = ("linux-image-cloud-amd64", "linux-image-amd64")
 
@@ -30,23 +32,26 @@ def program(name):
     return path
 
 
-def kernel():
-    """The folder of an unpacked kernel (`vmlinuz`, `modules/*.ko`), fetched at the first use."""
+def kernel(least=(0, 0)):
+    """The folder of an unpacked kernel (`vmlinuz`, `modules/*.ko`), fetched at the first use: Debian's current one,
+    or the newest that it has beside it where that must be of another version at least."""
     cache = os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ebb", "guest-kernel"
     )
-    have = [path for path in glob.glob(os.path.join(cache, "*", "vmlinuz")) if is_whole(os.path.dirname(path))]
+    package = os.path.join(cache, "linux-image-*", "vmlinuz")
+    have = [path for path in glob.glob(package) if is_whole(os.path.dirname(path))]
+    have = [path for path in have if is_wanted(version_of(os.path.basename(os.path.dirname(path))), least)]
     have.sort(key=os.path.getmtime)
     if have:
         return os.path.dirname(have[-1])
     try:
-        return fetch(cache)
+        return fetch(cache, least)
     except Unavailable:
         if os.geteuid() != 0:
             raise
     # The package index may be missing or older than what the mirror still has.
     subprocess.run([program("apt-get"), "update", "-qq"], capture_output=True, timeout=120)
-    return fetch(cache)
+    return fetch(cache, least)
 
 
 def is_whole(folder):
@@ -57,10 +62,21 @@ def is_whole(folder):
         return False
 
 
-def fetch(cache):
-    """Downloads and unpacks the current kernel package into a folder of its own in `cache`."""
+def version_of(package):
+    """The first two numbers of a kernel package's version."""
+    found = re.match(r"linux-image-(\d+)\.(\d+)", package)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def is_wanted(version, least):
+    """Whether a kernel will do: where none is asked for, one as Debian's own, so that older ones stay tried."""
+    return version >= least if least > (0, 0) else version < NEWER
+
+
+def fetch(cache, least):
+    """Downloads and unpacks a kernel package into a folder of its own in `cache`."""
     os.makedirs(cache, exist_ok=True)
-    package = kernel_package()
+    package = kernel_package() if least == (0, 0) else newer_package(least)
     work = os.path.join(cache, f".{os.getpid()}")
     os.makedirs(work)
     try:
@@ -94,6 +110,17 @@ def kernel_package():
         if found:
             return found.group(1)
     raise Unavailable("the package index knows no Debian kernel (apt-get update?)")
+
+
+def newer_package(least):
+    """The newest of the kernel packages that Debian has beside its current one."""
+    names = subprocess.run(
+        [program("apt-cache"), "pkgnames", "linux-image-"], capture_output=True, text=True
+    ).stdout.split()
+    fit = [name for name in names if re.fullmatch(r"linux-image-[\d.]+\S*-cloud-amd64", name) and version_of(name) >= least]
+    if not fit:
+        raise Unavailable(f"the package index knows no kernel from {least[0]}.{least[1]} on (apt-get update?)")
+    return max(fit, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def unpack(package, folder):

@@ -2,6 +2,7 @@
 
 mod capture;
 mod check;
+mod explain;
 mod list;
 mod mode;
 mod reload;
@@ -40,6 +41,8 @@ pub enum Command {
     Upgrade(upgrade::Upgrade),
     /// Copy packets that a running router receives into a capture file
     Capture(capture::Capture),
+    /// Explain what a running router would do with a packet, and why
+    Explain(explain::Explain),
     /// Send captures through the data plane, without privileges, and count the results
     Replay(replay::Replay),
 }
@@ -55,6 +58,7 @@ impl Command {
             Command::Reload(command) => command.run(),
             Command::Upgrade(command) => command.run(),
             Command::Capture(command) => command.run(),
+            Command::Explain(command) => command.run(),
             Command::Replay(command) => command.run(),
         }
     }

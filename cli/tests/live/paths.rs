@@ -9,8 +9,8 @@ use ebb_routerd::status::{Status, WorkerState};
 use ebb_traffic::{Flow, FrameTemplate, Protocol};
 use serde_json::json;
 
-use crate::live::lab::{Lab, Wiring, host_mac, router_mac, run, skip, within};
-use crate::live::router::{PATIENCE, Router, Setup, until};
+use crate::live::lab::{Lab, Wiring, host_mac, must, router_mac, run, skip, within};
+use crate::live::router::{PATIENCE, Router, Setup, binary, until};
 use crate::live::traffic::{Traffic, Way, way};
 
 /// Packets that may still arrive in a moment in which 300 are sent.
@@ -258,4 +258,50 @@ fn nothing_is_lost_or_reordered_when_ports_move() {
     let lost = total.lost.saturating_sub(full.iter().sum());
     let fine = lost <= moves.div_ceil(20) && total.reordered + total.duplicated == 0;
     assert!(fine, "{moves} moves, rings full {full:?}: {total:?}\n{log}");
+}
+
+/// The program is asked itself: what it says is what it does.
+#[test]
+fn a_packet_is_explained_by_the_program_that_would_have_it() {
+    let Some(mut scene) = scene("kernel") else { return };
+    scene.flows(0, "before");
+    scene.shell("ip route add blackhole 10.102.0.0/16; ip route add 10.103.0.0/16 via 10.0.1.77");
+    let socket = scene.router.socket.display().to_string();
+    let explained = |words: &[&str]| {
+        let fixed =
+            ["router", "explain", "p0", "--socket", &socket, "--from", "10.100.0.7", "--to"];
+        must(&binary(), &[&fixed[..], words].concat())
+    };
+    let before = scene.router.status().ports[0].passed_to_kernel;
+    for (words, said) in [
+        (&["10.101.9.7"][..], "kernel path\nbecause    it leaves by p1 to 02:00:00:00:01:01"),
+        (&["10.101.9.7", "--ttl", "1"], "network stack\nbecause    its time to live runs out"),
+        (&["10.101.9.7", "--length", "1600"], "network stack\nbecause    it is longer"),
+        (&["10.101.9.7", "--vlan", "9"], "network stack\nbecause    its VLAN is none"),
+        (&["10.102.0.7"], "network stack\nbecause    its route is a blackhole"),
+        (&["10.103.0.7"], "network stack\nbecause    the next hop's MAC address"),
+        (&["10.0.0.1"], "network stack\nbecause    its destination is an address of this host"),
+        (&["192.0.2.1"], "network stack\nbecause    there is no route"),
+    ] {
+        let good = until(PATIENCE, || explained(words).contains(said));
+        assert!(good, "{words:?}: {}", explained(words));
+    }
+    assert_eq!(scene.router.status().ports[0].passed_to_kernel, before, "nothing is counted");
+    let refused =
+        scene.router.request(&json!({ "explain": { "port": "p9", "frame": "00".repeat(60) } }));
+    assert!(refused.is_err_and(|error| error.contains("p9")));
+    for wrong in ["0", "zz", "00"] {
+        let frame = wrong.repeat(15);
+        let refused = scene.router.request(&json!({ "explain": { "port": "p0", "frame": frame } }));
+        assert_eq!(refused.is_err(), wrong != "00", "{wrong}");
+    }
+    let text = with_path(&scene.lab, "worker").text(&scene.lab, "router");
+    scene.router.reload(&text).expect("taken over");
+    let good = until(PATIENCE, || {
+        explained(&["10.101.9.7"]).contains("worker\nbecause    a worker gets it")
+    });
+    assert!(good, "{}", explained(&["10.101.9.7"]));
+    scene.flows(1, "the counts of packets in flight are untouched");
+    scene.traffic.stop();
+    scene.router.stop();
 }

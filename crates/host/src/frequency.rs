@@ -126,6 +126,18 @@ impl Frequency {
         Ok(())
     }
 
+    /// Has the clock at least so fast; above that the kernel chooses, by all that it does.
+    ///
+    /// # Errors
+    /// As [`Frequency::set`].
+    pub fn set_least(&mut self, frequency: Hertz) -> Result<(), KnobError> {
+        self.set = None;
+        self.max.restore()?;
+        self.min.write(&frequency.as_khz().to_string())?;
+        self.set = Some(frequency.as_khz());
+        Ok(())
+    }
+
     /// Puts the original limits back. They enclose every level, so their order does not matter.
     ///
     /// # Errors

@@ -169,7 +169,7 @@ INLINE int can_do_without(const struct net *net, __u8 protocol)
 }
 
 INLINE int crosses(struct __sk_buff *skb, const struct ethernet *eth, const void *end, int four,
-		   int how, struct crossing *to)
+		   int how, struct crossing *to, int only_asked)
 {
 	const struct ipv4 *v4 = (const void *)(eth + 1);
 	const struct ipv6 *v6 = (const void *)(eth + 1);
@@ -228,7 +228,8 @@ INLINE int crosses(struct __sk_buff *skb, const struct ethernet *eth, const void
 	may = may_cross(connection, &of, options.direction != 0, to, four, &ticks);
 	timeout_ms = ticks * tick_ns / 1000000;
 	if (may)
-		may = timeout_ms <= 0x7fffffff && !ct_change_timeout(connection, timeout_ms);
+		may = timeout_ms <= 0x7fffffff &&
+		      (only_asked || !ct_change_timeout(connection, timeout_ms));
 	ct_release(connection);
 	return may;
 }

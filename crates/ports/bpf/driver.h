@@ -20,33 +20,33 @@ INLINE int forward_or_pass(struct xdp_md *ctx, struct cpu_state *cpu, int beside
 	asm volatile("" : "+r"(entrance));
 	asm volatile("" : "+r"(frame));
 	if (UNLIKELY((const void *)(eth + 1) > end))
-		return leave(cpu, FOR_KERNEL);
+		return leave(cpu, FOR_KERNEL, 0, 0);
 	way = route(eth, end, &hash, 0);
 	if (UNLIKELY(way != FOR_WORKER))
-		return way == FOR_KERNEL && was_handed_back(ctx) ? 0 : leave(cpu, way);
+		return way == FOR_KERNEL && was_handed_back(ctx) ? 0 : leave(cpu, way, 0, 0);
 	if (beside && UNLIKELY(has_tag_beside(ctx))) {
 		cpu->passed_beside++;
-		return leave(cpu, FOR_KERNEL);
+		return leave(cpu, FOR_KERNEL, 0, 0);
 	}
 	// Packets with a tag are the stack's.
 	four = eth->type == NET16(0x0800);
 	if (!four && UNLIKELY(eth->type != NET16(0x86dd)))
-		return leave(cpu, FOR_KERNEL);
+		return leave(cpu, FOR_KERNEL, 0, 0);
 	length = unpadded(eth, end, four);
 	if (UNLIKELY(length < frame)) {
 		if (length < sizeof(*eth) || adjust_tail(ctx, -(int)(frame - length)))
-			return leave(cpu, FOR_KERNEL);
+			return leave(cpu, FOR_KERNEL, 0, 0);
 		frame = length;
 		asm volatile("" : "+r"(frame));
 		eth = (void *)(long)ctx->data;
 		end = (void *)(long)ctx->data_end;
 		if ((const void *)(eth + 1) > end)
-			return leave(cpu, FOR_KERNEL);
+			return leave(cpu, FOR_KERNEL, 0, 0);
 	}
-	if (UNLIKELY(!find_way(ctx, eth, end, frame, 0, entrance, &fib, 0)))
-		return leave(cpu, FOR_KERNEL);
+	if (UNLIKELY(find_way(ctx, eth, end, frame, 0, entrance, policies.reverse_path, &fib, 0) != WHY_FORWARDED))
+		return leave(cpu, FOR_KERNEL, 0, 0);
 	if (UNLIKELY(!map_lookup(&driver_exits, &fib.ifindex)))
-		return leave(cpu, FOR_KERNEL);
+		return leave(cpu, FOR_KERNEL, 0, 0);
 	rewrite(eth, &fib);
 	cpu->forwarded++;
 	cpu->forwarded_bytes += frame;

@@ -35,6 +35,30 @@ static long (*send_to_peer)(__u32 index, __u64 flags) = (void *)BPF_FUNC_redirec
 #define TO_THIS_HOST 0
 #define FLOW_INFO NET32(0x0fffffff)
 
+// Why a packet is the network stack's, as `explain` tells it: numbers as in src/afxdp/explain.rs. To
+// WHY_POLICY the reason is added, to WHY_FIB what the look-up answered.
+enum why {
+	WHY_FORWARDED = 0,
+	WHY_TAG = 1,
+	WHY_NOT_HERE = 2,
+	WHY_NOT_PLAIN = 3,
+	WHY_LENGTH = 4,
+	WHY_HEADER = 5,
+	WHY_BACK = 6,
+	WHY_SOURCE = 7,
+	WHY_EXIT = 8,
+	WHY_CONNECTION = 9,
+	WHY_OTHER_EXIT = 10,
+	WHY_TRANSLATION = 11,
+	WHY_POLICY = 32,
+	WHY_FIB = 64,
+};
+
+// What is told of a packet that is only asked about; nothing (0) of one that is to be forwarded.
+struct told {
+	__u32 why, exit;
+};
+
 struct tcp {
 	__u16 ports[2];
 	__u32 numbers[2];
@@ -183,7 +207,8 @@ INLINE void age4(struct ipv4 *ip)
 
 // The kernel's reverse-path filter (RFC 3704, `fib_validate_source`), as far as a packet passes it: what does not,
 // or not for sure, is left for the filter itself.
-INLINE int passes_filter(void *ctx, const struct ipv4 *ip, __u32 destination, __u64 entrance, __u32 exit)
+INLINE int passes_filter(void *ctx, const struct ipv4 *ip, __u32 destination, __u64 entrance, __u32 exit,
+			 __u32 reverse_path)
 {
 	struct bpf_fib_lookup back = {
 		.family = FAMILY4,
@@ -197,38 +222,48 @@ INLINE int passes_filter(void *ctx, const struct ipv4 *ip, __u32 destination, __
 	if (fib_lookup(ctx, &back, sizeof(back), BPF_FIB_LOOKUP_SKIP_NEIGH) !=
 	    BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
-	return policies.reverse_path == LOOSE || back.ifindex == entrance;
+	return reverse_path == LOOSE || back.ifindex == entrance;
 }
 
-// Counts a packet that is the network stack's.
-INLINE int leave(struct cpu_state *cpu, int way)
+// Counts a packet that is the network stack's, or tells why it would be.
+INLINE int leave(struct cpu_state *cpu, int way, struct told *told, __u32 why)
 {
+	if (told) {
+		told->why = way > FOR_WORKER ? WHY_POLICY + (way & (REASONS - 1)) : why;
+		return 0;
+	}
 	cpu->passed++;
 	if (way > FOR_WORKER)
 		cpu->passed_for[way & (REASONS - 1)]++;
 	return 0;
 }
 
-// Whom the kernel says the packet of a frame is for, in `fib`, `to`: a connection's; 0: it is the network stack's.
+// Whom the kernel says the packet of a frame is for, in `fib`, `to`: a connection's. Why it is the network stack's,
+// WHY_FORWARDED: it is not.
 INLINE int find_way(void *ctx, struct ethernet *eth, const void *end, __u64 frame, __u32 gso_size,
-		    __u64 entrance, struct bpf_fib_lookup *fib, const struct crossing *to)
+		    __u64 entrance, __u32 reverse_path, struct bpf_fib_lookup *fib,
+		    const struct crossing *to)
 {
 	int four = eth->type == NET16(0x0800);
 	__u32 destination;
+	long answer;
 
 	if (UNLIKELY(four ? !ask4((void *)(eth + 1), end, frame, gso_size, fib) :
 			    !ask6((void *)(eth + 1), end, frame, gso_size, fib)))
-		return 0;
+		return WHY_HEADER;
 	if (to)
 		ask_for(fib, to, four);
 	destination = fib->ipv4_dst;
 	fib->ifindex = entrance;
-	if (UNLIKELY(fib_lookup(ctx, fib, sizeof(*fib), 0) != BPF_FIB_LKUP_RET_SUCCESS))
-		return 0;
+	answer = fib_lookup(ctx, fib, sizeof(*fib), 0);
+	if (UNLIKELY(answer != BPF_FIB_LKUP_RET_SUCCESS))
+		return WHY_FIB + (answer & 15);
 	if (UNLIKELY(fib->ifindex == entrance))
-		return 0;
-	return !(four && UNLIKELY(policies.reverse_path)) ||
-	       passes_filter(ctx, (void *)(eth + 1), destination, entrance, fib->ifindex);
+		return WHY_BACK;
+	if (four && UNLIKELY(reverse_path) &&
+	    !passes_filter(ctx, (void *)(eth + 1), destination, entrance, fib->ifindex, reverse_path))
+		return WHY_SOURCE;
+	return WHY_FORWARDED;
 }
 
 // Makes the frame what leaves.
@@ -256,69 +291,103 @@ INLINE __u32 priority_of(__u8 traffic_class)
 	return 0x4620 >> ((traffic_class >> 3 & 3) << 2) & 0xf;
 }
 
-// The program's verdict, 0: the packet is the network stack's. `connected`: the functions of the kernel are to be had that know connections.
-INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int connected)
+// Whether a tag beside a packet is that of a VLAN interface of the router.
+INLINE int is_for_vlan(const struct __sk_buff *skb)
+{
+	__u32 vlan = skb->vlan_tci & (VLANS - 1);
+
+	return vlan && skb->vlan_proto == NET16(0x8100) && !vlans.every && is_served(vlan);
+}
+
+// The program's verdict, 0: the packet is the network stack's. `connected`: the functions of the kernel are to be had that
+// know connections. `tagged`: it stands where a VLAN interface's packets enter the stack.
+// `told`: nothing is done, it is told what would be.
+INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int connected, int tagged,
+			    struct told *told)
 {
 	struct ethernet *eth = (void *)(long)skb->data;
 	const void *end = (void *)(long)skb->data_end;
 	struct bpf_fib_lookup fib = {};
 	struct crossing to;
 	int four, way, straight, how = 0;
-	__u32 hash, length;
+	__u32 hash, length, vlan = 0, reverse_path = policies.reverse_path;
 	__u8 *exit;
 
-	// A tag beside the packet is a VLAN's.
+	if (tagged) {
+		__u64 key = skb->ifindex;
+		__u32 *known = map_lookup(&vlan_interfaces, &key);
+
+		if (!known)
+			return leave(cpu, FOR_KERNEL, told, WHY_TAG);
+		vlan = *known & (VLANS - 1);
+		reverse_path = *known >> VLAN_BITS;
+	} else if (UNLIKELY(skb->vlan_present) && is_for_vlan(skb)) {
+		// The stack takes the tag off, and `forward_tagged` sees the packet.
+		return 0;
+	}
+	// A tag beside the packet is another VLAN's.
 	if (UNLIKELY(skb->vlan_present || skb->pkt_type != TO_THIS_HOST ||
 		     (const void *)(eth + 1) > end))
-		return leave(cpu, FOR_KERNEL);
+		return leave(cpu, FOR_KERNEL, told, skb->vlan_present ? WHY_TAG : WHY_NOT_HERE);
 	four = eth->type == NET16(0x0800);
 	if (connected) {
 		if (!four && UNLIKELY(eth->type != NET16(0x86dd)))
-			return leave(cpu, FOR_KERNEL);
+			return leave(cpu, FOR_KERNEL, told, WHY_NOT_PLAIN);
 		how = only_connections(four);
 		if (UNLIKELY(how)) {
-			if (!crosses(skb, eth, end, four, how, &to))
-				return leave(cpu, FOR_WORKER + (policies.connections >> 4));
-			if (to.translated && policies.sides & SIDES_OF_POLICY)
-				return leave(cpu, FOR_WORKER + (policies.connections >> 4));
-			way = route_to(eth, end, &hash, 0, to.destination);
+			if (!crosses(skb, eth, end, four, how, &to, told != 0) ||
+			    (to.translated && policies.sides & SIDES_OF_POLICY)) {
+				if (told)
+					return leave(cpu, FOR_KERNEL, told, WHY_CONNECTION);
+				return leave(cpu, FOR_WORKER + (policies.connections >> 4), told, 0);
+			}
+			way = route_to(eth, end, &hash, 0, to.destination, vlan);
 		} else {
-			way = route(eth, end, &hash, 0);
+			way = route_to(eth, end, &hash, 0, 0, vlan);
 		}
 	} else {
-		way = route(eth, end, &hash, 0);
+		way = route_to(eth, end, &hash, 0, 0, vlan);
 	}
 	if (UNLIKELY(way != FOR_WORKER))
-		return leave(cpu, way);
+		return leave(cpu, way, told, WHY_NOT_PLAIN);
 	if (!connected && !four && UNLIKELY(eth->type != NET16(0x86dd)))
-		return leave(cpu, FOR_KERNEL);
+		return leave(cpu, FOR_KERNEL, told, WHY_NOT_PLAIN);
 	length = unpadded(eth, end, four);
 	if (UNLIKELY(length < skb->len)) {
 		if (!length || skb->gso_size || change_tail(skb, length, 0))
-			return leave(cpu, FOR_KERNEL);
+			return leave(cpu, FOR_KERNEL, told, WHY_LENGTH);
 		eth = (void *)(long)skb->data;
 		end = (void *)(long)skb->data_end;
 		if ((const void *)(eth + 1) > end)
-			return leave(cpu, FOR_KERNEL);
+			return leave(cpu, FOR_KERNEL, told, WHY_LENGTH);
 	}
 	if (connected && UNLIKELY(how))
-		way = find_way(skb, eth, end, skb->len, skb->gso_size, skb->ingress_ifindex, &fib, &to);
+		way = find_way(skb, eth, end, skb->len, skb->gso_size, skb->ingress_ifindex, reverse_path,
+			       &fib, &to);
 	else
-		way = find_way(skb, eth, end, skb->len, skb->gso_size, skb->ingress_ifindex, &fib, 0);
-	if (UNLIKELY(!way))
-		return leave(cpu, FOR_KERNEL);
+		way = find_way(skb, eth, end, skb->len, skb->gso_size, skb->ingress_ifindex, reverse_path,
+			       &fib, 0);
+	if (told)
+		told->exit = fib.ifindex;
+	if (UNLIKELY(way != WHY_FORWARDED))
+		return leave(cpu, FOR_KERNEL, told, way);
 	exit = map_lookup(&exits, &fib.ifindex);
 	if (UNLIKELY(!exit))
-		return leave(cpu, FOR_KERNEL);
+		return leave(cpu, FOR_KERNEL, told, WHY_EXIT);
 	if (connected && UNLIKELY(how)) {
 		// The stack forgets a connection that would leave by another interface (nf_nat_oif_changed).
-		if (to.masqueraded && to.masqueraded != fib.ifindex)
-			return leave(cpu, FOR_WORKER + (policies.connections >> 4));
+		if (to.masqueraded && to.masqueraded != fib.ifindex) {
+			if (told)
+				return leave(cpu, FOR_KERNEL, told, WHY_OTHER_EXIT);
+			return leave(cpu, FOR_WORKER + (policies.connections >> 4), told, 0);
+		}
 		if (to.translated && !(four ? translate4((void *)(eth + 1), end, &to) :
 					      translate6((void *)(eth + 1), end, &to)))
-			return leave(cpu, FOR_KERNEL);
+			return leave(cpu, FOR_KERNEL, told, WHY_TRANSLATION);
 	}
 	rewrite(eth, &fib);
+	if (told)
+		return 0;
 	cpu->forwarded += LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
 	cpu->forwarded_bytes += skb->len;
 	// What is left to the stack for its length waits in the interface's queue: nothing of its flow may overtake it.
@@ -336,7 +405,7 @@ INLINE __u64 timed(struct cpu_state *cpu)
 	return LIKELY(cpu->seen++ & (SAMPLED - 1)) ? 0 : ktime_ns();
 }
 
-INLINE int forward_one(struct __sk_buff *skb, int connected)
+INLINE int forward_one(struct __sk_buff *skb, int connected, int tagged)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	__u64 since;
@@ -345,7 +414,7 @@ INLINE int forward_one(struct __sk_buff *skb, int connected)
 	if (UNLIKELY(!cpu))
 		return TCX_NEXT;
 	since = timed(cpu);
-	verdict = forward_or_leave(skb, cpu, connected);
+	verdict = forward_or_leave(skb, cpu, connected, tagged, 0);
 	if (UNLIKELY(since))
 		cpu->sampled_ns += ktime_ns() - since;
 	return LIKELY(verdict) ? verdict : TCX_NEXT;
@@ -354,12 +423,62 @@ INLINE int forward_one(struct __sk_buff *skb, int connected)
 SEC("classifier")
 int forward(struct __sk_buff *skb)
 {
-	return forward_one(skb, 0);
+	return forward_one(skb, 0, 0);
 }
 
 // The same where the kernel lets programs look connections up.
 SEC("classifier")
 int forward_connected(struct __sk_buff *skb)
 {
-	return forward_one(skb, 1);
+	return forward_one(skb, 1, 0);
+}
+
+// The same two for where the packets of VLAN interfaces enter the stack.
+SEC("classifier")
+int forward_tagged(struct __sk_buff *skb)
+{
+	return forward_one(skb, 0, 1);
+}
+
+SEC("classifier")
+int forward_tagged_connected(struct __sk_buff *skb)
+{
+	return forward_one(skb, 1, 1);
+}
+
+// What would become of a packet: `why` above the index of the interface by which it would leave. For
+// BPF_PROG_TEST_RUN only. A mark on the packet: it asks whether workers would get it.
+#define EXIT_BITS 24
+INLINE int explain_one(struct __sk_buff *skb, int connected)
+{
+	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
+	struct told told = {};
+	__u64 key = skb->ifindex;
+	__u32 hash = 0;
+	int way;
+
+	if (!cpu)
+		return 0;
+	if (skb->mark) {
+		way = route((void *)(long)skb->data, (void *)(long)skb->data_end, &hash, 0);
+		if (way != FOR_WORKER)
+			leave(cpu, way, &told, WHY_NOT_PLAIN);
+	} else if (map_lookup(&vlan_interfaces, &key)) {
+		forward_or_leave(skb, cpu, connected, 1, &told);
+	} else {
+		forward_or_leave(skb, cpu, connected, 0, &told);
+	}
+	return told.why << EXIT_BITS | (told.exit & ((1 << EXIT_BITS) - 1));
+}
+
+SEC("classifier")
+int explain(struct __sk_buff *skb)
+{
+	return explain_one(skb, 0);
+}
+
+SEC("classifier")
+int explain_connected(struct __sk_buff *skb)
+{
+	return explain_one(skb, 1);
 }

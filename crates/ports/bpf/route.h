@@ -117,11 +117,12 @@ INLINE int is_served(__u32 vlan)
 	return vlans.served[word & (VLANS / 64 - 1)] >> (vlan & 63) & 1;
 }
 
-INLINE int route_to(const void *data, const void *end, __u32 *hash, int hashed, const __u32 *to)
+// `vlan`: that of the interface where the packet is, 0 for none.
+INLINE int route_to(const void *data, const void *end, __u32 *hash, int hashed, const __u32 *to,
+		    __u32 vlan)
 {
 	const struct ethernet *eth = data;
 	const __u16 *type = &eth->type;
-	__u32 vlan = 0;
 
 	if (UNLIKELY((const void *)(eth + 1) > end || !for_this_interface(eth)))
 		return 0;
@@ -149,5 +150,5 @@ INLINE int route_to(const void *data, const void *end, __u32 *hash, int hashed, 
 
 INLINE int route(const void *data, const void *end, __u32 *hash, int hashed)
 {
-	return route_to(data, end, hash, hashed, 0);
+	return route_to(data, end, hash, hashed, 0, 0);
 }

@@ -203,10 +203,23 @@ struct {
 	struct cpu_state *value;
 } cpu_states SEC(".maps");
 
-// How packets may leave that `forward` sends, by the interface's index: EXIT_DEVICE or EXIT_PEER.
+// The VLAN interfaces on this one where `forward_tagged` stands, by index: their VLAN, and above VLAN_BITS which sources
+// of IPv4 it lets pass, as `reverse_path` of `policies` says of packets without a tag.
+#define VLAN_BITS 16
 struct {
 	int (*type)[BPF_MAP_TYPE_HASH];
-	ENTRIES(256);
+	int (*map_flags)[BPF_F_NO_PREALLOC];
+	ENTRIES(VLANS);
+	__u32 *key;
+	__u32 *value;
+} vlan_interfaces SEC(".maps");
+
+// How packets may leave that `forward` sends, by the interface's index: EXIT_DEVICE or EXIT_PEER. Ports, and the VLAN
+// interfaces on them.
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	int (*map_flags)[BPF_F_NO_PREALLOC];
+	ENTRIES(8192);
 	__u32 *key;
 	__u8 *value;
 } exits SEC(".maps");

@@ -42,6 +42,13 @@ pub enum Command {
         /// `"program":"/usr/local/bin/ebb"`; absent: the one that runs, as it is on disk by now.
         program: Option<PathBuf>,
     },
+    /// `{"explain":{"port":"eth1","frame":"0200…"}}`: what would become of a frame.
+    Explain {
+        /// The port that would receive it, by name.
+        port: String,
+        /// The frame, in hexadecimal; a destination of six zero bytes stands for the port's own address.
+        frame: Vec<u8>,
+    },
     /// `{"capture":{"port":"eth1","count":100}}`: packets of a port.
     Capture {
         /// The port's name.
@@ -68,6 +75,7 @@ struct Raw {
     reload: Option<Reload>,
     upgrade: Option<Upgrade>,
     capture: Option<Capture>,
+    explain: Option<Explain>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -94,6 +102,13 @@ struct Reload {}
 #[serde(deny_unknown_fields)]
 struct Upgrade {
     program: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Explain {
+    port: String,
+    frame: String,
 }
 
 #[derive(Deserialize)]
@@ -132,6 +147,14 @@ fn of_raw(raw: Raw) -> Result<Command, RequestError> {
     if raw.address.is_some() != (raw.get == Some(Get::Lookup)) {
         return invalid("`address` belongs to {\"get\":\"lookup\"}");
     }
+    if let Some(explain) = raw.explain {
+        let alone = raw.get.is_none()
+            && raw.set.is_none()
+            && raw.reload.is_none()
+            && raw.upgrade.is_none()
+            && raw.capture.is_none();
+        return if alone { of_explain(explain) } else { invalid(EXACTLY_ONE) };
+    }
     match (raw.get, raw.set, raw.reload, raw.upgrade, raw.capture) {
         (Some(get), None, None, None, None) => Ok(match get {
             Get::Config => Command::Config,
@@ -152,7 +175,28 @@ fn of_raw(raw: Raw) -> Result<Command, RequestError> {
             program => Ok(Command::Upgrade { program }),
         },
         (None, None, None, None, Some(capture)) => of_capture(capture),
-        _ => invalid("expected exactly one of `get`, `set`, `reload`, `upgrade`, `capture`"),
+        _ => invalid(EXACTLY_ONE),
+    }
+}
+
+const EXACTLY_ONE: &str =
+    "expected exactly one of `get`, `set`, `reload`, `upgrade`, `capture`, `explain`";
+/// Longest frame that is explained: a super-frame with its headers.
+const FRAME_MAX: usize = 65_550;
+
+fn of_explain(Explain { port, frame }: Explain) -> Result<Command, RequestError> {
+    let invalid = |message: String| Err(RequestError::Invalid(message));
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let pair = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
+    let bytes: Option<Vec<u8>> = frame.as_bytes().chunks(2).map(pair).collect();
+    match bytes {
+        Some(frame) if (14..=FRAME_MAX).contains(&frame.len()) => {
+            Ok(Command::Explain { port, frame })
+        }
+        Some(frame) => {
+            invalid(format!("`frame` has {} bytes; expected 14 to {FRAME_MAX}", frame.len()))
+        }
+        None => invalid("`frame` is no hexadecimal number of whole bytes".into()),
     }
 }
 

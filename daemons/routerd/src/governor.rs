@@ -29,6 +29,15 @@ pub trait Knobs: Send {
     /// What the knob answered.
     fn set_depth(&mut self, worker: usize, depth: IdleDepth) -> Result<(), String>;
 
+    /// Some ports' packets, or all, are forwarded by the kernel, whose work no policy of workers sees: clocks are
+    /// held from below only, and where no worker has a port, how deep cores sleep is the kernel's choice.
+    ///
+    /// # Errors
+    /// What a knob answered.
+    fn set_kernel_path(&mut self, _some: bool, _all: bool) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Puts everything back as it was found.
     fn restore(&mut self);
 }
@@ -128,7 +137,7 @@ impl Governor {
     /// Moves to `point`.
     fn change(&mut self, point: OperatingPoint) {
         let old = self.state.lock().expect("governor state").point;
-        debug!(cores = point.cores, frequency = point.frequency, "cannot set the operating point");
+        debug!(cores = point.cores, frequency = point.frequency, "operating point");
         self.raise(point, old);
         let handover = {
             let mut redirects = self.redirects.lock().expect("redirect tables");

@@ -22,6 +22,10 @@ pub struct MachineKnobs {
     idle: Vec<Option<idle::IdleDepth>>,
     shallow: WakeLatency,
     set: (Option<u16>, Vec<Option<IdleDepth>>),
+    /// Whether some ports' packets, and all, are forwarded by the kernel.
+    kernel_path: (bool, bool),
+    /// The wake-up time of cores is bounded by the operator.
+    bounded: bool,
 }
 
 impl MachineKnobs {
@@ -66,7 +70,17 @@ impl MachineKnobs {
             budget => WakeLatency::AtMost(budget),
         };
         let set = (None, vec![None; cpus.len()]);
-        (MachineKnobs { frequencies, levels, idle: idle_knobs, shallow, set }, notes)
+        let (kernel_path, bounded) = ((false, false), config.powersave.latency_budget_us > 0);
+        let knobs = MachineKnobs {
+            frequencies,
+            levels,
+            idle: idle_knobs,
+            shallow,
+            set,
+            kernel_path,
+            bounded,
+        };
+        (knobs, notes)
     }
 
     /// Frequencies that all workers' cores have, ascending; empty without control of frequency.
@@ -95,7 +109,11 @@ impl Knobs for MachineKnobs {
             return Ok(());
         }
         for frequency in &mut self.frequencies {
-            frequency.set(level).map_err(|error| error.to_string())?;
+            let set = match self.kernel_path {
+                (true, _) => frequency.set_least(level),
+                (false, _) => frequency.set(level),
+            };
+            set.map_err(|error| error.to_string())?;
         }
         self.set.0 = Some(index);
         Ok(())
@@ -107,12 +125,27 @@ impl Knobs for MachineKnobs {
             return Ok(());
         }
         let latency = match depth {
+            IdleDepth::Shallow if self.kernel_path.1 && !self.bounded => WakeLatency::Unlimited,
             IdleDepth::Shallow => self.shallow,
             IdleDepth::Deep => WakeLatency::Unlimited,
         };
         knob.set(latency).map_err(|error| error.to_string())?;
         self.set.1[worker] = Some(depth);
         Ok(())
+    }
+
+    fn set_kernel_path(&mut self, some: bool, all: bool) -> Result<(), String> {
+        if std::mem::replace(&mut self.kernel_path, (some, all)) == (some, all) {
+            return Ok(());
+        }
+        let depths = self.set.1.clone();
+        let clock = self.set.0.take().map(|index| self.set_frequency(index));
+        self.set.1.fill(None);
+        let set = |(worker, depth): (usize, &Option<IdleDepth>)| Some((worker, (*depth)?));
+        let known: Vec<(usize, IdleDepth)> = depths.iter().enumerate().filter_map(set).collect();
+        let depths = known.into_iter().map(|(worker, depth)| self.set_depth(worker, depth));
+        let refused: Vec<String> = depths.chain(clock).filter_map(Result::err).collect();
+        if refused.is_empty() { Ok(()) } else { Err(refused.join("; ")) }
     }
 
     fn restore(&mut self) {

@@ -9,6 +9,7 @@ pub mod applications;
 pub mod config;
 pub mod counters;
 pub mod energy;
+pub mod explain;
 pub mod export;
 pub mod governor;
 pub mod handover;

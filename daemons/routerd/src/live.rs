@@ -5,6 +5,7 @@ mod backend;
 mod commands;
 mod inject;
 mod interfaces;
+mod kernel_cpus;
 mod kernel_path;
 mod links;
 mod moves;
@@ -67,6 +68,7 @@ pub struct Live {
     queues_looked_at: Time,
     /// Active cores to whom the ports' interrupts go.
     interrupts_for: u16,
+    kernel_cpus: kernel_cpus::KernelCpus,
     retried_at: Time,
     signals: Signals,
     api: Option<Serving>,
@@ -242,9 +244,14 @@ impl Live {
 
     fn count_tables(&self) {
         *self.backend.tables.lock().expect("tables") = self.sync.tables();
-        let carries = self.interfaces.lock().expect("interfaces").any_on_the_kernel_path();
-        *self.backend.policy.lock().expect("policy") =
-            crate::policy::as_carried(self.sync.policy_objects(), carries);
+        let interfaces = self.interfaces.lock().expect("interfaces");
+        let carried = crate::policy::as_carried(
+            self.sync.policy_objects(),
+            interfaces.any_on_the_kernel_path(),
+            interfaces.knows_connections(),
+        );
+        drop(interfaces);
+        *self.backend.policy.lock().expect("policy") = carried;
         *self.backend.layer3.lock().expect("interfaces") = self.sync.interfaces();
     }
 }

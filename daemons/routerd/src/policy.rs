@@ -94,7 +94,7 @@ impl Mechanism {
     }
 
     /// The one with this number.
-    fn of(reason: u8) -> Mechanism {
+    pub(crate) fn of(reason: u8) -> Mechanism {
         let mut all = Mechanism::ALL.into_iter();
         all.find(|mechanism| *mechanism as u8 == reason).unwrap_or(Mechanism::Unheld)
     }
@@ -120,18 +120,33 @@ pub fn by_mechanism(counts: &[u64; REASONS]) -> BTreeMap<String, u64> {
     Mechanism::ALL.iter().filter_map(count).collect()
 }
 
-/// Objects as they are where no port is on the kernel path, or some is: what would be carried there is left to the
-/// kernel where there is none.
-pub fn as_carried(objects: Arc<Vec<PolicyObject>>, some_port: bool) -> Arc<Vec<PolicyObject>> {
-    if some_port || objects.iter().all(|one| one.effect != PolicyEffect::Carried) {
+/// Objects as they are where some port is on the kernel path, or none is, and its program knows the kernel's connections,
+/// or does not: what nobody carries is left to the kernel.
+pub fn as_carried(
+    objects: Arc<Vec<PolicyObject>>,
+    some_port: bool,
+    knows_connections: bool,
+) -> Arc<Vec<PolicyObject>> {
+    let by_connections = |one: &PolicyObject| one.mechanism == Mechanism::Netfilter.name();
+    let is_left = |one: &PolicyObject| {
+        one.effect == PolicyEffect::Carried
+            && (!some_port || !knows_connections && by_connections(one))
+    };
+    if !objects.iter().any(is_left) {
         return objects;
     }
-    let left = |one: &PolicyObject| PolicyObject {
-        effect: match one.effect {
-            PolicyEffect::Carried => PolicyEffect::Kernel,
-            effect => effect,
+    let left = |one: &PolicyObject| match is_left(one) {
+        false => one.clone(),
+        true => PolicyObject {
+            effect: PolicyEffect::Kernel,
+            concerns: match some_port && by_connections(one) {
+                true => {
+                    "all packets, as programs cannot look up connections in this kernel".to_owned()
+                }
+                false => one.concerns.clone(),
+            },
+            ..one.clone()
         },
-        ..one.clone()
     };
     Arc::new(objects.iter().map(left).collect())
 }

@@ -63,7 +63,7 @@ pub enum Update {
     Macs(PortId, Vec<[u8; 6]>),
     /// The VLANs of this port that are interfaces of the router, sorted: all others' packets are the
     /// kernel's.
-    Vlans(PortId, Vec<u16>),
+    Vlans(PortId, Vec<(u16, u32)>),
     /// The name that the port's link has now.
     Name(PortId, String),
     /// Who takes the port's frames, in words; none when nobody does any more.

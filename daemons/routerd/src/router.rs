@@ -368,6 +368,14 @@ impl Router {
         self.range.lock().expect("range").1.clone()
     }
 
+    /// See [`Knobs::set_kernel_path`].
+    ///
+    /// # Errors
+    /// What a knob answered.
+    pub fn set_kernel_path(&self, some: bool, all: bool) -> Result<(), String> {
+        self.knobs.lock().expect("knobs").set_kernel_path(some, all)
+    }
+
     /// Puts the machine's knobs back where they were found and takes those that `open` returns. A
     /// new policy sets them ([`Router::set_policy`]).
     pub fn exchange_knobs(&self, open: impl FnOnce() -> Box<dyn Knobs>) {

@@ -23,7 +23,7 @@ use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::debug;
 
-use crate::policy::{Follower, Mechanism, RouterInterface, Verdict};
+use crate::policy::{Follower, Mechanism, Verdict};
 use crate::rib::{Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyEffect, PolicyObject, Tables};
@@ -37,17 +37,17 @@ pub trait PortUpdates {
     fn set_kernel_addresses(&mut self, addresses: &[IpAddr]);
     /// The MAC addresses on which a port's interfaces receive.
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
-    /// The VLANs of a port that are interfaces of the router.
-    fn set_vlans(&mut self, _port: PortId, _vlans: &[u16]) {}
+    /// The VLANs of a port that are interfaces of the router, with those interfaces' indices.
+    fn set_vlans(&mut self, _port: PortId, _vlans: &[(u16, u32)]) {}
     /// The name of a port's interface by now.
     fn renamed(&mut self, _port: PortId, _name: &str) {}
     /// Who takes a port's frames, in words.
     fn set_claimed(&mut self, _port: PortId, _by: Option<&str>) {}
     /// Destinations whose packets are the kernel's to forward.
     fn set_kernel_routes(&mut self, _routes: &KernelRoutes) {}
-    /// Ports whose own IPv4 packets, those without a tag, have to pass a reverse-path filter. Holds from
+    /// Interfaces, ports' and VLANs', whose IPv4 packets have to pass a reverse-path filter. Holds from
     /// the next [`PortUpdates::set_policy`] on.
-    fn set_filtered(&mut self, _ports: &BTreeMap<PortId, ReversePath>) {}
+    fn set_filtered(&mut self, _links: &BTreeMap<u32, ReversePath>) {}
     /// The least MTU that an IPv4 route has of its own: programs that ask the kernel for a way are not told it.
     fn set_least_route_mtu(&mut self, _mtu: Option<u32>) {}
     /// Something changed about a link, whichever.
@@ -298,11 +298,7 @@ impl TableSync {
         // What the kernel has judged until now a filter may have to judge, and the other way round.
         self.fib.set_reverse_paths(stricter(&self.reverse_paths, &filters));
         self.fib.publish();
-        let filtered = |place: &RouterInterface| {
-            let mode = verdict.reverse_path.get(&place.link).filter(|_| place.vlan == 0);
-            mode.map(|mode| (place.port, *mode))
-        };
-        updates.set_filtered(&self.rib.places().iter().filter_map(filtered).collect());
+        updates.set_filtered(&verdict.reverse_path);
         let failures = updates.set_policy(verdict);
         self.fib.set_reverse_paths(filters.clone());
         self.fib.publish();

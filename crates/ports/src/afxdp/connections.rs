@@ -15,14 +15,17 @@ const FUNCTIONS: [Function; 4] = [
 ];
 /// The first Linux that runs programs before the network stack as the kernel path needs it.
 const SINCE: (u32, u32) = (6, 6);
-const NAME: &str = "forward_connected";
+/// The program, that for VLAN interfaces, and the one that is only asked.
+pub(super) const PLAIN: &str = "forward_connected";
+pub(super) const TAGGED: &str = "forward_tagged_connected";
+pub(super) const EXPLAIN: &str = "explain_connected";
 
-/// Loads it, with the maps that `aya` has made of the same object, its constants among them.
+/// Loads one of them, with the maps that `aya` has made of the same object, its constants among them.
 ///
 /// # Errors
 /// When the kernel lacks a function or refuses: reading what it knows of a connection takes `CAP_PERFMON`.
-pub(super) fn load(bytes: &[u8], maps: &[(String, RawFd)]) -> io::Result<OwnedFd> {
-    Source::read(bytes, &[], maps, (&FUNCTIONS, SINCE))?.load(NAME, Kind::Classifier)
+pub(super) fn load(bytes: &[u8], maps: &[(String, RawFd)], name: &str) -> io::Result<OwnedFd> {
+    Source::read(bytes, &[], maps, (&FUNCTIONS, SINCE))?.load(name, Kind::Classifier)
 }
 
 /// Nanoseconds between two ticks of the kernel's clock, in which it keeps the time of connections: the resolution of

@@ -409,15 +409,6 @@ impl Interface {
         self.program.lock().expect("program").station()
     }
 
-    /// The VLANs whose frames may reach workers besides those without a tag: all others are the
-    /// kernel's, and so are frames with two tags or with service tags (type 88a8). At first all may.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn set_vlans(&mut self, vlans: &[u16]) -> io::Result<()> {
-        self.program.lock().expect("program").set_vlans(vlans)
-    }
-
     /// Whether the program tells tagged packets from others: where tags may travel beside them and
     /// the driver is not asked (before Linux 6.8, in the generic hook), a packet of some VLAN
     /// seems to have none.

@@ -60,8 +60,9 @@ impl Program {
                 Some(libc::EINVAL) => AfXdpError::NoKernelPath { interface: interface.to_owned() },
                 _ => AfXdpError::system(format!("attach the kernel path to {interface}"), source),
             })?;
-        self.path = PacketPath::Kernel;
+        (self.path, self.in_driver) = (PacketPath::Kernel, false);
         self.link = Some(link);
+        self.follow_vlans();
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl Program {
     fn connected(&mut self) -> Option<BorrowedFd<'_>> {
         let maps = &self.maps;
         let load = || {
-            let loaded = connections::load(OBJECT, maps);
+            let loaded = connections::load(OBJECT, maps, connections::PLAIN);
             loaded.inspect_err(|error| info!(%error, "connections are left to the kernel")).ok()
         };
         self.connected.get_or_insert_with(load).as_ref().map(AsFd::as_fd)
@@ -86,11 +87,16 @@ impl Program {
 
     /// The one that knows none.
     pub(super) fn forward_plain(&mut self) -> Result<BorrowedFd<'_>, ProgramError> {
+        self.classifier(FORWARD)
+    }
+
+    /// A program of traffic control, loaded when it is first asked for.
+    pub(super) fn classifier(&mut self, name: &str) -> Result<BorrowedFd<'_>, ProgramError> {
         let forward: &mut SchedClassifier = self
             .ebpf
-            .program_mut(FORWARD)
+            .program_mut(name)
             .and_then(|program| program.try_into().ok())
-            .unwrap_or_else(|| panic!("no program {FORWARD} in the object"));
+            .unwrap_or_else(|| panic!("no program {name} in the object"));
         if forward.fd().is_err() {
             forward.load()?;
         }
@@ -219,6 +225,7 @@ impl Interface {
             _ = Fence::programs().wait();
         }
         program.former = None;
+        program.follow_vlans();
         Ok(())
     }
 
@@ -275,6 +282,12 @@ impl Interface {
         run.run()?;
         left.truncate(run.data_size_out as usize);
         Ok(run.retval == REDIRECTED[usize::from(native)])
+    }
+
+    /// Whether the kernel path's program can look up the kernel's connections: not where their tracking is a module that
+    /// programs cannot call.
+    pub fn knows_connections(&self) -> bool {
+        matches!(self.program().connected, Some(Some(_)))
     }
 
     /// What each CPU has done on the kernel path.

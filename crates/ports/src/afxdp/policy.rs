@@ -219,8 +219,8 @@ pub(super) fn raw_route(address: IpAddr, length: u8) -> RawPrefix {
     RawPrefix { length: 32 + u32::from(length), side, address: bytes }
 }
 
-const LOOSE: u8 = 1;
-const STRICT: u8 = 2;
+pub(super) const LOOSE: u8 = 1;
+pub(super) const STRICT: u8 = 2;
 const ROUTE4: u32 = 4;
 const ROUTE6: u32 = 5;
 

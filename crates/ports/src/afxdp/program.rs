@@ -17,6 +17,7 @@ use super::link::{self, Link};
 use super::maps::{Flights, Sockets, Table};
 use super::policy::{KernelPolicy, RawHead, RawPrefix, raw_route};
 use super::policy_maps::{Held, PolicyMaps};
+use super::vlans::{Tagged, Vlans};
 use super::{AfXdpError, Form, Mode, PacketPath};
 
 mod loader;
@@ -39,6 +40,7 @@ const PIECES: &str = "steer_frags";
 
 /// The program of the kernel path, and that in a card's driver.
 pub(super) const FORWARD: &str = "forward";
+pub(super) const FORWARD_TAGGED: &str = "forward_tagged";
 pub(super) const IN_DRIVER: &str = "forward_in_driver";
 
 /// Whom the XDP program gives packets that workers may have, as in `bpf/state.h`.
@@ -58,9 +60,13 @@ pub(super) struct Program {
     pub(super) maps: Vec<(String, RawFd)>,
     /// The program of the kernel path that knows connections, once it was asked for; none where the kernel has no such.
     pub(super) connected: Option<Option<OwnedFd>>,
+    pub(super) explains: Option<OwnedFd>,
     pub(super) link: Option<Link>,
-    vlans: Array<MapData, Vlans>,
+    pub(super) vlans: Array<MapData, Vlans>,
     pub(super) path: PacketPath,
+    /// Where its program stands, or is to.
+    pub(super) in_driver: bool,
+    pub(super) tagged: Tagged,
     pub(super) exits: HashMap<MapData, u32, u8>,
     pub(super) driver_exits: DevMapHash<MapData>,
     /// Mapped elsewhere; programs that are loaded later name their descriptors.
@@ -93,13 +99,6 @@ struct Macs {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct Vlans {
-    every: u64,
-    served: [u64; 64],
-}
-
-#[repr(C)]
 #[derive(Clone, Copy, PartialEq)]
 struct Filter {
     v4: [u64; FILTER_WORDS],
@@ -108,8 +107,6 @@ struct Filter {
 
 // SAFETY: only integers, without padding.
 unsafe impl aya::Pod for Macs {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Vlans {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Filter {}
 
@@ -274,6 +271,7 @@ impl Program {
             beside,
             maps,
             connected: None,
+            explains: None,
             vlans: map(&mut ebpf, ".data.vlans"),
             filter: map(&mut ebpf, ".data.filter"),
             local4: map(&mut ebpf, "local4"),
@@ -288,6 +286,8 @@ impl Program {
             packets_go: map(&mut ebpf, ".data.packets_go"),
             former: None,
             path: PacketPath::Worker,
+            in_driver: false,
+            tagged: Tagged::new(map(&mut ebpf, "vlan_interfaces")),
             policy: Held::default(),
             routes: BTreeMap::new(),
             route_sides: 0,
@@ -322,7 +322,7 @@ impl Program {
             let Some(program) = self.xdp(name) else { continue };
             let error = match Link::create(program, index, attempt) {
                 Ok(link) => {
-                    self.path = path;
+                    (self.path, self.in_driver) = (path, attempt == link::DRIVER);
                     self.link = Some(link);
                     return Ok((attempt == link::DRIVER, is_beside(name)));
                 }
@@ -399,7 +399,7 @@ impl Program {
 
     /// Gets ready to take the place of the program of a path that another process has attached.
     pub(super) fn set_path(&mut self, path: PacketPath, native: bool) -> Result<(), AfXdpError> {
-        self.path = path;
+        (self.path, self.in_driver) = (path, native);
         if path == PacketPath::Kernel && !native {
             self.forward().map_err(|error| refused(error.into()))?;
         }
@@ -414,6 +414,7 @@ impl Program {
     /// Keeps itself attached from now on by a link of another process.
     pub(super) fn keep(&mut self, link: Link) {
         self.link = Some(link);
+        self.follow_vlans();
     }
 
     /// The array of own addresses, and the length of its value.
@@ -431,17 +432,6 @@ impl Program {
             *place = u64::from_le_bytes([mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], 0, 0]);
         }
         self.macs.set(0, value, 0).map_err(broken)
-    }
-
-    /// Frames of these VLANs may go to workers, and those without a tag; see
-    /// [`super::Interface::set_vlans`].
-    pub(super) fn set_vlans(&mut self, vlans: &[u16]) -> io::Result<()> {
-        let mut value = Vlans { every: 0, served: [0; 64] };
-        // A tag of VLAN 0 carries a priority only.
-        for vlan in vlans.iter().copied().chain([0]).map(usize::from) {
-            value.served[vlan / 64 % 64] |= 1 << (vlan % 64);
-        }
-        self.vlans.set(0, value, 0).map_err(broken)
     }
 
     /// Frames to every unicast address are for this interface.

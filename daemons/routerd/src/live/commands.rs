@@ -6,12 +6,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_capture::Filter;
 use ebb_control::policies;
+use ebb_graph::PortId;
 use ebb_host::clock::monotonic;
+use ebb_ports::afxdp::{self, PacketPath};
 use serde_json::{Value, json};
 use tracing::info;
 
 use super::Live;
 use crate::api::Command;
+use crate::explain::{self, Place};
 use crate::router::Router;
 use crate::tap::CapturePoint;
 
@@ -61,6 +64,7 @@ impl Live {
                 self.follow_paths();
                 Ok(json!({ "mode": mode }))
             }
+            Command::Explain { port, frame } => self.explain(&port, frame),
             Command::Reload => self.reload().map(|report| report.json()),
             Command::Capture { .. } | Command::Upgrade { .. } => {
                 unreachable!("answered elsewhere")
@@ -77,6 +81,48 @@ impl Live {
         Ok(())
     }
 
+    /// What would become of a frame that a port receives.
+    fn explain(&mut self, name: &str, mut frame: Vec<u8>) -> Result<Value> {
+        let slot = self.slot_of(name)?;
+        let mut interfaces = self.interfaces.lock().expect("interfaces");
+        let known = interfaces.known(PortId(slot as u8));
+        let live = interfaces.open.get_mut(slot).and_then(Option::as_mut);
+        let live = live.with_context(|| format!("port {name} is not open"))?;
+        if frame.starts_with(&[0; 6]) {
+            let own = known.macs.first().copied().unwrap_or_else(|| live.interface.mac());
+            frame[..6].copy_from_slice(&own);
+        }
+        let by_workers = live.interface.options().path == PacketPath::Worker;
+        let mut link = live.interface.index();
+        // The kernel path sees packets of VLANs where the stack has taken the tag off.
+        if !by_workers && let Some(index) = known.vlan_of(&frame) {
+            frame.drain(12..16);
+            link = index;
+        }
+        let fate = live.interface.explain(link, &frame).context("the kernel cannot be asked")?;
+        let lookup = explain::destination(&frame).map(|address| self.sync.lookup(address));
+        let exit = fate.exit.and_then(|index| afxdp::name_of(index).ok());
+        drop(interfaces);
+        let policy = self.backend.policy.lock().expect("policy").clone();
+        let place = Place {
+            port: name,
+            by_workers,
+            macs: &known.macs,
+            local: &known.local,
+            exit,
+            worker: lookup.as_ref().and_then(|one| Some(one["words"].as_str()?.to_owned())),
+            policy: &policy,
+        };
+        let mut answer = serde_json::to_value(explain::explain(&frame, &fate, &place))?;
+        answer["route"] = lookup.map_or(Value::Null, |one| one["prefix"].clone());
+        Ok(answer)
+    }
+
+    fn slot_of(&self, name: &str) -> Result<usize> {
+        let slot = self.config.ports.iter().position(|port| port.name == name);
+        slot.with_context(|| format!("there is no port `{name}`"))
+    }
+
     fn start_capture(
         &self,
         name: &str,
@@ -84,8 +130,7 @@ impl Live {
         filter: Option<Filter>,
         count: u32,
     ) -> Result<()> {
-        let slot = self.config.ports.iter().position(|port| port.name == name);
-        let slot = slot.with_context(|| format!("there is no port `{name}`"))?;
+        let slot = self.slot_of(name)?;
         self.backend.router.shared().tap.start(slot, place, filter, count);
         Ok(())
     }

@@ -13,7 +13,9 @@ use ebb_host::Sysfs;
 use ebb_host::interrupts::{self, Affinity};
 use ebb_host::journal::{Brake, Journal};
 use ebb_host::moderation::Moderation;
-use ebb_ports::afxdp::{Form, Interface, InterfaceCounters, KernelPolicy, PacketPath, Work};
+use ebb_ports::afxdp::{
+    Form, Interface, InterfaceCounters, KernelPolicy, PacketPath, VlanInterface, Work,
+};
 use ipnet::IpNet;
 use tracing::{info, warn};
 
@@ -28,7 +30,7 @@ mod account;
 mod moving;
 mod policies;
 
-use policies::{Policies, path_of, policy_of};
+use policies::Policies;
 
 /// One interface of the live router.
 pub struct LiveInterface {
@@ -65,6 +67,9 @@ impl LiveInterface {
         journal: &Journal,
     ) {
         if governor.interrupts && !cpus.is_empty() {
+            let in_kernel = self.interface.options().path == PacketPath::Kernel;
+            // There, all at first: how many suffice has to be seen.
+            let active = if in_kernel { u16::MAX } else { active };
             self.follow_workers(governor, cpus, active, journal);
         }
         self.take_moderation(governor, journal);
@@ -176,6 +181,23 @@ impl Drop for LiveInterface {
     }
 }
 
+/// What is known of a port's stations: its addresses, the VLAN interfaces on it, and the host's addresses.
+pub struct Known {
+    /// MAC addresses on which it receives.
+    pub macs: Vec<[u8; 6]>,
+    vlans: Vec<(u16, u32)>,
+    /// Own addresses of the host.
+    pub local: Vec<IpAddr>,
+}
+
+impl Known {
+    /// The index of the VLAN interface that a frame is for by its tag.
+    pub fn vlan_of(&self, frame: &[u8]) -> Option<u32> {
+        let vlan = ebb_wire::link(frame)?.vlan();
+        self.vlans.iter().find(|(known, _)| *known == vlan).map(|(_, index)| *index)
+    }
+}
+
 /// The live interfaces by port number.
 #[derive(Default)]
 pub struct Interfaces {
@@ -183,11 +205,7 @@ pub struct Interfaces {
     pub open: Vec<Option<LiveInterface>>,
     /// Own addresses that all interfaces leave to the kernel.
     local: Vec<IpAddr>,
-    /// Reverse-path filters that IPv4 packets of ports have to pass.
-    filtered: BTreeMap<PortId, ReversePath>,
-    /// Longer packets of IPv4 may be too long for their route.
-    least_route_mtu: Option<u32>,
-    /// What ports leave to the kernel for the sake of its policy, by their path; those that are absent: everything.
+    /// What ports leave to the kernel for the sake of its policy.
     policies: Policies,
     /// Links at whose sending side something looks at packets or holds them back.
     sending: BTreeSet<u32>,
@@ -199,8 +217,8 @@ pub struct Interfaces {
     routes: Vec<(IpAddr, u8, bool)>,
     /// MAC addresses on which a port receives, by port number.
     macs: BTreeMap<u8, Vec<[u8; 6]>>,
-    /// VLANs of which a port's workers get the frames, by port number.
-    vlans: BTreeMap<u8, Vec<u16>>,
+    /// VLANs of which a port's workers get the frames, and the indices of their interfaces, by port number.
+    vlans: BTreeMap<u8, Vec<(u16, u32)>>,
     /// Names that ports' interfaces have at present, by port number.
     names: BTreeMap<u8, String>,
     /// Who takes a port's frames, by port number.
@@ -233,16 +251,16 @@ impl Interfaces {
             self.untold.insert(id);
         }
         // Before a worker can receive from it.
-        let policy =
-            policy_of(&self.policies, (&self.filtered, self.least_route_mtu), id, path_of(&live));
+        let policy = self.policies.of_live(id, &live);
         let bypassed = self.bypasses(&live);
         let known = |_: &&KernelPolicy| !bypassed && !self.untold.contains(&id);
-        _ = set_policy(&mut live, policy.as_ref().filter(known));
+        let vlans = self.policies.vlan_interfaces(self.vlans.get(&id.0));
+        _ = set_policy(&mut live, policy.as_ref().filter(known), &vlans);
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, "cannot set the kernel's routes");
         }
-        let vlans = self.vlans.get(&id.0).map(Vec::as_slice).unwrap_or_default();
-        if let Err(error) = live.interface.set_vlans(vlans) {
+        let served: Vec<u16> = vlans.iter().map(|vlan| vlan.vlan).collect();
+        if let Err(error) = live.interface.set_vlans(&served) {
             warn!(port = live.interface.name(), %error, "cannot set the VLANs");
         }
         // Until the kernel's tables have been read its own address is all that is known of it.
@@ -292,14 +310,10 @@ impl Interfaces {
             }
             let untold = self.untold.contains(&id);
             let bypassed = self.bypassed && live.interface.options().path == PacketPath::Worker;
-            let policy = policy_of(
-                &self.policies,
-                (&self.filtered, self.least_route_mtu),
-                id,
-                path_of(live),
-            );
+            let policy = self.policies.of_live(id, live);
             let policy = policy.as_ref().filter(|_| !untold && !bypassed);
-            failures.extend(set_policy(live, policy).err());
+            let vlans = self.policies.vlan_interfaces(self.vlans.get(&id.0));
+            failures.extend(set_policy(live, policy, &vlans).err());
             if untold {
                 failures.push(format!("own addresses not set on {}", live.interface.name()));
             }
@@ -341,13 +355,17 @@ impl Interfaces {
         open.any(|live| live.interface.options().path == PacketPath::Kernel)
     }
 
+    /// Whether the program of some port can look up the kernel's connections.
+    pub fn knows_connections(&self) -> bool {
+        self.open.iter().flatten().any(|live| live.interface.knows_connections())
+    }
+
     /// Tells ports on the kernel path by which others their packets may leave.
     fn set_exits(&mut self) {
         if !self.any_on_the_kernel_path() {
             return;
         }
-        let open = self.open.iter().flatten();
-        let exits = Exits::of(open.map(|live| live.interface.index()), &self.sending);
+        let exits = Exits::of(self.exit_links(), &self.sending);
         for live in self.open.iter_mut().flatten() {
             if live.interface.options().path == PacketPath::Kernel {
                 exits.tell(&mut live.interface);
@@ -356,11 +374,30 @@ impl Interfaces {
         self.without_redirects = exits.without_redirects();
     }
 
+    /// Links by which packets of the kernel path may leave: open ports, and the VLAN interfaces on them.
+    fn exit_links(&self) -> impl Iterator<Item = u32> {
+        let numbered = (0u8..).zip(&self.open);
+        let open = numbered.filter_map(|(slot, live)| Some((slot, live.as_ref()?)));
+        open.flat_map(|(slot, live)| {
+            let vlans = self.vlans.get(&slot).into_iter().flatten();
+            [live.interface.index()].into_iter().chain(vlans.map(|(_, index)| *index))
+        })
+    }
+
     /// A port is none any more: the next of its number is another.
     pub fn forget(&mut self, id: PortId) {
         self.names.remove(&id.0);
         self.claimed.remove(&id.0);
         self.counted.remove(&id.0);
+    }
+
+    /// What is known of a port's stations.
+    pub fn known(&self, id: PortId) -> Known {
+        Known {
+            macs: self.macs.get(&id.0).cloned().unwrap_or_default(),
+            vlans: self.vlans.get(&id.0).cloned().unwrap_or_default(),
+            local: self.local.clone(),
+        }
     }
 
     /// The open interface of a port.
@@ -421,10 +458,16 @@ fn numbered(
 }
 
 /// Tells an interface what it leaves to the kernel, everything where nobody has judged. What it cannot be
-/// told, in words: then it leaves everything as well.
-fn set_policy(live: &mut LiveInterface, policy: Option<&KernelPolicy>) -> Result<(), String> {
+/// told, in words: then it leaves everything as well. `vlans`: the VLAN interfaces on it, which have filters of their own.
+fn set_policy(
+    live: &mut LiveInterface,
+    policy: Option<&KernelPolicy>,
+    vlans: &[VlanInterface],
+) -> Result<(), String> {
     let everything = KernelPolicy::everything(Mechanism::Unheld as u8);
-    let result = live.interface.set_policy(policy.unwrap_or(&everything));
+    let told = live.interface.set_vlan_interfaces(vlans);
+    let policy = policy.filter(|_| told.is_ok()).unwrap_or(&everything);
+    let result = live.interface.set_policy(policy).and(told);
     result.map_err(|error| {
         let name = live.interface.name();
         warn!(port = name, %error, "cannot apply the kernel's policy: all packets are left to the kernel");
@@ -445,9 +488,9 @@ impl crate::sync::PortUpdates for Interfaces {
             if known == self.untold.contains(&id) {
                 let path = live.interface.options().path;
                 let bypassed = self.bypassed && path == PacketPath::Worker;
-                let extra = (&self.filtered, self.least_route_mtu);
-                let policy = policy_of(&self.policies, extra, id, path_of(live));
-                _ = set_policy(live, policy.as_ref().filter(|_| !known && !bypassed));
+                let policy = self.policies.of_live(id, live);
+                let vlans = self.policies.vlan_interfaces(self.vlans.get(&id.0));
+                _ = set_policy(live, policy.as_ref().filter(|_| !known && !bypassed), &vlans);
             }
         }
     }
@@ -463,7 +506,7 @@ impl crate::sync::PortUpdates for Interfaces {
     }
 
     fn set_least_route_mtu(&mut self, mtu: Option<u32>) {
-        self.least_route_mtu = mtu;
+        self.policies.least_route_mtu = mtu;
         self.tell_policies();
     }
 
@@ -475,12 +518,16 @@ impl crate::sync::PortUpdates for Interfaces {
         }
     }
 
-    fn set_vlans(&mut self, port: PortId, vlans: &[u16]) {
+    fn set_vlans(&mut self, port: PortId, vlans: &[(u16, u32)]) {
         self.vlans.insert(port.0, vlans.to_vec());
+        let known = self.policies.vlan_interfaces(self.vlans.get(&port.0));
         let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
-        if let Err(error) = live.interface.set_vlans(vlans) {
+        let served: Vec<u16> = vlans.iter().map(|(vlan, _)| *vlan).collect();
+        let told = live.interface.set_vlans(&served);
+        if let Err(error) = told.and_then(|()| live.interface.set_vlan_interfaces(&known)) {
             warn!(port = live.interface.name(), %error, "cannot set the VLANs");
         }
+        self.set_exits();
     }
 
     fn renamed(&mut self, port: PortId, name: &str) {
@@ -513,8 +560,8 @@ impl crate::sync::PortUpdates for Interfaces {
         self.tell_policies()
     }
 
-    fn set_filtered(&mut self, ports: &BTreeMap<PortId, ReversePath>) {
-        self.filtered.clone_from(ports);
+    fn set_filtered(&mut self, links: &BTreeMap<u32, ReversePath>) {
+        self.policies.filtered.clone_from(links);
     }
 
     fn links_changed(&mut self) {

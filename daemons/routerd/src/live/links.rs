@@ -1,6 +1,5 @@
 //! Interfaces that go, come back or change while the router runs.
 
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -57,22 +56,6 @@ impl Live {
             if !warnings.contains(&message) {
                 warnings.push(message);
             }
-        }
-    }
-
-    /// Interrupts go where workers are awake.
-    pub(super) fn follow_parking(&mut self) {
-        let mut interfaces = self.interfaces.lock().expect("interfaces");
-        let any = interfaces.open.iter().flatten().any(|live| !live.interrupts.is_empty());
-        // Nobody is woken for the sake of ports without interrupts.
-        self.backend.router.shared().announce_changes.store(any, SeqCst);
-        let active = self.backend.router.cores();
-        if std::mem::replace(&mut self.interrupts_for, active) == active {
-            return;
-        }
-        let cpus = self.backend.router.cpus();
-        for live in interfaces.open.iter_mut().flatten() {
-            live.follow_parking(cpus, active);
         }
     }
 
@@ -177,7 +160,8 @@ impl Live {
             true => HOUSEKEEPING,
             false => RETRY_EVERY,
         };
-        self.sync.patience().map_or(patience, |tables| tables.min(patience))
+        let looks = self.sync.patience().into_iter().chain(self.kernel_cpus.patience());
+        looks.fold(patience, Duration::min)
     }
 
     /// Frames into which the other ports receive.

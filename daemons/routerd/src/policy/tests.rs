@@ -457,3 +457,22 @@ fn what_the_operator_ignores_is_said_and_not_done() {
     assert!(leaves_nothing(&verdict) && verdict.reverse_path.is_empty(), "{verdict:#?}");
     assert!(verdict.objects.iter().all(|object| object.effect == Ignored), "{verdict:#?}");
 }
+
+#[test]
+fn what_nobody_carries_is_said_to_be_left_to_the_kernel() {
+    let object = |mechanism: Mechanism| PolicyObject {
+        mechanism: mechanism.name().to_owned(),
+        object: "it".to_owned(),
+        concerns: "packets of established connections".to_owned(),
+        effect: PolicyEffect::Carried,
+    };
+    let objects = Arc::new(vec![object(Mechanism::Netfilter), object(Mechanism::Tc)]);
+    let effects = |some_port, knows| -> Vec<(PolicyEffect, bool)> {
+        let all = as_carried(objects.clone(), some_port, knows);
+        all.iter().map(|one| (one.effect, one.concerns.starts_with("all packets"))).collect()
+    };
+    let (carried, left) = ((PolicyEffect::Carried, false), (PolicyEffect::Kernel, false));
+    assert_eq!(effects(true, true), [carried, carried]);
+    assert_eq!(effects(true, false), [(PolicyEffect::Kernel, true), carried]);
+    assert_eq!(effects(false, false), [left, left]);
+}

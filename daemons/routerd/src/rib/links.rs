@@ -54,7 +54,7 @@ struct Reported {
     /// Up, gone, which link.
     state: Option<(bool, bool, u32)>,
     macs: Option<Vec<[u8; 6]>>,
-    vlans: Option<Vec<u16>>,
+    vlans: Option<Vec<(u16, u32)>>,
     name: Option<String>,
     claimed: Option<String>,
 }
@@ -491,12 +491,13 @@ impl Links {
         let said = |port: &Port| {
             let macs: BTreeSet<[u8; 6]> =
                 places(port.id).filter_map(|(_, link)| link.mac).collect();
-            let vlans: BTreeSet<u16> = places(port.id).map(|((_, vlan), _)| vlan).collect();
+            let vlans = places(port.id).map(|((_, vlan), link)| (vlan, link.index));
+            let vlans: BTreeSet<(u16, u32)> = vlans.filter(|(vlan, _)| *vlan != 0).collect();
             let link = port.link.and_then(|index| self.links.get(&index));
             Reported {
                 state: Some((link.is_some_and(|link| link.up), link.is_none(), port.incarnation)),
                 macs: Some(macs.into_iter().collect()),
-                vlans: Some(vlans.into_iter().filter(|vlan| *vlan != 0).collect()),
+                vlans: Some(vlans.into_iter().collect()),
                 name: link.map(|link| link.name.clone()),
                 claimed: link.and_then(|link| self.claimed.get(&link.index).cloned()),
             }

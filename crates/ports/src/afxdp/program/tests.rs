@@ -80,8 +80,10 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
                     panic!("{name} for {workers} workers: {}", chain(&error));
                 }
             }
-            let forward = program.forward_plain();
-            forward.unwrap_or_else(|error| panic!("the kernel path: {}", chain(&error)));
+            for name in [FORWARD, FORWARD_TAGGED, "explain"] {
+                let forward = program.classifier(name);
+                forward.unwrap_or_else(|error| panic!("{name}: {}", chain(&error)));
+            }
         }
     });
     loaded.join().expect("loaded");
@@ -97,7 +99,10 @@ fn the_verifier_takes_the_program_that_knows_connections() {
         let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON];
         caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
         let (program, _sockets, _table) = Program::load(Form::Steer, 2, 2, false).unwrap();
-        connections::load(loader::OBJECT, &program.maps).map(drop)
+        for name in [connections::PLAIN, connections::TAGGED, connections::EXPLAIN] {
+            connections::load(loader::OBJECT, &program.maps, name)?;
+        }
+        Ok::<(), io::Error>(())
     });
     match loaded.join().expect("no panic") {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {

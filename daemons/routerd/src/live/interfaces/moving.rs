@@ -9,7 +9,6 @@ use tracing::{info, warn};
 
 use super::super::kernel_path::Exits;
 use super::super::tags::Tags;
-use super::policies::policy_of;
 use super::{Interfaces, LiveInterface, set_policy};
 
 /// How often a port that moves is looked at, and how long packets may be with workers that leaves it to the kernel path.
@@ -28,9 +27,9 @@ impl Interfaces {
             return Ok(false);
         };
         // Both programs ask the same tables, and each path leaves to the kernel what the other carries.
-        let extra = (&self.filtered, self.least_route_mtu);
+        let link = live.interface.index();
         let policies = [PacketPath::Worker, PacketPath::Kernel]
-            .map(|path| policy_of(&self.policies, extra, id, (path, true)));
+            .map(|path| self.policies.of(id, link, (path, true)));
         let policy = match policies {
             [Some(mut policy), Some(other)] if !self.untold.contains(&id) => {
                 policy.leave_all_of(&other);
@@ -38,11 +37,11 @@ impl Interfaces {
             }
             _ => None,
         };
-        _ = set_policy(&mut live, policy.as_ref());
+        let vlans = self.policies.vlan_interfaces(self.vlans.get(&id.0));
+        _ = set_policy(&mut live, policy.as_ref(), &vlans);
         if path == PacketPath::Kernel {
-            let others = self.open.iter().flatten().map(|live| live.interface.index());
-            let others = others.chain([live.interface.index()]);
-            Exits::of(others, &self.sending).tell(&mut live.interface);
+            let exits = self.exit_links().chain([link]);
+            Exits::of(exits, &self.sending).tell(&mut live.interface);
         }
         let moved = move_live(&mut live, path);
         self.place(id, live);

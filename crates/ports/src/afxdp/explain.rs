@@ -1,0 +1,129 @@
+//! What would become of a frame: the kernel path's own decision on it, and whether workers would get it
+//! (`explain` in `bpf/forward.h`). Nothing is sent or counted.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use super::program::{OBJECT, Program, broken};
+use super::test_run::TestRun;
+use super::{Interface, PacketPath, connections};
+
+/// The program, where it knows no connections.
+const EXPLAIN: &str = "explain";
+/// `EXIT_BITS` of `bpf/forward.h`.
+const EXIT_BITS: u32 = 24;
+
+/// Why a packet is the network stack's, or that it is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is forwarded: on the kernel path, or given to a worker.
+    Forwarded,
+    /// It has a tag of a VLAN that is none of the router's.
+    Tag,
+    /// It is addressed to another station.
+    NotHere,
+    /// It is no IP packet, or one of a kind that is always the network stack's.
+    NotPlain,
+    /// What its header says of its length is wrong.
+    Length,
+    /// Its header is damaged, odd, or its time to live runs out.
+    Header,
+    /// It would leave by the interface that it came in by.
+    Back,
+    /// No route leads back to its source, as a reverse-path filter wants it.
+    Source,
+    /// It would leave by an interface that is no open port.
+    Exit,
+    /// It is of no established connection, and a packet filter lets others pass only if it has judged them.
+    Connection,
+    /// Its masqueraded connection would leave by another interface.
+    OtherExit,
+    /// Its addresses could not be translated.
+    Translation,
+    /// A policy concerns it, by its reason.
+    Policy(u8),
+    /// What the kernel's look-up answered (`BPF_FIB_LKUP_RET_...`).
+    Lookup(u8),
+}
+
+impl Why {
+    fn of(number: u32) -> Option<Why> {
+        Some(match number {
+            0 => Why::Forwarded,
+            1 => Why::Tag,
+            2 => Why::NotHere,
+            3 => Why::NotPlain,
+            4 => Why::Length,
+            5 => Why::Header,
+            6 => Why::Back,
+            7 => Why::Source,
+            8 => Why::Exit,
+            9 => Why::Connection,
+            10 => Why::OtherExit,
+            11 => Why::Translation,
+            32..48 => Why::Policy((number - 32) as u8),
+            64..80 => Why::Lookup((number - 64) as u8),
+            _ => return None,
+        })
+    }
+}
+
+/// What would become of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// Whether it is forwarded.
+    pub why: Why,
+    /// The index of the interface by which it would leave, as far as it was looked up.
+    pub exit: Option<u32>,
+    /// The frame as it would leave, if the kernel path forwards it.
+    pub left: Vec<u8>,
+}
+
+impl Program {
+    fn explain(&mut self) -> io::Result<BorrowedFd<'_>> {
+        if matches!(self.connected, Some(Some(_))) && self.explains.is_none() {
+            let loaded = connections::load(OBJECT, &self.maps, connections::EXPLAIN);
+            self.explains = Some(loaded?);
+        }
+        if self.explains.is_some() {
+            return Ok(self.explains.as_ref().expect("loaded").as_fd());
+        }
+        self.classifier(EXPLAIN).map_err(broken)
+    }
+}
+
+impl Interface {
+    /// What would become of a frame that the interface receives, or without its tag a VLAN interface on it, `link`. To be
+    /// called in the interface's namespace.
+    ///
+    /// # Errors
+    /// When the kernel refuses, as frames without a whole link header.
+    pub fn explain(&mut self, link: u32, frame: &[u8]) -> io::Result<Fate> {
+        let mut context = [0_u32; 11];
+        // `mark`, `ingress_ifindex` and `ifindex` of `struct __sk_buff`.
+        context[2] = u32::from(self.options.path == PacketPath::Worker);
+        (context[9], context[10]) = (link, link);
+        let mut left = vec![0; frame.len()];
+        let mut program = self.program();
+        let mut run = TestRun {
+            prog_fd: program.explain()?.as_raw_fd() as u32,
+            data_size_in: frame.len() as u32,
+            data_size_out: frame.len() as u32,
+            data_in: frame.as_ptr() as u64,
+            data_out: left.as_mut_ptr() as u64,
+            repeat: 1,
+            ctx_size_in: size_of_val(&context) as u32,
+            ctx_in: context.as_ptr() as u64,
+            ..TestRun::default()
+        };
+        run.run()?;
+        left.truncate(run.data_size_out as usize);
+        let why = Why::of(run.retval >> EXIT_BITS);
+        let exit = run.retval & ((1 << EXIT_BITS) - 1);
+        Ok(Fate {
+            why: why.ok_or(io::ErrorKind::InvalidData)?,
+            exit: (exit != 0).then_some(exit),
+            left,
+        })
+    }
+}
