@@ -34,11 +34,11 @@ fn answered(
     figures: &[(&str, serde_json::Value)],
 ) -> Result<Report, StudyError> {
     let json = serde_json::to_string_pretty(verdict).map_err(StudyError::failed)? + "\n";
-    let mut table = Table::new("", [Column::text("figure"), Column::text("value")]);
+    let mut table = Table::new("Figures", [Column::text("figure"), Column::text("value")]);
     let mut report = Report::new(title);
     for (name, value) in figures {
         table.row([Cell::Text(name.replace('_', " ")), Cell::Text(value.to_string())]);
-        report = report.figure(*name, value.clone());
+        report = report.figure_in("", *name, value.clone());
     }
     Ok(report.table(table).answer(Answer { words, json, is_sound, ..Answer::default() }))
 }
