@@ -13,7 +13,7 @@ DEMO = demo
 LEAN = --no-default-features
 endif
 
-.PHONY: demo demo-svg build wheel test tsan lint bench fuzz docs install deb clean tools-build tools-solver tools-test tools-bench
+.PHONY: demo demo-svg build wheel test tsan lint bench fuzz docs install deb release clean tools-build tools-solver tools-test tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
 	@$(CARGO) build --profile $(DEMO) --quiet -p ebb-cli $(LEAN)
@@ -33,10 +33,11 @@ tsan: ## The hand-over between threads under ThreadSanitizer (a nightly toolchai
 	@EBB_LONG=1 RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/tsan $(CARGO) +nightly test -Zbuild-std \
 	    --target $$(rustc -vV | sed -n 's/^host: //p') -p ebb-switch --lib threads_hand_everything_over
 
-lint: tools-solver ## Formatting, clippy and rustdoc without a warning
+lint: tools-solver ## Formatting, clippy and rustdoc without a warning; licences of dependencies
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	@scripts/deny
 
 bench: tools-bench build ## All benchmarks, each beside its peer; results under bench/runs
 	@bench/run
@@ -48,11 +49,15 @@ docs: tools-build ## API documentation under target/doc
 	@$(CARGO) doc --workspace --no-deps
 
 install: build ## The command, its completion, manual and service under PREFIX (default /usr/local)
+	@scripts/require objcopy=binutils
 	@scripts/install $(or $(PREFIX),/usr/local)
 
 deb: build ## A Debian package of all that, under target/debian
-	@scripts/require dpkg-deb=dpkg
+	@scripts/require dpkg-deb=dpkg objcopy=binutils
 	@scripts/deb
+
+release: ## Everything that is published of the tag TAG, under target/published
+	@scripts/release $(TAG)
 
 wheel: tools-solver ## A wheel of the Python package under target/wheels, for Linux with an older C library, too
 	@scripts/wheel

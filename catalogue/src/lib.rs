@@ -29,6 +29,10 @@ pub static STUDIES: &[&Study] = &[
     &ebb_system_circuit::studies::REPRODUCE,
     &ebb_system_gating::studies::REPRODUCE,
     &ebb_system_noc::studies::BOOKSIM,
+    &ebb_system_fabric::commands::CHECK,
+    &ebb_system_fabric::commands::CHECK_TRANSITION,
+    &ebb_system_fabric::commands::ROUTE,
+    &ebb_system_fabric::commands::CONVERT,
 ];
 
 /// The studies of a kind.
@@ -85,14 +89,14 @@ mod tests {
         let names: BTreeSet<String> = STUDIES.iter().map(|study| study.name()).collect();
         assert_eq!(names.len(), STUDIES.len());
         for study in STUDIES {
-            let flags: BTreeSet<&str> = study.flags.iter().map(|flag| flag.name).collect();
-            assert_eq!(flags.len(), study.flags.len(), "{}", study.name());
+            let flags: BTreeSet<&str> = study.named_settings().map(|flag| flag.name).collect();
+            assert_eq!(flags.len(), study.named_settings().count(), "{}", study.name());
         }
     }
 
     #[test]
     fn what_has_a_scenario_has_examples() {
-        for study in of(Kind::Sim).chain(of(Kind::Plan)) {
+        for study in STUDIES.iter().filter(|study| study.has_scenario()) {
             assert!(!study.examples.is_empty(), "{} shows no example", study.name());
             assert!(!study.about.ends_with('.'), "{}: {}", study.name(), study.about);
         }

@@ -10,8 +10,6 @@ mod calibrate;
 mod cluster;
 mod completion;
 mod demo;
-#[cfg(feature = "systems")]
-mod fabric;
 mod generator;
 mod manual;
 #[cfg(feature = "systems")]
@@ -90,7 +88,7 @@ enum Command {
     #[cfg(feature = "systems")]
     /// Forwarding tables of InfiniBand fabrics: check, compare, compute, convert
     #[command(subcommand)]
-    Fabric(fabric::Command),
+    Fabric(study::Fabric),
     #[cfg(feature = "systems")]
     /// Traces of memory references: record from a program, convert, show
     #[command(subcommand)]

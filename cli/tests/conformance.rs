@@ -1,7 +1,7 @@
 //! The running router against RFC 1812, RFC 8200 and RFC 4443, clause by clause, with scapy as its
 //! peer. `tests/conformance/run` does the work; `docs/conformance.md` is its table.
 
-mod script;
+use crate::script;
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The same frames through the kernel's `ip_forward` and through the router: what comes out is the
 //! same byte for byte but for the listed differences (`tests/conformance/differences.py`).
 
-mod script;
+use crate::script;
 
 use std::time::Duration;
 

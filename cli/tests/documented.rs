@@ -257,6 +257,23 @@ fn run(place: &Path, line: &str, worker: usize) -> Option<String> {
     (!status.success()).then(|| format!("{status}: {said}"))
 }
 
+/// The pages of daemons' configurations are what is declared; `EBB_WRITE_DOCS=1` writes them.
+#[cfg(feature = "systems")]
+#[test]
+fn every_configuration_is_documented() {
+    for name in ["cluster", "tor", "ocs"] {
+        let page = ebb().args(["schema", name, "--of", "daemon", "--reference"]).output();
+        let page = String::from_utf8(page.expect("ebb runs").stdout).expect("text");
+        let path = root().join(format!("docs/reference/daemon-{name}.md"));
+        if std::env::var_os("EBB_WRITE_DOCS").is_some() {
+            std::fs::write(&path, &page).expect("the page is ours");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        let again = "EBB_WRITE_DOCS=1 cargo test -p ebb-cli --test documented every_configuration";
+        assert!(page.contains("| setting |") && page == kept, "{}: {again}", path.display());
+    }
+}
+
 /// The page's tables of metrics are made from their declarations; `EBB_WRITE_DOCS=1` writes them.
 #[cfg(feature = "systems")]
 #[test]

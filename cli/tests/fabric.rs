@@ -220,3 +220,21 @@ fn each_hop_of_a_cycle_has_its_guid_lid_and_cable() {
     assert!(words.contains("(GUID 0x00000000002000") && words.contains(", LID "), "{words}");
     assert!(words.contains(" -> S"), "{words}");
 }
+
+/// What all studies can do: sweeps, scenarios in files, errors with their place, reports in directories.
+#[test]
+fn questions_are_studies() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    let swept = ebb(&["route", "torus:4x4", "--set", "with=up-down,nue", "--json"], folder);
+    assert_eq!(status(&swept), 0, "{swept:?}");
+    let words = String::from_utf8_lossy(&swept.stdout).into_owned();
+    assert!(words.contains("hops_mean") && words.contains("nue"), "{words}");
+    std::fs::write(folder.join("s.toml"), "topology = \"torus:4x4\"\nwtih = \"nue\"\n").expect("s");
+    let typo = ebb(&["route", "--scenario", "s.toml"], folder);
+    let message = String::from_utf8_lossy(&typo.stderr).into_owned();
+    assert!(status(&typo) == 2 && message.contains("s.toml:2: field `wtih`"), "{message}");
+    assert_eq!(status(&ebb(&["route", "torus:4x4", "--out", "t"], folder)), 0);
+    assert_eq!(status(&ebb(&["check", "t", "--out", "report"], folder)), 0);
+    assert!(folder.join("report/report.html").exists());
+}

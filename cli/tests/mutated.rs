@@ -2,7 +2,7 @@
 //! every capture of the test data through `ebb router replay`, and a bounded number into a live port.
 //! None is lost or doubled, nothing panics, and the router goes on.
 
-mod script;
+use crate::script;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

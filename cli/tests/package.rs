@@ -108,7 +108,7 @@ fn the_container_recipe_fits_the_package() {
 }
 
 /// The recipe itself, on a Debian of its own that is made from the distribution's packages, since a test
-/// downloads no images: `EBB_LONG=1 cargo test -p ebb-cli --test package`, as root, with buildah and
+/// downloads no images: `EBB_LONG=1 cargo test -p ebb-cli --test live package`, as root, with buildah and
 /// debootstrap; a minute.
 #[test]
 fn the_container_is_built_and_runs() {
@@ -152,6 +152,69 @@ fn the_container_is_built_and_runs() {
     let report: serde_json::Value = serde_json::from_str(&inside(&sim)).expect("JSON");
     assert!(report["power_w"].is_number(), "{report}");
     buildah(&["rm", &made]);
+}
+
+/// The program in the package has no symbols and names the file that has them, which is in the other package.
+#[test]
+fn symbols_are_a_package_of_their_own() {
+    if !there("dpkg-deb") {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let package = package(place.path());
+    let unpacked = |package: &str, name: &str| {
+        let target = place.path().join(name);
+        run(Command::new("dpkg-deb").args(["--extract", package]).arg(&target));
+        target
+    };
+    let sections = |program: &Path| {
+        let listed = run(Command::new("objdump").arg("--section-headers").arg(program));
+        String::from_utf8_lossy(&listed.stdout).into_owned()
+    };
+    let program = unpacked(&package, "program").join("usr/bin/ebb");
+    let stripped = sections(&program);
+    assert!(stripped.contains(".gnu_debuglink") && !stripped.contains(".debug_line"), "{stripped}");
+    let symbols = unpacked(&package.replace("/ebb_", "/ebb-dbgsym_"), "symbols");
+    let symbols = sections(&symbols.join("usr/lib/debug/usr/bin/ebb.debug"));
+    assert!(symbols.contains(".debug_line"), "{symbols}");
+    let size = |path: &Path| std::fs::metadata(path).expect("a program").len();
+    assert!(size(&program) < size(Path::new(env!("CARGO_BIN_EXE_ebb"))));
+}
+
+/// What is not exactly the tag is not published.
+#[test]
+fn a_release_of_something_else_than_the_tag_is_refused() {
+    let place = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| place.path().join(name);
+    std::fs::create_dir(at("scripts")).expect("a directory");
+    std::fs::copy(root().join("scripts/release"), at("scripts/release")).expect("the script");
+    let version = |text: &str| {
+        let text = format!("[workspace.package]\nversion = \"{text}\"\n");
+        std::fs::write(at("Cargo.toml"), text).expect("a file");
+    };
+    let git = |arguments: &[&str]| {
+        let who = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+        run(Command::new("git").args(who).args(arguments).current_dir(place.path()));
+    };
+    let refused = |tag: &str, reason: &str| {
+        let release = Command::new("scripts/release").arg(tag).current_dir(place.path()).output();
+        let release = release.expect("sh runs");
+        let said = String::from_utf8_lossy(&release.stderr).into_owned();
+        assert!(release.status.code() == Some(1) && said.contains(reason), "{tag}: {said}");
+        assert!(!at("target").exists(), "{tag}: something was built");
+    };
+    version("1.2.3");
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "A version"]);
+    refused("v1.2.3", "there is no tag `v1.2.3`");
+    git(&["tag", "v1.2.4"]);
+    refused("v1.2.4", "which has 1.2.3");
+    git(&["tag", "v1.2.3"]);
+    version("1.2.4");
+    refused("v1.2.3", "the work tree has changes");
+    git(&["commit", "--quiet", "--all", "--message", "The next"]);
+    refused("v1.2.3", "is not checked out");
 }
 
 /// What `systemd-analyze` finds in the units: nothing that it does not know, and no more exposure than that.

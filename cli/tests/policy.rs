@@ -1,7 +1,7 @@
 //! Every mechanism of the kernel's own policy, changed under the running router and under the
 //! kernel's own forwarding: the same comes of the same frames. `docs/policy.md` has the table.
 
-mod script;
+use crate::script;
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import _ebb
-from ._api import plan, reproduce, sim
+from ._api import ask, plan, reproduce, sim
 from ._catalog import Study, experiments, schema, studies
 from ._errors import DaemonError, EbbError, ScenarioError, StudyError, UnknownError, WorkerLost
 
@@ -47,6 +47,7 @@ __all__ = [
     "SweepResult",
     "UnknownError",
     "WorkerLost",
+    "ask",
     "connect",
     "experiments",
     "plan",

@@ -63,6 +63,24 @@ def plan(
                 directory=directory, out=out)  # fmt: skip
 
 
+def ask(
+    name: str,
+    scenario: ScenarioLike = None,
+    *,
+    seed: int | None = None,
+    files: Mapping[str, Content] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    progress: Progress = None,
+    **settings: Any,
+) -> Result:
+    """Answer a question: `ask("fabric check", tables="before")` is what `ebb fabric check before` does.
+
+    The answer is the result's `report` and `json`, its numbers are figures. Arguments are those of `sim`.
+    """
+    return _run("", name, scenario, settings, progress, seed=seed, files=files,
+                directory=directory)  # fmt: skip
+
+
 def reproduce(
     *ids: str,
     seed: int = 1,

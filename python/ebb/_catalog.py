@@ -15,7 +15,7 @@ from ._errors import UnknownError
 class Study:
     """A simulator, a planner or a set of experiments, as the catalogue describes it."""
 
-    #: `sim`, `plan`, `reproduce` or `import`.
+    #: `sim`, `plan`, `reproduce`, `import`, or the group of a command that answers questions: `fabric`.
     kind: str
     #: The system that it is about.
     system: str

@@ -20,7 +20,7 @@ use crate::files::Given;
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
-    /// `sim` or `plan`.
+    /// `sim`, `plan` or the group of a command.
     kind: String,
     /// Its system.
     system: String,
@@ -122,7 +122,7 @@ impl Description {
             document,
             files: Given::new(files, &self.directory),
             sweep,
-            seed: self.seed.or(written).unwrap_or(1),
+            seed: self.seed.or(written).unwrap_or(study.seed),
             repeat: Repeat::new(self.seeds, until.as_ref())?,
             saturation: saturation.map_err(wrong("saturation"))?,
             place: self.out,

@@ -3,7 +3,7 @@
 //! Room: the catalogue as data for Python: studies, their flags, their schemas. It runs nothing.
 
 use ebb_catalogue::STUDIES;
-use ebb_study::{Kind, Study};
+use ebb_study::Study;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -34,10 +34,9 @@ pub(crate) fn studies() -> String {
 
 /// The study of a kind and a system.
 pub(crate) fn find(py: Python<'_>, kind: &str, system: &str) -> PyResult<&'static Study> {
-    let runs = [Kind::Sim, Kind::Plan];
-    let named = runs.into_iter().find(|known| known.name() == kind);
-    let found = named.and_then(|kind| ebb_catalogue::find(kind, system));
-    found.ok_or_else(|| {
+    let named = |study: &&&Study| (study.kind().name(), study.system) == (kind, system);
+    let found = STUDIES.iter().filter(|study| study.has_scenario()).find(named);
+    found.copied().ok_or_else(|| {
         let of_kind = STUDIES.iter().filter(|study| study.kind().name() == kind);
         let known: Vec<&str> = of_kind.map(|study| study.system).collect();
         let known = known.join(", ");

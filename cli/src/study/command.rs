@@ -33,6 +33,10 @@ pub struct Sim(Asked);
 #[derive(Debug)]
 pub struct Plan(Asked);
 
+/// Questions about forwarding tables of fabrics
+#[derive(Debug)]
+pub struct Fabric(Asked);
+
 macro_rules! commands_of_kind {
     ($command:ident, $kind:expr) => {
         impl $command {
@@ -72,6 +76,7 @@ macro_rules! commands_of_kind {
 }
 commands_of_kind!(Sim, Kind::Sim);
 commands_of_kind!(Plan, Kind::Plan);
+commands_of_kind!(Fabric, Kind::Tools("fabric"));
 
 impl Asked {
     fn read(kind: Kind, matches: &ArgMatches) -> Result<Asked, Error> {
@@ -85,7 +90,7 @@ impl Asked {
             let words = matches.try_get_many::<String>(flag.name).ok().flatten();
             (flag, words.into_iter().flatten().cloned().collect())
         };
-        let flags = study.flags.iter().filter(given).map(words).collect();
+        let flags = study.named_settings().filter(given).map(words).collect();
         Ok(Asked { study, args: StudyArgs::from_arg_matches(matches)?, flags })
     }
 
@@ -103,16 +108,37 @@ fn command_of(study: &'static Study) -> Command {
         help += &format!("\n\n{}", study.notes);
     }
     let command = Command::new(study.system).about(study.about).after_help(help);
-    let flags = study.flags.iter().map(|flag| arg_of(study, flag));
+    let arguments = study.arguments.iter().map(|flag| {
+        let arg = arg_of(study, flag).value_name(flag.name);
+        arg.required_unless_present(SCENARIO)
+    });
+    let flags = study.flags.iter().map(|flag| arg_of(study, flag).long(flag.name));
     let command = StudyArgs::augment_args(command)
         .about(study.about)
+        .args(arguments)
         .next_help_heading("Settings of the scenario, without a file")
         .args(flags);
     let set = |set: Arg| set.value_parser(AnySetting(study)).hide_possible_values(true);
-    command.mut_arg(SET, set).mut_arg(SCENARIO, |scenario| match study.flags.len() {
+    let command = command.mut_arg(SET, set);
+    if !study.arguments.is_empty() {
+        return tool(study, command);
+    }
+    command.mut_arg(SCENARIO, |scenario| match study.flags.len() {
         0 => scenario.required(true),
         _ => scenario.required_unless_present_any(study.flags.iter().map(|flag| flag.name)),
     })
+}
+
+/// A question: its arguments are settings, and a scenario is one more option.
+fn tool(study: &Study, command: Command) -> Command {
+    let out = |arg: Arg| match study.makes {
+        "" => arg.help("Directory for the report; without it none is written"),
+        makes => arg.help(makes).value_name("OUT"),
+    };
+    let json = |arg: Arg| arg.help("Print the answer as JSON");
+    let seed = |arg: Arg| arg.help("Seed of what is generated at random [default: 0]");
+    let command = command.mut_arg("out", out).mut_arg("json", json).mut_arg("seed", seed);
+    command.mut_arg(SCENARIO, |scenario| scenario.long(SCENARIO))
 }
 
 /// A setting of a study, told to shells: any text passes, as ranges and lists do.
@@ -139,7 +165,7 @@ impl TypedValueParser for AnySetting {
 
 fn arg_of(study: &Study, flag: &'static Flag) -> Arg {
     let (value, about) = flag.declared(study);
-    let arg = Arg::new(flag.name).long(flag.name).help(about);
+    let arg = Arg::new(flag.name).help(about);
     match value {
         FlagValue::Text(name)
         | FlagValue::Value(name)

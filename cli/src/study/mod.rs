@@ -1,4 +1,4 @@
-//! `ebb sim` and `ebb plan`: the studies of the catalogue as commands.
+//! `ebb sim`, `ebb plan` and `ebb fabric`: the studies of the catalogue as commands.
 //!
 //! Room: arguments into a job of `ebb_study`, its report onto the terminal. What there is to run is
 //! the catalogue's: this module knows no system.
@@ -9,7 +9,7 @@ mod parts;
 mod progress;
 mod run;
 
-pub use command::{Plan, Sim};
+pub use command::{Fabric, Plan, Sim};
 pub use parts::Sweep;
 pub use progress::Watched;
 

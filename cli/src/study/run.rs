@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use ebb_report::{Report, Terminal};
+use ebb_report::{Answer, Made, Report, Terminal};
 use ebb_scenario::{Document, Progress, Setting, Sweep};
 use ebb_study::{Directory, Job, JobError, Repeat, Study, StudyError, Threads};
 
@@ -39,8 +39,7 @@ pub(super) fn run(
         Err(error) => Err(JobError::from(StudyError::whole(error))),
     };
     Ok(match outcome {
-        Ok(true) => ExitCode::from(INTERRUPTED),
-        Ok(false) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => status(&error),
     })
 }
@@ -58,13 +57,14 @@ pub(super) fn status(error: &JobError) -> ExitCode {
 fn prepare(study: &Study, args: &StudyArgs, flags: &[Setting]) -> Result<Asked, StudyError> {
     let (name, text) = match &args.scenario {
         Some(path) => (path.display().to_string(), read(study, path)?),
-        None => (FLAGS.to_owned(), String::new()),
+        None if study.arguments.is_empty() => (FLAGS.to_owned(), String::new()),
+        None => (String::new(), String::new()),
     };
     let mut document = Document::parse(&name, &text)?.with(flags)?;
     let written = document.take_seed()?;
     let sweep = Sweep::parse(&args.set)?;
     let repeat = Repeat::new(args.seeds, args.until.as_ref())?;
-    Ok(Asked { document, sweep, seed: args.seed.or(written).unwrap_or(1), repeat })
+    Ok(Asked { document, sweep, seed: args.seed.or(written).unwrap_or(study.seed), repeat })
 }
 
 /// The scenario's text, from another program's file if the catalogue knows how.
@@ -76,8 +76,8 @@ fn read(study: &Study, path: &Path) -> Result<String, StudyError> {
     ebb_catalogue::scenario_text(study, &name.to_string(), text)
 }
 
-/// Whether it was stopped.
-fn perform(study: &Study, args: &StudyArgs, asked: &Asked) -> Result<Result<bool, JobError>> {
+/// The exit status.
+fn perform(study: &Study, args: &StudyArgs, asked: &Asked) -> Result<Result<ExitCode, JobError>> {
     let watched = Watched::start()?;
     let place = place(study, args, !asked.sweep.is_empty());
     let nowhere = PathBuf::new();
@@ -100,17 +100,61 @@ fn perform(study: &Study, args: &StudyArgs, asked: &Asked) -> Result<Result<bool
     watched.clear();
     let stopped = watched.stopped();
     match report {
-        Ok(report) => print(&report, args.json, place.as_deref())?,
+        Ok(report) => match &report.answer {
+            Some(answer) => return Ok(Ok(tell(answer, &report, args)?)),
+            None => print(&report, args.json, place.as_deref())?,
+        },
         Err(_) if stopped => return Ok(Err(StudyError::Stopped.into())),
         Err(error) => return Ok(Err(error)),
     }
-    Ok(Ok(stopped))
+    Ok(Ok(if stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }))
 }
 
-/// The run's directory; none when only JSON is wanted.
+/// Prints an answer, writes what was made; whether what was asked about is as it should be.
+fn tell(answer: &Answer, report: &Report, args: &StudyArgs) -> Result<ExitCode> {
+    answer.notes.iter().for_each(|note| eprintln!("ebb: {note}"));
+    let mut out = std::io::stdout().lock();
+    match (&answer.made, &args.out) {
+        (Some(Made::File), Some(place)) => std::fs::write(place, &answer.words)?,
+        (Some(Made::Files { files, names }), Some(place)) => replace(place, files, names)?,
+        _ => {}
+    }
+    let is_file = answer.made == Some(Made::File) && args.out.is_some();
+    if args.json {
+        out.write_all(report.to_json().as_bytes())?;
+    } else if !is_file {
+        out.write_all(answer.words.as_bytes())?;
+    }
+    out.flush()?;
+    Ok(if answer.is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes files into a directory in place of those that another run left: what this one does not have goes.
+fn replace(place: &Path, files: &[(&str, String)], names: &[&str]) -> Result<()> {
+    std::fs::create_dir_all(place)?;
+    for name in names {
+        for stale in [place.join(name), place.join(format!("{name}.gz"))] {
+            match std::fs::remove_file(&stale) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error.into());
+                }
+                _ => {}
+            }
+        }
+    }
+    for (name, text) in files {
+        std::fs::write(place.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// The run's directory; none when only JSON or an answer is wanted.
 fn place(study: &Study, args: &StudyArgs, sweep: bool) -> Option<PathBuf> {
-    if args.json && !sweep {
-        return args.out.clone();
+    match (sweep, study.arguments.is_empty(), study.makes.is_empty()) {
+        (false, false, false) => return None,
+        (false, false, true) => return args.out.clone(),
+        (false, true, _) if args.json => return args.out.clone(),
+        _ => {}
     }
     let stem = args.scenario.as_ref().and_then(|path| path.file_stem()).unwrap_or_default();
     let stem = if stem.is_empty() { String::new() } else { format!("-{}", stem.to_string_lossy()) };

@@ -42,7 +42,6 @@ pub fn run(name: &str, arguments: &[&str], patience: Duration) -> Option<String>
 }
 
 /// What makes the routers of a script forward in the kernel (docs/paths.md).
-#[allow(dead_code, reason = "not every suite that includes this module runs on both paths")]
 pub const KERNEL_PATH: (&str, &str) = ("EBB_PATH", "kernel");
 
 /// The same with variables in its environment.

@@ -1,16 +1,13 @@
 //! The policy `model` in a closed loop with a small router: what it chooses, that it keeps enough
 //! capacity, that it calms down, and that it survives what no estimate foresees.
 
-#[allow(dead_code, reason = "the other test needs more of it")]
-mod plant;
-
 use core::convert::Infallible;
 use core::time::Duration;
 
+use crate::plant::Router;
 use ebb_control::policies::{Model, PointCost, Points, Settings};
 use ebb_control::{Action, Limits, Observation, OperatingPoint, Plant, Policy, drive};
 use ebb_units::{Joules, PacketsPerSecond, Time, Watts};
-use plant::Router;
 use proptest::prelude::*;
 
 /// The small router with all its workers deciding in turn, as the live one's do.

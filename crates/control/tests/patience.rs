@@ -1,14 +1,11 @@
 //! What a latency budget promises, whatever the policy that has it.
 
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod plant;
-
 use std::time::Duration;
 
+use crate::plant::Router;
 use ebb_control::policies::{Patience, Patient, Settings};
 use ebb_control::{Idle, Limits, Observation, RouterPolicy, drive, policies};
 use ebb_units::Time;
-use plant::Router;
 use proptest::prelude::*;
 
 const ONE: Limits = Limits { cores: 1, frequencies: 1 };

@@ -1,14 +1,12 @@
 //! The adaptation algorithm: its pseudocode step by step, its invariants, and its behaviour in a
 //! closed loop with a small router.
 
-mod plant;
-
 use core::time::Duration;
 
+use crate::plant::Router;
 use ebb_control::policies::{PowerSave, Settings};
 use ebb_control::{Action, Idle, IdleDepth, Limits, Observation, Policy, drive};
 use ebb_units::Time;
-use plant::Router;
 use proptest::prelude::*;
 
 fn waiting(queue_len: u32) -> Observation {

@@ -1,6 +1,6 @@
 //! Queues and offloads of a veth pair.
 
-mod common;
+use crate::common;
 
 use common::imitation::Imitation;
 use ebb_host::ethtool::{Channels, Interface, Offload, RssTable};

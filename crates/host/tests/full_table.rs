@@ -1,6 +1,6 @@
 //! A full Internet table through the kernel and back.
 
-mod common;
+use crate::common;
 
 use std::io::Read;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Every way a program can end leaves the host as it was. The program is this test's executable,
 //! started again with a part to play.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -58,7 +58,7 @@ struct Program {
 fn start(part: &str, imitation: &Imitation, namespace: Option<&str>) -> Program {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["play_a_part", "--exact", "--nocapture"])
+        .args(["guard::play_a_part", "--exact", "--nocapture"])
         .env(PART, part)
         .env(ROOT, &imitation.root)
         .stdout(Stdio::piped());

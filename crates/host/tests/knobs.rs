@@ -1,6 +1,6 @@
 //! Knobs, meters and topology against an imitation of `/sys`, and what this machine really has.
 
-mod common;
+use crate::common;
 
 use std::io;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The monitor against the kernel, in a namespace of its own.
 
-mod common;
+use crate::common;
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The kernel's policy as it is read from the kernel, in a namespace of its own.
 
-mod common;
+use crate::common;
 
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! AF_XDP ports on veth pairs in network namespaces: forwarding, steering, what stays with the
 //! kernel, faults, and every frame found again.
 
-mod common;
+use crate::common;
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -537,7 +537,7 @@ fn a_killed_process_leaves_no_program_behind() {
     use std::io::BufRead;
     let Some(wires) = Wires::new(1, 1) else { return };
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_holds_the_interface", "--nocapture"])
+        .args(["--exact", "afxdp::child_holds_the_interface", "--nocapture"])
         .env(CHILD, "1")
         .stdout(std::process::Stdio::piped())
         .spawn()

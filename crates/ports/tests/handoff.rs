@@ -1,7 +1,7 @@
 //! An open interface goes from one owner to another, as from one process to the next: what waits in
 //! its rings arrives, in order, and every frame is found again.
 
-mod common;
+use crate::common;
 
 use common::{Wires, drain, flow_and_seq, options, send, udp};
 use ebb_graph::{Batch, Pool, Reserve};

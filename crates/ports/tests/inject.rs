@@ -1,6 +1,6 @@
 //! Packets that are handed back to the kernel, in a namespace of its own.
 
-mod common;
+use crate::common;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Packets longer than a frame of the workers' memory: they stay with the kernel, counted.
 
-mod common;
+use crate::common;
 
 use common::{Tap, Wires, drain, opened, options, run, send_long, udp};
 use ebb_graph::Batch;

@@ -1,6 +1,6 @@
 //! VLAN tags that travel beside frames, and far ends that go to longer frames.
 
-mod common;
+use crate::common;
 
 use common::{Wires, drain, opened, options, run, send, udp};
 use ebb_graph::Batch;

@@ -43,9 +43,12 @@ pub fn nested(figures: &Map<String, Value>) -> Map<String, Value> {
 }
 
 impl Report {
-    /// As JSON: `title`, the figures, then `sections` with their tables and series.
+    /// As JSON: `title`, the figures, then `sections` with their tables and series; an answer in its own form.
     pub fn to_json(&self) -> String {
-        render(self)
+        match &self.answer {
+            Some(answer) if !answer.json.is_empty() => answer.json.clone(),
+            _ => render(self),
+        }
     }
 }
 

@@ -18,6 +18,37 @@ pub struct Report {
     pub columns: Vec<(String, String)>,
     /// Tables for programs alone, which stand on no page: each becomes a file of its title's name.
     pub attachments: Vec<Table>,
+    /// What is printed in place of all that where a question was answered.
+    pub answer: Option<Answer>,
+}
+
+/// The answer to a question: what is printed and written in place of a report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// For a terminal, with its line ends.
+    pub words: String,
+    /// For programs; empty where the report's own form serves.
+    pub json: String,
+    /// Whether what was asked about is as it should be.
+    pub is_sound: bool,
+    /// What is to be said beside the answer.
+    pub notes: Vec<String>,
+    /// What was made, if anything.
+    pub made: Option<Made>,
+}
+
+/// What was made, for the place that the user names.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Made {
+    /// One file: the words of the answer.
+    File,
+    /// The files of a directory, by name.
+    Files {
+        /// Their names and texts.
+        files: Vec<(&'static str, String)>,
+        /// Every name that such a directory may have: what another run left under one of them goes.
+        names: &'static [&'static str],
+    },
 }
 
 /// A part of a report.
@@ -81,6 +112,12 @@ impl Report {
     pub fn attach(mut self, table: Table) -> Report {
         self.attachments.push(table);
         self
+    }
+
+    /// With what is printed in place of it.
+    #[must_use]
+    pub fn answer(self, answer: Answer) -> Report {
+        Report { answer: Some(answer), ..self }
     }
 
     /// Adds any section.

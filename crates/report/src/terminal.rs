@@ -28,9 +28,9 @@ fn render(report: &Report, terminal: &Terminal) -> String {
 }
 
 impl Report {
-    /// As text with aligned tables; plots become a line each.
+    /// As text with aligned tables, plots a line each; an answer in its own words.
     pub fn to_terminal(&self, terminal: &Terminal) -> String {
-        render(self, terminal)
+        self.answer.as_ref().map_or_else(|| render(self, terminal), |answer| answer.words.clone())
     }
 }
 

@@ -104,6 +104,18 @@ fn schema<'a>(
                 ..::core::default::Default::default()
             } #(.#settings)*
         });
+        for other in aliases(&field.attrs)? {
+            let about = format!("The same as `{shown}`.");
+            described.push(quote! {
+                ::ebb_scenario::schema::Field {
+                    name: #other,
+                    about: #about,
+                    kind: <#ty as ::ebb_scenario::Described>::kind(),
+                    presence: ::ebb_scenario::schema::Presence::Optional,
+                    ..::core::default::Default::default()
+                }
+            });
+        }
         values.push(quote! {
             if let ::core::option::Option::Some(value) = ::ebb_scenario::Described::value(#value) {
                 table.insert(#shown.to_owned(), value);
@@ -250,8 +262,10 @@ fn aliases(attributes: &[Attribute]) -> syn::Result<Vec<String>> {
     let mut words = Vec::new();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
         attribute.parse_nested_meta(|meta| {
-            let value: syn::LitStr = meta.value()?.parse()?;
-            words.extend(meta.path.is_ident("alias").then(|| value.value()));
+            if meta.input.peek(Token![=]) {
+                let value: syn::LitStr = meta.value()?.parse()?;
+                words.extend(meta.path.is_ident("alias").then(|| value.value()));
+            }
             Ok(())
         })?;
     }

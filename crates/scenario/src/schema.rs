@@ -4,8 +4,11 @@
 mod check;
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use ebb_units::{Hertz, Watts};
+use ipnet::IpNet;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 pub use toml::{Table, Value};
 
@@ -152,6 +155,10 @@ described! {
     i64: Whole as |value| whole(*value);
     bool: Switch as |value| Value::Boolean(*value);
     String: Text as |value| Value::String(value.clone());
+    PathBuf: Text as |value| Value::String(value.display().to_string());
+    IpAddr: Text as |value| Value::String(value.to_string());
+    IpNet: Text as |value| Value::String(value.to_string());
+    SocketAddr: Text as |value| Value::String(value.to_string());
 }
 
 macro_rules! quantities {

@@ -33,6 +33,7 @@ pub use executor::{Executor, Finished, Outcome, Point, Take, Threads};
 pub use interval::Interval;
 pub use job::{Event, Job, Program, Watcher};
 pub use parts::merge as merge_shards;
+pub use reference::{json_schema_of, reference_of};
 pub use repeat::{Repeat, Until};
 pub use reproduce::reproduce;
 pub use save::tables;

@@ -18,27 +18,48 @@ impl Study {
             table
         };
         let first = scenario(self.schema?);
-        let mut whole = match self.other.map(scenario) {
+        let whole = match self.other.map(scenario) {
             Some(other) => json!({ "anyOf": [first, other] }),
             None => first,
         };
-        whole["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
-        whole["title"] = format!("ebb {}", self.name()).into();
-        Some(whole)
+        Some(titled(&self.name(), whole))
     }
 
     /// Its scenario as a page in Markdown; `None` where it is not declared.
     pub fn reference(&self) -> Option<String> {
         let schema = self.schema?();
-        let mut page = format!("# ebb {}\n\n{}.\n\n", self.name(), self.about);
-        page += "Generated from the declarations in the source. Every scenario may have `seed`, a whole number.\n";
-        add_table(&mut page, "", "", &schema);
+        let seed = " Every scenario may have `seed`, a whole number.";
+        let mut page = page(&self.name(), self.about, seed, &schema);
         if let Some(other) = self.other.map(|other| other()) {
             page += &format!("\n# Or instead\n\n{}\n", other.about);
             add_table(&mut page, "", "", &other);
         }
         Some(page)
     }
+}
+
+/// A file that is no scenario, such as a daemon's configuration, as a JSON Schema.
+pub fn json_schema_of(name: &str, schema: &Schema) -> Value {
+    titled(name, Value::Object(of_table(schema)))
+}
+
+/// A file that is no scenario as a page in Markdown.
+pub fn reference_of(name: &str, about: &str, schema: &Schema) -> String {
+    page(name, about, "", schema)
+}
+
+fn titled(name: &str, mut schema: Value) -> Value {
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = format!("ebb {name}").into();
+    schema
+}
+
+fn page(name: &str, about: &str, further: &str, schema: &Schema) -> String {
+    let mut page = format!(
+        "# ebb {name}\n\n{about}.\n\nGenerated from the declarations in the source.{further}\n"
+    );
+    add_table(&mut page, "", "", schema);
+    page
 }
 
 fn of_table(schema: &Schema) -> Map<String, Value> {

@@ -31,8 +31,14 @@ pub struct Study {
     pub schema: Option<fn() -> Schema>,
     /// What it may hold instead, where one study answers two questions.
     pub other: Option<fn() -> Schema>,
+    /// Settings that are arguments of the command line, in their order.
+    pub arguments: &'static [Flag],
     /// Settings that are flags of the command line, too.
     pub flags: &'static [Flag],
+    /// What it makes at the place that the user names; empty where that is the directory of its report.
+    pub makes: &'static str,
+    /// The seed where none is given.
+    pub seed: u64,
     /// What is done.
     pub work: Work,
 }
@@ -48,6 +54,8 @@ pub enum Work {
     Reproduce(fn() -> Vec<&'static dyn Experiment>),
     /// Reads another program's file as a scenario.
     Import(Import),
+    /// Answers a question about files: a command of the group of this name.
+    Tool(&'static str, Run),
 }
 
 /// How another program's file becomes a scenario.
@@ -74,6 +82,8 @@ pub enum Kind {
     Reproduce,
     /// Readers of other programs' files.
     Import,
+    /// Answers to questions, a group of commands under this name.
+    Tools(&'static str),
 }
 
 impl Kind {
@@ -84,6 +94,7 @@ impl Kind {
             Kind::Plan => "plan",
             Kind::Reproduce => "reproduce",
             Kind::Import => "import",
+            Kind::Tools(group) => group,
         }
     }
 }
@@ -101,7 +112,10 @@ impl Study {
             headlines,
             schema: None,
             other: None,
+            arguments: &[],
             flags: &[],
+            makes: "",
+            seed: 1,
             work,
         }
     }
@@ -113,12 +127,31 @@ impl Study {
             Work::Plan(_) => Kind::Plan,
             Work::Reproduce(_) => Kind::Reproduce,
             Work::Import(_) => Kind::Import,
+            Work::Tool(group, _) => Kind::Tools(group),
         }
     }
 
     /// Kind and system, as the command line says them: `sim router`.
     pub fn name(&self) -> String {
         format!("{} {}", self.kind().name(), self.system)
+    }
+
+    /// What runs it, where it has a scenario.
+    fn runs(&self) -> Option<Run> {
+        match self.work {
+            Work::Sim(run) | Work::Plan(run) | Work::Tool(_, run) => Some(run),
+            Work::Reproduce(_) | Work::Import(_) => None,
+        }
+    }
+
+    /// Settings that the command line names by themselves: arguments, then flags.
+    pub fn named_settings(&self) -> impl Iterator<Item = &'static Flag> + use<> {
+        self.arguments.iter().chain(self.flags)
+    }
+
+    /// Whether it has a scenario and can be run.
+    pub fn has_scenario(&self) -> bool {
+        self.runs().is_some()
     }
 
     /// Runs it once.
@@ -135,9 +168,7 @@ impl Study {
         seed: u64,
         progress: &dyn Progress,
     ) -> Result<Report, StudyError> {
-        let (Work::Sim(run) | Work::Plan(run)) = self.work else {
-            panic!("{} has no scenario", self.name());
-        };
+        let Some(run) = self.runs() else { panic!("{} has no scenario", self.name()) };
         run(document, files, seed, progress).map_err(|error| error.within(document))
     }
 }

@@ -9,7 +9,7 @@ use ebb_cluster::Servers;
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster as policies;
 use ebb_host::secret;
-use ebb_scenario::{Check, Document, Invalid, ScenarioError, nearest};
+use ebb_scenario::{Check, Described, Document, Invalid, ScenarioError, nearest};
 use ebb_units::Watts;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use crate::routes::RoutingPlan;
 pub const EXAMPLE: &str = include_str!("../../../examples/cluster-run.toml");
 
 /// A cluster.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterConfig {
     /// What all have in common.
@@ -47,7 +47,7 @@ pub struct ClusterConfig {
 }
 
 /// What all members have in common.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Common {
     /// The cluster's name; its state is kept under it.
@@ -64,7 +64,7 @@ pub struct Common {
 }
 
 /// What keeps the state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum StoreKind {
     /// The process itself: one member.
@@ -75,7 +75,7 @@ pub enum StoreKind {
 }
 
 /// Where the state is.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct StoreConfig {
     /// What keeps it.
@@ -112,22 +112,22 @@ impl StoreConfig {
 }
 
 /// Which back-ends are on.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyConfig {
     /// Its name.
     pub name: String,
-    /// As in [`ClusterSettings`], whose defaults hold.
+    /// Share of the capacity that is kept free.
     pub headroom: f64,
-    /// As in [`ClusterSettings`].
+    /// Back-ends that are on beyond the need of the load, so that this many may fail.
     pub spares: u32,
-    /// As in [`ClusterSettings`].
+    /// Least time that a back-end stays on.
     pub on_min_s: f64,
-    /// As in [`ClusterSettings`].
+    /// Back-ends are switched off only after the load has been lower for this long.
     pub patience_s: f64,
-    /// As in [`ClusterSettings`].
+    /// How often to decide.
     pub every_s: f64,
-    /// As in [`ClusterSettings`].
+    /// Length of a day, for the profile that is learnt.
     pub day_s: f64,
 }
 
@@ -156,7 +156,7 @@ impl PolicyConfig {
 }
 
 /// How back-ends and balancers are probed.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProbingConfig {
     /// Between probes.
@@ -172,7 +172,7 @@ impl Default for ProbingConfig {
 }
 
 /// What talks to other routers in the cluster's name.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoutingConfig {
     /// The daemon with its arguments, started inside the back-end that speaks for the cluster.
@@ -196,7 +196,7 @@ impl RoutingConfig {
 }
 
 /// A link to the world.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct SideConfig {
     /// The first balancer's Ethernet address; the others have those after it.
@@ -228,7 +228,7 @@ impl SideConfig {
 }
 
 /// A router inside.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct BackEndConfig {
     /// Its name.
@@ -253,7 +253,7 @@ pub struct BackEndConfig {
 }
 
 /// A machine, or a process of one, and what it does.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct MemberConfig {
     /// Its name, usually the host's.
@@ -279,7 +279,7 @@ pub struct MemberConfig {
 }
 
 /// A balancer's interfaces.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct BalancerConfig {
     /// To the world, by side.
@@ -292,7 +292,7 @@ pub struct BalancerConfig {
 }
 
 /// A machine that is a back-end.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct RouterConfig {
     /// Which.
@@ -302,7 +302,7 @@ pub struct RouterConfig {
 }
 
 /// How a back-end gets its power.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct KeepConfig {
     /// Which back-end.
@@ -342,7 +342,7 @@ pub struct KeepConfig {
 }
 
 /// The ways to give a back-end power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Described)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
     /// A program that is started and ended.
@@ -358,7 +358,7 @@ pub enum How {
 }
 
 /// A route of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct RouteConfig {
     /// The network.
@@ -412,7 +412,7 @@ impl ClusterConfig {
     /// # Errors
     /// With file, line, field and remedy.
     pub fn parse(file: &str, text: &str) -> Result<ClusterConfig, ScenarioError> {
-        Document::parse(file, text)?.read()
+        Document::parse(file, text)?.read_described()
     }
 
     /// Reads a file.

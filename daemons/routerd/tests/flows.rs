@@ -1,6 +1,6 @@
 //! Flows while cores come and go: every packet that the router sends is in an exported record.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

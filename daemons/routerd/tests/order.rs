@@ -1,6 +1,6 @@
 //! Changes of the redirect table under load keep every flow in order and lose nothing.
 
-mod common;
+use crate::common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ fn packets_that_wait_for_a_neighbour_move_with_their_flows() {
 
 /// How long a hand-over keeps the worker that is given the flows from receiving, without load and
 /// under it. Run on an idle machine:
-/// `cargo test --release -p ebb-routerd --test order -- --ignored --nocapture interruption`
+/// `cargo test --release -p ebb-routerd --test routerd -- --ignored --nocapture interruption`
 #[test]
 #[ignore = "measures; see its command"]
 fn interruption_of_forwarding_by_a_hand_over() {

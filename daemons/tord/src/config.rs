@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use ebb_scenario::{Check, Document, Invalid, ScenarioError};
+use ebb_scenario::{Check, Described, Document, Invalid, ScenarioError};
 use ebb_system_circuit::schedulers;
 use ebb_system_circuit::sim::Card;
 use ebb_system_circuit::tokens::Tokens;
@@ -22,7 +22,7 @@ pub const TOR_EXAMPLE: &str = include_str!("config/tor.toml");
 pub const OCS_EXAMPLE: &str = include_str!("config/ocs.toml");
 
 /// How frames cross the fabric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// By day, over the circuit that stands.
@@ -33,7 +33,7 @@ pub enum Mode {
 }
 
 /// A top-of-rack switch.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct TorConfig {
     /// What all its racks share.
@@ -46,7 +46,7 @@ pub struct TorConfig {
 }
 
 /// What all racks of a process share.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Tor {
     /// Circuits or packets.
@@ -95,7 +95,7 @@ pub struct Tor {
 }
 
 /// A rack.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct RackConfig {
     /// Its number, which is that of its port at the optical switch.
@@ -107,7 +107,7 @@ pub struct RackConfig {
 }
 
 /// An interface to hosts.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
     /// Its name.
@@ -121,7 +121,7 @@ pub struct HostConfig {
 }
 
 /// Addresses of another process's rack.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
     /// Its number.
@@ -131,7 +131,7 @@ pub struct Remote {
 }
 
 /// An emulated optical switch, and what tells everybody when which circuits stand.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct OcsConfig {
     /// The switch.
@@ -143,7 +143,7 @@ pub struct OcsConfig {
 }
 
 /// An emulated optical switch.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Ocs {
     /// Circuits or packets.
@@ -183,7 +183,7 @@ pub struct Ocs {
 }
 
 /// A port of the optical switch.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct PortConfig {
     /// The rack at it.
@@ -193,7 +193,7 @@ pub struct PortConfig {
 }
 
 /// What plans circuits and announces them.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
     /// Racks behind the switch.
@@ -277,7 +277,7 @@ impl TorConfig {
     /// # Errors
     /// With file, line, field and remedy.
     pub fn parse(file: &str, text: &str) -> Result<TorConfig, ScenarioError> {
-        Document::parse(file, text)?.read()
+        Document::parse(file, text)?.read_described()
     }
 
     /// Reads a file.
@@ -303,7 +303,7 @@ impl OcsConfig {
     /// # Errors
     /// With file, line, field and remedy.
     pub fn parse(file: &str, text: &str) -> Result<OcsConfig, ScenarioError> {
-        Document::parse(file, text)?.read()
+        Document::parse(file, text)?.read_described()
     }
 
     /// Reads a file.
@@ -451,7 +451,10 @@ mod tests {
         assert!(fault("link_mbps = 10000", "link_mbps = 0").contains("field `tor.link_mbps`"));
         assert!(fault("number = 0", "number = 99").contains("field `rack[0].number`"));
         assert!(fault("10.77.1.0/24", "10.77.1.0/33").contains("tor.toml:"));
-        assert!(fault("[tor]", "[tor]\nspeed = 3").contains("speed"));
+        let typo = fault("[tor]", "[tor]\nquere_kb = 3");
+        assert!(typo.ends_with("unknown field `quere_kb`; did you mean `queue_kb`?"), "{typo}");
+        let mode = fault("mode = \"circuits\"", "mode = \"packet\"");
+        assert!(mode.ends_with("unknown value `packet`; did you mean `packets`?"), "{mode}");
         let text = OCS_EXAMPLE.replace("round-robin", "fast");
         let fault = OcsConfig::parse("ocs.toml", &text).expect_err("a fault").to_string();
         assert!(fault.contains("field `controller.scheduler`"), "{fault}");

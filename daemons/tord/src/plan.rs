@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use ebb_scenario::Described;
+
 use crate::sync::{Announced, Circuits, Frame, Heard, RACKS_MAX};
 
 mod believed;
@@ -75,7 +77,7 @@ pub struct SyncCounters {
 }
 
 /// How a clock relates to the controller's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
     /// It is the same, or kept the same by PTP.

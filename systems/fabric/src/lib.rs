@@ -4,7 +4,8 @@
 //! written down ([`mod@format`]), what packets then do ([`walk`], [`check`]), how tables are made
 //! ([`routing`]) and whether one set of tables can be replaced by another while packets flow
 //! ([`transition`]). Everything is a function of its arguments: files come in as bytes, randomness
-//! as a generator. Neighbours: the command line (`ebb fabric`) reads and writes the files.
+//! as a generator. What a user asks of a
+//! fabric is in [`studies`] and [`commands`].
 //!
 //! A lossless network never drops a packet for want of a buffer, so packets wait for each other; a
 //! ring of waiting packets waits for ever. Whether that can happen is decided on the channel
@@ -13,6 +14,7 @@
 //! No cycle means no deadlock. [`dependency`] holds the graph, its cycles and its orders.
 
 pub mod check;
+pub mod commands;
 pub mod dependency;
 pub mod experiments;
 pub mod format;

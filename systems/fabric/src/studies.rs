@@ -1,6 +1,6 @@
 //! What can be done with a lossless fabric.
 
-use ebb_scenario::{ScenarioError, Schema};
+use ebb_scenario::Schema;
 use ebb_study::{Study, StudyError, Work};
 
 use crate::SimulateError;
@@ -47,10 +47,7 @@ impl From<SimulateError> for StudyError {
     fn from(error: SimulateError) -> StudyError {
         match error {
             SimulateError::Scenario(error) => error.into(),
-            SimulateError::File(error) => {
-                let (file, line) = (error.file, Some(error.line));
-                ScenarioError { file, line, message: error.what, ..ScenarioError::default() }.into()
-            }
+            SimulateError::File(error) => error.into(),
             SimulateError::Bound(_) => StudyError::failed(error),
             other => StudyError::whole(other),
         }

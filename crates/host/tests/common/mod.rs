@@ -1,5 +1,4 @@
 //! What the live tests share: a namespace of their own, and a decision when they may not run.
-#![allow(dead_code)]
 
 pub mod imitation;
 

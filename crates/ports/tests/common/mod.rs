@@ -1,7 +1,5 @@
 //! Network namespaces for the live tests.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd;

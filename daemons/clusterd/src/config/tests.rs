@@ -55,6 +55,11 @@ fn the_example_is_sound_and_faults_have_a_place() {
         let said_is = fault(from, to);
         assert!(said_is.contains(said), "{to}: {said_is}");
     }
+    let typo = fault("headroom = 0.2", "hedroom = 0.2");
+    assert!(typo.ends_with("unknown field `hedroom`; did you mean `headroom`?"), "{typo}");
+    // The name that it had up to 0.1.
+    let former = EXAMPLE.replacen("leader = true", "head = true", 1);
+    assert_eq!(ClusterConfig::parse("c.toml", &former).expect("accepted"), config);
     let unknown = config.member("m9").expect_err("nobody").to_string();
     assert_eq!(unknown, "field `member`: there is no member `m9`; name one with --member: m1");
 }

@@ -1,5 +1,4 @@
 //! A router over memory ports with hosts on both sides, for tests.
-#![allow(dead_code)]
 
 use std::net::IpAddr;
 use std::sync::Arc;

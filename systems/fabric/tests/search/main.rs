@@ -8,7 +8,7 @@
 //! and written to a folder ([`case`]); those found, in `kept`, and those of an independent search are run
 //! again by every test.
 //!
-//! `cargo test -p ebb-system-fabric --test search` looks at some hundred cases, with `EBB_LONG=1` at ten
+//! `cargo test -p ebb-system-fabric --test fabric search` looks at some hundred cases, with `EBB_LONG=1` at ten
 //! thousand; `EBB_SEARCH` gives another number, and `EBB_SEARCH_SEED` begins elsewhere.
 
 mod case;

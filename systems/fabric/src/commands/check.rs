@@ -1,36 +1,48 @@
 //! `ebb fabric check`.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::fmt::{self, Write};
 
-use clap::Args;
-use ebb_system_fabric::check::{BrokenRoute, Verdict, check_with};
-use ebb_system_fabric::walk;
+use ebb_report::Report;
+use ebb_scenario::{Check, Described, Document, Files, Progress, Schema};
+use ebb_study::{Flag, Study, StudyError, Work};
 
-/// Check one set of tables: reachable, loop-free, deadlock-free
-#[derive(Debug, Args)]
-#[command(after_help = "\
+use super::{GROUP, answered, chain, files, hops};
+use crate::check::{BrokenRoute, Verdict, check_with};
+use crate::walk;
+
+/// Which tables are checked.
+#[derive(serde::Deserialize, Described)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    /// Directory with the tables.
+    tables: String,
+    /// List every unreachable pair, and GUID, LID and cable of each hop.
+    #[serde(default)]
+    details: bool,
+}
+
+impl Check for Scenario {}
+
+/// `ebb fabric check`.
+pub static CHECK: Study = Study {
+    examples: &["/var/cache/ebb/fabric", "before --json | jq .cycle"],
+    notes: "\
 DIR contains ibnetdiscover.txt, opensm-lfts.dump and optionally sl.csv (slid,dlid,sl; without
 it every pair has service level 0) and sl2vl.txt (without it lane = service level), plain or gzipped.
 OpenSM's other dumps (opensm-subnet.lst, opensm.fdbs, opensm-sl2vl.dump, opensm-path-records.dump),
 ibdiagnet2.lst and .fdbs and the output of `saquery -p` (path-records.txt) are read instead of them.
 
-Exit status: 0 sound, 1 not sound, 2 the files cannot be read.
-
-Examples:
-  ebb fabric check /var/cache/ebb/fabric
-  ebb fabric check before --json | jq .cycle")]
-pub struct Check {
-    /// Directory with the tables
-    dir: PathBuf,
-    /// List every unreachable pair, and GUID, LID and cable of each hop
-    #[arg(long)]
-    details: bool,
-    /// Print the verdict as JSON
-    #[arg(long)]
-    json: bool,
-}
+Exit status: 0 sound, 1 not sound, 2 the files cannot be read.",
+    schema: Some(Schema::of::<Scenario>),
+    headlines: &["safe", "channels_in_cycles", "unreachable"],
+    arguments: &[Flag::of("DIR", "tables", "DIR")],
+    flags: &[Flag::of("details", "details", "")],
+    ..Study::new(
+        "check",
+        "Check one set of tables: reachable, loop-free, deadlock-free",
+        Work::Tool(GROUP, run),
+    )
+};
 
 /// Pairs that are named, with and without `--details`.
 const PAIRS: [usize; 2] = [walk::EXAMPLES, 100_000];
@@ -38,27 +50,36 @@ const PAIRS: [usize; 2] = [walk::EXAMPLES, 100_000];
 /// Broken routes that are named without `--details`.
 const ROUTES: usize = 8;
 
-impl Check {
-    /// Judges the tables and says so.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
-        let fabric = match super::files::fabric(&self.dir) {
-            Ok(fabric) => fabric,
-            Err(error) => return Ok(super::unreadable(&error)),
-        };
-        let pairs = PAIRS[usize::from(self.details)];
-        let verdict = check_with(&fabric.topology, &fabric.tables, pairs);
-        let mut out = std::io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", serde_json::to_string_pretty(&verdict)?)?;
-        } else {
-            print(&mut out, &verdict, self.details)?;
-        }
-        Ok(super::verdict(verdict.safe))
-    }
+fn run(
+    document: &Document,
+    files: &dyn Files,
+    _seed: u64,
+    _progress: &dyn Progress,
+) -> Result<Report, StudyError> {
+    let scenario: Scenario = document.read_described()?;
+    let fabric = files::fabric(files, &scenario.tables)?;
+    let pairs = PAIRS[usize::from(scenario.details)];
+    report(&check_with(&fabric.topology, &fabric.tables, pairs), scenario.details)
+}
+
+/// A verdict as an answer.
+pub(super) fn report(verdict: &Verdict, details: bool) -> Result<Report, StudyError> {
+    let mut words = String::new();
+    print(&mut words, verdict, details).map_err(StudyError::failed)?;
+    let Verdict { paths, load, .. } = verdict;
+    let figures = [
+        ("safe", verdict.safe.into()),
+        ("unreachable", verdict.unreachable.into()),
+        ("channels_in_cycles", verdict.channels_in_cycles.into()),
+        ("hops_max", paths.hops_max.into()),
+        ("hops_mean", paths.hops_mean.into()),
+        ("paths_max", load.paths_max.into()),
+    ];
+    answered("A set of tables", words, verdict, verdict.safe, &figures)
 }
 
 /// The verdict in words.
-pub(super) fn print(out: &mut impl Write, verdict: &Verdict, details: bool) -> std::io::Result<()> {
+fn print(out: &mut impl Write, verdict: &Verdict, details: bool) -> fmt::Result {
     let Verdict { fabric, paths, load, .. } = verdict;
     writeln!(
         out,
@@ -85,8 +106,8 @@ pub(super) fn print(out: &mut impl Write, verdict: &Verdict, details: bool) -> s
     if verdict.loop_free {
         writeln!(out, "loop-free      yes")?;
     } else {
-        writeln!(out, "loop-free      NO: {}", super::chain(&verdict.forwarding_loop))?;
-        super::hops(out, &verdict.forwarding_loop, details)?;
+        writeln!(out, "loop-free      NO: {}", chain(&verdict.forwarding_loop))?;
+        hops(out, &verdict.forwarding_loop, details)?;
     }
     if verdict.deadlock_free {
         writeln!(
@@ -96,8 +117,8 @@ pub(super) fn print(out: &mut impl Write, verdict: &Verdict, details: bool) -> s
         )?;
     } else {
         writeln!(out, "deadlock-free  NO: {} channels on cycles", verdict.channels_in_cycles)?;
-        writeln!(out, "               {} -> the first", super::chain(&verdict.cycle))?;
-        super::hops(out, &verdict.cycle, details)?;
+        writeln!(out, "               {} -> the first", chain(&verdict.cycle))?;
+        hops(out, &verdict.cycle, details)?;
     }
     for lane in &verdict.lanes {
         writeln!(
@@ -125,12 +146,7 @@ pub(super) fn print(out: &mut impl Write, verdict: &Verdict, details: bool) -> s
 }
 
 /// Where packets end that do not arrive, a line for each address, switch and reason.
-fn broken(
-    out: &mut impl Write,
-    routes: &[BrokenRoute],
-    who: &str,
-    details: bool,
-) -> std::io::Result<()> {
+fn broken(out: &mut impl Write, routes: &[BrokenRoute], who: &str, details: bool) -> fmt::Result {
     let shown = if details { routes.len() } else { ROUTES.min(routes.len()) };
     for route in &routes[..shown] {
         let BrokenRoute { destination, lid, at, guid, loss, sources } = route;

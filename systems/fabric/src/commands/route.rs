@@ -1,0 +1,106 @@
+//! `ebb fabric route`.
+
+use ebb_report::{Made, Report};
+use ebb_scenario::{Check, Described, Document, Files, Progress, Schema};
+use ebb_study::{Flag, FlagValue, Study, StudyError, Work};
+
+use super::{GROUP, check, files};
+use crate::Fabric;
+use crate::format::set;
+use crate::routing::{self, Options, RoutingError};
+use crate::topology::Link;
+
+/// Which fabric gets tables, and how.
+#[derive(serde::Deserialize, Described)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    /// File, directory or name of a generated fabric.
+    topology: String,
+    /// The routing function.
+    #[serde(default = "Scenario::default_with")]
+    #[schema(choices = routing::words(), default = "up-down")]
+    with: String,
+    /// Links that are off, each by one of its ends: name of the switch, or its GUID if the name is not unique.
+    #[serde(default)]
+    off: Vec<String>,
+    /// Lanes the routing function may use.
+    #[serde(default = "Scenario::default_lanes")]
+    #[schema(least = 1, most = 15, default = 8)]
+    lanes: u8,
+    /// Root of up-down, by name or GUID.
+    root: Option<String>,
+    /// Hosts on each switch of a GraphML file that has none.
+    #[serde(default = "Scenario::default_hosts")]
+    #[schema(default = 1)]
+    hosts: u32,
+}
+
+impl Check for Scenario {}
+
+/// `ebb fabric route`.
+pub static ROUTE: Study = Study {
+    examples: &[
+        "torus:8x8 --with dimension-order --out before",
+        "ibnetdiscover.txt --with up-down --off S-03-03:1 --out after",
+        "pods:8 --with nue --lanes 2 --json",
+        "torus:8x8 --set with=up-down,layered,nue",
+    ],
+    notes: "\
+TOPOLOGY is a file (ibnetdiscover, also with -p or -g, opensm-subnet.lst, ibsim net list, GraphML, SNDlib XML,
+node-link JSON), a directory with one, or the name of a generated fabric: torus:8x8[,hosts=1], mesh:4x4x4, tree:ARITYxLEVELS, pods:RADIX, dragonfly:HOSTS,
+dragonfly:GROUPSxSWITCHESxGLOBALxHOSTS, random:SWITCHESxDEGREE.
+
+`ebb fabric check` reads the files in --out; opensm-lfts.dump can be loaded by
+`opensm -R file -U opensm-lfts.dump`.
+
+Exit status: 0 the tables are sound, 1 they are not, 2 the topology cannot be read.",
+    schema: Some(Schema::of::<Scenario>),
+    headlines: &["hops_mean", "paths_max"],
+    arguments: &[Flag::of("TOPOLOGY", "topology", "TOPOLOGY")],
+    flags: &[
+        Flag::of("with", "with", "FUNCTION"),
+        Flag {
+            name: "off",
+            path: "off",
+            value: FlagValue::Texts("SWITCH:PORT"),
+            about: "A link that is off, by one of its ends: name of the switch, or its GUID if the name is not unique",
+        },
+        Flag::of("lanes", "lanes", "LANES"),
+        Flag::of("root", "root", "ROOT"),
+        Flag::of("hosts", "hosts", "HOSTS"),
+    ],
+    makes: "Directory for the tables",
+    seed: 0,
+    ..Study::new(
+        "route",
+        "Compute tables for a fabric and prove them sound",
+        Work::Tool(GROUP, run),
+    )
+};
+
+fn run(
+    document: &Document,
+    files: &dyn Files,
+    seed: u64,
+    _progress: &dyn Progress,
+) -> Result<Report, StudyError> {
+    let scenario: Scenario = document.read_described()?;
+    let (topology, notes) = files::topology(files, &scenario.topology, scenario.hosts, seed)?;
+    let links: Result<Vec<Link>, _> =
+        scenario.off.iter().map(|end| topology.link_called(end)).collect();
+    let topology = topology.without(&links.map_err(StudyError::whole)?);
+    let options = Options { lanes: scenario.lanes, root: scenario.root };
+    let routed = routing::by_name(&scenario.with)
+        .and_then(|function| routing::route(function, &topology, &options));
+    let (tables, verdict) = routed.map_err(|error| match error {
+        RoutingError::Unknown { .. } | RoutingError::NoSuchRoot(_) => StudyError::whole(error),
+        error => StudyError::failed(error),
+    })?;
+    let mut report = check::report(&verdict, false)?;
+    if let Some(answer) = &mut report.answer {
+        (answer.notes, answer.is_sound) = (notes, true);
+        let files = set::write(&Fabric { topology, tables });
+        answer.made = Some(Made::Files { files, names: &set::ALL });
+    }
+    Ok(report)
+}

@@ -1,0 +1,10 @@
+//! Tests of networks on chip: one program, so that what they share is compiled and linked once.
+
+mod booksim;
+mod booksim_files;
+mod experiments;
+mod mapping;
+mod proof;
+mod scipy;
+mod several_planes;
+mod two_planes;
