@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 #: Tasks that wait in an executor at once, at most.
 WAITING_MAX = 8192
-#: What a task should last, where points are shorter: whoever hands on tasks needs time for each. A worker that
-#: is lost loses so much.
+#: What a task should last, where points are shorter: whoever hands on tasks needs time for each. A worker
+#: that is lost loses so much.
 TASK_S = 0.1
-#: Tasks of one point each, from whose time it is known how many make a task; and tasks that wait then, at most.
+#: Tasks of one point each, from whose time it is known how many make a task; and tasks that wait then, at
+#: most.
 FIRST, AHEAD = 32, 256
 #: Tasks of a job array, at most, where nothing else is said.
 ARRAY_MAX = 64
@@ -154,15 +155,15 @@ def sweep(
     `executor` is anything with `submit` that returns futures: processes, Dask, MPI, SLURM; without one,
     threads of this process compute. What is finished is kept in the directory `out`, by a digest of
     everything that it depends on: a sweep that was interrupted goes on there, with any executor. In
-    `out/parts` finished points are a growing Parquet data set. `chunk` points make one task; without it so many
-    as take a tenth of a second, found out on the way. `policy` is as
-    for `sim`; with an executor it is pickled, and by `cloudpickle` where that is installed.
+    `out/parts` finished points are a growing Parquet data set. `chunk` points make one task;
+    without it so many as take a tenth of a second, found out on the way. `policy` is as for `sim`; with an
+    executor it is pickled, and by `cloudpickle` where that is installed.
 
     The result is the same to the last byte whatever computes, in whatever order.
     """
-    decider, settings = split(policy, settings)
+    decider, told = split(policy, settings)
     job = prepare(
-        "sim", study, scenario, settings=settings, over=over, files=files, directory=directory,
+        "sim", study, scenario, settings=told, over=over, files=files, directory=directory,
         seed=seed, seeds=seeds, until=None if until is None else str(until), out=out, fresh=fresh, jobs=jobs,
     )  # fmt: skip
     job.description["program"] = program()

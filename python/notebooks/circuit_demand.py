@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Circuit schedules against a demand
 #
-# An optical circuit switch serves one output per input at a time and is dark while it changes its mind. Which
-# scheduler serves most of a demand, how close to what is possible at all, and how does that depend on how long a
-# change takes?
+# An optical circuit switch serves one output per input at a time and is dark while it changes its mind.
+# Which scheduler serves most of a demand, how close to what is possible at all, and how does that depend
+# on how long a change takes?
 
 # %%
 import matplotlib.pyplot as plt
@@ -26,8 +26,8 @@ import ebb
 plt.style.use("paper.mplstyle")
 
 # %% [markdown]
-# The demand of 16 racks, in units of what a link carries in a window: a few heavy pairs over a floor of little ones,
-# as measured data centres have them. It is an array of numpy; yours may be a data frame.
+# The demand of 16 racks, in units of what a link carries in a window: a few heavy pairs over a floor of
+# little ones, as measured data centres have them. It is an array of numpy; yours may be a data frame.
 
 # %%
 racks = 16

@@ -13,8 +13,9 @@
 # %% [markdown]
 # # Switching links of a lossless fabric off and on
 #
-# Links that are hardly used can be off, but routing tables must change without a deadlock while packets are under
-# way. What a change costs depends on the scheme: stopping all traffic, dropping, or ordering old before new.
+# Links that are hardly used can be off, but routing tables must change without a deadlock while packets
+# are under way. What a change costs depends on the scheme: stopping all traffic, dropping, or ordering old
+# before new.
 
 # %%
 import matplotlib.pyplot as plt
@@ -36,8 +37,8 @@ plan = ebb.plan("fabric", topology=graph, routing="up-down", load=0.05, use_max=
 plan
 
 # %% [markdown]
-# One link goes off at 1 ms and on again at 2 ms, on a 4 x 4 torus, under each scheme. All of it is proved to be free
-# of deadlocks before it is done; `unsynchronised` would not be, and is refused.
+# One link goes off at 1 ms and on again at 2 ms, on a 4 x 4 torus, under each scheme. All of it is proved
+# to be free of deadlocks before it is done; `unsynchronised` would not be, and is refused.
 
 # %%
 schemes = ["st", "ds", "upr", "sr-la", "minimal"]

@@ -13,8 +13,9 @@
 # %% [markdown]
 # # Gating cores on your own program
 #
-# A core that waits for memory leaks. Would it pay to switch it off while it waits? That depends on the program: this
-# page records one and lets every controller watch the same run. Recording needs the command `ebb` and valgrind.
+# A core that waits for memory leaks. Would it pay to switch it off while it waits? That depends on the
+# program: this page records one and lets every controller watch the same run. Recording needs the command
+# `ebb` and valgrind.
 
 # %%
 import os
@@ -30,8 +31,8 @@ import ebb
 plt.style.use("paper.mplstyle")
 
 # %% [markdown]
-# The program sorts numbers by a text of 20,000 lines; the first million of its instructions is skipped. Put your own
-# command in its place.
+# The program sorts numbers by a text of 20,000 lines; the first million of its instructions is skipped.
+# Put your own command in its place.
 
 # %%
 place = Path(tempfile.mkdtemp())

@@ -14,8 +14,8 @@
 # # Voltage planes of a network on chip
 #
 # A network whose links are half empty can run slower, at a lower voltage. With two planes flows can be
-# distributed so that one of them is slower still. How much does that save, and how far is it from the least power
-# that any routing could reach?
+# distributed so that one of them is slower still. How much does that save, and how far is it from the
+# least power that any routing could reach?
 
 # %%
 import matplotlib.pyplot as plt
@@ -26,8 +26,8 @@ import ebb
 plt.style.use("paper.mplstyle")
 
 # %% [markdown]
-# Traffic is a matrix of numpy: row = source, column = destination. Here, an accelerator in the middle of a 5 x 5
-# mesh that every tile talks to, beside a little that all send to all.
+# Traffic is a matrix of numpy: row = source, column = destination. Here, an accelerator in the middle of a
+# 5 x 5 mesh that every tile talks to, beside a little that all send to all.
 
 # %%
 tiles, middle = 25, 12
@@ -58,8 +58,8 @@ axes.set(xlabel="load (share of what XY routing carries)", ylabel="power (% of o
 axes.legend(loc="upper left")
 
 # %% [markdown]
-# The plan is of means; packets queue. The same two planes flit by flit, with the latency that slower clocks
-# cost:
+# The plan is of means; packets queue. The same two planes flit by flit, with the latency that slower
+# clocks cost:
 
 # %%
 scenario = {

@@ -13,10 +13,10 @@
 # %% [markdown]
 # # What a router would have saved last month
 #
-# Counters of an interface, as every router keeps them and every monitoring reads them, are enough to say what
-# the same traffic would have drawn under each policy. The counters here are made up (a month of the day in
-# `examples/my-traffic.csv`, quieter at weekends); put yours in their place. All power is modelled, for the
-# published server of Niccolini et al. (2012); `ebb calibrate` writes a model of your own.
+# Counters of an interface, as every router keeps them and every monitoring reads them, are enough to say
+# what the same traffic would have drawn under each policy. The counters here are made up (a month of the
+# day in `examples/my-traffic.csv`, quieter at weekends); put yours in their place. All power is modelled,
+# for the published server of Niccolini et al. (2012); `ebb calibrate` writes a model of your own.
 
 # %%
 import matplotlib.pyplot as plt
@@ -41,8 +41,8 @@ counters = pd.Series(octets, index=times, name="ifHCInOctets")
 counters.tail(3)
 
 # %% [markdown]
-# The rate is the difference. The data frame is handed over as it is: no file is written, and the unit is in the
-# head of its column, so that nothing is guessed.
+# The rate is the difference. The data frame is handed over as it is: no file is written, and the unit is
+# in the head of its column, so that nothing is guessed.
 
 # %%
 traffic = (counters.astype("float64").diff().shift(-1).dropna() / 900).rename("bytes_per_second")
@@ -74,5 +74,5 @@ below.set(xlabel="energy of the month (kWh)", xlim=(0, 1.3 * energy.max()))
 below.grid(axis="y", visible=False)
 
 # %% [markdown]
-# `optimum` knew the load in advance; no policy can do better. Before you believe it, run a busy hour packet by
-# packet: `ebb.sim("router", engine="packet", ...)`.
+# `optimum` knew the load in advance; no policy can do better. Before you believe it, run a busy hour
+# packet by packet: `ebb.sim("router", engine="packet", ...)`.

@@ -13,9 +13,9 @@
 # %% [markdown]
 # # A sweep on Dask
 #
-# The latency of a network on chip over its load, for buffers of different depth: all combinations, computed by
-# whatever Dask has. Here that is two processes on this machine; `Client("tcp://scheduler:8786")` is a cluster. The
-# result is the same to the last byte.
+# The latency of a network on chip over its load, for buffers of different depth: all combinations,
+# computed by whatever Dask has. Here that is two processes on this machine;
+# `Client("tcp://scheduler:8786")` is a cluster. The result is the same to the last byte.
 
 # %%
 import tempfile
@@ -42,8 +42,8 @@ with cluster, Client(cluster) as client:
 print(f"{len(sweep.frame)} points, {len(sweep.failed)} failed")
 
 # %% [markdown]
-# What was finished is on disk while the sweep goes on, and again after an interruption: started again with any
-# executor, it computes only what is missing.
+# What was finished is on disk while the sweep goes on, and again after an interruption: started again with
+# any executor, it computes only what is missing.
 
 # %%
 parts = pd.read_parquet(out / "parts")

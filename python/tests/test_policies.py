@@ -141,7 +141,7 @@ def test_a_policy_that_cannot_be_sent_is_refused_in_words() -> None:
         def __reduce__(self) -> Any:
             raise TypeError("it holds a socket")
 
-    with pytest.raises(ebb.ScenarioError, match="cannot be sent to other processes.*holds a socket"):
+    with pytest.raises(ebb.ScenarioError, match=r"cannot be sent to other processes.*holds a socket"):
         ebb.sweep("router", SHORT, over={"load": [0.1, 0.2]}, policy=Unique(), executor=2)
 
 
