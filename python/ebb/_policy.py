@@ -65,7 +65,14 @@ class _Maker:
     """A fresh policy for each run: of the class, or a copy of the object as it was handed over."""
 
     def __init__(self, policy: Any) -> None:
-        self.policy = policy if isinstance(policy, type) else copy.deepcopy(policy)
+        try:
+            self.policy = policy if isinstance(policy, type) else copy.deepcopy(policy)
+        except Exception as error:
+            raise ScenarioError(
+                field="policy",
+                message=f"cannot be copied: {type(error).__name__}: {error}",
+                remedy="each run needs a fresh one: hand over its class instead of an object",
+            ) from error
 
     def __call__(self) -> Any:
         return self.policy() if isinstance(self.policy, type) else copy.deepcopy(self.policy)

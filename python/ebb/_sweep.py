@@ -226,8 +226,8 @@ class _Collector:
         self.packed: tuple[bytes, str] | None = None
         if policy is not None:
             identity = identify(policy)
-            self.policies = wrap(policy, identity)
             self.packed = None if executor is None else (pack(policy), identity)
+            self.policies = wrap(policy, identity)
         self.running = _ebb.Run(job.text, job.files, executor is not None, self.policies)
 
     def run(self) -> SweepResult:

@@ -134,15 +134,14 @@ def test_a_sweep_in_processes_takes_a_policy(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_cannot_be_sent_is_refused_in_words() -> None:
-    policy = PowerSave()
-    policy.lock = __import__("threading").Lock()  # type: ignore[attr-defined]
-
     class Unique(PowerSave):
         def __reduce__(self) -> Any:
             raise TypeError("it holds a socket")
 
     with pytest.raises(ebb.ScenarioError, match=r"cannot be sent to other processes.*holds a socket"):
         ebb.sweep("router", SHORT, over={"load": [0.1, 0.2]}, policy=Unique(), executor=2)
+    with pytest.raises(ebb.ScenarioError, match=r"cannot be copied.*holds a socket"):
+        ebb.sim("router", SHORT, policy=Unique())
 
 
 def test_failures_in_processes_are_told_with_their_points() -> None:
