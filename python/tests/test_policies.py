@@ -151,7 +151,7 @@ def test_failures_in_processes_are_told_with_their_points() -> None:
 
 def test_a_record_is_shown_to_a_policy(tmp_path: Path) -> None:
     record = tmp_path / "decisions.jsonl"
-    ran = ebb.sim("router", BURSTS, policy=Recording(record))
+    ran = ebb.sim("router", {**BURSTS, "duration_s": 0.005}, policy=Recording(record))
     same = ebb.replay("router", record, BURSTS, policy=PowerSave)
     assert same.figures["decisions"] == ran.figures["decisions"]
     assert same.figures["differing"] == 0 and same.decisions is not None
