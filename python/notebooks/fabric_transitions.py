@@ -61,7 +61,7 @@ def curve(result: ebb.Result, part: str) -> tuple[list[float], list[float]]:
     """A curve of the report's plot over time."""
     for panel in result.plots[0]["panels"]:
         if part in panel["y"]["label"]:
-            points = [point for point in panel["series"][-1]["points"] if point[1] is not None]
+            points = [point for point in panel["series"][-1]["points"] if point[1]]
             return [x for x, _ in points], [y for _, y in points]
     raise KeyError(part)
 

@@ -48,10 +48,13 @@ print(f"{trace.stat().st_size / 1e6:.1f} MB")
 # The caches are small on purpose, as in an embedded router: with 8 MB this program would hardly ever wait.
 
 # %%
-caches = {"l1": {"kib": 8}, "l1i": {"kib": 8}, "l2": {"kib": 16}, "l3": {"kib": 64}}
+caches = {
+    "l1": {"kib": 8, "ways": 2}, "l1i": {"kib": 8, "ways": 2},
+    "l2": {"kib": 16, "ways": 4}, "l3": {"kib": 64, "ways": 8},
+}  # fmt: skip
 result = ebb.sim("gating", trace=str(trace), caches=caches, core="io", controllers="all")
 print(f"{100 * result.figures['stalled_share']:.0f} % of the time it waits for memory, "
-      f"{result.figures['stall_ns']['mean']:.0f} ns each time")  # fmt: skip
+      f"{result.figures['stall_ns']:.0f} ns each time")  # fmt: skip
 result.tables[next(iter(result.tables))]
 
 # %%

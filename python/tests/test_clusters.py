@@ -171,18 +171,20 @@ def test_mpi_with_three_processes(scenario: Path, expected: Path, tmp_path: Path
 def test_ray_one_of_whose_workers_is_killed(scenario: Path, expected: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     place = tmp_path / "python"
+    state = Path(f"/tmp/ebb-ray-{os.getpid()}")  # Short: the paths of its sockets have a limit.
     killed: list[int] = []
+    try:
+        with ebb.Ray(num_cpus=2, _temp_dir=str(state)) as executor:
+            pid = executor.submit(os.getpid).result()
 
-    with ebb.Ray(num_cpus=2, _temp_dir=f"/tmp/ebb-ray-{os.getpid()}") as executor:
-        pid = executor.submit(os.getpid).result()
+            def kill(done: float, note: str) -> None:
+                if not killed:
+                    killed.append(pid)
+                    os.kill(pid, signal.SIGKILL)
 
-        def kill(done: float, note: str) -> None:
-            if not killed:
-                killed.append(pid)
-                os.kill(pid, signal.SIGKILL)
-
-        result = ebb.sweep("noc", scenario, over=OVER, executor=executor, out=place, progress=kill)
-    shutil.rmtree(f"/tmp/ebb-ray-{os.getpid()}", ignore_errors=True)
+            result = ebb.sweep("noc", scenario, over=OVER, executor=executor, out=place, progress=kill)
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
     assert killed
     check(result, place, expected)
 
