@@ -35,9 +35,8 @@ pub static PLAN: Study = Study {
         "examples/router-my-traffic.toml --set headroom=0.1,0.2,0.3 --json",
         "--from examples/my-traffic.csv",
     ],
-    notes: "--from takes what was recorded before anything of this was installed: the report says which column \
-         or series\n\
-         was read and what its values were taken to be.",
+    notes: "--from takes what was recorded before anything was installed; the report says which column or\n\
+         series was read, and what its values were taken to be.",
     headlines: &["power_w"],
     flags: &[
         Flag::of("from", "traffic.trace.file", "FILE|URL"),
