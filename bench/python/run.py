@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import ebb
 
@@ -73,8 +76,8 @@ def scaling(points: int) -> float:
     return statistics.median(ratios)
 
 
-def dask(points: int) -> float:
-    """Tasks a minute through a scheduler with two workers."""
+def dask(points: int) -> tuple[float, float]:
+    """Points a minute through a scheduler with two workers, and tasks that do nothing beside them."""
     from distributed import Client, LocalCluster
 
     scenario = {"configuration": "CS", "kernel": "V5", "workload": "web"}
@@ -84,7 +87,56 @@ def dask(points: int) -> float:
     ):
         ebb.sweep("coreswitch", scenario, over={"cycles": [1, 2]}, executor=client)
         over = {"cycles": [1], "wakeup_cycles": list(range(points))}
-        return 60 * points / seconds(lambda: ebb.sweep("coreswitch", scenario, over=over, executor=client), 1)
+
+        def plain() -> object:
+            return client.gather([client.submit(abs, number, pure=False) for number in range(points)])
+
+        plain()
+        swept, nothing = [], []
+        for _ in range(3):
+            swept.append(seconds(lambda: ebb.sweep("coreswitch", scenario, over=over, executor=client), 1))
+            nothing.append(seconds(plain, 1))
+        return 60 * points / statistics.median(swept), 60 * points / statistics.median(nothing)
+
+
+class Napi:
+    """A policy that does as little as one can."""
+
+    def begin(self, plant: Any) -> None:
+        """All cores at the highest frequency."""
+        self.point = {"cores": plant.cores, "frequency": plant.frequencies - 1, "depth": "deep"}
+
+    def decide(self, now: int, seen: Any) -> Any:
+        """Sleep while nothing waits."""
+        return {"point": self.point, "idle": "halt" if seen.own_queue_len == 0 else "poll"}
+
+
+def decisions(duration_s: float) -> tuple[float, float]:
+    """Microseconds of a decision in Python, and how many times as long the run takes."""
+    scenario = {"load": 0.3, "duration_s": duration_s}
+    own = seconds(lambda: ebb.sim("router", scenario, policy={"name": "napi"}), 3)
+    found: list[float] = []
+
+    def under() -> None:
+        result = ebb.sim("router", scenario, policy=Napi)
+        assert result.decisions is not None
+        found.append(result.decisions.per_decision_us)
+
+    ours = seconds(under, 3)
+    return statistics.median(found), ours / own
+
+
+def notebooks() -> float:
+    """Seconds that the longest notebook takes as a program."""
+    place = Path(__file__).parents[2] / "python/notebooks"
+    times = {}
+    for path in sorted(place.glob("*.py")):
+        run = [sys.executable, path.name]
+        environment = {**os.environ, "MPLBACKEND": "agg"}
+        times[path.stem] = seconds(lambda run=run: subprocess.run(
+            run, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL), 1)  # fmt: skip
+        print(f"{path.stem:28} {times[path.stem]:12.1f}")
+    return max(times.values())
 
 
 def main() -> None:
@@ -92,13 +144,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="few rows and points: whether it runs")
     small = parser.parse_args().small
+    points_a_minute, tasks_a_minute = dask(50 if small else 2000)
+    decision_us, slower = decisions(0.01 if small else 1.0)
     found = {
         "import_ms": 1e3 * importing(),
         "binding_ms": 1e3 * binding(),
         "million_rows_to_pandas_s": frame(20_000 if small else 1_000_000),
         "two_cores_times_one": scaling(8 if small else 1000),
-        "dask_tasks_a_minute": dask(50 if small else 2000),
+        "dask_points_a_minute": points_a_minute,
+        "dask_tasks_of_nothing_a_minute": tasks_a_minute,
+        "python_decision_us": decision_us,
+        "python_policy_times_as_long": slower,
     }
+    if not small:
+        found["longest_notebook_s"] = notebooks()
     for name, value in found.items():
         print(f"{name:28} {value:12.3f}")
     print(json.dumps(found))

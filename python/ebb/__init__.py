@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import _ebb
-from ._api import ask, plan, reproduce, sim
+from ._api import ask, plan, replay, reproduce, sim
 from ._catalog import Study, experiments, schema, studies
 from ._errors import DaemonError, EbbError, ScenarioError, StudyError, UnknownError, WorkerLost
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from ._connect import Connection as Connection
     from ._connect import Snapshot as Snapshot
     from ._connect import connect as connect
+    from ._policy import DecisionCost as DecisionCost
+    from ._policy import Policy as Policy
     from ._processes import Processes as Processes
+    from ._ray import Ray as Ray
     from ._result import Figures as Figures
     from ._result import Result as Result
     from ._sweep import Failure as Failure
@@ -35,10 +38,13 @@ __version__: str = _ebb.version
 __all__ = [
     "Connection",
     "DaemonError",
+    "DecisionCost",
     "EbbError",
     "Failure",
     "Figures",
+    "Policy",
     "Processes",
+    "Ray",
     "Result",
     "ScenarioError",
     "Snapshot",
@@ -51,6 +57,7 @@ __all__ = [
     "connect",
     "experiments",
     "plan",
+    "replay",
     "reproduce",
     "scenarios",
     "schema",
@@ -63,8 +70,11 @@ __all__ = [
 _LATER = {
     "Connection": "._connect",
     "Failure": "._sweep",
+    "DecisionCost": "._policy",
     "Figures": "._result",
+    "Policy": "._policy",
     "Processes": "._processes",
+    "Ray": "._ray",
     "Result": "._result",
     "Snapshot": "._connect",
     "SweepResult": "._sweep",

@@ -25,6 +25,7 @@ def sim(
     fresh: bool = False,
     jobs: int | None = None,
     progress: Progress = None,
+    policy: Any = None,
     **settings: Any,
 ) -> Result:
     """Simulate a scenario of a system: what `ebb sim SYSTEM` of the command does.
@@ -35,13 +36,16 @@ def sim(
     names a file; `files` gives further files their content. `directory` is where other files are.
 
     `seed`, `seeds`, `until`, `saturation`, `out`, `fresh` and `jobs` are as for the command. `progress`
-    is True for a bar, or a function of the share that is done and what is being done.
+    is True for a bar, or a function of the share that is done and what is being done. `policy` is an
+    object, or a class, with `decide(now, seen)` that decides instead of the scenario's policy, where the
+    system takes one (`ebb.Policy`); what it costs is in the result's `decisions`. Whatever it raises ends
+    the run.
 
     Raises `ScenarioError` for what is wrong with the scenario, `StudyError` for everything else.
     """
     return _run("sim", system, scenario, settings, progress, seed=seed, seeds=seeds, until=until,
-                saturation=saturation, files=files, directory=directory, out=out, fresh=fresh,
-                jobs=jobs)  # fmt: skip
+                policy=policy, saturation=saturation, files=files, directory=directory, out=out,
+                fresh=fresh, jobs=jobs)  # fmt: skip
 
 
 def plan(
@@ -81,6 +85,28 @@ def ask(
                 directory=directory)  # fmt: skip
 
 
+def replay(
+    system: str,
+    record: str | os.PathLike[str],
+    scenario: ScenarioLike = None,
+    *,
+    policy: Any = None,
+    files: Mapping[str, Content] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    progress: Progress = None,
+    **settings: Any,
+) -> Result:
+    """Show a policy what a live system recorded, decision by decision, and compare what it decides.
+
+    `record` is the file that the live system wrote (for a router `record` of its `[governor]`). `scenario`
+    describes the system as for `sim`. Without `policy` it is the scenario's own that decides again.
+    """
+    path = os.fspath(record)
+    path = path if path in (files or {}) else os.path.abspath(path)
+    return _run("sim", system, scenario, settings, progress, policy=policy, record=path, files=files,
+                directory=directory)  # fmt: skip
+
+
 def reproduce(
     *ids: str,
     seed: int = 1,
@@ -108,11 +134,14 @@ def _run(
     progress: Progress,
     *,
     until: str | float | None = None,
+    policy: Any = None,
     **others: Any,
 ) -> Result:
     from . import _drive
     from ._inputs import prepare
+    from ._policy import split
 
     words = None if until is None else str(until)
+    decider, settings = split(policy, settings)
     job = prepare(kind, system, scenario, settings=settings, until=words, **others)
-    return _drive.run(job, progress)
+    return _drive.run(job, progress, decider)

@@ -31,6 +31,8 @@ class Study:
     notes: str
     #: Settings that have a short name: the name and what it does.
     flags: tuple[tuple[str, str], ...]
+    #: The settings that these are, in the same order.
+    paths: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -38,9 +40,15 @@ class Study:
         return f"{self.kind} {self.system}"
 
     def flag(self, keyword: str) -> str | None:
-        """The short name that a keyword of Python stands for."""
-        wanted = keyword.replace("_", "-")
+        """The short name that a keyword of Python stands for; `from_` is `from`, which Python has itself."""
+        wanted = keyword.rstrip("_").replace("_", "-")
         return next((name for name, _ in self.flags if name in (wanted, keyword)), None)
+
+    def path(self, keyword: str) -> str:
+        """The setting of a keyword: that of a short name, or the keyword itself."""
+        flag = self.flag(keyword)
+        places = [place for place, (name, _) in enumerate(self.flags) if name == flag]
+        return self.paths[places[0]] if places else keyword
 
     def schema(self) -> dict[str, Any] | None:
         """The JSON Schema of its scenario."""
@@ -60,7 +68,8 @@ def studies() -> tuple[Study, ...]:
         several = {key: tuple(entry[key]) for key in ("examples", "headlines", "quick")}
         flags = tuple((flag["name"], flag["about"]) for flag in entry["flags"])
         return Study(entry["kind"], entry["system"], entry["about"], **several,
-                     notes=entry["notes"], flags=flags)  # fmt: skip
+                     notes=entry["notes"], flags=flags,
+                     paths=tuple(flag["path"] for flag in entry["flags"]))  # fmt: skip
 
     return tuple(of(entry) for entry in json.loads(_ebb.studies()))
 

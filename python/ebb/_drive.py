@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from . import _ebb
 from ._errors import StudyError
+from ._policy import DecisionCost, wrap
 from ._result import Result
 
 #: How long the interpreter waits before it looks for Ctrl-C, in seconds.
@@ -15,6 +16,11 @@ LOOK_S = 0.05
 
 #: True for a bar by tqdm, or a function of the share that is done (0 to 1) and what is being done.
 Progress: TypeAlias = "bool | Callable[[float, str], object] | None"
+
+
+def cost(policies: _ebb.Policy | None) -> DecisionCost | None:
+    """What a policy of Python cost."""
+    return None if policies is None else DecisionCost(*policies.cost())
 
 
 class _Reported(Protocol):
@@ -58,16 +64,17 @@ class Shown:
             self._bar.close()
 
 
-def run(job: Any, progress: Progress = None) -> Result:
-    """Run a job on this machine."""
+def run(job: Any, progress: Progress = None, policy: Any = None) -> Result:
+    """Run a job on this machine, under a policy of Python if there is one."""
     shown = Shown(progress)
-    running = _ebb.Run(job.text, job.files, False)
+    policies = None if policy is None else wrap(policy)
+    running = _ebb.Run(job.text, job.files, False, policies)
     try:
         while True:
             said = running.wait(LOOK_S)
             shown.look(running)
             if said is not None and said[0] == "done":
-                return Result(said[1])
+                return Result(said[1], decisions=cost(policies))
     except BaseException:
         running.stop()
         raise

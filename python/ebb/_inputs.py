@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from . import _ebb
-from ._catalog import Study, find
+from ._catalog import Study, find, schema
 from ._errors import ScenarioError
 
 #: A scenario: a table of settings, one of the classes of `ebb.scenarios`, TOML, or the path of a file.
@@ -59,10 +59,10 @@ def _graphml(graph: Any) -> bytes:
 
 
 class _Values:
-    """Turns values into what JSON holds; data frames and graphs among them become files."""
+    """Turns values into what JSON holds; data frames, matrices and graphs among them become files."""
 
-    def __init__(self, files: Files) -> None:
-        self.files = files
+    def __init__(self, files: Files, study: Study) -> None:
+        self.files, self.study = files, study
 
     def plain(self, value: Any, path: str) -> Any:
         """The value as JSON has it."""
@@ -80,10 +80,10 @@ class _Values:
         if isinstance(value, os.PathLike):
             return os.fspath(value)
         if _is_graph(value) or _is_frame(value):
-            name = f"{path or 'input'}.{'graphml' if _is_graph(value) else 'csv'}"
-            self.files[name] = content(name, value)
-            return name
+            return self.file(value, path, "graphml" if _is_graph(value) else "csv")
         if hasattr(value, "tolist"):  # Arrays and numbers of numpy.
+            if getattr(value, "ndim", 0) == 2 and self.declared(path).get("type") == "string":
+                return self.file(value, path, "csv")
             return self.plain(value.tolist(), path)
         if isinstance(value, Iterable):
             return [self.plain(entry, f"{path}[{index}]") for index, entry in enumerate(value)]
@@ -92,6 +92,21 @@ class _Values:
             message=f"is a value of type {type(value).__name__}",
             remedy="a number, text, list or table",
         )
+
+    def file(self, value: Any, path: str, ending: str) -> str:
+        """The value as a file in memory, by the name under which the setting takes one."""
+        name = f"{(path or 'input').rstrip('_')}.{ending}"
+        self.files[name] = content(name, value)
+        # Where a file is one way of several to fill a setting, its declaration says how that is written.
+        prefix = f"{ending}:"
+        return f"{prefix}{name}" if f"{prefix}FILE" in self.declared(path).get("description", "") else name
+
+    def declared(self, path: str) -> Mapping[str, Any]:
+        """What the schema says of a setting; of a flag, of its setting."""
+        found: Mapping[str, Any] = {"properties": (schema(self.study.name) or {}).get("properties", {})}
+        for name in self.study.path(path).split("."):
+            found = found.get("properties", {}).get(name, {})
+        return found
 
 
 def table_of(scenario: Any) -> dict[str, Any]:
@@ -177,7 +192,7 @@ def prepare(
     """Describe a job."""
     study = find(kind, name)
     given: Files = {file: content(file, value) for file, value in (files or {}).items()}
-    values = _Values(given)
+    values = _Values(given, study)
     label, text, place = _read(scenario, values)
     flags, axes = [], []
     for key, value in settings.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _ebb
+from ._policy import DecisionCost
 
 if TYPE_CHECKING:
     import pandas
@@ -138,13 +139,20 @@ class Result:
     """
 
     def __init__(
-        self, report: _ebb.Report, *, claims: list[Any] | None = None, claims_json: str | None = None
+        self,
+        report: _ebb.Report,
+        *,
+        claims: list[Any] | None = None,
+        claims_json: str | None = None,
+        decisions: DecisionCost | None = None,
     ) -> None:
         """Hold a report of the module `_ebb`."""
         self._report = report
         #: Published numbers beside ours, of `ebb.reproduce` alone.
         self.claims = claims
         self._claims_json = claims_json
+        #: What a policy of Python cost per decision, where one decided; it differs from run to run.
+        self.decisions = decisions
 
     @property
     def title(self) -> str:
@@ -227,9 +235,11 @@ class Result:
         """Return the headline and the first figures."""
         lines = repr(self.figures).splitlines()
         more = [f"… {len(lines) - 8} more in .figures"] if len(lines) > 8 else []
+        more += [f"({self.decisions})"] if self.decisions else []
         return "\n".join([f"<Result: {self.title}>", *("  " + line for line in [*lines[:8], *more])])
 
     def _repr_html_(self) -> str:
         page = html.escape(self.html, quote=True)
         style = "width:100%;height:480px;border:1px solid #ccc"
-        return f'<iframe style="{style}" srcdoc="{page}"></iframe>'
+        cost = f"<p>{html.escape(str(self.decisions))}</p>" if self.decisions else ""
+        return f'{cost}<iframe style="{style}" srcdoc="{page}"></iframe>'

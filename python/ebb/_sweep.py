@@ -12,15 +12,17 @@ import os
 import queue
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _ebb
-from ._drive import LOOK_S, Progress, Shown
+from ._drive import LOOK_S, Progress, Shown, cost
 from ._errors import EbbError, ScenarioError, StudyError, WorkerLost
 from ._inputs import Content, Job, ScenarioLike, prepare, program
+from ._policy import DecisionCost, identify, pack, split, unpack, wrap
 from ._processes import Processes
 from ._result import Result
 
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 #: Tasks that wait in an executor at once, at most.
 WAITING_MAX = 8192
+#: What a task should last, where points are shorter: whoever hands on tasks needs time for each. A worker
+#: that is lost loses so much.
+TASK_S = 0.1
+#: Tasks of one point each, from whose time it is known how many make a task; and tasks that wait then, at
+#: most.
+FIRST, AHEAD = 32, 256
 #: Tasks of a job array, at most, where nothing else is said.
 ARRAY_MAX = 64
 #: How long finished points wait to become a file of the data set, and how many do, at most.
@@ -57,9 +65,15 @@ class Failure:
 class SweepResult(Result):
     """What a sweep found. `failed` lists the points of which nothing came."""
 
-    def __init__(self, report: _ebb.Report, failed: list[Failure], axes: list[str]) -> None:
+    def __init__(
+        self,
+        report: _ebb.Report,
+        failed: list[Failure],
+        axes: list[str],
+        decisions: DecisionCost | None = None,
+    ) -> None:
         """Hold a sweep's report."""
-        super().__init__(report)
+        super().__init__(report, decisions=decisions)
         #: Points of which nothing came, with the reason.
         self.failed = failed
         #: The settings that vary, the last one fastest.
@@ -85,21 +99,35 @@ class SweepResult(Result):
         return grid
 
 
-def compute_points(description: str, files: dict[str, bytes], points: list[Point]) -> list[Answer]:
+def compute_points(
+    description: str, files: dict[str, bytes], points: list[Point], policy: tuple[bytes, str] | None = None
+) -> list[Answer]:
     """What a worker runs: these points of the job that is described, each by itself."""
     wanted = json.loads(description)["program"]
     if wanted != program():
         message = "the worker runs another build of ebb than whoever collects: install the same on both"
         return [("failed", message)] * len(points)
+    policies = None if policy is None else unpack(*policy)
     answers: list[Answer] = []
     for settings, seed in points:
         try:
-            answers.append(("finished", _ebb.compute(description, files, settings, seed)))
+            answers.append(("finished", _ebb.compute(description, files, settings, seed, policies)))
         except ScenarioError as error:
             answers.append(("scenario", error.args))
         except StudyError as error:
             answers.append(("failed", error.message))
+        except Exception as error:  # What a policy raised.
+            answers.append(("failed", f"{type(error).__name__}: {error}"))
     return answers
+
+
+def timed_points(
+    description: str, files: dict[str, bytes], points: list[Point], policy: tuple[bytes, str] | None
+) -> tuple[list[Answer], float]:
+    """The same, with the seconds that it took."""
+    begun = time.perf_counter()
+    answers = compute_points(description, files, points, policy)
+    return answers, time.perf_counter() - begun
 
 
 def sweep(
@@ -118,6 +146,7 @@ def sweep(
     fresh: bool = False,
     jobs: int | None = None,
     progress: Progress = None,
+    policy: Any = None,
     **settings: Any,
 ) -> SweepResult:
     """Compute all combinations of the settings `over`.
@@ -126,17 +155,20 @@ def sweep(
     `executor` is anything with `submit` that returns futures: processes, Dask, MPI, SLURM; without one,
     threads of this process compute. What is finished is kept in the directory `out`, by a digest of
     everything that it depends on: a sweep that was interrupted goes on there, with any executor. In
-    `out/parts` finished points are a growing Parquet data set. `chunk` points make one task.
+    `out/parts` finished points are a growing Parquet data set. `chunk` points make one task;
+    without it so many as take a tenth of a second, found out on the way. `policy` is as for `sim`; with an
+    executor it is pickled, and by `cloudpickle` where that is installed.
 
     The result is the same to the last byte whatever computes, in whatever order.
     """
+    decider, told = split(policy, settings)
     job = prepare(
-        "sim", study, scenario, settings=settings, over=over, files=files, directory=directory,
+        "sim", study, scenario, settings=told, over=over, files=files, directory=directory,
         seed=seed, seeds=seeds, until=None if until is None else str(until), out=out, fresh=fresh, jobs=jobs,
     )  # fmt: skip
     job.description["program"] = program()
     axes = [path.replace("__", ".") for path in over]
-    collector = _Collector(job, axes, executor, chunk, progress)
+    collector = _Collector(job, axes, executor, chunk, progress, decider)
     return collector.run()
 
 
@@ -182,7 +214,7 @@ class _Collector:
     """Hands points to an executor and what comes back to the job."""
 
     def __init__(
-        self, job: Job, axes: list[str], executor: Any, chunk: int | None, progress: Progress
+        self, job: Job, axes: list[str], executor: Any, chunk: int | None, progress: Progress, policy: Any
     ) -> None:
         self.job, self.axes, self.chunk = job, axes, chunk
         self.shown = Shown(progress)
@@ -190,7 +222,13 @@ class _Collector:
         self.parts = _Parts(job.description.get("out"), axes)
         self.executor = executor
         self.description = job.for_workers()
-        self.running = _ebb.Run(job.text, job.files, executor is not None)
+        self.policies: _ebb.Policy | None = None
+        self.packed: tuple[bytes, str] | None = None
+        if policy is not None:
+            identity = identify(policy)
+            self.packed = None if executor is None else (pack(policy), identity)
+            self.policies = wrap(policy, identity)
+        self.running = _ebb.Run(job.text, job.files, executor is not None, self.policies)
 
     def run(self) -> SweepResult:
         """Everything until the report is there."""
@@ -214,7 +252,9 @@ class _Collector:
 
     def conclude(self, report: _ebb.Report) -> SweepResult:
         """The result; points of which nothing came are told."""
-        result = SweepResult(report, self.failed, self.axes)
+        # Elsewhere it is the workers that pay, and what they paid stays with them.
+        spent = cost(self.policies) if self.packed is None else None
+        result = SweepResult(report, self.failed, self.axes, spent)
         if self.failed:
             if not result.figures.get("points"):
                 raise self.failed[0].error
@@ -226,7 +266,7 @@ class _Collector:
     def compute(self, points: list[Point]) -> None:
         """Has these points computed."""
         self.parts.begin()
-        tasks = _Tasks(self.executor, self.description, self.job.files, points, self.chunk)
+        tasks = _Tasks(self.executor, (self.description, self.job.files, self.packed), points, self.chunk)
         try:
             for index, answer in tasks.answers(self.look):
                 self.take(index, points[index], answer)
@@ -264,18 +304,31 @@ class _Tasks:
     """The points of a round as tasks of an executor."""
 
     def __init__(
-        self, executor: Any, description: str, files: dict[str, bytes], points: list[Point], chunk: int | None
+        self,
+        executor: Any,
+        job: tuple[str, dict[str, bytes], tuple[bytes, str] | None],
+        points: list[Point],
+        chunk: int | None,
     ) -> None:
         self.own: Processes | None = None
         if isinstance(executor, int):
             executor = self.own = Processes(executor)
-        self.executor, self.description, self.files, self.points = executor, description, files, points
+        self.executor, self.points = executor, points
+        self.description, self.files, self.packed = job
         arrays = hasattr(executor, "batch")
-        if chunk is None:
-            chunk = max(1, -(-len(points) // ARRAY_MAX)) if arrays else 1
+        if chunk is None and arrays:
+            chunk = max(1, -(-len(points) // ARRAY_MAX))
         self.arrays = arrays
-        self.waiting = [list(range(at, min(at + chunk, len(points)))) for at in range(0, len(points), chunk)]
-        self.waiting.reverse()
+        #: Points by task, the next last; and points that are in no task yet, the next first.
+        self.waiting: list[list[int]] = []
+        self.rest: deque[int] = deque()
+        if chunk is None:
+            self.rest.extend(range(len(points)))
+        else:
+            starts = range(0, len(points), chunk)
+            self.waiting = [list(range(at, min(at + chunk, len(points)))) for at in reversed(starts)]
+        #: Points that came back and what they took, in seconds.
+        self.spent = (0, 0.0)
         self.lost: dict[int, int] = {}
         self.open: dict[int, tuple[Any, list[int]]] = {}
         self.number = 0
@@ -285,7 +338,7 @@ class _Tasks:
 
     def answers(self, look: Callable[[], None]) -> Iterator[tuple[int, Answer]]:
         """What comes of each point, as soon as it does."""
-        while self.waiting or self.open:
+        while self.waiting or self.rest or self.open:
             self.submit()
             look()
             for number in self.came_back():
@@ -294,23 +347,25 @@ class _Tasks:
 
     def submit(self) -> None:
         """Hands on what waits, as far as there is room."""
-        batch = self.executor.batch() if self.arrays else contextlib.nullcontext()
-        if not self.waiting or len(self.open) >= WAITING_MAX:
-            return
         fresh: list[tuple[Any, list[int]]] = []
-        with batch:
-            while self.waiting and len(self.open) + len(fresh) < WAITING_MAX:
-                indices = self.waiting.pop()
+        indices = self.task(0)
+        if not indices:
+            return
+        with self.executor.batch() if self.arrays else contextlib.nullcontext():
+            while indices:
                 points = [self.points[index] for index in indices]
                 try:
-                    future = self.executor.submit(compute_points, self.description, self.files, points)
+                    future = self.executor.submit(
+                        timed_points, self.description, self.files, points, self.packed
+                    )
                 except Exception as error:
                     if not _is_loss(error):
                         raise
                     self.waiting.append(indices)
                     self.replace(error)
-                    continue
-                fresh.append((future, indices))
+                else:
+                    fresh.append((future, indices))
+                indices = self.task(len(fresh))
         for future, indices in fresh:
             number, self.number = self.number, self.number + 1
             self.open[number] = (future, indices)
@@ -318,6 +373,18 @@ class _Tasks:
                 future.add_done_callback(lambda _, number=number: self.back.put(number))
             else:
                 self.polled.add(number)
+
+    def task(self, more: int) -> list[int]:
+        """The points of the next task, beside those that are open and `more`; none where there is no room."""
+        under_way = len(self.open) + more
+        if self.waiting:
+            return self.waiting.pop() if under_way < WAITING_MAX else []
+        count, seconds = self.spent
+        if not self.rest or under_way >= (AHEAD if count else FIRST):
+            return []
+        # Fewer towards the end, so that all workers end together.
+        size = min(int(TASK_S * count / seconds), len(self.rest) // FIRST) if count else 1
+        return [self.rest.popleft() for _ in range(max(size, 1))]
 
     def came_back(self) -> list[int]:
         """Tasks that ended, waiting a moment for the first."""
@@ -332,7 +399,8 @@ class _Tasks:
     def of_task(self, future: Any, indices: list[int]) -> Iterator[tuple[int, Answer]]:
         """What comes of the points of a task that ended."""
         try:
-            answers = future.result()
+            answers, seconds = future.result()
+            self.spent = (self.spent[0] + len(indices), self.spent[1] + max(seconds, 1e-6))
         except Exception as error:
             if not _is_loss(error):
                 text = f"{type(error).__name__}: {error}"
@@ -375,5 +443,5 @@ def _is_loss(error: Exception) -> bool:
     """Whether the worker is at fault, not the task."""
     names = {"BrokenProcessPool", "BrokenExecutor", "KilledWorker", "CancelledError", "WorkerLost",
              "FutureCancelledError", "UncompletedJobError", "CommClosedError", "FutureLostError",
-             "ConnectionError", "FailedJobError"}  # fmt: skip
+             "ConnectionError", "FailedJobError", "WorkerCrashedError", "NodeDiedError"}  # fmt: skip
     return any(kind.__name__ in names for kind in type(error).__mro__)

@@ -53,6 +53,8 @@ pub(crate) struct Description {
     jobs: Option<u16>,
     /// What results of this program are told by.
     program: Option<String>,
+    /// The file of a record that is shown to a policy, instead of a run.
+    record: Option<String>,
 }
 
 /// A setting with its values.
@@ -76,6 +78,7 @@ pub(crate) struct Asked {
     pub(crate) fresh: bool,
     pub(crate) jobs: Option<u16>,
     pub(crate) program: Option<String>,
+    pub(crate) record: Option<String>,
 }
 
 impl Asked {
@@ -129,6 +132,7 @@ impl Description {
             fresh: self.fresh,
             jobs: self.jobs,
             program: self.program,
+            record: self.record,
         })
     }
 }

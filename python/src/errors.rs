@@ -28,7 +28,11 @@ pub(crate) fn of_study(py: Python<'_>, error: &StudyError, point: &str) -> PyErr
             (&fault.file, fault.line, &fault.field, &fault.message, &fault.remedy, point),
         ),
         StudyError::Stopped => PyKeyboardInterrupt::new_err("interrupted"),
-        StudyError::Failed(error) => exception(py, "StudyError", (error.to_string(), point)),
+        StudyError::Failed(error) => match error.downcast_ref::<PyErr>() {
+            // What a user's own code raised stays as it is.
+            Some(raised) => raised.clone_ref(py),
+            None => exception(py, "StudyError", (error.to_string(), point)),
+        },
     }
 }
 

@@ -12,6 +12,7 @@ mod elsewhere;
 mod errors;
 mod files;
 mod parts;
+mod policy;
 mod report;
 mod reproduction;
 mod run;
@@ -31,6 +32,8 @@ mod _ebb {
     use super::daemon::{Snapshots, status};
     #[pymodule_export]
     use super::parts::write_part;
+    #[pymodule_export]
+    use super::policy::Policy;
     #[pymodule_export]
     use super::report::Report;
     #[pymodule_export]

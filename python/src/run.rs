@@ -10,12 +10,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebb_study::{Executor, Job, Point, Program, StudyError, Threads, Watcher};
+use ebb_study::{Executor, Job, Point, Policies, Program, StudyError, Threads, Watcher};
 use pyo3::prelude::*;
 
 use crate::asked::Asked;
 use crate::elsewhere::{Answer, Elsewhere};
 use crate::errors;
+use crate::policy::Policy;
 use crate::report::Report;
 use crate::told::{Said, Shared, Told};
 
@@ -36,11 +37,13 @@ pub(crate) struct Run {
 impl Run {
     /// Starts a job that is described in JSON; where `elsewhere`, its points are for others.
     #[new]
+    #[pyo3(signature = (description, files, elsewhere, policy=None))]
     fn start(
         py: Python<'_>,
         description: &str,
         files: BTreeMap<String, Vec<u8>>,
         elsewhere: bool,
+        policy: Option<Py<Policy>>,
     ) -> PyResult<Run> {
         let asked = Asked::read(py, description, &files)?;
         let shared = Arc::new(Shared::default());
@@ -60,7 +63,11 @@ impl Run {
                 None => Box::new(Threads::new(jobs)),
             };
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                job(&asked, &*executor, told).run()
+                let policies = policy.as_ref().map(|policy| policy.get() as &dyn Policies);
+                match &asked.record {
+                    None => job(&asked, policies, &*executor, told).run(),
+                    Some(record) => Ok(replay(&asked, policies, record, told)?),
+                }
             }));
             let outcome = caught.unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
@@ -138,6 +145,7 @@ impl Run {
 /// What is asked, run by `executor`.
 pub(crate) fn job<'a>(
     asked: &'a Asked,
+    policies: Option<&'a dyn Policies>,
     executor: &'a dyn Executor,
     watcher: &'a dyn Watcher,
 ) -> Job<'a> {
@@ -151,11 +159,22 @@ pub(crate) fn job<'a>(
         saturation: asked.saturation.as_ref(),
         shard: None,
         place: asked.place.as_deref(),
+        policies,
         fresh: asked.fresh,
         program: program(asked.program.as_deref()),
         executor,
         watcher,
     }
+}
+
+/// A record that is shown to a policy.
+fn replay(
+    asked: &Asked,
+    policies: Option<&dyn Policies>,
+    record: &str,
+    told: &Told,
+) -> Result<ebb_report::Report, StudyError> {
+    asked.study.replay(policies, &asked.document, &asked.files, record, told)
 }
 
 /// A point's settings, as JSON pairs of path and value.

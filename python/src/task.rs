@@ -9,12 +9,13 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ebb_scenario::{Progress, Setting};
-use ebb_study::{Event, Point, StudyError, Threads, Watcher};
+use ebb_study::{Event, Point, Policies, StudyError, Threads, Watcher};
 use pyo3::prelude::*;
 use toml::Value;
 
 use crate::asked::Asked;
 use crate::errors;
+use crate::policy::Policy;
 use crate::run::job;
 
 /// How often the interpreter is asked whether somebody pressed Ctrl-C.
@@ -45,12 +46,14 @@ impl Watcher for Signals {
 /// Computes the point with these settings (JSON pairs of path and value) and this seed of the job that
 /// is described; returns the finished run as JSON.
 #[pyfunction]
+#[pyo3(signature = (description, files, settings, seed, policy=None))]
 pub(crate) fn compute(
     py: Python<'_>,
     description: &str,
     files: BTreeMap<String, Vec<u8>>,
     settings: &str,
     seed: u64,
+    policy: Option<Py<Policy>>,
 ) -> PyResult<String> {
     let asked = Asked::read(py, description, &files)?;
     let pairs: Vec<(String, Value)> = serde_json::from_str(settings)
@@ -58,7 +61,10 @@ pub(crate) fn compute(
     let settings = pairs.into_iter().map(|(path, value)| Setting::new(path, value)).collect();
     let point = Point { settings, seed };
     let signals = Signals { looked: Mutex::new((Instant::now(), false)) };
-    let outcome = py.detach(|| job(&asked, &Threads::new(Some(1)), &signals).point(&point));
+    let outcome = py.detach(|| {
+        let policies = policy.as_ref().map(|policy| policy.get() as &dyn Policies);
+        job(&asked, policies, &Threads::new(Some(1)), &signals).point(&point)
+    });
     let text = outcome.and_then(|run| serde_json::to_string(&run).map_err(StudyError::failed));
     text.map_err(|error| errors::of_study(py, &error, &point.name()))
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import pytest
 import ebb
 
 from .conftest import same_files
+from .policies import Napi, PowerSave
 from .test_sweeps import ORDER, OVER, SCENARIO, WORDS, check, figures, lines
 
 pytestmark = pytest.mark.cluster
@@ -164,3 +166,69 @@ def test_mpi_with_three_processes(scenario: Path, expected: Path, tmp_path: Path
               "--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo"]  # fmt: skip
     run(*mpirun, sys.executable, "-m", "mpi4py.futures", program, str(scenario), str(place))
     same_files(expected, place, but=ORDER)
+
+
+def test_ray_one_of_whose_workers_is_killed(scenario: Path, expected: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    place = tmp_path / "python"
+    state = Path(f"/tmp/ebb-ray-{os.getpid()}")  # Short: the paths of its sockets have a limit.
+    killed: list[int] = []
+    try:
+        with ebb.Ray(num_cpus=2, _temp_dir=str(state)) as executor:
+            pid = executor.submit(os.getpid).result()
+
+            def kill(done: float, note: str) -> None:
+                if not killed:
+                    killed.append(pid)
+                    os.kill(pid, signal.SIGKILL)
+
+            result = ebb.sweep("noc", scenario, over=OVER, executor=executor, out=place, progress=kill)
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+    assert killed
+    check(result, place, expected)
+
+
+ROUTER = Path(__file__).parent / "router" / "run"
+
+
+def test_a_running_router_is_watched_and_its_record_replays(command: str, tmp_path: Path) -> None:
+    """`ebb router run` between two hosts: snapshots of it, and its decisions shown to a policy of Python."""
+    need("ip", "ping", "unshare", root=True)
+    place = tmp_path / "router"
+    program = tmp_path / "watch.py"
+    program.write_text(textwrap.dedent("""
+        import asyncio, json, socket, sys, time
+        import ebb
+        router = ebb.connect(socket=sys.argv[1], every_s=0.1)
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for number in range(2000):
+            sender.sendto(bytes(100), ("10.77.1.2", 9))
+            if number % 100 == 0:
+                time.sleep(0.01)
+        state = router.status()
+        frame = router.frame(3)
+        async def two():
+            found = []
+            async for snapshot in router:
+                found.append(snapshot.data["metrics"])
+                if len(found) == 2:
+                    return found
+        metrics = asyncio.run(two())
+        print(json.dumps({"state": state, "rows": len(frame),
+                          "times": sorted(set(frame["uptime_s"])), "metrics": sorted(set(frame["metric"])),
+                          "last": {name: family["samples"] for name, family in metrics[-1].items()}}))
+    """))  # fmt: skip
+    said = json.loads(
+        run(str(ROUTER), str(place), command, sys.executable, str(program), str(place / "router.sock"))
+    )
+    assert len(said["times"]) == 3 and said["rows"] >= 3 * len(said["metrics"])
+    received = [name for name in said["last"] if "received" in name and "packets" in name]
+    assert sum(sample["value"] for name in received for sample in said["last"][name]) >= 2000, received
+    scenario = {"load": 0.1, "limits": {"cores": 2, "frequencies_ghz": [3.3]}}
+    record = place / "decisions.jsonl"
+    same = ebb.replay("router", record, scenario, policy=PowerSave)
+    assert same.figures["differing"] == 0 and same.figures["decisions"] >= 20
+    assert same.decisions is not None and same.decisions.decisions == same.figures["decisions"]
+    assert ebb.replay("router", record, scenario, policy={"name": "powersave"}).figures["differing"] == 0
+    assert ebb.replay("router", record, scenario, policy=Napi).figures["differing"] > 0

@@ -276,3 +276,23 @@ def test_shards_by_the_command_are_one_sweep(
     subprocess.run(words, check=True, capture_output=True)
     same_files(expected, merged, but=ORDER)
     assert lines(merged) == lines(expected)
+
+
+def test_short_points_travel_together() -> None:
+    scenario = {"configuration": "CS", "kernel": "V5", "workload": "web", "cycles": 1}
+    over = {"wakeup_cycles": list(range(300))}
+    sent: list[int] = []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            sent.append(len(args[2]))
+            return super().submit(fn, *args, **kwargs)
+
+    alone = ebb.sweep("coreswitch", scenario, over=over)
+    with Counting(2) as pool:
+        together = ebb.sweep("coreswitch", scenario, over=over, executor=pool)
+    assert together.to_csv("points") == alone.to_csv("points")
+    assert sum(sent) == 300 and max(sent) > 1 and len(sent) < 200
+    with Counting(2) as pool:
+        ebb.sweep("coreswitch", scenario, over=over, executor=pool, chunk=100)
+    assert sent[-3:] == [100, 100, 100]

@@ -91,6 +91,7 @@ fn perform(study: &Study, args: &StudyArgs, asked: &Asked) -> Result<Result<Exit
         saturation: args.saturation.as_ref(),
         shard: args.shard,
         place: place.as_deref(),
+        policies: None,
         fresh: args.fresh,
         program: PROGRAM,
         executor: &Threads::new(args.jobs),

@@ -1,41 +1,61 @@
-//! The files of a directory, which scenarios name.
+//! The files of a directory, which scenarios name, and those they name by an address.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use ebb_scenario::{FileError, Files, Stream};
 use flate2::read::MultiGzDecoder;
 
-/// Files below a directory: those a scenario names, relative to itself.
-pub struct Directory(PathBuf);
+/// Files below a directory: those a scenario names, relative to itself; what it names by an address
+/// (`http://...`) is fetched once.
+pub struct Directory {
+    place: PathBuf,
+    /// Or why there is nothing.
+    fetched: Mutex<BTreeMap<String, Result<Vec<u8>, String>>>,
+}
 
 impl Directory {
     /// The directory of the scenario file `scenario`.
     pub fn of(scenario: &Path) -> Directory {
-        Directory(scenario.parent().unwrap_or(Path::new("")).to_owned())
+        Directory::at(scenario.parent().unwrap_or(Path::new("")))
     }
 
     /// The directory `path` itself.
     pub fn at(path: &Path) -> Directory {
-        Directory(path.to_owned())
+        Directory { place: path.to_owned(), fetched: Mutex::default() }
     }
 }
 
 impl Directory {
     /// Where `name` is: by itself, or packed with `.gz` behind it.
-    fn place(&self, name: &str) -> PathBuf {
-        let plain = self.0.join(name);
-        let packed = self.0.join(format!("{name}.gz"));
+    fn at_place(&self, name: &str) -> PathBuf {
+        let plain = self.place.join(name);
+        let packed = self.place.join(format!("{name}.gz"));
         if !plain.exists() && packed.exists() { packed } else { plain }
+    }
+
+    /// What is behind an address, if the name is one.
+    fn fetched(&self, name: &str) -> Option<Result<Vec<u8>, FileError>> {
+        if !["http://", "https://"].iter().any(|start| name.starts_with(start)) {
+            return None;
+        }
+        let mut fetched = self.fetched.lock().expect("no thread panicked");
+        let answer = fetched.entry(name.to_owned()).or_insert_with(|| fetch(name)).clone();
+        Some(answer.map_err(|message| FileError { name: name.to_owned(), message }))
     }
 }
 
 /// Packed files are unpacked.
 impl Files for Directory {
     fn read(&self, name: &str) -> Result<Vec<u8>, FileError> {
-        let path = self.place(name);
-        let packed = self.0.join(format!("{name}.gz"));
+        if let Some(answer) = self.fetched(name) {
+            return answer;
+        }
+        let path = self.at_place(name);
+        let packed = self.place.join(format!("{name}.gz"));
         if path.exists() && packed.exists() && path != packed {
             let name = path.display().to_string();
             let message = "exists both plain and as .gz: remove the one that is out of date";
@@ -62,7 +82,10 @@ impl Files for Directory {
 
     /// Packed files stay packed: who streams knows more ways to unpack.
     fn stream(&self, name: &str) -> Result<Box<dyn Stream>, FileError> {
-        let path = self.place(name);
+        if let Some(answer) = self.fetched(name) {
+            return Ok(Box::new(Held(std::io::Cursor::new(answer?))));
+        }
+        let path = self.at_place(name);
         let file = fs::File::open(&path).map_err(|error| FileError {
             name: path.display().to_string(),
             message: format!("cannot read the file: {error}"),
@@ -71,7 +94,28 @@ impl Files for Directory {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.place(name).exists()
+        match self.fetched(name) {
+            Some(answer) => answer.is_ok(),
+            None => self.at_place(name).exists(),
+        }
+    }
+}
+
+#[cfg(feature = "http")]
+fn fetch(name: &str) -> Result<Vec<u8>, String> {
+    crate::web::fetch(name)
+}
+
+#[cfg(not(feature = "http"))]
+fn fetch(_: &str) -> Result<Vec<u8>, String> {
+    Err("this build fetches nothing: save it as a file".to_owned())
+}
+
+struct Held(std::io::Cursor<Vec<u8>>);
+
+impl Stream for Held {
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
+        self.0.read(buffer).map_err(|error| error.to_string())
     }
 }
 

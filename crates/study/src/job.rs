@@ -8,6 +8,7 @@ use ebb_scenario::{Document, Files, Progress, Sweep};
 use crate::executor::Executor;
 use crate::interval::Interval;
 use crate::key::running_program;
+use crate::outside::Policies;
 use crate::repeat::Repeat;
 use crate::shard::Shard;
 use crate::study::Study;
@@ -78,6 +79,8 @@ pub struct Job<'a> {
     pub shard: Option<Shard>,
     /// The directory for reports, tables and finished runs.
     pub place: Option<&'a Path>,
+    /// The policy that governs instead of the scenario's, if any.
+    pub policies: Option<&'a dyn Policies>,
     /// Whether to compute again what an earlier run finished.
     pub fresh: bool,
     /// The program that runs it.
@@ -92,6 +95,7 @@ impl Job<'_> {
     /// The first point with the first seed.
     pub(crate) fn once(&self) -> Result<Report, JobError> {
         let document = self.document.with(&self.sweep.points().next().unwrap_or_default())?;
-        Ok(self.study.run(&document, self.files, self.seed, self.watcher)?)
+        let Job { study, policies, files, seed, watcher, .. } = *self;
+        Ok(study.run_under(policies, &document, files, seed, watcher)?)
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) seed: u64,
     /// The program.
     pub(crate) program: &'a str,
+    /// What its policy is told by, where that is from outside.
+    pub(crate) policy: Option<&'a str>,
 }
 
 impl Origin<'_> {
@@ -63,6 +65,9 @@ impl Origin<'_> {
         field(self.program.as_bytes());
         field(&self.seed.to_le_bytes());
         field(self.document.values().as_bytes());
+        if let Some(policy) = self.policy {
+            field(policy.as_bytes());
+        }
         for ((name, part), digest) in files.iter().zip(digests) {
             field(name.as_bytes());
             field(format!("{part:?}").as_bytes());

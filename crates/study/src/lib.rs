@@ -13,6 +13,7 @@ mod interval;
 mod job;
 mod key;
 mod merge;
+mod outside;
 mod parts;
 mod perform;
 mod points;
@@ -26,12 +27,15 @@ mod store;
 mod study;
 mod sweep;
 mod sweep_report;
+#[cfg(feature = "http")]
+mod web;
 
 pub use directory::Directory;
 pub use error::{JobError, StudyError};
 pub use executor::{Executor, Finished, Outcome, Point, Take, Threads};
 pub use interval::Interval;
 pub use job::{Event, Job, Program, Watcher};
+pub use outside::{Decided, Decides, Govern, Governed, Policies, Replay};
 pub use parts::merge as merge_shards;
 pub use reference::{json_schema_of, reference_of};
 pub use repeat::{Repeat, Until};

@@ -146,6 +146,7 @@ pub fn merge(
         saturation: None,
         shard: None,
         place: Some(out),
+        policies: None,
         fresh: false,
         program: Program { identity: Some(&first.part.program), ..program },
         executor: &Threads::new(Some(1)),

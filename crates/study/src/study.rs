@@ -5,6 +5,7 @@ use ebb_scenario::schema::{Kind as ValueKind, Presence};
 use ebb_scenario::{Document, Files, Progress, Schema, Setting};
 
 use crate::StudyError;
+use crate::outside::{Governed, Policies};
 
 /// What a point's `status` is where nothing went wrong.
 pub(crate) const STABLE: &str = "stable";
@@ -39,6 +40,8 @@ pub struct Study {
     pub makes: &'static str,
     /// The seed where none is given.
     pub seed: u64,
+    /// How it runs under a policy from outside, where it can.
+    pub governed: Option<Governed>,
     /// What is done.
     pub work: Work,
 }
@@ -116,6 +119,7 @@ impl Study {
             flags: &[],
             makes: "",
             seed: 1,
+            governed: None,
             work,
         }
     }
@@ -170,6 +174,49 @@ impl Study {
     ) -> Result<Report, StudyError> {
         let Some(run) = self.runs() else { panic!("{} has no scenario", self.name()) };
         run(document, files, seed, progress).map_err(|error| error.within(document))
+    }
+
+    /// Runs it once, under a policy from outside where there is one.
+    ///
+    /// # Errors
+    /// As of [`Study::run`]; when it takes no such policy, and what the policy failed with.
+    ///
+    /// # Panics
+    /// When it is of a kind that has no scenario.
+    pub fn run_under(
+        &self,
+        policies: Option<&dyn Policies>,
+        document: &Document,
+        files: &dyn Files,
+        seed: u64,
+        progress: &dyn Progress,
+    ) -> Result<Report, StudyError> {
+        let Some(policies) = policies else { return self.run(document, files, seed, progress) };
+        let governed = self.governed()?;
+        let outcome = (governed.run)(document, files, seed, progress, policies);
+        outcome.map_err(|error| error.within(document))
+    }
+
+    /// Shows a policy, the scenario's own where none is brought, the record of this name.
+    ///
+    /// # Errors
+    /// What is wrong with the scenario or the record; when it takes no such policy, and what the policy
+    /// failed with.
+    pub fn replay(
+        &self,
+        policies: Option<&dyn Policies>,
+        document: &Document,
+        files: &dyn Files,
+        record: &str,
+        progress: &dyn Progress,
+    ) -> Result<Report, StudyError> {
+        let outcome = (self.governed()?.replay)(document, files, record, progress, policies);
+        outcome.map_err(|error| error.within(document))
+    }
+
+    fn governed(&self) -> Result<Governed, StudyError> {
+        let message = || format!("`{}` is governed by no policy from outside", self.name());
+        self.governed.ok_or_else(|| StudyError::whole(message()))
     }
 }
 

@@ -275,7 +275,8 @@ pub(crate) fn one(job: &Job<'_>, program: &str, point: &Point) -> Outcome {
     }
     let document = job.document.with(&point.settings)?;
     let recorded = Recorded::new(job.files);
-    let report = job.study.run(&document, &recorded, point.seed, &Inner(job))?;
+    let report =
+        job.study.run_under(job.policies, &document, &recorded, point.seed, &Inner(job))?;
     let (files, digests) = recorded.used();
     Ok(Finished {
         key: key(job, program, (&point.settings, point.seed), (&files, &digests))?,
@@ -298,5 +299,6 @@ pub(crate) fn key(
 ) -> Result<String, StudyError> {
     let document = &job.document.with(settings)?;
     let study = [job.study.kind().name(), job.study.system];
-    Ok(Origin { study, document, seed, program }.key(files, digests))
+    let policy = job.policies.map(|policies| policies.identity());
+    Ok(Origin { study, document, seed, program, policy }.key(files, digests))
 }

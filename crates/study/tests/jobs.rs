@@ -128,6 +128,7 @@ impl Given {
             saturation: self.saturation.as_ref(),
             shard: self.shard,
             place,
+            policies: None,
             fresh: self.fresh,
             program: Program { revision: "r", version: "0", identity: Some(self.program) },
             executor: &Threads::new(Some(self.jobs)),

@@ -284,13 +284,18 @@ class RouterPlanTrafficPcap:
 class RouterPlanTrafficTrace:
     """A rate over time from a file.
 
-    file: A table with a header, its fields divided by commas, semicolons or tabs; the CSV of dstat; or
-        what `sadf -j`, `vnstat --json`, `rrdtool dump` or Prometheus' `query_range` give out.
+    file: A table with a header, its fields divided by commas, semicolons or tabs, wide or long; the CSV
+        of dstat; what `sadf -j`, `vnstat --json`, `rrdtool dump`, `nfdump -o csv` or Prometheus'
+        `query_range` give out; or the address of a Prometheus with a query,
+        `http://host:9090?query=rate(...)`, of which the last 30 days are read.
     time: Column of times of a table: seconds, milliseconds since 1970, or dates such as
-        `2005-06-07T07:00:00` with or without a zone. Rows must be equally far apart, default 'time'.
-    unit: What the values are, where the file's format does not say it: bits per second if absent.
+        `2005-06-07T07:00:00` with or without a zone. Rows must be equally far apart. Without a column
+        `time`, one called `timestamp`, `date` or the like is read, default 'time'.
+    unit: What the values are, where neither the file's format nor the column's head (`in [Mbit/s]`)
+        says it: bits per second if absent. The report says what was taken.
     value: Column of values, or the series: of sadf `eth1.rxkB`, of vnstat `eth0.hour.rx`, of rrdtool a
-        data source, of Prometheus a label. May be left out where there is only one.
+        data source, of Prometheus a label, of nfdump `ibyt` or `ipkt`, of a long table the words of its
+        other columns. May be left out where there is only one.
     """
 
     file: str

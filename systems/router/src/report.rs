@@ -30,11 +30,11 @@ pub fn simulate(
 ) -> Result<Report, StudyError> {
     let twin = Twin::new(document, files, seed)?;
     let outcome = twin.run(&mut *twin.policy(), progress)?;
-    Ok(report(&twin, &outcome, seed))
+    Ok(report(&twin, &outcome, seed, &twin.scenario().policy.name))
 }
 
 /// The report of a run.
-pub(crate) fn report(twin: &Twin, outcome: &Outcome, seed: u64) -> Report {
+pub(crate) fn report(twin: &Twin, outcome: &Outcome, seed: u64, policy: &str) -> Report {
     let scenario = twin.scenario();
     let engine = match scenario.engine {
         EngineKind::Packet => "packet",
@@ -46,7 +46,7 @@ pub(crate) fn report(twin: &Twin, outcome: &Outcome, seed: u64) -> Report {
         twin.machine().name,
         twin.limits().cores,
         twin.machine().cores,
-        scenario.policy.name,
+        policy,
         twin.application().name,
         outcome.span_s,
     );
@@ -55,7 +55,7 @@ pub(crate) fn report(twin: &Twin, outcome: &Outcome, seed: u64) -> Report {
     let report = noted.fold(Report::new(scenario.title.clone()).text(text), Report::text);
     let report = report
         .figure("engine", engine)
-        .figure("policy", scenario.policy.name.as_str())
+        .figure("policy", policy)
         .figure("application", twin.application().name.as_str())
         .figure("seed", seed)
         .figure("basis", "modelled");

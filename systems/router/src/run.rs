@@ -33,6 +33,16 @@ pub enum ReplayError {
     Divergence(#[from] Divergence<Action>),
 }
 
+/// The decisions of a record, a line of JSON for each.
+pub(crate) fn decisions(record: &str) -> Result<Vec<Decision<Observation, Action>>, ReplayError> {
+    let read = |(index, line): (usize, &str)| {
+        serde_json::from_str(line)
+            .map_err(|error| ReplayError::Line { line: index + 1, message: error.to_string() })
+    };
+    let lines = record.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines.map(read).collect()
+}
+
 /// What a run found.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -178,7 +188,7 @@ impl Twin {
     }
 
     /// The same without patience, which live workers keep to themselves.
-    fn hasty_policy(&self) -> Box<RouterPolicy> {
+    pub(crate) fn hasty_policy(&self) -> Box<RouterPolicy> {
         let choice = &self.scenario.policy;
         with_points(&choice.name, self.limits, &choice.settings, &self.points())
             .expect("the scenario was checked")
@@ -190,14 +200,7 @@ impl Twin {
     /// # Errors
     /// The first decision that differs, or the first line that is none.
     pub fn replay(&self, record: &str) -> Result<usize, ReplayError> {
-        let read = |(index, line): (usize, &str)| {
-            serde_json::from_str(line)
-                .map_err(|error| ReplayError::Line { line: index + 1, message: error.to_string() })
-        };
-        let lines = record.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let decisions: Vec<Decision<Observation, Action>> =
-            lines.map(read).collect::<Result<_, _>>()?;
-        Ok(replay(&mut *self.hasty_policy(), decisions)?)
+        Ok(replay(&mut *self.hasty_policy(), decisions(record)?)?)
     }
 
     /// Runs the scenario's engine under `policy`.

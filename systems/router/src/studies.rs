@@ -1,7 +1,7 @@
 //! What can be done with the router's twin.
 
 use ebb_scenario::Schema;
-use ebb_study::{Study, StudyError, Work};
+use ebb_study::{Flag, Governed, Study, StudyError, Work};
 
 use crate::Stopped;
 
@@ -20,6 +20,7 @@ pub static SIM: Study = Study {
     quick: &["duration_s=0.05"],
     schema: Some(Schema::of::<crate::scenario::Scenario>),
     headlines: &["latency_us.mean", "latency_us.p99", "power_w", "energy_per_packet_j"],
+    governed: Some(Governed { run: crate::outside::govern, replay: crate::replay::replay }),
     ..Study::new(
         "router",
         "The router: a server with its cores, queues and policies, packet by packet or in slots",
@@ -32,8 +33,18 @@ pub static PLAN: Study = Study {
     examples: &[
         "examples/router-my-traffic.toml",
         "examples/router-my-traffic.toml --set headroom=0.1,0.2,0.3 --json",
+        "--from examples/my-traffic.csv",
     ],
+    notes: "--from takes what was recorded before anything was installed; the report says which column or\n\
+         series was read, and what its values were taken to be.",
     headlines: &["power_w"],
+    flags: &[
+        Flag::of("from", "traffic.trace.file", "FILE|URL"),
+        Flag::of("time", "traffic.trace.time", "COLUMN"),
+        Flag::of("value", "traffic.trace.value", "COLUMN|SERIES"),
+        Flag::of("unit", "traffic.trace.unit", "UNIT"),
+        Flag::of("load", "load", "SHARE"),
+    ],
     schema: Some(Schema::of::<crate::plan::Problem>),
     ..Study::new(
         "router",

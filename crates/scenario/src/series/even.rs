@@ -74,7 +74,7 @@ impl Rows<'_> {
             notes.push(format!("rows are up to {most:.3} s off equal steps of {step_s:.3} s"));
         }
         let values = rows.into_iter().map(|(_, _, value)| value).collect();
-        Ok(Series { step_s, values, measure, notes })
+        Ok(Series { step_s, values, measure, called: String::new(), notes })
     }
 
     /// Rows that have a value: number, instant and value.

@@ -1,5 +1,5 @@
-//! Values over time, as monitoring writes them: CSV of any kind, dstat's, and what `sadf -j`,
-//! `vnstat --json`, `rrdtool dump` and Prometheus give out.
+//! Values over time, as monitoring writes them: CSV of any kind, wide or long, dstat's, and what `sadf -j`,
+//! `vnstat --json`, `rrdtool dump`, `nfdump -o csv` and Prometheus give out.
 //!
 //! Room: bytes to [`Series`], one file per format; [`time`] reads instants for all of them, and tables of
 //! times elsewhere use it too. What a file means by its values is said where the format fixes it
@@ -14,6 +14,8 @@
 
 mod dstat;
 mod even;
+mod measure;
+mod nfdump;
 mod prometheus;
 mod rrd;
 mod sadf;
@@ -21,6 +23,7 @@ mod table;
 pub mod time;
 mod vnstat;
 
+pub use measure::Measure;
 use serde_json::Value;
 
 use crate::ScenarioError;
@@ -36,17 +39,6 @@ pub struct Ask<'a> {
     pub value: Option<&'a str>,
 }
 
-/// What the values of a series are, where its format says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// Bytes in each row's interval.
-    BytesPerRow,
-    /// Bytes a second.
-    BytesPerSecond,
-    /// Packets a second.
-    PacketsPerSecond,
-}
-
 /// Values in equal steps of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
@@ -56,6 +48,8 @@ pub struct Series {
     pub values: Vec<f64>,
     /// What they are, where the format says it.
     pub measure: Option<Measure>,
+    /// Which columns or which series they are, for people; empty where a note says it.
+    pub called: String,
     /// What was left out or taken to be meant, for people.
     pub notes: Vec<String>,
 }
@@ -86,7 +80,13 @@ pub fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError> {
             Err(fault(ask.file, None, "is JSON of an unknown kind", remedy))
         };
     }
-    if dstat::is_log(start) { dstat::read(ask, start) } else { table::read(ask, bytes) }
+    if dstat::is_log(start) {
+        dstat::read(ask, start)
+    } else if nfdump::is_list(start) {
+        nfdump::read(ask, start)
+    } else {
+        table::read(ask, bytes)
+    }
 }
 
 fn fault(

@@ -40,7 +40,14 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     let fault = |row: usize, message: &str, remedy: &str| {
         fault(ask.file, None, format!("values[{row}]: {message}"), remedy)
     };
-    Rows { times, values: known, fault: &fault }.even(None, notes)
+    let series = Rows { times, values: known, fault: &fault }.even(None, notes)?;
+    Ok(Series { called: format!("the series is {}", named(&result[chosen])), ..series })
+}
+
+/// A series by its labels.
+fn named(series: &Value) -> String {
+    let pairs = labels(series).into_iter().map(|(name, value)| format!("{name}=\"{value}\""));
+    format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
 }
 
 fn labels(series: &Value) -> Vec<(String, String)> {
@@ -49,10 +56,6 @@ fn labels(series: &Value) -> Vec<(String, String)> {
 }
 
 fn chosen(ask: &Ask<'_>, result: &[Value]) -> Result<usize, ScenarioError> {
-    let named = |series: &Value| {
-        let pairs = labels(series).into_iter().map(|(name, value)| format!("{name}=\"{value}\""));
-        format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
-    };
     let listed = || result.iter().take(8).map(named).collect::<Vec<_>>().join(" ");
     let Some(asked) = ask.value else {
         let message = || format!("has {} series", result.len());

@@ -60,6 +60,52 @@ fn what_is_not_even_is_refused_and_what_is_nearly_is_said() {
     assert_eq!(backwards.values, [1.0, 2.0, 3.0]);
 }
 
+#[test]
+fn columns_are_told_and_heads_say_what_their_values_are() {
+    let series =
+        of("Timestamp;in [Mbit/s];out\n0;1,5;7\n60;2;7\n", Some("in [mbit/s]")).expect("read");
+    assert_eq!(series.measure, Some(Measure::MegabitsPerSecond));
+    assert_eq!(series.called, "times are in column `Timestamp`, values in column `in [Mbit/s]`");
+    assert_eq!(of("time,v\n0,1\n1,2\n", None).expect("read").measure, None);
+    says("when,v\n0,1\n1,2\n", None, "there is no column `time`; known columns: when, v");
+    says("date,ts,v\n0,0,1\n1,1,2\n", Some("v"), "there is no column `time`");
+}
+
+#[test]
+fn long_tables_are_called_by_their_words() {
+    let text =
+        "Time,host,Series,Value\n0,r1,in,1\n0,r1,out,5\n60,r1,in,2\n60,r1,out,6\n120,r1,in,3\n";
+    for name in ["in", "r1 in"] {
+        let series = of(text, Some(name)).expect(name);
+        assert_eq!((series.step_s, series.values), (60.0, vec![1.0, 2.0, 3.0]));
+        assert!(series.called.starts_with("the series is `r1 in`; times are in column `Time`"));
+    }
+    says(text, None, "has 2 series; known: r1 in, r1 out");
+    says(text, Some("up"), "has no series `up`; known: r1 in, r1 out");
+    let one = of("Time,Series,Value (B/s)\n0,in,1\n60,in,-\n120,in,3\n180,in,4\n240,in,5\n", None);
+    let one = one.expect_err("a gap").to_string();
+    assert!(one.contains("120 s after the previous row"), "{one}");
+}
+
+#[test]
+fn flows_are_spread_over_their_time() {
+    let head = "ts,te,td,pr,ipkt,ibyt,opkt,obyt\n";
+    let text = format!(
+        "{head}2026-03-02 00:00:00,2026-03-02 00:02:00,120,TCP,12,1200,0,0\n\
+         2026-03-02 00:01:30,2026-03-02 00:01:30,0,UDP,1,60,0,0\n\
+         2026-03-02 00:02:00,2026-03-02 00:03:00,60,TCP,6,600,0,0\nSummary\nflows,bytes\n3,1860\n"
+    );
+    let series = of(&text, None).expect("flows");
+    assert_eq!((series.step_s, series.values), (60.0, vec![10.0, 11.0, 10.0]));
+    assert_eq!(series.measure, Some(Measure::BytesPerSecond));
+    assert!(series.called.starts_with("3 flows"));
+    let packets = of(&text, Some("packets")).expect("packets");
+    assert_eq!(packets.measure, Some(Measure::PacketsPerSecond));
+    assert!((packets.values.iter().sum::<f64>() * 60.0 - 19.0).abs() < 1e-9);
+    says(&text, Some("td"), "`td` is no counter of flows");
+    says(&format!("{head}2026-03-02,2026-03-02,0,TCP,1,1,0,0\n"), None, "flows of 0 s");
+}
+
 const DSTAT: &str = "\"pcp-dstat 6.0 CSV output\"\n\"Host:\",\"r1\",,,,\"User:\",\"root\"\n\n\
     \"epoch\",\"net/total\",,\"net/eth0\",,\"cpu\",\n\"epoch\",\"recv\",\"send\",\"recv\",\"send\",\"usr\",\n\
     1.0,10,20,30,40,5\n2.0,11,21,31,41,6\n";

@@ -31,17 +31,35 @@ pub(super) fn read(
     let value = choice.value.as_deref();
     let ask = Ask { file: &choice.file, time: Some(&choice.time), value };
     let series = series::read(&ask, bytes)?;
-    let unit = unit(choice, series.measure)?;
+    let (unit, why) = unit(choice, series.measure)?;
     let factor = unit.bytes_per_second(series.step_s).map_or(1.0, |bytes| bytes / mean_bytes);
     let pps = series.values.iter().map(|value| value * factor).collect();
     let relative = unit == Unit::Relative;
-    Ok(Steps { step_s: series.step_s, pps, relative, notes: series.notes })
+    let taken = format!("the values are {}, {why}", unit.name());
+    let called =
+        if series.called.is_empty() { taken } else { format!("{}; {taken}", series.called) };
+    let notes = std::iter::once(called).chain(series.notes).collect();
+    Ok(Steps { step_s: series.step_s, pps, relative, notes })
 }
 
-/// What the values are: as the file's format says, else as the scenario does.
-fn unit(choice: &TraceChoice, measure: Option<Measure>) -> Result<Unit, ScenarioError> {
+/// What the values are, and who says so: the file, else the scenario.
+fn unit(
+    choice: &TraceChoice,
+    measure: Option<Measure>,
+) -> Result<(Unit, &'static str), ScenarioError> {
     let said = match measure {
-        None => return Ok(choice.unit.unwrap_or_default()),
+        None => {
+            return Ok(match choice.unit {
+                Some(unit) => (unit, "as `unit` says"),
+                None => (Unit::default(), "which is assumed: set `unit` if they are not"),
+            });
+        }
+        Some(Measure::BitsPerSecond) => Unit::BitsPerSecond,
+        Some(Measure::KilobitsPerSecond) => Unit::KilobitsPerSecond,
+        Some(Measure::MegabitsPerSecond) => Unit::MegabitsPerSecond,
+        Some(Measure::GigabitsPerSecond) => Unit::GigabitsPerSecond,
+        Some(Measure::KilobytesPerSecond) => Unit::KilobytesPerSecond,
+        Some(Measure::MegabytesPerSecond) => Unit::MegabytesPerSecond,
         Some(Measure::BytesPerRow) => Unit::BytesPerRow,
         Some(Measure::BytesPerSecond) => Unit::BytesPerSecond,
         Some(Measure::PacketsPerSecond) => Unit::PacketsPerSecond,
@@ -54,8 +72,8 @@ fn unit(choice: &TraceChoice, measure: Option<Measure>) -> Result<Unit, Scenario
             message: format!("is {}, but the values in the file are {}", other.name(), said.name()),
             remedy: "remove it".to_owned(),
         }),
-        Some(other) => Ok(other),
-        None => Ok(said),
+        Some(other) => Ok((other, "as `unit` says")),
+        None => Ok((said, "as the file says")),
     }
 }
 

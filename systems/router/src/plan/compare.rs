@@ -30,6 +30,8 @@ pub struct Comparison {
     pub slot: Duration,
     /// The schedule of least energy, without headroom.
     pub optimum: Schedule,
+    /// What of a trace's file was read, left out or taken to be meant.
+    pub notes: Vec<String>,
 }
 
 /// Slots of the optimum at most.
@@ -73,7 +75,8 @@ impl Comparison {
         let optimum = solve(&estimate.grid(0.0), &loads, slot, &estimate.switching(), draws);
         let mean = loads.iter().map(|load| load.0).sum::<f64>() / loads.len().max(1) as f64;
         let mean = PacketsPerSecond(mean);
-        Ok(Comparison { estimate, compress, span_s, mean, runs, loads, slot, optimum })
+        let notes = whole.notes().to_vec();
+        Ok(Comparison { estimate, compress, span_s, mean, runs, loads, slot, optimum, notes })
     }
 
     /// Mean power of the optimum.

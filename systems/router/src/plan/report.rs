@@ -49,6 +49,9 @@ pub fn plan(
             unused.join(", ")
         )),
     };
+    let file = problem.traffic.trace.as_ref().map_or("", |trace| &trace.file);
+    let noted = comparison.notes.iter().map(|note| format!("{file}: {note}."));
+    let report = noted.fold(report, Report::text);
     let report = figures(report.figure("basis", "modelled"), &comparison)
         .heading("Under this load")
         .table(policies(&comparison));
