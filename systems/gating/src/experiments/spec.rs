@@ -73,7 +73,7 @@ const PAIRS: [[Claim; 2]; 18] = [
 
 const CLAIMS: &[Claim] = &{
     let mut all =
-        [Claim::predicted("strong2013.ev6.tap.slow", SOURCE, "EV6, TAP: slowdown", 0.0, "%")
+        [Claim::implied("strong2013.ev6.tap.slow", SOURCE, "EV6, TAP: slowdown", 0.0, "%")
             .within(0.01); 37];
     let mut index = 0;
     while index < PAIRS.len() {
@@ -84,6 +84,7 @@ const CLAIMS: &[Claim] = &{
     all
 };
 
+const BY_DESIGN: &str = "TAP wakes a core for the earliest answer there can be, so that nothing else is possible";
 const CONTROLLERS: [&str; 7] =
     ["oracle", "tap", "counter", "fupg", "dvfs-oracle", "dvfs-mean", "hybrid"];
 
@@ -125,7 +126,8 @@ fn figures_213(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let why = "the profiles know how often and how near references come, not when: phases and dependences of the real programs are not in the data";
     let claims = CLAIMS.iter().zip(numbers);
     Ok(claims.fold(Findings::new(report), |found, (claim, ours)| {
-        found.found(claim.id, ours, Note::verdict("", why))
+        let met = if claim.id.ends_with("tap.slow") { BY_DESIGN } else { "" };
+        found.found(claim.id, ours, Note::verdict(met, why))
     }))
 }
 
