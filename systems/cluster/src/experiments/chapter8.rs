@@ -134,7 +134,8 @@ const SCALE: &str = "the source's traffic is not public and its scale not printe
 const DAY: &str = "winter weekday of the UK academic backbone instead of the source's traffic, which is \
                    not public";
 const UNBOUNDED: &str = "without a budget Design V is the optimum by its definition";
-const FLEET: &str = "printed prices of the servers of the least energy, once the day's scale is fitted";
+const FLEET: &str =
+    "printed prices of the servers of the least energy, once the day's scale is fitted";
 const PEAK_ONLY: &str = "the servers that carry the peak exactly depend on the peak: they differ with \
                          every Mbps of it, and the source's is not printed";
 const EXISTING: &str = "Designs III, IV and V (within the price of II) against I and II, means of each; winter weekday of the \

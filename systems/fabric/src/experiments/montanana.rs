@@ -275,8 +275,7 @@ fn findings(
     numbers: [Ours; 12],
     context: &Context<'_>,
 ) -> Findings {
-    let [heavy, time_la, reduction, rise, worst, srla, srpda, time_pda, ratios @ ..] =
-        numbers;
+    let [heavy, time_la, reduction, rise, worst, srla, srpda, time_pda, ratios @ ..] = numbers;
     let mut report = Report::new("Links off and on, four schemes").table(table(costs));
     for cost in costs {
         if let Some(run) = setup(topology, 0.0, context) {

@@ -84,8 +84,11 @@ fn toy(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     }
     let links = 4 * side * (side - 1);
     let note = format!("by bisection on the {side} x {side} mesh, k = {}", links - 1);
-    Ok(Findings::new(Report::new(TOY.title).table(table))
-        .found("li2012.toy.threshold", below, note))
+    Ok(Findings::new(Report::new(TOY.title).table(table)).found(
+        "li2012.toy.threshold",
+        below,
+        note,
+    ))
 }
 
 #[cfg(test)]

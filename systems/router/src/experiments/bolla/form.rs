@@ -35,10 +35,9 @@ fn fig07(_: &Context<'_>) -> Result<Findings, ExperimentError> {
          falls by {fall:.3}.",
         chi.sum(),
     );
-    Ok(Findings::new(Report::new(FIG07.title).text(text).table(table).plot(plot))
-        .found(
-            "bolla.fig07.full",
-            chi.sum(),
-            "the printed coefficients sum to 1.0021; not corrected",
-        ))
+    Ok(Findings::new(Report::new(FIG07.title).text(text).table(table).plot(plot)).found(
+        "bolla.fig07.full",
+        chi.sum(),
+        "the printed coefficients sum to 1.0021; not corrected",
+    ))
 }

@@ -11,12 +11,8 @@ const LOADS: [f64; 16] =
     [0.0, 0.04, 0.1, 0.17, 0.25, 0.33, 0.42, 0.5, 0.58, 0.67, 0.75, 0.83, 0.9, 0.96, 1.1, 1.3];
 
 /// What two cores gain over one.
-pub(super) static GAMMA: Figure = Figure {
-    id: "bolla.gamma",
-    title: "What further cores gain",
-    claims: &[],
-    run: gamma,
-};
+pub(super) static GAMMA: Figure =
+    Figure { id: "bolla.gamma", title: "What further cores gain", claims: &[], run: gamma };
 
 fn gamma(_: &Context<'_>) -> Result<Findings, ExperimentError> {
     let fitted = |gamma: f64| {

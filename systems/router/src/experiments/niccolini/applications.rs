@@ -122,11 +122,7 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                  costs of the applications beside routing are assumed";
     Ok(all
         .found("niccolini2012.fig15.polling", polled, "the fitted 262 W and what the traffic adds")
-        .found(
-            "niccolini2012.fig15.best",
-            best,
-            costs,
-        )
+        .found("niccolini2012.fig15.best", best, costs)
         .found("niccolini2012.fig15.advantage", best_at, ADVANTAGE)
         .found("niccolini2012.fig15.lost", lost, LOST))
 }
@@ -169,7 +165,8 @@ fn note(id: &str) -> Note {
              ones that sleep",
         );
     }
-    let miss = "no parameter was fitted to it; the paper does not say which application saved how much";
+    let miss =
+        "no parameter was fitted to it; the paper does not say which application saved how much";
     Note::verdict("no parameter was fitted to it, c_down to the latency of figure 16 only", miss)
 }
 
