@@ -13,7 +13,7 @@ use ebb_system_fabric::topology::Link;
 /// Compute tables for a fabric and prove them sound
 #[derive(Debug, Args)]
 #[command(after_help = "\
-TOPOLOGY is a file (ibnetdiscover, also with -p or -g, opensm-subnet.lst, ibsim net list, GraphML, SNDlib XML,
+TOPOLOGY is a file (ibnetdiscover, also with -p or -g, opensm-subnet.lst, ibsim net list, GraphML, GML, SNDlib XML,
 node-link JSON), a directory with one, or the name of a generated fabric: torus:8x8[,hosts=1], mesh:4x4x4, tree:ARITYxLEVELS, pods:RADIX, dragonfly:HOSTS,
 dragonfly:GROUPSxSWITCHESxGLOBALxHOSTS, random:SWITCHESxDEGREE.
 Routing functions: up-down, dimension-order, west-first, layered, nue, min-hop.
