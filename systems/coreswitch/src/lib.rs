@@ -12,7 +12,7 @@
 //! use ebb_system_coreswitch::{Configuration, Mechanism, costs};
 //! let machine = Configuration::parse("CS").unwrap().machine(Default::default());
 //! let trip = costs::round_trip_ns(Mechanism::V4, &machine.app[0], &machine.os[0], 0.0);
-//! assert!((trip - 4237.0).abs() < 10.0, "{trip}");
+//! assert!((trip - 3971.0).abs() < 10.0, "{trip}");
 //! ```
 
 pub mod cores;
