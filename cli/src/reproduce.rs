@@ -254,6 +254,98 @@ mod tests {
         }
     }
 
+    /// Rows of the page's tables of figures: section, place, claims or the reason.
+    fn coverage() -> Vec<(&'static str, &'static str, &'static str)> {
+        let page = include_str!("../../docs/reproduction.md");
+        let (_, page) = page.split_once("## Every figure and table").expect("the section");
+        let mut section = "";
+        let mut rows = Vec::new();
+        for line in page.lines() {
+            if let Some(title) = line.strip_prefix("### ") {
+                section = title;
+            }
+            let cells: Vec<&str> =
+                line.split(" | ").map(|cell| cell.trim_matches(['|', ' '])).collect();
+            if let [place, what] = cells[..]
+                && !place.is_empty()
+                && place != "where"
+            {
+                rows.push((section, place, what));
+            }
+        }
+        rows
+    }
+
+    /// Names in back quotes.
+    fn named(cell: &str) -> impl Iterator<Item = &str> {
+        cell.split('`').skip(1).step_by(2)
+    }
+
+    /// The page says of every figure and table which claims it has, or why it has none.
+    #[test]
+    fn every_claim_is_in_the_table_of_figures() {
+        let rows = coverage();
+        let all = ebb_catalogue::experiments();
+        let ids: Vec<&str> =
+            all.iter().flat_map(|experiment| experiment.claims()).map(|claim| claim.id).collect();
+        let prefixes: Vec<&str> = rows.iter().flat_map(|(_, _, what)| named(what)).collect();
+        for prefix in &prefixes {
+            assert!(ids.iter().any(|id| id.starts_with(prefix)), "no claim begins with {prefix}");
+        }
+        for id in &ids {
+            assert!(prefixes.iter().any(|prefix| id.starts_with(prefix)), "{id} is in no row");
+        }
+        for (section, place, what) in &rows {
+            assert!(!what.is_empty(), "{section}, {place}: neither a claim nor a reason");
+        }
+    }
+
+    /// Numbers of figures and tables that have a caption in a document's text.
+    fn captions(text: &str) -> BTreeSet<String> {
+        let caption = |line: &str| {
+            let line = line.trim_start().trim_start_matches('*');
+            let kind = ["Figure ", "Table "].into_iter().find(|kind| line.starts_with(kind))?;
+            let rest = &line[kind.len()..];
+            let number = rest.split(|at: char| !at.is_ascii_digit() && at != '.').next()?;
+            let ends = number.ends_with('.') || rest[number.len()..].starts_with([':', '*']);
+            let number = number.trim_end_matches('.');
+            (ends && !number.is_empty()).then(|| format!("{kind}{number}"))
+        };
+        text.lines().filter_map(caption).collect()
+    }
+
+    /// The documents beside the checkout and the sections that are about them.
+    const DOCUMENTS: [(&str, &str); 5] = [
+        ("000_", "(Li 2012)"),
+        ("001_", "(Niccolini et al. 2012)"),
+        ("002_", "(Strong 2013)"),
+        ("003_", "(Bolla, Bruschi and Ranieri)"),
+        ("004_", "(Montañana et al. 2010)"),
+    ];
+
+    #[test]
+    fn every_caption_of_the_documents_has_a_row() {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/seeds");
+        let Ok(files) = std::fs::read_dir(place) else {
+            eprintln!("skipped: the documents are not beside the checkout");
+            return;
+        };
+        let rows = coverage();
+        for file in files.filter_map(Result::ok) {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let known = DOCUMENTS.iter().find(|(start, _)| name.starts_with(start));
+            let Some((_, section)) = known else { continue };
+            let text = String::from_utf8_lossy(&std::fs::read(file.path()).expect("readable"))
+                .into_owned();
+            let places: BTreeSet<&str> =
+                rows.iter().filter(|row| row.0.ends_with(section)).map(|row| row.1).collect();
+            assert!(places.len() > 3, "no section ends with {section}");
+            for caption in captions(&text) {
+                assert!(places.contains(caption.as_str()), "{section} {caption}: no row");
+            }
+        }
+    }
+
     #[test]
     fn names_match_whole_parts() {
         assert!(matches("niccolini2012.fig1", "niccolini2012.fig1"));

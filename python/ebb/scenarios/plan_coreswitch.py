@@ -38,6 +38,8 @@ class CoreswitchPlanPhases:
     name: Its name, default 'phases'.
     simple_system: How much longer its system code takes on a simple core, over what the code of
         switches does there, at least 0.01, at most 100, default 1.0.
+    simple_user: How much longer its own code takes on a simple core, over what the web server's does
+        there, at least 0.01, at most 100, default 1.0.
     unit: The unit that is counted, for example `KB` or `transactions`, default 'cycles'.
     units: The units that a cycle yields, above 0, default 1.0.
     """
@@ -51,6 +53,7 @@ class CoreswitchPlanPhases:
     least_us: float | None = None
     name: str | None = None
     simple_system: float | None = None
+    simple_user: float | None = None
     unit: str | None = None
     units: float | None = None
 

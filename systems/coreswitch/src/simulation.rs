@@ -201,7 +201,9 @@ impl State<'_> {
         let own = &mut self.threads[thread];
         (own.step, own.began, own.spans) = (Step::Program, self.now, spans);
         let home = own.home;
-        let span = ns(spans.0 * core.slowdown(Code::User) + workload.kernel_us * self.slow(home));
+        let own = if core.kind == Kind::Simple { workload.simple_user } else { 1.0 };
+        let user = spans.0 * core.slowdown(Code::User) * own;
+        let span = ns(user + workload.kernel_us * self.slow(home));
         self.enqueue(home, Job { thread: Some(thread), span, switching: 0 });
     }
 
@@ -231,7 +233,7 @@ impl State<'_> {
                 let at = Time::from_nanos(self.now + ns(self.run.workload.idle_us));
                 self.calendar.schedule(at, Event::Ready(thread));
             }
-            Step::Interrupt | Step::Program => self.interrupt(thread, home, os),
+            Step::Interrupt | Step::Program => self.interrupt(thread, home),
         }
     }
 
@@ -290,9 +292,12 @@ impl State<'_> {
         self.enqueue(home, Job { thread: Some(thread), span, switching });
     }
 
-    /// The interrupt that the call caused; whoever need not wait for it goes on.
-    fn interrupt(&mut self, thread: usize, home: usize, os: usize) {
-        let server = if self.run.way == Way::Unmodified { home } else { os };
+    /// The interrupt that the call caused, at the core that has the network card's: the system's first. Whoever need
+    /// not wait for it goes on.
+    fn interrupt(&mut self, thread: usize, home: usize) {
+        let first = self.run.machine.app.len();
+        let bound = self.run.way != Way::Unmodified && first < self.servers.len();
+        let server = if bound { first } else { home };
         let span = ns(self.run.workload.interrupt_us * self.slow(server));
         let waits = self.run.workload.interrupts == Interrupts::Wait;
         let job = Job { thread: waits.then_some(thread), span, switching: 0 };

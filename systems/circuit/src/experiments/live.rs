@@ -13,14 +13,11 @@ const CLAIMS: &[Claim] = &claims! {
     ["strong2013", SOURCE]
     calibrated "eps_udp" "UDP through the packet switch, per host", 8.83, "Gb/s";
     predicted "ocs_udp_61" "UDP over circuits, days of 61 us", 5.726, "Gb/s", percent(10.0);
-    predicted "ocs_udp_300" "UDP over circuits, days of 300 us", 8.429, "Gb/s", percent(5.0);
-    predicted "share_udp" "UDP over circuits as a share of the packet switch",
-        95.4, "%", within(3.0);
+    // The share of the packet switch, 95.4 %, is this number again, and 87.9 % that of TCP.
+    predicted "ocs_udp_300" "UDP over circuits, days of 300 us", 8.429, "Gb/s", percent(3.0);
     calibrated "eps_tcp" "TCP without segmentation offload through the packet switch", 6.26, "Gb/s";
     predicted "ocs_tcp_61" "TCP over circuits, days of 61 us", 2.231, "Gb/s", percent(10.0);
     predicted "ocs_tcp_300" "TCP over circuits, days of 300 us", 5.501, "Gb/s", percent(10.0);
-    predicted "share_tcp" "TCP over circuits as a share of the packet switch",
-        87.9, "%", within(3.0);
     implied "first_packet" "from the day's begin until its first packet has arrived",
         33.2, "us", percent(10.0);
     calibrated "nic_delay" "delay in the network card", 23.5, "us";
@@ -46,8 +43,7 @@ fn prototype(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             scenario.duration_ms = 50.0;
         }
         let out = sim::run(&scenario, context.seed, context.progress);
-        // Hosts that do nothing else are as fast as through the packet switch at best.
-        Ok(out.goodput_gbps(&scenario).min(host_gbps))
+        Ok(out.goodput_gbps(&scenario))
     };
     let [udp_61, udp_300, tcp_61, tcp_300] = context.over_seeds(3, |context| {
         Ok([
@@ -57,11 +53,6 @@ fn prototype(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             goodput("cubic", 6.26, 300.0, context)?,
         ])
     })?;
-    let share = |ours: ebb_report::Ours, of: f64| ebb_report::Ours {
-        mean: 100.0 * ours.mean / of,
-        half_width_95: ours.half_width_95.map(|width| 100.0 * width / of),
-        ..ours
-    };
     let (card, jitter) = (Card::default(), Jitter::default());
     let points = vec![(61.0, udp_61.mean), (300.0, udp_300.mean)];
     let plot = Plot::new(PROTOTYPE.title, Axis::new("day", "us"))
@@ -71,8 +62,9 @@ fn prototype(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     // A frame of 9,000 octets is on the link for 7.2 us.
     let first = card.delay_us + 9000.0 * 8.0 / 10_000.0;
     let on_time = 100.0 * (1.0 - jitter.together - jitter.late - jitter.slow);
-    let tcp = "the published stack was bound by its CPU at 506 connections without segmentation \
-               offload, which the simulator does not model; losses and round trips alone leave more";
+    let tcp = "a host's processor makes 6.26 Gb/s, as through the packet switch, whatever circuits do; the published \
+               one, which handles 506 connections and hands over the days' frames at once, makes less, and how much \
+               was not measured";
     let given = "given to the simulator";
     let short = "a guard as long as the card's delay leaves 61 us room for five frames of 9,000 octets; \
                  the published rate takes 5.8, so its guard was shorter or its frames were";
@@ -81,15 +73,13 @@ fn prototype(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     Ok(Findings::new(report)
         .found(CLAIMS[0].id, 8.83, given)
         .found(CLAIMS[1].id, udp_61, short)
-        .found(CLAIMS[2].id, udp_300, "duty cycle, card delay, guard and sync jitter")
-        .found(CLAIMS[3].id, share(udp_300, 8.83), long)
-        .found(CLAIMS[4].id, 6.26, given)
-        .found(CLAIMS[5].id, tcp_61, tcp)
-        .found(CLAIMS[6].id, tcp_300, tcp)
-        .found(CLAIMS[7].id, share(tcp_300, 6.26), tcp)
-        .found(CLAIMS[8].id, first, "card delay and one frame's time on the link")
-        .found(CLAIMS[9].id, card.delay_us, given)
-        .found(CLAIMS[10].id, on_time, given)
-        .found(CLAIMS[11].id, 100.0 * jitter.together, given)
-        .found(CLAIMS[12].id, 100.0 * jitter.late, given))
+        .found(CLAIMS[2].id, udp_300, long)
+        .found(CLAIMS[3].id, 6.26, given)
+        .found(CLAIMS[4].id, tcp_61, tcp)
+        .found(CLAIMS[5].id, tcp_300, tcp)
+        .found(CLAIMS[6].id, first, "card delay and one frame's time on the link")
+        .found(CLAIMS[7].id, card.delay_us, given)
+        .found(CLAIMS[8].id, on_time, given)
+        .found(CLAIMS[9].id, 100.0 * jitter.together, given)
+        .found(CLAIMS[10].id, 100.0 * jitter.late, given))
 }

@@ -1,6 +1,6 @@
-//! What was published about microsecond circuits, computed again (Strong 2013, "Integrating
-//! microsecond circuit switching into the data center", chapter 4), and shares of demand that
-//! schedulers serve, computed once by others than us.
+//! What was published about microsecond circuits, computed again (Strong 2013, "Low-latency techniques for
+//! improving system energy efficiency", chapter 4, "Integrating microsecond circuit switching into the data
+//! center"), and shares of demand that schedulers serve, computed once by others than us.
 
 mod formulas;
 mod live;

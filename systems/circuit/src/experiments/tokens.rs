@@ -12,7 +12,8 @@ const SOURCE: &str = "Strong 2013, section 4.4.2, fig. 4.14";
 
 const CLAIMS: &[Claim] = &claims! {
     ["strong2013.fig4.14", SOURCE]
-    predicted "naive" "frames lost with naive tokens", 1.79, "%", within(0.2);
+    // The frames lost with naive tokens, 1.79 %, are those with aging ones, to which the card is fitted, and what is added.
+    predicted "naive" "frames that naive tokens lose beyond aging ones", 1.79 - 1.65, "%", within(0.05);
     calibrated "aging" "frames lost with aging tokens", 1.65, "%", within(0.2);
     implied "pacing" "frames lost with aging and pacing tokens", 0.44, "%", within(0.1);
     predicted "ratio" "naive tokens lose how many times what pacing loses", 4.0, "", within(0.5);
@@ -40,7 +41,7 @@ fn figure_414(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .panel(Axis::new("lost", "%").from_zero());
     let mut curves = [(); 3].map(|()| Vec::new());
     let means = context.over_seeds(5, |context| {
-        let mut means = [0.0; 4];
+        let mut means = [0.0; 5];
         for (at, tokens) in Tokens::ALL.into_iter().enumerate() {
             for day_us in DAYS_US {
                 let mut scenario = scenario("")?;
@@ -54,6 +55,7 @@ fn figure_414(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             }
         }
         means[3] = means[0] / means[2];
+        means[4] = means[0] - means[1];
         Ok(means)
     })?;
     for (tokens, points) in Tokens::ALL.into_iter().zip(curves) {
@@ -69,7 +71,7 @@ fn figure_414(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let jitter = "days whose sync frames went wrong, of fig. 4.19; the text says the two rates are \
                   very close";
     Ok(Findings::new(report)
-        .found(CLAIMS[0].id, means[0], naive)
+        .found(CLAIMS[0].id, means[4], naive)
         .found(CLAIMS[1].id, means[1], "fitted: how often the card goes over to batches")
         .found(CLAIMS[2].id, means[2], jitter)
         .found(CLAIMS[3].id, means[3], naive))

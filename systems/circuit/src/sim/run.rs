@@ -71,6 +71,8 @@ struct Fabric<'a> {
     lit_ns: f64,
     wakings: u64,
     packet_credit: Vec<f64>,
+    /// Frames that each rack's hosts could have made by a time, ns, and have not.
+    made: Vec<(f64, f64)>,
     capacity: u64,
 }
 
@@ -123,6 +125,7 @@ impl<'a> Fabric<'a> {
             lit_ns: 0.0,
             wakings: 0,
             packet_credit: vec![0.0; racks],
+            made: vec![(0.0, 0.0); racks],
             capacity,
         }
     }
@@ -200,11 +203,22 @@ impl<'a> Fabric<'a> {
             }
         };
         queue.seen_ns = now_ns;
-        let taken = wanted.min(space);
-        queue.frames += taken;
+        let mut taken = wanted.min(space);
         if let Some(flow) = &mut queue.flow {
+            // The processor that runs the connections makes so many frames, whichever they are of; what windows or
+            // queues did not take for the length of a rotation it cannot make up for.
+            let (made, seen_ns) = &mut self.made[from];
+            let per_ns = self.scenario.host_gbps / frame_bits;
+            let slot_ns = 1e3 * (self.scenario.day_us + self.scenario.night_us);
+            let most = racks as f64 * slot_ns * per_ns;
+            *made = (*made + (now_ns - *seen_ns).max(0.0) * per_ns).min(most.max(1.0));
+            *seen_ns = now_ns;
+            taken = taken.min(*made as u64);
+            *made -= taken as f64;
             flow.sent(taken);
-        } else {
+        }
+        queue.frames += taken;
+        if queue.flow.is_none() {
             self.out.refused += wanted - taken;
         }
         self.out.offered += taken;

@@ -1,4 +1,5 @@
-//! Chapters 3 and 4: virtual routers on few cores, by the placement planner's model.
+//! Virtual routers on few cores, by the placement planner's model (Li 2012, "Energy saving and virtualization
+//! technologies in switching", chapters 3 and 4).
 
 use ebb_report::{
     Claim, Column, Context, ExperimentError, Figure, Findings, Note, Report, Table, claims,
@@ -23,7 +24,7 @@ const CLAIMS: &[Claim] = &claims! {
     calibrated "lb1" "one balancer on a server", 600.0, "kpps", within(6.0);
     calibrated "lb2" "two balancers on a server", 250.0, "kpps", within(2.5);
     calibrated "br4" "four routers on a server", 250.0, "kpps", within(2.5);
-    predicted "br2" "two routers over two balancers on a server",
+    implied "br2" "two routers over two balancers on a server",
         1.0, "", at_least(),
         reading("the performance drop in the routing case is less than in the LB case");
     ["li2012-virtual.s3.3", XEN]
@@ -34,15 +35,15 @@ const CLAIMS: &[Claim] = &claims! {
     implied "flow2" "97.5 % of 350 Mbps", 341.25, "Mbps", within(0.005);
     predicted "low" "flows of 0.1 and 0.9 of full load: what comes of the small one",
         13.3, "%", within(3.0);
-    predicted "high" "and of the large one", 42.9, "%", within(6.0);
+    predicted "high" "and of the large one", 42.9, "%", within(3.0);
     ["li2012-virtual.fig3.11", MAPPING]
     predicted "d" "D.1 over D.2, 64 bytes",
         1.0, "", at_least(), reading("D.1 provides better performance than D.2");
-    predicted "c" "C.2 over C.1, 64 bytes",
+    implied "c" "C.2 over C.1, 64 bytes",
         1.0, "", within(0.05), reading("very similar regardless of the physical bottleneck");
-    predicted "b" "B.2 over B.1, 64 bytes",
-        1.0, "", at_least(),
-        reading("B.2 outperforms B.1 for all packet sizes, though the difference is negligible when receiving small packets");
+    implied "b" "B.2 over B.1, 64 bytes",
+        1.0, "", within(0.05),
+        reading("the difference is negligible when receiving small packets");
     predicted "best" "D.1 over the best of B to D, 64 bytes",
         1.0, "", at_least(), reading("D.1 is the best with small packets and large load");
     ["li2012-virtual.s3.4", AFFINITY]
@@ -50,12 +51,9 @@ const CLAIMS: &[Claim] = &claims! {
     ["li2012-virtual.fig4", KVM]
     calibrated "1.one" "one router on four cores", 900.0, "kpps", within(9.0);
     calibrated "4.most" "parallel routers on four cores, the most", 1200.0, "kpps", within(12.0);
-    predicted "4.two" "two parallel routers on four cores", 1100.0, "kpps", at_least();
-    predicted "4.more" "four parallel routers over three",
+    implied "4.two" "two parallel routers on four cores", 1100.0, "kpps", at_least();
+    implied "4.more" "four parallel routers over three",
         1.0, "", within(0.1), reading("performance do not improve");
-    ["li2012-virtual.s4.1", KVM]
-    implied "wire" "1200 kpps of what Gigabit Ethernet carries",
-        80.0, "%", at_least(), reading("close to the physical speed of a Gigabit Ethernet");
     ["li2012-virtual.fig4", KVM]
     calibrated "5.a" "multistage router on two cores, case A", 240.0, "kpps", within(2.4);
     predicted "5.b" "multistage router on two cores, case B", 180.0, "kpps", within(18.0);
@@ -162,6 +160,8 @@ fn virtual_form(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 
 const ESX: &str = "the sum of what one hypervisor's machines do to each other is fitted as a share for each \
                    further one";
+const FREE: &str = "packets that cross the link cost the servers nothing here, and the link carries more than the \
+                    servers pass, so that the two cannot differ";
 const FIFO: &str = "a server whose queue takes packets as they come serves all flows the same part: what is \
                     published is less fair than any such queue, the source blames the hypervisor; parts of \
                     a CPU of their own (`ebb cluster bench isolation`) are the remedy";
@@ -196,8 +196,8 @@ fn chapter3(findings: Findings) -> Findings {
         .found("li2012-virtual.tab3.1.low", passed, Note::verdict("", FIFO))
         .found("li2012-virtual.tab3.1.high", passed, Note::verdict("", FIFO))
         .found("li2012-virtual.fig3.11.d", d1 / d2, ESX)
-        .found("li2012-virtual.fig3.11.c", c2 / c1, ESX)
-        .found("li2012-virtual.fig3.11.b", b2 / b1, ESX)
+        .found("li2012-virtual.fig3.11.c", c2 / c1, FREE)
+        .found("li2012-virtual.fig3.11.b", b2 / b1, FREE)
         .found("li2012-virtual.fig3.11.best", d1 / best, Note::verdict(ESX, ALONE))
         .found(
             "li2012-virtual.s3.4.affinity",
@@ -250,11 +250,6 @@ fn chapter4(findings: Findings, context: &Context<'_>) -> Result<Findings, Exper
         .found("li2012-virtual.fig4.4.most", most, FITTED)
         .found("li2012-virtual.fig4.4.two", better(1), FITTED)
         .found("li2012-virtual.fig4.4.more", better(3) / better(2), FITTED)
-        .found(
-            "li2012-virtual.s4.1.wire",
-            100.0 * 1200.0 / (1e6 / 84.0 / 8.0),
-            "84 bytes with preamble and gap",
-        )
         .found("li2012-virtual.fig4.5.a", case_a, CROWD)
         .found("li2012-virtual.fig4.5.b", case_b, Note::verdict(CROWD, CASE_B))
         .found("li2012-virtual.fig4.5.none", free * (1.0 - migration), CROWD)

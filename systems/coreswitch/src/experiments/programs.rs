@@ -63,21 +63,21 @@ fn web((_, cores, way, ..): &Row) -> &'static str {
              nothing: these rows vary with retransmissions by more than any cost of switching"
         }
         (_, Way::Switched(Mechanism::V1)) => {
-            "V1 moves threads by a kernel thread of its own, which the others of its core wait for; the model has its time \
-             and one process"
-        }
-        ("Cs" | "CCss", Way::Switched(_)) => {
-            "on a system core that is six times slower, calls wait behind the interrupts of other connections; the model has \
-             one connection, whose interrupts come between its calls"
+            "V1 moves threads by a kernel thread of its own, which the other processes of its core wait for, and takes \
+             a timer's tick in places; the model has its time alone, and the other process runs meanwhile"
         }
         ("CCss", _) => {
-            "one network card interrupts one of the two slow cores, which cannot serve more than 1,890 KB; the model \
-             lets interrupts pile up"
+            "one network card interrupts one of the two slow cores, which is busy all the time in the model as well; \
+             what more an interrupt costs there that comes for another core's connection is not known"
+        }
+        ("Cs", Way::Switched(Mechanism::V2)) => {
+            "on a system core that is busy all the time every nanosecond of a switch counts; in the print V2 is as fast \
+             there as V5, which takes two thirds of its time elsewhere"
         }
         ("CCCC", _) => {
             "four cores serve two and a half times as much as two in the print; twice as much is what the model knows"
         }
-        _ => "the mix is one mean cycle of one process",
+        _ => "the mix is one mean cycle of two processes",
     }
 }
 
@@ -86,10 +86,6 @@ fn database((_, cores, way, ..): &Row) -> &'static str {
         ("CC", Way::Switched(_)) => {
             "the source does not know why either (section 3.6.2: \"we are not sure why\"): slower here than with a slow \
              system core"
-        }
-        ("SS", _) => {
-            "the database's own code takes more than twice as long on a simple core as on a complex one; the model has the web \
-             server's ratio, 1.88, for all programs"
         }
         _ => {
             "one fdatasync per transaction at its mean cost, and interrupts that the transaction waits for"

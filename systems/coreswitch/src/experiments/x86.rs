@@ -1,4 +1,4 @@
-//! Tables 3.4a, 3.12 and 3.16: the two-core Xeon beside the model of two complex cores.
+//! Tables 3.4a and 3.12: the two-core Xeon beside the model of two complex cores.
 
 use ebb_report::{Claim, Context, ExperimentError, Figure, Findings, Note, Report, claims};
 
@@ -14,17 +14,13 @@ const CLAIMS: &[Claim] = &claims! {
     implied "excess" "least excess per switch, V4 on sim_CC", 933.0, "ns", within(1.0);
     predicted "excess.cs" "excess per switch, V4 on sim_Cs", 3332.0, "ns", percent(10.0);
     ["strong2013.s3", "Strong 2013, section 3 (contributions)"]
-    predicted "faster" "V1 over the fastest mechanism, the most of all configurations",
+    implied "faster" "V1 over the fastest mechanism, the most of all configurations",
         2.5, "", within(0.15);
     ["strong2013.table3.12", "Strong 2013, Table 3.12"]
     predicted "v1" "slowdown of ex_tpcb by V1 on the Xeon",
         100.0 * (21532.0 / 21462.0 - 1.0), "%", within(1.0);
     predicted "v3" "slowdown of ex_tpcb by V3 on the Xeon",
         100.0 * (21532.0 / 21491.0 - 1.0), "%", within(1.0);
-    ["strong2013.table3.16", "Strong 2013, Table 3.16"]
-    implied "socketcall"
-        "socket calls of 60 s of the outgoing stream at 941.2 Mbit/s, in calls of 16 KiB",
-        431_216.0, "", percent(0.5);
 };
 
 /// The experiment.
@@ -47,7 +43,6 @@ fn tables(_context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .fold(f64::MIN, f64::max);
     // One fdatasync, and so one round trip, of a transaction of 1/21532 s.
     let slowdown = |mechanism| 2.0 * excess("CC", mechanism) / (1e9 / 21_532.0) * 100.0;
-    let calls = 941.2e6 / 8.0 * 60.0 / 16_384.0;
     let xeon = Note::verdict(
         "the model of two Alpha cores at the same clock, with no number of the Xeon in it",
         "another instruction set and another way of polling: the model is of two Alpha cores",
@@ -65,12 +60,11 @@ fn tables(_context: &Context<'_>) -> Result<Findings, ExperimentError> {
             "half of what Table 3.4b says",
         )
         .found("strong2013.s3.4.excess.cs", excess("Cs", Mechanism::V4), "as in Table 3.4b")
-        .found("strong2013.s3.faster", faster, "on sim_Cs, V4")
-        .found("strong2013.table3.12.v1", slowdown(Mechanism::V1), impact)
-        .found("strong2013.table3.12.v3", slowdown(Mechanism::V3), impact)
         .found(
-            "strong2013.table3.16.socketcall",
-            calls,
-            "the text says 64 KB per call; the count says 16",
-        ))
+            "strong2013.s3.faster",
+            faster,
+            "on sim_CC, V4: both times were fitted, and other cores change both alike",
+        )
+        .found("strong2013.table3.12.v1", slowdown(Mechanism::V1), impact)
+        .found("strong2013.table3.12.v3", slowdown(Mechanism::V3), impact))
 }

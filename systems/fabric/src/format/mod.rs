@@ -1,13 +1,14 @@
 //! How fabrics and tables are written down.
 //!
 //! Room: bytes to [`crate::Fabric`] and back, one file per format: [`ibnetdiscover`], [`ports`], [`subnet`],
-//! [`ibsim`] (shape and addresses), [`graphml`], [`sndlib`], [`node_link`] (graphs), [`lfts`], [`fdbs`]
+//! [`ibsim`] (shape and addresses), [`graphml`], [`gml`], [`sndlib`], [`node_link`] (graphs), [`lfts`], [`fdbs`]
 //! (forwarding tables), [`levels`] (service levels), [`lanes`] (SL-to-VL tables), [`set`] (the files of one
 //! moment together). [`shape`] tells formats of shapes by their bytes. Nothing here opens a file.
 //! Whatever is wrong with the bytes is a [`Malformed`] with file and line, never a panic; what they say and
 //! has no effect is in the topology's notes.
 
 pub mod fdbs;
+pub mod gml;
 mod graph;
 pub mod graphml;
 pub mod ibnetdiscover;
@@ -35,6 +36,8 @@ pub fn shape(file: &str, bytes: &[u8], hosts_per_switch: u32) -> Result<Topology
         read(file, bytes, hosts_per_switch)
     } else if node_link::is_json(start) {
         node_link::read(file, bytes, hosts_per_switch)
+    } else if gml::is_graph(start) {
+        gml::read(file, bytes, hosts_per_switch)
     } else if start.starts_with(b"{") {
         subnet::read(file, bytes)
     } else if ports::is_list(start) {

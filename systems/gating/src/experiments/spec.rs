@@ -71,19 +71,71 @@ const PAIRS: [[Claim; 2]; 18] = [
     ),
 ];
 
+/// What is printed of one of the two alone.
+const ALONE: [Claim; 6] = [
+    Claim::implied("strong2013.ev6.tap.slow", SOURCE, "EV6, TAP: slowdown", 0.0, "%").within(0.01),
+    Claim::predicted(
+        "strong2013.io.fupg.slow.mean",
+        SOURCE,
+        "in order, functional units: slowdown, mean",
+        1.9,
+        "%",
+    )
+    .percent(25.0),
+    Claim::calibrated(
+        "strong2013.ev6.tap.charging.mean",
+        TIME,
+        "EV6, TAP: time waking up, mean",
+        0.97,
+        "%",
+    )
+    .percent(25.0),
+    Claim::predicted(
+        "strong2013.ev6.tap.restoring.mean",
+        TIME,
+        "EV6, TAP: time restoring, mean",
+        0.93,
+        "%",
+    )
+    .percent(25.0),
+    Claim::predicted(
+        "strong2013.ev6.counter.charging.mean",
+        TIME,
+        "EV6, counter: time waking up, mean",
+        0.68,
+        "%",
+    )
+    .percent(25.0),
+    Claim::predicted(
+        "strong2013.ev6.counter.restoring.mean",
+        TIME,
+        "EV6, counter: time restoring, mean",
+        0.66,
+        "%",
+    )
+    .percent(25.0),
+];
+
 const CLAIMS: &[Claim] = &{
-    let mut all =
-        [Claim::predicted("strong2013.ev6.tap.slow", SOURCE, "EV6, TAP: slowdown", 0.0, "%")
-            .within(0.01); 37];
-    let mut index = 0;
+    let mut all = [ALONE[0]; ALONE.len() + 2 * PAIRS.len()];
+    let mut index = 1;
+    while index < ALONE.len() {
+        all[index] = ALONE[index];
+        index += 1;
+    }
+    index = 0;
     while index < PAIRS.len() {
-        all[2 * index + 1] = PAIRS[index][0];
-        all[2 * index + 2] = PAIRS[index][1];
+        all[ALONE.len() + 2 * index] = PAIRS[index][0];
+        all[ALONE.len() + 2 * index + 1] = PAIRS[index][1];
         index += 1;
     }
     all
 };
 
+const REFILL: &str = "a wake-up takes 2.12 ns to refill the pipeline by Table 2.3, a fifth of what charging takes; in the \
+                      print restoring takes as long as charging, so that it counts more";
+const BY_DESIGN: &str =
+    "TAP wakes a core for the earliest answer there can be, so that nothing else is possible";
 const CONTROLLERS: [&str; 7] =
     ["oracle", "tap", "counter", "fupg", "dvfs-oracle", "dvfs-mean", "hybrid"];
 
@@ -101,6 +153,12 @@ fn measure(name: &str) -> Measure {
     match name {
         "saved" => |compared, name| of(compared, name).map_or(0.0, |result| result.energy_saved),
         "slow" => |compared, name| of(compared, name).map_or(0.0, |result| result.slowdown),
+        "charging" => {
+            |compared, name| of(compared, name).map_or(0.0, |result| result.time_share.charging)
+        }
+        "restoring" => {
+            |compared, name| of(compared, name).map_or(0.0, |result| result.time_share.restoring)
+        }
         _ => |compared, name| of(compared, name).map_or(0.0, |result| result.gated_share),
     }
 }
@@ -125,7 +183,9 @@ fn figures_213(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let why = "the profiles know how often and how near references come, not when: phases and dependences of the real programs are not in the data";
     let claims = CLAIMS.iter().zip(numbers);
     Ok(claims.fold(Findings::new(report), |found, (claim, ours)| {
-        found.found(claim.id, ours, Note::verdict("", why))
+        let met = if claim.id.ends_with("tap.slow") { BY_DESIGN } else { "" };
+        let why = if claim.id.contains("restoring") { REFILL } else { why };
+        found.found(claim.id, ours, Note::verdict(met, why))
     }))
 }
 

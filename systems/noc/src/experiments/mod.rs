@@ -1,5 +1,5 @@
-//! What the literature published about networks on chip, computed again (Li 2012, "Energy
-//! efficient networks", chapters 6 and 7).
+//! What the literature published about networks on chip, computed again (Li 2012, "Energy saving and
+//! virtualization technologies in switching", chapters 6 and 7).
 
 mod accurate_power;
 mod patterns;

@@ -18,7 +18,8 @@ const CLAIMS: &[Claim] = &claims! {
     predicted "4.adaptive" "normal: Adaptive below 2P-ES",
         0.0, "%", within(5.0), reading("behave similarly");
     predicted "5.2p-es" "transpose: 2P-ES below XY, \"up to\"", 78.0, "%", within(1.0);
-    predicted "5.4p-es" "transpose: 4P-ES below 2P-ES, \"limited to\"", 5.0, "%", at_most();
+    // "Even when 4P-ES outperforms 2P-ES as in the transpose traffic pattern case, the gain is limited to 5%".
+    predicted "5.4p-es" "transpose: 4P-ES below 2P-ES, a gain \"limited to\"", 0.0, "%", between(0.0, 5.0);
     predicted "5.adaptive" "transpose: Adaptive below 2P-ES",
         0.0, "%", within(1.0), reading("no improvement");
     predicted "6.2p-es" "hot-spot: 2P-ES below XY", 60.0, "%", within(1.0);
@@ -36,8 +37,8 @@ const CLAIMS: &[Claim] = &claims! {
         0.0, "%", within(0.1);
     ["li2012.s7.4", "Li 2012, section 7.4"]
     predicted "q100"
-        "farthest that 100 sampled values are from the best expansion factor, \"around\"",
-        1.0, "%", within(0.5);
+        "farthest that 100 sampled values are from the best expansion factor",
+        1.0, "%", at_most(), reading("guarantees a precision around 1%");
 };
 
 /// Figs. 6.4, 6.5, 6.6 and the percentages of section 6.5: routings and the bound on one plane.

@@ -9,7 +9,9 @@ use super::{Routing, RoutingError};
 use crate::{Flow, Mesh, Path, Routed, Routes, Traffic};
 
 /// Flows by falling rate, of equal ones the earlier first, each hop by hop over the less loaded of the
-/// links that lead nearer; ties go along X. After Shin and Kim 2004.
+/// links that lead nearer; ties go along X. After Li 2012, section
+/// 6.5, who derives it from Stine, Carter and Flich, "Comparing adaptive routing and dynamic voltage scaling for link
+/// power reduction", 2004.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Adaptive;
 

@@ -2,27 +2,17 @@
 
 use ebb_power::{CoreModel, CoreState, Depth, Fit, PacketCost, Sample, Server};
 use ebb_report::{
-    Axis, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table, claims,
+    Axis, Column, Context, ExperimentError, Figure, Findings, Plot, Report, Series, Table,
 };
 use ebb_units::{Hertz, PacketsPerSecond, Watts};
 
-const SECTION: &str = "Bolla et al., section V.B";
 /// Loads as shares of the capacity.
 const LOADS: [f64; 16] =
     [0.0, 0.04, 0.1, 0.17, 0.25, 0.33, 0.42, 0.5, 0.58, 0.67, 0.75, 0.83, 0.9, 0.96, 1.1, 1.3];
 
 /// What two cores gain over one.
-pub(super) static GAMMA: Figure = Figure {
-    id: "bolla.gamma",
-    title: "What further cores gain",
-    claims: &claims! {
-        ["bolla.gamma", SECTION]
-        calibrated "opteron" "gamma of two Opteron cores", 1.5, "", within(0.02);
-        calibrated "xeon" "gamma of two Xeon cores",
-            2.0, "", within(0.02), reading("near to the 200%");
-    },
-    run: gamma,
-};
+pub(super) static GAMMA: Figure =
+    Figure { id: "bolla.gamma", title: "What further cores gain", claims: &[], run: gamma };
 
 fn gamma(_: &Context<'_>) -> Result<Findings, ExperimentError> {
     let fitted = |gamma: f64| {
@@ -46,15 +36,15 @@ fn gamma(_: &Context<'_>) -> Result<Findings, ExperimentError> {
         .series(line(server.frequency_max()))
         .series(Series::points("published: Opteron", vec![(2.0, 1.5)]).published())
         .series(Series::points("published: Xeon, \"near to\"", vec![(2.0, 2.0)]).published());
-    let recovered = "recovered by the fit from samples with 1 % of noise that were made with it";
     let text = format!(
-        "The fit finds the published gains again. The plot is another machine's: two of its cores at \
-         3.3 GHz carry {:.2} times what one carries.",
+        "Gamma is measured of each machine, so that there is no claim: from samples with 1 % of noise that were \
+         made with the published 1.5 and 2.0 the fit finds {:.3} and {:.3} again. The plot is another \
+         machine's: two of its cores at 3.3 GHz carry {:.2} times what one carries.",
+        fitted(1.5)?,
+        fitted(2.0)?,
         gain(2, server.frequency_max())
     );
-    Ok(Findings::new(Report::new(GAMMA.title).text(text).plot(plot))
-        .found("bolla.gamma.opteron", fitted(1.5)?, recovered)
-        .found("bolla.gamma.xeon", fitted(2.0)?, recovered))
+    Ok(Findings::new(Report::new(GAMMA.title).text(text).plot(plot)))
 }
 
 /// A model's own samples with 1 % of noise from the multiples of the golden ratio.

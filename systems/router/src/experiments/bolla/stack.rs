@@ -56,7 +56,6 @@ pub(super) static FIG06: Figure = Figure {
     title: "Idle time and interrupts of one core over throughput",
     claims: &claims! {
         ["bolla.fig06", SECTION]
-        calibrated "most" "largest throughput", MOST_KPPS, "kpps", within(1.0);
         calibrated "idle" "idle time at 700 kpps", 6.0, "%", at_most(), reading("near to zero");
         implied "interrupts" "interrupts per packet at 700 kpps",
             0.1, "", at_most(), reading("near to zero");
@@ -115,11 +114,6 @@ fn fig06(_: &Context<'_>) -> Result<Findings, ExperimentError> {
     let note = "a sleeping core is woken by the next packet, so that as many packets per hundred \
                 raise an interrupt as percent of the time are idle";
     Ok(Findings::new(Report::new(FIG06.title).plot(plot))
-        .found(
-            "bolla.fig06.most",
-            1e6 / service_ns,
-            "an input, read back: the service time is its inverse",
-        )
         .found("bolla.fig06.idle", 100.0 * idle(&server, service_ns, 700.0), fitted)
         .found("bolla.fig06.interrupts", interrupts(700.0), note))
 }

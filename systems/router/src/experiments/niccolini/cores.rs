@@ -166,9 +166,9 @@ pub(super) static FIG11: Figure = Figure {
         ["niccolini2012.fig11", SECTION]
         predicted "three-save" "3 cores save against 12 at 5 Mpps, \"in excess of\"",
             30.0, "W", at_least();
-        predicted "fullest-best"
+        implied "fullest-best"
             "rates, of 0.5 to 19 Mpps, at which the fewest cores that carry them draw least",
-            100.0, "%";
+            100.0, "%", reading("for any packet rate");
     },
     run: fig11,
 };
@@ -204,7 +204,8 @@ fn fig11(_: &Context<'_>) -> Result<Findings, ExperimentError> {
             "niccolini2012.fig11.fullest-best",
             share,
             Note::verdict(
-                "of the numbers of cores at 1.6 GHz",
+                "of the numbers of cores at 1.6 GHz; each further core adds its fitted power in C1 and its \
+                 own fitted interrupts, so that the fits decide",
                 "at the other rates a core more sleeps less lightly than it costs",
             ),
         ))

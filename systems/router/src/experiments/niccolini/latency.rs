@@ -21,9 +21,6 @@ pub(super) static FIG16: Figure = Figure {
         implied "added" "latency that PowerSave adds, \"less than\"", 10.0, "µs", at_most();
         ["niccolini2012.fig16", SECTION]
         predicted "p99-over-mean" "99th percentile over the mean, \"up to\"", 4.0, "", at_most();
-        ["niccolini2012.fig16", "Niccolini et al. 2012, section 6.1"]
-        implied "queueing" "time that q_h packets wait at 3 Mpps", 10.0, "µs", percent(10.0);
-        ["niccolini2012.fig16", SECTION]
         implied "wake-up" "waking a core from C6, \"up to\"", 85.0, "µs", at_most();
         predicted "lost" "packets lost under PowerSave", 0.0, "";
         predicted "reordered" "packets reordered under PowerSave", 0.0, "";
@@ -140,7 +137,6 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     );
     let wake = router().server().exit_latency(Depth::C6).as_nanos() as f64 / 1e3;
     let table1 = "the paper's own table 1, to which the model was fitted, says 87 µs";
-    let q_h = "32 packets at 3 Mpps, both printed";
     Ok(Findings::new(Report::new(FIG16.title).plot(plot))
         .found("niccolini2012.fig16.mean", mean, fitted)
         .found("niccolini2012.fig16.p99", p99, peaks)
@@ -151,7 +147,6 @@ fn run(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             "against polling, same arrivals; fitted like the mean",
         )
         .found("niccolini2012.fig16.p99-over-mean", ratio, peaks)
-        .found("niccolini2012.fig16.queueing", 32.0 / 3.0, q_h)
         .found("niccolini2012.fig16.wake-up", wake, table1)
         .found(
             "niccolini2012.fig16.lost",
