@@ -5,11 +5,11 @@ mod backend;
 mod commands;
 mod inject;
 mod interfaces;
-mod kernel_cpus;
 mod kernel_path;
 mod links;
 mod moves;
 mod open;
+mod parking;
 mod placement;
 mod preflight;
 mod reload;
@@ -68,7 +68,6 @@ pub struct Live {
     queues_looked_at: Time,
     /// Active cores to whom the ports' interrupts go.
     interrupts_for: u16,
-    kernel_cpus: kernel_cpus::KernelCpus,
     retried_at: Time,
     signals: Signals,
     api: Option<Serving>,

@@ -85,10 +85,10 @@ impl Program {
             let loaded = connections::load(OBJECT, &self.maps, connections::EXPLAIN);
             self.explains = Some(loaded?);
         }
-        if self.explains.is_some() {
-            return Ok(self.explains.as_ref().expect("loaded").as_fd());
+        if self.explains.is_none() {
+            return self.classifier(EXPLAIN).map_err(broken);
         }
-        self.classifier(EXPLAIN).map_err(broken)
+        Ok(self.explains.as_ref().expect("loaded").as_fd())
     }
 }
 

@@ -66,10 +66,8 @@ impl LiveInterface {
         active: u16,
         journal: &Journal,
     ) {
-        if governor.interrupts && !cpus.is_empty() {
-            let in_kernel = self.interface.options().path == PacketPath::Kernel;
-            // There, all at first: how many suffice has to be seen.
-            let active = if in_kernel { u16::MAX } else { active };
+        let by_workers = self.interface.options().path == PacketPath::Worker;
+        if governor.interrupts && by_workers && !cpus.is_empty() {
             self.follow_workers(governor, cpus, active, journal);
         }
         self.take_moderation(governor, journal);

@@ -160,8 +160,7 @@ impl Live {
             true => HOUSEKEEPING,
             false => RETRY_EVERY,
         };
-        let looks = self.sync.patience().into_iter().chain(self.kernel_cpus.patience());
-        looks.fold(patience, Duration::min)
+        self.sync.patience().map_or(patience, |tables| tables.min(patience))
     }
 
     /// Frames into which the other ports receive.

@@ -151,7 +151,6 @@ impl Live {
             program: std::env::current_exe().context("cannot find the program's own file")?,
             queues_looked_at: clock::monotonic(),
             interrupts_for: u16::MAX,
-            kernel_cpus: super::kernel_cpus::KernelCpus::default(),
             retried_at: clock::monotonic(),
             signals,
             api: None,

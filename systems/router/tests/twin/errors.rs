@@ -61,7 +61,7 @@ fn traces_and_models() {
     let scenario = "load = 0.3\n[traffic.trace]\nfile = \"t.csv\"\nvalue = \"bps\"\n";
     for (text, part) in [
         ("time,bps\n0,1\n1,-4\n", "t.csv:3: field `bps`: -4 is negative"),
-        ("time,bps\r\n0,1\r\n1,NaN\r\n", "field `bps`: `NaN` is not a finite number"),
+        ("time,bps\r\n0,1\r\n1,inf\r\n", "field `bps`: `inf` is not a finite number"),
         ("\u{feff}time,bps\n0,1\n1,1\n5,1\n", "t.csv:4: field `time`: 4 s after the previous row"),
         ("time,packets\n0,1\n1,1\n", "t.csv:1: there is no column `bps`"),
         ("time,bps\n0,1\n1\n", "t.csv:3: 1 fields"),
