@@ -297,8 +297,10 @@ fn clocks_and_interrupts_are_the_kernels_on_its_path() {
     };
     let limits = || ["cpufreq/scaling_min_freq", "cpufreq/scaling_max_freq"].map(read);
     let interrupts = || [40, 41].map(|number| sysfs.interrupt(number));
+    router.wait_for("the first operating point", |status| status.governor.changes > 0);
     assert!(until(PATIENCE, || limits() == ["800000", "2400000"]), "{:?}", limits());
-    assert_eq!(read("power/pm_qos_resume_latency_us"), "0", "no worker waits for packets there");
+    let depth = || read("power/pm_qos_resume_latency_us");
+    assert!(until(PATIENCE, || depth() == "0"), "no worker waits for packets there: {}", depth());
     assert_eq!(interrupts(), ["0-1", "0-1"], "where they were found");
     let text = Setup { port: "path = \"worker\"".to_owned(), ..setup }.text(&lab, "router");
     router.reload(&text).expect("taken over");

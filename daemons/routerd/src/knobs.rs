@@ -24,8 +24,6 @@ pub struct MachineKnobs {
     set: (Option<u16>, Vec<Option<IdleDepth>>),
     /// Whether some ports' packets, and all, are forwarded by the kernel.
     kernel_path: (bool, bool),
-    /// The wake-up time of cores is bounded by the operator.
-    bounded: bool,
 }
 
 impl MachineKnobs {
@@ -70,16 +68,9 @@ impl MachineKnobs {
             budget => WakeLatency::AtMost(budget),
         };
         let set = (None, vec![None; cpus.len()]);
-        let (kernel_path, bounded) = ((false, false), config.powersave.latency_budget_us > 0);
-        let knobs = MachineKnobs {
-            frequencies,
-            levels,
-            idle: idle_knobs,
-            shallow,
-            set,
-            kernel_path,
-            bounded,
-        };
+        let kernel_path = (false, false);
+        let knobs =
+            MachineKnobs { frequencies, levels, idle: idle_knobs, shallow, set, kernel_path };
         (knobs, notes)
     }
 
@@ -125,7 +116,7 @@ impl Knobs for MachineKnobs {
             return Ok(());
         }
         let latency = match depth {
-            IdleDepth::Shallow if self.kernel_path.1 && !self.bounded => WakeLatency::Unlimited,
+            IdleDepth::Shallow if self.kernel_path.1 => WakeLatency::Unlimited,
             IdleDepth::Shallow => self.shallow,
             IdleDepth::Deep => WakeLatency::Unlimited,
         };
