@@ -42,9 +42,10 @@ def vlans_are_forwarded(guest, say):
     if sent < 2 * FLOWS * ROUNDS:
         raise Failure(f"the kernel counts {sent} packets of eth1.8")
     a_new_vlan_is_forwarded(guest, say)
+    an_upgrade_goes_on(guest, say)
     tags_have_their_priority(guest, say)
     filters_hold(guest, say)
-    guest.check("kill -9 $(cat /run/router.pid)")
+    guest.check("kill -9 $(pidof ebb)")
     passes(exchange(7, 8), "after the router was killed")
     say("the router was killed: the kernel forwards")
 
@@ -120,6 +121,17 @@ def a_new_vlan_is_forwarded(guest, say):
         raise Failure("a VLAN that was unmade is still forwarded")
     expect_forwarded(guest, 7, 8)
     say("a VLAN made meanwhile is forwarded, and no longer when it is unmade")
+
+
+def an_upgrade_goes_on(guest, say):
+    """The program that takes over forwards VLANs, and says so of a packet."""
+    guest.check("ebb router upgrade", 60)
+    await_forwarding(guest, 7, 8)
+    expect_forwarded(guest, 7, 8)
+    said = guest.check("ebb router explain eth0 --vlan 7 --from 10.7.0.2 --to 10.8.0.2", 60)
+    if "kernel path" not in said or "leaves by eth1.8" not in said:
+        raise Failure(f"the router explains a packet of VLAN 7 otherwise: {said}")
+    say("after an upgrade VLANs are forwarded, and `explain` says so")
 
 
 def tags_have_their_priority(guest, say):

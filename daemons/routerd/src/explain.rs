@@ -112,6 +112,9 @@ fn because(frame: &[u8], fate: &Fate, place: &Place<'_>) -> String {
         Why::Connection => "a packet filter lets packets of established connections pass, and this one belongs to none, or \
             begins or ends one".to_owned(),
         Why::OtherExit => format!("its masqueraded connection leaves by another interface than {exit}"),
+        Why::Undriven => {
+            format!("it leaves by {exit}, whose driver sends nothing that a program in a driver redirects")
+        }
         Why::Translation => "its addresses cannot be translated here".to_owned(),
         Why::Policy(reason) => format!("a policy of the kernel concerns it: {}", Mechanism::of(reason).name()),
         Why::Lookup(answer) => answered(answer).to_owned(),
@@ -284,6 +287,7 @@ mod tests {
             (Why::Header, frame(|bytes| bytes[26] = 240), "nobody's"),
             (Why::Lookup(7), plain.clone(), "not resolved"),
             (Why::Exit, plain.clone(), "no open port"),
+            (Why::Undriven, plain.clone(), "whose driver sends nothing"),
         ] {
             let said = said(why, &frame);
             assert_eq!(said.way, "network stack");

@@ -40,6 +40,8 @@ pub enum Why {
     OtherExit,
     /// Its addresses could not be translated.
     Translation,
+    /// The way out is a port whose driver sends nothing that a program in another driver redirects to it.
+    Undriven,
     /// A policy concerns it, by its reason.
     Policy(u8),
     /// What the kernel's look-up answered (`BPF_FIB_LKUP_RET_...`).
@@ -81,6 +83,10 @@ pub struct Fate {
 
 impl Program {
     fn explain(&mut self) -> io::Result<BorrowedFd<'_>> {
+        // A program in a driver knows no connections.
+        if self.in_driver {
+            return self.classifier(EXPLAIN).map_err(broken);
+        }
         if matches!(self.connected, Some(Some(_))) && self.explains.is_none() {
             let loaded = connections::load(OBJECT, &self.maps, connections::EXPLAIN);
             self.explains = Some(loaded?);
@@ -118,12 +124,14 @@ impl Interface {
         };
         run.run()?;
         left.truncate(run.data_size_out as usize);
-        let why = Why::of(run.retval >> EXIT_BITS);
+        let why = Why::of(run.retval >> EXIT_BITS).ok_or(io::ErrorKind::InvalidData)?;
         let exit = run.retval & ((1 << EXIT_BITS) - 1);
-        Ok(Fate {
-            why: why.ok_or(io::ErrorKind::InvalidData)?,
-            exit: (exit != 0).then_some(exit),
-            left,
-        })
+        let sent = || program.driver_exits.get(exit, 0).is_ok();
+        let undriven = why == Why::Forwarded
+            && self.options.path == PacketPath::Kernel
+            && program.in_driver
+            && !sent();
+        let why = if undriven { Why::Undriven } else { why };
+        Ok(Fate { why, exit: (exit != 0).then_some(exit), left })
     }
 }
