@@ -22,7 +22,8 @@ Examples:
   ebb router explain eth1 --pcap lost.pcap --count 5
 
 Nothing is sent. The programs in the kernel are asked themselves; what workers do with a packet that they get is told by
-their table. Packets made here are UDP; of a capture, each frame is taken as one that is addressed to the port.")]
+their table. Packets made here are UDP; of a capture, each frame is taken as one that is addressed to the port, and of one
+that is longer than 1,514 bytes (several packets that a sender has left to its card) the first packet.")]
 pub struct Explain {
     /// The router's port that would receive the packet
     port: String,
@@ -53,6 +54,9 @@ pub struct Explain {
     #[command(flatten)]
     target: Target,
 }
+
+/// Longest frame of a link of 1,500 bytes.
+const FRAME_MAX: usize = 1_514;
 
 /// What the router answers.
 #[derive(Deserialize)]
@@ -133,10 +137,43 @@ fn captured(path: &std::path::Path, count: usize) -> Result<Vec<Vec<u8>>> {
             frames.len() + 1
         );
         data[..6].fill(0);
-        frames.push(data);
+        frames.push(first_packet(data));
     }
     ensure!(!frames.is_empty(), "{name} has no packets");
     Ok(frames)
+}
+
+/// The first of the packets that a super-frame stands for; other frames as they are.
+fn first_packet(mut frame: Vec<u8>) -> Vec<u8> {
+    if frame.len() <= FRAME_MAX {
+        return frame;
+    }
+    frame.truncate(FRAME_MAX);
+    let Some(link) = ebb_wire::link(&frame) else { return frame };
+    let packet = &mut frame[link.payload..];
+    let whole = packet.len() as u16;
+    let header = match link.ethertype {
+        ethertype::IPV4 => {
+            let Some(header) = ebb_wire::Ipv4::new(packet).map(|ip| ip.header_len()) else {
+                return frame;
+            };
+            packet[2..4].copy_from_slice(&whole.to_be_bytes());
+            packet[10..12].fill(0);
+            let sum = ebb_wire::checksum::of(&packet[..header.max(20)]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            header.max(20)
+        }
+        ethertype::IPV6 => {
+            packet[4..6].copy_from_slice(&(whole - 40).to_be_bytes());
+            40
+        }
+        _ => return frame,
+    };
+    let protocol = if header == 40 { packet[6] } else { packet[9] };
+    if protocol == ebb_wire::protocol::UDP {
+        packet[header + 4..header + 6].copy_from_slice(&(whole - header as u16).to_be_bytes());
+    }
+    frame
 }
 
 fn text(port: &str, frame: &[u8], answer: &Answer) -> String {
@@ -189,6 +226,26 @@ mod tests {
         assert_eq!(of("2001:db8::2").as_deref(), Ok("[2001:db8::2]:9"));
         assert_eq!(of("[2001:db8::2]:53").as_deref(), Ok("[2001:db8::2]:53"));
         assert!(of("eth0").is_err());
+    }
+
+    #[test]
+    fn of_a_super_frame_the_first_packet_is_explained() {
+        for text in [["10.0.0.2:1", "10.0.1.2:2"], ["[2001:db8::2]:1", "[2001:db8:1::2]:2"]] {
+            let [from, to] = text.map(|text| text.parse().expect("an address"));
+            let frame = |payload: usize| Template::udp(from, to).to_frame(&vec![0; payload]);
+            let whole = frame(60_000);
+            let first = first_packet(whole.clone());
+            let headers = if from.is_ipv4() { 42 } else { 62 };
+            // But for the checksum over what is not there any more.
+            let sum = headers - 2..headers;
+            let mut expected = frame(FRAME_MAX - headers);
+            let mut seen = first.clone();
+            expected[sum.clone()].fill(0);
+            seen[sum].fill(0);
+            assert_eq!(seen, expected);
+            assert_eq!(first_packet(frame(100)), frame(100));
+        }
+        assert_eq!(first_packet(vec![8; 2000]).len(), FRAME_MAX, "no IP");
     }
 
     #[test]

@@ -222,7 +222,8 @@ INLINE int crosses(struct __sk_buff *skb, const struct ethernet *eth, const void
 	}
 	if (!connection)
 		return 0;
-	of.sum_known |= to->unfinished == SUM_CHECKED;
+	// Who only asks does not say what is known of the checksum.
+	of.sum_known |= to->unfinished == SUM_CHECKED || only_asked;
 	to->unfinished = to->unfinished == SUM_UNFINISHED;
 	to->protocol = of.protocol;
 	may = may_cross(connection, &of, options.direction != 0, to, four, &ticks);

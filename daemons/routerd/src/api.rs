@@ -181,8 +181,8 @@ fn of_raw(raw: Raw) -> Result<Command, RequestError> {
 
 const EXACTLY_ONE: &str =
     "expected exactly one of `get`, `set`, `reload`, `upgrade`, `capture`, `explain`";
-/// Longest frame that is explained: a super-frame with its headers.
-const FRAME_MAX: usize = 65_550;
+/// Longest frame that is explained: the kernel runs programs on what a page holds beside its own.
+const FRAME_MAX: usize = 3_600;
 
 fn of_explain(Explain { port, frame }: Explain) -> Result<Command, RequestError> {
     let invalid = |message: String| Err(RequestError::Invalid(message));
