@@ -187,16 +187,26 @@ fn less(ours: f64, theirs: f64) -> String {
     format!("{:.0} % {}", change.abs(), if change >= 0.0 { "less" } else { "more" })
 }
 
+/// A difference of processor time in words. What is no time above a cable's, others have hidden.
+fn less_time(ours: f64, theirs: f64, whose: &str) -> String {
+    match ours > 0.0 && theirs > 0.0 {
+        true => format!("{} CPU time{whose}", less(ours, theirs)),
+        false => {
+            "CPU time that cannot be compared, as other programs kept the machine busy,".to_owned()
+        }
+    }
+}
+
 fn against_kernel(days: &[Day]) -> Vec<String> {
     let Some(kernel) = days.iter().find(|day| day.mode == "kernel") else { return Vec::new() };
     let compare = |day: &Day| {
         let below =
             day.parts.iter().zip(&kernel.parts).filter(|(ours, theirs)| ours < theirs).count();
         format!(
-            "{} used {} CPU time of the whole machine and {} energy ({}) than the kernel without Ebb, and less CPU \
+            "{} used {} and {} energy ({}) than the kernel without Ebb, and less CPU \
              time in {below} of the day's {PARTS} parts.",
             day.mode,
-            less(day.cpu_seconds, kernel.cpu_seconds),
+            less_time(day.cpu_seconds, kernel.cpu_seconds, " of the whole machine"),
             less(day.joules, kernel.joules),
             day.joules_basis,
         )
@@ -219,12 +229,12 @@ fn against_poll(days: &[Day]) -> Vec<String> {
         let share = |day: &Day| 100.0 * day.summary.lost as f64 / day.summary.sent.max(1) as f64;
         let p99 = |day: &Day| day.summary.latency_us.p99;
         let mut text = format!(
-            "{} ({}) used {} CPU time and {} energy ({}) than poll ({}){}: 99 % of its packets took \
+            "{} ({}) used {} and {} energy ({}) than poll ({}){}: 99 % of its packets took \
              at most {:.0} us, poll's {:.0} us. It lost {:.3} % of its packets, \
              poll {:.3} %.",
             day.mode,
             on(day),
-            less(day.cpu_seconds, poll.cpu_seconds),
+            less_time(day.cpu_seconds, poll.cpu_seconds, ""),
             less(day.joules, poll.joules),
             day.joules_basis,
             polling(poll),
@@ -475,6 +485,16 @@ mod tests {
         assert!(said[1].starts_with("powersave used 50 % less CPU time of the whole machine"));
         assert!(said[1].contains("in 8 of the day's 8 parts"), "{said:?}");
         assert!(said[2].contains("powersave (1 worker) used 80 % less CPU time"), "{said:?}");
+    }
+
+    #[test]
+    fn times_that_others_have_hidden_are_not_compared() {
+        let days =
+            [day("kernel", -0.04, 110.0), day("poll", 0.13, 200.0), day("powersave", -1.0, 99.0)];
+        for said in verdicts(&days) {
+            assert!(said.contains("used CPU time that cannot be compared"), "{said}");
+            assert!(!said.contains("% less CPU") && !said.contains("% more CPU"), "{said}");
+        }
     }
 
     #[test]
