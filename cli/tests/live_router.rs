@@ -17,6 +17,8 @@ mod faults;
 mod governor;
 #[path = "live/hosts.rs"]
 mod hosts;
+#[path = "live/kernel_cpus.rs"]
+mod kernel_cpus;
 #[path = "live/order.rs"]
 mod order;
 #[path = "live/paths.rs"]

@@ -5,12 +5,14 @@
 //! time and observations and carry out the actions. It knows neither packets nor Linux.
 
 pub mod cluster;
+mod kernel;
 pub mod policies;
 mod policy;
 mod recording;
 pub mod redirect;
 mod router;
 
+pub use kernel::{KernelCores, KernelLoad};
 pub use policy::{Plant, Policy, drive};
 pub use recording::{Decision, Divergence, Recording, replay};
 pub use router::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, RouterPolicy};

@@ -1,5 +1,6 @@
 //! What all processors of the machine did since it was started, from `/proc/stat`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::time::Duration;
@@ -60,6 +61,93 @@ impl Processors {
     }
 }
 
+/// What single processors did since the machine was started: those that are online.
+#[derive(Clone, Debug)]
+pub struct EachProcessor {
+    at: Time,
+    times: BTreeMap<usize, Times>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// Idle, stolen and given to guests' idling alike: not at work.
+    idle: Duration,
+    /// Interrupts and what they leave to be done at once.
+    packets: Duration,
+    /// Times that the network stack ran out of its budget, and packets that it dropped before it looked at them.
+    squeezed: u64,
+}
+
+/// What one processor did in a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    /// Share of its time in which it was not idle.
+    pub busy: f64,
+    /// In which it served interrupts and softirqs.
+    pub packets: f64,
+    /// Whether its network stack left packets behind.
+    pub squeezed: bool,
+}
+
+impl EachProcessor {
+    /// What is so far.
+    ///
+    /// # Errors
+    /// Without `/proc`.
+    pub fn now() -> io::Result<EachProcessor> {
+        let stat = fs::read_to_string("/proc/stat")?;
+        let softnet = fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
+        Ok(EachProcessor::read(&stat, &softnet, clock::monotonic()))
+    }
+
+    fn read(stat: &str, softnet: &str, at: Time) -> EachProcessor {
+        let mut times: BTreeMap<usize, Times> = stat.lines().filter_map(times_of).collect();
+        for (line, fields) in softnet.lines().enumerate() {
+            let field = |index: usize| {
+                let text = fields.split_whitespace().nth(index)?;
+                u64::from_str_radix(text, 16).ok()
+            };
+            // Its number is told from Linux 5.10 on.
+            let processor = field(12).map_or(line, |number| number as usize);
+            if let Some(times) = times.get_mut(&processor) {
+                times.squeezed = field(1).unwrap_or(0) + field(2).unwrap_or(0);
+            }
+        }
+        EachProcessor { at, times }
+    }
+
+    /// What a processor did since `before`; nothing where it was not online all the time.
+    #[must_use]
+    pub fn since(&self, before: &EachProcessor, processor: usize) -> Share {
+        let all = (self.at - before.at).as_secs_f64();
+        let (Some(now), Some(then)) = (self.times.get(&processor), before.times.get(&processor))
+        else {
+            return Share::default();
+        };
+        let share = |now: Duration, then: Duration| {
+            (now.saturating_sub(then).as_secs_f64() / all.max(1e-9)).clamp(0.0, 1.0)
+        };
+        let packets = share(now.packets, then.packets);
+        Share {
+            busy: (1.0 - share(now.idle, then.idle)).max(packets),
+            packets,
+            squeezed: now.squeezed > then.squeezed,
+        }
+    }
+}
+
+/// A line of `/proc/stat` about one processor: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)).
+fn times_of(line: &str) -> Option<(usize, Times)> {
+    let rest =
+        line.strip_prefix("cpu").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
+    let mut fields = rest.split_whitespace();
+    let processor = fields.next()?.parse().ok()?;
+    let ticks: Vec<u32> = fields.map(|field| field.parse().unwrap_or(0)).collect();
+    let field = |index: usize| TICK * ticks.get(index).copied().unwrap_or(0);
+    let idle = field(3) + field(4) + field(7);
+    Some((processor, Times { idle, packets: field(5) + field(6), squeezed: 0 }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +175,26 @@ mod tests {
         while clock::monotonic() - began < Duration::from_millis(60) {}
         let busy = Processors::now().expect("/proc").busy_since(&before);
         assert!(before.count > 0 && busy >= Duration::from_millis(20), "{busy:?}");
+    }
+
+    #[test]
+    fn each_processor_has_its_own_times() {
+        let stat = |idle: u32, softirq: u32| {
+            format!(
+                "cpu  1 1 1 1 1 1 1 1\ncpu0 9 0 9 100 0 0 0 0\ncpu2 5 0 5 {idle} 0 10 {softirq} 0\n"
+            )
+        };
+        let line = |squeezed: u32, cpu: u32| {
+            format!("00000001 00000000 {squeezed:08x} 0 0 0 0 0 0 0 0 0 {cpu:08x} 0 0\n")
+        };
+        let softnet = |squeezed| format!("{}{}", line(0, 0), line(squeezed, 2));
+        let at = Time::from_secs_f64;
+        let before = EachProcessor::read(&stat(100, 10), &softnet(7), at(1.0));
+        let after = EachProcessor::read(&stat(140, 60), &softnet(8), at(2.0));
+        let seen = after.since(&before, 2);
+        assert!((seen.busy - 0.6).abs() < 1e-9 && (seen.packets - 0.5).abs() < 1e-9, "{seen:?}");
+        assert!(seen.squeezed && !after.since(&before, 0).squeezed);
+        assert_eq!(after.since(&before, 1), Share::default(), "offline");
+        assert_eq!(after.since(&after, 2).packets, 0.0, "no time at all");
     }
 }

@@ -98,6 +98,17 @@ struct side_prefix {
 #define BEFORE_THE_STACK 1
 #define WHEN_SENT 2
 
+// Lanes of the kernel path in a driver (spread.h): the lane of each entry, the CPU of each lane, how many packets may
+// be on their way to one from one queue.
+#define LANES 16
+struct spread {
+	__u8 lane[TABLE_LEN];
+	__u32 cpu[LANES];
+	__u64 room;
+	// 0: all packets are forwarded where they are.
+	__u64 on;
+};
+
 // Packets given to one socket; of these, packets that its worker has sent or is done with, and packets that found no
 // room. What the program and what the worker write lie apart.
 struct flight {
@@ -105,7 +116,9 @@ struct flight {
 	__u64 apart[15];
 	__u64 done;
 	__u64 lost;
-	__u64 unused[14];
+	// When there was nothing left, of lanes.
+	__u64 emptied_ns;
+	__u64 unused[13];
 };
 
 struct cpu_state {
@@ -160,6 +173,7 @@ struct filter local_filter SEC(".data.filter");
 struct vlans vlans SEC(".data.vlans") = { .every = 1 };
 union policy policies SEC(".data.policies");
 __u64 packets_go SEC(".data.packets_go");
+struct spread spread SEC(".data.spread");
 
 struct {
 	int (*type)[BPF_MAP_TYPE_HASH];
@@ -223,6 +237,39 @@ struct {
 	__u32 *key;
 	__u8 *value;
 } exits SEC(".maps");
+
+// By which lane an entry's packets go, and which of the lane's packets was its last one; when it was looked at in vain.
+struct lane_entry {
+	__u64 at;
+	__u64 last;
+	__u64 looked_ns;
+	__u64 unused;
+};
+
+// By queue, TABLE_LEN each. Only the CPU that receives from the queue writes them.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	ENTRIES(TABLE_LEN);
+	__u32 *key;
+	struct lane_entry *value;
+} lane_entries SEC(".maps");
+
+// By queue, LANES each.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	int (*map_flags)[BPF_F_MMAPABLE];
+	ENTRIES(LANES);
+	__u32 *key;
+	struct flight *value;
+} lanes SEC(".maps");
+
+// By CPU.
+struct {
+	int (*type)[BPF_MAP_TYPE_CPUMAP];
+	ENTRIES(1);
+	__u32 *key;
+	struct bpf_cpumap_val *value;
+} cpus SEC(".maps");
 
 // The interfaces whose drivers send what `forward_in_driver` redirects, by index.
 struct {

@@ -5,6 +5,7 @@ mod capture_file;
 mod common;
 mod handoff;
 mod inject;
+mod lanes;
 mod long;
 mod memory;
 mod tags;

@@ -5,6 +5,7 @@ mod backend;
 mod commands;
 mod inject;
 mod interfaces;
+mod kernel_cpus;
 mod kernel_path;
 mod links;
 mod moves;
@@ -42,6 +43,7 @@ use crate::sync::TableSync;
 use backend::LiveBackend;
 use inject::Injection;
 use interfaces::Interfaces;
+use kernel_cpus::KernelCpus;
 pub use preflight::{Preflight, preflight};
 use vigil::{Vigil, Watch};
 
@@ -68,6 +70,7 @@ pub struct Live {
     queues_looked_at: Time,
     /// Active cores to whom the ports' interrupts go.
     interrupts_for: u16,
+    kernel_cpus: KernelCpus,
     retried_at: Time,
     signals: Signals,
     api: Option<Serving>,
@@ -213,6 +216,7 @@ impl Live {
         }
         self.look_at_queues();
         self.follow_parking();
+        self.follow_kernel_cpus();
         if self.upgrade.is_none() {
             self.follow_wishes();
         }

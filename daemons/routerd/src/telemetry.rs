@@ -77,7 +77,7 @@ metrics! {
         gauge port_gone "Whether the interface disappeared" |p| p.gone;
         counter port_received_packets "Packets received" |p| p.received;
         counter port_transmitted_packets "Packets sent" |p| p.transmitted;
-        counter port_receive_dropped_packets "Packets lost before they reached a worker" |p| p.receive_dropped;
+        counter port_receive_dropped_packets "Packets lost before a worker or another CPU could take them" |p| p.receive_dropped;
         counter port_received Bytes "Bytes of frames received" |p| p.received_bytes;
         counter port_transmitted Bytes "Bytes of frames sent" |p| p.transmitted_bytes;
         counter port_transmit_invalid_packets "Packets that the port could not send" |p| p.transmit_invalid;

@@ -79,6 +79,8 @@ pub struct InterfaceCounters {
     pub forwarded: u64,
     /// Bytes of their frames, without checksum.
     pub forwarded_bytes: u64,
+    /// Packets dropped since too many were on their way to another CPU ([`Interface::set_lanes`]).
+    pub overrun: u64,
 }
 
 impl Interface {
@@ -492,7 +494,7 @@ fn load(
     let beside = beside.then_some(device.index);
     let flags = (options.stamp_all, options.ip_options);
     let (mut program, map, table) =
-        Program::load_for(options.form, options.workers, keys, flags, beside)?;
+        Program::load_for(options.form, (options.workers, queues), keys, flags, beside)?;
     let failed = |source| AfXdpError::system("set up the XDP program", source);
     program.set_macs(&[device.mac]).map_err(failed)?;
     Ok((program, map, table))

@@ -77,6 +77,14 @@ impl Flights {
         }
     }
 
+    /// What was given, what is done with, what found no room.
+    pub(super) fn read(&self, key: u32) -> (u64, u64, u64) {
+        let count = |part: &AtomicU64| part.load(Ordering::Acquire);
+        self.of(key).map_or((0, 0, 0), |flight| {
+            (count(&flight.given), count(&flight.done), count(&flight.lost))
+        })
+    }
+
     /// Whether nothing that was given to a socket is with its worker.
     pub(super) fn is_done(&self, key: u32) -> bool {
         self.of(key).is_none_or(|flight| {

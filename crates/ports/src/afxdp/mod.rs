@@ -31,6 +31,7 @@ mod program;
 mod redirect;
 mod ring;
 mod socket;
+mod spread;
 mod sys;
 mod tag_watch;
 mod test_run;
@@ -48,6 +49,7 @@ pub use policy::{CONNECTION_MARK, KernelPolicy, PREFIXES_MAX, REASONS, Side, UNH
 pub use port::AfXdpPort;
 pub use program::{Work, prepare};
 pub use redirect::Indirection;
+pub use spread::{LANES, LaneCounters};
 pub use tag_watch::TagWatch;
 pub use umem::{Inheritance, Umem};
 pub use vlans::VlanInterface;

@@ -17,6 +17,7 @@ use super::link::{self, Link};
 use super::maps::{Flights, Sockets, Table};
 use super::policy::{KernelPolicy, RawHead, RawPrefix, raw_route};
 use super::policy_maps::{Held, PolicyMaps};
+use super::spread::Spread;
 use super::vlans::{Tagged, Vlans};
 use super::{AfXdpError, Form, Mode, PacketPath};
 
@@ -69,6 +70,7 @@ pub(super) struct Program {
     pub(super) tagged: Tagged,
     pub(super) exits: HashMap<MapData, u32, u8>,
     pub(super) driver_exits: DevMapHash<MapData>,
+    pub(super) spread: Spread,
     /// Mapped elsewhere; programs that are loaded later name their descriptors.
     _mapped: [MapData; 2],
     /// Who gets what workers may have.
@@ -175,7 +177,7 @@ fn is_beside(name: &str) -> bool {
 }
 
 /// Takes a map out of the object that `bpf/steer.c` is known to have.
-fn map<T: TryFrom<aya::maps::Map>>(ebpf: &mut Ebpf, name: &str) -> T
+pub(super) fn map<T: TryFrom<aya::maps::Map>>(ebpf: &mut Ebpf, name: &str) -> T
 where
     T::Error: std::fmt::Debug,
 {
@@ -183,7 +185,7 @@ where
     T::try_from(map).unwrap_or_else(|error| panic!("map {name}: {error:?}"))
 }
 
-fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Xdp {
+pub(super) fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Xdp {
     ebpf.program_mut(name)
         .and_then(|program| program.try_into().ok())
         .unwrap_or_else(|| panic!("no XDP program {name} in the object"))
@@ -194,6 +196,7 @@ fn descriptors(ebpf: &Ebpf) -> Vec<(String, RawFd)> {
     let of = |map: &Map| match map {
         Map::Array(data)
         | Map::HashMap(data)
+        | Map::CpuMap(data)
         | Map::DevMapHash(data)
         | Map::LpmTrie(data)
         | Map::PerCpuArray(data)
@@ -212,14 +215,14 @@ impl Program {
         sockets: u32,
         stamp_all: bool,
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
-        Program::load_for(form, workers, sockets, (stamp_all, false), None)
+        Program::load_for(form, (workers, 1), sockets, (stamp_all, false), None)
     }
 
-    /// Loads the program for one interface, with places for `sockets` sockets. `beside`: its index
-    /// where VLAN tags may travel beside frames.
+    /// Loads the program for one interface and so many workers and receive queues, with places for `sockets` sockets.
+    /// `beside`: its index where VLAN tags may travel beside frames.
     pub(super) fn load_for(
         form: Form,
-        workers: u32,
+        (workers, queues): (u32, u32),
         sockets: u32,
         (stamp_all, ip_options): (bool, bool),
         beside: Option<u32>,
@@ -228,8 +231,8 @@ impl Program {
             Form::Rss => 0u32,
             Form::Steer => 1,
         };
-        let mut ebpf =
-            loader::load(form_number, workers, sockets, stamp_all, ip_options).map_err(refused)?;
+        let mut ebpf = loader::load(form_number, (workers, queues), sockets, stamp_all, ip_options)
+            .map_err(refused)?;
         // Older kernels refuse it; then there is only the other, which is loaded when it is asked for as well.
         if program(&mut ebpf, PIECES).load().is_err() {
             program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
@@ -282,6 +285,7 @@ impl Program {
             prefixes: map(&mut ebpf, "policy_prefixes"),
             exits: map(&mut ebpf, "exits"),
             driver_exits: map(&mut ebpf, "driver_exits"),
+            spread: Spread::of(&mut ebpf, queues)?,
             _mapped: [redirect, flights],
             packets_go: map(&mut ebpf, ".data.packets_go"),
             former: None,
@@ -564,7 +568,7 @@ fn bit6(address: Ipv6Addr) -> usize {
 
 /// Loads one of the object's helper programs alone and returns its descriptor.
 pub(super) fn load_helper(name: &str) -> Result<(Ebpf, OwnedFd), AfXdpError> {
-    let mut ebpf = loader::load(0, 1, 1, false, false).map_err(refused)?;
+    let mut ebpf = loader::load(0, (1, 1), 1, false, false).map_err(refused)?;
     let program = program(&mut ebpf, name);
     program.load().map_err(|error| refused(error.into()))?;
     let fd = program.fd().map_err(|error| refused(error.into()))?;

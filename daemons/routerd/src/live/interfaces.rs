@@ -19,6 +19,7 @@ use ebb_ports::afxdp::{
 use ipnet::IpNet;
 use tracing::{info, warn};
 
+use super::kernel_cpus::PortCpus;
 use super::kernel_path::Exits;
 use crate::config;
 use crate::policy::{Mechanism, Verdict};
@@ -50,6 +51,8 @@ pub struct LiveInterface {
     pub queues_changed: bool,
     /// Whether its program sees VLAN tags, and what is done where it does not.
     pub(super) tags: Tags,
+    /// The CPUs that forward what it receives on the kernel path in the driver.
+    pub(super) cpus: PortCpus,
 }
 
 impl LiveInterface {

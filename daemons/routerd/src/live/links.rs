@@ -160,7 +160,8 @@ impl Live {
             true => HOUSEKEEPING,
             false => RETRY_EVERY,
         };
-        self.sync.patience().map_or(patience, |tables| tables.min(patience))
+        let others = [self.sync.patience(), self.kernel_cpus.patience()];
+        others.into_iter().flatten().fold(patience, Duration::min)
     }
 
     /// Frames into which the other ports receive.

@@ -14,6 +14,7 @@ use ebb_ports::afxdp::{
 use tracing::{info, warn};
 
 use super::interfaces::LiveInterface;
+use super::kernel_cpus::PortCpus;
 use super::tags::Tags;
 use crate::config;
 use crate::router::OpenPort;
@@ -146,6 +147,7 @@ fn ready(
         gathers: Duration::ZERO,
         queues_changed: false,
         tags,
+        cpus: PortCpus::default(),
     };
     (live, open)
 }

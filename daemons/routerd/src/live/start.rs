@@ -18,6 +18,7 @@ use tracing::{info, warn};
 use super::backend::LiveBackend;
 use super::inject::Injection;
 use super::interfaces::Interfaces;
+use super::kernel_cpus::KernelCpus;
 use super::open;
 use super::upgrade::Predecessor;
 use super::vigil::{Vigil, Watch};
@@ -151,6 +152,7 @@ impl Live {
             program: std::env::current_exe().context("cannot find the program's own file")?,
             queues_looked_at: clock::monotonic(),
             interrupts_for: u16::MAX,
+            kernel_cpus: KernelCpus::default(),
             retried_at: clock::monotonic(),
             signals,
             api: None,

@@ -4,7 +4,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::super::{WORKERS_MAX, connections};
+use super::super::{WORKERS_MAX, connections, spread};
 
 pub(in super::super) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -32,6 +32,10 @@ static NUMBERS: [u32; WORKERS_MAX as usize + 1] = {
     }
     numbers
 };
+/// Numbers that CPUs of this machine may have.
+static CPUS: LazyLock<u32> = LazyLock::new(|| {
+    aya::util::nr_cpus().ok().and_then(|count| count.try_into().ok()).unwrap_or(1)
+});
 static TICK_NS: LazyLock<u64> = LazyLock::new(connections::tick_ns);
 static INTERVALS: [u64; 2] = [STAMP_INTERVAL_NS, 0];
 
@@ -40,10 +44,10 @@ pub(super) fn interval(stamp_all: bool) -> &'static u64 {
     &INTERVALS[usize::from(stamp_all)]
 }
 
-/// Loads the object for one interface, with places for `sockets` sockets.
+/// Loads the object for one interface with so many workers and receive queues, with places for `sockets` sockets.
 pub(super) fn load(
     form: u32,
-    workers: u32,
+    (workers, queues): (u32, u32),
     sockets: u32,
     stamp_all: bool,
     ip_options: bool,
@@ -58,5 +62,8 @@ pub(super) fn load(
         .override_global("tick_ns", &*TICK_NS, true)
         .map_max_entries("sockets", sockets)
         .map_max_entries("flights", sockets)
+        .map_max_entries("lanes", queues * spread::LANES as u32)
+        .map_max_entries("lane_entries", queues * spread::ENTRIES)
+        .map_max_entries("cpus", *CPUS)
         .load(OBJECT)
 }

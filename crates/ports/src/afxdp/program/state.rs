@@ -54,6 +54,7 @@ impl InterfaceCounters {
         self.passed_for.iter_mut().zip(other.passed_for).for_each(|(sum, more)| *sum += more);
         self.forwarded += other.forwarded;
         self.forwarded_bytes += other.forwarded_bytes;
+        self.overrun += other.overrun;
     }
 }
 
@@ -83,6 +84,7 @@ impl Program {
             passed_beside: states.iter().map(|state| state.passed_beside).sum(),
             forwarded: states.iter().map(|state| state.forwarded).sum(),
             forwarded_bytes: states.iter().map(|state| state.forwarded_bytes).sum(),
+            overrun: self.spread.counters().iter().map(|lane| lane.dropped).sum(),
         })
     }
 }

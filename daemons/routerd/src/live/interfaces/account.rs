@@ -78,6 +78,7 @@ impl Interfaces {
         line.passed_beside = counters.passed_beside;
         line.kernel_path = counters.forwarded;
         line.kernel_path_bytes = counters.forwarded_bytes;
+        line.receive_dropped += counters.overrun;
         line.received += counters.forwarded;
         line.received_bytes += counters.forwarded_bytes;
         let Some(live) = self.open.get(slot).and_then(Option::as_ref) else {

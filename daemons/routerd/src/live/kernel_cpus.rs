@@ -1,0 +1,207 @@
+//! On how many CPUs the kernel forwards the packets of a port whose program is in the driver: that which receives them, as
+//! long as it suffices, then others as well. What is seen is the CPUs' time and the packets under way to them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebb_control::redirect::{ENTRIES, Table, rebalance};
+use ebb_control::{KernelCores, KernelLoad};
+use ebb_host::clock::monotonic;
+use ebb_host::processors::EachProcessor;
+use ebb_ports::afxdp::{Interface, LANES, LaneCounters, Work};
+use ebb_units::Time;
+use tracing::{debug, warn};
+
+use super::Live;
+use super::interfaces::LiveInterface;
+
+/// How often ports with traffic are looked at, and others.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_AT_QUIET: Duration = Duration::from_secs(1);
+/// Packets a second below which nobody looks closer.
+const QUIET: f64 = 1_000.0;
+/// A CPU that is busy for more of its time, part of it for packets, is full.
+const FULL: f64 = 0.9;
+const FOR_PACKETS: f64 = 0.2;
+/// A CPU with a smaller part of a port's packets has nothing to do with it.
+const PART: f64 = 0.05;
+/// As many packets under way to a CPU mean that it does not follow.
+const MANY: u64 = 256;
+
+/// When the CPUs were looked at last, and what they had done by then.
+#[derive(Default)]
+pub(super) struct KernelCpus {
+    last: Option<(Time, EachProcessor)>,
+    busy: bool,
+}
+
+impl KernelCpus {
+    /// When the next look is due, if there is one.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        let every = if self.busy { LOOK_EVERY } else { LOOK_AT_QUIET };
+        Some(every.saturating_sub(monotonic().since(self.last.as_ref()?.0)))
+    }
+}
+
+/// What the CPUs have done meanwhile.
+struct Meanwhile<'a> {
+    now: Time,
+    seconds: f64,
+    processors: (&'a EachProcessor, &'a EachProcessor),
+}
+
+impl Meanwhile<'_> {
+    /// Shares of a CPU's time: busy, and for packets.
+    fn share(&self, cpu: u32) -> (f64, f64) {
+        let (before, after) = self.processors;
+        let share = after.since(before, cpu as usize);
+        (share.busy, share.packets)
+    }
+
+    fn is_full(&self, cpu: u32) -> bool {
+        let (busy, packets) = self.share(cpu);
+        busy > FULL && packets > FOR_PACKETS
+    }
+}
+
+/// The CPUs of one port.
+#[derive(Default)]
+pub struct PortCpus {
+    following: Option<Following>,
+    refused: bool,
+}
+
+struct Following {
+    policy: KernelCores,
+    /// The CPUs of lanes 1 and up, once they are open.
+    cpus: Vec<u32>,
+    /// Lanes in use, and which of these each entry has.
+    used: Vec<u8>,
+    entries: Table,
+    work: Vec<Work>,
+    lanes: Vec<LaneCounters>,
+}
+
+impl Following {
+    fn new(cpus: &[u32]) -> Following {
+        Following {
+            policy: KernelCores::new(cpus.len() as u16),
+            cpus: Vec::new(),
+            used: vec![0],
+            entries: [0; ENTRIES],
+            work: Vec::new(),
+            lanes: Vec::new(),
+        }
+    }
+
+    /// Packets a second since the last look, and the CPUs that have forwarded them.
+    fn rates(&mut self, work: Vec<Work>, seconds: f64) -> (f64, Vec<u32>) {
+        let before = std::mem::replace(&mut self.work, work);
+        let done = |(cpu, work): (usize, &Work)| {
+            let then = before.get(cpu).map_or(0, |work| work.forwarded);
+            work.forwarded.saturating_sub(then) as f64
+        };
+        let done: Vec<f64> = self.work.iter().enumerate().map(done).collect();
+        let all: f64 = done.iter().sum();
+        let part = |(cpu, done): (u32, &f64)| (*done > PART * all).then_some(cpu);
+        (all / seconds, (0..).zip(&done).filter_map(part).collect())
+    }
+
+    /// Whether packets wait for a CPU or are dropped since they do.
+    fn are_crowded(&mut self, lanes: Vec<LaneCounters>) -> bool {
+        let before = std::mem::replace(&mut self.lanes, lanes);
+        let crowded = |(lane, counts): (usize, &LaneCounters)| {
+            let dropped = before.get(lane).map_or(0, |counts| counts.dropped);
+            // What the first lane has is done at once.
+            lane > 0 && (counts.dropped > dropped || counts.waiting() >= MANY)
+        };
+        self.lanes.iter().enumerate().any(crowded)
+    }
+
+    /// One more lane, to the CPU that has least to do of those that forward nothing yet.
+    fn widen(&mut self, forwarding: &[u32], meanwhile: &Meanwhile<'_>) {
+        let free = (1..)
+            .zip(&self.cpus)
+            .filter(|(lane, cpu)| !self.used.contains(lane) && !forwarding.contains(cpu));
+        let idlest = |(_, one): &(u8, &u32), (_, other): &(u8, &u32)| {
+            meanwhile.share(**one).0.total_cmp(&meanwhile.share(**other).0)
+        };
+        self.used.extend(free.min_by(idlest).map(|(lane, _)| lane));
+    }
+}
+
+impl PortCpus {
+    /// Looks at one port's packets since the last time, and has so many CPUs forward them as they need. Their number a
+    /// second.
+    fn look(&mut self, interface: &mut Interface, cpus: &[u32], meanwhile: &Meanwhile<'_>) -> f64 {
+        let port = self.following.get_or_insert_with(|| Following::new(cpus));
+        let (rate, forwarding) =
+            port.rates(interface.work_by_cpu().unwrap_or_default(), meanwhile.seconds);
+        let crowded = port.are_crowded(interface.lanes());
+        let full = crowded || forwarding.iter().any(|cpu| meanwhile.is_full(*cpu));
+        let wanted = port.policy.decide(meanwhile.now, &KernelLoad { rate, full });
+        let before = port.used.len();
+        if wanted as usize > before && !self.refused {
+            if port.cpus.is_empty() {
+                match interface.open_lanes(cpus) {
+                    Ok(()) => port.cpus = cpus.to_vec(),
+                    Err(error) => {
+                        warn!(port = interface.name(), %error, "cannot forward on other CPUs than that which receives");
+                        self.refused = true;
+                    }
+                }
+            }
+            port.widen(&forwarding, meanwhile);
+        }
+        port.used.truncate(wanted.into());
+        if port.used.len() != before {
+            port.entries = rebalance(&port.entries, port.used.len() as u16);
+            let table = port.entries.map(|entry| port.used[usize::from(entry)]);
+            debug!(port = interface.name(), lanes = ?port.used, rate, ?forwarding, "CPUs in the kernel");
+            if let Err(error) = interface.set_lanes(&table) {
+                warn!(port = interface.name(), %error, "cannot forward on other CPUs than that which receives");
+            }
+        }
+        rate
+    }
+
+    /// Has all packets forwarded by the CPU that receives them: another program is to take over.
+    fn gather(&mut self, interface: &mut Interface) {
+        if self.following.take().is_some_and(|port| port.used.len() > 1) {
+            _ = interface.set_lanes(&[0; ENTRIES]);
+        }
+    }
+}
+
+impl Live {
+    /// Has as many CPUs forward each port's packets in the driver as they need.
+    pub(super) fn follow_kernel_cpus(&mut self) {
+        let mut interfaces = self.interfaces.lock().expect("interfaces");
+        let mut ports: Vec<&mut LiveInterface> = interfaces.open.iter_mut().flatten().collect();
+        ports.retain(|live| live.interface.can_have_lanes());
+        if ports.is_empty() {
+            self.kernel_cpus = KernelCpus::default();
+            return;
+        }
+        if self.upgrade.is_some() {
+            ports.iter_mut().for_each(|live| live.cpus.gather(&mut live.interface));
+            return;
+        }
+        if self.kernel_cpus.patience().is_some_and(|patience| !patience.is_zero()) {
+            return;
+        }
+        let (now, Ok(after)) = (monotonic(), EachProcessor::now()) else { return };
+        let Some((then, before)) = self.kernel_cpus.last.replace((now, after.clone())) else {
+            return;
+        };
+        let seconds = (now - then).as_secs_f64().max(1e-3);
+        let meanwhile = Meanwhile { now, seconds, processors: (&before, &after) };
+        let cpus = self.backend.router.cpus().iter().flatten().map(|cpu| *cpu as u32);
+        let cpus: BTreeSet<u32> = cpus.take(LANES - 1).collect();
+        let cpus: Vec<u32> = cpus.into_iter().collect();
+        let look =
+            |live: &mut LiveInterface| live.cpus.look(&mut live.interface, &cpus, &meanwhile);
+        let rates: Vec<f64> = ports.into_iter().map(look).collect();
+        self.kernel_cpus.busy = rates.iter().any(|rate| *rate > QUIET);
+    }
+}
