@@ -34,6 +34,7 @@ pub struct LiveBench {
     memory: bool,
     place: String,
     stage: Option<(u16, Arc<Plan>, Box<dyn Stage>)>,
+    forwarder: Forwarder,
     running: Option<Running>,
     clocks: Vec<Frequency>,
     frequencies: Vec<Hertz>,
@@ -107,6 +108,7 @@ impl LiveBench {
             memory,
             place: String::new(),
             stage: None,
+            forwarder: ROUTER,
             running: None,
             clocks: Vec::new(),
             frequencies: Vec::new(),
@@ -115,6 +117,18 @@ impl LiveBench {
         bench.build(1)?;
         bench.open_clocks(sysfs, &workers);
         Ok(bench)
+    }
+
+    /// Has another forward, at whatever frequency the machine chooses.
+    ///
+    /// # Errors
+    /// When it does not start, or this user may not have network namespaces.
+    pub fn arrange_for(&mut self, forwarder: Forwarder) -> Result<()> {
+        ensure!(!self.memory, "the paths differ in network namespaces only: root is needed");
+        self.halt()?;
+        self.forwarder = forwarder;
+        self.running = Some(self.start()?);
+        Ok(())
     }
 
     /// Where it runs and what that means, in a sentence.
@@ -177,7 +191,7 @@ impl LiveBench {
     /// The router with silent hosts.
     fn start(&mut self) -> Result<Running> {
         let (_, plan, stage) = self.stage.as_mut().context("arranged before")?;
-        let (subject, links) = stage.start(ROUTER)?;
+        let (subject, links) = stage.start(self.forwarder)?;
         let dial = Arc::new(AtomicU64::new(0f64.to_bits()));
         let sender = |side| Sender {
             link: side,

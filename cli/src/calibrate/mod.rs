@@ -5,6 +5,7 @@
 
 mod bench;
 mod meter;
+mod paths;
 #[cfg(test)]
 mod standin;
 mod walk;
@@ -40,17 +41,22 @@ Examples:
   sudo ebb calibrate --out model.toml            use the machine's energy counters
   sudo ebb calibrate --meter watts.csv           ... or with an external meter's log
   ebb calibrate --samples lab.csv                fit samples measured before
+  sudo ebb calibrate --paths                     which path costs less, by load
 
 The log of an external meter has the columns `time` (Unix seconds) and `watts` and grows during the
 measurement. Samples have the columns frequency_hz (or frequency_ghz), cores, offered_pps,
-forwarded_pps and watts. The router loads the model with `[power]` `model = \"model.toml\"`.")]
+forwarded_pps and watts. The router loads the model with `[power]` `model = \"model.toml\"`, and what
+paths cost with `paths = \"paths.toml\"`.")]
 pub struct Calibrate {
     /// Fit these samples instead of measuring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["meter", "memory", "keep", "cores"])]
     samples: Option<PathBuf>,
-    /// File for the model
-    #[arg(long, value_name = "FILE", default_value = "model.toml")]
-    out: PathBuf,
+    /// Measure instead what either path of a router costs (workers, the kernel), for `path = "auto"`
+    #[arg(long, conflicts_with_all = ["samples", "meter", "memory", "keep", "cores", "name"])]
+    paths: bool,
+    /// File for the model; default: model.toml, with --paths paths.toml
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Name of the model; default: the samples' file or the machine's name
     #[arg(long)]
     name: Option<String>,
@@ -84,6 +90,9 @@ impl Calibrate {
     /// Measures where asked to, fits, writes the model and says how well it fits.
     pub fn run(self) -> Result<ExitCode> {
         ensure!((0.1..=3600.0).contains(&self.seconds), "--seconds must be from 0.1 to 3600");
+        if self.paths {
+            return self.measure_paths();
+        }
         let outcome = match &self.samples {
             Some(file) => self.read(file).map(Some),
             None => self.measure(),
@@ -101,8 +110,27 @@ impl Calibrate {
             Some(file) => format!("{}", file.display()),
             None => "the measurements".to_owned(),
         })?;
-        write_file(&self.out, fit.model.to_toml().as_bytes())?;
+        write_file(&self.out(), fit.model.to_toml().as_bytes())?;
         self.show(&fit, &samples)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn out(&self) -> PathBuf {
+        let usual = if self.paths { "paths.toml" } else { "model.toml" };
+        self.out.clone().unwrap_or_else(|| usual.into())
+    }
+
+    fn measure_paths(&self) -> Result<ExitCode> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let signals = interrupt_signals()?;
+        let cpus = process::allowed_cpus()?;
+        let mut bench =
+            LiveBench::new(&Sysfs::new(&self.sysfs_root), &cpus, self.memory, stop.clone())?;
+        on_interrupt(signals, move || stop.store(true, Relaxed))?;
+        let costs = paths::measure(&mut bench, Duration::from_secs_f64(self.seconds))?;
+        let Some(costs) = costs else { return Ok(ExitCode::from(INTERRUPTED)) };
+        write_file(&self.out(), costs.to_toml().as_bytes())?;
+        self.print(&paths::report(&costs, &self.out()))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -149,7 +177,10 @@ impl Calibrate {
     }
 
     fn show(&self, fit: &Fit, samples: &[Sample]) -> Result<()> {
-        let report = report(fit, samples, &self.out);
+        self.print(&report(fit, samples, &self.out()))
+    }
+
+    fn print(&self, report: &Report) -> Result<()> {
         let text = if self.json {
             report.to_json() + "\n"
         } else {

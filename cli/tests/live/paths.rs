@@ -200,6 +200,32 @@ fn the_cheaper_path_is_taken_where_nothing_needs_workers() {
 }
 
 #[test]
+fn auto_takes_the_path_that_was_measured_to_cost_less() {
+    let Some(lab) = Lab::build(Wiring { apart: true, ..Wiring::plain(2) }) else { return };
+    lab.routes();
+    let costs = "kernel = [{ packets_per_s = 4000, cores = 0.1 }, { packets_per_s = 9000, cores = 0.9 }, \
+        { packets_per_s = 9e6, cores = 9 }]\n\
+        worker = [{ packets_per_s = 4000, cores = 0.2 }, { packets_per_s = 8000, cores = 0.15 }, \
+        { packets_per_s = 9e6, cores = 5 }]\n";
+    std::fs::write(lab.directory.join("costs.toml"), costs).expect("written");
+    let text = with_path(&lab, "auto").text(&lab, "router") + "[power]\npaths = \"costs.toml\"\n";
+    let router = Router::start(&lab, "router", &text, &[]);
+    let ways: Vec<Way> = (0..FLOWS).map(|flow| way(0, 1, flow)).collect();
+    let traffic = Traffic::start(&lab, &ways, 2000);
+    let mut scene = Scene { lab, router, traffic };
+    scene.flows(0, "the kernel path costs less under little load");
+    scene.traffic.set_rate(LOAD);
+    scene.flows(1, "workers cost less under more");
+    scene.router.upgrade(None).expect("upgraded");
+    scene.flows(1, "after an upgrade");
+    scene.traffic.set_rate(2000);
+    scene.flows(0, "and the kernel path again");
+    let books = scene.traffic.stop();
+    assert_eq!(books.total.reordered + books.total.duplicated, 0, "{:?}", books.total);
+    scene.router.stop();
+}
+
+#[test]
 fn who_is_killed_leaves_no_program_behind() {
     let Some(mut scene) = scene("kernel") else { return };
     scene.flows(0, "before");

@@ -6,6 +6,7 @@
 
 pub mod cluster;
 mod kernel;
+mod paths;
 pub mod policies;
 mod policy;
 mod recording;
@@ -13,6 +14,7 @@ pub mod redirect;
 mod router;
 
 pub use kernel::{KernelCores, KernelLoad};
+pub use paths::{Path, PathChoice};
 pub use policy::{Plant, Policy, drive};
 pub use recording::{Decision, Divergence, Recording, replay};
 pub use router::{Action, Idle, IdleDepth, Limits, Observation, OperatingPoint, RouterPolicy};

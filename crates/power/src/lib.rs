@@ -25,6 +25,8 @@
 //! - [`Fit::new`]`(name, &[Sample]) -> Result<Fit, FitError>`: the model that fits measurements;
 //!   [`read_samples`]`(file, bytes)`, [`write_samples`].
 //!
+//! [`PathCosts`]: processors that forwarding keeps busy by either path of the live router, `at(PacketsPerSecond)`.
+//!
 //! [`Integrator`] adds up energy; [`Basis`] says whether a figure was measured or modelled.
 
 mod basis;
@@ -37,6 +39,7 @@ mod integrator;
 mod machine;
 mod measured;
 mod packet_cost;
+mod paths;
 mod server;
 
 pub use basis::Basis;
@@ -48,4 +51,5 @@ pub use idle::IdleState;
 pub use integrator::Integrator;
 pub use machine::{Interrupt, Server};
 pub use packet_cost::PacketCost;
+pub use paths::{PathCost, PathCosts};
 pub use server::{CoreState, Depth, ModelError, Origin, Parameter, ServerModel};

@@ -44,8 +44,9 @@ impl Config {
         if let (Some(file), Some(folder)) = (&mut config.ipfix.file, path.parent()) {
             *file = folder.join(&*file);
         }
-        if let (Some(file), Some(folder)) = (&mut config.power.model, path.parent()) {
-            *file = folder.join(&*file);
+        let measured = [&mut config.power.model, &mut config.power.paths];
+        for file in measured.into_iter().flatten() {
+            *file = path.parent().map_or_else(|| file.clone(), |folder| folder.join(&*file));
         }
         Ok(config)
     }

@@ -11,6 +11,7 @@ mod links;
 mod moves;
 mod open;
 mod parking;
+mod path_costs;
 mod placement;
 mod preflight;
 mod reload;
@@ -44,6 +45,7 @@ use backend::LiveBackend;
 use inject::Injection;
 use interfaces::Interfaces;
 use kernel_cpus::KernelCpus;
+use path_costs::ByCost;
 pub use preflight::{Preflight, preflight};
 use vigil::{Vigil, Watch};
 
@@ -71,6 +73,7 @@ pub struct Live {
     /// Active cores to whom the ports' interrupts go.
     interrupts_for: u16,
     kernel_cpus: KernelCpus,
+    by_cost: Option<ByCost>,
     retried_at: Time,
     signals: Signals,
     api: Option<Serving>,
@@ -217,6 +220,7 @@ impl Live {
         self.look_at_queues();
         self.follow_parking();
         self.follow_kernel_cpus();
+        self.follow_costs();
         if self.upgrade.is_none() {
             self.follow_wishes();
         }

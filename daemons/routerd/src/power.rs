@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use ebb_control::Limits;
 use ebb_control::policies::{PointCost, Points};
-use ebb_power::CoreModel;
+use ebb_power::{CoreModel, PathCosts};
 use ebb_units::{Hertz, Joules, PacketsPerSecond, Watts};
 
 /// How far a frequency of the machine may be from the model's: drivers round.
@@ -20,6 +20,16 @@ fn read(path: &Path) -> Result<CoreModel> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the model {}", path.display()))?;
     Ok(CoreModel::from_toml(&path.display().to_string(), &text)?)
+}
+
+/// Reads what either path costs.
+///
+/// # Errors
+/// When the file cannot be read or is none of these.
+pub fn path_costs(path: &Path) -> Result<PathCosts> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the costs of paths {}", path.display()))?;
+    Ok(PathCosts::from_toml(&path.display().to_string(), &text)?)
 }
 
 /// A model, and which of its frequencies each of the router's is.

@@ -49,6 +49,13 @@ pub fn forwards_in_driver(name: &str, mode: Mode) -> bool {
     look_up(name).is_ok_and(|device| device.forwards_in_driver(mode))
 }
 
+/// Whether the kernel can forward what an interface receives by itself: before the network stack, or in the driver.
+pub fn has_kernel_path(name: &str, mode: Mode) -> bool {
+    look_up(name).is_ok_and(|device| {
+        device.forwards_in_driver(mode) || reaches_before_the_stack(device.index)
+    })
+}
+
 /// Drivers of devices on a bus whose senders are programs on the same machine.
 const PARAVIRTUAL: [&str; 5] = ["virtio_net", "vif", "xen_netfront", "vmxnet3", "hv_netvsc"];
 

@@ -172,6 +172,10 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         config.power.model.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
     };
     compare("power.model", model(old), model(new));
+    let paths = |config: &Config| {
+        config.power.paths.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
+    };
+    compare("power.paths", paths(old), paths(new));
     let socket = |config: &Config| {
         config.status.socket.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
     };

@@ -19,5 +19,11 @@ pub(super) fn check(config: &Config) -> Result<()> {
                 the field",
         )?;
     }
+    if let Some(path) = &config.power.paths {
+        crate::power::path_costs(path).context(
+            "power.paths: cannot use the file: write it with `ebb calibrate --paths` or remove \
+                the field",
+        )?;
+    }
     Ok(())
 }

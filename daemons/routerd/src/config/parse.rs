@@ -212,8 +212,9 @@ fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
 
 fn power(mut section: Section<'_, '_>) -> Power {
     let model = section.value::<PathBuf>("model", "expected a path in quotes");
+    let paths = section.value::<PathBuf>("paths", "expected a path in quotes");
     section.finish();
-    Power { model: model.map(Spanned::into_inner) }
+    Power { model: model.map(Spanned::into_inner), paths: paths.map(Spanned::into_inner) }
 }
 
 fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {

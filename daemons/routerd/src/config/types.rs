@@ -203,6 +203,9 @@ pub struct Power {
     /// A model file written by `ebb calibrate`; `None`: the published server. Relative paths are
     /// relative to the configuration file.
     pub model: Option<PathBuf>,
+    /// What either path costs, a file written by `ebb calibrate --paths`: `path = "auto"` goes by it. `None`: by what is
+    /// known of the interface.
+    pub paths: Option<PathBuf>,
 }
 
 /// `[[port]]`: one interface.

@@ -31,6 +31,7 @@ impl Config {
         section("governor", self.governor_table());
         let mut power = Table::new();
         put(&mut power, "model", self.power.model.as_ref().map(|path| shown(path)));
+        put(&mut power, "paths", self.power.paths.as_ref().map(|path| shown(path)));
         section("power", power);
         section("limits", plain(&self.limits));
         let mut kernel = Table::new();

@@ -160,7 +160,7 @@ impl Live {
             true => HOUSEKEEPING,
             false => RETRY_EVERY,
         };
-        let others = [self.sync.patience(), self.kernel_cpus.patience()];
+        let others = [self.sync.patience(), self.kernel_cpus.patience(), self.costs_patience()];
         others.into_iter().flatten().fold(patience, Duration::min)
     }
 
@@ -173,6 +173,7 @@ impl Live {
 
     pub(super) fn open_port(&mut self, slot: usize) -> Result<()> {
         let workers = self.backend.router.limits().cores;
+        let router = (&self.config.router, self.cheaper());
         let mut port = self.config.ports[slot].clone();
         let configured = port.name.clone();
         // Somebody may have given the interface another name since.
@@ -183,7 +184,7 @@ impl Live {
         let (posted, frames) = (self.posted_beside(slot), self.umem.region().frames());
         start::ensure_room(&port, u32::from(workers), posted, frames)?;
         let (mut live, mut open) =
-            open::open(&self.umem, &port, &self.config.router, u32::from(workers), &self.journal)?;
+            open::open(&self.umem, &port, router, u32::from(workers), &self.journal)?;
         open.name = configured;
         let active = self.backend.router.cores();
         let cpus = self.backend.router.cpus();

@@ -35,18 +35,18 @@ impl Indirection for Ethtool {
     }
 }
 
-/// Opens one configured port for `workers` workers.
+/// Opens one configured port for `workers` workers. `cheaper`: the path that costs less, where that is known.
 ///
 /// # Errors
 /// When the interface cannot be had; the message names it and the remedy.
 pub fn open(
     umem: &Arc<Umem>,
     port: &config::Port,
-    router: &config::Router,
+    (router, cheaper): (&config::Router, Option<PacketPath>),
     workers: u32,
     journal: &Journal,
 ) -> Result<(LiveInterface, OpenPort)> {
-    let (path, redirect) = (path_of(port, router), router.redirect);
+    let (path, redirect) = (path_of(port, router, cheaper), router.redirect);
     let in_kernel = path == PacketPath::Kernel;
     let rss = match redirect {
         // No packet comes to a worker, so none has to be spread.
@@ -91,13 +91,22 @@ pub fn open(
 }
 
 /// Who is to forward what the port receives. Where the configuration leaves it open, and nothing needs the
-/// workers, it is whoever costs the machine less (docs/paths.md).
-pub(super) fn path_of(port: &config::Port, router: &config::Router) -> PacketPath {
+/// workers, it is whoever costs the machine less (docs/paths.md): `cheaper`, where that was measured.
+pub(super) fn path_of(
+    port: &config::Port,
+    router: &config::Router,
+    cheaper: Option<PacketPath>,
+) -> PacketPath {
+    let possible = || afxdp::has_kernel_path(&port.name, mode_of(port));
     match port.path {
         config::PacketPath::Worker => PacketPath::Worker,
         config::PacketPath::Kernel => PacketPath::Kernel,
         config::PacketPath::Auto if port.needs_workers(router).is_some() => PacketPath::Worker,
-        config::PacketPath::Auto => afxdp::cheaper_path(&port.name),
+        config::PacketPath::Auto => match cheaper {
+            Some(PacketPath::Kernel) if !possible() => PacketPath::Worker,
+            Some(path) => path,
+            None => afxdp::cheaper_path(&port.name),
+        },
     }
 }
 

@@ -119,7 +119,7 @@ fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
 }
 
 fn path_and_reason(port: &Port, router: &Router) -> String {
-    let path = match open::path_of(port, router) {
+    let path = match open::path_of(port, router, None) {
         afxdp::PacketPath::Worker => "packets are forwarded by workers",
         afxdp::PacketPath::Kernel if afxdp::forwards_in_driver(&port.name, open::mode_of(port)) => {
             "packets are forwarded in the kernel, in the driver where it can (XDP)"

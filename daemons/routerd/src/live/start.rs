@@ -20,6 +20,7 @@ use super::inject::Injection;
 use super::interfaces::Interfaces;
 use super::kernel_cpus::KernelCpus;
 use super::open;
+use super::path_costs::ByCost;
 use super::upgrade::Predecessor;
 use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
@@ -27,7 +28,7 @@ use crate::applications;
 use crate::config::{self, Config};
 use crate::export::Export;
 use crate::knobs::{self, MachineKnobs};
-use crate::power::Fitted;
+use crate::power::{Fitted, path_costs};
 use crate::record::recorded;
 use crate::router::{OpenPort, Parts, Router, limits, smallest_ring};
 use crate::shared::PORTS_MAX;
@@ -84,6 +85,8 @@ impl Live {
         let levels = machine.levels().to_vec();
         let model = config.power.model.as_deref();
         let fitted = model.map(|path| Fitted::load(path, workers, &levels)).transpose()?;
+        let costs = config.power.paths.as_deref().map(path_costs).transpose()?;
+        let by_cost = costs.map(ByCost::new);
         let (meter, note) = knobs::meter(&config, workers, &levels, fitted.as_ref());
         notes.extend(note);
         notes.iter().for_each(|note| info!("{note}"));
@@ -153,6 +156,7 @@ impl Live {
             queues_looked_at: clock::monotonic(),
             interrupts_for: u16::MAX,
             kernel_cpus: KernelCpus::default(),
+            by_cost,
             retried_at: clock::monotonic(),
             signals,
             api: None,
@@ -246,7 +250,7 @@ fn open_ports(
     let mut ports = Vec::new();
     let mut notes = Vec::new();
     for (slot, port) in config.ports.iter().enumerate() {
-        let opened = open::open(umem, port, &config.router, cpus.len() as u32, journal);
+        let opened = open::open(umem, port, (&config.router, None), cpus.len() as u32, journal);
         let (mut live, open) = match opened {
             Ok(opened) => opened,
             Err(error) if open::may_come(&error) => {

@@ -64,6 +64,15 @@ impl Interfaces {
         })
     }
 
+    /// Packets that ports have given to workers or forwarded in the kernel, and those that no CPU had room for.
+    pub fn carried(&self) -> [u64; 2] {
+        let open = self.open.iter().flatten().filter_map(|live| live.interface.counters().ok());
+        let all = self.counted.values().copied().chain(open);
+        all.fold([0; 2], |[carried, lost], counters| {
+            [carried + counters.redirected + counters.forwarded, lost + counters.overrun]
+        })
+    }
+
     /// Fills one port's line of the status.
     pub fn describe(&self, slot: usize, line: &mut status::Port) {
         let mut counters = self.counted.get(&(slot as u8)).copied().unwrap_or_default();
