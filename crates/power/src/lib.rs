@@ -51,5 +51,5 @@ pub use idle::IdleState;
 pub use integrator::Integrator;
 pub use machine::{Interrupt, Server};
 pub use packet_cost::PacketCost;
-pub use paths::{PathCost, PathCosts};
+pub use paths::{ForwardingPath, PathCost, PathCosts};
 pub use server::{CoreState, Depth, ModelError, Origin, Parameter, ServerModel};

@@ -1,6 +1,6 @@
 //! What forwarding costs a machine by each of the router's two paths, as measured on it (`ebb calibrate --paths`).
 
-use ebb_scenario::{Check, Document, Invalid, ScenarioError};
+use ebb_scenario::{Check, Described, Document, Invalid, ScenarioError};
 use ebb_units::PacketsPerSecond;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,17 @@ pub struct PathCosts {
     pub kernel: Vec<PathCost>,
     /// Forwarded by workers.
     pub worker: Vec<PathCost>,
+}
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
+#[serde(rename_all = "lowercase")]
+pub enum ForwardingPath {
+    /// Packets go to workers.
+    #[default]
+    Worker,
+    /// Packets are forwarded in the kernel.
+    Kernel,
 }
 
 impl Check for PathCosts {
@@ -57,6 +68,22 @@ impl PathCosts {
         toml::to_string(self).expect("tables of numbers")
     }
 
+    /// Nanoseconds that a packet takes on a path, by the highest load that was measured, and those that are added where a
+    /// processor is woken for one, by the lowest.
+    pub fn packet_and_wake_ns(&self, path: ForwardingPath) -> (f64, f64) {
+        let curve = match path {
+            ForwardingPath::Worker => &self.worker,
+            ForwardingPath::Kernel => &self.kernel,
+        };
+        let each = |cost: Option<&PathCost>| {
+            let cost = cost.filter(|cost| cost.packets_per_s > 0.0);
+            cost.map_or(0.0, |cost| cost.cores / cost.packets_per_s * 1e9)
+        };
+        let packet = each(curve.last());
+        let lowest = each(curve.iter().find(|cost| cost.packets_per_s > 0.0));
+        (packet, (lowest - packet).max(0.0))
+    }
+
     /// Busy processors in the kernel and by workers under this load, measured neighbours joined by straight lines;
     /// `None` where it is more than the path carried.
     pub fn at(&self, load: PacketsPerSecond) -> (Option<f64>, Option<f64>) {
@@ -90,6 +117,9 @@ mod tests {
         assert_eq!(at(500.0).0, Some(0.05));
         assert!((at(2000.0).0.expect("carried") - 0.15).abs() < 1e-12);
         assert_eq!((at(3001.0).0, at(9000.0).1, at(0.0).1), (None, Some(0.5), Some(0.05)));
+        let (packet, wake) = costs.packet_and_wake_ns(ForwardingPath::Kernel);
+        assert!((packet - 2e5 / 3.0).abs() < 1e-6 && (packet + wake - 1e5).abs() < 1e-6);
+        assert_eq!(costs.packet_and_wake_ns(ForwardingPath::Worker).1, 0.0);
         assert_eq!(PathCosts::from_toml("again", &costs.to_toml()), Ok(costs));
     }
 

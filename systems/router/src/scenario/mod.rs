@@ -5,7 +5,7 @@ mod server;
 mod traffic;
 
 use ebb_control::policies::{NAMES, Settings};
-use ebb_power::{PacketCost, Server};
+use ebb_power::{ForwardingPath, PacketCost, Server};
 use ebb_scenario::{Check, Described, Invalid};
 use serde::{Deserialize, Serialize};
 
@@ -174,6 +174,25 @@ impl ApplicationChoice {
 /// Longest run: where picoseconds no longer fit.
 const SECONDS_MAX: f64 = 213.0 * 86_400.0;
 
+impl Scenario {
+    /// The kernel forwards and does nothing else, by no policy of ours.
+    fn check_path(&self) -> Result<(), Invalid> {
+        if self.server.path == ForwardingPath::Worker {
+            return Ok(());
+        }
+        let known = self.server.costs_file.is_some();
+        let message = "is \"kernel\", whose costs are known of machines only on which they were measured";
+        let remedy = "set costs_file to a file of `ebb calibrate --paths`";
+        Invalid::unless(known, "server.path", message, remedy)?;
+        let napi = self.policy.name == "napi";
+        let message = "decides for workers, and the kernel forwards";
+        Invalid::unless(napi, "policy.name", message, "use napi, or server.path = \"worker\"")?;
+        let routes = self.application == ApplicationChoice::default();
+        let message = "is the workers', and the kernel forwards";
+        Invalid::unless(routes, "application", message, "leave it out, or use server.path = \"worker\"")
+    }
+}
+
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
         let all = self.duration_s.unwrap_or_default() + self.warmup_s;
@@ -187,6 +206,7 @@ impl Check for Scenario {
             message,
             "set engine = \"packet\", or clocks = \"one\"",
         )?;
+        self.check_path()?;
         self.limits.check()?;
         self.policy.settings.check().map_err(|fault| fault.within("policy.settings"))?;
         self.application.resolve()?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_power::{Depth, IdleState, Server};
+use ebb_power::{Depth, ForwardingPath, IdleState, PacketCost, PathCosts, Server};
 use ebb_scenario::{Check, Described, Files, Invalid, ScenarioError};
 use ebb_units::Watts;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,11 @@ pub struct ServerChoice {
     pub model: Preset,
     /// A model file (TOML or JSON) that replaces the preset, such as `ebb calibrate` writes.
     pub model_file: Option<String>,
+    /// What forwarding costs on your machine by either path of the router, a file of `ebb calibrate --paths`: a packet's
+    /// and a wake-up's time come from it.
+    pub costs_file: Option<String>,
+    /// Whether workers forward or the kernel, which needs `costs_file` and the policy `napi`.
+    pub path: ForwardingPath,
     /// Another number of cores than the model's.
     #[schema(least = 1, most = 128)]
     pub cores: Option<u16>,
@@ -120,6 +125,8 @@ impl Default for ServerChoice {
         ServerChoice {
             model: Preset::default(),
             model_file: None,
+            costs_file: None,
+            path: ForwardingPath::Worker,
             cores: None,
             queue_len: 2048,
             shallow: Nap::C1,
@@ -146,6 +153,9 @@ impl ServerChoice {
         };
         if let Some(cores) = self.cores {
             server.power = server.power.scaled_to(cores);
+        }
+        if let Some(name) = &self.costs_file {
+            forward(&mut server, name, &files.read(name)?, self.path)?;
         }
         self.idle.iter().for_each(|(&depth, choice)| choice.apply(depth, &mut server));
         server.check().map_err(|error| ScenarioError {
@@ -196,6 +206,37 @@ fn read_model(file: &str, bytes: &[u8]) -> Result<Server, ScenarioError> {
     };
     server.check().map_err(|error| fault(None, error.to_string()))?;
     Ok(server)
+}
+
+/// Gives a server the costs of a path.
+fn forward(
+    server: &mut Server,
+    file: &str,
+    bytes: &[u8],
+    path: ForwardingPath,
+) -> Result<(), ScenarioError> {
+    let text = String::from_utf8_lossy(bytes);
+    let costs = PathCosts::from_toml(file, &text)?;
+    let (packet_ns, wake_ns) = costs.packet_and_wake_ns(path);
+    if packet_ns <= 0.0 {
+        return Err(ScenarioError {
+            file: file.to_owned(),
+            line: None,
+            field: None,
+            message: "its highest load costs nothing".to_owned(),
+            remedy: "measure again on a machine that does nothing else".to_owned(),
+        });
+    }
+    let ghz = server.frequency_max().as_ghz();
+    server.routing = Some(PacketCost {
+        cycles_per_packet: packet_ns * ghz,
+        cycles_per_byte: 0.0,
+        stall_ns: 0.0,
+        contention_ns: 0.0,
+        ..PacketCost::ipv4_routing()
+    });
+    server.interrupt.cycles = wake_ns * ghz;
+    Ok(())
 }
 
 impl Limits {

@@ -4,6 +4,7 @@ mod clocks;
 mod engines;
 mod errors;
 mod examples;
+mod paths;
 mod proof;
 mod queueing;
 mod replay;
