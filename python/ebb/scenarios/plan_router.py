@@ -187,12 +187,16 @@ class RouterPlanServer:
     clocks: Whether cores have clocks of their own; only the packet-exact engine simulates that, default
         'one'.
     cores: Another number of cores than the model's, at least 1, at most 128.
+    costs_file: What forwarding costs on your machine by either path of the router, a file of `ebb
+        calibrate --paths`: a packet's and a wake-up's time come from it.
     deep: Idle state of an active core that may sleep deeply, default 'c1'.
     idle: Idle states of your machine where they differ from the model's, by depth, default {}.
     model: A preset, default 'niccolini2012'.
     model_file: A model file (TOML or JSON) that replaces the preset, such as `ebb calibrate` writes.
     ordering: How redirect-table entries change their core, default 'barrier'.
     parked: Idle state of parked cores, default 'c6'.
+    path: Whether workers forward or the kernel, which needs `costs_file` and the policy `napi`, default
+        'worker'.
     queue_len: Packets that each core's queue holds, at least 64, at most 65536, default 2048.
     rewrite_us: Time from writing the redirect table until nothing steered by the old one is on its way,
         at least 0, default 60.0.
@@ -202,12 +206,14 @@ class RouterPlanServer:
     clock_us: float | None = None
     clocks: Literal["one", "per-core"] | None = None
     cores: int | None = None
+    costs_file: str | None = None
     deep: Literal["c1", "c3", "c6", "menu"] | None = None
     idle: RouterPlanServerIdle | None = None
     model: Literal["niccolini2012"] | None = None
     model_file: str | None = None
     ordering: Literal["barrier", "none"] | None = None
     parked: Literal["c1", "c3", "c6"] | None = None
+    path: Literal["worker", "kernel"] | None = None
     queue_len: int | None = None
     rewrite_us: float | None = None
     shallow: Literal["c1", "c3", "c6"] | None = None
@@ -383,8 +389,8 @@ class RouterPlan:
     sample_s: A scenario's distance of the points of plots; not used, above 0.
     seed: Seed of all random numbers, at least 0.
     server: The server, default {'clock_us': 1000.0, 'clocks': 'one', 'deep': 'c1', 'idle': {}, 'model':
-        'niccolini2012', 'ordering': 'barrier', 'parked': 'c6', 'queue_len': 2048, 'rewrite_us': 60.0,
-        'shallow': 'c1'}.
+        'niccolini2012', 'ordering': 'barrier', 'parked': 'c6', 'path': 'worker', 'queue_len': 2048,
+        'rewrite_us': 60.0, 'shallow': 'c1'}.
     settings: Settings of those that have any; by default those of `policy`.
     simulated_s: Simulated seconds into which a profile, trace or capture is compressed; by default 2 s
         for each of its steps, at most 4000, at least 0.01, at most 10000.
