@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::live::imitation::Imitation;
 use crate::live::lab::{Lab, Wiring, skip};
-use crate::live::router::{PATIENCE, Setup, until};
+use crate::live::router::{PATIENCE, Router, Setup, until};
 use crate::live::traffic::{Traffic, Way, way};
 
 const SILENCE: Duration = Duration::from_secs(10);
@@ -282,15 +282,24 @@ fn interrupts_leave_parked_cores_alone() {
 
 /// What the kernel forwards no worker sees: neither clock nor interrupts may follow the workers' idleness.
 #[test]
-fn clocks_and_interrupts_are_the_kernels_on_its_path() {
+fn clocks_are_the_kernels_on_its_path_and_interrupts_follow_its_load() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return skip("interrupts move between two CPUs");
+    }
     let Some(lab) = Lab::build(Wiring { queues: 2, ..Wiring::plain(2) }) else { return };
     let sysfs = Imitation::new(&lab.directory);
     sysfs.interrupts("p0", 40, 2);
+    let index = lab.inside(&["cat", "/sys/class/net/p0/ifindex"]);
+    sysfs.transmit_queues("p0", index.trim().parse().expect("a number"), 2);
     let port = "path = \"kernel\"".to_owned();
     let governor = sysfs.governor();
     let setup = Setup { mode: "powersave", workers: 2, governor, port, ..Setup::of(&lab) };
     let mut router = setup.start(&lab);
-    let cpu = router.status().workers[0].cpu.expect("a pinned worker") as usize;
+    let pinned = |worker: usize, router: &mut Router| {
+        router.status().workers[worker].cpu.expect("a pinned worker")
+    };
+    let cpus = [0, 1].map(|worker| pinned(worker, &mut router).to_string());
+    let cpu = pinned(0, &mut router) as usize;
     let read = |file: &str| {
         let text = std::fs::read_to_string(sysfs.path(cpu, file)).expect("a file");
         text.trim().to_owned()
@@ -301,11 +310,23 @@ fn clocks_and_interrupts_are_the_kernels_on_its_path() {
     assert!(until(PATIENCE, || limits() == ["800000", "2400000"]), "{:?}", limits());
     let depth = || read("power/pm_qos_resume_latency_us");
     assert!(until(PATIENCE, || depth() == "0"), "no worker waits for packets there: {}", depth());
-    assert_eq!(interrupts(), ["0-1", "0-1"], "where they were found");
+    let queues = || [0, 1].map(|queue| sysfs.transmit_queue("p0", queue));
+    assert_eq!(queues(), ["0", "0"], "what a queue receives leaves by the same one");
+    let are = |one: usize, other: usize| {
+        until(PATIENCE, || interrupts() == [cpus[one].as_str(), cpus[other].as_str()])
+    };
+    assert!(are(0, 0), "one CPU is enough: {:?}", interrupts());
+    router.request(&json!({ "set": { "mode": "napi" } })).expect("a command");
+    assert!(are(0, 1), "that mode saves nothing: {:?}", interrupts());
+    router.request(&json!({ "set": { "mode": "powersave" } })).expect("a command");
+    assert!(are(0, 0), "{:?}", interrupts());
     let text = Setup { port: "path = \"worker\"".to_owned(), ..setup }.text(&lab, "router");
     router.reload(&text).expect("taken over");
     assert!(until(PATIENCE, || limits() == ["800000", "800000"]), "workers: {:?}", limits());
     router.stop();
-    assert_eq!(interrupts(), ["0-1", "0-1"]);
+    assert_eq!(
+        (interrupts(), queues()),
+        (["0-1", "0-1"].map(String::from), ["1", "2"].map(String::from))
+    );
     assert_eq!(limits(), ["800000", "2400000"]);
 }

@@ -69,6 +69,21 @@ impl Imitation {
         self.put("proc/interrupts", lines.trim_end());
     }
 
+    /// Gives an interface's transmit queues the CPUs that drivers give them.
+    pub fn transmit_queues(&self, interface: &str, index: u32, queues: u32) {
+        self.put(&format!("sys/class/net/{interface}/ifindex"), &index.to_string());
+        for queue in 0..queues {
+            let file = format!("sys/class/net/{interface}/queues/tx-{queue}/xps_cpus");
+            self.put(&file, &format!("{:x}", 1 << queue));
+        }
+    }
+
+    /// The CPUs of a transmit queue.
+    pub fn transmit_queue(&self, interface: &str, queue: u32) -> String {
+        let file = format!("sys/class/net/{interface}/queues/tx-{queue}/xps_cpus");
+        fs::read_to_string(self.root.join(file)).expect("a file").trim().to_owned()
+    }
+
     /// Where an interrupt goes.
     pub fn interrupt(&self, number: u32) -> String {
         let path = self.root.join(format!("proc/irq/{number}/smp_affinity_list"));

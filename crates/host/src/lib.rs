@@ -32,6 +32,7 @@ pub mod service;
 pub mod signals;
 mod sysfs;
 pub mod topology;
+pub mod transmit;
 pub mod wait;
 
 pub use courier::Courier;

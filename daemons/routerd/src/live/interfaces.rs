@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::Result;
 use ebb_apps::route::ReversePath;
 use ebb_graph::PortId;
-use ebb_host::Sysfs;
-use ebb_host::interrupts::{self, Affinity};
-use ebb_host::journal::{Brake, Journal};
+use ebb_host::interrupts::Affinity;
+use ebb_host::journal::Brake;
 use ebb_host::moderation::Moderation;
+use ebb_host::transmit::ByReceiveQueue;
 use ebb_ports::afxdp::{
     Form, Interface, InterfaceCounters, KernelPolicy, PacketPath, VlanInterface, Work,
 };
@@ -21,13 +21,13 @@ use tracing::{info, warn};
 
 use super::kernel_cpus::PortCpus;
 use super::kernel_path::Exits;
-use crate::config;
 use crate::policy::{Mechanism, Verdict};
 use crate::shortcuts::KernelRoutes;
 
 use super::tags::Tags;
 
 mod account;
+mod knobs;
 mod moving;
 mod policies;
 
@@ -43,6 +43,8 @@ pub struct LiveInterface {
     pub up: bool,
     /// Its queues with the CPUs of their interrupts, put back when it closes.
     pub interrupts: Vec<(u32, Affinity)>,
+    /// Its transmit queues, chosen by the queue that received, put back when it closes.
+    pub by_receive_queue: Option<ByReceiveQueue>,
     /// How long its packets gather, put back when it closes; `None` where they cannot.
     pub moderation: Option<Moderation>,
     /// How long they gather at present.
@@ -59,126 +61,6 @@ impl LiveInterface {
     /// Frames into which it receives.
     pub fn posted(&self) -> u64 {
         u64::from(self.interface.queues()) * u64::from(self.interface.options().ring_len)
-    }
-
-    /// Takes its knobs in hand, those of `governor` that it has.
-    pub fn take_knobs(
-        &mut self,
-        governor: &config::Governor,
-        cpus: &[Option<usize>],
-        active: u16,
-        journal: &Journal,
-    ) {
-        let by_workers = self.interface.options().path == PacketPath::Worker;
-        if governor.interrupts && by_workers && !cpus.is_empty() {
-            self.follow_workers(governor, cpus, active, journal);
-        }
-        self.take_moderation(governor, journal);
-    }
-
-    /// The same for its moderation alone, which a reload may switch on and off.
-    pub fn take_moderation(&mut self, governor: &config::Governor, journal: &Journal) {
-        let (name, index) = (self.interface.name(), self.interface.index());
-        let sysfs = Sysfs::new(&governor.sysfs_root);
-        if governor.moderation == config::Moderation::Off {
-            self.give_moderation_back();
-        } else if self.interface.is_moderated() && self.moderation.is_none() {
-            match Moderation::open(&sysfs, name, index, journal) {
-                Ok(moderation) => self.moderation = Some(moderation),
-                Err(error) => info!(
-                    port = name,
-                    "cannot set interrupt moderation, workers collect packets instead: {error}"
-                ),
-            }
-        }
-    }
-
-    fn give_moderation_back(&mut self) {
-        self.gathers = Duration::ZERO;
-        if let Some(mut moderation) = self.moderation.take()
-            && let Err(error) = moderation.restore()
-            && !error.is_absent()
-        {
-            info!(port = self.interface.name(), "cannot restore interrupt moderation: {error}");
-        }
-    }
-
-    /// Has its packets gather for so long. Whether they do.
-    pub fn moderate(&mut self, pause: Duration) -> bool {
-        if self.gathers == pause {
-            return true;
-        }
-        let Some(moderation) = &mut self.moderation else { return false };
-        let Err(error) = moderation.set(pause) else {
-            self.gathers = pause;
-            return true;
-        };
-        info!(
-            port = self.interface.name(),
-            "cannot set interrupt moderation, workers collect packets instead: {error}"
-        );
-        // One of its two knobs may be turned already.
-        self.give_moderation_back();
-        false
-    }
-
-    /// Sends the interrupts of its receive queues to the CPUs of the workers that serve them, of
-    /// whom those below `active` are. What has none, or spreads them itself, stays as it is.
-    fn follow_workers(
-        &mut self,
-        governor: &config::Governor,
-        cpus: &[Option<usize>],
-        active: u16,
-        journal: &Journal,
-    ) {
-        let sysfs = Sysfs::new(&governor.sysfs_root);
-        let name = self.interface.name();
-        for (queue, number) in interrupts::of_queues(&sysfs, name) {
-            let Some(cpu) = self.cpu_of(queue, cpus, active) else { continue };
-            let turn = || {
-                let mut affinity = Affinity::open(&sysfs, number, journal)?;
-                affinity.set(cpu).map(|()| affinity)
-            };
-            match turn() {
-                Ok(affinity) => self.interrupts.push((queue, affinity)),
-                Err(error) => info!(port = name, queue, "cannot move the interrupt: {error}"),
-            }
-        }
-    }
-
-    /// Takes interrupts off the CPUs of workers that were parked, and gives those that went on their
-    /// share again.
-    pub fn follow_parking(&mut self, cpus: &[Option<usize>], active: u16) {
-        let mut interrupts = std::mem::take(&mut self.interrupts);
-        for (queue, affinity) in &mut interrupts {
-            if let Some(cpu) = self.cpu_of(*queue, cpus, active)
-                && let Err(error) = affinity.set(cpu)
-            {
-                info!(port = self.interface.name(), queue, "cannot move the interrupt: {error}");
-            }
-        }
-        self.interrupts = interrupts;
-    }
-
-    /// Worker i serves queue i. In the form `Rss` no packet comes to the queue of one that is parked;
-    /// in the form `Steer` all do to every queue, and any worker serves it.
-    fn cpu_of(&self, queue: u32, cpus: &[Option<usize>], active: u16) -> Option<usize> {
-        let workers = match self.form {
-            Form::Rss => cpus.len(),
-            Form::Steer => usize::from(active).clamp(1, cpus.len()),
-        };
-        cpus[queue as usize % workers]
-    }
-}
-
-impl Drop for LiveInterface {
-    fn drop(&mut self) {
-        for (_, affinity) in &mut self.interrupts {
-            if let Err(error) = affinity.restore() {
-                info!(port = self.interface.name(), "cannot restore the interrupt's CPU: {error}");
-            }
-        }
-        self.give_moderation_back();
     }
 }
 

@@ -1,5 +1,7 @@
-//! On how many CPUs the kernel forwards the packets of a port whose program is in the driver: that which receives them, as
-//! long as it suffices, then others as well. What is seen is the CPUs' time and the packets under way to them.
+//! On how many CPUs the kernel forwards: as few as suffice, by what is seen of the CPUs' time.
+//!
+//! The packets of a port whose program is in the driver go to other CPUs when the one that receives them is full. Where the program
+//! stands before the network stack, a card's interrupts go to as few CPUs as suffice, in modes that save power.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use tracing::{debug, warn};
 
 use super::Live;
 use super::interfaces::LiveInterface;
+use super::parking::is_in_kernel;
 
 /// How often ports with traffic are looked at, and others.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -28,11 +31,35 @@ const PART: f64 = 0.05;
 /// As many packets under way to a CPU mean that it does not follow.
 const MANY: u64 = 256;
 
+/// The modes in which a card's interrupts go to no more CPUs than needed.
+const SAVING: [&str; 2] = ["powersave", "model"];
+
 /// When the CPUs were looked at last, and what they had done by then.
 #[derive(Default)]
 pub(super) struct KernelCpus {
     last: Option<(Time, EachProcessor)>,
     busy: bool,
+    gathered: Option<Gathered>,
+}
+
+/// Interrupts of cards whose packets the kernel forwards before its network stack.
+struct Gathered {
+    policy: KernelCores,
+    /// CPUs to which they go, 0: where they were found; and how many ports they are of.
+    cores: u16,
+    ports: usize,
+    forwarded: u64,
+}
+
+impl Gathered {
+    /// On how many of `cpus` they are to be served. `forwarded`: packets of these ports so far.
+    fn look(&mut self, cpus: &[u32], forwarded: u64, meanwhile: &Meanwhile<'_>) -> (u16, f64) {
+        let before = std::mem::replace(&mut self.forwarded, forwarded);
+        let rate = forwarded.saturating_sub(before) as f64 / meanwhile.seconds;
+        let mut used = cpus.iter().take(usize::from(self.cores.max(1)));
+        let full = used.any(|cpu| meanwhile.is_full(*cpu));
+        (self.policy.decide(meanwhile.now, &KernelLoad { rate, full }), rate)
+    }
 }
 
 impl KernelCpus {
@@ -40,6 +67,36 @@ impl KernelCpus {
     pub(super) fn patience(&self) -> Option<Duration> {
         let every = if self.busy { LOOK_EVERY } else { LOOK_AT_QUIET };
         Some(every.saturating_sub(monotonic().since(self.last.as_ref()?.0)))
+    }
+}
+
+impl KernelCpus {
+    /// Sends the interrupts of `cards` to as few CPUs as suffice, or to all. Their packets a second.
+    fn gather(
+        &mut self,
+        cards: &mut [&mut LiveInterface],
+        cpus: &[Option<usize>],
+        saves: bool,
+        meanwhile: &Meanwhile<'_>,
+    ) -> f64 {
+        if cards.is_empty() {
+            self.gathered = None;
+            return 0.0;
+        }
+        let numbers: Vec<u32> = cpus.iter().flatten().map(|cpu| *cpu as u32).collect();
+        let most = numbers.len() as u16;
+        let new = || Gathered { policy: KernelCores::new(most), cores: 0, ports: 0, forwarded: 0 };
+        let gathered = self.gathered.get_or_insert_with(new);
+        let counts = cards.iter().filter_map(|live| live.interface.counters().ok());
+        let forwarded = counts.map(|counters| counters.forwarded).sum();
+        let (wanted, rate) = gathered.look(&numbers, forwarded, meanwhile);
+        let wanted = if saves { wanted } else { most };
+        if (gathered.cores, gathered.ports) != (wanted, cards.len()) {
+            debug!(cores = wanted, rate, "interrupts of the kernel path");
+            cards.iter_mut().for_each(|live| live.follow_parking(cpus, wanted));
+            (gathered.cores, gathered.ports) = (wanted, cards.len());
+        }
+        rate
     }
 }
 
@@ -177,9 +234,11 @@ impl Live {
     /// Has as many CPUs forward each port's packets in the driver as they need.
     pub(super) fn follow_kernel_cpus(&mut self) {
         let mut interfaces = self.interfaces.lock().expect("interfaces");
-        let mut ports: Vec<&mut LiveInterface> = interfaces.open.iter_mut().flatten().collect();
-        ports.retain(|live| live.interface.can_have_lanes());
-        if ports.is_empty() {
+        let open = interfaces.open.iter_mut().flatten().filter(|live| is_in_kernel(live));
+        let (mut ports, mut cards): (Vec<_>, Vec<_>) =
+            open.partition(|live| live.interface.can_have_lanes());
+        cards.retain(|live| !live.interrupts.is_empty());
+        if ports.is_empty() && cards.is_empty() {
             self.kernel_cpus = KernelCpus::default();
             return;
         }
@@ -202,6 +261,9 @@ impl Live {
         let look =
             |live: &mut LiveInterface| live.cpus.look(&mut live.interface, &cpus, &meanwhile);
         let rates: Vec<f64> = ports.into_iter().map(look).collect();
-        self.kernel_cpus.busy = rates.iter().any(|rate| *rate > QUIET);
+        let saves = SAVING.contains(&self.config.router.mode.as_str());
+        let rate =
+            self.kernel_cpus.gather(&mut cards, self.backend.router.cpus(), saves, &meanwhile);
+        self.kernel_cpus.busy = rates.into_iter().chain([rate]).any(|rate| rate > QUIET);
     }
 }

@@ -152,6 +152,7 @@ fn ready(
         form,
         up: true,
         interrupts: Vec::new(),
+        by_receive_queue: None,
         moderation: None,
         gathers: Duration::ZERO,
         queues_changed: false,

@@ -1,5 +1,5 @@
-//! Interrupts go where workers are awake. What the kernel forwards no worker sees: its interrupts and its clocks are left
-//! to it.
+//! Interrupts go where workers are awake. What the kernel forwards no worker sees: its clocks are left to it, and its
+//! interrupts follow what the kernel has to do (kernel_cpus.rs).
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -9,7 +9,7 @@ use tracing::warn;
 use super::Live;
 use super::interfaces::{Interfaces, LiveInterface};
 
-fn is_in_kernel(live: &LiveInterface) -> bool {
+pub(super) fn is_in_kernel(live: &LiveInterface) -> bool {
     live.interface.options().path == PacketPath::Kernel
 }
 
@@ -23,8 +23,7 @@ impl Interfaces {
 }
 
 impl Live {
-    /// Interrupts of workers' ports go to CPUs whose workers are awake; those of ports on the kernel path stay where they
-    /// are: to move one while packets flow lets some overtake others.
+    /// Interrupts of workers' ports go to CPUs whose workers are awake.
     pub(super) fn follow_parking(&mut self) {
         let mut interfaces = self.interfaces.lock().expect("interfaces");
         let any = interfaces.open.iter().flatten().any(|live| !live.interrupts.is_empty());
@@ -33,7 +32,7 @@ impl Live {
         let active = self.backend.router.cores();
         if std::mem::replace(&mut self.interrupts_for, active) != active {
             let cpus = self.backend.router.cpus();
-            for live in interfaces.open.iter_mut().flatten() {
+            for live in interfaces.open.iter_mut().flatten().filter(|live| !is_in_kernel(live)) {
                 live.follow_parking(cpus, active);
             }
         }

@@ -181,7 +181,8 @@ impl Scenario {
             return Ok(());
         }
         let known = self.server.costs_file.is_some();
-        let message = "is \"kernel\", whose costs are known of machines only on which they were measured";
+        let message =
+            "is \"kernel\", whose costs are known of machines only on which they were measured";
         let remedy = "set costs_file to a file of `ebb calibrate --paths`";
         Invalid::unless(known, "server.path", message, remedy)?;
         let napi = self.policy.name == "napi";
@@ -189,7 +190,12 @@ impl Scenario {
         Invalid::unless(napi, "policy.name", message, "use napi, or server.path = \"worker\"")?;
         let routes = self.application == ApplicationChoice::default();
         let message = "is the workers', and the kernel forwards";
-        Invalid::unless(routes, "application", message, "leave it out, or use server.path = \"worker\"")
+        Invalid::unless(
+            routes,
+            "application",
+            message,
+            "leave it out, or use server.path = \"worker\"",
+        )
     }
 }
 

@@ -30,11 +30,9 @@ fn busy(path: &str, packets_per_s: f64) -> f64 {
 
 #[test]
 fn little_and_much_load_cost_what_was_measured() {
-    for (path, load, measured) in [
-        ("kernel", 2_000.0, 0.002),
-        ("worker", 2_000.0, 0.012),
-        ("kernel", 400_000.0, 0.32),
-    ] {
+    for (path, load, measured) in
+        [("kernel", 2_000.0, 0.002), ("worker", 2_000.0, 0.012), ("kernel", 400_000.0, 0.32)]
+    {
         let busy = busy(path, load);
         let slack = if load > 1e5 { 0.2 } else { 0.05 };
         assert!((busy / measured - 1.0).abs() < slack, "{path} {load}: {busy} for {measured}");
@@ -50,7 +48,9 @@ fn what_the_kernel_does_not_do_is_refused() {
         (kernel.to_owned(), "`server.path`"),
         (kernel.to_owned() + costs, "`policy.name`"),
         (
-            kernel.to_owned() + costs + "[policy]\nname = \"napi\"\n[application]\nname = \"ipsec\"\n",
+            kernel.to_owned()
+                + costs
+                + "[policy]\nname = \"napi\"\n[application]\nname = \"ipsec\"\n",
             "`application`",
         ),
         ("load = 0.1\n[server]\ncosts_file = \"none.toml\"\n".to_owned(), "none.toml"),
