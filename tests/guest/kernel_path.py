@@ -48,11 +48,44 @@ def vlans_are_forwarded(guest, say):
     guest.check("kill -9 $(pidof ebb)")
     passes(exchange(7, 8), "after the router was killed")
     say("the router was killed: the kernel forwards")
+    interrupts_gather(guest, say)
 
 
-def start(guest):
+def interrupts_gather(guest, say):
+    """With a queue for each CPU and little to do, one CPU has all interrupts, and packets leave by the queue that
+    received them; in the end everything is as it was found."""
+    # The killed router's guard puts back what that one had turned.
+    guest.check("while pidof ebb > /dev/null; do sleep 0.1; done")
+    guest.check("rm -f /run/router.log; for card in eth0 eth1; do ethtool -L $card combined 2; done")
+    found = irqs(guest), transmit_cpus(guest)
+    start(guest, CONFIGURATION.replace("workers = 1", "workers = 2"))
+    end = time.monotonic() + 30
+    while len(set(irqs(guest))) != 1 or set("".join(transmit_cpus(guest))) != {"0"}:
+        if time.monotonic() > end:
+            raise Failure(f"interrupts do not gather: {irqs(guest)}, {transmit_cpus(guest)}: {log(guest)}")
+        time.sleep(0.5)
+    gathered = irqs(guest)
+    guest.check("kill $(cat /run/router.pid); while pidof ebb > /dev/null; do sleep 0.1; done")
+    if (irqs(guest), transmit_cpus(guest)) != found:
+        raise Failure(f"not put back: {found}, then {irqs(guest)}, {transmit_cpus(guest)}")
+    say(f"{len(gathered)} interrupts of two cards went to CPU {gathered[0]}, and back to {', '.join(found[0])}")
+
+
+def irqs(guest):
+    """The CPUs of the interrupts of the queues in use."""
+    return guest.check(
+        "for irq in $(sed -n 's/^ *\\([0-9]*\\):.*-input\\.[01]$/\\1/p' /proc/interrupts); do cat /proc/irq/$irq/smp_affinity_list; done"
+    ).split()
+
+
+def transmit_cpus(guest):
+    """The CPUs of the cards' transmit queues."""
+    return guest.check("cat /sys/class/net/eth[01]/queues/tx-[01]/xps_cpus").split()
+
+
+def start(guest, configuration=CONFIGURATION):
     """Starts the router and waits until it has judged the kernel's policy."""
-    guest.check(f"cat > /run/router.toml <<'END'\n{CONFIGURATION}\nEND")
+    guest.check(f"cat > /run/router.toml <<'END'\n{configuration}\nEND")
     guest.check("EBB_LOG=debug ebb router run -c /run/router.toml > /run/router.log 2>&1 & echo $! > /run/router.pid")
     end = time.monotonic() + 60
     while guest.run("ebb router show --json", 60)[0] != 0:

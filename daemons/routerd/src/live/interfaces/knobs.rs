@@ -108,7 +108,8 @@ impl LiveInterface {
     /// comes from a queue must leave by the same one, whichever CPU handles it.
     fn take_interrupts(&mut self, governor: &config::Governor, journal: &Journal) {
         let (name, sysfs) = (self.interface.name(), Sysfs::new(&governor.sysfs_root));
-        let numbers = interrupts::of_queues(&sysfs, name);
+        let mut numbers = interrupts::of_queues(&sysfs, name);
+        numbers.retain(|queue, _| *queue < self.interface.queues());
         if numbers.len() < 2 {
             return;
         }
