@@ -55,7 +55,7 @@ fn what_the_kernel_does_not_do_is_refused() {
         ),
         ("load = 0.1\n[server]\ncosts_file = \"none.toml\"\n".to_owned(), "none.toml"),
     ] {
-        let error = twin(&text).err().expect("bad input");
+        let Err(error) = twin(&text) else { panic!("taken: {text}") };
         assert!(error.contains(said), "{error}");
     }
 }
