@@ -29,7 +29,7 @@ CONTENDERS = {
     "tuned": "the same, GRO for forwarded UDP",
     "xdp": "an XDP program with bpf_fib_lookup",
     "ebb": "ebb, path = \"auto\"",
-    "driver": "ebb, path = \"kernel\", xdp = \"native\"",
+    "driver": "ebb, path = \"kernel\", xdp = \"native\", a second CPU when one is full",
     "workers": "ebb, path = \"worker\", 1 worker",
 }
 

@@ -142,7 +142,8 @@ struct Following {
 impl Following {
     fn new(cpus: &[u32]) -> Following {
         Following {
-            policy: KernelCores::new(cpus.len() as u16),
+            // These, and that which receives, whichever it is.
+            policy: KernelCores::new(cpus.len() as u16 + 1),
             cpus: Vec::new(),
             used: vec![0],
             entries: [0; ENTRIES],
