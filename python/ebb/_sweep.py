@@ -24,7 +24,7 @@ from ._errors import EbbError, ScenarioError, StudyError, WorkerLost
 from ._inputs import Content, Job, ScenarioLike, prepare, program
 from ._policy import DecisionCost, identify, pack, split, unpack, wrap
 from ._processes import Processes
-from ._result import Result
+from ._result import Result, grid
 
 if TYPE_CHECKING:
     import pandas
@@ -84,19 +84,9 @@ class SweepResult(Result):
         """All points: a row each, settings first, then figures."""
         return self.tables["points"]
 
-    def to_xarray(self) -> Any:
-        """The figures over the grid of the settings, as a data set of xarray."""
-        import xarray
-
-        frame = self.frame
-        wide = frame.set_index(self.axes)
-        if not wide.index.is_unique:
-            raise ValueError("the points are no grid: two have the same settings")
-        grid = xarray.Dataset.from_dataframe(wide)
-        for name, unit in frame.attrs["units"].items():
-            if name in grid and unit:
-                grid[name].attrs["units"] = unit
-        return grid
+    def to_xarray(self, table: str | None = None) -> Any:
+        """The figures over the grid of the settings, as a data set of xarray; or a table, as of any result."""
+        return grid(self.frame, self.axes) if table is None else super().to_xarray(table)
 
 
 def compute_points(

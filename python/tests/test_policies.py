@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,24 +96,6 @@ def test_the_past_is_no_time_to_decide() -> None:
 def test_systems_that_take_none_say_so() -> None:
     with pytest.raises(ebb.ScenarioError, match="`sim coreswitch` is governed by no policy from outside"):
         ebb.sim("coreswitch", {"configuration": "CS", "kernel": "V5", "workload": "web"}, policy=Napi)
-
-
-def test_ctrl_c_ends_a_run_under_a_policy() -> None:
-    program = """if True:
-        import _thread, threading, time, ebb
-        from tests.policies import PowerSave
-        threading.Timer(1, _thread.interrupt_main).start()
-        begun = time.monotonic()
-        try:
-            ebb.sim("router", load=0.4, duration_s=100_000, policy=PowerSave)
-        except KeyboardInterrupt:
-            print(time.monotonic() - begun - 1)
-    """
-    outcome = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    assert outcome.stdout, "it was interrupted"
 
 
 def test_a_sweep_in_processes_takes_a_policy(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ fn of_rows(
     let values = rows.iter().map(known).collect::<Result<Vec<_>, _>>()?;
     let fault =
         |row: usize, message: &str, remedy: &str| table.fault(rows[row], at, message, remedy);
-    let series = Rows { times, values, fault: &fault }.even(measure, Vec::new())?;
+    let certain = rows.iter().all(|row| time::is_certain(table.text(*row, at)));
+    let series = Rows { times, values, certain, fault: &fault }.even(measure, Vec::new())?;
     let (times, values) = (&table.header()[at], &table.header()[value]);
     let called = format!("times are in column `{times}`, values in column `{values}`");
     Ok(Series { called, ..series })

@@ -61,6 +61,36 @@ fn what_is_not_even_is_refused_and_what_is_nearly_is_said() {
 }
 
 #[test]
+fn a_few_missing_rows_are_filled_and_said() {
+    let rows = |zone: &str, skip: std::ops::Range<u32>| -> String {
+        let hours = (0..40).filter(|row| !skip.contains(row));
+        let row = |row: u32| format!("2026-03-02 {:02}:{:02}{zone},{row}\n", row / 4, row % 4 * 15);
+        format!("time,v\n{}", hours.map(row).collect::<String>())
+    };
+    for (zone, skip) in [("Z", 7..10), ("", 7..10), ("+01:00", 7..11)] {
+        let series = of(&rows(zone, skip.clone()), None).expect("filled");
+        assert_eq!((series.step_s, series.values.len()), (900.0, 40));
+        assert!(
+            series.values.iter().enumerate().all(|(row, value)| (value - row as f64).abs() < 1e-9)
+        );
+        let told = format!("{} rows are missing", skip.len());
+        assert!(series.notes[0].starts_with(&told), "{:?}", series.notes);
+    }
+    // An hour without a zone may be one by which clocks were put forward; and a tenth is the most.
+    says(&rows("", 7..11), None, "4500 s after the previous row");
+    says(&rows("Z", 7..12), None, "5400 s after the previous row");
+    // Rows without values say that time went on.
+    let empty = ["07:45", "08:00", "08:15", "08:30"].map(|clock| format!("2026-03-02 {clock},"));
+    let all = rows("", 40..40);
+    let whole = all.lines().map(|line| {
+        let without = empty.iter().find(|start| line.starts_with(start.as_str()));
+        without.map_or(line, String::as_str).to_owned() + "\n"
+    });
+    let series = of(&whole.collect::<String>(), None).expect("filled");
+    assert_eq!((series.values.len(), series.values[32]), (40, 32.0));
+}
+
+#[test]
 fn columns_are_told_and_heads_say_what_their_values_are() {
     let series =
         of("Timestamp;in [Mbit/s];out\n0;1,5;7\n60;2;7\n", Some("in [mbit/s]")).expect("read");

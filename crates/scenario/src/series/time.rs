@@ -24,6 +24,9 @@ const ZONED: [&str; 4] = [
     "%Y-%m-%d %H:%M%#z",
 ];
 
+/// Seconds of a day: what begins at 0 is a run's own time for as long.
+const DAY_S: f64 = 86_400.0;
+
 /// Seconds since 1970 of a date with a time of day: ISO 8601 with or without seconds and zone (UTC where
 /// there is none), `2026/03/02 00:05`, `02.03.2026 00:05`, or a date alone.
 pub fn of_date(text: &str) -> Option<f64> {
@@ -39,6 +42,20 @@ pub fn of_date(text: &str) -> Option<f64> {
     let dated = |form: &str| NaiveDateTime::parse_from_str(plain, form).ok();
     let alone = || NaiveDate::parse_from_str(plain, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
     DATES.iter().find_map(|form| dated(form)).or_else(alone).map(seconds)
+}
+
+/// Whether a text says an instant beyond doubt: a number since 1970, or a date with a zone.
+pub(super) fn is_certain(text: &str) -> bool {
+    let text = text.trim();
+    let clock = text.get(10..).unwrap_or("");
+    text.parse::<f64>().is_ok() || text.ends_with(['Z', 'C']) || clock.contains(['+', '-'])
+}
+
+/// An instant for people: a date in UTC, or seconds where they are of no clock.
+pub(super) fn written(seconds: f64) -> String {
+    let of_clock = DateTime::from_timestamp(seconds as i64, 0).filter(|_| seconds >= DAY_S);
+    let date = of_clock.map(|instant| instant.format("%Y-%m-%d %H:%M:%S UTC").to_string());
+    date.unwrap_or_else(|| format!("{seconds} s"))
 }
 
 fn seconds(instant: NaiveDateTime) -> f64 {
