@@ -85,7 +85,7 @@ class SweepResult(Result):
         return self.tables["points"]
 
     def to_xarray(self, table: str | None = None) -> Any:
-        """The figures over the grid of the settings, as a data set of xarray; or a table, as of any result."""
+        """The figures over the grid of the settings, or a table as of any result, as a data set of xarray."""
         return grid(self.frame, self.axes) if table is None else super().to_xarray(table)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 import threading
@@ -280,17 +279,3 @@ def test_the_catalogue_is_told() -> None:
     page = study.reference()
     assert page is not None and page == (ROOT / "docs/reference/plan-noc.md").read_text()
     assert set(ebb.__all__) <= set(dir(ebb))
-
-
-def test_scenario_classes_say_what_the_schemas_say() -> None:
-    for study in ebb.studies():
-        schema = study.schema() if study.kind not in ("reproduce", "import") else None
-        if schema is None:
-            continue
-        name = study.system.title().replace("-", "") + study.kind.capitalize()
-        own = getattr(ebb.scenarios, name)
-        first = schema.get("anyOf", [schema])[0]
-        fields = {field.metadata.get("name", field.name): field for field in dataclasses.fields(own)}
-        assert set(fields) == set(first["properties"]), name
-        required = {key for key, field in fields.items() if field.default is dataclasses.MISSING}
-        assert required == set(first.get("required", ())), name
