@@ -217,17 +217,19 @@ class Result:
             Path(path).write_bytes(content)
         return content.decode()
 
-    def to_xarray(self, table: str | None = None) -> Any:
-        """A table as a data set of xarray, over the columns that name its rows; units in the attributes.
+    def to_xarray(self, table: str | None = None, over: Sequence[str] | None = None) -> Any:
+        """A table as a data set of xarray over its columns `over`; units in the attributes.
 
-        Which columns these are is in the data frame's `attrs["keys"]`. `table` may be left out where there
-        is only one. A table of which two rows have the same name is no grid: that is a `ValueError`.
+        Without `over` these are the columns that name its rows, `attrs["keys"]` of the data frame. `table`
+        may be left out where there is only one. Where two rows have the same name it is no grid: that is a
+        `ValueError`.
         """
         if table is None:
             if len(self.tables) != 1:
                 raise ValueError(f"which table? there are: {', '.join(self.tables) or 'none'}")
             (table,) = self.tables
-        return grid(self.tables[table], self.tables[table].attrs["keys"])
+        frame = self.tables[table]
+        return grid(frame, frame.attrs["keys"] if over is None else list(over))
 
     def save(self, directory: str | os.PathLike[str]) -> Path:
         """Write `report.html`, `report.json` and the tables as CSV into a directory."""

@@ -13,7 +13,7 @@ import queue
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,9 +84,11 @@ class SweepResult(Result):
         """All points: a row each, settings first, then figures."""
         return self.tables["points"]
 
-    def to_xarray(self, table: str | None = None) -> Any:
+    def to_xarray(self, table: str | None = None, over: Sequence[str] | None = None) -> Any:
         """The figures over the grid of the settings, or a table as of any result, as a data set of xarray."""
-        return grid(self.frame, self.axes) if table is None else super().to_xarray(table)
+        if table is None and over is None:
+            return grid(self.frame, self.axes)
+        return super().to_xarray(table, over)
 
 
 def compute_points(
