@@ -11,9 +11,9 @@ import ebb
 
 from .policies import Faulty, Napi, PowerSave, Recording
 
-SHORT = {"load": 0.4, "duration_s": 0.05, "sample_s": 0.001}
-BURSTS = {**SHORT, "traffic": {"arrivals": "onoff", "burst_packets": 512, "profile": None}}
-SLOTS = {"load": 0.3, "engine": "slot", "traffic": {"profile": "uk", "compress": 40_000}}
+SHORT = {"load": 0.4, "duration_s": 0.01, "sample_s": 0.001}
+BURSTS = {**SHORT, "duration_s": 0.02, "traffic": {"arrivals": "onoff", "burst_packets": 512, "profile": None}}
+SLOTS = {"load": 0.3, "engine": "slot", "traffic": {"profile": "uk", "compress": 400_000}}
 NAMES = {"napi": Napi, "powersave": PowerSave}
 
 
@@ -50,9 +50,9 @@ def test_what_a_decision_costs_is_told() -> None:
 
 def test_patience_and_further_seeds_are_as_for_other_policies() -> None:
     settings = {"settings": {"latency_budget_us": 200}}
-    ours = ebb.sim("router", SHORT, policy={"name": "powersave", **settings}, seeds=3)
+    ours = ebb.sim("router", SHORT, policy={"name": "powersave", **settings}, seeds=2)
     scenario = {**SHORT, "policy": settings}
-    theirs = ebb.sim("router", scenario, policy=PowerSave, seeds=3)
+    theirs = ebb.sim("router", scenario, policy=PowerSave, seeds=2)
     assert tables(theirs) == tables(ours)
 
 

@@ -110,7 +110,7 @@ SHAPES: dict[str, tuple[str, str, dict[str, str], list[str]]] = {
                 ["column `ifHCInOctets`", "byte-counter, as `unit` says"]),
     # The row that is missing lies between its neighbours, as it happens.
     "gap": ("g.csv", without(41, table("time,in [B/s]", lambda n, r: [zoned(n), str(r)])), {},
-            ["1 rows are missing", "2026-03-02 09:45:00 UTC"]),
+            ["rows that are missing: 1,", "2026-03-02 09:45:00 UTC"]),
     "long": ("l.csv", long(), {"value": "r1 eth0 in"},
              ["the series is `r1 eth0 in`", "values in column `Value (B/s)`", "bytes-per-second, as the file says"]),
     "long with tabs": ("l.tsv", long("\t"), {"value": "in"}, ["the series is `r1 eth0 in`"]),

@@ -118,7 +118,7 @@ impl Rows<'_> {
         if missing > 0.0 {
             let (at, gap) = longest;
             notes.push(format!(
-                "{missing} rows are missing, most of them in the {gap:.0} s after {}: they are taken to lie \
+                "rows that are missing: {missing}, most of them in the {gap:.0} s after {}; they are taken to lie \
                  between their neighbours",
                 time::written(at)
             ));

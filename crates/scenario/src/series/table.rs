@@ -11,8 +11,8 @@ const MISSING: [&str; 7] = ["", "-", "null", "na", "n/a", "nan", "undefined"];
 /// What a scenario calls the column of times where it does not say otherwise.
 const TIME: &str = "time";
 /// What others call it, in small letters.
-const TIMES: [&str; 8] =
-    ["timestamp", "date", "datetime", "date time", "ts", "_time", "epoch", "zeit"];
+const TIMES: [&str; 9] =
+    ["timestamp", "date", "datetime", "date time", "ts", "_time", "epoch", "clock", "zeit"];
 
 pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError> {
     let table = Table::parse(ask.file, bytes)?;
@@ -52,7 +52,7 @@ fn times(ask: &Ask<'_>, table: &Table) -> Result<usize, ScenarioError> {
 pub(super) fn of_columns(
     table: &Table,
     (at, value): (usize, usize),
-    measure: Option<Measure>,
+    measure: Option<(Measure, f64)>,
 ) -> Result<Series, ScenarioError> {
     let all: Vec<usize> = (0..table.len()).collect();
     of_rows(table, &all, (at, value), measure)
@@ -63,7 +63,7 @@ fn of_rows(
     table: &Table,
     rows: &[usize],
     (at, value): (usize, usize),
-    measure: Option<Measure>,
+    measure: Option<(Measure, f64)>,
 ) -> Result<Series, ScenarioError> {
     if rows.len() < 2 {
         return Err(
@@ -72,18 +72,20 @@ fn of_rows(
     }
     let instants = time::of_column(table, at)?;
     let times = rows.iter().map(|row| instants[*row]).collect();
+    let factor = measure.map_or(1.0, |(_, factor)| factor);
     let known = |row: &usize| {
         if missing(table.text(*row, value)) {
             Ok(None)
         } else {
-            table.non_negative(*row, value).map(Some)
+            table.non_negative(*row, value).map(|value| Some(value * factor))
         }
     };
     let values = rows.iter().map(known).collect::<Result<Vec<_>, _>>()?;
     let fault =
         |row: usize, message: &str, remedy: &str| table.fault(rows[row], at, message, remedy);
     let certain = rows.iter().all(|row| time::is_certain(table.text(*row, at)));
-    let series = Rows { times, values, certain, fault: &fault }.even(measure, Vec::new())?;
+    let series = Rows { times, values, certain, fault: &fault }
+        .even(measure.map(|(measure, _)| measure), Vec::new())?;
     let (times, values) = (&table.header()[at], &table.header()[value]);
     let called = format!("times are in column `{times}`, values in column `{values}`");
     Ok(Series { called, ..series })

@@ -61,6 +61,26 @@ fn what_is_not_even_is_refused_and_what_is_nearly_is_said() {
 }
 
 #[test]
+fn what_programs_put_around_a_table_does_not_matter() {
+    let plain = "Time;v\n2026-03-02 00:00;1,5\n2026-03-02 00:05;2\n";
+    let wide: Vec<u8> = plain.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let bytes = [b"\xff\xfe".as_slice(), &wide].concat();
+    let series = read(&ask(None, None), &bytes).expect("two bytes a letter");
+    assert_eq!((series.step_s, series.values), (300.0, vec![1.5, 2.0]));
+    let series = of(&format!("sep=;\r\n{plain}"), None).expect("of Excel");
+    assert_eq!(series.values, [1.5, 2.0]);
+    says("sep=;\ntime;v\n0;1\n1;x\n", None, "t:4: field `v`");
+    let cacti = "\"Title:\",\"r1 - Gi0/1\"\n\"Vertical Label:\",\"bits per second\"\n\"Step:\",\"300\"\n\n\
+        \"Date\",\"Inbound\",\"Outbound\"\n\"2026-03-02 00:00:00\",\"8\",\"1\"\n\
+        \"2026-03-02 00:05:00\",\"16\",\"1\"\n";
+    let series = of(cacti, Some("Inbound")).expect("of Cacti");
+    assert_eq!((series.values, series.measure), (vec![8.0, 16.0], Some(Measure::BitsPerSecond)));
+    says(cacti, None, "set `value` to one of: Date, Inbound, Outbound");
+    let scaled = of("time,in (MiB/s)\n0,1\n1,2\n", None).expect("scaled");
+    assert_eq!((scaled.values[1], scaled.measure), (2_097_152.0, Some(Measure::BytesPerSecond)));
+}
+
+#[test]
 fn a_few_missing_rows_are_filled_and_said() {
     let rows = |zone: &str, skip: std::ops::Range<u32>| -> String {
         let hours = (0..40).filter(|row| !skip.contains(row));
@@ -73,7 +93,7 @@ fn a_few_missing_rows_are_filled_and_said() {
         assert!(
             series.values.iter().enumerate().all(|(row, value)| (value - row as f64).abs() < 1e-9)
         );
-        let told = format!("{} rows are missing", skip.len());
+        let told = format!("rows that are missing: {},", skip.len());
         assert!(series.notes[0].starts_with(&told), "{:?}", series.notes);
     }
     // An hour without a zone may be one by which clocks were put forward; and a tenth is the most.

@@ -6,7 +6,7 @@ use crate::ScenarioError;
 use crate::csv::Table;
 
 /// Forms of a date with a time of day, without a zone; a fraction of a second may follow seconds.
-const DATES: [&str; 8] = [
+const DATES: [&str; 10] = [
     "%Y-%m-%dT%H:%M:%S%.f",
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y-%m-%dT%H:%M",
@@ -15,6 +15,9 @@ const DATES: [&str; 8] = [
     "%Y/%m/%d %H:%M",
     "%d.%m.%Y %H:%M:%S%.f",
     "%d.%m.%Y %H:%M",
+    // Who counts hours to twelve has months first.
+    "%m/%d/%Y %I:%M:%S %p",
+    "%m/%d/%Y %I:%M %p",
 ];
 /// The same with the offset of a zone.
 const ZONED: [&str; 4] = [
@@ -125,6 +128,7 @@ mod tests {
             "2026-03-01T19:05-05:00",
             "2026/03/02 00:05",
             "02.03.2026 00:05:00",
+            "3/2/2026 12:05:00 AM",
             " 2026-03-02T00:05:00.000 ",
         ] {
             assert_eq!(of_date(text), instant, "{text}");

@@ -1,7 +1,7 @@
 //! A rate over time from a file of monitoring.
 
 use ebb_scenario::ScenarioError;
-use ebb_scenario::series::{self, Ask, Measure};
+use ebb_scenario::series::{self, Ask, Measure, Series};
 
 use crate::scenario::{TraceChoice, Unit};
 
@@ -32,8 +32,8 @@ pub(super) fn read(
     let ask = Ask { file: &choice.file, time: Some(&choice.time), value };
     let series = series::read(&ask, bytes)?;
     let (unit, why) = unit(choice, series.measure)?;
-    if unit == Unit::default() && choice.unit.is_none() && only_grow(&series.values) {
-        return Err(counter(choice, &series.called));
+    if choice.unit.is_none() && series.measure.is_none() {
+        beyond_doubt(choice, &series)?;
     }
     let factor = unit.bytes_per_second(series.step_s).map_or(1.0, |bytes| bytes / mean_bytes);
     let mut more = Vec::new();
@@ -61,17 +61,26 @@ fn only_grow(values: &[f64]) -> bool {
         && values.windows(2).filter(|pair| pair[0] < pair[1]).count() >= GROWING / 2
 }
 
-fn counter(choice: &TraceChoice, called: &str) -> ScenarioError {
-    ScenarioError {
+/// Bits a second are assumed only where nothing says otherwise.
+fn beyond_doubt(choice: &TraceChoice, series: &Series) -> Result<(), ScenarioError> {
+    let called = series.called.to_ascii_lowercase();
+    let (message, remedy) = if only_grow(&series.values) {
+        let remedy =
+            "set `unit` to `byte-counter`, or to `bits-per-second` or another if it is a rate";
+        ("is not said, and the values never fall, as those of a counter", remedy)
+    } else if called.contains("octets") || called.contains("byte") {
+        let remedy = "set `unit` to `bytes-per-second` or `bytes-per-row`";
+        ("is not said, but the name is one of bytes", remedy)
+    } else {
+        return Ok(());
+    };
+    Err(ScenarioError {
         file: choice.file.clone(),
         line: None,
         field: Some("traffic.trace.unit".to_owned()),
-        message: format!(
-            "is not said, and the values never fall, as those of a counter ({called})"
-        ),
-        remedy: "set `unit` to `byte-counter`, or to `bits-per-second` or another if it is a rate"
-            .to_owned(),
-    }
+        message: format!("{message} ({})", series.called),
+        remedy: remedy.to_owned(),
+    })
 }
 
 /// Growth a second from row to row. A counter that falls went past the end of 32 bits, if it was in their last
@@ -187,6 +196,10 @@ mod tests {
         let grows = format!("time,octets\n{grows}");
         let error = read(&choice(None), grows.as_bytes(), 64.0).expect_err("no rate").to_string();
         assert!(error.contains("never fall") && error.contains("byte-counter"), "{error}");
+        let rates = "time,ifInOctets\n0,5\n1,4\n".as_bytes();
+        let bytes = TraceChoice { value: None, ..choice(None) };
+        let error = read(&bytes, rates, 64.0).expect_err("bytes").to_string();
+        assert!(error.contains("one of bytes") && error.contains("bytes-per-row"), "{error}");
         let said = read(&choice(Some(Unit::BitsPerSecond)), grows.as_bytes(), 64.0);
         assert_eq!(said.expect("said").pps[8], 0.125);
     }
