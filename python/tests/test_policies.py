@@ -12,7 +12,11 @@ import ebb
 from .policies import Faulty, Napi, PowerSave, Recording
 
 SHORT = {"load": 0.4, "duration_s": 0.01, "sample_s": 0.001}
-BURSTS = {**SHORT, "duration_s": 0.02, "traffic": {"arrivals": "onoff", "burst_packets": 512, "profile": None}}
+BURSTS = {
+    **SHORT,
+    "duration_s": 0.02,
+    "traffic": {"arrivals": "onoff", "burst_packets": 512, "profile": None},
+}
 SLOTS = {"load": 0.3, "engine": "slot", "traffic": {"profile": "uk", "compress": 400_000}}
 NAMES = {"napi": Napi, "powersave": PowerSave}
 

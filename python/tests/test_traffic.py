@@ -271,8 +271,8 @@ def test_arrays_frames_and_graphs_need_no_files() -> None:
     assert planned.figures["offered_mpps"] == pytest.approx(MEAN_MPPS)
     assert "bytes-per-second, as the file says" in " ".join(planned.report.split())
     # A model of a machine is a table, such as tomllib reads from what `ebb calibrate` writes.
-    points = [{"frequency_hz": 1.6e9, "idle_w": 1.5, "active_w": 5.0, "r_max_pps": 8e5},
-              {"frequency_hz": 3.2e9, "idle_w": 2.5, "active_w": 14.0, "r_max_pps": 1.5e6}]  # fmt: skip
+    points = [{"frequency_hz": 1_600_000_000, "idle_w": 1.5, "active_w": 5.0, "r_max_pps": 8e5},
+              {"frequency_hz": numpy.int64(3_200_000_000), "idle_w": 2.5, "active_w": 14.0, "r_max_pps": 1.5e6}]  # fmt: skip
     model = {"base_w": 41.0, "chi": numpy.array([0.0, 1.0, 0, 0, 0, 0, 0, 0]), "point": points,
              "gain": [{"cores": 1, "gamma": 1.0}, {"cores": 2, "gamma": 1.9}], "name": "lab"}  # fmt: skip
     machine = ebb.sim("router", load=0.2, duration_s=0.001, server={"model_file": model})

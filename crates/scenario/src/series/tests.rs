@@ -132,6 +132,11 @@ fn long_tables_are_called_by_their_words() {
     }
     says(text, None, "has 2 series; known: r1 in, r1 out");
     says(text, Some("up"), "has no series `up`; known: r1 in, r1 out");
+    let both = "Time,if,in,out\n0,Gi0/1,1,5\n0,Gi0/2,2,6\n60,Gi0/1,3,7\n60,Gi0/2,4,8\n";
+    assert_eq!(of(both, Some("Gi0/2 out")).expect("of two").values, [6.0, 8.0]);
+    says(both, Some("in"), "2 series have the name `in`; use one of: Gi0/1 in, Gi0/2 in");
+    let same = of("Time,state,in,out\n0,up,1,5\n60,down,3,7\n", Some("out")).expect("wide");
+    assert_eq!(same.values, [5.0, 7.0]);
     let one = of("Time,Series,Value (B/s)\n0,in,1\n60,in,-\n120,in,3\n180,in,4\n240,in,5\n", None);
     let one = one.expect_err("a gap").to_string();
     assert!(one.contains("120 s after the previous row"), "{one}");
