@@ -60,6 +60,7 @@ def test_the_classes_are_what_the_generator_makes(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)  # Everything is compiled, and optimised.
 def test_a_wheel_runs_where_there_is_no_rust(tmp_path: Path) -> None:
     """Builds the wheel as `make wheel` does and installs it where only Python is."""
     subprocess.run([str(ROOT / "scripts/wheel")], check=True)
