@@ -59,7 +59,7 @@ def _graphml(graph: Any) -> bytes:
 
 
 class _Values:
-    """Turns values into what JSON holds; data frames, matrices and graphs among them become files."""
+    """Turns values into what JSON holds; data frames, matrices, graphs and models become files."""
 
     def __init__(self, files: Files, study: Study) -> None:
         self.files, self.study = files, study
@@ -69,8 +69,16 @@ class _Values:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             value = table_of(value)
         if isinstance(value, Mapping):
-            inner = ((str(key), entry) for key, entry in value.items() if entry is not None)
-            return {key: self.plain(entry, f"{path}.{key}" if path else key) for key, entry in inner}
+            table = self.table(value, path)
+            declared = self.declared(path)
+            if declared.get("type") != "string":
+                return table
+            # It stands where a file is named: a model, in the language of which there is one.
+            text, ending = json.dumps(table), "json"
+            if "TOML" in declared.get("description", ""):
+                text, ending = _ebb.toml_text(text), "toml"
+            self.files[f"{path}.{ending}"] = text.encode()
+            return f"{path}.{ending}"
         if isinstance(value, str | bool | int):
             return value
         if isinstance(value, float):
@@ -92,6 +100,11 @@ class _Values:
             message=f"is a value of type {type(value).__name__}",
             remedy="a number, text, list or table",
         )
+
+    def table(self, value: Mapping[str, Any], path: str) -> dict[str, Any]:
+        """A table as JSON has it."""
+        inner = ((str(key), entry) for key, entry in value.items() if entry is not None)
+        return {key: self.plain(entry, f"{path}.{key}" if path else key) for key, entry in inner}
 
     def file(self, value: Any, path: str, ending: str) -> str:
         """The value as a file in memory, by the name under which the setting takes one."""

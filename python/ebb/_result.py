@@ -49,6 +49,9 @@ class Figures(Mapping[str, Any]):
         """Return how many there are."""
         return len(self._values)
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._values)
+
     def unit(self, name: str) -> str:
         """The unit of a figure; empty for counts and words."""
         self[name]
@@ -99,6 +102,9 @@ class Tables(Mapping[str, "pandas.DataFrame"]):
         """Return how many there are."""
         return len(self._described)
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._described)
+
     def index(self, name: str) -> int:
         """The place of a table."""
         index: int = self._described[name][0]
@@ -129,6 +135,21 @@ def _frame(blocks: Sequence[tuple[str, Any]], table: dict[str, Any]) -> pandas.D
     frame = pandas.DataFrame(columns, copy=False)
     frame.attrs.update(title=table["title"], units=units, keys=list(columns)[: table["keys"]])
     return frame
+
+
+def grid(frame: pandas.DataFrame, axes: list[str]) -> Any:
+    """A data frame as a data set of xarray over some of its columns."""
+    import xarray
+
+    wide = frame.set_index(axes)
+    if not wide.index.is_unique:
+        raise ValueError(f"this is no grid: two rows have the same {', '.join(axes)}")
+    made = xarray.Dataset.from_dataframe(wide)
+    made.attrs["title"] = frame.attrs["title"]
+    for name, unit in frame.attrs["units"].items():
+        if name in made.variables and unit:
+            made[name].attrs["units"] = unit
+    return made
 
 
 class Result:
@@ -195,6 +216,20 @@ class Result:
         if path is not None:
             Path(path).write_bytes(content)
         return content.decode()
+
+    def to_xarray(self, table: str | None = None, over: Sequence[str] | None = None) -> Any:
+        """A table as a data set of xarray over its columns `over`; units in the attributes.
+
+        Without `over` these are the columns that name its rows, `attrs["keys"]` of the data frame. `table`
+        may be left out where there is only one. Where two rows have the same name it is no grid: that is a
+        `ValueError`.
+        """
+        if table is None:
+            if len(self.tables) != 1:
+                raise ValueError(f"which table? there are: {', '.join(self.tables) or 'none'}")
+            (table,) = self.tables
+        frame = self.tables[table]
+        return grid(frame, frame.attrs["keys"] if over is None else list(over))
 
     def save(self, directory: str | os.PathLike[str]) -> Path:
         """Write `report.html`, `report.json` and the tables as CSV into a directory."""

@@ -13,7 +13,8 @@ import queue
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,8 @@ from ._errors import EbbError, ScenarioError, StudyError, WorkerLost
 from ._inputs import Content, Job, ScenarioLike, prepare, program
 from ._policy import DecisionCost, identify, pack, split, unpack, wrap
 from ._processes import Processes
-from ._result import Result
+from ._result import Result, grid
+from ._slurm import Queue
 
 if TYPE_CHECKING:
     import pandas
@@ -84,19 +86,11 @@ class SweepResult(Result):
         """All points: a row each, settings first, then figures."""
         return self.tables["points"]
 
-    def to_xarray(self) -> Any:
-        """The figures over the grid of the settings, as a data set of xarray."""
-        import xarray
-
-        frame = self.frame
-        wide = frame.set_index(self.axes)
-        if not wide.index.is_unique:
-            raise ValueError("the points are no grid: two have the same settings")
-        grid = xarray.Dataset.from_dataframe(wide)
-        for name, unit in frame.attrs["units"].items():
-            if name in grid and unit:
-                grid[name].attrs["units"] = unit
-        return grid
+    def to_xarray(self, table: str | None = None, over: Sequence[str] | None = None) -> Any:
+        """The figures over the grid of the settings, or a table as of any result, as a data set of xarray."""
+        if table is None and over is None:
+            return grid(self.frame, self.axes)
+        return super().to_xarray(table, over)
 
 
 def compute_points(
@@ -334,7 +328,7 @@ class _Tasks:
         self.number = 0
         self.back: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.polled: set[int] = set()
-        self.broken: Any = None
+        self.slurm = Queue()
 
     def answers(self, look: Callable[[], None]) -> Iterator[tuple[int, Answer]]:
         """What comes of each point, as soon as it does."""
@@ -389,6 +383,15 @@ class _Tasks:
     def came_back(self) -> list[int]:
         """Tasks that ended, waiting a moment for the first."""
         ended = [number for number in self.polled if self.open[number][0].done()]
+        if ended:
+            self.slurm.answered()
+        tasks = {number: self.open[number][0] for number in self.polled.difference(ended)}
+        if any(type(task).__name__ == "SlurmJob" for task in tasks.values()):
+            for number in self.slurm.lost(tasks):
+                lost: Future[Any] = Future()
+                lost.set_exception(WorkerLost(f"task {tasks[number].job_id} of SLURM ended without a result"))
+                self.open[number] = (lost, self.open[number][1])
+                ended.append(number)
         self.polled.difference_update(ended)
         with contextlib.suppress(queue.Empty):
             ended.append(self.back.get(timeout=0.0 if ended else LOOK_S))

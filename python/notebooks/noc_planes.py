@@ -76,6 +76,6 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(7.0, 2.4))
 for frame, name, form in ((full, "one speed", "o-"), (scaled, "as slow as the load permits", "s-")):
     left.plot(frame["load"], frame["energy_per_flit"], form, label=name)
     right.plot(frame["load"], frame["latency_ns.mean"], form, label=name)
-left.set(xlabel="load", ylabel="energy of a flit (flit hops)", ylim=(0, None))
-right.set(xlabel="load", ylabel="mean latency (ns)", ylim=(0, None))
+left.set(xlabel="load (share of what XY carries)", ylabel="energy of a flit (flit hops)", ylim=(0, None))
+right.set(xlabel="load (share of what XY carries)", ylabel="mean latency (ns)", ylim=(0, None))
 left.legend()

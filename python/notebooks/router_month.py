@@ -41,20 +41,19 @@ counters = pd.Series(octets, index=times, name="ifHCInOctets")
 counters.tail(3)
 
 # %% [markdown]
-# The rate is the difference. The data frame is handed over as it is: no file is written, and the unit is
-# in the head of its column, so that nothing is guessed.
+# The counters are handed over as they are: no file is written, and `unit` says what they count, so that
+# nothing is guessed.
 
 # %%
-traffic = (counters.astype("float64").diff().shift(-1).dropna() / 900).rename("bytes_per_second")
-traffic = traffic.rename_axis("time").reset_index()
-plan = ebb.plan("router", from_=traffic, traffic__sizes="imix", simulated_s=300)
+past = counters.rename_axis("time").reset_index()
+plan = ebb.plan("router", from_=past, unit="byte-counter", traffic__sizes="imix", simulated_s=300)
 plan
 
 # %% [markdown]
 # The report says what was read:
 
 # %%
-print("\n".join(line for line in plan.report.splitlines() if "column" in line))
+print("\n".join(line for line in plan.report.splitlines() if "column" in line or "byte-counter" in line))
 
 # %%
 policies = plan.tables["policies"].set_index("policy")
@@ -63,8 +62,9 @@ policies[["mean power", "energy", "saved", "latency, mean", "lost"]]
 # %%
 names = ["poll", "napi", "powersave", "model", "optimum"]
 figure, (above, below) = plt.subplots(2, 1, figsize=(3.5, 3.6), height_ratios=[1, 1.2])
-days = (traffic["time"] - traffic["time"].iloc[0]).dt.total_seconds() / 86_400
-above.fill_between(days, traffic["bytes_per_second"] * 8 / 1e9, color="0.6", linewidth=0)
+gbps = counters.astype("float64").diff().iloc[1:] * 8 / 900 / 1e9
+days = (gbps.index - gbps.index[0]).total_seconds() / 86_400
+above.fill_between(days, gbps, color="0.6", linewidth=0)
 above.set(xlabel="day", ylabel="traffic (Gb/s)", xlim=(0, 30), ylim=(0, None))
 energy = policies.loc[names, "energy"]
 bars = below.barh(names[::-1], energy[::-1], color=["0.75", "C2", "C2", "C0", "0.4"])

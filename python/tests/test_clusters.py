@@ -19,6 +19,7 @@ import ebb
 from .conftest import same_files
 from .policies import Napi, PowerSave
 from .test_sweeps import ORDER, OVER, SCENARIO, WORDS, check, figures, lines
+from .test_traffic import free_port
 
 pytestmark = pytest.mark.cluster
 SLURM = Path(__file__).parent / "slurm" / "run"
@@ -63,15 +64,22 @@ def client(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_slurm_by_submitit(scenario: Path, expected: Path, tmp_path: Path) -> None:
+def test_slurm_by_submitit_one_of_whose_tasks_is_killed(
+    scenario: Path, expected: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("submitit")
     need("slurmctld", "slurmd", "sbatch", root=True)
     program = client(tmp_path, """
-        import submitit
+        import signal, subprocess, submitit
         executor = submitit.SlurmExecutor(folder=out + "-log")
         executor.update_parameters(array_parallelism=4, time=5)
-        result = ebb.sweep("noc", scenario, over=over, executor=executor, chunk=3, out=out)
-        assert not result.failed
+        killed = []
+        def kill(done, note):
+            for task in [] if killed else subprocess.run(["pgrep", "-f", "submitit.core._submit"], stdout=-1).stdout.split()[:1]:
+                os.kill(int(task), signal.SIGKILL)
+                killed.append(task)
+        result = ebb.sweep("noc", scenario, over=over, executor=executor, chunk=3, out=out, progress=kill)
+        assert killed and not result.failed
     """)  # fmt: skip
     place = tmp_path / "python"
     run(str(SLURM), str(tmp_path / "slurm"), sys.executable, program, str(scenario), str(place))
@@ -128,27 +136,47 @@ def test_slurm_controller_restarted(scenario: Path, expected: Path, tmp_path: Pa
     same_files(expected, place, but=ORDER)
 
 
-def test_dask_with_three_workers_one_of_which_is_killed(
+def test_dask_whose_worker_and_then_whose_scheduler_is_killed(
     scenario: Path, expected: Path, tmp_path: Path
 ) -> None:
     distributed = pytest.importorskip("distributed")
     place = tmp_path / "python"
-    with (
-        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None,
-                                 local_directory=str(tmp_path)) as cluster,
-        distributed.Client(cluster) as client,
-    ):  # fmt: skip
-        pids = client.run(os.getpid)
-        assert len(pids) == 3
-        killed = []
+    address = f"tcp://127.0.0.1:{free_port()}"
 
-        def kill(done: float, note: str) -> None:
-            if not killed:
-                killed.append(next(iter(pids.values())))
-                os.kill(killed[0], signal.SIGKILL)
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        with (tmp_path / "dask.log").open("ab") as log:
+            return subprocess.Popen([sys.executable, "-m", *words, "--no-dashboard"], stdout=log, stderr=log)
 
-        result = ebb.sweep("noc", scenario, over=OVER, executor=client, out=place, progress=kill)
-    assert killed
+    def scheduler() -> subprocess.Popen[bytes]:
+        return start("distributed.cli.dask_scheduler", "--port", address.rpartition(":")[2], "--no-show")
+
+    def worker() -> subprocess.Popen[bytes]:
+        return start("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny",
+                     "--local-directory", str(tmp_path))  # fmt: skip
+
+    children = [scheduler(), worker(), worker(), worker()]
+    killed: list[int] = []
+
+    def kill(done: float, note: str) -> None:
+        """A worker, and later the scheduler; workers of Dask end with it."""
+        if done > 0.3 * len(killed) and len(killed) < 2:
+            child = children[1 - len(killed)]
+            child.kill()
+            child.wait()
+            killed.append(child.pid)
+            if len(killed) == 2:
+                children.extend([scheduler(), worker(), worker()])
+
+    try:
+        with distributed.Client(address, timeout=60) as client:
+            client.wait_for_workers(3, timeout=60)
+            assert len(set(client.run(os.getpid).values())) == 3
+            result = ebb.sweep("noc", scenario, over=OVER, executor=client, out=place, chunk=1, progress=kill)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    assert len(killed) == 2
     check(result, place, expected)
 
 
@@ -156,18 +184,34 @@ def test_mpi_with_three_processes(scenario: Path, expected: Path, tmp_path: Path
     pytest.importorskip("mpi4py")
     need("mpirun")
     program = client(tmp_path, """
+        import signal
         from mpi4py.futures import MPIPoolExecutor
+        def kill(done, note):
+            if out.endswith("killed") and done > 0.1:
+                os.kill(worker, signal.SIGKILL)
+                time.sleep(60)  # mpirun ends all others.
         if __name__ == "__main__":
             with MPIPoolExecutor() as executor:
-                assert not ebb.sweep("noc", scenario, over=over, executor=executor, out=out).failed
+                worker = executor.submit(os.getpid).result()
+                assert not ebb.sweep("noc", scenario, over=over, executor=executor, out=out, chunk=1, progress=kill).failed
     """)  # fmt: skip
-    place = tmp_path / "python"
     mpirun = ["mpirun", "-n", "3", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader,tcp",
               "--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo"]  # fmt: skip
-    run(*mpirun, sys.executable, "-m", "mpi4py.futures", program, str(scenario), str(place))
+    words = [*mpirun, sys.executable, "-m", "mpi4py.futures", program, str(scenario)]
+    # MPI ends with any of its processes; what was finished is kept, and the next start goes on.
+    killed = tmp_path / "killed"
+    outcome = subprocess.run([*words, str(killed)], capture_output=True, text=True, check=False, timeout=100)
+    assert outcome.returncode != 0
+    kept = lines(killed)
+    assert 0 < len(kept) < 12
+    place = tmp_path / "python"
+    shutil.copytree(killed, place)
+    run(*words, str(place))
+    assert set(kept) <= set(lines(place))
     same_files(expected, place, but=ORDER)
 
 
+@pytest.mark.long  # Its start alone takes longer than all else here.
 def test_ray_one_of_whose_workers_is_killed(scenario: Path, expected: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     place = tmp_path / "python"
@@ -198,7 +242,7 @@ def test_a_running_router_is_watched_and_its_record_replays(command: str, tmp_pa
     place = tmp_path / "router"
     program = tmp_path / "watch.py"
     program.write_text(textwrap.dedent("""
-        import asyncio, json, socket, sys, time
+        import asyncio, json, os, signal, socket, sys, time
         import ebb
         router = ebb.connect(socket=sys.argv[1], every_s=0.1)
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -208,13 +252,23 @@ def test_a_running_router_is_watched_and_its_record_replays(command: str, tmp_pa
                 time.sleep(0.01)
         state = router.status()
         frame = router.frame(3)
-        async def two():
+        async def until_it_ends():
             found = []
-            async for snapshot in router:
-                found.append(snapshot.data["metrics"])
-                if len(found) == 2:
-                    return found
-        metrics = asyncio.run(two())
+            try:
+                async for snapshot in router:
+                    found.append(snapshot.data["metrics"])
+                    if len(found) == 2:
+                        os.kill(snapshot.data["pid"], signal.SIGINT)
+            except ebb.DaemonError as error:
+                assert "closed" in str(error) and len(found) >= 2, error
+                return found
+        metrics = asyncio.run(until_it_ends())
+        try:
+            ebb.connect(socket=sys.argv[1])
+        except ebb.DaemonError as error:
+            assert "is the daemon running" in str(error), error
+        else:
+            raise AssertionError("it has ended")
         print(json.dumps({"state": state, "rows": len(frame),
                           "times": sorted(set(frame["uptime_s"])), "metrics": sorted(set(frame["metric"])),
                           "last": {name: family["samples"] for name, family in metrics[-1].items()}}))

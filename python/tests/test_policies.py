@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,13 @@ import ebb
 
 from .policies import Faulty, Napi, PowerSave, Recording
 
-SHORT = {"load": 0.4, "duration_s": 0.05, "sample_s": 0.001}
-BURSTS = {**SHORT, "traffic": {"arrivals": "onoff", "burst_packets": 512, "profile": None}}
-SLOTS = {"load": 0.3, "engine": "slot", "traffic": {"profile": "uk", "compress": 40_000}}
+SHORT = {"load": 0.4, "duration_s": 0.01, "sample_s": 0.001}
+BURSTS = {
+    **SHORT,
+    "duration_s": 0.02,
+    "traffic": {"arrivals": "onoff", "burst_packets": 512, "profile": None},
+}
+SLOTS = {"load": 0.3, "engine": "slot", "traffic": {"profile": "uk", "compress": 400_000}}
 NAMES = {"napi": Napi, "powersave": PowerSave}
 
 
@@ -52,9 +54,9 @@ def test_what_a_decision_costs_is_told() -> None:
 
 def test_patience_and_further_seeds_are_as_for_other_policies() -> None:
     settings = {"settings": {"latency_budget_us": 200}}
-    ours = ebb.sim("router", SHORT, policy={"name": "powersave", **settings}, seeds=3)
+    ours = ebb.sim("router", SHORT, policy={"name": "powersave", **settings}, seeds=2)
     scenario = {**SHORT, "policy": settings}
-    theirs = ebb.sim("router", scenario, policy=PowerSave, seeds=3)
+    theirs = ebb.sim("router", scenario, policy=PowerSave, seeds=2)
     assert tables(theirs) == tables(ours)
 
 
@@ -98,24 +100,6 @@ def test_the_past_is_no_time_to_decide() -> None:
 def test_systems_that_take_none_say_so() -> None:
     with pytest.raises(ebb.ScenarioError, match="`sim coreswitch` is governed by no policy from outside"):
         ebb.sim("coreswitch", {"configuration": "CS", "kernel": "V5", "workload": "web"}, policy=Napi)
-
-
-def test_ctrl_c_ends_a_run_under_a_policy() -> None:
-    program = """if True:
-        import _thread, threading, time, ebb
-        from tests.policies import PowerSave
-        threading.Timer(1, _thread.interrupt_main).start()
-        begun = time.monotonic()
-        try:
-            ebb.sim("router", load=0.4, duration_s=100_000, policy=PowerSave)
-        except KeyboardInterrupt:
-            print(time.monotonic() - begun - 1)
-    """
-    outcome = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    assert outcome.stdout, "it was interrupted"
 
 
 def test_a_sweep_in_processes_takes_a_policy(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import ebb
 
 from .conftest import EXAMPLES, ROOT
 
-FEW = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def value(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
@@ -41,22 +41,36 @@ def scalars(study: str) -> dict[str, dict[str, Any]]:
     }
 
 
-CORES = {name: entry for name, entry in scalars("coreswitch").items() if name != "seed"}
+#: What is simulated, on top of which settings are chosen; short, whatever is chosen.
+BASES = {
+    "coreswitch": (EXAMPLES / "coreswitch-web.toml").read_text(),
+    "noc": 'mesh = "2x2"\ntraffic = "uniform"\nload = 0.1\nruns = 1\n[run]\nwarmup = 20\nsample = 50\nsamples_max = 2\n',
+}
+
+
+def chosen(system: str) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
+    """Values for some of the scalar settings of a system."""
+    declared = {name: entry for name, entry in scalars(system).items() if name != "seed"}
+    tables = st.fixed_dictionaries({}, optional={name: value(entry) for name, entry in declared.items()})
+    return st.tuples(st.just(system), tables)
 
 
 @FEW
-@given(st.fixed_dictionaries({}, optional={name: value(entry) for name, entry in CORES.items()}))
-def test_random_scenarios_give_the_commands_bytes(command: str, chosen: dict[str, Any]) -> None:
-    example = EXAMPLES / "coreswitch-web.toml"
-    chosen = {**chosen, "cycles": min(chosen.get("cycles", 200), 200)}
-    words = [word for path, setting in chosen.items() for word in ("--set", f"{path}={written(setting)}")]
+@given(st.one_of([chosen(system) for system in BASES]))
+def test_random_scenarios_give_the_commands_bytes(command: str, drawn: tuple[str, dict[str, Any]]) -> None:
+    system, settings = drawn
+    if "cycles" in settings:
+        settings["cycles"] = min(settings["cycles"], 200)
+    words = [word for path, setting in settings.items() for word in ("--set", f"{path}={written(setting)}")]
     with TemporaryDirectory() as place:
+        scenario = Path(place, "scenario.toml")
+        scenario.write_text(BASES[system])
         theirs = subprocess.run(
-            [command, "sim", "coreswitch", str(example), *words, "--out", f"{place}/theirs"],
+            [command, "sim", system, str(scenario), *words, "--out", f"{place}/theirs"],
             capture_output=True, text=True, cwd=ROOT, check=False,
         )  # fmt: skip
         try:
-            ebb.sim("coreswitch", example, out=f"{place}/ours", **chosen)
+            ebb.sim(system, scenario, out=f"{place}/ours", **settings)
         except ebb.ScenarioError as error:
             assert theirs.returncode == 2, theirs.stderr
             assert f"ebb: {error}" == theirs.stderr.strip()

@@ -37,6 +37,11 @@ def table(head: str, row: Any, mark: str = ",") -> str:
     return head + "\n" + "".join(mark.join(row(*pair)) + "\n" for pair in enumerate(RATES))
 
 
+def without(line: int, text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[:line] + lines[line + 1 :])
+
+
 def sadf() -> str:
     def record(number: int, rate: float) -> dict[str, Any]:
         at = datetime.fromtimestamp(START + 900 * (number + 1), UTC)
@@ -100,6 +105,12 @@ SHAPES: dict[str, tuple[str, str, dict[str, str], list[str]]] = {
                      ["column `ifHCInOctets.2`", "bytes-per-row, as `unit` says"]),
     "assumed": ("a.csv", table("time,v", lambda n, r: [zoned(n, -5), str(r * 8)]), {},
                 ["bits-per-second, which is assumed: set `unit` if they are not"]),
+    "counter": ("c.csv", table("time,ifHCInOctets", lambda n, r: [zoned(n), str(int(sum(RATES[:n]) * 900))])
+                + f"{zoned(96)},{int(sum(RATES) * 900)}\n", {"unit": "byte-counter"},
+                ["column `ifHCInOctets`", "byte-counter, as `unit` says"]),
+    # The row that is missing lies between its neighbours, as it happens.
+    "gap": ("g.csv", without(41, table("time,in [B/s]", lambda n, r: [zoned(n), str(r)])), {},
+            ["rows that are missing: 1,", "2026-03-02 09:45:00 UTC"]),
     "long": ("l.csv", long(), {"value": "r1 eth0 in"},
              ["the series is `r1 eth0 in`", "values in column `Value (B/s)`", "bytes-per-second, as the file says"]),
     "long with tabs": ("l.tsv", long("\t"), {"value": "in"}, ["the series is `r1 eth0 in`"]),
@@ -134,6 +145,7 @@ def test_what_is_ambiguous_is_asked_for() -> None:
         ("l.csv", long(), "r1 eth0 in, r1 eth0 out"),
         ("w.csv", "time,a,b\n0,1,2\n1,1,2\n", "time, a, b"),
         ("h.csv", "when,a\n0,1\n1,1\n", "when, a"),
+        ("c.csv", "time,octets\n" + "".join(f"{n},{n * n}\n" for n in range(20)), "byte-counter"),
     ):
         with pytest.raises(ebb.ScenarioError) as caught:
             ebb.plan("router", from_=name, files={name: text})
@@ -258,5 +270,14 @@ def test_arrays_frames_and_graphs_need_no_files() -> None:
     planned = ebb.plan("router", from_=traffic, **QUICK)
     assert planned.figures["offered_mpps"] == pytest.approx(MEAN_MPPS)
     assert "bytes-per-second, as the file says" in " ".join(planned.report.split())
+    # A model of a machine is a table, such as tomllib reads from what `ebb calibrate` writes.
+    points = [{"frequency_hz": 1_600_000_000, "idle_w": 1.5, "active_w": 5.0, "r_max_pps": 8e5},
+              {"frequency_hz": numpy.int64(3_200_000_000), "idle_w": 2.5, "active_w": 14.0, "r_max_pps": 1.5e6}]  # fmt: skip
+    model = {"base_w": 41.0, "chi": numpy.array([0.0, 1.0, 0, 0, 0, 0, 0, 0]), "point": points,
+             "gain": [{"cores": 1, "gamma": 1.0}, {"cores": 2, "gamma": 1.9}], "name": "lab"}  # fmt: skip
+    machine = ebb.sim("router", load=0.2, duration_s=0.001, server={"model_file": model})
+    assert 41 < machine.figures["power_w"] < 41 + 2 * 14
+    with pytest.raises(ebb.ScenarioError, match=r"server\.model_file.*chi"):
+        ebb.sim("router", load=0.2, server={"model_file": {**model, "chi": "much"}})
     # Numbers of numpy are numbers.
     assert ebb.plan("noc", mesh="3x3", traffic="uniform", load=numpy.float64(0.3)).figures["power_nodvfs"] > 0

@@ -318,6 +318,8 @@ class RouterPlanTrafficTrace:
             "packets-per-second",
             "bits-per-row",
             "bytes-per-row",
+            "byte-counter",
+            "packet-counter",
             "relative",
         ]
         | None

@@ -263,6 +263,8 @@ class RouterSimTrafficTrace:
             "packets-per-second",
             "bits-per-row",
             "bytes-per-row",
+            "byte-counter",
+            "packet-counter",
             "relative",
         ]
         | None

@@ -46,7 +46,9 @@ pub fn pytest(files: &[&str]) {
         .args(files)
         .current_dir(root().join("python"))
         .env("PYTHONPATH", root().join("python"))
+        // Dozens of interpreters import the same packages: each compiles for seconds what nobody kept.
         .env("PYTHONPYCACHEPREFIX", root().join("target/python/pycache"))
+        .env_remove("PYTHONDONTWRITEBYTECODE")
         .env("MPLBACKEND", "agg")
         .env("EBB_COMMAND", command)
         .status()

@@ -53,7 +53,7 @@ pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError>
     let at = choose(&Ask { value: Some(epoch), ..*ask }, &names)?;
     let value = choose(ask, &names)?;
     // dstat's network columns are bytes a second (its manual, --net).
-    let measure = names[value].starts_with("net/").then_some(Measure::BytesPerSecond);
+    let measure = names[value].starts_with("net/").then_some((Measure::BytesPerSecond, 1.0));
     table::of_columns(&Table::of_rows(ask.file, names, rows), (at, value), measure)
 }
 

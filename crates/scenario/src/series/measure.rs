@@ -41,8 +41,28 @@ const WORDS: [(&str, Measure); 14] = [
     ("pps", Measure::PacketsPerSecond),
 ];
 
-/// The unit at the end of a column's head: `in [Mbit/s]`, `eth0 rx (B/s)`, `rx_bytes_per_second`, `Gbps`.
-pub(super) fn of_head(head: &str) -> Option<Measure> {
+/// Units of which there are others: what they are, and how many.
+const SCALED: [(&str, Measure, f64); 8] = [
+    ("KiB/s", Measure::BytesPerSecond, 1024.0),
+    ("MiB/s", Measure::BytesPerSecond, 1_048_576.0),
+    ("GiB/s", Measure::BytesPerSecond, 1_073_741_824.0),
+    ("Mib/s", Measure::BitsPerSecond, 1_048_576.0),
+    ("Gib/s", Measure::BitsPerSecond, 1_073_741_824.0),
+    ("GB/s", Measure::MegabytesPerSecond, 1e3),
+    ("kpps", Measure::PacketsPerSecond, 1e3),
+    ("Mpps", Measure::PacketsPerSecond, 1e6),
+];
+
+/// The unit at the end of a column's head: `in [Mbit/s]`, `eth0 rx (B/s)`, `rx_bytes_per_second`, `Gbps`; and how
+/// many of it a value is.
+pub(super) fn of_head(head: &str) -> Option<(Measure, f64)> {
+    let last = head.trim().trim_end_matches([')', ']']).rsplit(['(', '[', ' ', ',', ':']).next()?;
+    let scaled = SCALED.iter().find(|(name, ..)| last.trim() == *name);
+    let scaled = scaled.map(|(_, measure, factor)| (*measure, *factor));
+    scaled.or_else(|| plain(head).map(|measure| (measure, 1.0)))
+}
+
+fn plain(head: &str) -> Option<Measure> {
     let head = head.trim().trim_end_matches([')', ']']);
     let last = head.rsplit(['(', '[', ' ', ',', ':']).next()?.trim();
     unit(last).or_else(|| {
@@ -89,10 +109,12 @@ mod tests {
             ("pps", Measure::PacketsPerSecond),
             ("in packets/s", Measure::PacketsPerSecond),
         ] {
-            assert_eq!(of_head(head), Some(measure), "{head}");
+            assert_eq!(of_head(head), Some((measure, 1.0)), "{head}");
         }
-        for head in ["uplink B in", "v", "bytes", "Value", "", "in ()", "maps", "MiB/s"] {
+        for head in ["uplink B in", "v", "bytes", "Value", "", "in ()", "maps", "XB/s"] {
             assert_eq!(of_head(head), None, "{head}");
         }
+        let scaled = Some((Measure::BytesPerSecond, 1_048_576.0));
+        assert_eq!((of_head("in (MiB/s)"), of_head("MiB/s")), (scaled, scaled));
     }
 }

@@ -12,6 +12,7 @@
 //! assert_eq!((series.step_s, series.values), (900.0, vec![0.5, 0.75]));
 //! ```
 
+mod dress;
 mod dstat;
 mod even;
 mod measure;
@@ -60,7 +61,9 @@ pub struct Series {
 /// With file, line and column of what makes no sense, and with the names there are where the one asked for
 /// is not among them.
 pub fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError> {
-    let start = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+    let (bytes, around) = dress::undress(bytes);
+    let bytes = &*bytes;
+    let start = bytes.trim_ascii_start();
     if start.starts_with(b"<") {
         return rrd::read(ask, start);
     }
@@ -85,7 +88,8 @@ pub fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError> {
     } else if nfdump::is_list(start) {
         nfdump::read(ask, start)
     } else {
-        table::read(ask, bytes)
+        let series = table::read(ask, bytes)?;
+        Ok(Series { measure: series.measure.or(around), ..series })
     }
 }
 

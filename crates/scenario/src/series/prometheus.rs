@@ -40,7 +40,7 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     let fault = |row: usize, message: &str, remedy: &str| {
         fault(ask.file, None, format!("values[{row}]: {message}"), remedy)
     };
-    let series = Rows { times, values: known, fault: &fault }.even(None, notes)?;
+    let series = Rows { times, values: known, certain: true, fault: &fault }.even(None, notes)?;
     Ok(Series { called: format!("the series is {}", named(&result[chosen])), ..series })
 }
 

@@ -73,7 +73,7 @@ pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError>
     let fault = |row: usize, message: &str, remedy: &str| {
         fault(ask.file, None, format!("row {} of {function}: {message}", row + 1), remedy)
     };
-    Rows { times, values, fault: &fault }.even(None, notes)
+    Rows { times, values, certain: true, fault: &fault }.even(None, notes)
 }
 
 fn named<'a, 'b>(of: Node<'a, 'b>, tag: &'static str) -> impl Iterator<Item = Node<'a, 'b>> {

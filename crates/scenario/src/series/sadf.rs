@@ -61,5 +61,6 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     let fault = |row: usize, message: &str, remedy: &str| {
         fault(ask.file, None, format!("statistics[{row}]: {message}"), remedy)
     };
-    Rows { times, values, fault: &fault }.even(Some(measure), notes)
+    let certain = records.iter().all(|record| record["timestamp"]["utc"] == 1);
+    Rows { times, values, certain, fault: &fault }.even(Some(measure), notes)
 }

@@ -1,6 +1,8 @@
 //! A table with a column of times and one of values; or a long one, in which further columns say of which
 //! series a row is.
 
+use std::collections::BTreeSet;
+
 use super::even::Rows;
 use super::{Ask, Measure, Series, choose, measure, time};
 use crate::ScenarioError;
@@ -11,16 +13,17 @@ const MISSING: [&str; 7] = ["", "-", "null", "na", "n/a", "nan", "undefined"];
 /// What a scenario calls the column of times where it does not say otherwise.
 const TIME: &str = "time";
 /// What others call it, in small letters.
-const TIMES: [&str; 8] =
-    ["timestamp", "date", "datetime", "date time", "ts", "_time", "epoch", "zeit"];
+const TIMES: [&str; 9] =
+    ["timestamp", "date", "datetime", "date time", "ts", "_time", "epoch", "clock", "zeit"];
 
 pub(super) fn read(ask: &Ask<'_>, bytes: &[u8]) -> Result<Series, ScenarioError> {
     let table = Table::parse(ask.file, bytes)?;
     let at = times(ask, &table)?;
-    if let Some(long) = Long::of(&table, at)
-        && ask.value.is_none_or(|name| table.column(&[name]).is_err())
-    {
-        return long.read(ask, &table, at);
+    if let Some(long) = Long::of(&table, at) {
+        let column = ask.value.filter(|name| table.column(&[name]).is_ok());
+        if column.is_none() || long.values.len() > 1 {
+            return long.read(ask, &table, at);
+        }
     }
     let value = match ask.value {
         Some(name) => table.column(&[name])?,
@@ -52,7 +55,7 @@ fn times(ask: &Ask<'_>, table: &Table) -> Result<usize, ScenarioError> {
 pub(super) fn of_columns(
     table: &Table,
     (at, value): (usize, usize),
-    measure: Option<Measure>,
+    measure: Option<(Measure, f64)>,
 ) -> Result<Series, ScenarioError> {
     let all: Vec<usize> = (0..table.len()).collect();
     of_rows(table, &all, (at, value), measure)
@@ -63,7 +66,7 @@ fn of_rows(
     table: &Table,
     rows: &[usize],
     (at, value): (usize, usize),
-    measure: Option<Measure>,
+    measure: Option<(Measure, f64)>,
 ) -> Result<Series, ScenarioError> {
     if rows.len() < 2 {
         return Err(
@@ -72,17 +75,20 @@ fn of_rows(
     }
     let instants = time::of_column(table, at)?;
     let times = rows.iter().map(|row| instants[*row]).collect();
+    let factor = measure.map_or(1.0, |(_, factor)| factor);
     let known = |row: &usize| {
         if missing(table.text(*row, value)) {
             Ok(None)
         } else {
-            table.non_negative(*row, value).map(Some)
+            table.non_negative(*row, value).map(|value| Some(value * factor))
         }
     };
     let values = rows.iter().map(known).collect::<Result<Vec<_>, _>>()?;
     let fault =
         |row: usize, message: &str, remedy: &str| table.fault(rows[row], at, message, remedy);
-    let series = Rows { times, values, fault: &fault }.even(measure, Vec::new())?;
+    let certain = rows.iter().all(|row| time::is_certain(table.text(*row, at)));
+    let series = Rows { times, values, certain, fault: &fault }
+        .even(measure.map(|(measure, _)| measure), Vec::new())?;
     let (times, values) = (&table.header()[at], &table.header()[value]);
     let called = format!("times are in column `{times}`, values in column `{values}`");
     Ok(Series { called, ..series })
@@ -92,9 +98,9 @@ fn missing(text: &str) -> bool {
     MISSING.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// A long table: one column of numbers, and columns of words that name the series.
+/// A long table: a column of numbers, or several, and columns of words that name the series.
 struct Long {
-    value: usize,
+    values: Vec<usize>,
     words: Vec<usize>,
 }
 
@@ -105,33 +111,46 @@ impl Long {
             missing(table.text(row, column)) || table.number(row, column).is_ok()
         };
         let numeric = |column: &usize| (0..table.len()).all(|row| number(row, *column));
-        let (numbers, words): (Vec<usize>, Vec<usize>) = others.partition(numeric);
-        let [value] = numbers[..] else { return None };
-        (!words.is_empty()).then_some(Long { value, words })
+        let (values, words): (Vec<usize>, Vec<usize>) = others.partition(numeric);
+        // With several columns of numbers it is the times that say it: each is there for every series.
+        let mut times = BTreeSet::new();
+        let repeat = (0..table.len()).any(|row| !times.insert(table.text(row, at)));
+        let named = !words.is_empty() && (values.len() == 1 || repeat);
+        (named && !values.is_empty()).then_some(Long { values, words })
     }
 
     fn read(&self, ask: &Ask<'_>, table: &Table, at: usize) -> Result<Series, ScenarioError> {
-        let name_of = |row: usize| {
+        let words_of = |row: usize| {
             let words: Vec<&str> =
                 self.words.iter().map(|column| table.text(row, *column)).collect();
             words.join(" ")
         };
-        let mut names: Vec<String> = Vec::new();
+        let mut groups: Vec<String> = Vec::new();
         let mut rows: Vec<Vec<usize>> = Vec::new();
         for row in 0..table.len() {
-            let name = name_of(row);
-            match names.iter().position(|known| *known == name) {
+            let name = words_of(row);
+            match groups.iter().position(|known| *known == name) {
                 Some(place) => rows[place].push(row),
                 None => {
-                    names.push(name);
+                    groups.push(name);
                     rows.push(vec![row]);
                 }
             }
         }
+        let several = self.values.len() > 1;
+        let named = |group: &String| {
+            let with = |value: &usize| match several {
+                true => format!("{group} {}", table.header()[*value]),
+                false => group.clone(),
+            };
+            self.values.iter().map(with).collect::<Vec<_>>()
+        };
+        let names: Vec<String> = groups.iter().flat_map(named).collect();
         let chosen = choose(ask, &names)?;
-        let head = &table.header()[self.value];
+        let (group, value) = (chosen / self.values.len(), self.values[chosen % self.values.len()]);
+        let head = &table.header()[value];
         let measure = measure::of_head(&names[chosen]).or_else(|| measure::of_head(head));
-        let series = of_rows(table, &rows[chosen], (at, self.value), measure)?;
+        let series = of_rows(table, &rows[group], (at, value), measure)?;
         let called = format!("the series is `{}`; {}", names[chosen], series.called);
         Ok(Series { called, ..series })
     }

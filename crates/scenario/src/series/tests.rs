@@ -61,6 +61,56 @@ fn what_is_not_even_is_refused_and_what_is_nearly_is_said() {
 }
 
 #[test]
+fn what_programs_put_around_a_table_does_not_matter() {
+    let plain = "Time;v\n2026-03-02 00:00;1,5\n2026-03-02 00:05;2\n";
+    let wide: Vec<u8> = plain.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let bytes = [b"\xff\xfe".as_slice(), &wide].concat();
+    let series = read(&ask(None, None), &bytes).expect("two bytes a letter");
+    assert_eq!((series.step_s, series.values), (300.0, vec![1.5, 2.0]));
+    let series = of(&format!("sep=;\r\n{plain}"), None).expect("of Excel");
+    assert_eq!(series.values, [1.5, 2.0]);
+    says("sep=;\ntime;v\n0;1\n1;x\n", None, "t:4: field `v`");
+    let cacti = "\"Title:\",\"r1 - Gi0/1\"\n\"Vertical Label:\",\"bits per second\"\n\"Step:\",\"300\"\n\n\
+        \"Date\",\"Inbound\",\"Outbound\"\n\"2026-03-02 00:00:00\",\"8\",\"1\"\n\
+        \"2026-03-02 00:05:00\",\"16\",\"1\"\n";
+    let series = of(cacti, Some("Inbound")).expect("of Cacti");
+    assert_eq!((series.values, series.measure), (vec![8.0, 16.0], Some(Measure::BitsPerSecond)));
+    says(cacti, None, "set `value` to one of: Date, Inbound, Outbound");
+    let scaled = of("time,in (MiB/s)\n0,1\n1,2\n", None).expect("scaled");
+    assert_eq!((scaled.values[1], scaled.measure), (2_097_152.0, Some(Measure::BytesPerSecond)));
+}
+
+#[test]
+fn a_few_missing_rows_are_filled_and_said() {
+    let rows = |zone: &str, skip: std::ops::Range<u32>| -> String {
+        let hours = (0..40).filter(|row| !skip.contains(row));
+        let row = |row: u32| format!("2026-03-02 {:02}:{:02}{zone},{row}\n", row / 4, row % 4 * 15);
+        format!("time,v\n{}", hours.map(row).collect::<String>())
+    };
+    for (zone, skip) in [("Z", 7..10), ("", 7..10), ("+01:00", 7..11)] {
+        let series = of(&rows(zone, skip.clone()), None).expect("filled");
+        assert_eq!((series.step_s, series.values.len()), (900.0, 40));
+        assert!(
+            series.values.iter().enumerate().all(|(row, value)| (value - row as f64).abs() < 1e-9)
+        );
+        let told = format!("rows that are missing: {},", skip.len());
+        assert!(series.notes[0].starts_with(&told), "{:?}", series.notes);
+    }
+    // An hour without a zone may be one by which clocks were put forward; and a tenth is the most.
+    says(&rows("", 7..11), None, "4500 s after the previous row");
+    says(&rows("Z", 7..12), None, "5400 s after the previous row");
+    // Rows without values say that time went on.
+    let empty = ["07:45", "08:00", "08:15", "08:30"].map(|clock| format!("2026-03-02 {clock},"));
+    let all = rows("", 40..40);
+    let whole = all.lines().map(|line| {
+        let without = empty.iter().find(|start| line.starts_with(start.as_str()));
+        without.map_or(line, String::as_str).to_owned() + "\n"
+    });
+    let series = of(&whole.collect::<String>(), None).expect("filled");
+    assert_eq!((series.values.len(), series.values[32]), (40, 32.0));
+}
+
+#[test]
 fn columns_are_told_and_heads_say_what_their_values_are() {
     let series =
         of("Timestamp;in [Mbit/s];out\n0;1,5;7\n60;2;7\n", Some("in [mbit/s]")).expect("read");
@@ -82,6 +132,11 @@ fn long_tables_are_called_by_their_words() {
     }
     says(text, None, "has 2 series; known: r1 in, r1 out");
     says(text, Some("up"), "has no series `up`; known: r1 in, r1 out");
+    let both = "Time,if,in,out\n0,Gi0/1,1,5\n0,Gi0/2,2,6\n60,Gi0/1,3,7\n60,Gi0/2,4,8\n";
+    assert_eq!(of(both, Some("Gi0/2 out")).expect("of two").values, [6.0, 8.0]);
+    says(both, Some("in"), "2 series have the name `in`; use one of: Gi0/1 in, Gi0/2 in");
+    let same = of("Time,state,in,out\n0,up,1,5\n60,down,3,7\n", Some("out")).expect("wide");
+    assert_eq!(same.values, [5.0, 7.0]);
     let one = of("Time,Series,Value (B/s)\n0,in,1\n60,in,-\n120,in,3\n180,in,4\n240,in,5\n", None);
     let one = one.expect_err("a gap").to_string();
     assert!(one.contains("120 s after the previous row"), "{one}");

@@ -6,7 +6,7 @@ use crate::ScenarioError;
 use crate::csv::Table;
 
 /// Forms of a date with a time of day, without a zone; a fraction of a second may follow seconds.
-const DATES: [&str; 8] = [
+const DATES: [&str; 10] = [
     "%Y-%m-%dT%H:%M:%S%.f",
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y-%m-%dT%H:%M",
@@ -15,6 +15,9 @@ const DATES: [&str; 8] = [
     "%Y/%m/%d %H:%M",
     "%d.%m.%Y %H:%M:%S%.f",
     "%d.%m.%Y %H:%M",
+    // Who counts hours to twelve has months first.
+    "%m/%d/%Y %I:%M:%S %p",
+    "%m/%d/%Y %I:%M %p",
 ];
 /// The same with the offset of a zone.
 const ZONED: [&str; 4] = [
@@ -23,6 +26,9 @@ const ZONED: [&str; 4] = [
     "%Y-%m-%dT%H:%M%#z",
     "%Y-%m-%d %H:%M%#z",
 ];
+
+/// Seconds of a day: what begins at 0 is a run's own time for as long.
+const DAY_S: f64 = 86_400.0;
 
 /// Seconds since 1970 of a date with a time of day: ISO 8601 with or without seconds and zone (UTC where
 /// there is none), `2026/03/02 00:05`, `02.03.2026 00:05`, or a date alone.
@@ -39,6 +45,20 @@ pub fn of_date(text: &str) -> Option<f64> {
     let dated = |form: &str| NaiveDateTime::parse_from_str(plain, form).ok();
     let alone = || NaiveDate::parse_from_str(plain, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
     DATES.iter().find_map(|form| dated(form)).or_else(alone).map(seconds)
+}
+
+/// Whether a text says an instant beyond doubt: a number since 1970, or a date with a zone.
+pub(super) fn is_certain(text: &str) -> bool {
+    let text = text.trim();
+    let clock = text.get(10..).unwrap_or("");
+    text.parse::<f64>().is_ok() || text.ends_with(['Z', 'C']) || clock.contains(['+', '-'])
+}
+
+/// An instant for people: a date in UTC, or seconds where they are of no clock.
+pub(super) fn written(seconds: f64) -> String {
+    let of_clock = DateTime::from_timestamp(seconds as i64, 0).filter(|_| seconds >= DAY_S);
+    let date = of_clock.map(|instant| instant.format("%Y-%m-%d %H:%M:%S UTC").to_string());
+    date.unwrap_or_else(|| format!("{seconds} s"))
 }
 
 fn seconds(instant: NaiveDateTime) -> f64 {
@@ -108,6 +128,7 @@ mod tests {
             "2026-03-01T19:05-05:00",
             "2026/03/02 00:05",
             "02.03.2026 00:05:00",
+            "3/2/2026 12:05:00 AM",
             " 2026-03-02T00:05:00.000 ",
         ] {
             assert_eq!(of_date(text), instant, "{text}");

@@ -61,7 +61,7 @@ pub(super) fn read(ask: &Ask<'_>, root: &Value) -> Result<Series, ScenarioError>
     let fault = |row: usize, message: &str, remedy: &str| {
         fault(ask.file, None, format!("{interval}[{row}]: {message}"), remedy)
     };
-    let rows = Rows { times, values, fault: &fault };
+    let rows = Rows { times, values, certain: true, fault: &fault };
     let series = rows.even(Some(Measure::BytesPerRow), notes)?;
     if (series.step_s / seconds - 1.0).abs() > 0.01 {
         let message =

@@ -20,6 +20,9 @@ use crate::transition;
 
 use super::{Moment, SimulateError};
 
+/// Longest time that is simulated without a look whether to end.
+const LOOK_NS: u64 = 200_000;
+
 /// A change of links at a given time.
 #[derive(Clone)]
 pub struct Change {
@@ -276,7 +279,7 @@ impl Driver<'_> {
         let mut policy =
             run.regulator.as_ref().map(|(settings, _)| Threshold::new(settings, run.topology));
         let mut next_change = 0;
-        let step = (run.end_ns / 100).max(1);
+        let step = (run.end_ns / 100).clamp(1, LOOK_NS);
         while self.network.now() < run.end_ns && !progress.stopped() {
             let now = self.network.now();
             let mut until = run.end_ns.min((now / step + 1) * step);

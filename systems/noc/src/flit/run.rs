@@ -150,10 +150,14 @@ impl<'a, N: Network> Run<'a, N> {
     }
 
     fn run(mut self, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
-        let phases = self.how.phases;
+        let mut phases = self.how.phases;
         let all = self.how.clock.noc_from_pe(phases.warmup + phases.measure_max()) as f64;
         let mut tell = |now: u64| progress((now as f64 / all).min(1.0));
-        let mut ended = self.until(phases.warmup, |_| false, &mut tell);
+        let mut ended = (!tell(0)).then_some(Status::Stopped);
+        if ended.is_some() {
+            phases.warmup = 0; // Of many runs one that has not begun when all are to stop.
+        }
+        ended = ended.or_else(|| self.until(phases.warmup, |_| false, &mut tell));
         let start = self.mark(phases.warmup);
         let mut pe_end = phases.warmup;
         if ended.is_none() {

@@ -1,7 +1,7 @@
 //! A rate over time from a file of monitoring.
 
 use ebb_scenario::ScenarioError;
-use ebb_scenario::series::{self, Ask, Measure};
+use ebb_scenario::series::{self, Ask, Measure, Series};
 
 use crate::scenario::{TraceChoice, Unit};
 
@@ -32,14 +32,82 @@ pub(super) fn read(
     let ask = Ask { file: &choice.file, time: Some(&choice.time), value };
     let series = series::read(&ask, bytes)?;
     let (unit, why) = unit(choice, series.measure)?;
+    if choice.unit.is_none() && series.measure.is_none() {
+        beyond_doubt(choice, &series)?;
+    }
     let factor = unit.bytes_per_second(series.step_s).map_or(1.0, |bytes| bytes / mean_bytes);
-    let pps = series.values.iter().map(|value| value * factor).collect();
+    let mut more = Vec::new();
+    let values = match unit.is_counter() {
+        true => growth(&series.values, series.step_s, &mut more),
+        false => series.values,
+    };
+    let pps = values.iter().map(|value| value * factor).collect();
     let relative = unit == Unit::Relative;
     let taken = format!("the values are {}, {why}", unit.name());
     let called =
         if series.called.is_empty() { taken } else { format!("{}; {taken}", series.called) };
-    let notes = std::iter::once(called).chain(series.notes).collect();
+    let notes = std::iter::once(called).chain(series.notes).chain(more).collect();
     Ok(Steps { step_s: series.step_s, pps, relative, notes })
+}
+
+/// Rows that only ever grow, from which on a file is one of a counter: a rate would fall once.
+const GROWING: usize = 12;
+/// What counters of 32 bits start again from.
+const WRAP: f64 = 4_294_967_296.0;
+
+fn only_grow(values: &[f64]) -> bool {
+    values.len() >= GROWING
+        && values.is_sorted()
+        && values.windows(2).filter(|pair| pair[0] < pair[1]).count() >= GROWING / 2
+}
+
+/// Bits a second are assumed only where nothing says otherwise.
+fn beyond_doubt(choice: &TraceChoice, series: &Series) -> Result<(), ScenarioError> {
+    let called = series.called.to_ascii_lowercase();
+    let (message, remedy) = if only_grow(&series.values) {
+        let remedy =
+            "set `unit` to `byte-counter`, or to `bits-per-second` or another if it is a rate";
+        ("is not said, and the values never fall, as those of a counter", remedy)
+    } else if called.contains("octets") || called.contains("byte") {
+        let remedy = "set `unit` to `bytes-per-second` or `bytes-per-row`";
+        ("is not said, but the name is one of bytes", remedy)
+    } else {
+        return Ok(());
+    };
+    Err(ScenarioError {
+        file: choice.file.clone(),
+        line: None,
+        field: Some("traffic.trace.unit".to_owned()),
+        message: format!("{message} ({})", series.called),
+        remedy: remedy.to_owned(),
+    })
+}
+
+/// Growth a second from row to row. A counter that falls went past the end of 32 bits, if it was in their last
+/// quarter; or it began anew.
+fn growth(values: &[f64], step_s: f64, notes: &mut Vec<String>) -> Vec<f64> {
+    let (mut wraps, mut restarts) = (0, 0);
+    let grown = |pair: &[f64]| match pair[1] - pair[0] {
+        more if more >= 0.0 => more,
+        less if (0.75 * WRAP..WRAP).contains(&pair[0]) && pair[1] < 0.25 * WRAP => {
+            wraps += 1;
+            less + WRAP
+        }
+        _ => {
+            restarts += 1;
+            pair[1]
+        }
+    };
+    let rates = values.windows(2).map(grown).map(|grown| grown / step_s).collect();
+    if wraps > 0 {
+        notes.push(format!("the counter went {wraps} times past the end of its 32 bits"));
+    }
+    if restarts > 0 {
+        notes.push(format!(
+            "the counter began anew {restarts} times: what it counted since then is taken"
+        ));
+    }
+    rates
 }
 
 /// What the values are, and who says so: the file, else the scenario.
@@ -110,6 +178,30 @@ mod tests {
         assert!(error("time,v\n0,1\nnoon,1\n").contains("`noon` is not a time"));
         assert!(error("time,v\n5,1\n5,1\n").contains("does not ascend"));
         assert!(error("time,v\n5,1\n").contains("fewer than two rows"));
+    }
+
+    #[test]
+    fn counters_are_their_growth() {
+        let text = "time,octets\n0,4294967000\n10,704\n20,1704\n30,200\n40,200\n";
+        let choice =
+            |unit| TraceChoice { value: Some("octets".to_owned()), unit, ..choice(Unit::Relative) };
+        let steps = read(&choice(Some(Unit::ByteCounter)), text.as_bytes(), 100.0).expect("good");
+        assert_eq!((steps.step_s, steps.pps), (10.0, vec![1.0, 1.0, 0.2, 0.0]));
+        let told = steps.notes.join("; ");
+        assert!(told.contains("1 times past the end") && told.contains("anew 1 times"), "{told}");
+        let packets =
+            read(&choice(Some(Unit::PacketCounter)), text.as_bytes(), 64.0).expect("good");
+        assert_eq!(packets.pps[1], 100.0);
+        let grows: String = (0..20).map(|row| format!("{row},{}\n", row * row)).collect();
+        let grows = format!("time,octets\n{grows}");
+        let error = read(&choice(None), grows.as_bytes(), 64.0).expect_err("no rate").to_string();
+        assert!(error.contains("never fall") && error.contains("byte-counter"), "{error}");
+        let rates = "time,ifInOctets\n0,5\n1,4\n".as_bytes();
+        let bytes = TraceChoice { value: None, ..choice(None) };
+        let error = read(&bytes, rates, 64.0).expect_err("bytes").to_string();
+        assert!(error.contains("one of bytes") && error.contains("bytes-per-row"), "{error}");
+        let said = read(&choice(Some(Unit::BitsPerSecond)), grows.as_bytes(), 64.0);
+        assert_eq!(said.expect("said").pps[8], 0.125);
     }
 
     #[test]

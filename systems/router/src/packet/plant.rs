@@ -6,7 +6,7 @@ use ebb_units::{Joules, Time};
 use super::core::{Order, Waits};
 use super::{Exact, NEVER};
 use crate::account::Doing;
-use crate::engine::Stopped;
+use crate::engine::{LOOK_DECISIONS, Stopped};
 use crate::machine::{PER_NANO, Picos};
 
 impl Exact<'_> {
@@ -61,6 +61,9 @@ impl Plant for Exact<'_> {
 
     fn apply(&mut self, action: &Action) -> Result<(), Stopped> {
         self.recorder.decisions += 1;
+        if self.recorder.decisions.is_multiple_of(LOOK_DECISIONS) && self.progress.stopped() {
+            return Err(Stopped);
+        }
         if !self.begun {
             self.begin(action.point, action.idle);
             return Ok(());

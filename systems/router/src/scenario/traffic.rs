@@ -126,6 +126,10 @@ pub enum Unit {
     BitsPerRow,
     /// Bytes in each row's interval.
     BytesPerRow,
+    /// Bytes since some time, such as `ifHCInOctets`: a row's rate is its distance from the row before.
+    ByteCounter,
+    /// Packets since some time.
+    PacketCounter,
     /// Nothing but relative: the scenario's `load` gives the scale.
     Relative,
 }
@@ -144,11 +148,19 @@ impl Unit {
             Unit::PacketsPerSecond => "packets-per-second",
             Unit::BitsPerRow => "bits-per-row",
             Unit::BytesPerRow => "bytes-per-row",
+            Unit::ByteCounter => "byte-counter",
+            Unit::PacketCounter => "packet-counter",
             Unit::Relative => "relative",
         }
     }
 
-    /// Bytes a second that a value of 1 is, where rows are `step_s` apart; `None` where it counts no bytes.
+    /// Whether values only grow, and what is meant is their growth a second.
+    pub fn is_counter(self) -> bool {
+        matches!(self, Unit::ByteCounter | Unit::PacketCounter)
+    }
+
+    /// Bytes a second that a value of 1 is, where rows are `step_s` apart; `None` where it counts no bytes. Of a
+    /// counter it is that of its growth.
     pub fn bytes_per_second(self, step_s: f64) -> Option<f64> {
         match self {
             Unit::BitsPerSecond => Some(1.0 / 8.0),
@@ -160,7 +172,8 @@ impl Unit {
             Unit::MegabytesPerSecond => Some(1e6),
             Unit::BitsPerRow => Some(1.0 / 8.0 / step_s),
             Unit::BytesPerRow => Some(1.0 / step_s),
-            Unit::PacketsPerSecond | Unit::Relative => None,
+            Unit::ByteCounter => Some(1.0),
+            Unit::PacketsPerSecond | Unit::PacketCounter | Unit::Relative => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use ebb_units::{Joules, Time};
 use super::jump::{PATIENT_SLOTS, SAME};
 use super::{Change, Slotted};
 use crate::account::Account;
-use crate::engine::Stopped;
+use crate::engine::{LOOK_DECISIONS, Stopped};
 use crate::machine::{PER_NANO, Picos};
 use crate::scenario::Ordering;
 
@@ -140,6 +140,9 @@ impl Plant for Slotted<'_> {
 
     fn apply(&mut self, action: &Action) -> Result<(), Stopped> {
         self.recorder.decisions += 1;
+        if self.recorder.decisions.is_multiple_of(LOOK_DECISIONS) && self.progress.stopped() {
+            return Err(Stopped);
+        }
         if !self.begun {
             self.begin(action.point, action.idle);
         } else if self.change.is_none() {
