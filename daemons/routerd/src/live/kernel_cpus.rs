@@ -9,7 +9,7 @@ use std::time::Duration;
 use ebb_control::redirect::{ENTRIES, Table, rebalance};
 use ebb_control::{KernelCores, KernelLoad};
 use ebb_host::clock::monotonic;
-use ebb_host::processors::EachProcessor;
+use ebb_host::processors::{EachProcessor, Share};
 use ebb_ports::afxdp::{Interface, LANES, LaneCounters, Work};
 use ebb_units::Time;
 use tracing::{debug, warn};
@@ -23,8 +23,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_AT_QUIET: Duration = Duration::from_secs(1);
 /// Packets a second below which nobody looks closer.
 const QUIET: f64 = 1_000.0;
-/// A CPU that is busy for more of its time, part of it for packets, is full.
-const FULL: f64 = 0.9;
+/// A CPU that is busy for more of its time, part of it for packets, is full; so is one that leaves packets behind, for more of
+/// its time than the second.
+const FULL: f64 = 0.97;
+const FULL_IF_SQUEEZED: f64 = 0.9;
 const FOR_PACKETS: f64 = 0.2;
 /// A CPU with a smaller part of a port's packets has nothing to do with it.
 const PART: f64 = 0.05;
@@ -108,16 +110,14 @@ struct Meanwhile<'a> {
 }
 
 impl Meanwhile<'_> {
-    /// Shares of a CPU's time: busy, and for packets.
-    fn share(&self, cpu: u32) -> (f64, f64) {
+    fn share(&self, cpu: u32) -> Share {
         let (before, after) = self.processors;
-        let share = after.since(before, cpu as usize);
-        (share.busy, share.packets)
+        after.since(before, cpu as usize)
     }
 
     fn is_full(&self, cpu: u32) -> bool {
-        let (busy, packets) = self.share(cpu);
-        busy > FULL && packets > FOR_PACKETS
+        let Share { busy, packets, squeezed } = self.share(cpu);
+        packets > FOR_PACKETS && (busy > FULL || squeezed && busy > FULL_IF_SQUEEZED)
     }
 }
 
@@ -182,7 +182,7 @@ impl Following {
             .zip(&self.cpus)
             .filter(|(lane, cpu)| !self.used.contains(lane) && !forwarding.contains(cpu));
         let idlest = |(_, one): &(u8, &u32), (_, other): &(u8, &u32)| {
-            meanwhile.share(**one).0.total_cmp(&meanwhile.share(**other).0)
+            meanwhile.share(**one).busy.total_cmp(&meanwhile.share(**other).busy)
         };
         self.used.extend(free.min_by(idlest).map(|(lane, _)| lane));
     }
