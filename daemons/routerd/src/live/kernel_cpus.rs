@@ -87,10 +87,10 @@ impl KernelCpus {
         }
         let numbers: Vec<u32> = cpus.iter().flatten().map(|cpu| *cpu as u32).collect();
         let most = numbers.len() as u16;
-        let new = || Gathered { policy: KernelCores::new(most), cores: 0, ports: 0, forwarded: 0 };
-        let gathered = self.gathered.get_or_insert_with(new);
         let counts = cards.iter().filter_map(|live| live.interface.counters().ok());
         let forwarded = counts.map(|counters| counters.forwarded).sum();
+        let new = || Gathered { policy: KernelCores::new(most), cores: 0, ports: 0, forwarded };
+        let gathered = self.gathered.get_or_insert_with(new);
         let (wanted, rate) = gathered.look(&numbers, forwarded, meanwhile);
         let wanted = if saves { wanted } else { most };
         if (gathered.cores, gathered.ports) != (wanted, cards.len()) {
@@ -125,13 +125,13 @@ impl Meanwhile<'_> {
 #[derive(Default)]
 pub struct PortCpus {
     following: Option<Following>,
+    /// The CPUs of lanes 1 and up, once they are open.
+    cpus: Vec<u32>,
     refused: bool,
 }
 
 struct Following {
     policy: KernelCores,
-    /// The CPUs of lanes 1 and up, once they are open.
-    cpus: Vec<u32>,
     /// Lanes in use, and which of these each entry has.
     used: Vec<u8>,
     entries: Table,
@@ -140,15 +140,15 @@ struct Following {
 }
 
 impl Following {
-    fn new(cpus: &[u32]) -> Following {
+    /// On the CPU that receives, from what was counted by now.
+    fn new(interface: &Interface, cpus: &[u32]) -> Following {
         Following {
             // These, and that which receives, whichever it is.
             policy: KernelCores::new(cpus.len() as u16 + 1),
-            cpus: Vec::new(),
             used: vec![0],
             entries: [0; ENTRIES],
-            work: Vec::new(),
-            lanes: Vec::new(),
+            work: interface.work_by_cpu().unwrap_or_default(),
+            lanes: interface.lanes(),
         }
     }
 
@@ -177,9 +177,9 @@ impl Following {
     }
 
     /// One more lane, to the CPU that has least to do of those that forward nothing yet.
-    fn widen(&mut self, forwarding: &[u32], meanwhile: &Meanwhile<'_>) {
+    fn widen(&mut self, cpus: &[u32], forwarding: &[u32], meanwhile: &Meanwhile<'_>) {
         let free = (1..)
-            .zip(&self.cpus)
+            .zip(cpus)
             .filter(|(lane, cpu)| !self.used.contains(lane) && !forwarding.contains(cpu));
         let idlest = |(_, one): &(u8, &u32), (_, other): &(u8, &u32)| {
             meanwhile.share(**one).busy.total_cmp(&meanwhile.share(**other).busy)
@@ -192,7 +192,7 @@ impl PortCpus {
     /// Looks at one port's packets since the last time, and has so many CPUs forward them as they need. Their number a
     /// second.
     fn look(&mut self, interface: &mut Interface, cpus: &[u32], meanwhile: &Meanwhile<'_>) -> f64 {
-        let port = self.following.get_or_insert_with(|| Following::new(cpus));
+        let port = self.following.get_or_insert_with(|| Following::new(interface, cpus));
         let (rate, forwarding) =
             port.rates(interface.work_by_cpu().unwrap_or_default(), meanwhile.seconds);
         let crowded = port.are_crowded(interface.lanes());
@@ -200,16 +200,16 @@ impl PortCpus {
         let wanted = port.policy.decide(meanwhile.now, &KernelLoad { rate, full });
         let before = port.used.len();
         if wanted as usize > before && !self.refused {
-            if port.cpus.is_empty() {
+            if self.cpus.is_empty() {
                 match interface.open_lanes(cpus) {
-                    Ok(()) => port.cpus = cpus.to_vec(),
+                    Ok(()) => self.cpus = cpus.to_vec(),
                     Err(error) => {
                         warn!(port = interface.name(), %error, "cannot forward on other CPUs than that which receives");
                         self.refused = true;
                     }
                 }
             }
-            port.widen(&forwarding, meanwhile);
+            port.widen(&self.cpus, &forwarding, meanwhile);
         }
         port.used.truncate(wanted.into());
         if port.used.len() != before {
@@ -238,7 +238,7 @@ impl Live {
         let open = interfaces.open.iter_mut().flatten().filter(|live| is_in_kernel(live));
         let (mut ports, mut cards): (Vec<_>, Vec<_>) =
             open.partition(|live| live.interface.can_have_lanes());
-        cards.retain(|live| !live.interrupts.is_empty());
+        cards.retain(|live| live.by_receive_queue.is_some());
         if ports.is_empty() && cards.is_empty() {
             self.kernel_cpus = KernelCpus::default();
             return;

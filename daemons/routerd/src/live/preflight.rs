@@ -76,11 +76,12 @@ fn workers(config: &Config, workers: usize, found: &mut Preflight) {
         }
     }
     for port in &config.ports {
-        port_on(port, &config.router, workers as u32, found);
+        port_on(port, config, workers as u32, found);
     }
 }
 
-fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
+fn port_on(port: &Port, config: &Config, workers: u32, found: &mut Preflight) {
+    let router = &config.router;
     let (name, redirect) = (port.name.as_str(), router.redirect);
     // By netlink: /sys may show another network namespace than this one.
     let link = netlink::Requests::open().and_then(|mut requests| requests.link_by_name(name));
@@ -100,7 +101,8 @@ fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
             up: ip link set {name} up"
         ));
     }
-    found.paths.push(format!("port {name}: {}", path_and_reason(port, router)));
+    let measured = config.power.paths.is_some();
+    found.paths.push(format!("port {name}: {}", path_and_reason(port, router, measured)));
     if redirect == Redirect::Rss
         && let Err(error) = open::rss(name, workers)
     {
@@ -118,7 +120,7 @@ fn port_on(port: &Port, router: &Router, workers: u32, found: &mut Preflight) {
     }
 }
 
-fn path_and_reason(port: &Port, router: &Router) -> String {
+fn path_and_reason(port: &Port, router: &Router, measured: bool) -> String {
     let path = match open::path_of(port, router, None) {
         afxdp::PacketPath::Worker => "packets are forwarded by workers",
         afxdp::PacketPath::Kernel if afxdp::forwards_in_driver(&port.name, open::mode_of(port)) => {
@@ -130,6 +132,10 @@ fn path_and_reason(port: &Port, router: &Router) -> String {
     };
     let reason = match (port.path, port.needs_workers(router)) {
         (PacketPath::Auto, Some(setting)) => format!("because of {setting}"),
+        (PacketPath::Auto, None) if measured => {
+            "path = \"auto\": at first; then the one that costs less for the load by power.paths"
+                .to_owned()
+        }
         (PacketPath::Auto, None) => {
             "path = \"auto\": the cheaper path for this interface".to_owned()
         }
