@@ -10,8 +10,8 @@ static __u32 (*this_cpu)(void) = (void *)BPF_FUNC_get_smp_processor_id;
 
 // Lane 0: the CPU that has received the packet.
 #define HERE 0
-// Packets that follow on a lane until one is sent for sure: no driver, nor the kernel's cpumap, takes more in a round before
-// it sends what it has.
+// Packets that follow on a lane until one is sent for sure: neither drivers (NAPI_POLL_WEIGHT) nor the kernel's cpumap take
+// more in a round before they send what they have.
 #define ROUND 64
 // How long that takes where none follow.
 #define QUIET_NS 1000000ULL
