@@ -155,6 +155,11 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         new.governor.interrupts.to_string(),
     );
     compare(
+        "governor.kernel_full_percent",
+        old.governor.kernel_full_percent.to_string(),
+        new.governor.kernel_full_percent.to_string(),
+    );
+    compare(
         "governor.sysfs_root",
         old.governor.sysfs_root.display().to_string(),
         new.governor.sysfs_root.display().to_string(),

@@ -177,12 +177,16 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
     settings
 }
 
+/// What is left of a CPU's time is what a burst needs.
+const KERNEL_FULL_PERCENT: u8 = 90;
+
 /// `[governor]`, and the latency budget, which the policies want to know.
 fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
     let frequency = section.value("frequency", "use true or false");
     let idle = section.value("idle", "use true or false");
     let interrupts = section.value("interrupts", "use true or false");
     let moderation = section.value("moderation", "use auto, on or off, in quotes");
+    let full = section.number::<u8>("kernel_full_percent", 1..=100);
     let budget = section.number::<u32>("latency_budget_us", 0..=10_000);
     let sysfs_root = section.value("sysfs_root", "expected a path in quotes");
     let directory = section.value::<PathBuf>("journal_directory", "expected a path in quotes");
@@ -200,6 +204,7 @@ fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
         idle: or(idle, true),
         interrupts: or(interrupts, true),
         moderation: or(moderation, Moderation::Auto),
+        kernel_full_percent: or(full, KERNEL_FULL_PERCENT),
         sysfs_root: or(sysfs_root, PathBuf::from("/")),
         journal_directory: directory
             .map(Spanned::into_inner)

@@ -174,6 +174,8 @@ pub struct Governor {
     pub interrupts: bool,
     /// Whether the kernel lets packets gather in the ports' queues when workers would wait anyway.
     pub moderation: Moderation,
+    /// The part of a CPU's time, in percent, that packets may take in the kernel before another CPU helps.
+    pub kernel_full_percent: u8,
     /// Root of the tree that holds `sys/`; `/` but in tests.
     pub sysfs_root: PathBuf,
     /// The directory in which the former values of turned knobs are kept until they are restored;

@@ -94,6 +94,7 @@ impl Config {
         put(&mut table, "journal_directory", Some(shown(&governor.journal_directory)));
         put(&mut table, "interrupts", Some(governor.interrupts));
         put(&mut table, "moderation", Value::try_from(governor.moderation).ok());
+        put(&mut table, "kernel_full_percent", Some(i64::from(governor.kernel_full_percent)));
         put(&mut table, "record", governor.record.as_ref().map(|path| shown(path)));
         table
     }

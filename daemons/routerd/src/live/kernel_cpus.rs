@@ -23,10 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_AT_QUIET: Duration = Duration::from_secs(1);
 /// Packets a second below which nobody looks closer.
 const QUIET: f64 = 1_000.0;
-/// A CPU that is busy for more of its time, part of it for packets, is full; so is one that leaves packets behind, for more of
-/// its time than the second.
-const FULL: f64 = 0.97;
-const FULL_IF_SQUEEZED: f64 = 0.9;
+/// A CPU that has no time left is full where packets have so much of it at least and some were left behind.
+const NO_TIME: f64 = 0.97;
 const FOR_PACKETS: f64 = 0.2;
 /// A CPU with a smaller part of a port's packets has nothing to do with it.
 const PART: f64 = 0.05;
@@ -106,6 +104,8 @@ impl KernelCpus {
 struct Meanwhile<'a> {
     now: Time,
     seconds: f64,
+    /// The share of its time that packets may take of a CPU.
+    full: f64,
     processors: (&'a EachProcessor, &'a EachProcessor),
 }
 
@@ -117,7 +117,7 @@ impl Meanwhile<'_> {
 
     fn is_full(&self, cpu: u32) -> bool {
         let Share { busy, packets, squeezed } = self.share(cpu);
-        packets > FOR_PACKETS && (busy > FULL || squeezed && busy > FULL_IF_SQUEEZED)
+        packets > self.full || squeezed && packets > FOR_PACKETS && busy > NO_TIME
     }
 }
 
@@ -255,7 +255,8 @@ impl Live {
             return;
         };
         let seconds = (now - then).as_secs_f64().max(1e-3);
-        let meanwhile = Meanwhile { now, seconds, processors: (&before, &after) };
+        let full = f64::from(self.config.governor.kernel_full_percent) / 100.0;
+        let meanwhile = Meanwhile { now, seconds, full, processors: (&before, &after) };
         let cpus = self.backend.router.cpus().iter().flatten().map(|cpu| *cpu as u32);
         let cpus: BTreeSet<u32> = cpus.take(LANES - 1).collect();
         let cpus: Vec<u32> = cpus.into_iter().collect();
