@@ -33,11 +33,7 @@ impl Moderation {
         index: u32,
         journal: &Journal,
     ) -> Result<Moderation, KnobError> {
-        let directory = format!("sys/class/net/{name}");
-        let number = format!("{directory}/ifindex");
-        if sysfs.read_number(&number)? != u64::from(index) {
-            return Err(refused(sysfs, &number, "an interface of another network namespace"));
-        }
+        let directory = sysfs.interface(name, index)?;
         let looks = format!("{directory}/napi_defer_hard_irqs");
         let pause = format!("{directory}/gro_flush_timeout");
         for file in [&looks, &pause] {

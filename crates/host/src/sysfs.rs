@@ -162,6 +162,20 @@ impl Sysfs {
         }
     }
 
+    /// The directory of the network interface `name`, the kernel's number `index`.
+    ///
+    /// # Errors
+    /// When there is none, or the tree shows another interface of this name, as that of another network namespace does.
+    pub fn interface(&self, name: &str, index: u32) -> Result<String, KnobError> {
+        let directory = format!("sys/class/net/{name}");
+        let number = format!("{directory}/ifindex");
+        if self.read_number(&number)? != u64::from(index) {
+            let other = io::Error::other("an interface of another network namespace");
+            return Err(KnobError::new(&self.path(&number), Operation::Read, other));
+        }
+        Ok(directory)
+    }
+
     /// The number in a file.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 use crate::journal::Journal;
 use crate::knob::Knob;
-use crate::sysfs::{KnobError, Operation, Sysfs};
+use crate::sysfs::{KnobError, Sysfs};
 
 /// An interface without XPS, put back when it is restored or its journal ends.
 #[derive(Debug)]
@@ -23,12 +23,7 @@ impl ByReceiveQueue {
         index: u32,
         journal: &Journal,
     ) -> Result<ByReceiveQueue, KnobError> {
-        let directory = format!("sys/class/net/{name}");
-        let number = format!("{directory}/ifindex");
-        if sysfs.read_number(&number)? != u64::from(index) {
-            let other = std::io::Error::other("an interface of another network namespace");
-            return Err(KnobError::new(&sysfs.path(&number), Operation::Read, other));
-        }
+        let directory = sysfs.interface(name, index)?;
         let mut queues = ByReceiveQueue(Vec::new());
         for queue in sysfs.list(&format!("{directory}/queues")) {
             let file = format!("{directory}/queues/{queue}/xps_cpus");
