@@ -101,6 +101,8 @@ mod tests {
         link: usize,
         said: Stamp,
         answer: Stamp,
+        at: Time,
+        believed: bool,
     }
 
     struct Process {
@@ -156,7 +158,9 @@ mod tests {
             };
         }
 
-        fn deliver(&mut self, word: Word) -> bool {
+        /// Whether the word of this index is believed where it arrives now.
+        fn deliver(&mut self, index: usize) -> bool {
+            let word = self.said[index];
             let to = 1 - word.from;
             let (now, here) = (self.clock(to), self.now);
             let process = &mut self.both[to];
@@ -166,6 +170,7 @@ mod tests {
                 && process.other.hear(word.link, (word.said, word.answer), own, (now, WINDOW));
             if fresh {
                 process.believed = here;
+                self.said[index].believed = true;
             }
             fresh
         }
@@ -180,9 +185,16 @@ mod tests {
                     let process = &mut self.both[from];
                     process.last = now.max(process.last + 1);
                     let said = Stamp { session: process.session, number: process.last };
-                    let word = Word { from, link, said, answer: process.other.answer() };
-                    self.said.push(word);
-                    self.deliver(word);
+                    let answer = process.other.answer();
+                    self.said.push(Word {
+                        from,
+                        link,
+                        said,
+                        answer,
+                        at: self.now,
+                        believed: false,
+                    });
+                    self.deliver(self.said.len() - 1);
                 }
             }
         }
@@ -198,8 +210,7 @@ mod tests {
             (0..3).for_each(|_| world.step());
             assert!(world.both.iter().all(|one| one.believed == world.now), "after {who}");
         }
-        let again = *world.said.last().expect("words");
-        assert!(!world.deliver(again), "it has been heard");
+        assert!(!world.deliver(world.said.len() - 1), "it has been heard");
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -240,9 +251,11 @@ mod tests {
                     Deed::Continue(who) => world.both[usize::from(who)].stopped = false,
                     Deed::Repeat(which, late) => {
                         let most = if late { world.said.len().min(8) } else { world.said.len() };
-                        let word = world.said[world.said.len() - 1 - usize::from(which) % most];
-                        let fresh = world.deliver(word);
-                        prop_assert!(!fresh, "{word:?} was believed twice");
+                        let index = world.said.len() - 1 - usize::from(which) % most;
+                        let word = world.said[index];
+                        let fresh = world.deliver(index);
+                        prop_assert!(!fresh || !word.believed, "{word:?} was believed twice");
+                        prop_assert!(!fresh || world.now.since(word.at) <= WINDOW, "{word:?} was believed late");
                     }
                 }
                 if world.both.iter().all(|one| one.alive && !one.stopped) {
