@@ -217,6 +217,7 @@ runs = [
     lambda: ebb.sim("router", load=0.4, duration_s=100_000, policy=PowerSave),
     lambda: ebb.sweep("noc", noc, over={"load": [0.1, 0.2]}),
     lambda: ebb.plan("router", load=0.4, duration_s=100_000, simulated_s=10_000),
+    lambda: ebb.plan("noc", mesh="8x8", traffic="hotspot", load=0.5, planes=3, bound=True),
 ]
 print(statistics.median(interrupted(run) for run in runs))
 # What computed has ended as well: nothing is busy any more.

@@ -14,7 +14,14 @@
 //! assert_eq!(program.solve().unwrap().objective, 1.5);
 //! ```
 
-use highs::{Col, ColProblem, HighsModelStatus, Model, Row, Sense};
+use std::ffi::{c_char, c_int, c_void};
+use std::fmt;
+
+use highs::{Col, ColProblem, HighsModelStatus, HighsStatus, Model, Row, Sense, SolvedModel};
+use highs_sys::{
+    Highs_setCallback, Highs_startCallback, HighsCallbackDataIn, HighsCallbackDataOut,
+    kHighsCallbackMipInterrupt, kHighsCallbackSimplexInterrupt,
+};
 
 /// A column (variable) of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +43,9 @@ pub enum LpError {
     /// The solver gave up.
     #[error("the solver stopped: {0}")]
     Stopped(String),
+    /// Ended because nobody wants its result any more ([`Program::stop_when`]).
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// The best values found.
@@ -68,19 +78,32 @@ const TIGHTEST: f64 = 1e-10;
 /// Tolerances tried where rounding makes the tightest unreachable.
 const LOOSER: [f64; 3] = [1e-9, 1e-8, 1e-7];
 
+/// Says whether to end a solve.
+type Stopped<'a> = Box<dyn Fn() -> bool + 'a>;
+
 /// A program to be minimised.
-#[derive(Debug)]
-pub struct Program {
+pub struct Program<'a> {
     /// Taken only while a solve runs.
     model: Option<Model>,
     columns: Vec<Col>,
     rows: Vec<Row>,
     integer: bool,
+    stopped: Option<Stopped<'a>>,
 }
 
-impl Program {
+impl fmt::Debug for Program<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (columns, rows) = self.size();
+        f.debug_struct("Program")
+            .field("columns", &columns)
+            .field("rows", &rows)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Program<'a> {
     /// A linear program, solved by the simplex method to the tightest tolerances (1e-10).
-    pub fn linear() -> Program {
+    pub fn linear() -> Program<'a> {
         let mut program = Program::empty(false);
         program.option("presolve", "off");
         program.option("solver", "simplex");
@@ -91,19 +114,31 @@ impl Program {
 
     /// A program with integer columns, ended when the relative gap is below `gap` or after
     /// `nodes_max` nodes of the search tree, which makes it the same on every machine.
-    pub fn integer(gap: f64, nodes_max: u32) -> Program {
+    pub fn integer(gap: f64, nodes_max: u32) -> Program<'a> {
         let mut program = Program::empty(true);
         program.option_f64("mip_rel_gap", gap);
         program.model().set_option("mip_max_nodes", i32::try_from(nodes_max).unwrap_or(i32::MAX));
         program
     }
 
-    fn empty(integer: bool) -> Program {
+    /// Ends a solve with [`LpError::Interrupted`] soon after `stopped` has become true, which is asked at
+    /// every step of the simplex method and every node of a search tree.
+    pub fn stop_when(&mut self, stopped: impl Fn() -> bool + 'a) {
+        self.stopped = Some(Box::new(stopped));
+    }
+
+    fn empty(integer: bool) -> Program<'a> {
         let mut model = ColProblem::default().optimise(Sense::Minimise);
         model.make_quiet();
         model.set_option("threads", 1);
         model.set_option("parallel", "off");
-        Program { model: Some(model), columns: Vec::new(), rows: Vec::new(), integer }
+        Program {
+            model: Some(model),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            integer,
+            stopped: None,
+        }
     }
 
     fn model(&mut self) -> &mut Model {
@@ -189,13 +224,13 @@ impl Program {
     /// Minimises the objective, beginning at the last solution.
     ///
     /// # Errors
-    /// When there is no solution, the solver gives up or calls the program malformed; after the last
-    /// of these there is no further answer.
+    /// When there is no solution, the solver gives up, is stopped or calls the program malformed; after
+    /// the last of these there is no further answer.
     pub fn solve(&mut self) -> Result<Solution, LpError> {
         let malformed = |_| LpError::Stopped("it rejects the program as malformed".to_owned());
         let again = || LpError::Stopped("it failed before".to_owned());
         let model = self.model.take().ok_or_else(again)?;
-        let mut solved = model.try_solve().map_err(malformed)?;
+        let mut solved = self.run(model).map_err(malformed)?;
         for tolerance in LOOSER {
             if self.integer || solved.status() != HighsModelStatus::Unknown {
                 break;
@@ -203,7 +238,7 @@ impl Program {
             let mut model = Model::from(solved);
             model.set_option("primal_feasibility_tolerance", tolerance);
             model.set_option("dual_feasibility_tolerance", tolerance);
-            solved = model.try_solve().map_err(malformed)?;
+            solved = self.run(model).map_err(malformed)?;
         }
         let status = solved.status();
         let found = solved.get_solution();
@@ -221,6 +256,7 @@ impl Program {
             HighsModelStatus::Unbounded | HighsModelStatus::UnboundedOrInfeasible => {
                 Err(LpError::Unbounded)
             }
+            HighsModelStatus::ReachedInterrupt => Err(LpError::Interrupted),
             other => Err(LpError::Stopped(format!("{other:?}"))),
         };
         let result = result.map(|proven| Solution {
@@ -237,6 +273,37 @@ impl Program {
         }
         self.model = Some(model);
         result
+    }
+
+    /// One run of the solver, which asks meanwhile whether to end.
+    fn run(&self, mut model: Model) -> Result<SolvedModel, HighsStatus> {
+        let Some(stopped) = &self.stopped else { return model.try_solve() };
+        let data = std::ptr::from_ref(stopped).cast_mut().cast::<c_void>();
+        // SAFETY: the model is alive; `data` outlives the run, and after it the solver calls nothing.
+        let refused = unsafe {
+            let solver = model.as_mut_ptr();
+            Highs_setCallback(solver, Some(ask), data)
+                + Highs_startCallback(solver, kHighsCallbackSimplexInterrupt)
+                + Highs_startCallback(solver, kHighsCallbackMipInterrupt)
+        };
+        debug_assert_eq!(refused, 0, "the solver knows these callbacks");
+        model.try_solve()
+    }
+}
+
+/// What the solver calls at each step: `data` is what [`Program::run`] gave.
+unsafe extern "C" fn ask(
+    _kind: c_int,
+    _message: *const c_char,
+    _out: *const HighsCallbackDataOut,
+    answer: *mut HighsCallbackDataIn,
+    data: *mut c_void,
+) {
+    // SAFETY: `run` set `data` to a `Stopped` that lives until the solver has returned.
+    let stopped = unsafe { &*data.cast_const().cast::<Stopped<'_>>() };
+    // SAFETY: the solver passes what it reads the answer from.
+    if let Some(answer) = unsafe { answer.as_mut() } {
+        answer.user_interrupt = c_int::from(stopped());
     }
 }
 
@@ -270,6 +337,55 @@ mod tests {
         let mut program = Program::linear();
         program.column(-1.0, 0.0, f64::INFINITY, &[]);
         assert_eq!(program.solve(), Err(LpError::Unbounded));
+    }
+
+    /// Columns that cover many random rows, of which whole ones take a search of hours.
+    fn covering<'a>(mut program: Program<'a>, size: usize, whole: bool) -> Program<'a> {
+        let rows: Vec<_> = (0..size).map(|_| program.row(1.0, f64::INFINITY, &[])).collect();
+        let mut state = 1_u64;
+        for _ in 0..size {
+            let mut entries = Vec::new();
+            for &row in &rows {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if state >> 60 == 0 {
+                    entries.push((row, 1.0 + (state >> 32 & 7) as f64));
+                }
+            }
+            let cost = 1.0 + (state >> 40 & 15) as f64 / 16.0;
+            match whole {
+                true => program.integer_column(cost, 0.0, 1.0, &entries),
+                false => program.column(cost, 0.0, 1.0, &entries),
+            };
+        }
+        program
+    }
+
+    #[test]
+    fn a_solve_ends_when_it_is_told_to() {
+        for (program, size, whole) in
+            [(Program::linear(), 600, false), (Program::integer(0.0, u32::MAX), 250, true)]
+        {
+            let asked = std::cell::Cell::new(0);
+            let mut program = covering(program, size, whole);
+            program.stop_when(|| {
+                asked.set(asked.get() + 1);
+                asked.get() > 20
+            });
+            assert_eq!(program.solve(), Err(LpError::Interrupted), "whole: {whole}");
+            assert!(asked.get() < 100, "asked {} times", asked.get());
+        }
+    }
+
+    #[test]
+    fn a_solve_that_was_stopped_can_go_on() {
+        let stop = std::cell::Cell::new(true);
+        let mut program = covering(Program::linear(), 100, false);
+        program.stop_when(|| stop.get());
+        assert_eq!(program.solve(), Err(LpError::Interrupted));
+        stop.set(false);
+        let after = program.solve().expect("solved").objective;
+        let whole = covering(Program::linear(), 100, false).solve().expect("solved").objective;
+        assert!((after - whole).abs() < 1e-6 * whole, "{after} {whole}");
     }
 
     /// A knapsack whose linear optimum is not whole.

@@ -20,6 +20,7 @@
 //! where one port is crowded it says more than the program, which may have a part of every day.
 
 use ebb_lp::{Constraint, LpError, Program};
+use ebb_scenario::Progress;
 
 use crate::matching::heaviest;
 use crate::{Demand, Window};
@@ -70,8 +71,8 @@ pub fn of_ports(demand: &Demand, window: Window) -> f64 {
 /// The bound: of ports alone beyond [`PORTS_MAX`] ports, or where the program says less.
 ///
 /// # Errors
-/// When the solver gives up.
-pub fn bound(demand: &Demand, window: Window) -> Result<Bound, LpError> {
+/// When the solver gives up or is stopped.
+pub fn bound(demand: &Demand, window: Window, progress: &dyn Progress) -> Result<Bound, LpError> {
     let (ports, total) = (demand.ports(), demand.total());
     let mut best = of_ports(demand, window);
     if ports > PORTS_MAX {
@@ -80,7 +81,7 @@ pub fn bound(demand: &Demand, window: Window) -> Result<Bound, LpError> {
     if total <= 0.0 {
         return Ok(Bound { served: 1.0, rounds: 0, tight: true });
     }
-    let mut master = Master::new(demand, window);
+    let mut master = Master::new(demand, window, progress);
     let lengths = lengths(demand, window);
     let (mut before, mut in_vain) = (best, 0);
     for rounds in 1..=ROUNDS_MAX {
@@ -135,15 +136,16 @@ fn lengths(demand: &Demand, window: Window) -> Vec<f64> {
     lengths
 }
 
-struct Master {
-    program: Program,
+struct Master<'a> {
+    program: Program<'a>,
     pairs: Vec<Constraint>,
     time: Constraint,
 }
 
-impl Master {
-    fn new(demand: &Demand, window: Window) -> Master {
+impl<'a> Master<'a> {
+    fn new(demand: &Demand, window: Window, progress: &'a dyn Progress) -> Master<'a> {
         let mut program = Program::linear();
+        program.stop_when(move || progress.stopped());
         let mut pairs = Vec::with_capacity(demand.amounts().len());
         for amount in demand.amounts() {
             let served = program.column(-1.0, 0.0, *amount, &[]);
@@ -168,6 +170,8 @@ impl Master {
 
 #[cfg(test)]
 mod tests {
+    use ebb_scenario::Silent;
+
     use super::*;
     use crate::schedulers::ALL;
 
@@ -182,7 +186,7 @@ mod tests {
         ] {
             for delta in [0.01, 0.05] {
                 let window = Window { length: 1.0, delta };
-                let bound = bound(&demand, window).expect("solved");
+                let bound = bound(&demand, window, &Silent).expect("solved");
                 assert!(bound.tight && bound.served <= 1.0 + 1e-9, "{bound:?}");
                 let mut best = 0.0_f64;
                 for scheduler in &ALL[..5] {
@@ -200,7 +204,7 @@ mod tests {
     #[test]
     fn one_pair_is_bounded_by_the_window_less_a_night() {
         let demand = Demand::new(2, vec![0.0, 2.0, 0.0, 0.0]).unwrap();
-        let bound = bound(&demand, Window { length: 1.0, delta: 0.25 }).unwrap();
+        let bound = bound(&demand, Window { length: 1.0, delta: 0.25 }, &Silent).unwrap();
         assert!((bound.served - 0.375).abs() < 1e-6, "{bound:?}");
     }
 
@@ -210,10 +214,10 @@ mod tests {
         let demand = Demand::from_fn(11, |from, to| if to == 0 && from > 0 { 0.1 } else { 0.0 });
         let window = Window { length: 1.0, delta: 0.01 };
         assert!((of_ports(&demand, window) - 0.9).abs() < 1e-12);
-        let found = bound(&demand, window).expect("solved");
+        let found = bound(&demand, window, &Silent).expect("solved");
         assert!(found.served <= 0.9 + 1e-9, "{found:?}");
         let large = Demand::uniform(PORTS_MAX + 8);
-        let found = bound(&large, window).expect("no program");
+        let found = bound(&large, window, &Silent).expect("no program");
         assert!((found.rounds, found.tight) == (0, false) && found.served < 0.8, "{found:?}");
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use ebb_des::Seed;
+#[cfg(feature = "solver")]
+use ebb_lp::LpError;
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
 use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, ScenarioError};
 use ebb_study::StudyError;
@@ -115,7 +117,7 @@ impl Problem {
             let schedule = scheduler.schedule(&seen, window);
             results.insert(named.name(), Scheduled::new(scheduler, &demand, schedule, window));
         }
-        let bound = if self.bound { bound(&demand, window)? } else { None };
+        let bound = if self.bound { bound(&demand, window, progress)? } else { None };
         Ok(Plan {
             ports: demand.ports(),
             delta: self.delta,
@@ -145,15 +147,20 @@ impl Check for Problem {
 }
 
 #[cfg(feature = "solver")]
-fn bound(demand: &Demand, window: Window) -> Result<Option<f64>, StudyError> {
-    let bound = crate::bound::bound(demand, window);
-    let bound = bound
-        .map_err(|error| StudyError::failed(format!("the bound could not be computed: {error}")))?;
-    Ok(Some(bound.served))
+fn bound(
+    demand: &Demand,
+    window: Window,
+    progress: &dyn Progress,
+) -> Result<Option<f64>, StudyError> {
+    match crate::bound::bound(demand, window, progress) {
+        Ok(bound) => Ok(Some(bound.served)),
+        Err(LpError::Interrupted) => Err(StudyError::Stopped),
+        Err(error) => Err(StudyError::failed(format!("the bound could not be computed: {error}"))),
+    }
 }
 
 #[cfg(not(feature = "solver"))]
-fn bound(_demand: &Demand, _window: Window) -> Result<Option<f64>, StudyError> {
+fn bound(_: &Demand, _: Window, _: &dyn Progress) -> Result<Option<f64>, StudyError> {
     Ok(None)
 }
 

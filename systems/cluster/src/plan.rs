@@ -211,15 +211,21 @@ impl Problem {
         }
         if self.method == Method::Program {
             let at = designs.iter().position(|design| design.name == "design-v");
-            designs[at.expect("one of the designs")] = self.by_program(&fleet, levels)?;
+            designs[at.expect("one of the designs")] = self.by_program(&fleet, levels, progress)?;
         }
         let plan = self.judged(&fleet, (&demand, &outlook), &designs, least);
         Ok(Solved { plan, demand, fleet, designs, wide: outlook.is_wide() })
     }
 
     #[cfg(feature = "solver")]
-    fn by_program(&self, fleet: &Fleet, levels: &Levels) -> Result<Design, ClusterError> {
-        let found = crate::program::program(fleet, levels, self.budget.unwrap_or(f64::INFINITY));
+    fn by_program(
+        &self,
+        fleet: &Fleet,
+        levels: &Levels,
+        progress: &dyn Progress,
+    ) -> Result<Design, ClusterError> {
+        let budget = self.budget.unwrap_or(f64::INFINITY);
+        let found = crate::program::program(fleet, levels, budget, progress);
         found.map(|goal| Design {
             name: "design-v",
             counts: goal.counts,
@@ -229,7 +235,7 @@ impl Problem {
     }
 
     #[cfg(not(feature = "solver"))]
-    fn by_program(&self, _: &Fleet, _: &Levels) -> Result<Design, ClusterError> {
+    fn by_program(&self, _: &Fleet, _: &Levels, _: &dyn Progress) -> Result<Design, ClusterError> {
         Err(ClusterError::Solver("this program was built without the feature `solver`".to_owned()))
     }
 

@@ -1,6 +1,7 @@
 //! The goal program (Li 2012, eqs. 8.1 to 8.8).
 
 use ebb_lp::{Column, LpError, Program};
+use ebb_scenario::Progress;
 
 use crate::demand::Levels;
 use crate::error::ClusterError;
@@ -28,23 +29,38 @@ struct Columns {
 /// It grows with levels times groups, and its proof with much more: for tens of levels.
 ///
 /// # Errors
-/// When it has no solution, the solver gives up, or a server more is to be on than needed, which the
+/// When it has no solution, the solver gives up or is stopped, or a server more is to be on than needed, which the
 /// published program does not know.
-pub fn program(fleet: &Fleet, levels: &Levels, budget: f64) -> Result<Goal, ClusterError> {
+pub fn program(
+    fleet: &Fleet,
+    levels: &Levels,
+    budget: f64,
+    progress: &dyn Progress,
+) -> Result<Goal, ClusterError> {
     if fleet.spare {
         return Err(ClusterError::Solver("it does not support `spare`: remove it".to_owned()));
     }
-    let said = |error: LpError| ClusterError::Solver(error.to_string());
+    let said = |error| match error {
+        LpError::Interrupted => ClusterError::Stopped,
+        other => ClusterError::Solver(other.to_string()),
+    };
     let (mut energy, _) = written(fleet, levels, budget, None);
+    energy.stop_when(|| progress.stopped());
     let first = energy.solve().map_err(said)?;
     let joules = first.objective * (1.0 + 2.0 * GAP);
     let (mut price, columns) = written(fleet, levels, budget, Some(joules));
+    price.stop_when(|| progress.stopped());
     let second = price.solve().map_err(said)?;
     let counts = columns.owned.iter().map(|column| second.value(*column).round() as u32);
     Ok(Goal { counts: counts.collect(), gap: first.gap, cheapest: second.proven })
 }
 
-fn written(fleet: &Fleet, levels: &Levels, budget: f64, joules: Option<f64>) -> (Program, Columns) {
+fn written(
+    fleet: &Fleet,
+    levels: &Levels,
+    budget: f64,
+    joules: Option<f64>,
+) -> (Program<'static>, Columns) {
     let mut program = Program::integer(GAP, NODES_MAX);
     let peak = levels.mbps.last().copied().unwrap_or(0.0);
     let useful = fleet.useful(peak);

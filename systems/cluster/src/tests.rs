@@ -142,7 +142,7 @@ proptest! {
         let fleet = Fleet { spare: false, ..fleet };
         let budget = f64::from(budget);
         let found = goal(&fleet, &levels, budget, SearchLimits::default(), &Silent);
-        let solved = crate::program::program(&fleet, &levels, budget);
+        let solved = crate::program::program(&fleet, &levels, budget, &Silent);
         prop_assert_eq!(found.is_none(), solved.is_err());
         if let (Some(found), Ok(solved)) = (found, solved) {
             let joules = |counts: &[u32]| fleet.joules(counts, &levels);

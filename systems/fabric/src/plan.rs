@@ -193,7 +193,7 @@ pub fn plan(
         ("power_all_w", power(links.len()).into()),
         ("off", serde_json::json!(names)),
     ];
-    bound(&problem, &topology, on, &mut |how, least, proven| {
+    bound(&problem, &topology, on, progress, &mut |how, least, proven| {
         row(&mut table, how, least, None);
         figures.push(("bound_links", least.into()));
         figures.push(("bound_gap", on.saturating_sub(least).into()));
@@ -217,6 +217,7 @@ fn bound(
     problem: &Problem,
     topology: &Topology,
     on: usize,
+    progress: &dyn Progress,
     found: &mut dyn FnMut(String, usize, bool),
 ) -> Result<(), SimulateError> {
     if !problem.bound {
@@ -235,13 +236,12 @@ fn bound(
     }
     let flows = 2 * count * topology.links().count();
     if flows > FLOWS_MAX {
-        let least = crate::regulator::cuts::least_links(topology, &demand)
-            .map_err(|error| SimulateError::Bound(error.to_string()))?;
+        let least = crate::regulator::cuts::least_links(topology, &demand, progress)?;
         found("at least, any routing, by cuts".to_owned(), least, least == on);
         return Ok(());
     }
-    let bound = crate::regulator::bound::fewest_links(topology, &demand, problem.nodes_max)
-        .map_err(|error| SimulateError::Bound(error.to_string()))?;
+    let bound =
+        crate::regulator::bound::fewest_links(topology, &demand, problem.nodes_max, progress)?;
     let how = if bound.proven { "fewest that any routing needs" } else { "at least, any routing" };
     found(how.to_owned(), bound.at_least, bound.proven);
     Ok(())
@@ -252,6 +252,7 @@ fn bound(
     _problem: &Problem,
     _topology: &Topology,
     _on: usize,
+    _progress: &dyn Progress,
     _found: &mut dyn FnMut(String, usize, bool),
 ) -> Result<(), SimulateError> {
     Ok(())

@@ -48,6 +48,7 @@ impl From<SimulateError> for StudyError {
         match error {
             SimulateError::Scenario(error) => error.into(),
             SimulateError::File(error) => error.into(),
+            SimulateError::Stopped => StudyError::Stopped,
             SimulateError::Bound(_) => StudyError::failed(error),
             other => StudyError::whole(other),
         }

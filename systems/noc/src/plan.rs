@@ -333,7 +333,8 @@ impl Problem {
     ) -> Result<(), NocError> {
         use crate::bound;
         if self.samples > 0 {
-            let found = bound::sampled(&solved.mesh, &solved.traffic, range, self.samples)?;
+            let found =
+                bound::sampled(&solved.mesh, &solved.traffic, range, self.samples, progress)?;
             let samples = self.samples;
             plan.sampled = found.map(|(power, alpha)| Sampled { power, alpha, samples });
         }

@@ -209,8 +209,9 @@ fn the_sampled_method_lands_above_a_routing() {
     let uniform = Traffic::uniform(&mesh);
     let traffic = uniform.scaled(1.0 / (1.3 * fullest(&mesh, &xy(&mesh, &uniform))));
     let range = range(3.0);
-    let (sampled, _) =
-        bound::sampled(&mesh, &traffic, range, 60).expect("solved").expect("fits somewhere");
+    let (sampled, _) = bound::sampled(&mesh, &traffic, range, 60, &Silent)
+        .expect("solved")
+        .expect("fits somewhere");
     let routes = xy(&mesh, &traffic);
     let seen = Operation::of(&routes.loads(&mesh), routes.hop_rate(), range).expect("fits");
     let exact = bound::least_power(&mesh, &traffic, range, &Silent).expect("bounded");

@@ -5,6 +5,7 @@
 //! traffic of the first switch does not reach every other, a flow from it that uses no capacity must.
 
 use ebb_lp::{LpError, Program};
+use ebb_scenario::Progress;
 
 use crate::topology::{Link, Topology};
 
@@ -23,15 +24,21 @@ pub struct Bound {
 /// `nodes_max` bounds the search.
 ///
 /// # Errors
-/// When the traffic does not fit even with every link, or the solver gives up without a choice.
+/// When the traffic does not fit even with every link, or the solver gives up without a choice or is stopped.
 ///
 /// # Panics
 /// When `demand` does not have an entry for every pair of switches.
-pub fn fewest_links(topology: &Topology, demand: &[f64], nodes_max: u32) -> Result<Bound, LpError> {
+pub fn fewest_links(
+    topology: &Topology,
+    demand: &[f64],
+    nodes_max: u32,
+    progress: &dyn Progress,
+) -> Result<Bound, LpError> {
     let count = topology.switches().len();
     assert_eq!(demand.len(), count * count, "an entry for every pair of switches");
     let links: Vec<Link> = topology.links().collect();
     let mut program = Program::integer(1e-6, nodes_max);
+    program.stop_when(|| progress.stopped());
     let open: Vec<_> = links.iter().map(|_| program.integer_column(1.0, 0.0, 1.0, &[])).collect();
     let none = f64::NEG_INFINITY;
     let capacity: Vec<[_; 2]> =
@@ -86,6 +93,8 @@ pub fn fewest_links(topology: &Topology, demand: &[f64], nodes_max: u32) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use ebb_scenario::Silent;
+
     use super::*;
     use crate::topology::grid;
 
@@ -97,17 +106,17 @@ mod tests {
     #[test]
     fn little_traffic_needs_a_tree_and_much_needs_the_ring() {
         let ring = grid::torus(&[5], 1).expect("a ring");
-        let light = fewest_links(&ring, &even(5, 0.01), 1000).expect("feasible");
+        let light = fewest_links(&ring, &even(5, 0.01), 1000, &Silent).expect("feasible");
         assert_eq!((light.on.len(), light.at_least, light.proven), (4, 4, true));
         // A path of five carries 2 * 3 pairs over its middle; a ring never more than 3.
-        let heavy = fewest_links(&ring, &even(5, 0.25), 1000).expect("feasible");
+        let heavy = fewest_links(&ring, &even(5, 0.25), 1000, &Silent).expect("feasible");
         assert_eq!((heavy.on.len(), heavy.proven), (5, true));
-        assert_eq!(fewest_links(&ring, &even(5, 0.5), 1000), Err(LpError::Infeasible));
+        assert_eq!(fewest_links(&ring, &even(5, 0.5), 1000, &Silent), Err(LpError::Infeasible));
         // Capacity is not stretched: a thousandth more than a link carries does not fit.
         let mut pair = vec![0.0; 25];
         pair[1] = 2.0005;
-        assert_eq!(fewest_links(&ring, &pair, 1000), Err(LpError::Infeasible));
+        assert_eq!(fewest_links(&ring, &pair, 1000, &Silent), Err(LpError::Infeasible));
         pair[1] = 1.9995;
-        assert_eq!(fewest_links(&ring, &pair, 1000).expect("fits").on.len(), 5);
+        assert_eq!(fewest_links(&ring, &pair, 1000, &Silent).expect("fits").on.len(), 5);
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use ebb_lp::{LpError, Program};
+use ebb_scenario::Progress;
 
 use crate::topology::{Link, Topology};
 
@@ -21,11 +22,15 @@ const NOTHING: f64 = 1e-7;
 /// [`super::bound::fewest_links`].
 ///
 /// # Errors
-/// When more traffic crosses a border than all its links carry, or the solver gives up.
+/// When more traffic crosses a border than all its links carry, or the solver gives up or is stopped.
 ///
 /// # Panics
 /// When `demand` does not have an entry for every pair of switches.
-pub fn least_links(topology: &Topology, demand: &[f64]) -> Result<usize, LpError> {
+pub fn least_links(
+    topology: &Topology,
+    demand: &[f64],
+    progress: &dyn Progress,
+) -> Result<usize, LpError> {
     let count = topology.switches().len();
     assert_eq!(demand.len(), count * count, "an entry for every pair of switches");
     let links: Vec<(usize, usize)> =
@@ -35,6 +40,7 @@ pub fn least_links(topology: &Topology, demand: &[f64]) -> Result<usize, LpError
         return Err(LpError::Infeasible);
     }
     let mut program = Program::linear();
+    program.stop_when(|| progress.stopped());
     let open: Vec<_> = links.iter().map(|_| program.column(1.0, 0.0, 1.0, &[])).collect();
     let mut found = vec![0.0; links.len()];
     let mut least = 0.0;
@@ -114,6 +120,8 @@ fn distances(count: usize, links: &[(usize, usize)], from: usize) -> Vec<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_scenario::Silent;
+
     use crate::regulator::bound::fewest_links;
     use crate::topology::{Builder, grid};
 
@@ -128,11 +136,11 @@ mod tests {
         let torus = grid::torus(&[3, 3], 1).expect("a torus");
         for each in [0.01, 0.1, 0.2, 0.3] {
             let demand = even(9, each);
-            let exact = fewest_links(&torus, &demand, 2000).expect("fits");
-            let least = least_links(&torus, &demand).expect("fits");
+            let exact = fewest_links(&torus, &demand, 2000, &Silent).expect("fits");
+            let least = least_links(&torus, &demand, &Silent).expect("fits");
             assert!((8..=exact.on.len()).contains(&least), "{each}: {least} of {exact:?}");
         }
-        assert_eq!(least_links(&torus, &even(9, 0.8)), Err(LpError::Infeasible));
+        assert_eq!(least_links(&torus, &even(9, 0.8), &Silent), Err(LpError::Infeasible));
     }
 
     /// A fabric in two parts is none that carries anything between them.
@@ -141,17 +149,17 @@ mod tests {
         let mut apart = Builder::new();
         apart.plain_switches(2, 1);
         let apart = apart.finish().expect("two switches");
-        assert_eq!(least_links(&apart, &even(2, 0.1)), Err(LpError::Infeasible));
+        assert_eq!(least_links(&apart, &even(2, 0.1), &Silent), Err(LpError::Infeasible));
     }
 
     /// An 8 x 8 torus: little traffic needs a tree, and what fills the middle needs every link.
     #[test]
     fn an_eight_by_eight_torus_is_bounded() {
         let torus = grid::torus(&[8, 8], 1).expect("a torus");
-        assert_eq!(least_links(&torus, &even(64, 0.0001)), Ok(63));
+        assert_eq!(least_links(&torus, &even(64, 0.0001), &Silent), Ok(63));
         // Half against half: 32 x 32 pairs over the border's 16 links.
-        assert_eq!(least_links(&torus, &even(64, 16.0 / 1024.0)), Ok(128));
-        let middling = least_links(&torus, &even(64, 0.01)).expect("fits");
+        assert_eq!(least_links(&torus, &even(64, 16.0 / 1024.0), &Silent), Ok(128));
+        let middling = least_links(&torus, &even(64, 0.01), &Silent).expect("fits");
         assert!((64..128).contains(&middling), "{middling}");
     }
 }

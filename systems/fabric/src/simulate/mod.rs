@@ -42,6 +42,19 @@ pub enum SimulateError {
     /// The bound could not be computed.
     #[error("{0}")]
     Bound(String),
+    /// Ended before there was a result.
+    #[error("interrupted")]
+    Stopped,
+}
+
+#[cfg(feature = "solver")]
+impl From<ebb_lp::LpError> for SimulateError {
+    fn from(error: ebb_lp::LpError) -> SimulateError {
+        match error {
+            ebb_lp::LpError::Interrupted => SimulateError::Stopped,
+            other => SimulateError::Bound(other.to_string()),
+        }
+    }
 }
 
 /// Simulates a scenario.

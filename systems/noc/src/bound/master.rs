@@ -9,6 +9,7 @@
 //! A plane's capacity is a column too, so that every program here has a solution.
 
 use ebb_lp::{Column, Constraint, LpError, Program};
+use ebb_scenario::Progress;
 
 use crate::{Flow, LinkId, Mesh, Path, Routed, Share};
 
@@ -60,7 +61,7 @@ pub(super) struct Point {
 #[derive(Debug)]
 pub(super) struct Master<'a> {
     mesh: &'a Mesh,
-    program: Program,
+    program: Program<'a>,
     planes: Vec<(Plane, Column)>,
     commodities: Vec<Commodity>,
     ways: Vec<Way>,
@@ -74,8 +75,14 @@ pub(super) struct Master<'a> {
 
 impl<'a> Master<'a> {
     /// A program in which every commodity takes its key path.
-    pub(super) fn new(mesh: &'a Mesh, keys: Vec<(Flow, Path)>, planes: &[Plane]) -> Master<'a> {
+    pub(super) fn new(
+        mesh: &'a Mesh,
+        keys: Vec<(Flow, Path)>,
+        planes: &[Plane],
+        progress: &'a dyn Progress,
+    ) -> Master<'a> {
         let mut program = Program::linear();
+        program.stop_when(move || progress.stopped());
         let links = mesh.links().len();
         let capacity =
             |plane: &Plane| (*plane, program.column(plane.price, plane.low, f64::INFINITY, &[]));

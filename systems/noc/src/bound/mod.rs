@@ -51,7 +51,16 @@ pub enum BoundError {
     Stopped,
     /// The solver gave up.
     #[error(transparent)]
-    Solver(#[from] ebb_lp::LpError),
+    Solver(ebb_lp::LpError),
+}
+
+impl From<ebb_lp::LpError> for BoundError {
+    fn from(error: ebb_lp::LpError) -> BoundError {
+        match error {
+            ebb_lp::LpError::Interrupted => BoundError::Stopped,
+            other => BoundError::Solver(other),
+        }
+    }
 }
 
 /// The least power, proven.

@@ -1,6 +1,8 @@
 //! The method of the thesis: solve the program at evenly spaced expansion factors and take the
 //! least (Li 2012, section 6.4). Its result is no bound: the optimum may lie between samples.
 
+use ebb_scenario::Progress;
+
 use super::BoundError;
 use super::master::{Master, Plane};
 use super::pricing::{Ways, offers};
@@ -17,10 +19,11 @@ pub fn sampled(
     traffic: &Traffic,
     range: VoltageRange,
     samples: usize,
+    progress: &dyn Progress,
 ) -> Result<Option<(f64, f64)>, BoundError> {
     let (flows, scale) = scaled_flows(mesh, traffic)?;
     let plane = Plane { hop_cost: 1.0, low: scale, price: 0.0 };
-    let mut master = Master::new(mesh, first_paths(mesh, &flows), &[plane]);
+    let mut master = Master::new(mesh, first_paths(mesh, &flows), &[plane], progress);
     let mut best: Option<(f64, f64)> = None;
     for sample in 0..samples {
         let part = if samples > 1 { sample as f64 / (samples - 1) as f64 } else { 0.0 };

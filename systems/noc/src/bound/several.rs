@@ -127,7 +127,7 @@ fn closed(
     let mesh = ways.mesh();
     let flows: Vec<Flow> = keys.iter().map(|(flow, _)| *flow).collect();
     let plane = Plane { hop_cost: 1.0, low: scale, price: 0.0 };
-    let master = Master::new(mesh, keys, &vec![plane; planes]);
+    let master = Master::new(mesh, keys, &vec![plane; planes], progress);
     let low = scale * range.floor();
     let (best, solves) = (None, 0);
     let mut search = Search { ways, flows, master, scale, low, best, solves };

@@ -5,6 +5,7 @@
 //! ([`lowest`]), solves the program there, and either finds a better flow or a line that lifts
 //! that place, until flow and bound meet.
 
+use ebb_lp::LpError;
 use ebb_scenario::Progress;
 
 use super::envelope::{Line, Lowest, lowest};
@@ -59,7 +60,7 @@ pub fn least_power(
     range: VoltageRange,
     progress: &dyn Progress,
 ) -> Result<Bound, BoundError> {
-    let mut walk = Walk::new(mesh, traffic, range)?;
+    let mut walk = Walk::new(mesh, traffic, range, progress)?;
     walk.run(progress)?;
     walk.finish()
 }
@@ -137,13 +138,18 @@ fn spread_paths(mesh: &Mesh, flows: &[Flow]) -> Vec<(Flow, Path)> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(mesh: &'a Mesh, traffic: &Traffic, range: VoltageRange) -> Result<Walk<'a>, BoundError> {
+    fn new(
+        mesh: &'a Mesh,
+        traffic: &Traffic,
+        range: VoltageRange,
+        progress: &'a dyn Progress,
+    ) -> Result<Walk<'a>, BoundError> {
         let (flows, scale) = scaled_flows(mesh, traffic)?;
         let keys = first_paths(mesh, &flows);
         let (low, high) = (scale * range.floor(), scale);
         let first = fullest(mesh, &keys).max(low);
         let plane = Plane { hop_cost: 1.0, low, price: 0.0 };
-        let master = Master::new(mesh, keys, &[plane]);
+        let master = Master::new(mesh, keys, &[plane], progress);
         let (lines, least, prices) = (Vec::new(), Vec::new(), Vec::new());
         let (best, asked_at, solves) = (None, 0.0, 0);
         let mut walk = Walk {
@@ -169,7 +175,10 @@ impl<'a> Walk<'a> {
         let (mut low, mut price) = (self.low, 2.0 * self.lines[0].at_zero / self.first);
         while self.solves < SOLVES_MAX && !progress.stopped() {
             self.master.set_plane(0, Plane { hop_cost: 1.0, low, price });
-            let point = self.master.solve()?;
+            let point = match self.master.solve() {
+                Err(LpError::Interrupted) => break,
+                other => other?,
+            };
             self.solves += 1;
             let capacity = point.loads[0].iter().copied().fold(self.low, f64::max);
             self.consider(&point, capacity);

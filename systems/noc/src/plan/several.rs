@@ -77,8 +77,8 @@ impl Several<'_> {
         let (name, routes) = able.swap_remove(chosen(&able));
         let (planes, alphas) = (self.problem.planes, &self.problem.alphas);
         if !alphas.is_empty() {
-            let found = at_voltages(mesh, &routes, alphas, NODES_MAX)
-                .map_err(|error| NocError::from(BoundError::Solver(error)))?;
+            let found = at_voltages(mesh, &routes, alphas, NODES_MAX, progress)
+                .map_err(BoundError::from)?;
             let fault = format!("{alphas:?}: found no allocation of the flows of {name} that fits");
             let none = || Invalid::new("alphas", fault, "use smaller factors or a lower load");
             let found = found.ok_or_else(none)?;

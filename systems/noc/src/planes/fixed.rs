@@ -4,6 +4,7 @@
 //! plane carries more than 1 / alpha_k. What is left is which flow goes where.
 
 use ebb_lp::{LpError, Program};
+use ebb_scenario::Progress;
 
 use super::state::Item;
 
@@ -27,12 +28,13 @@ pub(super) fn fixed(
     links: usize,
     capacities: &[f64],
     nodes_max: u32,
+    progress: &dyn Progress,
 ) -> Result<Option<Fixed>, LpError> {
     let mut margin = 0.0;
     let mut lower = None;
     // The solver lets rows be a little overfull. What it finds so is a bound but no allocation.
     loop {
-        let (plane, bound) = match solve(items, links, capacities, (margin, nodes_max)) {
+        let (plane, bound) = match solve(items, links, capacities, (margin, nodes_max), progress) {
             Err(LpError::Infeasible) if lower.is_none() => return Ok(None),
             other => other?,
         };
@@ -62,8 +64,10 @@ fn solve(
     links: usize,
     capacities: &[f64],
     (margin, nodes_max): (f64, u32),
+    progress: &dyn Progress,
 ) -> Result<(Vec<usize>, f64), LpError> {
     let mut program = Program::integer(GAP, nodes_max);
+    program.stop_when(|| progress.stopped());
     let none = f64::NEG_INFINITY;
     // In units of a plane's capacity, so that the solver's tolerance is relative.
     let rows: Vec<Vec<_>> = capacities

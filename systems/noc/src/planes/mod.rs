@@ -11,6 +11,8 @@ mod mini;
 mod state;
 
 use ebb_des::Seed;
+#[cfg(feature = "solver")]
+use ebb_scenario::Progress;
 
 use crate::{Mesh, Operation, Routes, VoltageRange};
 use state::State;
@@ -118,19 +120,20 @@ pub struct AtVoltages {
 /// found that fits.
 ///
 /// # Errors
-/// When the solver gives up.
+/// When the solver gives up or is stopped.
 #[cfg(feature = "solver")]
 pub fn at_voltages(
     mesh: &Mesh,
     routes: &Routes,
     alphas: &[f64],
     nodes_max: u32,
+    progress: &dyn Progress,
 ) -> Result<Option<AtVoltages>, ebb_lp::LpError> {
     let range = VoltageRange::new(1.0).expect("1 is a range");
     let mut state = State::new(mesh, routes, range, alphas.len());
     let capacities: Vec<f64> = alphas.iter().map(|alpha| 1.0 / alpha).collect();
     let links = mesh.links().len();
-    let Some(found) = fixed::fixed(&state.items, links, &capacities, nodes_max)? else {
+    let Some(found) = fixed::fixed(&state.items, links, &capacities, nodes_max, progress)? else {
         return Ok(None);
     };
     for (item, &plane) in found.plane.iter().enumerate() {
