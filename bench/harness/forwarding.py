@@ -111,7 +111,7 @@ class Scene(Apart):
         """A load and pings beside it: seconds that the processors were busy, packets, times of the pings."""
         count = str(int(seconds / PING_SECONDS))
         ping = self.spawn(self.spaces[0], "ping", "-i", str(PING_SECONDS), "-c", count, "-W", "1", FAR)
-        before, busy = self.arrived(), quiet.busy()
+        before, woken, busy = self.arrived(), wakes(), quiet.busy()
         began, sent = time.monotonic(), 0
         if rate:
             words = ["taskset", "-c", str(SENDER), self.paced, HOSTS[0], self.own_mac, self.mac, str(rate), str(seconds)]
@@ -122,7 +122,13 @@ class Scene(Apart):
         self.children.remove(ping)
         times = sorted(float(found) for found in re.findall(r"time=([\d.]+)", ping.communicate()[0]))
         return {"busy_cores": busy / took, "seconds": took, "sent": sent, "arrived": self.arrived() - before,
-                "ping_us": [1e3 * took for took in times]}
+                "woken": wakes() - woken, "ping_us": [1e3 * took for took in times]}
+
+
+def wakes():
+    """How often one CPU has interrupted another to have it take packets in (RPS)."""
+    with open("/proc/net/softnet_stat") as statistics_of_cpus:
+        return sum(int(line.split()[9], 16) for line in statistics_of_cpus)
 
 
 def forwarding(context):
@@ -156,7 +162,7 @@ def compare(context, lab, contenders, rates):
 def report(raw, contenders, rates, rounds):
     rows = [["64-byte packets one way over veth", "busy, % of a core", "us of CPU a packet", "of the kernel's", "ping, mean us", "p99", "lost"]]
     flood = {FLOOD: ("flood", "as fast as one CPU sends, Mpps"),
-             STEERED: ("steered", "taken in by another CPU than the sender's, at overload, Mpps")}
+             STEERED: ("steered", "the same, taken in by another CPU, Mpps")}
     summary = {"turns": rounds, "contenders": contenders, "above_dropped_us": {}, "of_kernel": {}, "ping_us": {},
                "lost": {}, "idle_cores": {}}
     for rate in rates:
@@ -186,8 +192,26 @@ def report(raw, contenders, rates, rounds):
             ratio = [ours / theirs["arrived"] * theirs["seconds"] * 1e6 for ours, theirs in zip(mpps, raw["kernel"][load])]
             summary.setdefault(f"{key}_mpps", {})[name] = spread(mpps)
             summary.setdefault(f"{key}_of_kernel", {})[name] = spread(ratio)
+            if load == STEERED:
+                each = [one["woken"] / max(one["sent"], 1) for one in raw[name][load]]
+                summary.setdefault("steered_woken_a_packet", {})[name] = spread(each)
+                words += f" ({statistics.median(each):.2f} interrupts a packet)"
             rows.append([f"{title}: {words}", None, statistics.median(mpps), statistics.median(ratio), None, None, None])
+    for name in (name for name in contenders if name in STEERABLE):
+        # The sender's own work is on the same CPU.
+        alone = beyond(raw, name)
+        of_kernel = statistics.median(alone) / statistics.median(beyond(raw, "kernel"))
+        summary.setdefault("flood_above_dropped_us", {})[name] = spread(alone)
+        summary.setdefault("flood_above_dropped_of_kernel", {})[name] = of_kernel
+        rows.append([f"{contenders[name]}: as fast as one CPU sends, above what sending takes", None,
+                     statistics.median(alone), of_kernel, None, None, None])
     return rows, summary
+
+
+def beyond(raw, name):
+    """Microseconds for each packet that arrives, of a CPU that has nothing else to do, above one that is dropped at the door."""
+    pairs = zip(raw[name][FLOOD], raw["dropped"][FLOOD])
+    return [1e6 * (ours["seconds"] / ours["arrived"] - dropped["seconds"] / dropped["sent"]) for ours, dropped in pairs]
 
 
 def busy(seen):

@@ -1,6 +1,7 @@
 """What Python costs: import, binding, data frames, sweeps on processes and on Dask.
 
 usage: python bench/python/run.py [--small]      prints a table, then a line of JSON
+The package `ebb` must be installed, and the command `ebb` be on the PATH or named by EBB_COMMAND.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -128,15 +130,21 @@ def decisions(duration_s: float) -> tuple[float, float]:
 
 
 def notebooks() -> float:
-    """Seconds that the longest notebook takes as a program."""
+    """Seconds that the longest notebook takes."""
     place = Path(__file__).parents[2] / "python/notebooks"
     times = {}
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+
+    # As in a notebook, there is no file that the processes it starts could run again.
+    code = "import sys; exec(open(sys.argv[1]).read())"
+
+    def execute(path: Path) -> object:
+        run = [sys.executable, "-c", code, path.name]
+        return subprocess.run(run, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
+
     for path in sorted(place.glob("*.py")):
-        run = [sys.executable, path.name]
-        environment = {**os.environ, "MPLBACKEND": "agg"}
-        times[path.stem] = seconds(lambda run=run: subprocess.run(
-            run, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL), 1)  # fmt: skip
-        print(f"{path.stem:28} {times[path.stem]:12.1f}")
+        times[path.stem] = seconds(lambda path=path: execute(path), 1)
+        print(f"{path.stem:28} {times[path.stem]:12.1f}", flush=True)
     return max(times.values())
 
 
@@ -145,6 +153,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="few rows and points: whether it runs")
     small = parser.parse_args().small
+    if shutil.which(os.environ.get("EBB_COMMAND", "ebb")) is None:
+        parser.error("the command ebb is missing, which notebooks run: name it in EBB_COMMAND")
     # Users keep what is compiled: an import that compiles first is another matter.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     found: dict[str, float] = {}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
+import pickle
+import subprocess
+import sys
 import threading
+import types
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from multiprocessing import spawn
 from multiprocessing.connection import Connection, wait
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,15 +23,52 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def _serve(pipe: Connection) -> None:
-    """Computes what comes through the pipe until it is closed."""
-    while True:
+#: What a worker begins with: where modules are found is told by whoever started it.
+_START = """\
+import sys
+from multiprocessing import spawn
+from multiprocessing.connection import Connection
+pipe = Connection(int(sys.argv[1]))
+prepared, main = pipe.recv()
+spawn.prepare(prepared)
+from ebb._processes import serve
+serve(pipe, main)
+"""
+
+
+class _Main(types.ModuleType):
+    """The program that started the worker, run again under another name once something of it is needed.
+
+    Whoever sends what a module holds needs no `if __name__ == "__main__"`.
+    """
+
+    def __init__(self, main: dict[str, Any]) -> None:
+        super().__init__("__main__")
+        self._main = main
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        process: Any = multiprocessing.current_process()
+        process._inheriting = True  # A program that starts workers without asking is told so.
         try:
-            function, arguments, keywords = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
-            return
+            spawn.prepare(self._main)
+        finally:
+            del process._inheriting
+        return getattr(sys.modules["__main__"], name)
+
+
+def serve(pipe: Connection, main: dict[str, Any]) -> None:
+    """Compute what comes through the pipe until it is closed."""
+    sys.modules["__main__"] = _Main(main)
+    while True:
         answer: tuple[bool, Any]
         try:
+            data = pipe.recv_bytes()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            function, arguments, keywords = pickle.loads(data)
             answer = True, function(*arguments, **keywords)
         except BaseException as error:
             answer = False, error
@@ -34,17 +77,24 @@ def _serve(pipe: Connection) -> None:
 
 class _Worker:
     def __init__(self) -> None:
-        context = multiprocessing.get_context("forkserver")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self.process.start()
+        self.pipe, theirs = multiprocessing.Pipe()
+        told = spawn.get_preparation_data("ebb")
+        del told["authkey"]  # Is not sent, and nothing of it is needed.
+        main = {name: told.pop(name) for name in list(told) if name.startswith("init_main")}
+        command = [os.fsdecode(spawn.get_executable()), "-c", _START, str(theirs.fileno())]
+        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
+        self.pipe.send((told, main))
         self.task: Future[Any] | None = None
 
     def end(self) -> None:
         self.pipe.close()
         self.process.terminate()
-        self.process.join(5)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 class Processes(Executor):
@@ -63,11 +113,12 @@ class Processes(Executor):
         self._workers = [_Worker() for _ in range(count or os.cpu_count() or 1)]
         self._thread = threading.Thread(target=self._run, name="ebb-processes", daemon=True)
         self._thread.start()
+        atexit.register(self.close)
 
     @property
     def pids(self) -> list[int]:
         """The processes."""
-        return [worker.process.pid or 0 for worker in self._workers]
+        return [worker.process.pid for worker in self._workers]
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Let a process call a function."""
@@ -100,6 +151,7 @@ class Processes(Executor):
         for future, _ in waiting:
             future.cancel()
         os.write(self._wake_write, b".")
+        atexit.unregister(self.close)
         self._thread.join()
         for worker in self._workers:
             worker.end()
@@ -146,8 +198,10 @@ class Processes(Executor):
         try:
             good, value = worker.pipe.recv()
         except (EOFError, OSError):
-            worker.process.join(5)
-            code = worker.process.exitcode
+            try:
+                code: int | None = worker.process.wait(5)
+            except subprocess.TimeoutExpired:
+                code = None
             self._replace(worker)
             future.set_exception(WorkerLost(f"process {worker.process.pid} ended with status {code}"))
             return

@@ -153,6 +153,37 @@ class Killing(Executor):
         return self.inner.submit(fn, *args, **kwargs)
 
 
+PROGRAM = """
+import sys
+sys.modules["cloudpickle"] = None  # Classes are sent by name.
+import ebb
+
+class Fast:
+    def begin(self, plant):
+        self.point = {"cores": plant.cores, "frequency": plant.frequencies - 1, "depth": "deep"}
+    def decide(self, now, seen):
+        return {"point": self.point, "idle": "poll"}
+
+def swept(**policy):
+    made = ebb.sweep("router", over={"load": [0.1, 0.2]}, duration_s=0.01, executor=2, **policy)
+    print(len(made.frame))
+"""
+
+
+def test_a_program_needs_no_guard_but_to_send_what_it_defines(tmp_path: Path) -> None:
+    endings = {
+        "plain": ("swept()", "2"),
+        "guarded": ('if __name__ == "__main__":\n    swept(policy=Fast)', "2"),
+        "unguarded": ("swept(policy=Fast)", "freeze_support"),
+    }
+    for name, (ending, expected) in endings.items():
+        program = tmp_path / f"{name}.py"
+        program.write_text(PROGRAM + ending + "\n")
+        outcome = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100, check=False)
+        assert expected in outcome.stdout + outcome.stderr, (name, outcome.stderr)
+        assert (outcome.returncode == 0) == (name != "unguarded"), outcome.stderr
+
+
 def test_a_poisoned_point_is_reported_and_the_rest_ends(
     scenario: Path, expected: Path, tmp_path: Path
 ) -> None:
