@@ -312,7 +312,10 @@ fn a_packet_is_explained_by_the_program_that_would_have_it() {
         let good = until(PATIENCE, || explained(words).contains(said));
         assert!(good, "{words:?}: {}", explained(words));
     }
-    assert_eq!(scene.router.status().ports[0].passed_to_kernel, before, "nothing is counted");
+    (0..30).for_each(|_| _ = explained(&["10.102.0.7"]));
+    // Hosts speak of their own now and then.
+    let counted = scene.router.status().ports[0].passed_to_kernel - before;
+    assert!(counted < 30, "{counted} packets were counted that were only asked about");
     let refused =
         scene.router.request(&json!({ "explain": { "port": "p9", "frame": "00".repeat(60) } }));
     assert!(refused.is_err_and(|error| error.contains("p9")));

@@ -14,14 +14,11 @@
 //! assert_eq!(program.solve().unwrap().objective, 1.5);
 //! ```
 
-use std::ffi::{c_char, c_int, c_void};
+mod interrupt;
+
 use std::fmt;
 
 use highs::{Col, ColProblem, HighsModelStatus, HighsStatus, Model, Row, Sense, SolvedModel};
-use highs_sys::{
-    Highs_setCallback, Highs_startCallback, HighsCallbackDataIn, HighsCallbackDataOut,
-    kHighsCallbackMipInterrupt, kHighsCallbackSimplexInterrupt,
-};
 
 /// A column (variable) of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -276,34 +273,11 @@ impl<'a> Program<'a> {
     }
 
     /// One run of the solver, which asks meanwhile whether to end.
-    fn run(&self, mut model: Model) -> Result<SolvedModel, HighsStatus> {
-        let Some(stopped) = &self.stopped else { return model.try_solve() };
-        let data = std::ptr::from_ref(stopped).cast_mut().cast::<c_void>();
-        // SAFETY: the model is alive; `data` outlives the run, and after it the solver calls nothing.
-        let refused = unsafe {
-            let solver = model.as_mut_ptr();
-            Highs_setCallback(solver, Some(ask), data)
-                + Highs_startCallback(solver, kHighsCallbackSimplexInterrupt)
-                + Highs_startCallback(solver, kHighsCallbackMipInterrupt)
-        };
-        debug_assert_eq!(refused, 0, "the solver knows these callbacks");
-        model.try_solve()
-    }
-}
-
-/// What the solver calls at each step: `data` is what [`Program::run`] gave.
-unsafe extern "C" fn ask(
-    _kind: c_int,
-    _message: *const c_char,
-    _out: *const HighsCallbackDataOut,
-    answer: *mut HighsCallbackDataIn,
-    data: *mut c_void,
-) {
-    // SAFETY: `run` set `data` to a `Stopped` that lives until the solver has returned.
-    let stopped = unsafe { &*data.cast_const().cast::<Stopped<'_>>() };
-    // SAFETY: the solver passes what it reads the answer from.
-    if let Some(answer) = unsafe { answer.as_mut() } {
-        answer.user_interrupt = c_int::from(stopped());
+    fn run(&self, model: Model) -> Result<SolvedModel, HighsStatus> {
+        match &self.stopped {
+            Some(stopped) => interrupt::run(model, stopped),
+            None => model.try_solve(),
+        }
     }
 }
 
