@@ -53,7 +53,7 @@ fn a_full_cpu_gets_help_as_long_as_it_needs_it() {
     }
     let port = "path = \"kernel\"\nxdp = \"native\"".to_owned();
     // The sender works on the same CPU, and packets never have it to themselves.
-    let governor = "kernel_full_percent = 10".to_owned();
+    let governor = "kernel_full_percent = 25".to_owned();
     let setup = Setup { mode: "powersave", workers: 2, governor, port, ..Setup::of(&lab) };
     let mut router = setup.start(&lab);
     let traffic = std::thread::scope(|scope| {
