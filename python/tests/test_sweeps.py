@@ -179,7 +179,9 @@ def test_a_program_needs_no_guard_but_to_send_what_it_defines(tmp_path: Path) ->
     for name, (ending, expected) in endings.items():
         program = tmp_path / f"{name}.py"
         program.write_text(PROGRAM + ending + "\n")
-        outcome = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100, check=False)
+        outcome = subprocess.run(
+            [sys.executable, program], capture_output=True, text=True, timeout=100, check=False
+        )
         assert expected in outcome.stdout + outcome.stderr, (name, outcome.stderr)
         assert (outcome.returncode == 0) == (name != "unguarded"), outcome.stderr
 
