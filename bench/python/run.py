@@ -21,13 +21,7 @@ from typing import Any
 import ebb
 
 SHORT = {"warmup": 200, "sample": 500, "samples_max": 3}
-MESH = {
-    "mesh": "2x2",
-    "traffic": "uniform",
-    "runs": 1,
-    "router": {"kind": "vc"},
-    "run": SHORT,
-}
+MESH = {"mesh": "2x2", "traffic": "uniform", "runs": 1, "router": {"kind": "vc"}, "run": SHORT}
 
 
 def seconds(call: Callable[[], object], repeats: int) -> float:
@@ -59,11 +53,7 @@ def binding() -> float:
 
 def frame(rows: int) -> float:
     """What a million rows take to become a data frame, from so many."""
-    scenario = {
-        **MESH,
-        "load": 0.4,
-        "run": {"warmup": 0, "sample": rows * 6, "samples_max": 3},
-    }
+    scenario = {**MESH, "load": 0.4, "run": {"warmup": 0, "sample": rows * 6, "samples_max": 3}}
     result = ebb.sim("noc", scenario, output__packets=rows)
     name = max(result.tables, key=lambda name: len(result.to_csv(name)))
     count = max(len(result.tables[name]), 1)
@@ -84,15 +74,8 @@ def scaling(points: int) -> float:
         for executor in (one, two):
             ebb.sweep("noc", scenario, over={"load": [0.1, 0.2]}, executor=executor)
         for _ in range(3):
-            alone = seconds(
-                lambda: ebb.sweep("noc", scenario, over=loads, executor=one), 1
-            )
-            ratios.append(
-                alone
-                / seconds(
-                    lambda: ebb.sweep("noc", scenario, over=loads, executor=two), 1
-                )
-            )
+            alone = seconds(lambda: ebb.sweep("noc", scenario, over=loads, executor=one), 1)
+            ratios.append(alone / seconds(lambda: ebb.sweep("noc", scenario, over=loads, executor=two), 1))
     return statistics.median(ratios)
 
 
@@ -102,34 +85,21 @@ def dask(points: int) -> tuple[float, float]:
 
     scenario = {"configuration": "CS", "kernel": "V5", "workload": "web"}
     with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         ebb.sweep("coreswitch", scenario, over={"cycles": [1, 2]}, executor=client)
         over = {"cycles": [1], "wakeup_cycles": list(range(points))}
 
         def plain() -> object:
-            return client.gather(
-                [client.submit(abs, number, pure=False) for number in range(points)]
-            )
+            return client.gather([client.submit(abs, number, pure=False) for number in range(points)])
 
         plain()
         swept, nothing = [], []
         for _ in range(3):
-            swept.append(
-                seconds(
-                    lambda: ebb.sweep(
-                        "coreswitch", scenario, over=over, executor=client
-                    ),
-                    1,
-                )
-            )
+            swept.append(seconds(lambda: ebb.sweep("coreswitch", scenario, over=over, executor=client), 1))
             nothing.append(seconds(plain, 1))
-        return 60 * points / statistics.median(swept), 60 * points / statistics.median(
-            nothing
-        )
+        return 60 * points / statistics.median(swept), 60 * points / statistics.median(nothing)
 
 
 class Napi:
@@ -137,18 +107,11 @@ class Napi:
 
     def begin(self, plant: Any) -> None:
         """All cores at the highest frequency."""
-        self.point = {
-            "cores": plant.cores,
-            "frequency": plant.frequencies - 1,
-            "depth": "deep",
-        }
+        self.point = {"cores": plant.cores, "frequency": plant.frequencies - 1, "depth": "deep"}
 
     def decide(self, now: int, seen: Any) -> Any:
         """Sleep while nothing waits."""
-        return {
-            "point": self.point,
-            "idle": "halt" if seen.own_queue_len == 0 else "poll",
-        }
+        return {"point": self.point, "idle": "halt" if seen.own_queue_len == 0 else "poll"}
 
 
 def decisions(duration_s: float) -> tuple[float, float]:
@@ -177,9 +140,7 @@ def notebooks() -> float:
 
     def execute(path: Path) -> object:
         run = [sys.executable, "-c", code, path.name]
-        return subprocess.run(
-            run, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL
-        )
+        return subprocess.run(run, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
 
     for path in sorted(place.glob("*.py")):
         times[path.stem] = seconds(lambda path=path: execute(path), 1)
@@ -190,14 +151,10 @@ def notebooks() -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--small", action="store_true", help="few rows and points: whether it runs"
-    )
+    parser.add_argument("--small", action="store_true", help="few rows and points: whether it runs")
     small = parser.parse_args().small
     if shutil.which(os.environ.get("EBB_COMMAND", "ebb")) is None:
-        parser.error(
-            "the command ebb is missing, which notebooks run: name it in EBB_COMMAND"
-        )
+        parser.error("the command ebb is missing, which notebooks run: name it in EBB_COMMAND")
     # Users keep what is compiled: an import that compiles first is another matter.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     found: dict[str, float] = {}
