@@ -7,6 +7,7 @@ mod view;
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -14,12 +15,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use ebb_host::signals::Signals;
+use ebb_host::signals::{Signal, Signals};
+use ebb_host::wait::{Readiness, WaitSet};
 use ebb_service::{ClientError, client};
 use ebb_telemetry::Snapshot;
 use ratatui::crossterm::event::{self, Event};
 
-use crate::generator::interrupt_signals;
 use panel::{Modes, Panel};
 use view::{Act, View};
 
@@ -50,7 +51,8 @@ impl Watch {
     pub fn run(&self, panel: &Panel, socket: &Path) -> Result<ExitCode> {
         let good = (0.05..=86_400.0).contains(&self.every);
         ensure!(good, "--every must be from 0.05 to 86400, not {}", self.every);
-        let mut signals = interrupt_signals()?;
+        // A terminal that hangs up ends the program as the kernel does it.
+        let mut signals = Signals::open(&[Signal::SIGINT, Signal::SIGTERM])?;
         let keys = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let lines = self.json || !keys;
         let mut looks = Looks::start(socket, Duration::from_secs_f64(self.every), !lines)?;
@@ -94,15 +96,22 @@ impl Watch {
         let mut history: VecDeque<Vec<f64>> = VecDeque::new();
         let mut left = self.looks();
         let mut screen = Screen::open()?;
+        let mut wait = WaitSet::new();
+        wait.add(std::io::stdin().as_raw_fd());
+        wait.add(signals.fd());
         while left > 0 && signals.take()?.is_none() {
             let past = history.make_contiguous();
             screen.0.draw(|frame| draw::draw(frame, panel, &mut view, &now, past))?;
-            if event::poll(TURN.min(Duration::from_secs_f64(self.every)))?
-                && let Event::Key(key) = event::read()?
-            {
+            wait.wait(Some(TURN.min(Duration::from_secs_f64(self.every))));
+            // The terminal is gone: waiting there for keys would take a whole processor for ever.
+            if wait.readiness(0) == Readiness::Broken {
+                break;
+            }
+            while event::poll(Duration::ZERO)? {
+                let Event::Key(key) = event::read()? else { continue };
                 let mode = panel.modes.map_or("", |modes| now.fact(modes.fact));
                 match (view.key(key, mode), panel.modes) {
-                    (Act::Leave, _) => break,
+                    (Act::Leave, _) => return Ok(()),
                     (Act::Choose(name), Some(modes)) => {
                         view.message = Some(choose(modes, socket, name));
                     }

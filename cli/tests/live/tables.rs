@@ -1,8 +1,9 @@
 //! What the router says of its tables and of what went through them.
 
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::FromRawFd as _;
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use ebb_telemetry::Snapshot;
@@ -64,35 +65,54 @@ fn routes_neighbours_and_next_hops_are_those_packets_meet() {
 /// `ebb router top` on a terminal of its own.
 struct Top {
     child: Child,
-    keys: ChildStdin,
-    output: PathBuf,
+    terminal: File,
+    drawn: Vec<u8>,
 }
 
 impl Top {
-    /// `script` (bsdutils) gives a program a terminal.
-    fn start(lab: &Lab, socket: &str) -> Top {
-        let output = lab.directory.join("top.out");
-        let command =
-            format!("stty cols 120 rows 40; exec {} router top --every 0.2 -s {socket}", binary());
-        let mut child = Command::new("script")
-            .args(["-qec", &command, "/dev/null"])
+    fn start(socket: &str) -> Top {
+        let size = libc::winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        let (mut ours, mut theirs) = (-1, -1);
+        let (name, settings) = (std::ptr::null_mut(), std::ptr::null());
+        // SAFETY: the pointers are valid during the call, or null where that says nothing is wanted.
+        let made = unsafe { libc::openpty(&mut ours, &mut theirs, name, settings, &size) };
+        assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: both have just been opened, and nobody else has them.
+        let (terminal, theirs) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
+        // SAFETY: these calls touch the descriptor alone. No child is to keep the terminal alive.
+        unsafe {
+            libc::fcntl(ours, libc::F_SETFL, libc::O_NONBLOCK);
+            libc::fcntl(ours, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+        let child = Command::new(binary())
+            .args(["router", "top", "--every", "0.2", "-s", socket])
             .env("TERM", "xterm-256color")
-            .stdin(Stdio::piped())
-            .stdout(std::fs::File::create(&output).expect("a file"))
+            .stdin(theirs.try_clone().expect("a descriptor"))
+            .stdout(theirs)
             .spawn()
-            .expect("script runs");
-        let keys = child.stdin.take().expect("a pipe");
-        Top { child, keys, output }
+            .expect("top runs");
+        Top { child, terminal, drawn: Vec::new() }
     }
 
     fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("a terminal");
+        self.terminal.write_all(keys.as_bytes()).expect("a terminal");
         // One key at a time, as fingers do.
         std::thread::sleep(Duration::from_millis(100));
     }
 
-    fn drawn(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(&self.output).expect("output")).into_owned()
+    fn drawn(&mut self) -> String {
+        _ = self.terminal.read_to_end(&mut self.drawn);
+        String::from_utf8_lossy(&self.drawn).into_owned()
+    }
+
+    fn ends(&mut self) -> Option<ExitStatus> {
+        let mut status = None;
+        until(PATIENCE, || {
+            self.drawn();
+            status = self.child.try_wait().expect("a child");
+            status.is_some()
+        });
+        status
     }
 }
 
@@ -101,6 +121,17 @@ impl Drop for Top {
         _ = self.child.kill();
         _ = self.child.wait();
     }
+}
+
+#[test]
+fn top_ends_with_its_terminal() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    let mut router = Setup::of(&lab).start(&lab);
+    let mut top = Top::start(&router.socket.display().to_string());
+    assert!(until(PATIENCE, || top.drawn().contains("quit")), "{}", top.drawn());
+    top.terminal = File::open("/dev/null").expect("a file");
+    assert!(top.ends().is_some(), "it goes on without a terminal");
+    router.stop();
 }
 
 #[test]
@@ -125,7 +156,7 @@ fn top_shows_ports_and_reasons_and_obeys_its_keys() {
         assert!(rate("ebb_port_transmitted_bytes_total", "port", "p1") > 1e4, "{line}");
         assert!(rate("ebb_dropped_packets_total", "reason", "blackhole") > 100.0, "{line}");
     }
-    let mut top = Top::start(&lab, &socket);
+    let mut top = Top::start(&socket);
     assert!(until(PATIENCE, || top.drawn().contains("blackhole")), "{}", top.drawn());
     assert!(top.drawn().contains("quit") && top.drawn().contains("p0"), "{}", top.drawn());
     // To the ports, then the next policy.
@@ -133,12 +164,7 @@ fn top_shows_ports_and_reasons_and_obeys_its_keys() {
     router.wait_for("another policy", |status| status.mode == "powersave");
     assert!(until(PATIENCE, || top.drawn().contains("powersave")), "{}", top.drawn());
     top.press("q");
-    let mut status = None;
-    let ended = until(PATIENCE, || {
-        status = top.child.try_wait().expect("a child");
-        status.is_some()
-    });
-    assert!(ended && status.is_some_and(|status| status.success()), "{status:?}");
+    assert!(top.ends().is_some_and(|status| status.success()), "{}", top.drawn());
     assert!(top.drawn().contains("\x1b[?1049l"), "the first screen is back");
     drop(traffic);
     router.stop();

@@ -1,6 +1,7 @@
 //! Runs the programs of `tests/conformance` with a bound on their time, and cleans up after them.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -55,7 +56,16 @@ pub fn run_with(
     let directory = tempfile::tempdir().expect("a directory");
     let printed = directory.path().join("printed");
     let file = File::create(&printed).expect("a file");
-    let spawned = Command::new(&script)
+    let mut command = Command::new(&script);
+    // Where the tests are ended, it ends as well, and takes its namespaces away.
+    // SAFETY: the call is allowed between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            Ok(())
+        });
+    }
+    let spawned = command
         .arg(env!("CARGO_BIN_EXE_ebb"))
         .args(arguments)
         .envs(variables.iter().copied())
