@@ -392,13 +392,14 @@ impl Rib {
             return;
         }
         let key = prefixes::Key::from(route.prefix);
+        let dump = self.resync.covers(route.prefix);
         if candidate.v6 && !replace {
-            candidate = order::known_as(candidate, &self.prefixes.list(key), &self.slots);
+            let listed = dump && !append;
+            candidate = order::known_as(candidate, &self.prefixes.list(key), &self.slots, listed);
         }
         let (v6, several) = (candidate.v6, candidate.hops.len() > 1);
         let slot = self.slots.intern(candidate, &self.links);
         let before = self.prefixes.lifetimes.end(key, slot);
-        let dump = self.resync.covers(route.prefix);
         let mode = order::Mode { replace, append, dump };
         let edited = self.edit(key, out, |list, slots| order::insert(list, slot, slots, mode));
         if v6 {

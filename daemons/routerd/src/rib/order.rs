@@ -104,12 +104,14 @@ fn enter(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode) -> Edit {
 }
 
 /// What the route `new` is known as: of an IPv6 one that grew out of another, with the ways in that one's
-/// order.
-pub(super) fn known_as(new: Candidate, list: &[Entry], slots: &Slots) -> Candidate {
+/// order. A `dump` lists them in the kernel's own; what is remembered from before it may be another route's.
+pub(super) fn known_as(new: Candidate, list: &[Entry], slots: &Slots, dump: bool) -> Candidate {
     let of = |entry: &Entry| slots.candidate(entry.slot);
-    let former = list.iter().map(of).find(|other| other.rivals(&new) && other.overlaps(&new));
+    let former = list.iter().find(|entry| of(entry).rivals(&new) && of(entry).overlaps(&new));
     match former {
-        Some(former) if new.v6 && new.hops.len() > 1 => new.grown_from(former),
+        Some(former) if new.v6 && new.hops.len() > 1 && (former.confirmed || !dump) => {
+            new.grown_from(of(former))
+        }
         _ => new,
     }
 }
