@@ -126,7 +126,7 @@ impl Drop for Top {
 #[test]
 fn top_ends_with_its_terminal() {
     let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
-    let mut router = Setup::of(&lab).start(&lab);
+    let router = Setup::of(&lab).start(&lab);
     let mut top = Top::start(&router.socket.display().to_string());
     assert!(until(PATIENCE, || top.drawn().contains("quit")), "{}", top.drawn());
     top.terminal = File::open("/dev/null").expect("a file");
