@@ -35,22 +35,6 @@ fn by_cpu(status: &Status) -> [u64; 2] {
     by
 }
 
-/// The share of all processors' time that was used during a third of a second.
-fn busy_share() -> f64 {
-    let times = || {
-        let text = std::fs::read_to_string("/proc/stat").expect("the kernel's statistics");
-        let line = text.lines().next().expect("a line for all processors");
-        let times: Vec<u64> =
-            line.split_whitespace().skip(1).map_while(|t| t.parse().ok()).collect();
-        // Idle, and waiting for a disk.
-        (times.iter().take(8).sum::<u64>(), times[3] + times[4])
-    };
-    let (all, idle) = times();
-    std::thread::sleep(Duration::from_millis(300));
-    let (later, still) = times();
-    1.0 - (still - idle) as f64 / (later - all).max(1) as f64
-}
-
 #[test]
 fn a_full_cpu_gets_help_as_long_as_it_needs_it() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
@@ -93,9 +77,7 @@ fn a_full_cpu_gets_help_as_long_as_it_needs_it() {
         let after = by_cpu(&router.status());
         after[0] > before[0] + 100 && after[1] == before[1]
     });
-    // Where other programs keep the processors busy, what a CPU has left says nothing of the packets.
-    let busy = busy_share();
-    assert!(alone || busy > 0.5, "{busy} busy {:#?}\n{}", router.status(), router.log());
+    assert!(alone, "{:#?}\n{}", router.status(), router.log());
     router.upgrade(None).expect("upgraded");
     traffic.set_rate(FLOOD);
     assert!(until(PATIENCE, || by_cpu(&router.status())[1] > 1_000), "{}", router.log());

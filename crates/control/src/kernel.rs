@@ -2,8 +2,9 @@
 //!
 //! The question of Niccolini et al. 2012 (section 5), for cores whose queue nobody sees: a card's packets wait in its
 //! own ring until softirq gets to them. So there are more cores as soon as one is full, by what its queue or its
-//! processor time says; fewer when the load stays below what has filled fewer, which is remembered; and fewer when one more
-//! has not helped, for packets that change their CPU cost more.
+//! processor time says; fewer when the load stays below what has filled fewer, which is remembered, or leaves so much of the
+//! cores that fewer do, for what filled them may have been another's; and fewer when one more has not helped, for packets that
+//! change their CPU cost more.
 
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use ebb_units::Time;
 
 /// The share of the load that filled fewer cores below which there are fewer again.
 const ROOMY: f64 = 0.8;
+/// The part of fewer cores that packets may take where there are fewer again in any case.
+const LITTLE: f64 = 0.5;
 /// How long it has to stay there.
 const CALM: Duration = Duration::from_secs(3);
 
@@ -28,6 +31,8 @@ pub struct KernelLoad {
     pub rate: f64,
     /// One of the CPUs has no time left, or its queue no room.
     pub full: bool,
+    /// What packets take of all CPUs together, 1 for each that they fill.
+    pub taken: f64,
 }
 
 /// On how many CPUs the kernel forwards.
@@ -59,7 +64,9 @@ impl KernelCores {
 
     /// So many from now on.
     pub fn decide(&mut self, now: Time, seen: &KernelLoad) -> u16 {
-        let fewer = self.filled.last().is_some_and(|filled| seen.rate < ROOMY * filled);
+        let fewer = self.filled.last().is_some_and(|filled| {
+            seen.rate < ROOMY * filled || seen.taken < LITTLE * f64::from(self.cores - 1)
+        });
         if seen.full {
             self.roomy_since = None;
             self.crowded(now, seen.rate);
@@ -120,7 +127,9 @@ mod tests {
         fn after(&mut self, seconds: u64, load: f64) -> u16 {
             for _ in 0..4 * seconds {
                 let carries = f64::from(self.policy.cores) * self.each;
-                let seen = KernelLoad { rate: load.min(carries), full: load > 0.9 * carries };
+                let rate = load.min(carries);
+                let taken = rate / (0.9 * self.each);
+                let seen = KernelLoad { rate, full: load > 0.9 * carries, taken };
                 self.looks += 1;
                 self.policy.decide(Time::from_nanos(self.looks * 250_000_000), &seen);
             }
@@ -146,11 +155,27 @@ mod tests {
         for _ in 0..4 * 120 {
             look += 1;
             let now = Time::from_nanos(look * 250_000_000);
-            cores.push(policy.decide(now, &KernelLoad { rate: 1e6, full: true }));
+            cores.push(policy.decide(now, &KernelLoad { rate: 1e6, full: true, taken: 1.0 }));
         }
         let tries = cores.windows(2).filter(|pair| pair[1] > pair[0]).count();
         // At once, and after 10, 20 and 40 s more.
         assert!(cores[0] == 2 && cores.iter().max() == Some(&2) && tries == 3, "{cores:?}");
+    }
+
+    #[test]
+    fn what_others_filled_is_not_for_ever() {
+        let mut policy = KernelCores::new(2);
+        let mut look = 0;
+        let mut after = |looks: u32, full: bool, taken: f64| {
+            (0..looks).fold(0, |_, _| {
+                look += 1;
+                let now = Time::from_nanos(look * 250_000_000);
+                policy.decide(now, &KernelLoad { rate: 2000.0, full, taken })
+            })
+        };
+        assert_eq!(after(1, true, 1.0), 2, "somebody else's packets fill the CPU");
+        assert_eq!(after(60, false, 0.6), 2, "they may come again");
+        assert_eq!(after(20, false, 0.1), 1, "they are gone");
     }
 
     #[test]

@@ -56,9 +56,10 @@ impl Gathered {
     fn look(&mut self, cpus: &[u32], forwarded: u64, meanwhile: &Meanwhile<'_>) -> (u16, f64) {
         let before = std::mem::replace(&mut self.forwarded, forwarded);
         let rate = forwarded.saturating_sub(before) as f64 / meanwhile.seconds;
-        let mut used = cpus.iter().take(usize::from(self.cores.max(1)));
-        let full = used.any(|cpu| meanwhile.is_full(*cpu));
-        (self.policy.decide(meanwhile.now, &KernelLoad { rate, full }), rate)
+        let used = &cpus[..cpus.len().min(usize::from(self.cores.max(1)))];
+        let full = used.iter().any(|cpu| meanwhile.is_full(*cpu));
+        let seen = KernelLoad { rate, full, taken: meanwhile.taken(used) };
+        (self.policy.decide(meanwhile.now, &seen), rate)
     }
 }
 
@@ -113,6 +114,11 @@ impl Meanwhile<'_> {
     fn share(&self, cpu: u32) -> Share {
         let (before, after) = self.processors;
         after.since(before, cpu as usize)
+    }
+
+    /// What packets take of these CPUs, 1 for each that they fill.
+    fn taken(&self, cpus: &[u32]) -> f64 {
+        cpus.iter().map(|cpu| self.share(*cpu).packets / self.full).sum()
     }
 
     fn is_full(&self, cpu: u32) -> bool {
@@ -197,7 +203,8 @@ impl PortCpus {
             port.rates(interface.work_by_cpu().unwrap_or_default(), meanwhile.seconds);
         let crowded = port.are_crowded(interface.lanes());
         let full = crowded || forwarding.iter().any(|cpu| meanwhile.is_full(*cpu));
-        let wanted = port.policy.decide(meanwhile.now, &KernelLoad { rate, full });
+        let seen = KernelLoad { rate, full, taken: meanwhile.taken(&forwarding) };
+        let wanted = port.policy.decide(meanwhile.now, &seen);
         let before = port.used.len();
         if wanted as usize > before && !self.refused {
             if self.cpus.is_empty() {
