@@ -21,7 +21,7 @@ use super::parking::is_in_kernel;
 /// How often ports with traffic are looked at, and others.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_AT_QUIET: Duration = Duration::from_secs(1);
-/// Packets a second below which nobody looks closer.
+/// Packets a second below which nobody looks closer, and no CPU is full of them.
 const QUIET: f64 = 1_000.0;
 /// A CPU that has no time left is full where packets have so much of it at least and some were left behind.
 const NO_TIME: f64 = 0.97;
@@ -57,7 +57,7 @@ impl Gathered {
         let before = std::mem::replace(&mut self.forwarded, forwarded);
         let rate = forwarded.saturating_sub(before) as f64 / meanwhile.seconds;
         let used = &cpus[..cpus.len().min(usize::from(self.cores.max(1)))];
-        let full = used.iter().any(|cpu| meanwhile.is_full(*cpu));
+        let full = rate > QUIET && used.iter().any(|cpu| meanwhile.is_full(*cpu));
         let seen = KernelLoad { rate, full, taken: meanwhile.taken(used) };
         (self.policy.decide(meanwhile.now, &seen), rate)
     }
@@ -202,7 +202,9 @@ impl PortCpus {
         let (rate, forwarding) =
             port.rates(interface.work_by_cpu().unwrap_or_default(), meanwhile.seconds);
         let crowded = port.are_crowded(interface.lanes());
-        let full = crowded || forwarding.iter().any(|cpu| meanwhile.is_full(*cpu));
+        // Of a CPU that others' packets fill, a few of this port's take nothing.
+        let fill = |cpu: &u32| rate > QUIET && meanwhile.is_full(*cpu);
+        let full = crowded || forwarding.iter().any(fill);
         let seen = KernelLoad { rate, full, taken: meanwhile.taken(&forwarding) };
         let wanted = port.policy.decide(meanwhile.now, &seen);
         let before = port.used.len();
