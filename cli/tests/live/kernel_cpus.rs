@@ -68,7 +68,8 @@ fn a_full_cpu_gets_help_as_long_as_it_needs_it() {
     assert!(flows, "{:#?}\n{}", router.status(), router.log());
     assert_eq!(by_cpu(&router.status())[1], 0, "nobody needs another CPU");
     traffic.set_rate(FLOOD);
-    let helps = until(PATIENCE, || by_cpu(&router.status())[1] > 1_000);
+    // Where its thread is starved at first, it is tried again ten seconds later.
+    let helps = until(3 * PATIENCE, || by_cpu(&router.status())[1] > 1_000);
     assert!(helps, "{:#?}\n{}", router.status(), router.log());
     traffic.set_rate(TRICKLE);
     let alone = until(PATIENCE, || {
@@ -80,7 +81,7 @@ fn a_full_cpu_gets_help_as_long_as_it_needs_it() {
     assert!(alone, "{:#?}\n{}", router.status(), router.log());
     router.upgrade(None).expect("upgraded");
     traffic.set_rate(FLOOD);
-    assert!(until(PATIENCE, || by_cpu(&router.status())[1] > 1_000), "{}", router.log());
+    assert!(until(3 * PATIENCE, || by_cpu(&router.status())[1] > 1_000), "{}", router.log());
     let books = traffic.stop();
     assert_eq!(books.total.reordered + books.total.duplicated, 0, "{:?}", books.total);
     router.stop();
