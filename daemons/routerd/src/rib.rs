@@ -394,8 +394,7 @@ impl Rib {
         let key = prefixes::Key::from(route.prefix);
         let dump = self.resync.covers(route.prefix);
         if candidate.v6 && !replace {
-            let listed = dump && !append;
-            candidate = order::known_as(candidate, &self.prefixes.list(key), &self.slots, listed);
+            candidate = order::known_as(candidate, &self.prefixes.list(key), &self.slots, dump);
         }
         let (v6, several) = (candidate.v6, candidate.hops.len() > 1);
         let slot = self.slots.intern(candidate, &self.links);

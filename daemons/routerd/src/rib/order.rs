@@ -42,7 +42,9 @@ pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode
     let unsure = |entry: &Entry| {
         rival(entry) && (!entry.confirmed || slots.candidate(entry.slot).may_be_advertised())
     };
-    let guessed = mode.replace && (mode.dump || new.v6) && list.iter().any(unsure);
+    // Whether it is merged with others decides which of several it replaces.
+    let either = new.may_be_advertised() && list.iter().filter(|entry| rival(entry)).count() > 1;
+    let guessed = mode.replace && (either || (mode.dump || new.v6) && list.iter().any(unsure));
     if let Some(at) = list.iter().position(|entry| entry.slot == slot) {
         return Edit { guessed, ..again(list, at, replaced, rival, mode) };
     }
@@ -104,7 +106,7 @@ fn enter(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode) -> Edit {
 }
 
 /// What the route `new` is known as: of an IPv6 one that grew out of another, with the ways in that one's
-/// order. A `dump` lists them in the kernel's own; what is remembered from before it may be another route's.
+/// order. What is remembered from before a `dump` that has not shown it yet may be another route's.
 pub(super) fn known_as(new: Candidate, list: &[Entry], slots: &Slots, dump: bool) -> Candidate {
     let of = |entry: &Entry| slots.candidate(entry.slot);
     let former = list.iter().find(|entry| of(entry).rivals(&new) && of(entry).overlaps(&new));
