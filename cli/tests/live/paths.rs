@@ -267,11 +267,11 @@ fn nothing_is_lost_or_reordered_when_ports_move() {
     let mut scene = Scene { traffic: Traffic::start(&lab, &ways, 2000), lab, router };
     scene.flows(0, "before");
     scene.traffic.set_rate(asked("EBB_LOAD", LOAD));
-    let moves = asked("EBB_MOVES", MOVES.into());
+    let (moves, pause) = (asked("EBB_MOVES", MOVES.into()), asked("EBB_PAUSE_MS", 50));
     for change in 0..moves {
         let mode = ["poll", "powersave"][change as usize % 2];
         scene.router.request(&json!({ "set": { "mode": mode } })).expect("taken over");
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(pause));
     }
     let (log, books) = (scene.router.log(), scene.traffic.stop());
     let full: Vec<u64> =
@@ -279,6 +279,7 @@ fn nothing_is_lost_or_reordered_when_ports_move() {
     scene.router.stop();
     assert_eq!(log.matches("port moved").count() as u64, 2 * moves, "{log}");
     let total = &books.total;
+    println!("{moves} moves, rings full {full:?}: {total:?}");
     // What rings had no room for is a starved machine's; and the driver frees the few packets that are in its own queue
     // when the program is taken off.
     let lost = total.lost.saturating_sub(full.iter().sum());

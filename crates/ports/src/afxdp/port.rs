@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use ebb_graph::{Batch, Packet, Pool};
 use ebb_units::Time;
 
-use super::InterfaceCounters;
 use super::maps::Sockets;
-use super::program::Program;
+use super::program::{Program, States};
 use super::socket::Socket;
 use super::sys;
 use crate::{Port, PortCounters};
@@ -30,7 +29,9 @@ pub struct AfXdpPort {
     /// The socket that receives first next time.
     turn: usize,
     map: Arc<Sockets>,
-    program: Arc<Mutex<Program>>,
+    /// Stays attached while there are sockets.
+    _program: Arc<Mutex<Program>>,
+    states: States,
     /// Whether this port reports what the interface passed to the kernel.
     first: bool,
     /// Flags of every packet received.
@@ -66,6 +67,7 @@ impl AfXdpPort {
         program: Arc<Mutex<Program>>,
         inherited: bool,
     ) -> AfXdpPort {
+        let states = program.lock().expect("program").states();
         AfXdpPort {
             name: name.to_owned(),
             transmitter: worker as usize % sockets.len(),
@@ -73,7 +75,8 @@ impl AfXdpPort {
             received_by: vec![0; sockets.len()],
             sockets,
             map,
-            program,
+            states,
+            _program: program,
             first: worker == 0,
             marks,
             state: if inherited { State::Inherited } else { State::Idle },
@@ -268,11 +271,10 @@ impl Port for AfXdpPort {
             counters.receive_dropped += statistics.rx_dropped + statistics.rx_ring_full;
             counters.transmit_invalid += statistics.tx_invalid;
         }
-        if self.first {
-            let program = self.program.lock().expect("program");
-            if let Ok(InterfaceCounters { passed, .. }) = program.counters() {
-                counters.passed_to_kernel = passed;
-            }
+        if self.first
+            && let Ok(passed) = self.states.passed()
+        {
+            counters.passed_to_kernel = passed;
         }
         counters
     }

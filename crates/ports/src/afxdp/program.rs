@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{Array, DevMapHash, HashMap, Map, MapData, PerCpuArray};
+use aya::maps::{Array, DevMapHash, HashMap, Map, MapData};
 use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError};
 use tracing::debug;
@@ -26,9 +26,8 @@ mod state;
 
 pub(super) use loader::OBJECT;
 pub use loader::prepare;
+pub(super) use state::States;
 pub use state::Work;
-
-use state::CpuState;
 
 /// Most MAC addresses of one interface.
 pub(super) const MACS_MAX: usize = 16;
@@ -83,7 +82,7 @@ pub(super) struct Program {
     filter: Array<MapData, Filter>,
     local4: HashMap<MapData, [u8; 4], u8>,
     local6: HashMap<MapData, [u8; 16], u8>,
-    states: PerCpuArray<MapData, CpuState>,
+    states: States,
     policies: Array<MapData, RawHead>,
     policy_vlans: Array<MapData, [u8; 2]>,
     prefixes: LpmTrie<MapData, [u8; 20], u8>,
@@ -279,7 +278,7 @@ impl Program {
             filter: map(&mut ebpf, ".data.filter"),
             local4: map(&mut ebpf, "local4"),
             local6: map(&mut ebpf, "local6"),
-            states: map(&mut ebpf, "cpu_states"),
+            states: States::new(map(&mut ebpf, "cpu_states")),
             policies: map(&mut ebpf, ".data.policies"),
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),

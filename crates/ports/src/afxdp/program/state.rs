@@ -1,6 +1,10 @@
 //! What the programs count on each CPU, as in `bpf/state.h`.
 
+use std::fmt;
 use std::io;
+use std::sync::Arc;
+
+use aya::maps::{MapData, PerCpuArray, PerCpuValues};
 
 use super::super::InterfaceCounters;
 use super::super::policy::REASONS;
@@ -61,17 +65,48 @@ impl InterfaceCounters {
 // SAFETY: only integers, without padding.
 unsafe impl aya::Pod for CpuState {}
 
+/// What all CPUs have counted, to be read by workers as well: the program itself is locked while it is attached or given
+/// other tables, which may take the kernel 30 ms.
+#[derive(Clone)]
+pub(in super::super) struct States(Arc<PerCpuArray<MapData, CpuState>>);
+
+impl States {
+    pub(super) fn new(states: PerCpuArray<MapData, CpuState>) -> States {
+        States(Arc::new(states))
+    }
+
+    /// Packets left to the kernel.
+    pub(in super::super) fn passed(&self) -> io::Result<u64> {
+        Ok(self.get()?.iter().map(|state| state.passed).sum())
+    }
+
+    fn get(&self) -> io::Result<PerCpuValues<CpuState>> {
+        self.0.get(&0, 0).map_err(broken)
+    }
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("States").finish_non_exhaustive()
+    }
+}
+
 impl Program {
+    /// The counters alone.
+    pub(in super::super) fn states(&self) -> States {
+        self.states.clone()
+    }
+
     /// What was done on the kernel path, by CPU.
     pub(in super::super) fn work_by_cpu(&self) -> io::Result<Vec<Work>> {
-        let states = self.states.get(&0, 0).map_err(broken)?;
+        let states = self.states.get()?;
         let work =
             |state: &CpuState| Work { forwarded: state.forwarded, worked_ns: state.worked_ns() };
         Ok(states.iter().map(work).collect())
     }
 
     pub(in super::super) fn counters(&self) -> io::Result<InterfaceCounters> {
-        let states = self.states.get(&0, 0).map_err(broken)?;
+        let states = self.states.get()?;
         let mut passed_for = [0; REASONS];
         for state in states.iter() {
             passed_for.iter_mut().zip(state.passed_for).for_each(|(sum, count)| *sum += count);
