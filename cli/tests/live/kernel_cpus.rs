@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use ebb_host::signals::Signal;
 use ebb_routerd::status::{Status, WorkerState};
 
 use crate::live::lab::{Lab, Wiring, run, skip};
-use crate::live::router::{PATIENCE, Setup, until};
+use crate::live::router::{PATIENCE, Router, Setup, until};
 use crate::live::traffic::{Traffic, Way, way};
 
 const FLOWS: u8 = 64;
@@ -35,22 +36,28 @@ fn by_cpu(status: &Status) -> [u64; 2] {
     by
 }
 
-#[test]
-fn a_full_cpu_gets_help_as_long_as_it_needs_it() {
-    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return skip("packets go from one CPU to another");
-    }
+/// Two ports whose drivers send what programs redirect.
+fn lab_of_drivers() -> Option<Lab> {
     if !run("ethtool", &["--version"]).status.success() {
-        return skip("ethtool is not installed");
+        skip("ethtool is not installed");
+        return None;
     }
-    let Some(lab) = Lab::build(Wiring { apart: true, ..Wiring::plain(2) }) else { return };
+    let lab = Lab::build(Wiring { apart: true, ..Wiring::plain(2) })?;
     lab.routes();
-    // So that the ports' drivers take what programs send.
     for port in 0..2 {
         let link = format!("h{port}");
         let on = run("ip", &["netns", "exec", lab.host(port), "ethtool", "-K", &link, "gro", "on"]);
         assert!(on.status.success(), "{on:?}");
     }
+    Some(lab)
+}
+
+#[test]
+fn a_full_cpu_gets_help_as_long_as_it_needs_it() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return skip("packets go from one CPU to another");
+    }
+    let Some(lab) = lab_of_drivers() else { return };
     let port = "path = \"kernel\"\nxdp = \"native\"".to_owned();
     // The sender works on the same CPU, and packets never have it to themselves.
     let governor = "kernel_full_percent = 10".to_owned();
@@ -85,4 +92,41 @@ fn a_full_cpu_gets_help_as_long_as_it_needs_it() {
     let books = traffic.stop();
     assert_eq!(books.total.reordered + books.total.duplicated, 0, "{:?}", books.total);
     router.stop();
+}
+
+/// Where it is asked for, packets gather for one look of the driver while they come fast, and not otherwise.
+#[test]
+fn packets_gather_in_the_driver_when_told_to() {
+    let Some(lab) = lab_of_drivers() else { return };
+    let knob = || lab.inside(&["sh", "-c", "cat /sys/class/net/p0/gro_flush_timeout"]);
+    let setup = |moderation: &str| Setup {
+        mode: "powersave",
+        governor: format!("moderation = \"{moderation}\""),
+        port: "path = \"kernel\"\nxdp = \"native\"".to_owned(),
+        ..Setup::of(&lab)
+    };
+    let mut router = setup("on").start(&lab);
+    let ways: Vec<Way> = (0..FLOWS).map(|flow| way(0, 1, flow)).collect();
+    let traffic = Traffic::start(&lab, &ways, 40_000);
+    // Half of the default budget.
+    let gathers = |router: &mut Router, micros: u32| {
+        let kept = format!("{}", micros * 1000);
+        until(PATIENCE, || {
+            let told = router.status().ports[0].gathers_us;
+            told.unwrap_or(0) == micros && knob().trim() == kept
+        })
+    };
+    assert!(gathers(&mut router, 100), "{}{}", knob(), router.log());
+    router.reload(&setup("auto").text(&lab, "router")).expect("taken over");
+    assert!(gathers(&mut router, 0), "{}{}", knob(), router.log());
+    router.reload(&setup("on").text(&lab, "router")).expect("taken over");
+    assert!(gathers(&mut router, 100), "{}{}", knob(), router.log());
+    traffic.set_rate(TRICKLE);
+    assert!(gathers(&mut router, 0), "{}{}", knob(), router.log());
+    traffic.set_rate(40_000);
+    assert!(gathers(&mut router, 100), "{}{}", knob(), router.log());
+    let books = traffic.stop();
+    assert_eq!(books.total.reordered + books.total.duplicated, 0, "{:?}", books.total);
+    router.signal(Signal::SIGKILL);
+    assert!(until(PATIENCE, || knob().trim() == "0"), "left {}", knob());
 }

@@ -24,6 +24,28 @@ const TRIAL: Duration = Duration::from_millis(600);
 const FUTILE: Duration = Duration::from_secs(10);
 const FUTILE_MAX: Duration = Duration::from_secs(600);
 
+/// Packets that one interrupt is to serve: half of what a driver takes in one round of its poll.
+const BATCH: f64 = 32.0;
+
+/// How long packets gather in a queue that gets `rate` a second before the kernel looks at it again, so that an interrupt
+/// serves several: at most half of what they may wait; not at all where fewer than two came meanwhile.
+///
+/// ```
+/// use std::time::Duration;
+/// use ebb_control::gathering;
+/// let budget = Duration::from_micros(200);
+/// assert_eq!(gathering(1_000.0, budget), Duration::ZERO);
+/// assert_eq!(gathering(100_000.0, budget), Duration::from_micros(100));
+/// assert_eq!(gathering(1e6, budget), Duration::from_micros(32));
+/// ```
+pub fn gathering(rate: f64, budget: Duration) -> Duration {
+    let longest = budget / 2;
+    if rate * longest.as_secs_f64() < 2.0 {
+        return Duration::ZERO;
+    }
+    longest.min(Duration::from_nanos((BATCH / rate * 1e9) as u64))
+}
+
 /// What the CPUs in use have done since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct KernelLoad {

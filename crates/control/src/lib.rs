@@ -13,7 +13,7 @@ mod recording;
 pub mod redirect;
 mod router;
 
-pub use kernel::{KernelCores, KernelLoad};
+pub use kernel::{KernelCores, KernelLoad, gathering};
 pub use paths::{Path, PathChoice};
 pub use policy::{Plant, Policy, drive};
 pub use recording::{Decision, Divergence, Recording, replay};

@@ -81,7 +81,7 @@ impl Moderation {
 }
 
 /// Whether a change is worth its system calls.
-fn differs(holds: u32, wanted: u32) -> bool {
+pub fn differs(holds: u32, wanted: u32) -> bool {
     (holds == 0) != (wanted == 0) || wanted < holds / 8 * 7 || wanted / 8 * 7 > holds
 }
 

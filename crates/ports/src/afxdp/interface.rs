@@ -370,7 +370,11 @@ impl Interface {
     /// programs run where drivers do that, but for taps. A generic program may be behind a queue that
     /// nothing moderates.
     pub fn is_moderated(&self) -> bool {
-        self.options.path == PacketPath::Worker && self.mode.native && !self.device.carried
+        let by_driver = match self.options.path {
+            PacketPath::Worker => self.mode.native,
+            PacketPath::Kernel => self.mode.native || self.device.on_a_bus,
+        };
+        by_driver && !self.device.carried
     }
 
     /// The redirect table of the form `Steer`; `None` in the form `Rss`.

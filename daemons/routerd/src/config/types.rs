@@ -193,7 +193,7 @@ pub enum Moderation {
     /// with more workers would wake oftener than by a timer of theirs.
     #[default]
     Auto,
-    /// Wherever the kernel can, with any number of ports.
+    /// Wherever the kernel can, with any number of ports; on the kernel path as well, for cards and in drivers.
     On,
     /// Nowhere.
     Off,

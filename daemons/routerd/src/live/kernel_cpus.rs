@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_control::redirect::{ENTRIES, Table, rebalance};
-use ebb_control::{KernelCores, KernelLoad};
+use ebb_control::{KernelCores, KernelLoad, gathering};
 use ebb_host::clock::monotonic;
 use ebb_host::processors::{EachProcessor, Share};
 use ebb_ports::afxdp::{Interface, LANES, LaneCounters, Work};
@@ -17,6 +17,8 @@ use tracing::{debug, warn};
 use super::Live;
 use super::interfaces::LiveInterface;
 use super::parking::is_in_kernel;
+use crate::config;
+use crate::moderation::differs;
 
 /// How often ports with traffic are looked at, and others.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -48,18 +50,15 @@ struct Gathered {
     /// CPUs to which they go, 0: where they were found; and how many ports they are of.
     cores: u16,
     ports: usize,
-    forwarded: u64,
 }
 
 impl Gathered {
-    /// On how many of `cpus` they are to be served. `forwarded`: packets of these ports so far.
-    fn look(&mut self, cpus: &[u32], forwarded: u64, meanwhile: &Meanwhile<'_>) -> (u16, f64) {
-        let before = std::mem::replace(&mut self.forwarded, forwarded);
-        let rate = forwarded.saturating_sub(before) as f64 / meanwhile.seconds;
+    /// On how many of `cpus` they are to be served. `rate`: packets of these ports a second.
+    fn look(&mut self, cpus: &[u32], rate: f64, meanwhile: &Meanwhile<'_>) -> u16 {
         let used = &cpus[..cpus.len().min(usize::from(self.cores.max(1)))];
         let full = rate > QUIET && used.iter().any(|cpu| meanwhile.is_full(*cpu));
         let seen = KernelLoad { rate, full, taken: meanwhile.taken(used) };
-        (self.policy.decide(meanwhile.now, &seen), rate)
+        self.policy.decide(meanwhile.now, &seen)
     }
 }
 
@@ -72,32 +71,29 @@ impl KernelCpus {
 }
 
 impl KernelCpus {
-    /// Sends the interrupts of `cards` to as few CPUs as suffice, or to all. Their packets a second.
+    /// Sends the interrupts of `cards`, which get `rate` packets a second, to as few CPUs as suffice, or to all.
     fn gather(
         &mut self,
-        cards: &mut [&mut LiveInterface],
+        (cards, rate): (&mut [&mut LiveInterface], f64),
         cpus: &[Option<usize>],
         saves: bool,
         meanwhile: &Meanwhile<'_>,
-    ) -> f64 {
+    ) {
         if cards.is_empty() {
             self.gathered = None;
-            return 0.0;
+            return;
         }
         let numbers: Vec<u32> = cpus.iter().flatten().map(|cpu| *cpu as u32).collect();
         let most = numbers.len() as u16;
-        let counts = cards.iter().filter_map(|live| live.interface.counters().ok());
-        let forwarded = counts.map(|counters| counters.forwarded).sum();
-        let new = || Gathered { policy: KernelCores::new(most), cores: 0, ports: 0, forwarded };
+        let new = || Gathered { policy: KernelCores::new(most), cores: 0, ports: 0 };
         let gathered = self.gathered.get_or_insert_with(new);
-        let (wanted, rate) = gathered.look(&numbers, forwarded, meanwhile);
+        let wanted = gathered.look(&numbers, rate, meanwhile);
         let wanted = if saves { wanted } else { most };
         if (gathered.cores, gathered.ports) != (wanted, cards.len()) {
             debug!(cores = wanted, rate, "interrupts of the kernel path");
             cards.iter_mut().for_each(|live| live.follow_parking(cpus, wanted));
             (gathered.cores, gathered.ports) = (wanted, cards.len());
         }
-        rate
     }
 }
 
@@ -130,6 +126,8 @@ impl Meanwhile<'_> {
 /// The CPUs of one port.
 #[derive(Default)]
 pub struct PortCpus {
+    /// Packets that were forwarded by the last look.
+    forwarded: Option<u64>,
     following: Option<Following>,
     /// The CPUs of lanes 1 and up, once they are open.
     cpus: Vec<u32>,
@@ -195,6 +193,13 @@ impl Following {
 }
 
 impl PortCpus {
+    /// Packets a second since the last look.
+    fn rate(&mut self, interface: &Interface, seconds: f64) -> f64 {
+        let Ok(counts) = interface.counters() else { return 0.0 };
+        let before = self.forwarded.replace(counts.forwarded).unwrap_or(counts.forwarded);
+        counts.forwarded.saturating_sub(before) as f64 / seconds
+    }
+
     /// Looks at one port's packets since the last time, and has so many CPUs forward them as they need. Their number a
     /// second.
     fn look(&mut self, interface: &mut Interface, cpus: &[u32], meanwhile: &Meanwhile<'_>) -> f64 {
@@ -247,7 +252,7 @@ impl Live {
         let open = interfaces.open.iter_mut().flatten().filter(|live| is_in_kernel(live));
         let (mut ports, mut cards): (Vec<_>, Vec<_>) =
             open.partition(|live| live.interface.can_have_lanes());
-        cards.retain(|live| live.by_receive_queue.is_some());
+        cards.retain(|live| live.by_receive_queue.is_some() || live.moderation.is_some());
         if ports.is_empty() && cards.is_empty() {
             self.kernel_cpus = KernelCpus::default();
             return;
@@ -269,12 +274,36 @@ impl Live {
         let cpus = self.backend.router.cpus().iter().flatten().map(|cpu| *cpu as u32);
         let cpus: BTreeSet<u32> = cpus.take(LANES - 1).collect();
         let cpus: Vec<u32> = cpus.into_iter().collect();
-        let look =
-            |live: &mut LiveInterface| live.cpus.look(&mut live.interface, &cpus, &meanwhile);
-        let rates: Vec<f64> = ports.into_iter().map(look).collect();
         let saves = SAVING.contains(&self.config.router.mode.as_str());
-        let rate =
-            self.kernel_cpus.gather(&mut cards, self.backend.router.cpus(), saves, &meanwhile);
-        self.kernel_cpus.busy = rates.into_iter().chain([rate]).any(|rate| rate > QUIET);
+        let gathers = saves && self.config.governor.moderation == config::Moderation::On;
+        let budget = self.backend.router.shared().latency_budget();
+        let budget = if gathers { budget } else { Duration::ZERO };
+        let (mut busy, mut moved) = (false, 0.0);
+        for live in ports {
+            let rate = live.cpus.look(&mut live.interface, &cpus, &meanwhile);
+            live.gather_packets(rate, budget);
+            busy |= rate > QUIET;
+        }
+        for live in &mut cards {
+            let rate = live.cpus.rate(&live.interface, seconds);
+            live.gather_packets(rate, budget);
+            moved += if live.by_receive_queue.is_some() { rate } else { 0.0 };
+            busy |= rate > QUIET;
+        }
+        cards.retain(|live| live.by_receive_queue.is_some());
+        let cpus = self.backend.router.cpus();
+        self.kernel_cpus.gather((&mut cards, moved), cpus, saves, &meanwhile);
+        self.kernel_cpus.busy = busy;
+    }
+}
+
+impl LiveInterface {
+    /// Has the packets of a port on the kernel path, which gets `rate` a second, gather for as long as that is worth it.
+    fn gather_packets(&mut self, rate: f64, budget: Duration) {
+        let wanted = gathering(rate / f64::from(self.interface.queues().max(1)), budget);
+        let nanos = |span: Duration| span.as_nanos() as u32;
+        if differs(nanos(self.gathers), nanos(wanted)) {
+            _ = self.moderate(wanted);
+        }
     }
 }

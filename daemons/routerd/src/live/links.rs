@@ -9,6 +9,7 @@ use tracing::{info, warn};
 
 use super::interfaces::LiveInterface;
 use super::open;
+use super::parking::is_in_kernel;
 use super::{HOUSEKEEPING, Live, start};
 use crate::{config, moderation};
 
@@ -59,12 +60,13 @@ impl Live {
         }
     }
 
-    /// Packets gather in the ports' queues for as long as the workers wish, where all ports can have
+    /// Packets gather in the queues of workers' ports for as long as the workers wish, where all these ports can have
     /// that done.
     pub(super) fn follow_wishes(&mut self) {
         let shared = self.backend.router.shared();
         let mut interfaces = self.interfaces.lock().expect("interfaces");
-        let mut open: Vec<&mut LiveInterface> = interfaces.open.iter_mut().flatten().collect();
+        let mut open: Vec<&mut LiveInterface> =
+            interfaces.open.iter_mut().flatten().filter(|live| !is_in_kernel(live)).collect();
         let worth_it = match self.config.governor.moderation {
             config::Moderation::Auto => open.len() <= moderation::PORTS_MAX,
             config::Moderation::On => true,

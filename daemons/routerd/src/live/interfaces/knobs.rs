@@ -13,6 +13,7 @@ use tracing::info;
 
 use super::LiveInterface;
 use crate::config;
+use crate::live::parking::is_in_kernel;
 
 impl LiveInterface {
     /// Takes its knobs in hand, those of `governor` that it has.
@@ -38,15 +39,17 @@ impl LiveInterface {
     pub fn take_moderation(&mut self, governor: &config::Governor, journal: &Journal) {
         let (name, index) = (self.interface.name(), self.interface.index());
         let sysfs = Sysfs::new(&governor.sysfs_root);
-        if governor.moderation == config::Moderation::Off {
+        let wanted = match governor.moderation {
+            config::Moderation::On => true,
+            config::Moderation::Auto => !is_in_kernel(self),
+            config::Moderation::Off => false,
+        };
+        if !wanted {
             self.give_moderation_back();
         } else if self.interface.is_moderated() && self.moderation.is_none() {
             match Moderation::open(&sysfs, name, index, journal) {
                 Ok(moderation) => self.moderation = Some(moderation),
-                Err(error) => info!(
-                    port = name,
-                    "cannot set interrupt moderation, workers collect packets instead: {error}"
-                ),
+                Err(error) => info!(port = name, "cannot set interrupt moderation: {error}"),
             }
         }
     }
@@ -71,10 +74,7 @@ impl LiveInterface {
             self.gathers = pause;
             return true;
         };
-        info!(
-            port = self.interface.name(),
-            "cannot set interrupt moderation, workers collect packets instead: {error}"
-        );
+        info!(port = self.interface.name(), "cannot set interrupt moderation: {error}");
         // One of its two knobs may be turned already.
         self.give_moderation_back();
         false
