@@ -213,7 +213,9 @@ def line(row, mode):
 
 TEXT = """# Proportionality
 
-What the router uses against what it carries, for each policy, measured by `{command}`.
+**Reference** for operators and router engineers: what the router uses against what it carries, for each policy.
+
+`{command}` measures it and writes this page.
 
 ![CPU time, modelled power and latency against load](proportionality.svg)
 
