@@ -53,7 +53,7 @@ def proportionality(context):
                "least_over": least_over(naps), "sleeps": sleeping_points(rows, naps), "own": own_points(rows),
                "rows": [{k: v for k, v in row.items() if k != "raw"} for row in rows]}
     context.record.result("proportionality", table, summary, {"rows": rows, "capacity": trials})
-    draw(context, lab_title(context, most), rows)
+    draw(context, title(context.record.facts, most), rows)
     if context.docs:
         document(context, rows, most, installed["routes"], seconds, naps)
 
@@ -118,8 +118,7 @@ def split(router, attempt):
     return {**seen, "own_share": own / max(own + kernel, 1)}
 
 
-def lab_title(context, most):
-    facts = context.record.facts
+def title(facts, most):
     kind = "virtual " if facts["virtual"] else ""
     return (f"CPU, energy and latency against load: {kind}machine, {facts['cpus']} CPUs, veth, "
             f"64 bytes, 100 % = {most / 1e6:.2f} Mpps, {facts['started'][:10]}")

@@ -18,7 +18,9 @@ fn the_site_builds_without_a_warning_and_needs_no_network() {
     let markdown = Path::new("/usr/lib/python3/dist-packages/myst_parser").exists();
     if !(Path::new(SPHINX).exists() && theme && markdown) {
         assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{SPHINX} is needed");
-        eprintln!("skipped: install python3-sphinx, python3-myst-parser and furo (make tools-site)");
+        eprintln!(
+            "skipped: install python3-sphinx, python3-myst-parser and furo (make tools-site)"
+        );
         return;
     }
     let place = tempfile::tempdir().expect("a directory");

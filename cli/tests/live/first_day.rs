@@ -16,7 +16,8 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     let (mut found, mut not_run) = (Vec::new(), false);
     let mut rest = page;
     while let Some((before, after)) = rest.split_once("```") {
-        not_run |= before.trim_end().rsplit('\n').next().is_some_and(|l| l.starts_with("<!-- not run: "));
+        not_run |=
+            before.trim_end().rsplit('\n').next().is_some_and(|l| l.starts_with("<!-- not run: "));
         let (block, after) = after.split_once("\n```").expect("an end");
         let (kind, text) = block.split_once('\n').expect("a language");
         if kind == language && !not_run {
@@ -108,8 +109,9 @@ fn prometheus_takes_what_the_first_day_gives_it() {
     std::fs::write(at("ebb.rules.yml"), rules).expect("a file");
     let config = format!("rule_files: [ebb.rules.yml]\nscrape_configs:\n{job}\n");
     std::fs::write(at("prometheus.yml"), config).expect("a file");
-    let checked = Command::new("promtool").args(["check", "config"]).arg(at("prometheus.yml"));
-    let checked = { checked }.output().expect("promtool runs");
+    let mut promtool = Command::new("promtool");
+    let checked = promtool.args(["check", "config"]).arg(at("prometheus.yml")).output();
+    let checked = checked.expect("promtool runs");
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(checked.status.success() && said.contains("3 rules found"), "{said}");
     // Every metric of the rules is one that the router has.
