@@ -4,6 +4,8 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 CARGO ?= cargo
 SECONDS ?= 60
 REPORT ?= ebb-report
+# What scripts/site builds the documentation with, beside python3-sphinx.
+SITE = /usr/lib/python3/dist-packages/myst_parser=python3-myst-parser /usr/lib/python3/dist-packages/furo=furo
 # The demonstration runs what `make build` has made. Where there is nothing yet it makes a program that takes
 # less time to compile: without the solver, and optimised only where packets pass.
 ifneq ($(wildcard target/release/ebb),)
@@ -13,7 +15,7 @@ DEMO = demo
 LEAN = --no-default-features
 endif
 
-.PHONY: demo demo-svg build wheel test tsan lint bench fuzz docs install deb release clean tools-build tools-solver tools-test tools-bench
+.PHONY: demo demo-svg build wheel test tsan lint bench fuzz docs site figures install deb release clean tools-build tools-solver tools-test tools-site tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
 	@$(CARGO) build --profile $(DEMO) --quiet -p ebb-cli $(LEAN)
@@ -48,6 +50,12 @@ fuzz: tools-build ## Every fuzz target for FUZZ_SECONDS each (default 60)
 docs: tools-build ## API documentation under target/doc
 	@$(CARGO) doc --workspace --no-deps
 
+site: tools-site ## The documentation as a site with a search, under target/site; a warning is an error
+	@scripts/site
+
+figures: tools-build ## The figures in docs, drawn again from the runs that are kept in bench/runs
+	@scripts/figures
+
 install: build ## The command, its completion, manual and service under PREFIX (default /usr/local)
 	@scripts/require objcopy=binutils
 	@scripts/install $(or $(PREFIX),/usr/local)
@@ -74,7 +82,7 @@ tools-solver: tools-build # the demonstration does without: the solver takes min
 	@scripts/solver
 
 tools-test: tools-solver
-	@scripts/require --optional ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
+	@scripts/require --optional /usr/bin/sphinx-build=python3-sphinx $(SITE) ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
 	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio bwrap=bubblewrap systemd-analyze=systemd \
 	    etcd=etcd-server ping=iputils-ping nsenter=util-linux iperf3=iperf3 script=bsdutils curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \
@@ -84,6 +92,9 @@ tools-test: tools-solver
 	    /usr/lib/python3/dist-packages/networkx=python3-networkx \
 	    /usr/lib/python3/dist-packages/scipy/__init__.py=python3-scipy
 	@scripts/python || true # Says what is missing; its tests are skipped then.
+
+tools-site:
+	@scripts/require /usr/bin/sphinx-build=python3-sphinx $(SITE)
 
 tools-bench: tools-test
 	@scripts/require --optional dpdk-testpmd=dpdk-dev /usr/include/dpdk/rte_fib.h=libdpdk-dev

@@ -53,7 +53,7 @@ def proportionality(context):
                "least_over": least_over(naps), "sleeps": sleeping_points(rows, naps), "own": own_points(rows),
                "rows": [{k: v for k, v in row.items() if k != "raw"} for row in rows]}
     context.record.result("proportionality", table, summary, {"rows": rows, "capacity": trials})
-    draw(context, lab_title(context, most), rows)
+    draw(context, title(context.record.facts, most), rows)
     if context.docs:
         document(context, rows, most, installed["routes"], seconds, naps)
 
@@ -118,8 +118,7 @@ def split(router, attempt):
     return {**seen, "own_share": own / max(own + kernel, 1)}
 
 
-def lab_title(context, most):
-    facts = context.record.facts
+def title(facts, most):
     kind = "virtual " if facts["virtual"] else ""
     return (f"CPU, energy and latency against load: {kind}machine, {facts['cpus']} CPUs, veth, "
             f"64 bytes, 100 % = {most / 1e6:.2f} Mpps, {facts['started'][:10]}")
@@ -213,7 +212,9 @@ def line(row, mode):
 
 TEXT = """# Proportionality
 
-What the router uses against what it carries, for each policy, measured by `{command}`.
+**Reference** for operators and router engineers: what the router uses against what it carries, for each policy.
+
+`{command}` measures it and writes this page.
 
 ![CPU time, modelled power and latency against load](proportionality.svg)
 
@@ -276,9 +277,9 @@ How long a worker sleeps by its own timer is decided beside the policy (`Patient
 the budget less what timers were late by; no longer than it takes for the wake-up to be 2 % of the time; no longer than packets take to
 fill a quarter of the ring; at most twice the sleep before; not at all when fewer than two packets come in a budget, then it
 waits for the packet. What gathered is not shown to the policy as a queue, nor what came while a worker with work was not
-let run (a quota used up, something else on its CPU), as far as that is what comes in such a time at the usual rate. Before,
-a pause of 4 ms at half of capacity looked like a lack of cores, and the step down before it like a failure: cores stayed on for
-seconds. Idle states up to the budget's wake-up latency are
+let run (a quota used up, something else on its CPU), as far as that is what comes in such a time at the usual rate. Otherwise
+a pause of 4 ms at half of capacity would look like a lack of cores, and the step down before it like a failure: cores would stay
+on for seconds. Idle states up to the budget's wake-up latency are
 allowed to active cores (`pm_qos_resume_latency_us`).
 
 **The kernel's moderation.** Most of what such a sleep costs is its timer: in a virtual machine each setting of one is an

@@ -90,3 +90,15 @@ fn a_benchmark_without_its_peer_says_so_and_fails() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("path: its peer is missing: install Debian's libdpdk-dev"), "{told}");
 }
+
+/// The figures of the documentation are those of the runs that are kept.
+#[test]
+fn the_figures_are_drawn_from_recorded_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    let tool = programs().join("examples/live_bench");
+    let mut figures = Command::new(root.join("scripts/figures"));
+    let drawn = figures.args(["--check", "--tool"]).arg(tool).output();
+    let drawn = drawn.expect("scripts/figures starts (python3 is needed)");
+    let said = [drawn.stdout, drawn.stderr].concat();
+    assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&said));
+}

@@ -1,6 +1,11 @@
 //! Every command line that README, docs and `--help` print: understood as typed, and those that are
 //! safe are run in a scratch directory with the examples beside it.
 
+#[path = "documented/pages.rs"]
+mod pages;
+#[path = "documented/site.rs"]
+mod site;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// What a line says first, and why it is not run as typed. Everything else that begins with a name
 /// of [`RUN`] is run.
-const NOT_RUN: [(&str, &str); 25] = [
+const NOT_RUN: [(&str, &str); 32] = [
     ("plan noc --mesh 8x8 --traffic csv:", "the reader's own matrix"),
     ("plan noc --mesh 4x4 --traffic task:", "the reader's own task graph"),
     ("plan cluster --catalogue servers.csv", "the reader's own servers and traffic"),
@@ -21,6 +26,13 @@ const NOT_RUN: [(&str, &str); 25] = [
     ("router replay", "the reader's own captures; tests in daemons/routerd"),
     ("router check -c", "the reader's own configuration"),
     ("router run", "needs network cards and root"),
+    ("router top", "needs a running router"),
+    ("router upgrade", "needs a running router; tests in cli/tests/live/upgrade.rs"),
+    ("demo", "needs root, for half a minute; tests in command.rs"),
+    ("cluster bench", "minutes, on an idle machine; root"),
+    ("bench switch", "a measurement on two idle CPUs; bench_small.rs runs it small"),
+    ("switch run", "the reader's own program"),
+    ("sim router my.toml", "the reader's own scenario"),
     ("tor run", "needs interfaces and root"),
     ("tor check -c", "the reader's own configuration"),
     ("tor top", "needs a running switch"),

@@ -13,6 +13,8 @@ mod churn;
 mod crash;
 #[path = "live/faults.rs"]
 mod faults;
+#[path = "live/first_day.rs"]
+mod first_day;
 #[path = "live/governor.rs"]
 mod governor;
 #[path = "live/hosts.rs"]

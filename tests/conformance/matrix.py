@@ -103,7 +103,10 @@ def as_json(rows):
 
 HEAD = """# Conformance
 
-What the router does, clause by clause, seen from outside: frames built with scapy go in at one
+**Reference** for router engineers: what the router does with each kind of packet, clause by clause of the standards (RFC
+1812, 8200, 4443, 4291), and where it deviates.
+
+Frames built with scapy go in at one
 link of a running router and everything that comes out of its three links is compared. `a` is the
 sender's link, `b` and `c` lead on; `c` has an MTU of 1300 bytes. Rows marked *replay* run through
 `ebb router replay`. Where the router leaves a packet to the kernel, the kernel's answer counts: it

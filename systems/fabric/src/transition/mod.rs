@@ -4,7 +4,7 @@
 //! tables do ([`mixed`]), whether reconfiguration tokens get through ([`tokens`]), in which order
 //! destinations can change without extra lanes ([`progressive`]), whether old packets may step over
 //! to new tables on other lanes ([`stepping`]); [`verdict`] puts the answers
-//! together for every scheme. The proofs are in `docs/fabric.md`.
+//! together for every scheme. The proofs are in `docs/fabric-changes.md`.
 
 pub mod mixed;
 pub mod progressive;

@@ -1,7 +1,7 @@
 //! Which schemes carry a change through safely.
 //!
 //! Room: puts the answers of the neighbouring files together; each scheme's condition and its proof
-//! are in `docs/fabric.md`. Safe means: from the moment the change begins no packet is lost, goes in
+//! are in `docs/fabric-changes.md`. Safe means: from the moment the change begins no packet is lost, goes in
 //! circles or waits for ever. Old or new tables that are not sound by themselves make every scheme
 //! unsafe.
 
