@@ -88,6 +88,7 @@ tools-test: tools-solver
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \
 	    valgrind=valgrind tcpdump=tcpdump strace=strace xz=xz-utils sqlite3=sqlite3 \
 	    nfcapd=nfdump prometheus=prometheus slurmctld=slurm-wlm mpirun=openmpi-bin /usr/share/doc/python3-venv=python3-venv \
+	    chromium=chromium chromedriver=chromium-driver /usr/lib/python3/dist-packages/selenium=python3-selenium \
 	    opensm=opensm ibsim=ibsim-utils ibnetdiscover=infiniband-diags \
 	    /usr/lib/python3/dist-packages/networkx=python3-networkx \
 	    /usr/lib/python3/dist-packages/scipy/__init__.py=python3-scipy

@@ -9,6 +9,8 @@ mod calibrate;
 #[cfg(feature = "systems")]
 mod cluster;
 mod completion;
+#[cfg(feature = "systems")]
+mod dashboard;
 mod demo;
 mod generator;
 mod manual;
@@ -109,6 +111,8 @@ enum Command {
     #[cfg(feature = "systems")]
     Schema(schema::Schema),
     #[cfg(feature = "systems")]
+    Dashboard(dashboard::Dashboard),
+    #[cfg(feature = "systems")]
     /// Measure moving work between this machine's cores
     #[command(subcommand)]
     Bench(bench::Command),
@@ -152,6 +156,8 @@ fn main() -> ExitCode {
         Command::Sweep(command) => command.run(),
         #[cfg(feature = "systems")]
         Command::Schema(command) => command.run(),
+        #[cfg(feature = "systems")]
+        Command::Dashboard(command) => command.run(),
         #[cfg(feature = "systems")]
         Command::Bench(command) => command.run(),
         #[cfg(feature = "systems")]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// What a line says first, and why it is not run as typed. Everything else that begins with a name
 /// of [`RUN`] is run.
-const NOT_RUN: [(&str, &str); 32] = [
+const NOT_RUN: [(&str, &str); 33] = [
     ("plan noc --mesh 8x8 --traffic csv:", "the reader's own matrix"),
     ("plan noc --mesh 4x4 --traffic task:", "the reader's own task graph"),
     ("plan cluster --catalogue servers.csv", "the reader's own servers and traffic"),
@@ -44,6 +44,7 @@ const NOT_RUN: [(&str, &str); 32] = [
     ("cluster drain", "needs a running cluster"),
     ("cluster forget", "needs a running cluster"),
     ("cluster reload", "needs a running cluster"),
+    ("dashboard", "serves until it is ended; tests in dashboard/tests and live/dashboard.rs"),
     ("ocs", "needs interfaces and root; its configurations in daemons/tord"),
     ("reproduce", "minutes; tests in study.rs"),
     ("manual /usr", "writes where packages do"),

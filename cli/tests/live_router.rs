@@ -11,6 +11,9 @@ mod live;
 mod churn;
 #[path = "live/crash.rs"]
 mod crash;
+#[cfg(feature = "systems")]
+#[path = "live/dashboard.rs"]
+mod dashboard;
 #[path = "live/faults.rs"]
 mod faults;
 #[path = "live/first_day.rs"]
