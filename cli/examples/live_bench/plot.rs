@@ -69,7 +69,7 @@ impl Plot {
                 let point = |row: &Value| Some((row[place].as_f64()?, row[field].as_f64()?));
                 let points = of.filter_map(point).collect();
                 let series = if data.points { Series::points } else { Series::line };
-                picture = picture.series(series(*mode, points));
+                picture = picture.series(series(mode, points));
             }
         }
         write_file(&self.svg, picture.to_svg().as_bytes())?;
