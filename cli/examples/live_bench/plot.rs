@@ -64,12 +64,12 @@ impl Plot {
         let mut picture = Picture::new(&data.title, Axis::new(heading, unit).from_zero());
         for (field, heading, unit) in &data.panels {
             picture = picture.panel(Axis::new(heading, unit).from_zero());
-            for mode in &modes {
-                let of = data.rows.iter().filter(|row| row["mode"] == *mode);
+            for mode in modes.iter().copied() {
+                let of = data.rows.iter().filter(|row| row["mode"] == mode);
                 let point = |row: &Value| Some((row[place].as_f64()?, row[field].as_f64()?));
                 let points = of.filter_map(point).collect();
                 let series = if data.points { Series::points } else { Series::line };
-                picture = picture.series(series(*mode, points));
+                picture = picture.series(series(mode, points));
             }
         }
         write_file(&self.svg, picture.to_svg().as_bytes())?;
