@@ -89,7 +89,7 @@ export function Plot({
         points: { size: 6 },
       },
       scales: {
-        x: { time, range: (_, min, max) => latest.current.range ?? (min === max ? [min - 1, max + 1] : [min, max]) },
+        x: { time, range: (_, min, max) => latest.current.range ?? (min === max ? [min - 1, max + 1] : few ? [min - (max - min) * 0.02, max + (max - min) * 0.02] : [min, max]) },
         y: {
           distr: log ? 3 : 1,
           range: log ? undefined : (_, min, max) => {
