@@ -90,7 +90,10 @@ impl Dashboard {
         match (shown, &self.token_file) {
             (Some(token), _) => println!("to make changes, too: {address}#token={token}"),
             (None, Some(file)) => {
-                println!("to make changes, too: {address}#token= and what is in {}", file.display());
+                println!(
+                    "to make changes, too: {address}#token= and what is in {}",
+                    file.display()
+                );
             }
             (None, None) => {}
         }
@@ -110,7 +113,11 @@ impl Dashboard {
             let (name, path) = named(text);
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             let good = !name.is_empty() && name.chars().all(plain);
-            ensure!(good, "--socket {text}: give it a name of letters and digits: NAME={}", path.display());
+            ensure!(
+                good,
+                "--socket {text}: give it a name of letters and digits: NAME={}",
+                path.display()
+            );
             let twice = all.iter().any(|(known, _)| *known == name);
             ensure!(!twice, "--socket {text}: `{name}` is there twice: give one another NAME=");
             all.push((name, path));
@@ -132,7 +139,8 @@ fn named(text: &str) -> (String, PathBuf) {
 
 fn read_token(file: &Path) -> Result<String> {
     let text = ebb_host::secret::read(file);
-    let text = text.map_err(|error| anyhow::anyhow!("--token-file: {error}; {}", error.remedy()))?;
+    let text =
+        text.map_err(|error| anyhow::anyhow!("--token-file: {error}; {}", error.remedy()))?;
     Ok(text.trim().to_owned())
 }
 

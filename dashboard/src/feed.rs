@@ -52,7 +52,11 @@ impl Feed {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn start(id: String, socket: PathBuf, every: Duration) -> std::io::Result<Arc<Feed>> {
+    pub(crate) fn start(
+        id: String,
+        socket: PathBuf,
+        every: Duration,
+    ) -> std::io::Result<Arc<Feed>> {
         let (heard, lost) = (Mutex::default(), Arc::default());
         let feed = Arc::new(Feed { id, socket: socket.clone(), every, heard, lost });
         let weak = Arc::downgrade(&feed);

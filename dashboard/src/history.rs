@@ -134,7 +134,10 @@ mod tests {
         let values: Vec<_> = (0..2).map(|at| &told["series"][at]["values"]).collect();
         assert_eq!(values, [&json!([2.5, 2.5, 2.5]), &json!([null, 2.5, null])]);
         let last = serde_json::to_value(history.tell(&["cores"], 1.0)).expect("JSON");
-        assert_eq!((&last["times"], &last["series"][0]["values"]), (&json!([11.0, 12.0]), &json!([2.0, 1.0])));
+        assert_eq!(
+            (&last["times"], &last["series"][0]["values"]),
+            (&json!([11.0, 12.0]), &json!([2.0, 1.0]))
+        );
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::time::Instant;
 use axum::extract::{Path as Named, State};
 use axum::http::StatusCode;
 use ebb_scenario::{Document, Progress, Sweep};
-use ebb_study::{Directory, Event, Job, Program, Repeat, Study, StudyError, Threads, Until, Watcher};
+use ebb_study::{
+    Directory, Event, Job, Program, Repeat, Study, StudyError, Threads, Until, Watcher,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -167,7 +169,8 @@ fn checked(name: &str) -> Result<&str, Refusal> {
     if (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('.') {
         return Ok(name);
     }
-    let message = "name: 1 to 64 letters, digits, dashes, underlines and dots, the first of which is no dot";
+    let message =
+        "name: 1 to 64 letters, digits, dashes, underlines and dots, the first of which is no dot";
     Err(Refusal::wrong(message))
 }
 
@@ -179,7 +182,8 @@ pub(crate) async fn start(
     let study = find(&wanted.kind, &wanted.system)?;
     let name = checked(&wanted.name)?.to_owned();
     let prepared = prepare(&wanted, study).map_err(Refusal::wrong)?;
-    let root = shared.runs.first().ok_or_else(|| Refusal::wrong("there is no directory for runs"))?;
+    let root =
+        shared.runs.first().ok_or_else(|| Refusal::wrong("there is no directory for runs"))?;
     let (place, id) = (root.join(&name), format!("0/{name}"));
     let mut all = shared.jobs.all();
     let running = all.iter().filter(|work| work.is_running());
@@ -237,7 +241,8 @@ fn perform(work: &Work, prepared: &Prepared, files: &Path, program: Program<'sta
         job.run().map(drop).map_err(|error| error.to_string())
     };
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(compute));
-    let ended = caught.unwrap_or_else(|_| Err("a fault in the program; its log says more".to_owned()));
+    let ended =
+        caught.unwrap_or_else(|_| Err("a fault in the program; its log says more".to_owned()));
     let mut state = work.state();
     state.seconds = work.begun.elapsed().as_secs_f64();
     state.ended = Some(ended);

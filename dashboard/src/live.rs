@@ -77,9 +77,9 @@ fn is_offered(daemon: &str, command: &Map<String, Value>) -> bool {
     let (Some((name, value)), None) = (fields.next(), fields.next()) else { return false };
     let is_name = value.as_str().is_some_and(|name| !name.is_empty() && name.len() <= 64);
     match (daemon, name.as_str()) {
-        ("router", "set") => value.as_object().is_some_and(|set| {
-            set.len() == 1 && set.get("mode").is_some_and(Value::is_string)
-        }),
+        ("router", "set") => value
+            .as_object()
+            .is_some_and(|set| set.len() == 1 && set.get("mode").is_some_and(Value::is_string)),
         ("cluster", "drain" | "undrain") => is_name,
         (_, "reload") => *value == json!({}),
         _ => false,

@@ -40,7 +40,7 @@ struct Series {
     kind: String,
     points: Vec<At>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    half_widths: Vec<f64>,
+    half_widths: Vec<Option<f64>>,
     #[serde(default)]
     published: bool,
     /// How many points there are between the limits, where fewer are shown.
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn plot(points: Vec<At>) -> Plot {
-        let half_widths = vec![1.0; points.len()];
+        let half_widths = vec![Some(1.0); points.len()];
         let series = Series {
             name: "s".to_owned(),
             kind: "line".to_owned(),

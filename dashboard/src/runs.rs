@@ -78,7 +78,9 @@ fn is_file(path: &Path) -> bool {
 /// The directory of a run that was found.
 pub(crate) fn place(roots: &[PathBuf], id: &str) -> Result<PathBuf, Refusal> {
     let found = find(roots).into_iter().find(|found| found.id == id);
-    found.map(|found| found.place).ok_or_else(|| Refusal::unknown(format!("there is no run `{id}`")))
+    found
+        .map(|found| found.place)
+        .ok_or_else(|| Refusal::unknown(format!("there is no run `{id}`")))
 }
 
 /// What a file of JSON says; null where there is none.
@@ -99,7 +101,8 @@ fn title_of(report: &Path) -> Option<String> {
 }
 
 fn about(found: &Found) -> Value {
-    let changed = |name: &str| fs::metadata(found.place.join(name)).and_then(|about| about.modified());
+    let changed =
+        |name: &str| fs::metadata(found.place.join(name)).and_then(|about| about.modified());
     let changed = changed("report.json").or_else(|_| changed("points.jsonl")).ok();
     let since = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok();
     let run = json_of(&found.place.join("run.json"));
@@ -268,7 +271,8 @@ mod tests {
         let place_ = tempfile::tempdir().expect("a directory");
         let root = place_.path().join("runs");
         fs::create_dir_all(root.join("a/b")).expect("a directory");
-        fs::write(root.join("a/b/report.json"), "{\n  \"title\": \"A \\\"b\\\"\",\n}").expect("a file");
+        fs::write(root.join("a/b/report.json"), "{\n  \"title\": \"A \\\"b\\\"\",\n}")
+            .expect("a file");
         fs::write(root.join("a/b/t.csv"), "x").expect("a file");
         fs::write(place_.path().join("report.json"), "{}").expect("a file");
         std::os::unix::fs::symlink("/etc", root.join("a/etc")).expect("a link");

@@ -58,10 +58,14 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The token is guessed too easily.
-    #[error("the token has fewer than {TOKEN_LEN_MIN} characters, or others than visible ASCII: make one by `openssl rand -hex 32`")]
+    #[error(
+        "the token has fewer than {TOKEN_LEN_MIN} characters, or others than visible ASCII: make one by `openssl rand -hex 32`"
+    )]
     Token,
     /// Everybody who reaches the address would see runs and daemons.
-    #[error("{0} can be reached from other machines: add --private, so that reading needs the token, too, or listen on 127.0.0.1 and forward the port over ssh")]
+    #[error(
+        "{0} can be reached from other machines: add --private, so that reading needs the token, too, or listen on 127.0.0.1 and forward the port over ssh"
+    )]
     Open(SocketAddr),
     /// Something needs the token and there is none.
     #[error("--private needs a token: leave out --read-only")]

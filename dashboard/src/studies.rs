@@ -21,9 +21,7 @@ pub(crate) fn find(kind: &str, system: &str) -> Result<&'static Study, Refusal> 
 
 /// All of them.
 pub(crate) async fn list() -> axum::Json<Vec<Value>> {
-    let of = |study: &Study| {
-        json!({ "kind": study.kind().name(), "system": study.system, "about": study.about })
-    };
+    let of = |study: &Study| json!({ "kind": study.kind().name(), "system": study.system, "about": study.about });
     axum::Json(offered().map(of).collect())
 }
 

@@ -81,7 +81,7 @@ function App() {
     <header class="bar"><a class="brand" href="#/"><img src="/static/icon.svg" alt="" width="22" height="22" />Ebb</a>
       <nav aria-label="Parts">${PARTS.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${part === name ? 'page' : null}>${title}</a>`)}</nav>
       <div class="end">${about && html`<${Access} about=${about} reload=${reload} />`}
-        <button type="button" title=${`Colours: ${theme}`} onClick=${() => { setTheme(next); choose(next); }}><span class="hidden">Colours: </span>${theme}</button></div></header>
+        <button type="button" title=${`Colours: ${theme}`} onClick=${() => { setTheme(next); choose(next); }}>Theme: ${theme}</button></div></header>
     ${about && (!about.private || about.has_token) && html`<${Shown} at=${at} about=${about} />`}
     ${!about && error && html`<${Page} title="Ebb"><${Wrong} error=${error} />
       <${Field} label="Token" hint="What the dashboard printed at its start behind #token="><input type="password" autocomplete="off" value=${given} onInput=${(event) => setGiven(event.target.value)} /><//>

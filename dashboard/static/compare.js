@@ -41,7 +41,7 @@ export function Compare({ a, b }) {
         <${Field} label="Find a figure"><input type="search" value=${text} onInput=${(event) => setText(event.target.value)} /><//></div>
         ${shown.length ? html`<${Table} caption="Figures of both runs" columns=${columns} rows=${shown} most=${60} keyOf=${(row) => row.name} />` : html`<p class="quiet">No figure differs.</p>`}</section>
       ${pairs.map(({ one, other }) => html`<${ReportPlot} key=${one.at} plot=${one.plot} other=${other} run=${a} section=${one.at} names=${names} />`)}
-      <section class="card"><h2>Scenarios</h2><div class="pair">${lines.map((mine, at) => html`<pre tabindex="0" key=${at} aria-label=${`Scenario of ${names[at]}`}>${mine.map((line) => html`<span class=${lines[1 - at].includes(line) ? '' : 'differs'}>${line}\n</span>`)}</pre>`)}</div>
+      <section class="card"><h2>Scenarios</h2><div class="pair">${lines.map((mine, at) => html`<pre tabindex="0" key=${at} role="region" aria-label=${`Scenario of ${names[at]}`}>${mine.map((line) => html`<span class=${lines[1 - at].includes(line) ? '' : 'differs'}>${line}\n</span>`)}</pre>`)}</div>
         <p class="quiet">Marked lines are not in the other scenario.</p></section>
       <div class="pair">${[first.value, second.value].map((run, at) => html`<div key=${at}>${(run.sections ?? []).filter((section) => section.table).slice(0, 4).map((section) => html`<${ReportTable} table=${{ ...section.table, title: `${names[at]}: ${section.table.title}` }} />`)}</div>`)}</div>`}
   <//>`;

@@ -103,7 +103,7 @@ function Value({ name, path, schema, values, set, faults: found, required }) {
   const change = (event) => set(path, event.target.value);
   const fault = found[path];
   const free = !schema.enum && !['boolean', 'number', 'integer', 'string'].includes(schema.type);
-  const hint = [text, range(schema) && `${range(schema)}.`, free && 'Written as in TOML.'].filter(Boolean).join(' ');
+  const hint = [text, range(schema) && `${range(schema).replace(/^./, (letter) => letter.toUpperCase())}.`, free && 'Written as in TOML.'].filter(Boolean).join(' ');
   const left = required ? 'choose' : `${standard || 'not set'}${standard ? ' (default)' : ''}`;
   let input;
   if (schema.enum || schema.type === 'boolean') {

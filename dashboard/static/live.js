@@ -98,9 +98,11 @@ function Plots({ panel, track, seconds, tick, id }) {
     return panel.plots.map((plot) => ({ ...plot, x, curves: plot.of(track).map((curve) => ({ ...curve, values: curve.values.slice(start) })) }));
   }, [panel, track, seconds, tick]);
   const end = track.times.at(-1) ?? 0;
+  // What began less long ago than is shown does not stand at an edge.
+  const begin = Math.max(end - seconds, Math.min(track.times[0] ?? end, end - 60));
   return html`<div class="plots">${shown.map((plot) => (plot.curves.some((curve) => curve.values.some((value) => value !== null))
     ? html`<${Plot} key=${plot.title} title=${plot.title} unit=${plot.unit} x=${plot.x} series=${plot.curves} time=${true} format=${plot.format}
-        zero=${plot.zero} sync=${`live-${id}`} height=${150} range=${[end - seconds, end]} />`
+        zero=${plot.zero} sync=${`live-${id}`} height=${150} range=${[begin, end]} />`
     : html`<figure class="plot none" key=${plot.title}><figcaption><span class="name">${plot.title}</span> <small>${plot.unit}</small></figcaption>
         <p class="quiet">${plot.none ?? 'No values in this time.'}</p></figure>`))}</div>`;
 }
@@ -144,7 +146,8 @@ export function Live({ id, about }) {
     ${silent && html`<div class="note bad" role="alert"><strong>No answer.</strong> ${silent} What is shown is what was said last.</div>`}
     ${lost > 0 && html`<div class="note" role="status">${lost} events were lost on the way to this page: it was too slow. The daemon is not affected.</div>`}
     ${held && html`<div class="note" role="status">Paused. The daemon goes on; nothing is lost.</div>`}
-    ${snapshot.notes.map((note) => html`<div class="note warn"><strong>Note.</strong> ${note}</div>`)}
+    ${snapshot.notes.length > 0 && html`<details class="note warn"><summary>${snapshot.notes.length} ${snapshot.notes.length === 1 ? 'note' : 'notes'} of the daemon: ${snapshot.notes.at(-1).split(': ')[0]}</summary>
+      <ul>${snapshot.notes.map((note) => html`<li>${note}</li>`)}</ul></details>`}
     <dl class="tiles" aria-label="Now">${panel.tiles(now).map(([label, value, note, tone]) => html`<${Tile} key=${label} label=${label} value=${value} note=${note} tone=${tone} />`)}</dl>
     <${Held} held=${held} panel=${panel} track=${track} seconds=${seconds} tick=${tick} id=${id} />
     <div class="tables">${panel.tables.map((table) => html`<${Rows} key=${table.title} table=${table} now=${now} ask=${ask} />`)}</div>

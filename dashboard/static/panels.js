@@ -114,6 +114,8 @@ const plus = (...all) => all[0].map((_, at) => {
 });
 const column = (name, of, show, more = {}) => ({ name, of, show: show && ((row) => show(of(row))), ...more });
 
+const quantile = (q) => ({ 0: 'least', 1: 'most' }[Number(q)] ?? `p${(100 * Number(q)).toFixed(1).replace(/\.0$/, '')}`);
+
 const LOST = ['ebb_port_receive_dropped_packets_total', 'ebb_port_transmit_invalid_packets_total', 'ebb_port_transmit_dropped_packets_total'];
 
 // Forwarded by workers and on the kernel path: a router may use both.
@@ -140,21 +142,21 @@ const router = {
       of: (t) => [one('received', t.sum('ebb_port_received_packets_total')), one('forwarded', routerForwarded(t)), one('dropped', plus(t.sum('ebb_dropped_packets_total'), ...LOST.map((metric) => t.sum(metric))), { colour: 4 })] },
     { title: 'Cores', unit: 'cores', format: f.digits, zero: true,
       of: (t) => [one('on', t.sum('ebb_active_cores'), { kind: 'step' }), one('busy', t.sum('ebb_worker_busy_seconds_total'), { kind: 'area', colour: 1 }), one('available', t.sum('ebb_cores'), { kind: 'step', dash: true, colour: 6 })] },
-    { title: 'Power', unit: 'W', format: f.digits, of: (t) => [one('power', t.sum('ebb_power_watts'))] },
-    { title: 'Energy per packet', unit: 'J', format: (v) => f.scaled(v, ''), zero: true,
+    { title: 'Power', unit: 'W', format: f.watts, of: (t) => [one('power', t.sum('ebb_power_watts'))] },
+    { title: 'Energy per packet', unit: 'J', format: f.joules, zero: true,
       of: (t) => [one('energy per packet', ratio(t.sum('ebb_energy_joules_total'), routerForwarded(t)))] },
     { title: 'Path', unit: 'packets/s', format: (v) => f.scaled(v, ''), zero: true,
       of: (t) => [one('workers', t.sum('ebb_forwarded_packets_total'), { kind: 'area' }), one('kernel path', t.sum('ebb_port_kernel_path_packets_total'), { kind: 'area' }), one('handed to the kernel', plus(t.sum('ebb_kernel_packets_total'), t.sum('ebb_port_kernel_packets_total')))] },
     { title: 'Queues', unit: 'packets', format: f.digits, zero: true, of: (t) => t.by('ebb_queue_length', 'worker', { name: (w) => `worker ${w}` }) },
-    { title: 'Latency of all ports, since start', unit: 's', format: (v) => f.scaled(v, ''), zero: true,
-      of: (t) => t.by('ebb_latency_of_all_seconds', 'quantile', { name: (q) => `p${(100 * Number(q)).toFixed(1).replace(/\.0$/, '')}` }) },
+    { title: 'Latency of all ports, since start', unit: 's', format: f.seconds, zero: true,
+      of: (t) => t.by('ebb_latency_of_all_seconds', 'quantile', { name: quantile }) },
     { title: 'Drops by reason', unit: 'packets/s', format: f.digits, zero: true, none: 'Nothing was dropped in this time.',
       of: (t) => [...t.by('ebb_dropped_packets_total', 'reason', { only: some }),
         ...[['receive ring full', LOST[0]], ['interface refused', LOST[1]], ['link down', LOST[2]]].map(([label, metric]) => one(label, t.sum(metric))).filter(some)] },
     { title: 'Hand-overs of flows', unit: 'per s', format: f.digits, zero: true,
       of: (t) => [one('hand-overs', t.sum('ebb_handovers_total')), one('redirect entries moved', t.sum('ebb_redirect_moves_total')), one('confirmed late', t.sum('ebb_late_handovers_total'), { colour: 4 })] },
-    { title: 'Interruption by hand-overs', unit: 's', format: (v) => f.scaled(v, ''), zero: true, none: 'No flow has changed its core yet.',
-      of: (t) => t.by('ebb_handover_interruption_seconds', 'quantile', { name: (q) => `p${(100 * Number(q)).toFixed(1).replace(/\.0$/, '')}` }) },
+    { title: 'Interruption by hand-overs', unit: 's', format: f.seconds, zero: true, none: 'No flow has changed its core yet.',
+      of: (t) => t.by('ebb_handover_interruption_seconds', 'quantile', { name: quantile }) },
   ],
   tables: [
     { title: 'Workers', rows: (now) => now.labels('ebb_worker_active', 'worker').map((worker) => ({ now, want: { worker }, worker })),
@@ -255,7 +257,7 @@ const tor = {
   ],
   plots: [
     { title: 'Frames', unit: 'frames/s', format: (v) => f.scaled(v, ''), zero: true, of: (t) => [one('to circuits', t.sum('ebb_circuit_rack_sent_total')), one('by packets', t.sum('ebb_circuit_rack_sent_by_packets_total')), one('received', t.sum('ebb_circuit_rack_received_total'))] },
-    { title: 'Waiting, by destination', unit: 'bytes', format: (v) => f.scaled(v, ''), zero: true, of: (t) => t.by('ebb_circuit_rack_waiting_bytes', 'destination', { name: (d) => `to rack ${d}` }) },
+    { title: 'Waiting, by destination', unit: 'bytes', format: f.bytes, zero: true, of: (t) => t.by('ebb_circuit_rack_waiting_bytes', 'destination', { name: (d) => `to rack ${d}` }) },
     { title: 'Days', unit: 'per s', format: f.digits, zero: true, of: (t) => [one('with a circuit', t.sum('ebb_circuit_rack_days_total')), one('began with frames waiting', t.sum('ebb_circuit_rack_days_wanted_total')), one('ended with frames waiting', t.sum('ebb_circuit_rack_days_left_total'))] },
     { title: 'Sync frames', unit: 'per s', format: f.digits, zero: true, of: (t) => SYNC.map((name) => one(name, t.sum(`ebb_circuit_sync_${name}_total`))).filter((curve, at) => at === 0 || some(curve)) },
     { title: 'Its thread', unit: 'share of a core', format: f.digits, zero: true, of: (t) => [one('busy', t.sum('ebb_circuit_cpu_seconds_total'), { kind: 'area' }), one('waited for the CPU', t.sum('ebb_circuit_waited_seconds_total'))] },

@@ -25,6 +25,8 @@ export function useTheme() {
   return theme;
 }
 
+const clock = (seconds, fine) => new Date(1000 * seconds).toLocaleTimeString('en', { hour12: false, hour: '2-digit', minute: '2-digit', second: fine ? '2-digit' : undefined });
+
 function paths(kind) {
   if (kind === 'step') return uPlot.paths.stepped({ align: 1 });
   if (kind === 'points') return () => null;
@@ -87,7 +89,7 @@ export function Plot({
         points: { size: 6 },
       },
       scales: {
-        x: { time, range: (_, min, max) => latest.current.range ?? (min === max ? [min - 1, max + 1] : [min, max]) },
+        x: { time, range: (_, min, max) => latest.current.range ?? (min === max ? [min - 1, max + 1] : few ? [min - (max - min) * 0.02, max + (max - min) * 0.02] : [min, max]) },
         y: {
           distr: log ? 3 : 1,
           range: log ? undefined : (_, min, max) => {
@@ -99,7 +101,7 @@ export function Plot({
         },
       },
       axes: [
-        { ...axis, label: xLabel || undefined, labelSize: 16, labelFont: axis.font, size: 28 },
+        { ...axis, label: xLabel || undefined, labelSize: 16, labelFont: axis.font, size: 28, ...(time ? { space: 70, values: (_, ticks, __, ___, step) => ticks.map((tick) => clock(tick, step < 60)) } : {}) },
         { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? '' : latest.current.format(tick))) },
       ],
       series: [{}, ...latest.current.series.map((one, at) => drawn(one, at, few))],
@@ -155,7 +157,7 @@ export function Plot({
     else return;
     event.preventDefault();
   };
-  const xText = (value) => (time ? new Date(1000 * value).toLocaleTimeString('en', { hour12: false }) : digits(value));
+  const xText = (value) => (time ? clock(value, true) : digits(value));
   const help = `Arrow keys move the cursor${zoomed ? '; plus and minus zoom, 0 shows all' : ''}.`;
   return html`<figure class="plot" aria-labelledby=${id}>
     <figcaption id=${id}><span class="name">${title}</span>${unit && html` <small>${unit}</small>`}

@@ -59,7 +59,7 @@ export function Published({ run }) {
         <${Field} label="Find"><input type="search" value=${filter.text} onInput=${(event) => set({ ...filter, text: event.target.value })} placeholder="quantity, figure, note" /><//>
         <${Field} label="Record"><select value=${run ?? ''} onChange=${(event) => { location.hash = event.target.value ? `#/published/${encodeURIComponent(event.target.value)}` : '#/published'; }}>
           <option value="">of this version</option>${others.map((one) => html`<option value=${one.id}>${one.title ?? one.place}</option>`)}</select><//></div>
-      <section class="card">${rows.length ? html`<${Table} caption="Published numbers and ours" columns=${columns} rows=${rows} most=${100} keyOf=${(row) => row.id} />` : html`<p class="quiet">No number matches.</p>`}</section>
+      <section class="card">${rows.length ? html`<${Table} caption="Published numbers and ours" columns=${columns} rows=${rows} most=${50} keyOf=${(row) => row.id} />` : html`<p class="quiet">No number matches.</p>`}</section>
       <p class="quiet">The circle is ours, the band the tolerance, the line the published number; the edge stands for three tolerances and more.</p>`}
   <//>`;
 }

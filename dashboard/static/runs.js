@@ -144,7 +144,7 @@ function Points({ id }) {
   const made = useMemo(() => {
     const rows = value?.rows ?? [];
     const settings = [...new Set(rows.flatMap((row) => Object.keys(row.set)))];
-    const figures = (value?.columns ?? []).filter(([name]) => rows.some((row) => typeof row.figures[name] === 'number'));
+    const figures = (value?.columns ?? []).filter(([name]) => name !== 'seed' && rows.some((row) => typeof row.figures[name] === 'number'));
     return { rows, settings, figures };
   }, [value]);
   const { settings, figures } = made;

@@ -91,7 +91,7 @@ export function Scenario({ kind, system, about }) {
           <${Wrong} error=${state.error} />
           ${blocked && html`<p class="hint bad" role="status">${Object.entries(found).map(([path, fault]) => `${path}: ${fault}`).slice(0, 4).join(' ')}</p>`}
           <div class="buttons"><button type="submit" class="primary" disabled=${blocked || state.busy || !about.can_change}>${state.busy ? 'Starting …' : 'Run'}</button></div>
-          ${text === null && html`<details><summary>The scenario as TOML</summary><pre tabindex="0" aria-label="The scenario as TOML">${toml || '# all defaults'}</pre></details>`}
+          ${text === null && html`<details><summary>The scenario as TOML</summary><pre tabindex="0" role="region" aria-label="The scenario as TOML">${toml || '# all defaults'}</pre></details>`}
         </section>
         <${Jobs} tick=${tick} />
       </div></form>`}

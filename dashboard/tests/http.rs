@@ -64,7 +64,10 @@ fn options(place: &Path) -> Options {
         names: vec!["ebb.example".to_owned()],
         token: Some(TOKEN.to_owned()),
         private: false,
-        daemons: vec![("r".to_owned(), place.join("r.sock")), ("none".to_owned(), place.join("none.sock"))],
+        daemons: vec![
+            ("r".to_owned(), place.join("r.sock")),
+            ("none".to_owned(), place.join("none.sock")),
+        ],
         every: Duration::from_millis(50),
         modes: vec![("poll".to_owned(), "always".to_owned())],
         runs: vec![place.join("runs")],
@@ -77,7 +80,8 @@ impl Served {
     fn start(change: impl FnOnce(&mut Options)) -> Served {
         let place = tempfile::tempdir().expect("a directory");
         let toy = Arc::new(Toy::default());
-        let doors = ebb_service::Options { socket: Some(place.path().join("r.sock")), metrics: None };
+        let doors =
+            ebb_service::Options { socket: Some(place.path().join("r.sock")), metrics: None };
         let serving = serve(doors, toy.clone()).expect("a socket");
         let mut options = options(place.path());
         change(&mut options);
@@ -86,7 +90,9 @@ impl Served {
         let ended = ending.clone();
         let thread = Some(std::thread::spawn(move || dashboard.serve(&ended)));
         let served = Served { address, place, toy, ending, thread, _serving: serving };
-        served.until("the daemon's first word", || served.get("/api/daemons/r/snapshot").status == 200);
+        served.until("the daemon's first word", || {
+            served.get("/api/daemons/r/snapshot").status == 200
+        });
         served
     }
 
@@ -114,7 +120,11 @@ impl Served {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Reply { status: status.expect("a status"), head: head.to_lowercase(), body: body.to_owned() }
+        Reply {
+            status: status.expect("a status"),
+            head: head.to_lowercase(),
+            body: body.to_owned(),
+        }
     }
 
     fn get(&self, path: &str) -> Reply {
@@ -177,7 +187,11 @@ fn every_answer_confines_the_page() {
         let policy = policy.unwrap_or_else(|| panic!("{path}: {}", reply.head));
         assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"));
         assert!(!policy.contains("unsafe") && !policy.contains('*'), "{policy}");
-        for line in ["x-content-type-options: nosniff", "referrer-policy: no-referrer", "x-frame-options: deny"] {
+        for line in [
+            "x-content-type-options: nosniff",
+            "referrer-policy: no-referrer",
+            "x-frame-options: deny",
+        ] {
             assert!(reply.head.contains(line), "{path}: {}", reply.head);
         }
     }
@@ -193,11 +207,19 @@ fn every_answer_confines_the_page() {
 fn only_its_own_names_are_answered() {
     let served = Served::start(|_| ());
     let port = served.address.port();
-    let status = |host: &str| served.ask(&format!("GET /api/daemons HTTP/1.1\r\n{host}"), "").status;
-    for host in [format!("localhost:{port}"), format!("LOCALHOST:{port}"), format!("ebb.example:{port}"), "ebb.example".to_owned()] {
+    let status =
+        |host: &str| served.ask(&format!("GET /api/daemons HTTP/1.1\r\n{host}"), "").status;
+    for host in [
+        format!("localhost:{port}"),
+        format!("LOCALHOST:{port}"),
+        format!("ebb.example:{port}"),
+        "ebb.example".to_owned(),
+    ] {
         assert_eq!(status(&format!("Host: {host}\r\n")), 200, "{host}");
     }
-    for host in ["evil.example", "127.0.0.1", "127.0.0.1:1", "", "localhost", "ebb.example.evil.example"] {
+    for host in
+        ["evil.example", "127.0.0.1", "127.0.0.1:1", "", "localhost", "ebb.example.evil.example"]
+    {
         assert_eq!(status(&format!("Host: {host}\r\n")), 421, "{host}");
     }
     assert_eq!(status(""), 421, "no name at all");
@@ -214,7 +236,10 @@ fn changes_need_the_own_page_and_the_token() {
         let refused = served.send_as("POST", path, &command, origin, TOKEN);
         assert_eq!(refused.status, 403, "{origin}: {}", refused.body);
     }
-    let without = format!("POST {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n", served.address);
+    let without = format!(
+        "POST {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n",
+        served.address
+    );
     assert_eq!(served.ask(&without, &command.to_string()).status, 403, "no origin at all");
     for token in ["", "wrong", &TOKEN[1..], &format!("{TOKEN}0")] {
         let refused = served.send_as("POST", path, &command, &own, token);
@@ -224,7 +249,10 @@ fn changes_need_the_own_page_and_the_token() {
         assert_eq!(served.send_as("DELETE", path, &json!({}), &own, "").status, 401);
     }
     // A form of another page has neither JSON nor the header.
-    let form = format!("POST {path} HTTP/1.1\r\nHost: {}\r\nOrigin: {own}\r\nContent-Type: text/plain\r\n", served.address);
+    let form = format!(
+        "POST {path} HTTP/1.1\r\nHost: {}\r\nOrigin: {own}\r\nContent-Type: text/plain\r\n",
+        served.address
+    );
     assert_eq!(served.ask(&form, &command.to_string()).status, 401);
     assert!(served.toy.told.lock().expect("sound").is_empty(), "the daemon heard of it");
     assert_eq!(served.send("POST", path, &command).json(), json!({ "done": "asked" }));
@@ -232,13 +260,18 @@ fn changes_need_the_own_page_and_the_token() {
     let refused = served.send("POST", path, &json!({ "upgrade": {} }));
     assert_eq!((refused.status, refused.error().contains("is not done from here")), (400, true));
     let silent = served.send("POST", "/api/daemons/none/command", &json!({ "reload": {} }));
-    assert!(silent.status >= 400 && silent.error().contains("is the daemon running?"), "{}", silent.body);
+    assert!(
+        silent.status >= 400 && silent.error().contains("is the daemon running?"),
+        "{}",
+        silent.body
+    );
 }
 
 #[test]
 fn without_a_token_nothing_changes_and_private_needs_it_to_read() {
     let served = Served::start(|options| options.token = None);
-    let refused = served.send("POST", "/api/daemons/r/command", &json!({ "set": { "mode": "poll" } }));
+    let refused =
+        served.send("POST", "/api/daemons/r/command", &json!({ "set": { "mode": "poll" } }));
     assert_eq!((refused.status, refused.error().contains("--read-only")), (403, true));
     assert_eq!(served.get("/api/about").json()["can_change"], false);
     let place = served.place.path().to_owned();
@@ -249,7 +282,9 @@ fn without_a_token_nothing_changes_and_private_needs_it_to_read() {
     };
     assert!(refuse(&|options| options.listen = ([0, 0, 0, 0], 0).into()).contains("--private"));
     assert!(refuse(&|options| options.token = Some("short".to_owned())).contains("openssl rand"));
-    assert!(refuse(&|options| (options.private, options.token) = (true, None)).contains("--read-only"));
+    assert!(
+        refuse(&|options| (options.private, options.token) = (true, None)).contains("--read-only")
+    );
     drop(served);
     let mut options = options(&place);
     options.private = true;
@@ -259,7 +294,8 @@ fn without_a_token_nothing_changes_and_private_needs_it_to_read() {
     let thread = std::thread::spawn(move || dashboard.serve(&ended));
     let status = |path: &str, token: &str| {
         let mut stream = TcpStream::connect(address).expect("it listens");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{token}Connection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{token}Connection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("it reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("an answer");
@@ -292,7 +328,8 @@ fn a_slow_page_is_nobodys_affair_but_its_own() {
     let served = Served::start(|_| ());
     let open = || {
         let mut stream = served.connect();
-        let request = format!("GET /api/daemons/r/stream HTTP/1.1\r\nHost: {}\r\n\r\n", served.address);
+        let request =
+            format!("GET /api/daemons/r/stream HTTP/1.1\r\nHost: {}\r\n\r\n", served.address);
         stream.write_all(request.as_bytes()).expect("it reads");
         stream
     };
@@ -301,7 +338,8 @@ fn a_slow_page_is_nobodys_affair_but_its_own() {
     let begun = Instant::now();
     let before = served.toy.looks.load(Relaxed);
     let said: Vec<String> = std::thread::scope(|scope| {
-        let heard: Vec<_> = quick.iter_mut().map(|stream| scope.spawn(|| hear(stream, 20))).collect();
+        let heard: Vec<_> =
+            quick.iter_mut().map(|stream| scope.spawn(|| hear(stream, 20))).collect();
         heard.into_iter().map(|thread| thread.join().expect("it hears")).collect()
     });
     assert!(said.iter().all(|said| !said.contains("event: lost")), "a quick page lost events");
@@ -326,7 +364,8 @@ fn connections_and_streams_are_bounded() {
     drop(silent);
     let stream = || {
         let mut stream = served.connect();
-        let request = format!("GET /api/daemons/none/stream HTTP/1.1\r\nHost: {}\r\n\r\n", served.address);
+        let request =
+            format!("GET /api/daemons/none/stream HTTP/1.1\r\nHost: {}\r\n\r\n", served.address);
         stream.write_all(request.as_bytes()).expect("it reads");
         let mut head = [0; 12];
         stream.read_exact(&mut head).expect("an answer");
@@ -349,7 +388,9 @@ fn connections_and_streams_are_bounded() {
 #[test]
 fn history_and_snapshots_tell_what_the_daemon_said() {
     let served = Served::start(|_| ());
-    let told = || served.get("/api/daemons/r/history?metrics=ebb_active_cores,ebb_x_total&seconds=60").json();
+    let told = || {
+        served.get("/api/daemons/r/history?metrics=ebb_active_cores,ebb_x_total&seconds=60").json()
+    };
     served.until("five looks", || told()["times"].as_array().is_some_and(|times| times.len() >= 5));
     let told = told();
     let times = told["times"].as_array().expect("times").len();
@@ -367,15 +408,21 @@ fn history_and_snapshots_tell_what_the_daemon_said() {
 fn runs_are_shown_by_screens_and_nothing_else_is_read() {
     let served = Served::start(|_| ());
     let place = served.run_directory("long");
-    let points: Vec<Value> = (0..200_000).map(|at| json!([at, if at == 77_777 { 1e6 } else { 1.0 }])).collect();
+    let points: Vec<Value> =
+        (0..200_000).map(|at| json!([at, if at == 77_777 { 1e6 } else { 1.0 }])).collect();
     let series = json!([{ "name": "s", "kind": "line", "points": points }]);
-    let section = json!({ "plot": { "title": "P", "x": {}, "panels": [{ "y": {}, "series": series }] } });
-    let report = format!("{{\n  \"title\": \"Long\",\n  \"power_w\": 3,\n  \"sections\": [{section}]\n}}\n");
+    let section =
+        json!({ "plot": { "title": "P", "x": {}, "panels": [{ "y": {}, "series": series }] } });
+    let report =
+        format!("{{\n  \"title\": \"Long\",\n  \"power_w\": 3,\n  \"sections\": [{section}]\n}}\n");
     std::fs::write(place.join("report.json"), report).expect("a file");
     std::fs::write(place.join("scenario.toml"), "load = 1\n").expect("a file");
     std::fs::write(served.place.path().join("secret.toml"), "x").expect("a file");
     let listed = served.get("/api/runs").json();
-    assert_eq!((&listed["runs"][0]["id"], &listed["runs"][0]["title"]), (&json!("0/long"), &json!("Long")));
+    assert_eq!(
+        (&listed["runs"][0]["id"], &listed["runs"][0]["title"]),
+        (&json!("0/long"), &json!("Long"))
+    );
     let shown = served.get("/api/runs/report?run=0/long&points=1000").json();
     let series = &shown["sections"][0]["plot"]["panels"][0]["series"][0];
     assert!(series["points"].as_array().expect("points").len() <= 1000);
@@ -387,7 +434,11 @@ fn runs_are_shown_by_screens_and_nothing_else_is_read() {
         assert_eq!(served.get(&format!("/api/runs/report?run={id}")).status, 404, "{id}");
     }
     for name in ["../secret.toml", "/etc/passwd", "..%2f..%2fsecret.toml", "none.csv"] {
-        assert_eq!(served.get(&format!("/api/runs/file?run=0/long&name={name}")).status, 404, "{name}");
+        assert_eq!(
+            served.get(&format!("/api/runs/file?run=0/long&name={name}")).status,
+            404,
+            "{name}"
+        );
     }
     let file = served.get("/api/runs/file?run=0/long&name=scenario.toml");
     assert_eq!((file.status, file.body.as_str()), (200, "load = 1\n"));
@@ -400,9 +451,7 @@ fn scenarios_run_sweep_and_are_cancelled() {
     let served = Served::start(|_| ());
     let study = served.get("/api/studies/sim/router").json();
     assert!(study["schema"]["properties"]["load"].is_object());
-    let wanted = |name: &str, text: &str, set: &[&str]| {
-        json!({ "kind": "sim", "system": "router", "name": name, "text": text, "set": set, "jobs": 1 })
-    };
+    let wanted = |name: &str, text: &str, set: &[&str]| json!({ "kind": "sim", "system": "router", "name": name, "text": text, "set": set, "jobs": 1 });
     let start = |wanted: &Value| served.send("POST", "/api/jobs", wanted);
     let refused = start(&wanted("x", "lod = 1\n", &[]));
     let ended = |name: &str| -> Value {

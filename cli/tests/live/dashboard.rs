@@ -29,9 +29,15 @@ impl Dashboard {
     fn start(lab: &Lab, router: &Router) -> Dashboard {
         let log = lab.directory.join("dashboard.log");
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(binary()).args(["dashboard", "--listen", "127.0.0.1:0"]);
+        command.args(["--pdeathsig", "KILL"]).arg(binary()).args([
+            "dashboard",
+            "--listen",
+            "127.0.0.1:0",
+        ]);
         command.arg("--socket").arg(format!("r1={}", router.socket.display()));
-        command.arg("--socket").arg(format!("absent={}", lab.directory.join("absent.sock").display()));
+        command
+            .arg("--socket")
+            .arg(format!("absent={}", lab.directory.join("absent.sock").display()));
         command.arg("--runs").arg(lab.directory.join("runs"));
         let program = Program::start("ebb dashboard", &mut command, &log).expect("setpriv runs");
         let address = || {
@@ -71,7 +77,11 @@ fn a_million_points(place: &Path) {
 fn has_a_browser() -> bool {
     let asked = Command::new(PYTHON).args(["-c", "import selenium"]).output();
     let selenium = asked.is_ok_and(|output| output.status.success());
-    if !(selenium && ["/usr/bin/chromium", "/usr/bin/chromedriver"].iter().all(|path| Path::new(path).exists())) {
+    if !(selenium
+        && ["/usr/bin/chromium", "/usr/bin/chromedriver"]
+            .iter()
+            .all(|path| Path::new(path).exists()))
+    {
         skip("needs chromium, chromium-driver and python3-selenium: run `make tools-test`");
         return false;
     }
@@ -118,7 +128,8 @@ fn fifty_pages_of_which_one_is_slow_cost_no_packet() {
     let open = || {
         let mut stream = TcpStream::connect(dashboard.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        let request = format!("GET /api/daemons/r1/stream HTTP/1.1\r\nHost: {}\r\n\r\n", dashboard.address);
+        let request =
+            format!("GET /api/daemons/r1/stream HTTP/1.1\r\nHost: {}\r\n\r\n", dashboard.address);
         stream.write_all(request.as_bytes()).expect("it reads");
         stream
     };
@@ -138,7 +149,8 @@ fn fifty_pages_of_which_one_is_slow_cost_no_packet() {
             }
             said
         };
-        let threads: Vec<_> = quick.iter_mut().map(|stream| scope.spawn(move || listen(stream))).collect();
+        let threads: Vec<_> =
+            quick.iter_mut().map(|stream| scope.spawn(move || listen(stream))).collect();
         threads.into_iter().map(|thread| thread.join().expect("it hears")).min()
     });
     drop(slow);
