@@ -11,7 +11,9 @@ pub static SIM: Study = Study {
         "examples/circuit-sim.toml",
         "examples/circuit-sim.toml --set tokens=naive,aging,pacing",
         "examples/circuit-sim.toml --set day_us=61,100,200,300",
+        "examples/circuit-sim.toml --timeline 20000 --out run",
     ],
+    flags: &[Flag::of("timeline", "output.timeline", "EVENTS")],
     schema: Some(Schema::of::<crate::sim::Scenario>),
     ..Study::new(
         "circuit",

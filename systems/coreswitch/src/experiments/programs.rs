@@ -1,9 +1,7 @@
 //! Tables 3.8, 3.10, 3.11, 3.14 and 3.15: whole programs on every configuration, by the simulator.
 
 use ebb_des::Seed;
-use ebb_report::{
-    Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table,
-};
+use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table, Timelines};
 
 use super::{database_rows, stream_rows, web_rows};
 use crate::simulation::{Costs, Outcome, Run, Way};
@@ -125,6 +123,7 @@ pub(super) fn simulate(
         costs,
         threads,
         cycles,
+        timelines: Timelines::default(),
     };
     let outcome = run.carry_out(Seed(context.seed), &mut |_| !context.progress.stopped());
     (workload, outcome)
