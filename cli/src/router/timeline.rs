@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -170,9 +170,16 @@ mod tests {
         let mut policy = named("powersave", limits, &Settings::default()).expect("known");
         let (mut text, mut received) = (String::new(), 0);
         for turn in 0..turns {
-            let (at, worker) = (Time::from_nanos(5_000 + u64::from(turn) * 1_000), (turn % 2) as u16);
+            let (at, worker) =
+                (Time::from_nanos(5_000 + u64::from(turn) * 1_000), (turn % 2) as u16);
             let own_queue_len = turn / 8 % 100;
-            let seen = Observation { queue_len: own_queue_len, own_queue_len, received: 3, worker, ..Observation::default() };
+            let seen = Observation {
+                queue_len: own_queue_len,
+                own_queue_len,
+                received: 3,
+                worker,
+                ..Observation::default()
+            };
             received += 3;
             let decision = Decision { at, seen, action: policy.decide(at, &seen) };
             text += &(serde_json::to_string(&decision).expect("plain data") + "\n");
@@ -192,13 +199,18 @@ mod tests {
         let (json, _) = drawn(&text, 1_000_000).expect("a timeline");
         let events = json["traceEvents"].as_array().expect("events");
         let number = |event: &Value, key: &str| event[key].as_f64().expect("a number");
-        let named = |event: &&Value, part: &str| event["name"].as_str().is_some_and(|name| name.contains(part));
+        let named = |event: &&Value, part: &str| {
+            event["name"].as_str().is_some_and(|name| name.contains(part))
+        };
         let batches = events.iter().filter(|event| named(event, "packets received"));
         let sum: f64 = batches.map(|event| number(&event["args"], "value")).sum();
         assert_eq!(sum, f64::from(received));
         // The tracks have no gaps and no overlaps, from the first decision to the last.
         let slices = |track: [u64; 2]| -> Vec<&Value> {
-            let of = |event: &&Value| event["ph"] == "X" && [&event["pid"], &event["tid"]] == track.map(Value::from).each_ref();
+            let of = |event: &&Value| {
+                event["ph"] == "X"
+                    && [&event["pid"], &event["tid"]] == track.map(Value::from).each_ref()
+            };
             events.iter().filter(of).collect()
         };
         for (track, begin) in [([1, 1], 0.0), ([3, 1], 0.0), ([3, 2], 1.0)] {

@@ -128,7 +128,9 @@ impl<W: Write> Writer<W> {
             // The format's seconds wrap in 2106.
             let record = [(nanos / 1_000_000_000) as u32, (nanos % 1_000_000_000) as u32, len, len];
             let head = self.sink.write_all(record.map(u32::to_le_bytes).as_flattened());
-            return head.and_then(|()| self.sink.write_all(frame)).map_err(|source| self.error(source));
+            return head
+                .and_then(|()| self.sink.write_all(frame))
+                .map_err(|source| self.error(source));
         };
         let mut block = Block::new(ENHANCED_PACKET);
         let words = [interface, (nanos >> 32) as u32, nanos as u32, len, len];
@@ -222,16 +224,24 @@ mod tests {
     #[test]
     fn packets_of_several_interfaces_come_back() {
         let (mut file, names) = (Vec::new(), ["eth1", ""]);
-        let interfaces = names.map(|name| Interface { name: name.to_owned(), ..Interface::default() });
-        let mut writer = Writer::with_interfaces("m", &mut file, "ebb", &interfaces).expect("memory");
+        let interfaces =
+            names.map(|name| Interface { name: name.to_owned(), ..Interface::default() });
+        let mut writer =
+            Writer::with_interfaces("m", &mut file, "ebb", &interfaces).expect("memory");
         let long = "é".repeat(40_000);
-        for (turn, (len, comment)) in [(60, "lost"), (61, ""), (1514, long.as_str())].into_iter().enumerate() {
+        for (turn, (len, comment)) in
+            [(60, "lost"), (61, ""), (1514, long.as_str())].into_iter().enumerate()
+        {
             let time = Time::from_nanos(1_700_000_000_123_456_789 + turn as u64);
-            writer.write_on(turn as u32 % 2, time, &vec![turn as u8; len], comment).expect("memory");
+            writer
+                .write_on(turn as u32 % 2, time, &vec![turn as u8; len], comment)
+                .expect("memory");
         }
         writer.finish().expect("memory");
-        let read: Vec<_> = Reader::new("m", &file[..]).expect("a capture").map(Result::unwrap).collect();
-        let seen: Vec<_> = read.iter().map(|it| (it.time.as_nanos() % 10, it.data.len(), it.link_type)).collect();
+        let read: Vec<_> =
+            Reader::new("m", &file[..]).expect("a capture").map(Result::unwrap).collect();
+        let seen: Vec<_> =
+            read.iter().map(|it| (it.time.as_nanos() % 10, it.data.len(), it.link_type)).collect();
         assert_eq!(seen, [(9, 60, 1), (0, 61, 1), (1, 1514, 1)]);
         assert!(read.iter().all(|packet| packet.original_len as usize == packet.data.len()));
     }

@@ -34,7 +34,8 @@ fn wireshark_knows_names_times_and_comments() {
         comment: "dropped by the router: no_route".to_owned(),
         direction,
     };
-    let interfaces = [interface("eth1", Direction::Inbound), interface("wan.7", Direction::Outbound)];
+    let interfaces =
+        [interface("eth1", Direction::Inbound), interface("wan.7", Direction::Outbound)];
     let mut file = Vec::new();
     let mut writer = Writer::with_interfaces(&name, &mut file, "ebb", &interfaces).expect("memory");
     let frame = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[0x88, 0xb5], &[7; 47]].concat();
@@ -45,9 +46,18 @@ fn wireshark_knows_names_times_and_comments() {
     writer.finish().expect("memory");
     std::fs::write(&path, file).expect("written");
     let said = std::panic::catch_unwind(|| {
-        let fields = ["frame.time_epoch", "frame.interface_name", "frame.comment", "frame.packet_flags_direction", "frame.len"];
+        let fields = [
+            "frame.time_epoch",
+            "frame.interface_name",
+            "frame.comment",
+            "frame.packet_flags_direction",
+            "frame.len",
+        ];
         let flags = fields.into_iter().flat_map(|field| ["-e", field]);
-        let arguments: Vec<&str> = ["-n", "-r", &name, "-T", "fields", "-E", "separator=;"].into_iter().chain(flags).collect();
+        let arguments: Vec<&str> = ["-n", "-r", &name, "-T", "fields", "-E", "separator=;"]
+            .into_iter()
+            .chain(flags)
+            .collect();
         (said("tshark", &arguments), said("capinfos", &[&name]))
     });
     std::fs::remove_file(&path).expect("removed");
@@ -56,7 +66,14 @@ fn wireshark_knows_names_times_and_comments() {
         packets,
         "1700000000.123456789;eth1;the first;0x00000001;61\n1700000000.123456790;wan.7;;0x00000002;61\n"
     );
-    for line in ["Number of packets:   2", "Capture application: ebb", "Name = eth1", "Filter string = udp port 53", "Time resolution = 0x09", "Number of interfaces in file: 2"] {
+    for line in [
+        "Number of packets:   2",
+        "Capture application: ebb",
+        "Name = eth1",
+        "Filter string = udp port 53",
+        "Time resolution = 0x09",
+        "Number of interfaces in file: 2",
+    ] {
         assert!(whole.contains(line), "{line}: {whole}");
     }
 }

@@ -146,7 +146,9 @@ impl<W: Write> Timeline<W> {
     pub fn instant(&mut self, track: Track, name: &str, at_ps: Picos) {
         self.event(at_ps, |at| {
             let (Track { process, thread }, name) = (track, quoted(name));
-            format!(r#"{{"ph":"i","s":"t","pid":{process},"tid":{thread},"ts":{at},"name":{name}}}"#)
+            format!(
+                r#"{{"ph":"i","s":"t","pid":{process},"tid":{thread},"ts":{at},"name":{name}}}"#
+            )
         });
     }
 
@@ -155,7 +157,9 @@ impl<W: Write> Timeline<W> {
         self.event(at_ps, |at| {
             let (Track { process, .. }, name) = (track, quoted(name));
             let value = number(value);
-            format!(r#"{{"ph":"C","pid":{process},"ts":{at},"name":{name},"args":{{"value":{value}}}}}"#)
+            format!(
+                r#"{{"ph":"C","pid":{process},"ts":{at},"name":{name},"args":{{"value":{value}}}}}"#
+            )
         });
     }
 
@@ -265,8 +269,12 @@ mod tests {
         (0..5).for_each(|turn| timeline.counter(track, "n", turn * 1_000_000, 1.0));
         let (json, drawn) = read(timeline);
         assert_eq!(drawn, Drawn { events: 2, left_out: 3, cut_ps: Some(2_000_000) });
-        assert_eq!((&json["otherData"]["left_out"], &json["otherData"]["cut_at_us"]), (&3.into(), &2.into()));
-        let last = json["traceEvents"].as_array().and_then(|events| events.last()).expect("an event");
+        assert_eq!(
+            (&json["otherData"]["left_out"], &json["otherData"]["cut_at_us"]),
+            (&3.into(), &2.into())
+        );
+        let last =
+            json["traceEvents"].as_array().and_then(|events| events.last()).expect("an event");
         assert!(last["name"].as_str().is_some_and(|name| name.contains("3 more events")));
         assert!(drawn.words().contains("3 later ones"));
     }
@@ -290,6 +298,9 @@ mod tests {
         }
         let mut timeline = Timeline::new(Full, 2);
         timeline.track("p", "t");
-        assert_eq!(timeline.finish().err().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
+        assert_eq!(
+            timeline.finish().err().map(|error| error.kind()),
+            Some(io::ErrorKind::StorageFull)
+        );
     }
 }

@@ -43,13 +43,14 @@ i, and a night of delta precedes each day. bound is the most that any schedule s
     )
 };
 
-const FLAGS: [Flag; 7] = [
+const FLAGS: [Flag; 8] = [
     Flag::of("demand", "demand", "DEMAND"),
     Flag::of("delta", "delta", "DELTA"),
     Flag::of("window", "window", "WINDOW"),
     Flag::of("scheduler", "scheduler", "SCHEDULER"),
     Flag::of("error", "error", "ERROR"),
     Flag::of("packet-share", "packet_share", "PACKET_SHARE"),
+    Flag::of("timeline", "output.timeline", "EVENTS"),
     Flag {
         name: "no-bound",
         path: "bound",

@@ -396,9 +396,12 @@ struct Watch {
 
 impl Watch {
     fn new(mut timeline: Timeline<Vec<u8>>, machine: &Machine) -> Watch {
-        let of = |whose: &'static str, cores: &[Core]| (0..cores.len()).map(move |at| format!("{whose} core {at}"));
+        let of = |whose: &'static str, cores: &[Core]| {
+            (0..cores.len()).map(move |at| format!("{whose} core {at}"))
+        };
         let names = of("program's", &machine.app).chain(of("system's", &machine.os));
-        let cores = names.map(|name| (timeline.track("cores", &name), name + ": jobs waiting")).collect();
+        let cores =
+            names.map(|name| (timeline.track("cores", &name), name + ": jobs waiting")).collect();
         let queues = timeline.track("queues", "queues");
         Watch { timeline, cores, queues }
     }

@@ -188,7 +188,8 @@ impl<'a> Fabric<'a> {
         if let Some(watch) = &mut self.watch {
             let racks = self.scenario.racks;
             let night_ns = 1e3 * self.scenario.night_us;
-            let waiting = self.queues.chunks(racks).map(|own| own.iter().map(|queue| queue.frames).sum());
+            let waiting =
+                self.queues.chunks(racks).map(|own| own.iter().map(|queue| queue.frames).sum());
             watch.day(now_ns, day_ns, night_ns, waiting, self.out.by_packets);
         }
     }

@@ -30,7 +30,13 @@ impl Watch {
     }
 
     /// A circuit from a rack stood for a day, over which frames arrived or were lost.
-    pub(super) fn circuit(&mut self, (now_ns, day_ns): (f64, f64), from: usize, to: usize, [arrived, lost]: [u64; 2]) {
+    pub(super) fn circuit(
+        &mut self,
+        (now_ns, day_ns): (f64, f64),
+        from: usize,
+        to: usize,
+        [arrived, lost]: [u64; 2],
+    ) {
         let details = [("arrived", arrived as f64), ("lost", lost as f64)];
         let (begin, end) = (picos(now_ns), picos(now_ns + day_ns));
         self.timeline.slice(self.racks[from].0, &format!("to rack {to}"), begin, end, &details);

@@ -1,7 +1,9 @@
 //! Tables 3.8, 3.10, 3.11, 3.14 and 3.15: whole programs on every configuration, by the simulator.
 
 use ebb_des::Seed;
-use ebb_report::{Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table, Timelines};
+use ebb_report::{
+    Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table, Timelines,
+};
 
 use super::{database_rows, stream_rows, web_rows};
 use crate::simulation::{Costs, Outcome, Run, Way};

@@ -83,9 +83,8 @@ fn run(
             written.text
         }
         Format::Guid2lid => opensm::write_guid2lid(&topology),
-        Format::Roots => opensm::write_roots(&topology).map_err(|what| {
-            StudyError::in_file(scenario.topology.as_str(), what)
-        })?,
+        Format::Roots => opensm::write_roots(&topology)
+            .map_err(|what| StudyError::in_file(scenario.topology.as_str(), what))?,
     };
     let report = Report::new("A fabric")
         .figure("switches", topology.switches().len())

@@ -34,7 +34,11 @@ pub(super) fn compress<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     for group in counted.chunk_by(|one, other| one.prefix == other.prefix) {
         let ranges: Vec<String> = group.chunk_by(follows).map(range).collect();
         let (prefix, single) = (group[0].prefix, group.len() == 1);
-        out.push(if single { format!("{prefix}{}", ranges[0]) } else { format!("{prefix}[{}]", ranges.join(",")) });
+        out.push(if single {
+            format!("{prefix}{}", ranges[0])
+        } else {
+            format!("{prefix}[{}]", ranges.join(","))
+        });
     }
     out.join(",")
 }

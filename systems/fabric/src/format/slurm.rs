@@ -144,8 +144,10 @@ impl Writer<'_> {
         }
         // Whose part of the fabric a switch belongs to so far, and what that part is called.
         let mut part: Vec<usize> = (0..level.len()).collect();
-        let mut called: BTreeMap<usize, String> =
-            leaves.keys().map(|switch| (switch.index(), self.names[switch.index()].clone())).collect();
+        let mut called: BTreeMap<usize, String> = leaves
+            .keys()
+            .map(|switch| (switch.index(), self.names[switch.index()].clone()))
+            .collect();
         let top = level.iter().copied().filter(|level| *level != NOWHERE).max().unwrap_or(0);
         let mut joined = 0;
         for now in 1..=top {
@@ -217,21 +219,36 @@ mod tests {
     fn names_that_slurm_cannot_take_are_changed_and_said() {
         let mut builder = Builder::new();
         let ids: Vec<_> = (0..2u64)
-            .map(|guid| builder.switch(Switch { guid: guid + 1, name: "MF0;core 1".into(), lid: 0, ports: 4 }))
+            .map(|guid| {
+                builder.switch(Switch {
+                    guid: guid + 1,
+                    name: "MF0;core 1".into(),
+                    lid: 0,
+                    ports: 4,
+                })
+            })
             .collect();
         builder.cable((ids[0], 1), (ids[1], 1)).expect("a cable");
         for (index, (name, switch, port)) in
-            [("node1 HCA-1", 0, 2), ("node1 HCA-2", 1, 2), ("a,b mlx5_0", 1, 3)].into_iter().enumerate()
+            [("node1 HCA-1", 0, 2), ("node1 HCA-2", 1, 2), ("a,b mlx5_0", 1, 3)]
+                .into_iter()
+                .enumerate()
         {
             let guid = 100 + index as u64;
             let (lid, lmc, node_port, switch) = (0, 0, 1, ids[switch]);
             let name = name.to_owned();
-            builder.host(Host { guid, node_guid: guid, node_port, name, lid, lmc, switch, port }).expect("a host");
+            builder
+                .host(Host { guid, node_guid: guid, node_port, name, lid, lmc, switch, port })
+                .expect("a host");
         }
         let Written { text, notes } = write(&builder.finish().expect("a fabric"));
         assert!(text.contains("SwitchName=S-0000000000000001 Nodes=node1\n"), "{text}");
         assert!(text.contains("SwitchName=S-0000000000000002 Nodes=a-b\n"), "{text}");
-        for says in ["2 switches are called otherwise", "node1: on several switches", "a-b: called otherwise"] {
+        for says in [
+            "2 switches are called otherwise",
+            "node1: on several switches",
+            "a-b: called otherwise",
+        ] {
             assert!(notes.iter().any(|note| note.contains(says)), "{says}: {notes:?}");
         }
     }

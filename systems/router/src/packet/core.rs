@@ -2,9 +2,9 @@
 
 use ebb_control::redirect::ENTRIES;
 
+use super::Watched;
 use super::clocks::CoreClock;
 use super::ring::Ring;
-use super::Watched;
 use crate::account::Doing;
 use crate::machine::{Nap, Picos};
 
