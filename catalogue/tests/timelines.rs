@@ -17,7 +17,11 @@ struct Drawn {
 }
 
 fn run(system: &str, text: &str) -> (Report, Drawn) {
-    let study = ebb_catalogue::find(ebb_study::Kind::Sim, system).expect("a study");
+    run_of(ebb_study::Kind::Sim, system, text)
+}
+
+fn run_of(kind: ebb_study::Kind, system: &str, text: &str) -> (Report, Drawn) {
+    let study = ebb_catalogue::find(kind, system).expect("a study");
     let document = Document::parse("s.toml", text).expect("TOML");
     let report = study.run(&document, &MemoryFiles::new(), 1, &Silent).expect("a report");
     let (name, json) = report.files.first().expect("a timeline");
@@ -114,20 +118,9 @@ fn a_router_s_cores_add_up_to_its_report() {
         assert!(drawn.curves.contains_key(curve), "{curve}");
     }
     // Drawing changes nothing else.
-    let (plain, _) = {
-        let study = ebb_catalogue::find(ebb_study::Kind::Sim, "router").expect("a study");
-        (
-            study
-                .run(
-                    &Document::parse("s.toml", ROUTER).expect("TOML"),
-                    &MemoryFiles::new(),
-                    1,
-                    &Silent,
-                )
-                .expect("a report"),
-            (),
-        )
-    };
+    let study = ebb_catalogue::find(ebb_study::Kind::Sim, "router").expect("a study");
+    let document = Document::parse("s.toml", ROUTER).expect("TOML");
+    let plain = study.run(&document, &MemoryFiles::new(), 1, &Silent).expect("a report");
     assert!(plain.files.is_empty());
     assert_eq!(plain.figures["energy_j"], report.figures["energy_j"]);
     assert_eq!(plain.figures["latency_us.p99"], report.figures["latency_us.p99"]);
@@ -171,4 +164,22 @@ fn circuits_carry_what_their_report_says() {
         drawn.curves[&format!("rack {rack}: frames waiting")].last().expect("a point").1
     });
     assert_eq!(waiting.sum::<f64>(), figure(&report, "queued"));
+}
+
+#[test]
+fn schedules_of_a_plan_are_drawn() {
+    let text = "demand = \"sparse:8\"\nscheduler = \"eclipse\"\nbound = false\n[output]\ntimeline = 10000\n";
+    let (report, drawn) = run_of(ebb_study::Kind::Plan, "circuit", text);
+    let found = &report.figures["schedulers"]["eclipse"];
+    let days = found["schedule"].as_array().expect("days");
+    assert!(days.len() > 1);
+    assert_eq!(drawn.tracks["nights"].len(), days.len());
+    for input in 0..8 {
+        let slices = &drawn.tracks[&format!("input {input}")];
+        for (day, (name, _, span, _)) in days.iter().zip(slices) {
+            assert_eq!(*name, format!("to {}", day["matching"][input]));
+            // A window is drawn as a second.
+            assert!((span / 1e6 - day["duration"].as_f64().expect("a length")).abs() < 1e-9);
+        }
+    }
 }
