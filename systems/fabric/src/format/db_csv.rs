@@ -332,7 +332,7 @@ mod tests {
             ("\"spine\",4,2", "\"spine\",4,3", 5, "NodeType is 3"),
             ("\"spine\",4", "\"spine,4", 5, "a quotation mark is not closed"),
             ("0x21,2\n", "0x29,2\n", 18, "node 0x29 is not in"),
-            ("0x20,3\n", "0x20,9\n", 19, "there is no port 9"),
+            ("0x20,3\n", "0x20,9\n", 19, "has ports 1 to 4, not 9"),
             ("0x10,0x12,2", "0x10,0x12,1", 19, "port 2 of node 0x10"),
             ("0x12,2,0x0,8", "0x12,2,0x0,0xffff", 14, "`LID` is `0xffff`"),
             ("LID,LMC", "Lid2,LMC", 11, "no column `LID`"),
