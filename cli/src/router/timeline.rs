@@ -42,7 +42,7 @@ impl TimelineCommand {
         let drawn = if self.out.as_os_str() == "-" {
             draw(&name, record, io::stdout().lock(), self.events)
         } else {
-            self.into_file(&name, record)
+            self.write_file(&name, record)
         }?;
         let Drawn { events, left_out, .. } = drawn;
         let cut = if left_out > 0 { ", the rest is left out (--events)" } else { "" };
@@ -50,7 +50,7 @@ impl TimelineCommand {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn into_file(&self, name: &str, record: BufReader<File>) -> Result<Drawn> {
+    fn write_file(&self, name: &str, record: BufReader<File>) -> Result<Drawn> {
         let out = &self.out;
         let file = File::create(out).with_context(|| format!("cannot write {}", out.display()))?;
         let drawn = draw(name, record, BufWriter::new(file), self.events);
