@@ -2,3 +2,4 @@
 
 mod newcomer;
 mod reference;
+mod timelines;

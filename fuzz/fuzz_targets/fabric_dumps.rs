@@ -21,12 +21,14 @@ fn torus() -> &'static Topology {
 fuzz_target!(|data: &[u8]| {
     let Some((format, bytes)) = data.split_first() else { return };
     let mut tables = Tables::empty(torus());
-    let read = match format % 7 {
+    let read = match format % 9 {
         0 => ibnetdiscover::read("fuzz", bytes).map(drop),
         1 => graphml::read("fuzz", bytes, 1).map(drop),
         2 => lfts::read("fuzz", bytes, torus()).map(|read| tables.forwarding = read),
         3 => format::shape("fuzz", bytes, 1).map(drop),
         4 => fdbs::read("fuzz", bytes, torus()).map(|read| tables.forwarding = read),
+        7 => format::db_csv::read("fuzz", bytes).map(drop),
+        8 => format::gml::read("fuzz", bytes, 1).map(drop),
         5 => levels::read("fuzz", bytes, torus()).map(|read| tables.levels = read),
         _ => lanes::read("fuzz", bytes, torus()).map(|read| tables.lanes = read),
     };

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use ebb_host::{clock, pcap};
-use ebb_ports::capture_file;
+use ebb_ports::capture_file::{self, Direction, Interface};
 use ebb_units::Time;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use super::Target;
 Examples:
   ebb router capture eth1 -w eth1.pcap --count 1000
   ebb router capture eth1 -w - --count 20 | tcpdump -nr -
-  ebb router capture eth1 -w dns.pcap udp port 53
+  ebb router capture eth1 -w dns.pcapng udp port 53
   ebb router capture eth1 -w out.pcap --transmitted
   ebb router capture eth1 -w lost.pcap --dropped=no_route
 
@@ -29,7 +29,7 @@ load some copies are missed; no packet is lost.")]
 pub struct Capture {
     /// The router's port
     port: String,
-    /// Capture file to write, - for standard output
+    /// Capture file to write: .pcap, or .pcapng with the port's name, filter and direction; - for standard output
     #[arg(short, long, value_name = "FILE")]
     write: PathBuf,
     /// Packets to copy
@@ -85,7 +85,7 @@ impl Capture {
         };
         // A router that declines leaves no file behind, nor an older one empty.
         let mut first = Some(ask(left)?);
-        let mut file = capture_file::create(&path)?;
+        let mut file = capture_file::create(&path, &self.interface())?;
         while left > 0 && (first.is_some() || clock::monotonic() < end) {
             let answer = first.take().map_or_else(|| ask(left), Ok)?;
             for copy in &answer.packets {
@@ -102,6 +102,21 @@ impl Capture {
 }
 
 impl Capture {
+    /// What a .pcapng says of the packets.
+    fn interface(&self) -> Interface {
+        let lost = match &self.dropped {
+            Some(reason) if reason.is_empty() => "dropped by the router".to_owned(),
+            Some(reason) => format!("dropped by the router: {reason}"),
+            None => String::new(),
+        };
+        Interface {
+            name: self.port.clone(),
+            filter: self.filter.join(" "),
+            comment: lost,
+            direction: if self.transmitted { Direction::Outbound } else { Direction::Inbound },
+        }
+    }
+
     /// What to ask for, but for the number of packets.
     fn what(&self) -> Result<Value> {
         let mut ask = json!({ "port": self.port });

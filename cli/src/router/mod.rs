@@ -9,6 +9,7 @@ mod reload;
 mod replay;
 mod run;
 mod show;
+mod timeline;
 mod top;
 mod upgrade;
 
@@ -45,6 +46,8 @@ pub enum Command {
     Explain(explain::Explain),
     /// Send captures through the data plane, without privileges, and count the results
     Replay(replay::Replay),
+    /// Write what a router decided as a timeline that Perfetto and chrome://tracing draw
+    Timeline(timeline::TimelineCommand),
 }
 
 impl Command {
@@ -60,6 +63,7 @@ impl Command {
             Command::Capture(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Replay(command) => command.run(),
+            Command::Timeline(command) => command.run(),
         }
     }
 }

@@ -27,10 +27,10 @@ pub struct Replay {
     /// Capture that a port receives (.pcap or .pcapng); repeat for other ports
     #[arg(long = "in", value_name = "PORT=FILE", required = true, value_parser = parse_pair)]
     inputs: Vec<(String, PathBuf)>,
-    /// Capture file to write with the packets that a port transmits; repeat for other ports
+    /// Capture file (.pcap or .pcapng) to write with the packets that a port transmits; repeat for other ports
     #[arg(long = "out", value_name = "PORT=FILE", value_parser = parse_pair)]
     outputs: Vec<(String, PathBuf)>,
-    /// Capture file to write with the packets that the kernel would get
+    /// Capture file (.pcap or .pcapng) to write with the packets that the kernel would get
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
     /// Accept packets to any MAC address, for captures of other machines

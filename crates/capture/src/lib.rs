@@ -1,4 +1,4 @@
-//! Capture files: packets out of .pcap and .pcapng, and into .pcap.
+//! Capture files: packets out of .pcap and .pcapng, and into both.
 //!
 //! Room: a format, below `ports`, which plays captures through the router, and the simulators, which
 //! take their timing from them. Bytes come from any [`Read`](std::io::Read) and go to any
@@ -29,7 +29,7 @@ mod writer;
 pub use filter::{Filter, FilterError, Instruction};
 pub use link::{LINKTYPE_ETHERNET, link_name};
 pub use reader::{Captured, Reader};
-pub use writer::Writer;
+pub use writer::{Direction, Interface, Writer};
 
 /// What can go wrong with a capture file.
 #[derive(Debug, thiserror::Error)]

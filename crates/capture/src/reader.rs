@@ -8,16 +8,16 @@ use crate::CaptureError;
 use crate::bytes::{Order, options};
 
 /// First four bytes of a .pcapng, alike in both byte orders.
-const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+pub(crate) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// What a section begins with tells its byte order.
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+pub(crate) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Numbers of blocks (draft-ietf-opsawg-pcapng section 10.1), the obsolete one included.
-const INTERFACE: u32 = 1;
+pub(crate) const INTERFACE: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
+pub(crate) const ENHANCED_PACKET: u32 = 6;
 /// Options of an interface.
-const TSRESOL: u16 = 9;
+pub(crate) const TSRESOL: u16 = 9;
 const TSOFFSET: u16 = 14;
 /// First four bytes of a .pcap: with microseconds, with nanoseconds, and with records eight bytes
 /// longer.

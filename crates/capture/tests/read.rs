@@ -1,5 +1,7 @@
 //! Files of every kind that is met: byte orders, units of time, blocks out of use, damage.
 
+mod written;
+
 use std::path::{Path, PathBuf};
 
 use ebb_capture::{CaptureError, Captured, LINKTYPE_ETHERNET, Reader, Writer};

@@ -41,6 +41,7 @@ mod style;
 mod svg;
 mod table;
 mod terminal;
+mod timeline;
 mod write;
 
 pub use claim::{Bound, Claim, ClaimBasis, ClaimKind};
@@ -56,4 +57,5 @@ pub use row::{Row, Verdict};
 pub use screen::Terminal;
 pub use spark::{spark, spark_between};
 pub use table::{Cell, Column, Table};
+pub use timeline::{Drawn, Picos, Timeline, Timelines, Track};
 pub use write::{WriteError, write_file};

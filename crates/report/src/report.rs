@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Plot, Table};
+use crate::{Plot, Table, Timeline};
 
 /// What a run found, in reading order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Report {
     pub columns: Vec<(String, String)>,
     /// Tables for programs alone, which stand on no page: each becomes a file of its title's name.
     pub attachments: Vec<Table>,
+    /// Further files beside the report, by name.
+    pub files: Vec<(&'static str, Vec<u8>)>,
     /// What is printed in place of all that where a question was answered.
     pub answer: Option<Answer>,
 }
@@ -112,6 +114,18 @@ impl Report {
     pub fn attach(mut self, table: Table) -> Report {
         self.attachments.push(table);
         self
+    }
+
+    /// Adds a timeline: the file `timeline.json`, and what it has of the run.
+    #[must_use]
+    pub fn timeline(self, timeline: Timeline<Vec<u8>>) -> Report {
+        let (json, drawn) = timeline.finish().expect("memory takes everything");
+        let mut report = self
+            .text(drawn.words())
+            .figure("timeline_events", drawn.events)
+            .figure("timeline_left_out", drawn.left_out);
+        report.files.push(("timeline.json", json));
+        report
     }
 
     /// With what is printed in place of it.

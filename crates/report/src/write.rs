@@ -52,12 +52,15 @@ fn set_readable(_file: &fs::File) -> io::Result<()> {
 }
 
 impl Report {
-    /// Writes `report.html` and `report.json` into `directory`, which is made if need be.
+    /// Writes `report.html`, `report.json` and its further files into `directory`, which is made if need be.
     ///
     /// # Errors
     /// When the directory or a file cannot be written; the error names it.
     pub fn save(&self, directory: &Path) -> Result<(), WriteError> {
         write_file(&directory.join("report.html"), self.to_html().as_bytes())?;
+        for (name, content) in &self.files {
+            write_file(&directory.join(name), content)?;
+        }
         write_file(&directory.join("report.json"), self.to_json().as_bytes())
     }
 }

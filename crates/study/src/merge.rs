@@ -27,6 +27,7 @@ pub(crate) fn repeated(job: &Job<'_>) -> Result<Report, JobError> {
     }
     report.sections.extend(first.sections);
     report.attachments = first.attachments;
+    report.files = first.files;
     (report.figures, report.columns) = (all.figures.clone(), columns);
     Ok(report)
 }

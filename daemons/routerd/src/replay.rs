@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use ebb_apps::route::{Builder, Fib, Requests, RouteCounters, RouteLimits, WorkerGraph};
 use ebb_graph::{Batch, DropReason, Exits, Graph, NodeId, Packet, Pool, PortId};
 use ebb_ports::Port;
-use ebb_ports::capture_file::{self, CapturePort, CaptureWriter};
+use ebb_ports::capture_file::{self, CapturePort, CaptureWriter, Direction, Interface};
 use ebb_units::Time;
 use serde::Serialize;
 
@@ -129,15 +129,26 @@ impl Replay {
                 list.iter().find(|(name, _)| *name == port.name).map(|(_, path)| path.clone())
             };
             let reader = of(&options.inputs).map(|path| capture_file::open(&path)).transpose()?;
-            let writer =
-                of(&options.outputs).map(|path| capture_file::create(&path)).transpose()?;
+            let transmitted = Interface {
+                name: port.name.clone(),
+                direction: Direction::Outbound,
+                ..Interface::default()
+            };
+            let create = |path: PathBuf| capture_file::create(&path, &transmitted);
+            let writer = of(&options.outputs).map(create).transpose()?;
             ports.push(CapturePort::new(&port.name, reader, writer));
         }
         let requests = Requests::new(1024, Arc::new(|| {}));
         let (applications, exporter) = applications::make(config, 1, &applications::silent());
         let builder = Builder::new(fib, requests).limits(limits).applications(&applications);
         let WorkerGraph { graph, entry, counters: route } = builder.worker(0);
-        let kernel = options.kernel.as_ref().map(|path| capture_file::create(path)).transpose()?;
+        let to_kernel = Interface {
+            comment: "what the kernel would get".to_owned(),
+            direction: Direction::Inbound,
+            ..Interface::default()
+        };
+        let create = |path: &PathBuf| capture_file::create(path, &to_kernel);
+        let kernel = options.kernel.as_ref().map(create).transpose()?;
         Ok(Replay {
             ports,
             graph,

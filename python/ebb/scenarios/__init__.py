@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .fabric_convert import ConvertFabric as ConvertFabric
     from .fabric_route import RouteFabric as RouteFabric
     from .plan_circuit import CircuitPlan as CircuitPlan
+    from .plan_circuit import CircuitPlanOutput as CircuitPlanOutput
     from .plan_cluster import ClusterPlan as ClusterPlan
     from .plan_cluster import ClusterPlanAlternative as ClusterPlanAlternative
     from .plan_cluster import ClusterPlanInstead as ClusterPlanInstead
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .plan_cluster import ClusterPlanInsteadMachine as ClusterPlanInsteadMachine
     from .plan_coreswitch import CoreswitchPlan as CoreswitchPlan
     from .plan_coreswitch import CoreswitchPlanMeasured as CoreswitchPlanMeasured
+    from .plan_coreswitch import CoreswitchPlanOutput as CoreswitchPlanOutput
     from .plan_coreswitch import CoreswitchPlanPhases as CoreswitchPlanPhases
     from .plan_fabric import FabricPlan as FabricPlan
     from .plan_fabric import FabricPlanPatternAllReduce as FabricPlanPatternAllReduce
@@ -68,12 +70,14 @@ if TYPE_CHECKING:
     from .sim_circuit import CircuitSimCard as CircuitSimCard
     from .sim_circuit import CircuitSimJitter as CircuitSimJitter
     from .sim_circuit import CircuitSimLight as CircuitSimLight
+    from .sim_circuit import CircuitSimOutput as CircuitSimOutput
     from .sim_cluster import ClusterSim as ClusterSim
     from .sim_cluster import ClusterSimFailures as ClusterSimFailures
     from .sim_cluster import ClusterSimFailuresPlanned as ClusterSimFailuresPlanned
     from .sim_cluster import ClusterSimSettings as ClusterSimSettings
     from .sim_coreswitch import CoreswitchSim as CoreswitchSim
     from .sim_coreswitch import CoreswitchSimMeasured as CoreswitchSimMeasured
+    from .sim_coreswitch import CoreswitchSimOutput as CoreswitchSimOutput
     from .sim_coreswitch import CoreswitchSimPhases as CoreswitchSimPhases
     from .sim_fabric import FabricSim as FabricSim
     from .sim_fabric import FabricSimChange as FabricSimChange
@@ -115,6 +119,7 @@ if TYPE_CHECKING:
     from .sim_router import RouterSimApplication as RouterSimApplication
     from .sim_router import RouterSimApplicationCosts as RouterSimApplicationCosts
     from .sim_router import RouterSimLimits as RouterSimLimits
+    from .sim_router import RouterSimOutput as RouterSimOutput
     from .sim_router import RouterSimPolicy as RouterSimPolicy
     from .sim_router import RouterSimPolicySettings as RouterSimPolicySettings
     from .sim_router import RouterSimPolicySettingsModel as RouterSimPolicySettingsModel
@@ -131,10 +136,12 @@ _MODULES = {
     "CheckFabric": "fabric_check",
     "CheckTransitionFabric": "fabric_check_transition",
     "CircuitPlan": "plan_circuit",
+    "CircuitPlanOutput": "plan_circuit",
     "CircuitSim": "sim_circuit",
     "CircuitSimCard": "sim_circuit",
     "CircuitSimJitter": "sim_circuit",
     "CircuitSimLight": "sim_circuit",
+    "CircuitSimOutput": "sim_circuit",
     "ClusterPlan": "plan_cluster",
     "ClusterPlanAlternative": "plan_cluster",
     "ClusterPlanInstead": "plan_cluster",
@@ -148,9 +155,11 @@ _MODULES = {
     "ConvertFabric": "fabric_convert",
     "CoreswitchPlan": "plan_coreswitch",
     "CoreswitchPlanMeasured": "plan_coreswitch",
+    "CoreswitchPlanOutput": "plan_coreswitch",
     "CoreswitchPlanPhases": "plan_coreswitch",
     "CoreswitchSim": "sim_coreswitch",
     "CoreswitchSimMeasured": "sim_coreswitch",
+    "CoreswitchSimOutput": "sim_coreswitch",
     "CoreswitchSimPhases": "sim_coreswitch",
     "FabricPlan": "plan_fabric",
     "FabricPlanPatternAllReduce": "plan_fabric",
@@ -232,6 +241,7 @@ _MODULES = {
     "RouterSimApplication": "sim_router",
     "RouterSimApplicationCosts": "sim_router",
     "RouterSimLimits": "sim_router",
+    "RouterSimOutput": "sim_router",
     "RouterSimPolicy": "sim_router",
     "RouterSimPolicySettings": "sim_router",
     "RouterSimPolicySettingsModel": "sim_router",
@@ -249,10 +259,12 @@ __all__ = [
     "CheckFabric",
     "CheckTransitionFabric",
     "CircuitPlan",
+    "CircuitPlanOutput",
     "CircuitSim",
     "CircuitSimCard",
     "CircuitSimJitter",
     "CircuitSimLight",
+    "CircuitSimOutput",
     "ClusterPlan",
     "ClusterPlanAlternative",
     "ClusterPlanInstead",
@@ -266,9 +278,11 @@ __all__ = [
     "ConvertFabric",
     "CoreswitchPlan",
     "CoreswitchPlanMeasured",
+    "CoreswitchPlanOutput",
     "CoreswitchPlanPhases",
     "CoreswitchSim",
     "CoreswitchSimMeasured",
+    "CoreswitchSimOutput",
     "CoreswitchSimPhases",
     "FabricPlan",
     "FabricPlanPatternAllReduce",
@@ -350,6 +364,7 @@ __all__ = [
     "RouterSimApplication",
     "RouterSimApplicationCosts",
     "RouterSimLimits",
+    "RouterSimOutput",
     "RouterSimPolicy",
     "RouterSimPolicySettings",
     "RouterSimPolicySettingsModel",

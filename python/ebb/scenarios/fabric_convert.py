@@ -15,11 +15,11 @@ class ConvertFabric:
 
     to: The format to write.
     topology: File, directory or name of a generated fabric.
-    hosts: Hosts on each switch of a GraphML file that has none, at least 0, default 1.
+    hosts: Hosts on each switch of a graph that has none, at least 0, default 1.
     seed: Seed of all random numbers, at least 0.
     """
 
-    to: Literal["ibnetdiscover", "graphml", "ibsim"]
+    to: Literal["ibnetdiscover", "graphml", "ibsim", "slurm", "guid2lid", "roots"]
     topology: str
     hosts: int | None = None
     seed: int | None = None

@@ -9,15 +9,29 @@ from dataclasses import dataclass
 
 
 @dataclass(kw_only=True, slots=True)
+class CircuitPlanOutput:
+    """Files beside the report. A window is a second of the timeline.
+
+    timeline: Most events of `timeline.json`, a file beside the report that Perfetto and
+        chrome://tracing draw; the rest of the run is left out; 0 for no such file, at least 0, at most
+        5e+06, default 0.
+    """
+
+    timeline: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
 class CircuitPlan:
     """A problem: who wants to send how much, and what circuits cost.
 
     demand: csv:FILE (a row of numbers for each input, in units of a link's capacity in a window of 1),
-        or uniform:PORTS, sparse:PORTS, hotspot:PORTS.
+        coflows:FILE (a trace of the Coflow-Benchmark, scaled so that the busiest link carries 1), or
+        uniform:PORTS, sparse:PORTS, hotspot:PORTS.
     bound: Whether to compute the bound, where the switch is small enough, default True.
     delta: Length of a night, at least 0, default 0.01.
     error: Schedulers see each amount with an error of up to this share, at least 0, at most 1, default
         0.0.
+    output: Files beside the report. A window is a second of the timeline, default {'timeline': 0}.
     packet_share: Capacity of the hybrid's packet switch as a share of a circuit's, at least 0, at most
         1, default 0.1.
     scheduler: all, or names with commas: round-robin, tms-arbitrary, tms-bottleneck, solstice, eclipse,
@@ -30,6 +44,7 @@ class CircuitPlan:
     bound: bool | None = None
     delta: float | None = None
     error: float | None = None
+    output: CircuitPlanOutput | None = None
     packet_share: float | None = None
     scheduler: str | None = None
     seed: int | None = None

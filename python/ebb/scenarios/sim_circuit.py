@@ -63,6 +63,18 @@ class CircuitSimLight:
 
 
 @dataclass(kw_only=True, slots=True)
+class CircuitSimOutput:
+    """Files beside the report.
+
+    timeline: Most events of `timeline.json`, a file beside the report that Perfetto and
+        chrome://tracing draw; the rest of the run is left out; 0 for no such file, at least 0, at most
+        5e+06, default 0.
+    """
+
+    timeline: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
 class CircuitSim:
     """A fabric and what is sent over it; times in us, rates in Gb/s.
 
@@ -85,6 +97,7 @@ class CircuitSim:
         10.0}.
     night_us: How long they take to be set up (11.5 us in the prototype), at least 0, at most 1e+07,
         default 11.5.
+    output: Files beside the report, default {'timeline': 0}.
     packet_gbps: Rate of an additional packet switch; 0 for none, at least 0, at most 1e+07, default
         0.0.
     queue_bytes: Most that a queue holds, at least 0, default 1000000.
@@ -108,6 +121,7 @@ class CircuitSim:
     jitter: CircuitSimJitter | None = None
     light: CircuitSimLight | None = None
     night_us: float | None = None
+    output: CircuitSimOutput | None = None
     packet_gbps: float | None = None
     queue_bytes: int | None = None
     rate_gbps: float | None = None

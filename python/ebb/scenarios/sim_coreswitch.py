@@ -24,6 +24,18 @@ class CoreswitchSimMeasured:
 
 
 @dataclass(kw_only=True, slots=True)
+class CoreswitchSimOutput:
+    """Files beside the report; of `ebb sim` only.
+
+    timeline: Most events of `timeline.json`, a file beside the report that Perfetto and
+        chrome://tracing draw; the rest of the run is left out; 0 for no such file, at least 0, at most
+        5e+06, default 0.
+    """
+
+    timeline: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
 class CoreswitchSimPhases:
     """A program of one's own.
 
@@ -69,6 +81,7 @@ class CoreswitchSim:
         default False.
     kernel: `unmodified`, `bound`, or `V1` to `V5`, default 'V5'.
     measured: What was measured on a machine, in the place of the published costs.
+    output: Files beside the report; of `ebb sim` only, default {'timeline': 0}.
     phases: A program of one's own.
     seed: Seed of all random numbers, at least 0.
     slowdown_max: The accepted slowdown of the program, as a share of its time, at least 0, at most 100,
@@ -85,6 +98,7 @@ class CoreswitchSim:
     drawn: bool | None = None
     kernel: str | None = None
     measured: CoreswitchSimMeasured | None = None
+    output: CoreswitchSimOutput | None = None
     phases: CoreswitchSimPhases | None = None
     seed: int | None = None
     slowdown_max: float | None = None

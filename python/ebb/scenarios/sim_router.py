@@ -56,6 +56,18 @@ class RouterSimLimits:
 
 
 @dataclass(kw_only=True, slots=True)
+class RouterSimOutput:
+    """Files beside the report.
+
+    timeline: Most events of `timeline.json`, a file beside the report that Perfetto and
+        chrome://tracing draw; the rest of the run is left out; 0 for no such file, at least 0, at most
+        5e+06, default 0.
+    """
+
+    timeline: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
 class RouterSimPolicySettingsModel:
     """Settings of `model` only.
 
@@ -327,6 +339,7 @@ class RouterSim:
     limits: Parts of the server that the policy may use, default {}.
     load: Mean offered load as a share of what all cores carry at the highest frequency. It scales
         whatever `[traffic]` says; without it the traffic is taken as it is, above 0.
+    output: Files beside the report, default {'timeline': 0}.
     policy: Who decides, default {'name': 'powersave', 'settings': {'as_published': False, 'batch': 64,
         'count_down': 16, 'count_up': 4, 'hold_max_ms': 5000, 'hold_ms': 20, 'latency_budget_us': 0,
         'model': {'headroom_percent': 20, 'hysteresis_percent': 10}, 'queue_high': 32, 'queue_low': 4,
@@ -348,6 +361,7 @@ class RouterSim:
     engine: Literal["packet", "slot"] | None = None
     limits: RouterSimLimits | None = None
     load: float | None = None
+    output: RouterSimOutput | None = None
     policy: RouterSimPolicy | None = None
     sample_s: float | None = None
     seed: int | None = None

@@ -11,6 +11,7 @@
 
 #[cfg(feature = "solver")]
 pub mod bound;
+pub mod coflow;
 pub mod demand;
 pub mod energy;
 pub mod experiments;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use ebb_des::Seed;
 #[cfg(feature = "solver")]
 use ebb_lp::LpError;
-use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
+use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, Timeline, Timelines, Track};
 use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, ScenarioError};
 use ebb_study::StudyError;
 
+use crate::coflow;
 use crate::schedulers::{self, Detour, Scheduler};
 use crate::{Demand, Schedule, Window};
 
@@ -16,7 +17,8 @@ use crate::{Demand, Schedule, Window};
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// csv:FILE (a row of numbers for each input, in units of a link's capacity in a window of 1), or
+    /// csv:FILE (a row of numbers for each input, in units of a link's capacity in a window of 1), coflows:FILE (a
+    /// trace of the Coflow-Benchmark, scaled so that the busiest link carries 1), or
     /// uniform:PORTS, sparse:PORTS, hotspot:PORTS.
     pub demand: String,
     /// Length of a night.
@@ -44,6 +46,9 @@ pub struct Problem {
     #[serde(default = "Problem::default_bound")]
     #[schema(default = true)]
     pub bound: bool,
+    /// Files beside the report. A window is a second of the timeline.
+    #[serde(default)]
+    pub output: Timelines,
 }
 
 /// Most ports of a demand that is generated.
@@ -75,7 +80,18 @@ impl Problem {
         Some((kind, ports.parse().ok().filter(|ports| (2..=PORTS_MAX).contains(ports))?))
     }
 
-    fn demand(&self, files: &dyn Files, seed: Seed) -> Result<Demand, StudyError> {
+    fn demand(
+        &self,
+        files: &dyn Files,
+        seed: Seed,
+        notes: &mut Vec<String>,
+    ) -> Result<Demand, StudyError> {
+        if let Some(file) = self.demand.strip_prefix("coflows:") {
+            let bytes = files.read(file).map_err(ScenarioError::from)?;
+            let read = coflow::read(file, &bytes)?;
+            notes.extend(read.notes);
+            return Ok(read.demand);
+        }
         if let Some(file) = self.demand.strip_prefix("csv:") {
             let bytes = files.read(file).map_err(ScenarioError::from)?;
             return Ok(Demand::from_csv(file, &bytes)?);
@@ -101,7 +117,8 @@ impl Problem {
         progress: &dyn Progress,
     ) -> Result<Plan, StudyError> {
         self.check()?;
-        let demand = self.demand(files, Seed(seed))?;
+        let mut notes = Vec::new();
+        let demand = self.demand(files, Seed(seed), &mut notes)?;
         let window = Window { length: self.window, delta: self.delta };
         let seen = match self.error {
             0.0 => demand.clone(),
@@ -126,19 +143,21 @@ impl Problem {
             busiest_port: demand.busiest(),
             bound,
             schedulers: results,
+            notes,
         })
     }
 }
 
 fn unknown(demand: &str) -> Invalid {
-    let remedy =
-        format!("use csv:FILE, or uniform:N, sparse:N, hotspot:N with 2 to {PORTS_MAX} ports");
+    let remedy = format!(
+        "use csv:FILE, coflows:FILE, or uniform:N, sparse:N, hotspot:N with 2 to {PORTS_MAX} ports"
+    );
     Invalid::new("demand", format!("`{demand}` is not a demand"), remedy)
 }
 
 impl Check for Problem {
     fn check(&self) -> Result<(), Invalid> {
-        if !self.demand.starts_with("csv:") {
+        if !["csv:", "coflows:"].iter().any(|kind| self.demand.starts_with(kind)) {
             let known = |(kind, _)| ["uniform", "sparse", "hotspot"].contains(&kind);
             self.generated().filter(|named| known(*named)).ok_or_else(|| unknown(&self.demand))?;
         }
@@ -182,6 +201,9 @@ pub struct Plan {
     pub bound: Option<f64>,
     /// By name.
     pub schedulers: BTreeMap<&'static str, Scheduled>,
+    /// What is to be said of the demand.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 /// A scheduler's answer.
@@ -264,6 +286,7 @@ impl Plan {
             its link's capacity in a window.",
             self.ports, self.delta, self.window, self.busiest_port
         ));
+        report = self.notes.iter().fold(report, |report, note| report.text(note.clone()));
         report = report.table(table);
         if let Some(bound) = self.bound {
             report = report.text(format!(
@@ -273,6 +296,27 @@ impl Plan {
             ));
         }
         report.plot(self.plot())
+    }
+
+    /// The schedules as a timeline, a process for each scheduler, a window a second.
+    fn drawn(&self, mut timeline: Timeline<Vec<u8>>) -> Timeline<Vec<u8>> {
+        let picos = |windows: f64| (windows * 1e12).round() as u64;
+        for (name, found) in &self.schedulers {
+            let nights = timeline.track(name, "nights");
+            let input = |input| timeline.track(name, &format!("input {input}"));
+            let inputs: Vec<Track> = (0..self.ports).map(input).collect();
+            let mut at = 0.0;
+            for day in &found.schedule {
+                timeline.slice(nights, "night", picos(at), picos(at + self.delta), &[]);
+                at += self.delta;
+                let until = at + day.duration;
+                for (input, output) in inputs.iter().zip(&day.matching) {
+                    timeline.slice(*input, &format!("to {output}"), picos(at), picos(until), &[]);
+                }
+                at = until;
+            }
+        }
+        timeline
     }
 
     /// How the days get shorter.
@@ -305,7 +349,11 @@ pub fn plan(
 ) -> Result<Report, StudyError> {
     let problem: Problem = document.read_described()?;
     let plan = problem.solve(files, seed, progress)?;
-    Ok(plan.report(&format!("Circuits for {}", problem.demand)))
+    let report = plan.report(&format!("Circuits for {}", problem.demand));
+    Ok(match problem.output.begin() {
+        Some(timeline) => report.timeline(plan.drawn(timeline)),
+        None => report,
+    })
 }
 
 #[cfg(test)]

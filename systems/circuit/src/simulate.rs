@@ -32,6 +32,7 @@ pub fn simulate(
     ] {
         table.row([what.into(), count.into()]);
     }
+    let loss = out.loss();
     let saved = 1.0 - out.sleeping_j / out.lit_j.max(f64::MIN_POSITIVE);
     let text = format!(
         "{} racks at {} Gb/s, days of {} us and nights of {} us (duty {:.1} %), {} tokens. A rack \
@@ -44,16 +45,20 @@ pub fn simulate(
         scenario.night_us,
         100.0 * duty,
         scenario.tokens.name(),
-        100.0 * out.loss(),
+        100.0 * loss,
         out.lit_j,
         out.sleeping_j,
         100.0 * saved,
     );
-    Ok(Report::new("Racks behind an optical circuit switch")
-        .text(text)
+    let report = Report::new("Racks behind an optical circuit switch").text(text);
+    let report = match out.timeline {
+        Some(timeline) => report.timeline(timeline),
+        None => report,
+    };
+    Ok(report
         .table(table)
         .figure("goodput_gbps", goodput)
-        .figure("loss", out.loss())
+        .figure("loss", loss)
         .figure("duty", duty)
         .figure("offered", out.offered)
         .figure("delivered", out.delivered)

@@ -11,7 +11,9 @@ pub static SIM: Study = Study {
         "examples/circuit-sim.toml",
         "examples/circuit-sim.toml --set tokens=naive,aging,pacing",
         "examples/circuit-sim.toml --set day_us=61,100,200,300",
+        "examples/circuit-sim.toml --timeline 20000 --out run",
     ],
+    flags: &[Flag::of("timeline", "output.timeline", "EVENTS")],
     schema: Some(Schema::of::<crate::sim::Scenario>),
     ..Study::new(
         "circuit",
@@ -41,13 +43,14 @@ i, and a night of delta precedes each day. bound is the most that any schedule s
     )
 };
 
-const FLAGS: [Flag; 7] = [
+const FLAGS: [Flag; 8] = [
     Flag::of("demand", "demand", "DEMAND"),
     Flag::of("delta", "delta", "DELTA"),
     Flag::of("window", "window", "WINDOW"),
     Flag::of("scheduler", "scheduler", "SCHEDULER"),
     Flag::of("error", "error", "ERROR"),
     Flag::of("packet-share", "packet_share", "PACKET_SHARE"),
+    Flag::of("timeline", "output.timeline", "EVENTS"),
     Flag {
         name: "no-bound",
         path: "bound",

@@ -5,7 +5,7 @@
 //! energy from the length on at which what A would have drawn pays for B and the switches; the program is
 //! slowed by no more than a given part of its time up to another.
 
-use ebb_report::{Cell, Column, Report, Table};
+use ebb_report::{Cell, Column, Report, Table, Timelines};
 use ebb_scenario::{Document, Files, Progress};
 use ebb_study::StudyError;
 
@@ -91,6 +91,7 @@ pub fn plan(
             costs,
             threads: scenario.threads,
             cycles: scenario.cycles,
+            timelines: Timelines::default(),
         };
         let outcome = run.carry_out(ebb_des::Seed(seed), &mut |_| !progress.stopped());
         let (rate, per_joule) = (outcome.rate(&workload), outcome.efficiency(&workload));
@@ -185,6 +186,7 @@ mod tests {
             costs: PUBLISHED,
             threads: 1,
             cycles: 200,
+            timelines: Timelines::default(),
         };
         run.carry_out(ebb_des::Seed(1), &mut |_| true).joules / 200.0
     }

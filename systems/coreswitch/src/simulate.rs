@@ -1,7 +1,7 @@
 //! `ebb sim coreswitch`: a scenario's threads on its cores, and what came out.
 
 use ebb_des::Seed;
-use ebb_report::{Column, Report, Table};
+use ebb_report::{Column, Report, Table, Timelines};
 use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, ScenarioError};
 use ebb_study::StudyError;
 use serde::Deserialize;
@@ -58,6 +58,9 @@ pub struct Scenario {
     #[serde(default = "Scenario::default_slowdown_max")]
     #[schema(least = 0, most = 100, default = 0.1)]
     pub slowdown_max: f64,
+    /// Files beside the report; of `ebb sim` only.
+    #[serde(default)]
+    pub output: Timelines,
 }
 
 /// A mechanism's cost as `ebb bench switch --json` wrote it.
@@ -197,12 +200,17 @@ pub fn simulate(
         costs: scenario.costs(files)?,
         threads: scenario.threads,
         cycles: scenario.cycles,
+        timelines: scenario.output,
     };
     let outcome = run.carry_out(Seed(seed), &mut |done| {
         progress.at(done, "cycles");
         !progress.stopped()
     });
-    Ok(report(&scenario, &run, &outcome))
+    let report = report(&scenario, &run, &outcome);
+    Ok(match outcome.timeline {
+        Some(timeline) => report.timeline(timeline),
+        None => report,
+    })
 }
 
 fn report(scenario: &Scenario, run: &Run<'_>, outcome: &Outcome) -> Report {

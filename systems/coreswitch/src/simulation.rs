@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use ebb_des::{Calendar, Seed};
+use ebb_report::{Timeline, Timelines, Track};
 use ebb_units::Time;
 use rand::Rng as _;
 use rand_distr::Exp1;
@@ -60,6 +61,8 @@ pub struct Run<'a> {
     pub threads: usize,
     /// Cycles of all threads together.
     pub cycles: u64,
+    /// Whether it is drawn.
+    pub timelines: Timelines,
 }
 
 /// What came out.
@@ -79,6 +82,8 @@ pub struct Outcome {
     pub switching: f64,
     /// What the cores drew, J: as busy while they work or poll, nothing while they sleep.
     pub joules: f64,
+    /// What happened when, if that was asked for.
+    pub timeline: Option<Timeline<Vec<u8>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +139,7 @@ struct State<'a> {
     done: u64,
     switches: u64,
     switching: u64,
+    watch: Option<Watch>,
 }
 
 impl Run<'_> {
@@ -159,6 +165,7 @@ impl Run<'_> {
             done: 0,
             switches: 0,
             switching: 0,
+            watch: self.timelines.begin().map(|timeline| Watch::new(timeline, self.machine)),
         };
         (0..state.threads.len()).for_each(|thread| state.begin(thread));
         let mut events = 0_u64;
@@ -339,6 +346,10 @@ impl State<'_> {
             own.busy = true;
             own.busy_ns += job.span;
             self.switching += job.switching;
+            if let Some(watch) = &mut self.watch {
+                let step = job.thread.map_or(Step::Interrupt, |thread| self.threads[thread].step);
+                watch.job(server, self.now, own.queue.len(), &job, step);
+            }
             let at = Time::from_nanos(self.now + job.span);
             self.calendar.schedule(at, Event::Done(server, job));
         }
@@ -371,7 +382,46 @@ impl State<'_> {
             switches: self.switches,
             switching: second(self.switching),
             joules,
+            timeline: self.watch.map(|watch| watch.timeline),
         }
+    }
+}
+
+/// Draws what the cores do.
+struct Watch {
+    timeline: Timeline<Vec<u8>>,
+    cores: Vec<(Track, String)>,
+    queues: Track,
+}
+
+impl Watch {
+    fn new(mut timeline: Timeline<Vec<u8>>, machine: &Machine) -> Watch {
+        let of = |whose: &'static str, cores: &[Core]| {
+            (0..cores.len()).map(move |at| format!("{whose} core {at}"))
+        };
+        let names = of("program's", &machine.app).chain(of("system's", &machine.os));
+        let cores =
+            names.map(|name| (timeline.track("cores", &name), name + ": jobs waiting")).collect();
+        let queues = timeline.track("queues", "queues");
+        Watch { timeline, cores, queues }
+    }
+
+    fn job(&mut self, server: usize, now: u64, waiting: usize, job: &Job, step: Step) {
+        const PICOS: u64 = 1000;
+        let (track, queue) = &self.cores[server];
+        let name = match step {
+            Step::Program => "program",
+            Step::Depart => "switch to the system's core",
+            Step::Call => "system call",
+            Step::Return => "switch back",
+            Step::Idle => "idle",
+            Step::Interrupt => "interrupt",
+        };
+        let mut details = vec![("switching_ns", job.switching as f64)];
+        details.extend(job.thread.map(|thread| ("thread", thread as f64)));
+        let until = now + job.span;
+        self.timeline.slice(*track, name, now * PICOS, until * PICOS, &details);
+        self.timeline.counter(self.queues, queue, now * PICOS, waiting as f64);
     }
 }
 

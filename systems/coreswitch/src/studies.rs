@@ -1,15 +1,17 @@
 //! What can be done with programs whose system calls run elsewhere.
 
 use ebb_scenario::Schema;
-use ebb_study::{Study, Work};
+use ebb_study::{Flag, Study, Work};
 
 /// `ebb sim coreswitch`.
 pub static SIM: Study = Study {
     examples: &[
         "examples/coreswitch-web.toml",
         "examples/coreswitch-web.toml --set configuration=CC,CS,SS --set kernel=bound,V5",
+        "examples/coreswitch-web.toml --timeline 20000 --out run",
     ],
     headlines: &["power_w"],
+    flags: &[Flag::of("timeline", "output.timeline", "EVENTS")],
     schema: Some(Schema::of::<crate::Scenario>),
     ..Study::new(
         "coreswitch",

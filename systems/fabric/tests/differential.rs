@@ -16,7 +16,7 @@ use rand_chacha::rand_core::SeedableRng;
 const CASES: u64 = 60;
 
 /// The interpreter that has networkx: Debian's, which Debian's package serves.
-fn python() -> Option<&'static str> {
+pub(crate) fn python() -> Option<&'static str> {
     let found = ["/usr/bin/python3", "python3"].into_iter().find(|it| {
         let mut command = Command::new(it);
         command.args(["-c", "import networkx"]).stderr(Stdio::null());

@@ -8,3 +8,4 @@ mod opensm;
 #[path = "search/main.rs"]
 mod search;
 mod transitions;
+mod written;

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ebb_system_fabric::format::{ibnetdiscover, ibsim, lfts, set};
+use ebb_system_fabric::format::{ibnetdiscover, ibsim, lfts, opensm as files, set};
 use ebb_system_fabric::routing::{self, Options};
 use ebb_system_fabric::topology::{Topology, grid, tree};
 use ebb_system_fabric::{Fabric, Tables, check, transition};
@@ -126,6 +126,35 @@ fn opensm_tables_are_judged() {
     let options = transition::Options::default();
     let change = transition::check_transition(&up_down, &min_hop, options).expect("one fabric");
     assert!(change.schemes.values().all(|scheme| !scheme.safe));
+}
+
+/// Addresses and roots that we write are those that it gives out and routes by.
+#[test]
+fn opensm_takes_our_addresses_and_roots() {
+    let Some(library) = library() else { return };
+    let tree = tree::k_ary_n_tree(3, 2).expect("a tree");
+    let folder = simulated(&tree);
+    let write = |name: &str, text: String| {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    };
+    let own = opensm(folder.path(), &library, &["-R", "minhop"]);
+    // From above instead of from below, so that they are nobody's choice.
+    let turned = own.topology.top_lid() + 40;
+    let text = files::write_guid2lid(&own.topology);
+    let lines = text.lines().filter(|line| !line.is_empty()).map(|line| {
+        let (guid, lids) = line.split_once(' ').expect("a GUID");
+        let lid = u16::from_str_radix(&lids[2..6], 16).expect("a LID");
+        format!("{guid} {0:#06x} {0:#06x}\n\n", turned - lid)
+    });
+    write("guid2lid", lines.collect());
+    write("roots", files::write_roots(&own.topology).expect("a tree"));
+    let ours = opensm(folder.path(), &library, &["-x", "-R", "updn", "-a", "roots"]);
+    for (before, after) in own.topology.hosts().iter().zip(ours.topology.hosts()) {
+        assert_eq!((before.guid, turned - before.lid), (after.guid, after.lid));
+    }
+    let log = std::fs::read_to_string(folder.path().join("opensm.log")).expect("a log");
+    assert!(!log.contains("cannot parse"), "{log}");
+    assert!(check::check(&ours.topology, &ours.tables).safe);
 }
 
 /// The same fabric from OpenSM's other dumps, none of them converted.

@@ -24,6 +24,7 @@ mod run;
 pub mod scenario;
 mod slot;
 pub mod studies;
+mod watch;
 
 pub use account::STATE_NAMES as CORE_STATES;
 pub use engine::{Counts, Latency, Sample, Stopped};

@@ -59,6 +59,10 @@ pub(crate) fn report(twin: &Twin, outcome: &Outcome, seed: u64, policy: &str) ->
         .figure("application", twin.application().name.as_str())
         .figure("seed", seed)
         .figure("basis", "modelled");
+    let report = match &outcome.timeline {
+        Some(timeline) => report.timeline(timeline.clone()),
+        None => report,
+    };
     warm_up(figures(report, outcome), twin, outcome)
         .table(summary(outcome))
         .table(packets(outcome))

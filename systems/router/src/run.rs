@@ -6,6 +6,7 @@ use ebb_control::{
 };
 use ebb_des::Seed;
 use ebb_power::{PacketCost, Server};
+use ebb_report::Timeline;
 use ebb_scenario::{Document, Files, Progress};
 use ebb_study::StudyError;
 use ebb_units::{Joules, PacketsPerSecond, Time, Watts};
@@ -16,6 +17,7 @@ use crate::machine::{Machine, PER_NANO, PER_SECOND};
 use crate::packet::Exact;
 use crate::scenario::{EngineKind, Scenario};
 use crate::slot::Slotted;
+use crate::watch::Watch;
 
 /// Why a record of decisions was not repeated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +80,8 @@ pub struct Outcome {
     pub entries_moved: u64,
     /// Least and most the server can draw with this traffic.
     pub bounds: (Watts, Watts),
+    /// What happened when, if that was asked for.
+    pub timeline: Option<Timeline<Vec<u8>>>,
 }
 
 /// A scenario with everything it names read in: what runs can be made of.
@@ -219,7 +223,8 @@ impl Twin {
                 let mut plant = Exact::new(machine, load, options, self.seed, progress);
                 drive(policy, &mut plant, end)?;
                 plant.recorder.counts.queued = plant.queued();
-                Ok(self.outcome(&plant.account, &plant.recorder))
+                let watch = plant.account.watch.take();
+                Ok(self.outcome(&plant.account, &plant.recorder, watch))
             }
             EngineKind::Slot => {
                 let slot_ps = (self.scenario.slot_us * 1e6) as u64;
@@ -227,12 +232,19 @@ impl Twin {
                 let mut plant = Slotted::new(machine, load, setup, self.seed, progress);
                 drive(policy, &mut plant, end)?;
                 plant.finish();
-                Ok(self.outcome(&plant.account, &plant.recorder))
+                let timeline = options.timelines.begin();
+                let watch = timeline.map(|timeline| Box::new(Watch::new(timeline, 0)));
+                Ok(self.outcome(&plant.account, &plant.recorder, watch))
             }
         }
     }
 
-    fn outcome(&self, account: &crate::account::Account, recorder: &Recorder) -> Outcome {
+    fn outcome(
+        &self,
+        account: &crate::account::Account,
+        recorder: &Recorder,
+        watch: Option<Box<Watch>>,
+    ) -> Outcome {
         let span_s = (self.load.end_ps - self.load.warm_ps) as f64 / PER_SECOND;
         let latency = recorder.latency();
         let (cores, ghz) = recorder.means(span_s);
@@ -257,6 +269,7 @@ impl Twin {
             wakeups: recorder.wakeups,
             entries_moved: recorder.entries_moved,
             bounds: self.machine.bounds(account.bits / span_s),
+            timeline: watch.map(|watch| watch.finish(self.load.end_ps, &recorder.samples)),
         }
     }
 }

@@ -12,12 +12,14 @@ pub static SIM: Study = Study {
         "examples/router-day.toml --set policy.name=poll,napi,powersave",
         "examples/router-second.toml --set load=0.1..1.0:0.1 --jobs 2 --out sweep",
         "examples/router-second.toml --seeds 10",
+        "examples/router-second.toml --timeline 100000 --out run",
         "examples/router-second.toml --set load=0.2,0.5 --until latency_us.p99=0.05",
     ],
     notes: "An interrupted sweep or set of seeds continues where it stopped when the same command is \
          run\n\
          again.",
     quick: &["duration_s=0.05"],
+    flags: &[Flag::of("timeline", "output.timeline", "EVENTS")],
     schema: Some(Schema::of::<crate::scenario::Scenario>),
     headlines: &["latency_us.mean", "latency_us.p99", "power_w", "energy_per_packet_j"],
     governed: Some(Governed { run: crate::outside::govern, replay: crate::replay::replay }),

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::Path;
 
-pub use ebb_capture::{CaptureError, LINKTYPE_ETHERNET};
+pub use ebb_capture::{CaptureError, Direction, Interface, LINKTYPE_ETHERNET};
 
 pub use port::CapturePort;
 
@@ -29,13 +29,17 @@ pub fn open(path: &Path) -> Result<CaptureReader, CaptureError> {
     }
 }
 
-/// Creates or replaces a .pcap.
+/// Creates or replaces a .pcap, or a .pcapng of `interface` where the name ends so.
 ///
 /// # Errors
 /// When the file can't be created.
-pub fn create(path: &Path) -> Result<CaptureWriter, CaptureError> {
+pub fn create(path: &Path, interface: &Interface) -> Result<CaptureWriter, CaptureError> {
     let file = path.display().to_string();
     match File::create(path) {
+        Ok(sink) if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("pcapng")) => {
+            let interfaces = std::slice::from_ref(interface);
+            CaptureWriter::with_interfaces(&file, BufWriter::new(sink), "ebb", interfaces)
+        }
         Ok(sink) => CaptureWriter::new(&file, BufWriter::new(sink)),
         Err(source) => Err(CaptureError::Open { file, source }),
     }

@@ -9,6 +9,7 @@ mod flow;
 mod nic;
 mod run;
 mod scenario;
+mod watch;
 
 pub use flow::{Congestion, Flow};
 pub use nic::Nic;

@@ -1,9 +1,11 @@
 //! The simulator.
 
 use ebb_des::{Rng, Seed};
+use ebb_report::Timeline;
 use ebb_scenario::Progress;
 use rand::Rng as _;
 
+use super::watch::Watch;
 use super::{Congestion, Flow, Nic, Scenario, Source};
 use crate::schedulers::{self, Scheduler};
 use crate::tokens::Purse;
@@ -34,6 +36,8 @@ pub struct Outcome {
     pub lit_j: f64,
     /// The same where they sleep through days on which nothing waits.
     pub sleeping_j: f64,
+    /// What happened when, if that was asked for.
+    pub timeline: Option<Timeline<Vec<u8>>>,
 }
 
 impl Outcome {
@@ -74,6 +78,7 @@ struct Fabric<'a> {
     /// Frames that each rack's hosts could have made by a time, ns, and have not.
     made: Vec<(f64, f64)>,
     capacity: u64,
+    watch: Option<Watch>,
 }
 
 /// Simulates.
@@ -127,6 +132,7 @@ impl<'a> Fabric<'a> {
             packet_credit: vec![0.0; racks],
             made: vec![(0.0, 0.0); racks],
             capacity,
+            watch: scenario.output.begin().map(|timeline| Watch::new(timeline, racks)),
         }
     }
 
@@ -169,10 +175,22 @@ impl<'a> Fabric<'a> {
                 self.wakings += 1;
             }
             let delay_ns = self.sync_delay(day_ns);
+            let before = [self.out.delivered, self.out.lost];
             self.send(from, to, (now_ns, day_ns), delay_ns);
+            if let Some(watch) = &mut self.watch {
+                let frames = [self.out.delivered - before[0], self.out.lost - before[1]];
+                watch.circuit((now_ns, day_ns), from, to, frames);
+            }
         }
         if self.scenario.packet_gbps > 0.0 {
             self.send_packets(now_ns, day_ns, matching);
+        }
+        if let Some(watch) = &mut self.watch {
+            let racks = self.scenario.racks;
+            let night_ns = 1e3 * self.scenario.night_us;
+            let waiting =
+                self.queues.chunks(racks).map(|own| own.iter().map(|queue| queue.frames).sum());
+            watch.day(now_ns, day_ns, night_ns, waiting, self.out.by_packets);
         }
     }
 
@@ -319,6 +337,7 @@ impl<'a> Fabric<'a> {
     fn finish(mut self, now_ns: f64) -> Outcome {
         let out = &mut self.out;
         out.seconds = now_ns * 1e-9;
+        out.timeline = self.watch.take().map(Watch::finish);
         out.queued = self.queues.iter().map(|queue| queue.frames).sum();
         let racks = self.scenario.racks as f64;
         let light = self.scenario.light;

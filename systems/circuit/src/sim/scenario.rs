@@ -1,5 +1,6 @@
 //! What is simulated: a fabric and what is sent over it.
 
+use ebb_report::Timelines;
 use ebb_scenario::{Check, Described, Invalid};
 
 use crate::energy::Light;
@@ -77,6 +78,9 @@ pub struct Scenario {
     /// Power of the circuit transceivers.
     #[serde(default)]
     pub light: Light,
+    /// Files beside the report.
+    #[serde(default)]
+    pub output: Timelines,
 }
 
 /// Traffic of the hosts.

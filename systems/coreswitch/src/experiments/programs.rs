@@ -2,7 +2,7 @@
 
 use ebb_des::Seed;
 use ebb_report::{
-    Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table,
+    Claim, Column, Context, Experiment, ExperimentError, Findings, Note, Report, Table, Timelines,
 };
 
 use super::{database_rows, stream_rows, web_rows};
@@ -125,6 +125,7 @@ pub(super) fn simulate(
         costs,
         threads,
         cycles,
+        timelines: Timelines::default(),
     };
     let outcome = run.carry_out(Seed(context.seed), &mut |_| !context.progress.stopped());
     (workload, outcome)

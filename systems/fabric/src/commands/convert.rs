@@ -5,7 +5,7 @@ use ebb_scenario::{Check, Described, Document, Files, Progress, Schema};
 use ebb_study::{Flag, Study, StudyError, Work};
 
 use super::{GROUP, files};
-use crate::format::{graphml, ibnetdiscover, ibsim};
+use crate::format::{graphml, ibnetdiscover, ibsim, opensm, slurm};
 
 /// Which fabric is written how.
 #[derive(serde::Deserialize, Described)]
@@ -15,7 +15,7 @@ struct Scenario {
     topology: String,
     /// The format to write.
     to: Format,
-    /// Hosts on each switch of a GraphML file that has none.
+    /// Hosts on each switch of a graph that has none.
     #[serde(default = "Scenario::default_hosts")]
     #[schema(default = 1)]
     hosts: u32,
@@ -33,6 +33,12 @@ enum Format {
     Graphml,
     /// A net list of ibsim.
     Ibsim,
+    /// SLURM's `topology.conf` for its plugin `topology/tree`.
+    Slurm,
+    /// OpenSM's `guid2lid`: the addresses of all ports.
+    Guid2lid,
+    /// OpenSM's list of a tree's root switches, for its option `-a`.
+    Roots,
 }
 
 /// `ebb fabric convert`.
@@ -40,11 +46,13 @@ pub static CONVERT: Study = Study {
     examples: &[
         "ibnetdiscover.txt --to graphml --out fabric.graphml",
         "torus:8x8 --to ibsim --out torus.net && ibsim -s torus.net",
+        "ibnetdiscover.txt --to slurm --out /etc/slurm/topology.conf",
+        "ibnetdiscover.txt --to roots --out roots && opensm -R updn -a roots",
     ],
     notes: "\
-TOPOLOGY as for `ebb fabric route`.
+TOPOLOGY as for `ebb fabric route`. What a format cannot say is on standard error.
 
-Exit status: 0 written, 2 the topology cannot be read.",
+Exit status: 0 written, 2 the topology cannot be read or the format cannot hold it.",
     schema: Some(Schema::of::<Scenario>),
     arguments: &[Flag::of("TOPOLOGY", "topology", "TOPOLOGY")],
     flags: &[Flag::of("to", "to", "FORMAT"), Flag::of("hosts", "hosts", "HOSTS")],
@@ -64,11 +72,19 @@ fn run(
     _progress: &dyn Progress,
 ) -> Result<Report, StudyError> {
     let scenario: Scenario = document.read_described()?;
-    let (topology, notes) = files::topology(files, &scenario.topology, scenario.hosts, seed)?;
+    let (topology, mut notes) = files::topology(files, &scenario.topology, scenario.hosts, seed)?;
     let words = match scenario.to {
         Format::Ibnetdiscover => ibnetdiscover::write(&topology),
         Format::Graphml => graphml::write(&topology),
         Format::Ibsim => ibsim::write(&topology),
+        Format::Slurm => {
+            let written = slurm::write(&topology);
+            notes.extend(written.notes);
+            written.text
+        }
+        Format::Guid2lid => opensm::write_guid2lid(&topology),
+        Format::Roots => opensm::write_roots(&topology)
+            .map_err(|what| StudyError::in_file(scenario.topology.as_str(), what))?,
     };
     let report = Report::new("A fabric")
         .figure("switches", topology.switches().len())

@@ -1,24 +1,28 @@
 //! How fabrics and tables are written down.
 //!
-//! Room: bytes to [`crate::Fabric`] and back, one file per format: [`ibnetdiscover`], [`ports`], [`subnet`],
-//! [`ibsim`] (shape and addresses), [`graphml`], [`gml`], [`sndlib`], [`node_link`] (graphs), [`lfts`], [`fdbs`]
+//! Room: bytes to [`crate::Fabric`] and back, one file per format: [`ibnetdiscover`], [`ports`], [`subnet`], [`db_csv`],
+//! [`ibsim`] (shape and addresses), [`opensm`] (addresses and roots, written only), [`slurm`] (a tree, written only), [`graphml`], [`gml`], [`sndlib`], [`node_link`] (graphs), [`lfts`], [`fdbs`]
 //! (forwarding tables), [`levels`] (service levels), [`lanes`] (SL-to-VL tables), [`set`] (the files of one
 //! moment together). [`shape`] tells formats of shapes by their bytes. Nothing here opens a file.
 //! Whatever is wrong with the bytes is a [`Malformed`] with file and line, never a panic; what they say and
 //! has no effect is in the topology's notes.
 
+pub mod db_csv;
 pub mod fdbs;
 pub mod gml;
 mod graph;
 pub mod graphml;
+mod hostlist;
 pub mod ibnetdiscover;
 pub mod ibsim;
 pub mod lanes;
 pub mod levels;
 pub mod lfts;
 pub mod node_link;
+pub mod opensm;
 pub mod ports;
 pub mod set;
+pub mod slurm;
 pub mod sndlib;
 pub mod subnet;
 
@@ -40,6 +44,8 @@ pub fn shape(file: &str, bytes: &[u8], hosts_per_switch: u32) -> Result<Topology
         gml::read(file, bytes, hosts_per_switch)
     } else if start.starts_with(b"{") {
         subnet::read(file, bytes)
+    } else if db_csv::is_dump(start) {
+        db_csv::read(file, bytes)
     } else if ports::is_list(start) {
         ports::read(file, bytes)
     } else if ibsim::is_net_list(start) {

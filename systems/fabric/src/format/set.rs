@@ -16,13 +16,14 @@ pub const LEVELS: &str = "sl.csv";
 pub const LANES: &str = "sl2vl.txt";
 
 /// Every file that a set may have.
-pub const ALL: [&str; 11] = [
+pub const ALL: [&str; 12] = [
     TOPOLOGY,
     FORWARDING,
     LEVELS,
     LANES,
     "opensm-subnet.lst",
     "ibdiagnet2.lst",
+    "ibdiagnet2.db_csv",
     "opensm.fdbs",
     "ibdiagnet2.fdbs",
     "path-records.txt",
@@ -101,7 +102,7 @@ pub fn load(files: &dyn Files, folder: &str) -> Result<Fabric, Unloadable> {
         Some(file) => Ok(file),
         None => files.read(&path(names[0])).map(|bytes| (path(names[0]), bytes)),
     };
-    let topology = needed(&[TOPOLOGY, "opensm-subnet.lst", "ibdiagnet2.lst"])?;
+    let topology = needed(&[TOPOLOGY, "opensm-subnet.lst", "ibdiagnet2.lst", "ibdiagnet2.db_csv"])?;
     let forwarding = needed(&[FORWARDING, "opensm.fdbs", "ibdiagnet2.fdbs"])?;
     let levels = optional(&[LEVELS, "path-records.txt", "opensm-path-records.dump"])?;
     let lanes = optional(&[LANES, "opensm-sl2vl.dump"])?;

@@ -15,6 +15,7 @@
 use super::paths::{FAR, PortLoad, Target, centre, distances, fill_shortest, targets};
 use super::{Options, Routing, RoutingError};
 use crate::tables::Tables;
+use crate::topology::height::heights;
 use crate::topology::{SwitchId, Topology};
 
 /// Most switches that are tried above all others.
@@ -82,26 +83,6 @@ fn around_leaves(topology: &Topology) -> Vec<Proposal> {
 pub(crate) fn rank_from_root(topology: &Topology, root: SwitchId) -> Vec<u32> {
     let distance = distances(topology, root);
     ranks(topology, |switch| u32::MAX - distance[switch.index()])
-}
-
-/// Distance of every switch from the nearest of `near`.
-fn heights(topology: &Topology, mut near: Vec<SwitchId>) -> Vec<u32> {
-    let mut distance = vec![FAR; topology.switches().len()];
-    let mut level = 0;
-    while !near.is_empty() {
-        near.iter().for_each(|switch| distance[switch.index()] = level);
-        level += 1;
-        let mut next: Vec<SwitchId> = near
-            .iter()
-            .flat_map(|switch| topology.neighbours(*switch))
-            .map(|(_, other, _)| other)
-            .filter(|other| distance[other.index()] == FAR)
-            .collect();
-        next.sort_unstable();
-        next.dedup();
-        near = next;
-    }
-    distance
 }
 
 /// A total order: by height, then the lower number is higher.

@@ -7,6 +7,7 @@ mod addresses;
 mod build;
 pub mod dragonfly;
 pub mod grid;
+pub(crate) mod height;
 pub mod named;
 pub mod random;
 pub mod tree;

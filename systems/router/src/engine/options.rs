@@ -1,6 +1,7 @@
 //! What both engines need to know beside the machine and the load.
 
 use ebb_control::IdleDepth;
+use ebb_report::Timelines;
 
 use crate::machine::{Machine, Nap, PER_NANO, PER_SECOND, Picos};
 use crate::scenario::{Clocks, DeepNap, Ordering, Scenario, ServiceKind};
@@ -25,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) clock_ps: Option<Picos>,
     /// Distance of samples over time.
     pub(crate) sample_ps: Picos,
+    /// Whether the run is drawn.
+    pub(crate) timelines: Timelines,
 }
 
 /// Samples of a run unless the scenario says otherwise.
@@ -47,6 +50,7 @@ impl Options {
             clock_ps: (server.clocks == Clocks::PerCore)
                 .then_some((server.clock_us * 1e6) as Picos),
             sample_ps: sample.unwrap_or(span_ps / SAMPLES).max(1_000_000),
+            timelines: scenario.output,
         }
     }
 

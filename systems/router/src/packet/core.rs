@@ -2,9 +2,10 @@
 
 use ebb_control::redirect::ENTRIES;
 
+use super::Watched;
 use super::clocks::CoreClock;
 use super::ring::Ring;
-use crate::account::{Account, Doing};
+use crate::account::Doing;
 use crate::machine::{Nap, Picos};
 
 /// What the governor told a core, as the live router's orders.
@@ -31,6 +32,7 @@ pub(super) enum Waits {
 
 #[derive(Clone, Debug)]
 pub(super) struct Core {
+    number: u16,
     pub(super) queue: Ring,
     pub(super) waits: Waits,
     pub(super) order: Order,
@@ -54,8 +56,9 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(queue_len: u32, nap: Nap) -> Core {
+    pub(super) fn new(number: u16, queue_len: u32, nap: Nap) -> Core {
         Core {
+            number,
             queue: Ring::new(queue_len),
             waits: Waits::Asleep,
             order: Order::Park,
@@ -74,14 +77,14 @@ impl Core {
 
     /// Goes on to something else at `now`.
     #[inline]
-    pub(super) fn switch(&mut self, now: Picos, doing: Doing, account: &mut Account) {
+    pub(super) fn switch(&mut self, now: Picos, doing: Doing, account: &mut Watched) {
         self.pass(now, account);
         self.doing = doing;
     }
 
     /// Hands over its time until `now`.
     #[inline]
-    pub(super) fn pass(&mut self, now: Picos, account: &mut Account) {
+    pub(super) fn pass(&mut self, now: Picos, account: &mut Watched) {
         if self.awake_at <= now {
             self.spend(self.awake_at - self.since, account);
             self.since = self.awake_at;
@@ -96,8 +99,11 @@ impl Core {
 
     /// Accounts for time in its present state.
     #[inline]
-    fn spend(&self, picos: Picos, account: &mut Account) {
+    fn spend(&self, picos: Picos, account: &mut Watched) {
         account.add(self.doing, picos as f64);
+        if let Some(watch) = &mut account.watch {
+            watch.spent(self.number, self.doing, self.since, picos);
+        }
         if self.clock.less.0 > 0.0 && !matches!(self.doing, Doing::Nap(_)) {
             account.slower(self.clock.less, picos as f64);
         }
@@ -105,7 +111,7 @@ impl Core {
 
     /// Falls asleep.
     #[inline]
-    pub(super) fn sleep(&mut self, now: Picos, nap: Nap, account: &mut Account) {
+    pub(super) fn sleep(&mut self, now: Picos, nap: Nap, account: &mut Watched) {
         self.switch(now, Doing::Nap(nap), account);
         self.waits = Waits::Asleep;
         self.shown = 0;

@@ -33,6 +33,16 @@ enum Phase {
 }
 
 impl Handover {
+    /// What the step is called.
+    pub(super) fn step(&self) -> &'static str {
+        match self.phase {
+            Phase::Hold => "hold",
+            Phase::Rewrite { .. } => "rewrite the redirect table",
+            Phase::Drain => "drain",
+            Phase::Clock { .. } => "change the clock",
+        }
+    }
+
     pub(super) fn alarm(&self) -> Picos {
         match self.phase {
             Phase::Rewrite { until } | Phase::Clock { until } => until,
@@ -66,6 +76,7 @@ impl Exact<'_> {
             self.release();
         }
         self.set_alarm();
+        self.show();
     }
 
     fn hold(&mut self, index: usize) {
@@ -103,6 +114,7 @@ impl Exact<'_> {
         self.handover.as_mut().expect("a change is under way").awaited -= 1;
         self.proceed();
         self.set_alarm();
+        self.show();
         holds
     }
 

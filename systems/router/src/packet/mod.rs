@@ -10,6 +10,8 @@ mod handover;
 mod plant;
 mod ring;
 
+use std::ops::{Deref, DerefMut};
+
 use ebb_control::redirect::{ENTRIES, rebalance};
 use ebb_control::{Idle, IdleDepth, OperatingPoint};
 use ebb_des::{Rng, Seed};
@@ -25,9 +27,30 @@ use crate::account::{Account, Doing};
 use crate::engine::{Options, Recorder};
 use crate::load::{Block, Load, Source};
 use crate::machine::{Machine, Nap, PER_NANO, Picos, Service};
+use crate::watch::Watch;
 
 /// Never.
 const NEVER: Picos = Picos::MAX;
+
+/// The account, and who draws what goes into it.
+pub(crate) struct Watched {
+    account: Account,
+    pub(crate) watch: Option<Box<Watch>>,
+}
+
+impl Deref for Watched {
+    type Target = Account;
+
+    fn deref(&self) -> &Account {
+        &self.account
+    }
+}
+
+impl DerefMut for Watched {
+    fn deref_mut(&mut self) -> &mut Account {
+        &mut self.account
+    }
+}
 
 /// The simulated router, packet by packet.
 pub(crate) struct Exact<'a> {
@@ -62,7 +85,7 @@ pub(crate) struct Exact<'a> {
     sample_at: Picos,
     /// The earliest instant at which anything but a round happens.
     alarm: Picos,
-    pub(crate) account: Account,
+    pub(crate) account: Watched,
     pub(crate) recorder: Recorder,
 }
 
@@ -78,7 +101,10 @@ impl<'a> Exact<'a> {
         let mut source = Source::new(load, seed);
         let mut block = Block::default();
         source.fill(load, &mut block);
-        let cores = vec![Core::new(options.queue_len, options.parked); machine.cores.into()];
+        let core = |number| Core::new(number, options.queue_len, options.parked);
+        let cores: Vec<Core> = (0..machine.cores).map(core).collect();
+        let timeline = options.timelines.begin();
+        let watch = timeline.map(|timeline| Box::new(Watch::new(timeline, machine.cores)));
         let mut exact = Exact {
             machine,
             load,
@@ -103,7 +129,7 @@ impl<'a> Exact<'a> {
             warm: load.warm_ps == 0,
             sample_at: options.sample_ps,
             alarm: 0,
-            account: Account::new(0),
+            account: Watched { account: Account::new(0), watch },
             recorder: Recorder::new(load.flows.len()),
         };
         exact.set_alarm();
@@ -124,6 +150,7 @@ impl<'a> Exact<'a> {
                 self.rest(index, idle);
             }
         }
+        self.show();
     }
 
     /// Recomputes what depends on cores and frequency in force.
@@ -203,6 +230,7 @@ impl<'a> Exact<'a> {
         let count = core.queue.len().min(self.options.batch);
         core.unreported += count;
         core.shown = core.queue.len() - count;
+        let shown = core.shown;
         core.waits = Waits::No;
         if let Some(left) = &mut core.drain {
             *left = left.saturating_sub(count);
@@ -213,6 +241,9 @@ impl<'a> Exact<'a> {
         } else {
             core.switch(self.now, Doing::Spin, &mut self.account);
             core.waits = Waits::Spinning;
+        }
+        if let Some(watch) = &mut self.account.watch {
+            watch.batch(index as u16, self.now, count, shown);
         }
         let core = &self.cores[index];
         if core.order == Order::Park {
@@ -309,6 +340,16 @@ impl<'a> Exact<'a> {
         self.recorder.held(self.now, self.point.cores, clock);
     }
 
+    /// Tells who draws what is in force from now on.
+    fn show(&mut self) {
+        let (now, cores, clock) = (self.now, self.point.cores, self.mean_clock());
+        let step = self.handover.as_ref().map(Handover::step);
+        if let Some(watch) = &mut self.account.watch {
+            watch.point(now, cores, clock);
+            watch.step(now, step);
+        }
+    }
+
     /// Everything that is due at the alarm.
     fn ring(&mut self) {
         if let Some((at, frequency)) = self.clock_change
@@ -326,12 +367,16 @@ impl<'a> Exact<'a> {
             self.settle();
             self.warm = true;
             self.recorder.reset(self.now, self.queued());
-            self.account = Account::new(self.now);
+            self.account.account = Account::new(self.now);
+            if let Some(watch) = &mut self.account.watch {
+                watch.reported_from(self.now);
+            }
         }
         if self.sample_at <= self.now || self.now >= self.load.end_ps {
             self.sample();
         }
         self.set_alarm();
+        self.show();
     }
 
     fn sample(&mut self) {

@@ -6,6 +6,7 @@ mod traffic;
 
 use ebb_control::policies::{NAMES, Settings};
 use ebb_power::{ForwardingPath, PacketCost, Server};
+use ebb_report::Timelines;
 use ebb_scenario::{Check, Described, Invalid};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,8 @@ pub struct Scenario {
     pub application: ApplicationChoice,
     /// The traffic.
     pub traffic: TrafficChoice,
+    /// Files beside the report.
+    pub output: Timelines,
 }
 
 /// How time passes.
@@ -121,6 +124,7 @@ impl Default for Scenario {
             policy: PolicyChoice::default(),
             application: ApplicationChoice::default(),
             traffic: TrafficChoice::default(),
+            output: Timelines::default(),
         }
     }
 }
