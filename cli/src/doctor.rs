@@ -183,7 +183,10 @@ fn of_router(path: &Path) -> (Vec<String>, Vec<Finding>, Option<Config>) {
         Ok(config) => config,
         Err(ConfigError::Invalid(problems)) => {
             let found = problems.iter().map(|problem| {
-                let said = format!("{}:{}: {}: {}", problem.file, problem.line, problem.field, problem.message);
+                let said = format!(
+                    "{}:{}: {}: {}",
+                    problem.file, problem.line, problem.field, problem.message
+                );
                 let finding = Finding::new("config.valid", State::Problem, said);
                 if problem.remedy.is_empty() { finding } else { finding.remedy(&problem.remedy) }
             });
@@ -206,25 +209,37 @@ fn of_router(path: &Path) -> (Vec<String>, Vec<Finding>, Option<Config>) {
     (names, found, Some(config))
 }
 
+/// Forwarding switches of the whole machine.
+const SWITCHES: [&str; 2] = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
+
 /// What the kernel's own policy does to packets between these interfaces, as the router sees it.
 fn of_policy(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
     let names = machine.interfaces.iter().filter(|one| one.index != 0).map(|one| &one.name);
-    let ports: Vec<_> = (0u8..).zip(names).map(|(slot, name)| (PortId(slot), name.clone())).collect();
+    let ports: Vec<_> =
+        (0u8..).zip(names).map(|(slot, name)| (PortId(slot), name.clone())).collect();
     let ignored = config.map(|config| config.kernel.ignore.clone()).unwrap_or_default();
-    match policy::survey(&ports, &ignored) {
+    // What it would tell the log is said below.
+    let silent = tracing::subscriber::NoSubscriber::default();
+    let survey = || policy::survey(&ports, &ignored);
+    match tracing::subscriber::with_default(silent, survey) {
         Err(error) => vec![Finding::new("policy", State::Unknown, format!("{error:#}"))],
         Ok(objects) if objects.is_empty() => {
             vec![Finding::ok("policy", "nothing in the kernel decides on forwarded packets")]
         }
         Ok(objects) => objects
             .iter()
+            // The whole machine's switches are found as settings.
+            .filter(|object| !SWITCHES.iter().any(|name| object.object.starts_with(name)))
             .map(|object| {
-                let found = format!("{}; {}: {}", object.object, object.concerns, object.effect.words());
+                let found =
+                    format!("{}; {}: {}", object.object, object.concerns, object.effect.words());
                 let id = format!("policy.{}", object.mechanism);
                 match object.effect {
                     PolicyEffect::Kernel => Finding::new(&id, State::Warning, found)
                         .meaning("these packets cost what the kernel's own forwarding costs")
-                        .remedy("see docs/policy.md: what Ebb carries out itself, and [kernel] ignore"),
+                        .remedy(
+                            "see docs/policy.md: what Ebb carries out itself, and [kernel] ignore",
+                        ),
                     PolicyEffect::Ignored => Finding::new(&id, State::Note, found)
                         .meaning("[kernel] ignore: packets that it would drop are forwarded"),
                     _ => Finding::ok(&id, found),

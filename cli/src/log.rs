@@ -215,12 +215,23 @@ impl<S: Subscriber> Layer<S> for Limit {
         match self.judge(format!("{code} {subject}"), Instant::now()) {
             Fate::Pass => true,
             Fate::After(times) => {
-                tracing::warn!(about = code, subject, times, code = "EBB-E002", "such messages were left out");
+                tracing::warn!(
+                    about = code,
+                    subject,
+                    times,
+                    code = "EBB-E002",
+                    "such messages were left out"
+                );
                 true
             }
             Fate::First => {
                 let seconds = WINDOW.as_secs();
-                tracing::warn!(about = code, subject, code = "EBB-E004", "more than {BURST} such messages in {seconds} s: the rest is left out");
+                tracing::warn!(
+                    about = code,
+                    subject,
+                    code = "EBB-E004",
+                    "more than {BURST} such messages in {seconds} s: the rest is left out"
+                );
                 false
             }
             Fate::LeftOut => false,

@@ -48,8 +48,12 @@ fn driver(interface: &Interface) -> Finding {
         _ if interface.is_device() => {
             Finding::ok(id, format!("driver {name} of {}", interface.bus))
         }
-        _ => Finding::new(id, State::Note, format!("driver {name}, a virtual {}", kind.unwrap_or("link")))
-            .meaning("frames are copied to and from a worker: the kernel path costs less"),
+        _ => Finding::new(
+            id,
+            State::Note,
+            format!("driver {name}, a virtual {}", kind.unwrap_or("link")),
+        )
+        .meaning("frames are copied to and from a worker: the kernel path costs less"),
     }
 }
 
@@ -58,17 +62,19 @@ fn carrier(interface: &Interface) -> Finding {
     if interface.up {
         return Finding::ok(id, "up");
     }
-    Finding::new(id, State::Warning, "down, or without carrier")
-        .meaning("nothing passes")
-        .remedy(format!("ip link set {} up; if it is, look at the cable and the far end", interface.name))
+    Finding::new(id, State::Warning, "down, or without carrier").meaning("nothing passes").remedy(
+        format!("ip link set {} up; if it is, look at the cable and the far end", interface.name),
+    )
 }
 
 fn xdp(interface: &Interface) -> Finding {
     let id = "interface.xdp";
     let (native, shared) = (interface.xdp_native, interface.xdp_zero_copy);
     match (native, shared) {
-        (None, _) => Finding::new(id, State::Unknown, "the kernel does not tell what its driver can do")
-            .meaning("Linux 6.3 and later do; the start of Ebb shows it in any case"),
+        (None, _) => {
+            Finding::new(id, State::Unknown, "the kernel does not tell what its driver can do")
+                .meaning("Linux 6.3 and later do; the start of Ebb shows it in any case")
+        }
         (Some(false), _) => {
             let finding = Finding::new(id, State::Warning, "no XDP in the driver")
                 .meaning("packets reach Ebb after the network stack has made a buffer for each");
@@ -80,7 +86,11 @@ fn xdp(interface: &Interface) -> Finding {
             }
         }
         (Some(true), Some(true)) => {
-            let also = if interface.xdp_transmit == Some(true) { ", sends what is redirected" } else { "" };
+            let also = if interface.xdp_transmit == Some(true) {
+                ", sends what is redirected"
+            } else {
+                ""
+            };
             Finding::ok(id, format!("XDP in the driver, frames shared with workers{also}"))
         }
         (Some(true), _) => {
@@ -95,8 +105,10 @@ fn queues(machine: &Machine, interface: &Interface) -> Finding {
     let cpus = u32::try_from(cpus(&machine.files).len()).unwrap_or(u32::MAX);
     let name = &interface.name;
     match interface.queues {
-        None if interface.is_device() => Finding::new(id, State::Note, "one receive queue, or a fixed number")
-            .meaning("packets are spread over workers by one CPU"),
+        None if interface.is_device() => {
+            Finding::new(id, State::Note, "one receive queue, or a fixed number")
+                .meaning("packets are spread over workers by one CPU")
+        }
         None => Finding::ok(id, "a fixed number of queues"),
         Some(queues) if queues.now < queues.most.min(cpus) => {
             let text = format!("{} of {} receive queues for {cpus} CPUs", queues.now, queues.most);
@@ -141,13 +153,20 @@ fn offloads(interface: &Interface, purpose: Purpose) -> Vec<Finding> {
     }
     match interface.gro {
         Some(true) if purpose == Purpose::Tor => found.push(
-            Finding::new("interface.gro", State::Warning, "the kernel merges received packets (GRO)")
-                .meaning("super-frames are longer than a circuit's slots account for")
-                .remedy(format!("ethtool -K {name} gro off")),
+            Finding::new(
+                "interface.gro",
+                State::Warning,
+                "the kernel merges received packets (GRO)",
+            )
+            .meaning("super-frames are longer than a circuit's slots account for")
+            .remedy(format!("ethtool -K {name} gro off")),
         ),
         Some(on) => {
             let word = if on { "merges" } else { "does not merge" };
-            found.push(Finding::ok("interface.gro", format!("the kernel {word} received packets (GRO)")));
+            found.push(Finding::ok(
+                "interface.gro",
+                format!("the kernel {word} received packets (GRO)"),
+            ));
         }
         None => {}
     }
@@ -191,7 +210,11 @@ fn interrupts_of(machine: &Machine, interface: &Interface) -> Option<Finding> {
     let asked = |number: &u32| machine.read(&format!("proc/irq/{number}/smp_affinity_list"));
     let places: BTreeSet<String> =
         numbers.values().filter_map(|number| place(number).or_else(|| asked(number))).collect();
-    let text = format!("{} interrupts on CPUs {}", numbers.len(), places.iter().cloned().collect::<Vec<_>>().join(","));
+    let text = format!(
+        "{} interrupts on CPUs {}",
+        numbers.len(),
+        places.iter().cloned().collect::<Vec<_>>().join(",")
+    );
     if numbers.len() > 1 && places.len() == 1 {
         return Some(
             Finding::new(id, State::Warning, text)
@@ -236,12 +259,22 @@ fn steering(machine: &Machine, interface: &Interface) -> Option<Finding> {
     let (receive, transmit) = (set("rx-", "rps_cpus"), set("tx-", "xps_cpus"));
     if receive > 0 {
         return Some(
-            Finding::new(id, State::Warning, format!("the stack spreads packets of {receive} queues (RPS)"))
-                .meaning("each packet wakes another CPU before a program in the stack sees it")
-                .remedy(format!("for file in /sys/class/net/{}/queues/rx-*/rps_cpus; do echo 0 > $file; done", interface.name)),
+            Finding::new(
+                id,
+                State::Warning,
+                format!("the stack spreads packets of {receive} queues (RPS)"),
+            )
+            .meaning("each packet wakes another CPU before a program in the stack sees it")
+            .remedy(format!(
+                "for file in /sys/class/net/{}/queues/rx-*/rps_cpus; do echo 0 > $file; done",
+                interface.name
+            )),
         );
     }
-    Some(Finding::ok(id, format!("no RPS; {transmit} transmit queues have CPUs of their own (XPS)")))
+    Some(Finding::ok(
+        id,
+        format!("no RPS; {transmit} transmit queues have CPUs of their own (XPS)"),
+    ))
 }
 
 fn deferral(machine: &Machine, interface: &Interface) -> Option<Finding> {
@@ -252,8 +285,12 @@ fn deferral(machine: &Machine, interface: &Interface) -> Option<Finding> {
         return Some(Finding::ok(id, "interrupts are not put off"));
     }
     Some(
-        Finding::new(id, State::Note, format!("interrupts are put off {rounds} times, by {pause} ns"))
-            .meaning("a running Ebb sets it, and puts it back; otherwise packets wait")
-            .remedy(format!("echo 0 > /sys/class/net/{}/napi_defer_hard_irqs", interface.name)),
+        Finding::new(
+            id,
+            State::Note,
+            format!("interrupts are put off {rounds} times, by {pause} ns"),
+        )
+        .meaning("a running Ebb sets it, and puts it back; otherwise packets wait")
+        .remedy(format!("echo 0 > /sys/class/net/{}/napi_defer_hard_irqs", interface.name)),
     )
 }

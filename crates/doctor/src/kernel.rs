@@ -58,7 +58,13 @@ const OPTIONS: [Option_; 5] = [
     ("kernel.af_xdp", "XDP_SOCKETS", (0, 0), State::Problem, "workers cannot receive packets"),
     ("kernel.tcx", "NET_XGRESS", TCX, State::Warning, "ports of virtual links need workers"),
     ("kernel.netkit", "NETKIT", NETKIT, State::Note, "containers have to use veth"),
-    ("kernel.busy_poll", "NET_RX_BUSY_POLL", (0, 0), State::Note, "mode \"poll\" depends on interrupts"),
+    (
+        "kernel.busy_poll",
+        "NET_RX_BUSY_POLL",
+        (0, 0),
+        State::Note,
+        "mode \"poll\" depends on interrupts",
+    ),
 ];
 
 fn built_in(machine: &Machine, configuration: Option<&str>) -> Vec<Finding> {
@@ -119,9 +125,11 @@ fn jit(machine: &Machine, configuration: Option<&str>) -> Finding {
         Some(0) if !always => Finding::new(id, State::Warning, "programs are interpreted")
             .meaning("each packet costs several times more")
             .remedy("sysctl -w net.core.bpf_jit_enable=1"),
-        Some(2) => Finding::new(id, State::Note, "the compiler writes what it does to the kernel log")
-            .meaning("for developers of the kernel alone")
-            .remedy("sysctl -w net.core.bpf_jit_enable=1"),
+        Some(2) => {
+            Finding::new(id, State::Note, "the compiler writes what it does to the kernel log")
+                .meaning("for developers of the kernel alone")
+                .remedy("sysctl -w net.core.bpf_jit_enable=1")
+        }
         Some(_) => Finding::ok(id, "programs are compiled"),
     }
 }
@@ -158,7 +166,7 @@ fn groups(machine: &Machine) -> Finding {
     match (mounted(&mounts, "cgroup2"), mounted(&mounts, "cgroup")) {
         (Some(_), None) => Finding::ok(id, "control groups of version 2"),
         (_, Some(_)) => Finding::new(id, State::Note, "control groups of version 1")
-            .meaning("real-time priority needs a budget of the group: without one it is refused")
+            .meaning("where the kernel has CONFIG_RT_GROUP_SCHED, real-time priority needs a budget of the group")
             .remedy("boot with systemd.unified_cgroup_hierarchy=1"),
         (None, None) => Finding::ok(id, "no control groups"),
     }

@@ -5,7 +5,13 @@ use std::collections::BTreeSet;
 use crate::{Finding, Machine, Purpose, State};
 
 pub(crate) fn examine(machine: &Machine, purpose: Purpose) -> Vec<Finding> {
-    vec![iommu(machine), pages(machine), memory(machine), clock(machine), real_time(machine, purpose)]
+    vec![
+        iommu(machine),
+        pages(machine),
+        memory(machine),
+        clock(machine),
+        real_time(machine, purpose),
+    ]
 }
 
 fn iommu(machine: &Machine) -> Finding {
@@ -21,7 +27,11 @@ fn iommu(machine: &Machine) -> Finding {
             .meaning("drivers that map each frame flush it each time; AF_XDP's zero copy maps once")
             .remedy("boot with iommu.strict=0, or with iommu=pt where devices are trusted")
     } else if kinds.is_empty() {
-        Finding::new(id, State::Unknown, format!("{} groups of an IOMMU of unknown mode", groups.len()))
+        Finding::new(
+            id,
+            State::Unknown,
+            format!("{} groups of an IOMMU of unknown mode", groups.len()),
+        )
     } else {
         Finding::ok(id, format!("an IOMMU of mode {list}"))
     }
@@ -65,8 +75,9 @@ fn clock(machine: &Machine) -> Finding {
     match machine.read(&format!("{place}/current_clocksource")).as_deref() {
         None => Finding::new(id, State::Unknown, "the kernel does not say its clock"),
         Some(slow @ ("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" | "xen")) => {
-            let finding = Finding::new(id, State::Warning, format!("the clock is {slow}"))
-                .meaning("reading it takes a microsecond or a system call; workers read it for each batch");
+            let finding = Finding::new(id, State::Warning, format!("the clock is {slow}")).meaning(
+                "reading it takes a microsecond or a system call; workers read it for each batch",
+            );
             if others.split_whitespace().any(|name| name == "tsc") {
                 finding.remedy(format!("echo tsc > /{place}/current_clocksource"))
             } else {
@@ -82,12 +93,17 @@ fn real_time(machine: &Machine, purpose: Purpose) -> Finding {
     let runtime = machine.read("proc/sys/kernel/sched_rt_runtime_us");
     let period = machine.number("proc/sys/kernel/sched_rt_period_us").unwrap_or(1_000_000);
     match (runtime.as_deref().map(str::parse::<i64>), purpose) {
-        (Some(Ok(0)), _) => Finding::new(id, State::Warning, "no thread may have real-time priority")
-            .meaning("a switch of circuits and hand-overs between workers wait for other programs")
-            .remedy("sysctl -w kernel.sched_rt_runtime_us=950000"),
+        (Some(Ok(0)), _) => {
+            Finding::new(id, State::Warning, "no thread may have real-time priority")
+                .meaning(
+                    "a switch of circuits and hand-overs between workers wait for other programs",
+                )
+                .remedy("sysctl -w kernel.sched_rt_runtime_us=950000")
+        }
         (Some(Ok(-1)), Purpose::Tor) => {
-            Finding::new(id, State::Note, "threads of real-time priority are not limited")
-                .meaning("`realtime = true` leaves 7 % of its CPU to others, and nothing guarantees it")
+            Finding::new(id, State::Note, "threads of real-time priority are not limited").meaning(
+                "`realtime = true` leaves 7 % of its CPU to others, and nothing guarantees it",
+            )
         }
         (Some(Ok(runtime)), _) if runtime >= 0 => {
             Finding::ok(id, format!("real-time threads may use {runtime} of {period} us"))

@@ -29,7 +29,9 @@ fn count(all: &[Cpu], purpose: Purpose) -> Finding {
     let id = "cpu.count";
     let cores: BTreeSet<_> = all.iter().map(|cpu| (cpu.package, cpu.core)).collect();
     let packages: BTreeSet<_> = all.iter().map(|cpu| cpu.package).collect();
-    let one = |number: usize, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
+    let one = |number: usize, word: &str| {
+        format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+    };
     let text = format!(
         "{} on {} of {}",
         one(all.len(), "CPU"),
@@ -40,8 +42,9 @@ fn count(all: &[Cpu], purpose: Purpose) -> Finding {
         (0, _) => Finding::new(id, State::Unknown, "the machine does not say which CPUs it has"),
         (1, Purpose::Tor) => Finding::new(id, State::Warning, text)
             .meaning("a switch of circuits keeps a CPU busy: everything else waits for it"),
-        (1, _) => Finding::new(id, State::Note, text)
-            .meaning("nothing is saved by switching workers off; they share the CPU with everything else"),
+        (1, _) => Finding::new(id, State::Note, text).meaning(
+            "nothing is saved by switching workers off; they share the CPU with everything else",
+        ),
         _ => Finding::ok(id, text),
     }
 }
@@ -59,7 +62,9 @@ fn frequency(machine: &Machine, all: &[Cpu], purpose: Purpose) -> Vec<Finding> {
         return vec![
             Finding::new(id, State::Note, "no control of the CPUs' frequency")
                 .meaning("the governor saves by cores and idle states alone")
-                .remedy("on hardware: enable it in the firmware (P-states), then modprobe acpi-cpufreq"),
+                .remedy(
+                    "on hardware: enable it in the firmware (P-states), then modprobe acpi-cpufreq",
+                ),
         ];
     }
     let mut found = vec![Finding::ok(id, format!("driver {}", drivers.join(", ")))];
@@ -127,19 +132,23 @@ fn idle_states(machine: &Machine, all: &[Cpu]) -> Vec<Finding> {
                 .remedy("on hardware: enable C-states in the firmware"),
         ];
     }
-    let words = |state: &idle::IdleState| format!("{} {} us", state.name, state.latency.as_micros());
+    let words =
+        |state: &idle::IdleState| format!("{} {} us", state.name, state.latency.as_micros());
     let list: Vec<String> = states.iter().map(words).collect();
     let driver = driver.unwrap_or_else(|| "unknown".to_owned());
     let mut found = vec![Finding::ok(id, format!("driver {driver}: {}", list.join(", ")))];
-    let disabled = |cpu: &&Cpu| {
-        idle::states(&machine.files, cpu.id).iter().any(|state| state.disabled)
-    };
+    let disabled =
+        |cpu: &&Cpu| idle::states(&machine.files, cpu.id).iter().any(|state| state.disabled);
     let count = all.iter().filter(disabled).count();
     if count > 0 {
         found.push(
-            Finding::new("cpu.idle_disabled", State::Warning, format!("idle states of {count} CPUs are switched off"))
-                .meaning("CPUs without packets draw more than they need to")
-                .remedy("cpupower idle-set --enable-all"),
+            Finding::new(
+                "cpu.idle_disabled",
+                State::Warning,
+                format!("idle states of {count} CPUs are switched off"),
+            )
+            .meaning("CPUs without packets draw more than they need to")
+            .remedy("cpupower idle-set --enable-all"),
         );
     }
     found
@@ -160,9 +169,11 @@ fn latency_limit(machine: &Machine, all: &[Cpu]) -> Finding {
 fn threads(machine: &Machine, purpose: Purpose) -> Finding {
     let id = "cpu.threads";
     match (machine.number(&format!("{CPUS}/smt/active")), purpose) {
-        (Some(1), Purpose::Measure) => Finding::new(id, State::Warning, "cores run two threads each")
-            .meaning("what runs on the other thread changes what is measured")
-            .remedy("echo off > /sys/devices/system/cpu/smt/control"),
+        (Some(1), Purpose::Measure) => {
+            Finding::new(id, State::Warning, "cores run two threads each")
+                .meaning("what runs on the other thread changes what is measured")
+                .remedy("echo off > /sys/devices/system/cpu/smt/control")
+        }
         (Some(1), _) => Finding::new(id, State::Note, "cores run two threads each")
             .meaning("workers get whole cores first"),
         (Some(_), _) => Finding::ok(id, "one thread for each core"),
@@ -186,8 +197,9 @@ fn isolated(machine: &Machine) -> Finding {
             if !tickless.is_empty() {
                 found.push(format!("CPUs {tickless} without tick"));
             }
-            Finding::new("cpu.isolated", State::Note, found.join(", "))
-                .meaning("the scheduler leaves them alone: workers run there only if `cpus` names them")
+            Finding::new("cpu.isolated", State::Note, found.join(", ")).meaning(
+                "the scheduler leaves them alone: workers run there only if `cpus` names them",
+            )
         }
     }
 }
@@ -199,9 +211,11 @@ fn energy(machine: &Machine) -> Finding {
             let names: Vec<&str> = counters.domains().map(|(name, _)| name).collect();
             Finding::ok(id, format!("counters {}", names.join(", ")))
         }
-        Err(error) if error.is_absent() => Finding::new(id, State::Note, "no energy counters (RAPL)")
-            .meaning("watts are modelled, not measured")
-            .remedy("on Intel and AMD hardware: modprobe intel_rapl_msr"),
+        Err(error) if error.is_absent() => {
+            Finding::new(id, State::Note, "no energy counters (RAPL)")
+                .meaning("watts are modelled, not measured")
+                .remedy("on Intel and AMD hardware: modprobe intel_rapl_msr")
+        }
         Err(error) => Finding::new(id, State::Unknown, error.to_string())
             .meaning("without counters watts are modelled, not measured"),
     }

@@ -24,11 +24,8 @@ fn capabilities(machine: &Machine, purpose: Purpose) -> Finding {
     if matches!(purpose, Purpose::Cluster) {
         wanted.retain(|one| *one != Capability::CAP_SYS_NICE);
     }
-    let missing: Vec<String> = wanted
-        .into_iter()
-        .filter(|one| !has(effective, *one))
-        .map(|one| one.to_string())
-        .collect();
+    let missing: Vec<String> =
+        wanted.into_iter().filter(|one| !has(effective, *one)).map(|one| one.to_string()).collect();
     let unit = match purpose {
         Purpose::Router | Purpose::Measure => "ebb-router",
         Purpose::Cluster => "ebb-cluster",

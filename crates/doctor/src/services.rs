@@ -85,7 +85,9 @@ fn network_manager(machine: &Machine, running: &[String]) -> Vec<Finding> {
     let finding = |name: &str| {
         Finding::new(id, State::Warning, "NetworkManager manages it")
             .of(name)
-            .meaning("it changes addresses and routes, and sets the link down when it is reconfigured")
+            .meaning(
+                "it changes addresses and routes, and sets the link down when it is reconfigured",
+            )
             .remedy(format!("nmcli device set {name} managed no"))
     };
     let mut found: Vec<Finding> = managed.map(|interface| finding(&interface.name)).collect();

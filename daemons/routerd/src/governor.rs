@@ -137,7 +137,12 @@ impl Governor {
     /// Moves to `point`.
     fn change(&mut self, point: OperatingPoint) {
         let old = self.state.lock().expect("governor state").point;
-        debug!(cores = point.cores, frequency = point.frequency, code = "EBB-R004", "operating point");
+        debug!(
+            cores = point.cores,
+            frequency = point.frequency,
+            code = "EBB-R004",
+            "operating point"
+        );
         self.raise(point, old);
         let handover = {
             let mut redirects = self.redirects.lock().expect("redirect tables");

@@ -133,7 +133,9 @@ fn serve(
     // others.
     let kept = kept_privileges();
     match capability::keep_only(&kept) {
-        Ok(()) => info!(code = "EBB-R010", "privileges kept: {}", capability::reasons(&kept).join("; ")),
+        Ok(()) => {
+            info!(code = "EBB-R010", "privileges kept: {}", capability::reasons(&kept).join("; "))
+        }
         Err(error) => warn!(%error, code = "EBB-R011", "cannot drop privileges"),
     }
     let pulses = Pulses::new().context("cannot allocate the heartbeat memory")?;
@@ -167,7 +169,12 @@ impl Live {
     /// Serves signals, the kernel's tables, commands and packets for the kernel until told to end.
     fn control(mut self) -> Result<()> {
         self.turn()?;
-        info!(ports = self.config.ports.len(), mode = self.config.router.mode, code = "EBB-R012", "forwarding");
+        info!(
+            ports = self.config.ports.len(),
+            mode = self.config.router.mode,
+            code = "EBB-R012",
+            "forwarding"
+        );
         service::ready();
         self.vigil.begin();
         let mut wait_set = WaitSet::new();
@@ -186,7 +193,7 @@ impl Live {
             }
             self.turn()?;
             if let Some(warning) = self.vigil.turn() {
-                warn!(code = "EBB-R008", "{warning}");
+                warn!(code = "EBB-R079", "{warning}");
                 self.backend.stalls.store(self.vigil.stalls(), Relaxed);
                 self.backend.replace_warning(vigil::STOOD_STILL, warning);
             }

@@ -548,7 +548,11 @@ impl Router {
             if mailbox.wait(serial, STOP_PATIENCE) {
                 _ = thread.join();
             } else {
-                warn!(worker = index, code = "EBB-R072", "a worker did not stop; its thread is left behind");
+                warn!(
+                    worker = index,
+                    code = "EBB-R072",
+                    "a worker did not stop; its thread is left behind"
+                );
             }
         }
     }

@@ -51,14 +51,16 @@ pub(crate) fn open_port(
     if let Some(most) = interface.mtu_served() {
         warn!(
             name,
-            code = "EBB-T004", "its MTU is larger than what the switch forwards: packets of more than {most} bytes are lost; \
+            code = "EBB-T004",
+            "its MTU is larger than what the switch forwards: packets of more than {most} bytes are lost; \
             set its MTU, and that of the hosts behind it, to {most} at most"
         );
     }
     if !interface.sees_tags() {
         warn!(
             name,
-            code = "EBB-T005", "VLAN tags may be in packet metadata, where the XDP program cannot read them on this kernel: keep \
+            code = "EBB-T005",
+            "VLAN tags may be in packet metadata, where the XDP program cannot read them on this kernel: keep \
             tagged frames away from it, they would be forwarded as if they had no tag"
         );
     }
@@ -153,7 +155,10 @@ impl Follower {
         (for_kernel, bell): (Receiver<ForKernel>, Doorbell),
     ) -> Result<Follower> {
         let injector = KernelInjector::new().map_err(|error| {
-            warn!(code = "EBB-T006", "packets from other racks for the switch's own addresses are lost: {error}");
+            warn!(
+                code = "EBB-T006",
+                "packets from other racks for the switch's own addresses are lost: {error}"
+            );
         });
         let mut follower = Follower {
             racks,
@@ -395,7 +400,8 @@ impl Follower {
             if let Err(error) = rack.tables.set_own(&own) {
                 warn!(
                     rack = rack.number,
-                    code = "EBB-T011", "not all of the switch's own addresses are served: {error}"
+                    code = "EBB-T011",
+                    "not all of the switch's own addresses are served: {error}"
                 );
             }
         }

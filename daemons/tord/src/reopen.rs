@@ -86,7 +86,11 @@ impl Reopened {
         let opened = links.clone().find(|link| Some(link.index) == index).map(seen);
         match self.attachment.look(monotonic(), named, opened, false)? {
             Step::Close => {
-                warn!(interface = self.name, code = "EBB-T016", "the interface is gone; waiting for it");
+                warn!(
+                    interface = self.name,
+                    code = "EBB-T016",
+                    "the interface is gone; waiting for it"
+                );
                 self.attachment.closed();
                 self.interface = None;
                 Some(Box::new(Absent(self.name.clone())))
@@ -103,7 +107,8 @@ impl Reopened {
                     if self.said.as_ref() != Some(&words) {
                         warn!(
                             interface = self.name,
-                            code = "EBB-T017", "cannot open the interface, trying again: {words}"
+                            code = "EBB-T017",
+                            "cannot open the interface, trying again: {words}"
                         );
                         self.said = Some(words);
                     }

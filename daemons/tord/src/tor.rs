@@ -463,7 +463,8 @@ fn open_rack(
 pub(crate) fn warn_of_strangers(keys: &Keys, table: &str) {
     if !keys.exist() {
         warn!(
-            code = "EBB-T020", "field `{table}.token_file` is not set: sync frames are not sealed, and any host on \
+            code = "EBB-T020",
+            "field `{table}.token_file` is not set: sync frames are not sealed, and any host on \
             the control network can stop the fabric; use this in laboratories only"
         );
     }

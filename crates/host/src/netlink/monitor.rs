@@ -279,7 +279,11 @@ impl Monitor {
                             Ok(Some(event)) => each(event),
                             Ok(None) => {}
                             Err(Fault(what)) => {
-                                tracing::warn!(what, code = "EBB-H008", "skipped a malformed netlink message");
+                                tracing::warn!(
+                                    what,
+                                    code = "EBB-H008",
+                                    "skipped a malformed netlink message"
+                                );
                             }
                         }
                     }

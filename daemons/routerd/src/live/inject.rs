@@ -43,7 +43,10 @@ impl Injection {
     ) -> Result<Injection> {
         let injector = KernelInjector::new()
             .map_err(|error| {
-                warn!(code = "EBB-R017", "workers cannot pass packets to the kernel and lose them: {error}")
+                warn!(
+                    code = "EBB-R017",
+                    "workers cannot pass packets to the kernel and lose them: {error}"
+                )
             })
             .ok();
         let stop = Arc::new(AtomicBool::new(false));

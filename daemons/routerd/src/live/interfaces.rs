@@ -415,7 +415,11 @@ impl crate::sync::PortUpdates for Interfaces {
 
     fn renamed(&mut self, port: PortId, name: &str) {
         if let Some(former) = self.names.insert(port.0, name.to_owned()) {
-            info!(port = former, code = "EBB-R026", "the interface was renamed to {name}; it remains this port");
+            info!(
+                port = former,
+                code = "EBB-R026",
+                "the interface was renamed to {name}; it remains this port"
+            );
         }
     }
 

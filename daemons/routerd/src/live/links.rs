@@ -100,7 +100,8 @@ impl Live {
             let what = if gone { "is gone" } else { "was set down" };
             warn!(
                 port = name,
-                code = "EBB-R043", "interface {what}; the other ports keep working, it is opened again when it \
+                code = "EBB-R043",
+                "interface {what}; the other ports keep working, it is opened again when it \
                 returns"
             );
             self.backend.router.detach_for_now(port);

@@ -72,7 +72,8 @@ impl Live {
         moved.unwrap_or_else(|error| {
             warn!(
                 port = port.name,
-                code = "EBB-R048", "cannot go to the other path, the port is opened anew: {error:#}"
+                code = "EBB-R048",
+                "cannot go to the other path, the port is opened anew: {error:#}"
             );
             false
         })
@@ -82,7 +83,11 @@ impl Live {
         self.close_port(slot);
         if let Err(error) = self.when_free(|live| live.open_port(slot)) {
             let name = &self.config.ports[slot].name;
-            error!(port = name, code = "EBB-R049", "cannot open the port on the other path, trying later: {error:#}");
+            error!(
+                port = name,
+                code = "EBB-R049",
+                "cannot open the port on the other path, trying later: {error:#}"
+            );
         }
     }
 }

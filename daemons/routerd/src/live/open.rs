@@ -83,7 +83,8 @@ pub fn open(
     if let Some(served) = interface.mtu_served().filter(|_| !in_kernel) {
         warn!(
             port = port.name,
-            code = "EBB-R051", "the MTU is larger than the router's frames: packets longer than {served} bytes are \
+            code = "EBB-R051",
+            "the MTU is larger than the router's frames: packets longer than {served} bytes are \
             left to the kernel"
         );
     }

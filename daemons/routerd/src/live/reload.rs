@@ -245,7 +245,11 @@ impl Live {
         for slot in closing {
             if let Err(error) = self.open_port(slot) {
                 let name = &self.config.ports[slot].name;
-                error!(port = name, code = "EBB-R056", "cannot open the port again, trying later: {error:#}");
+                error!(
+                    port = name,
+                    code = "EBB-R056",
+                    "cannot open the port again, trying later: {error:#}"
+                );
             }
         }
         Err(error)
@@ -278,7 +282,11 @@ impl Live {
                     pending.push((PortId(*slot as u8), live, open));
                 }
                 Err(error) if open::may_come(&error) => {
-                    warn!(port = port.name, code = "EBB-R057", "the port is opened when it appears: {error:#}");
+                    warn!(
+                        port = port.name,
+                        code = "EBB-R057",
+                        "the port is opened when it appears: {error:#}"
+                    );
                 }
                 Err(error) => return Err(error.context(format!("port {}", port.name))),
             }

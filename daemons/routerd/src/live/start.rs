@@ -256,7 +256,11 @@ fn open_ports(
         let (mut live, open) = match opened {
             Ok(opened) => opened,
             Err(error) if open::may_come(&error) => {
-                warn!(port = port.name, code = "EBB-R057", "the port is opened when it appears: {error:#}");
+                warn!(
+                    port = port.name,
+                    code = "EBB-R057",
+                    "the port is opened when it appears: {error:#}"
+                );
                 ports.push(OpenPort::absent(&port.name));
                 continue;
             }

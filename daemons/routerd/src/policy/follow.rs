@@ -190,7 +190,8 @@ impl Follower {
             warn!(
                 ?source,
                 error,
-                code = "EBB-R065", "the kernel's policy cannot be read: packets that it may concern are left to the \
+                code = "EBB-R065",
+                "the kernel's policy cannot be read: packets that it may concern are left to the \
                 kernel"
             );
         }

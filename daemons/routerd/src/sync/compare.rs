@@ -70,7 +70,9 @@ impl Comparisons {
         let again_ms = self.pause.as_millis() as u64;
         warn!(
             parts = parts.join(", "),
-            again_ms, code = "EBB-R076", "kernel tables changed while they were read; trying again later"
+            again_ms,
+            code = "EBB-R076",
+            "kernel tables changed while they were read; trying again later"
         );
     }
 }

@@ -176,7 +176,13 @@ impl Live {
         service::main_process(child.id());
         self.api.iter().for_each(|api| api.stop_accepting());
         let micros = silence.as_micros() as u64;
-        info!(pid = child.id(), version, micros, code = "EBB-R062", "another program has taken over");
+        info!(
+            pid = child.id(),
+            version,
+            micros,
+            code = "EBB-R062",
+            "another program has taken over"
+        );
         let outcome = json!({ "pid": child.id(), "version": version, "silence_us": micros });
         _ = answer.send(Ok(outcome));
         self.injection.end();
