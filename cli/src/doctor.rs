@@ -13,7 +13,7 @@ use ebb_graph::PortId;
 use ebb_host::Sysfs;
 use ebb_ports::afxdp;
 use ebb_routerd::config::{Config, ConfigError};
-use ebb_routerd::status::PolicyEffect;
+use ebb_routerd::status::{PolicyEffect, PolicyObject};
 use ebb_routerd::{live, policy};
 use serde_json::json;
 
@@ -223,28 +223,28 @@ fn of_policy(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
     let survey = || policy::survey(&ports, &ignored);
     match tracing::subscriber::with_default(silent, survey) {
         Err(error) => vec![Finding::new("policy", State::Unknown, format!("{error:#}"))],
-        Ok(objects) if objects.is_empty() => {
-            vec![Finding::ok("policy", "nothing in the kernel decides on forwarded packets")]
-        }
-        Ok(objects) => objects
-            .iter()
+        Ok(mut objects) => {
             // The whole machine's switches are found as settings.
-            .filter(|object| !SWITCHES.iter().any(|name| object.object.starts_with(name)))
-            .map(|object| {
-                let found =
-                    format!("{}; {}: {}", object.object, object.concerns, object.effect.words());
-                let id = format!("policy.{}", object.mechanism);
-                match object.effect {
-                    PolicyEffect::Kernel => Finding::new(&id, State::Warning, found)
-                        .meaning("these packets cost what the kernel's own forwarding costs")
-                        .remedy(
-                            "see docs/policy.md: what Ebb carries out itself, and [kernel] ignore",
-                        ),
-                    PolicyEffect::Ignored => Finding::new(&id, State::Note, found)
-                        .meaning("[kernel] ignore: packets that it would drop are forwarded"),
-                    _ => Finding::ok(&id, found),
-                }
-            })
-            .collect(),
+            objects.retain(|object| !SWITCHES.iter().any(|name| object.object.starts_with(name)));
+            if objects.is_empty() {
+                let found = "nothing else in the kernel decides on forwarded packets";
+                return vec![Finding::ok("policy", found)];
+            }
+            objects.iter().map(of_object).collect()
+        }
+    }
+}
+
+/// One object of it.
+fn of_object(object: &PolicyObject) -> Finding {
+    let found = format!("{}; {}: {}", object.object, object.concerns, object.effect.words());
+    let id = format!("policy.{}", object.mechanism);
+    match object.effect {
+        PolicyEffect::Kernel => Finding::new(&id, State::Warning, found)
+            .meaning("these packets cost what the kernel's own forwarding costs")
+            .remedy("see docs/policy.md: what Ebb carries out itself, and [kernel] ignore"),
+        PolicyEffect::Ignored => Finding::new(&id, State::Note, found)
+            .meaning("[kernel] ignore: packets that it would drop are forwarded"),
+        _ => Finding::ok(&id, found),
     }
 }
