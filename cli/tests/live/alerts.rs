@@ -102,6 +102,18 @@ impl Stage {
         firing.map(name).collect()
     }
 
+    /// What is not zero, for messages of failed tests.
+    fn metrics(&self) -> String {
+        let ask = |port: u16| {
+            let place = format!("http://127.0.0.1:{port}/metrics");
+            let output = run("ip", &["netns", "exec", &self.lab.router, "curl", "-s", &place]);
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let all: String = [9464, 9465, 9466, 9467].map(ask).concat();
+        let told = |line: &&str| !line.starts_with('#') && !line.ends_with(" 0");
+        all.lines().filter(told).map(|line| format!("{line}\n")).collect()
+    }
+
     /// Waits until alerts of these names fire, at once or one after the other.
     fn expect(&mut self, what: &str, names: &[&str]) {
         let mut missing: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -110,7 +122,7 @@ impl Stage {
             firing.iter().for_each(|(name, _)| _ = missing.remove(name));
             missing.is_empty()
         });
-        assert!(came, "{what}: {missing:?} do not fire; firing: {:?}", self.firing());
+        assert!(came, "{what}: {missing:?} do not fire; firing: {:?}\n{}", self.firing(), self.metrics());
         println!("{:5.1} s {what}: {}", self.begun.elapsed().as_secs_f64(), names.join(", "));
         self.seen.extend(names.iter().map(|name| (*name).to_owned()));
     }
@@ -279,7 +291,7 @@ fn each_alert_fires_in_its_failure() {
 }
 
 fn circuits(stage: &mut Stage, control: Program, racks: Program, light: Program) {
-    stage.send(8, "02:00:00:00:01:0e", ["10.77.0.5", "10.77.1.5"], "1");
+    stage.send(8, "02:eb:00:00:00:01", ["10.77.0.5", "10.77.1.5"], "1");
     stage.expect("a rack that sends at any time", &["EbbOcsLosesFrames"]);
     let forger = stage.at("forger.toml");
     let forger = stage.daemon("forger", &["ocs", "control", "-c", &forger]);
