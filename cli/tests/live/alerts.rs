@@ -122,7 +122,12 @@ impl Stage {
             firing.iter().for_each(|(name, _)| _ = missing.remove(name));
             missing.is_empty()
         });
-        assert!(came, "{what}: {missing:?} do not fire; firing: {:?}\n{}", self.firing(), self.metrics());
+        assert!(
+            came,
+            "{what}: {missing:?} do not fire; firing: {:?}\n{}",
+            self.firing(),
+            self.metrics()
+        );
         println!("{:5.1} s {what}: {}", self.begun.elapsed().as_secs_f64(), names.join(", "));
         self.seen.extend(names.iter().map(|name| (*name).to_owned()));
     }
@@ -260,7 +265,8 @@ fn each_alert_fires_in_its_failure() {
     fs::create_dir(&store).expect("a directory");
     let etcd = stage.lab.in_router(|| EtcdServer::start(Path::new(&store))).expect("etcd starts");
     configure(&stage, &etcd.options().endpoints[0]);
-    let setup = Setup { ports: vec![0, 1, 2], ..Setup::of(&stage.lab) };
+    let port = "ring = 64".to_owned();
+    let setup = Setup { ports: vec![0, 1, 2], port, ..Setup::of(&stage.lab) };
     let text = setup.text(&stage.lab, "router") + "[metrics]\nlisten = \"127.0.0.1:9464\"\n";
     let mut router = Router::start(&stage.lab, "router", &text, &[]);
     let (tor, ocs, cluster) =
@@ -300,7 +306,7 @@ fn circuits(stage: &mut Stage, control: Program, racks: Program, light: Program)
     // Longer than schedules are announced before they begin.
     let pid = control.pid();
     signals::send(pid, Signal::SIGSTOP).expect("a signal");
-    std::thread::sleep(Duration::from_millis(60));
+    std::thread::sleep(Duration::from_millis(300));
     signals::send(pid, Signal::SIGCONT).expect("a signal");
     stage.expect("a controller that hesitates", &["EbbTorDaysMissed"]);
     drop(control);
@@ -324,10 +330,10 @@ fn members(stage: &mut Stage, member: Program, etcd: EtcdServer) {
 }
 
 fn ports(stage: &mut Stage, router: Router) -> Router {
-    // Each route needs a place of its own in the tables, which have some 32,000.
+    // One for each of more /20s than the IPv6 table has places for (crates/lpm).
     let route =
-        |n: u32| format!("route add 2001:{:x}:{:x}::/64 dev p0\n", 0x1000 + n / 65_536, n % 65_536);
-    stage.lab.ip(&(0..40_000).map(route).collect::<String>());
+        |n: u32| format!("route add {:x}:{:x}::/32 dev p0\n", (0x20000 + n) >> 4, (n & 15) << 12);
+    stage.lab.ip(&(0..33_500).map(route).collect::<String>());
     stage.expect("more routes than fit", &["EbbRouterTableFull"]);
 
     let traffic = Traffic::start(&stage.lab, &[way(0, 1, 0)], 20_000);
