@@ -161,6 +161,24 @@ fn the_doctor_examines_this_machine() {
     assert!(text.contains("\n         -> ip -brief link"), "{text}");
 }
 
+/// Another machine's files, as somebody sends them in: what is not among them is unknown, and no problem.
+#[test]
+fn the_doctor_examines_files_of_another_machine() {
+    let place = tempfile::tempdir().expect("a directory");
+    let release = place.path().join("proc/sys/kernel/osrelease");
+    std::fs::create_dir_all(release.parent().expect("a directory")).expect("a directory");
+    std::fs::write(&release, "5.4.0-old\n").expect("a file");
+    let root = place.path().display().to_string();
+    let output = doctor(&["--json", "--root", &root]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    let of = |state: &str| findings.iter().filter(|finding| finding["state"] == state).count();
+    assert!(of("unknown") > 8, "{report:#}");
+    let version = findings.iter().find(|finding| finding["id"] == "kernel.version");
+    assert_eq!(version.expect("a version")["state"], "problem", "{report:#}");
+    assert_eq!((output.status.code(), of("problem")), (Some(1), 1), "{report:#}");
+}
+
 /// What `ebb router check` says of a file is said here, too, and decides on the exit status.
 #[test]
 fn the_doctor_reads_a_configuration() {

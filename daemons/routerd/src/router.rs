@@ -548,11 +548,7 @@ impl Router {
             if mailbox.wait(serial, STOP_PATIENCE) {
                 _ = thread.join();
             } else {
-                warn!(
-                    worker = index,
-                    code = "EBB-R072",
-                    "a worker did not stop; its thread is left behind"
-                );
+                warn!(worker = index, code = "EBB-R072", "a worker did not stop; its thread stays");
             }
         }
     }
