@@ -218,10 +218,7 @@ fn of_policy(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
     let ports: Vec<_> =
         (0u8..).zip(names).map(|(slot, name)| (PortId(slot), name.clone())).collect();
     let ignored = config.map(|config| config.kernel.ignore.clone()).unwrap_or_default();
-    // What it would tell the log is said below.
-    let silent = tracing::subscriber::NoSubscriber::default();
-    let survey = || policy::survey(&ports, &ignored);
-    match tracing::subscriber::with_default(silent, survey) {
+    match policy::survey(&ports, &ignored) {
         Err(error) => vec![Finding::new("policy", State::Unknown, format!("{error:#}"))],
         Ok(mut objects) => {
             // The whole machine's switches are found as settings.
