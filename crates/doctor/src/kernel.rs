@@ -51,9 +51,9 @@ fn version(machine: &Machine) -> Finding {
 }
 
 /// Options of the kernel's build: identifier, name, since when it exists, and what its absence means.
-type Option_ = (&'static str, &'static str, (u32, u32), State, &'static str);
+type BuildOption = (&'static str, &'static str, (u32, u32), State, &'static str);
 
-const OPTIONS: [Option_; 5] = [
+const OPTIONS: [BuildOption; 5] = [
     ("kernel.bpf", "BPF_SYSCALL", (0, 0), State::Problem, "no packet is forwarded by Ebb"),
     ("kernel.af_xdp", "XDP_SOCKETS", (0, 0), State::Problem, "workers cannot receive packets"),
     ("kernel.tcx", "NET_XGRESS", TCX, State::Warning, "ports of virtual links need workers"),
@@ -69,7 +69,7 @@ const OPTIONS: [Option_; 5] = [
 
 fn built_in(machine: &Machine, configuration: Option<&str>) -> Vec<Finding> {
     let release = machine.release().unwrap_or((0, 0));
-    let judge = |&(id, name, since, state, meaning): &Option_| {
+    let judge = |&(id, name, since, state, meaning): &BuildOption| {
         let found = |value: &str| format!("CONFIG_{name}{value}");
         let Some(text) = configuration else {
             let known = "the kernel's configuration cannot be read";
@@ -120,10 +120,10 @@ fn jit(machine: &Machine, configuration: Option<&str>) -> Finding {
     match machine.number("proc/sys/net/core/bpf_jit_enable") {
         None if always => Finding::ok(id, "programs are compiled"),
         None => Finding::new(id, State::Unknown, "bpf_jit_enable cannot be read")
-            .meaning("programs may be interpreted, several times slower")
+            .meaning("programs may be interpreted, which is slower")
             .remedy("run it as root, outside a container"),
         Some(0) if !always => Finding::new(id, State::Warning, "programs are interpreted")
-            .meaning("each packet costs several times more")
+            .meaning("each packet costs more processor time")
             .remedy("sysctl -w net.core.bpf_jit_enable=1"),
         Some(2) => {
             Finding::new(id, State::Note, "the compiler writes what it does to the kernel log")

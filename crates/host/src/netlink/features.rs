@@ -123,10 +123,10 @@ mod tests {
 
     #[test]
     fn a_drivers_abilities_are_read() {
-        let device = |index: u32, features: u64| {
+        let device = |index: u32, bits: u64| {
             let mut builder = Builder::default();
             builder.begin(0, 0, 0, &[]).u32(INDEX, index);
-            builder.attribute(FEATURES, &features.to_ne_bytes()).end();
+            builder.attribute(FEATURES, &bits.to_ne_bytes()).end();
             let (index, can) = features(&builder.bytes[super::super::frame::HEADER_LEN..])?;
             Some((index, can.native, can.transmits, can.zero_copy))
         };
