@@ -12,7 +12,9 @@ mod completion;
 #[cfg(feature = "systems")]
 mod dashboard;
 mod demo;
+mod doctor;
 mod generator;
+mod log;
 mod manual;
 #[cfg(feature = "systems")]
 mod reproduce;
@@ -47,6 +49,7 @@ struct Ebb {
 const EXAMPLES: &str = "\
 Examples:
   ebb demo                              see in a minute what it saves on this machine
+  ebb doctor                            what this machine allows, and what would go wrong
   ebb router check -c router.toml       check a configuration
   sudo ebb router run -c router.toml    forward packets
 
@@ -57,6 +60,7 @@ This build contains the router, its test traffic and its calibration only.
 const EXAMPLES: &str = "\
 Examples:
   ebb demo                              see in a minute what it saves on this machine
+  ebb doctor                            what this machine allows, and what would go wrong
   ebb router check -c router.toml       check a configuration
   sudo ebb router run -c router.toml    forward packets
   ebb router top                        watch a running router
@@ -125,6 +129,7 @@ enum Command {
     Reproduce(reproduce::Reproduce),
     /// Fit a model of this machine's power and speed, for the governor and the simulator
     Calibrate(calibrate::Calibrate),
+    Doctor(doctor::Doctor),
     /// Print the completion script of a shell
     Completion(completion::Completion),
     /// Write the manual pages to a directory
@@ -133,7 +138,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let ebb = Ebb::parse();
-    start_log();
+    log::start();
     let result = match ebb.command {
         Command::Router(command) => command.run(),
         #[cfg(feature = "systems")]
@@ -165,6 +170,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "systems")]
         Command::Reproduce(command) => command.run(),
         Command::Calibrate(command) => command.run(),
+        Command::Doctor(command) => command.run(),
         Command::Completion(command) => command.run(),
         Command::Manual(command) => command.run(),
     };
@@ -172,7 +178,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ebb: {}", format_error(&error));
+            log::complain(&format_error(&error));
             ExitCode::FAILURE
         }
     }
@@ -207,7 +213,7 @@ fn verdict(checked: anyhow::Result<()>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("ebb: {}", format_error(&error));
+            log::complain(&format_error(&error));
             ExitCode::from(2)
         }
     }
@@ -217,42 +223,6 @@ fn verdict(checked: anyhow::Result<()>) -> ExitCode {
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-fn start_log() {
-    use std::io::IsTerminal;
-    let asked = std::env::var("EBB_LOG").unwrap_or_default();
-    let filter = match log_filter(&asked) {
-        Ok(filter) => filter,
-        Err(wrong) => {
-            eprintln!("ebb: EBB_LOG: {wrong}; using info");
-            tracing_subscriber::EnvFilter::new("info")
-        }
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .without_time()
-        .init();
-}
-
-/// Levels of messages.
-const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
-
-/// A level, or levels of parts as `ebb_routerd=debug,info`.
-fn log_filter(asked: &str) -> Result<tracing_subscriber::EnvFilter, String> {
-    if asked.is_empty() {
-        return Ok(tracing_subscriber::EnvFilter::new("info"));
-    }
-    for directive in asked.split(',') {
-        let level = directive.rsplit('=').next().unwrap_or_default().trim();
-        if !LEVELS.contains(&level.to_lowercase().as_str()) {
-            return Err(format!("`{level}` is not one of {}", LEVELS.join(", ")));
-        }
-    }
-    tracing_subscriber::EnvFilter::try_new(asked).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -266,16 +236,6 @@ mod tests {
         assert_eq!(format_error(&quoted), "a.toml: no such file");
         let told = anyhow::anyhow!("no such file").context("a.toml").context("cannot start");
         assert_eq!(format_error(&told), "cannot start: a.toml: no such file");
-    }
-
-    #[test]
-    fn unknown_levels_are_named() {
-        for good in ["", "debug", "WARN", "ebb_routerd=trace,info"] {
-            assert!(log_filter(good).is_ok(), "{good}");
-        }
-        for bad in ["verbose", "ebb=loud", "info,1"] {
-            assert!(log_filter(bad).expect_err(bad).contains("is not one of error, warn"), "{bad}");
-        }
     }
 
     #[test]

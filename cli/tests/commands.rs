@@ -2,4 +2,7 @@
 
 mod fabric;
 mod gating;
+mod messages;
+#[cfg(feature = "systems")]
+mod operate;
 mod study;

@@ -7,6 +7,9 @@
 #[path = "live/mod.rs"]
 mod live;
 
+#[cfg(feature = "systems")]
+#[path = "live/alerts.rs"]
+mod alerts;
 #[path = "live/churn.rs"]
 mod churn;
 #[path = "live/crash.rs"]

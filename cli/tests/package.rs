@@ -289,6 +289,9 @@ fn the_package_brings_everything_and_takes_it_away_again() {
         "usr/lib/systemd/system/ebb-ocs-control.service",
         "usr/share/ebb/ebb-cluster-keeper.conf",
         "usr/share/ebb/grafana/ebb-router.json",
+        "usr/share/ebb/grafana/ebb-cluster.json",
+        "usr/share/ebb/grafana/ebb-tor.json",
+        "usr/share/ebb/prometheus/ebb-alerts.yml",
         "usr/share/ebb/router.toml.example",
         "usr/share/ebb/examples/router-day.toml",
     ] {

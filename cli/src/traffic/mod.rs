@@ -70,7 +70,9 @@ fn open(names: &[&str], through: Through) -> Result<(Vec<Box<dyn TestLink>>, &'s
                 return Ok((links.collect(), "af_xdp"));
             }
             Err(error) if through == Through::Afxdp => return Err(error.into()),
-            Err(error) => info!("using a packet socket instead of AF_XDP: {error}"),
+            Err(error) => {
+                info!(code = "EBB-E001", "using a packet socket instead of AF_XDP: {error}")
+            }
         }
     }
     let mut links: Vec<Box<dyn TestLink>> = Vec::new();

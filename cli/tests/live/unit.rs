@@ -5,10 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::live::debugger::stop_thread;
 use crate::live::imitation::Imitation;
 use crate::live::lab::{Lab, Wiring, must, run, skip, within};
+use ebb_host::process;
 use ebb_lab::Program;
 
 use crate::live::router::{PATIENCE, Router, Setup, binary, until};
@@ -129,9 +131,22 @@ fn the_router_runs_under_its_units_sandbox() {
     }
 }
 
+/// The process that has this configuration and a thread of this name.
+fn process_of(file: &Path, thread: &str) -> Option<u32> {
+    let file = file.display().to_string();
+    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let words = fs::read(entry.path().join("cmdline")).ok()?;
+        let named = String::from_utf8_lossy(&words).split('\0').any(|word| word == file);
+        let threads = || process::threads_of(pid).unwrap_or_default();
+        (named && threads().iter().any(|one| one.name == thread)).then_some(pid)
+    })
+}
+
 /// Starts `ebb` with these words under a unit, as a service manager would, and ends it once it has said that it is up
-/// and, twice, that it lives.
-fn serves(lab: &Lab, unit: &str, words: &[&str], config: &str) {
+/// and, twice, that it lives. While the thread that forwards, if it has this name, stands still it says so no longer,
+/// whatever other threads do.
+fn serves(lab: &Lab, (unit, thread): (&str, Option<&str>), words: &[&str], config: &str) {
     let file = lab.directory.join(format!("{unit}.toml"));
     fs::write(&file, config).expect("a configuration");
     let manager = lab.directory.join(format!("{unit}.notify"));
@@ -166,6 +181,33 @@ fn serves(lab: &Lab, unit: &str, words: &[&str], config: &str) {
         assert!(ended.is_none(), "{unit} ended: {}", program.log());
         up && lives >= 2
     });
+    if let (Some(thread), true) = (thread, done) {
+        let pid = process_of(&file, thread).unwrap_or_else(|| panic!("{unit} has no {thread}"));
+        let debugger = stop_thread(pid, thread);
+        let lives_within = |span: Duration| {
+            let (begun, mut word) = (Instant::now(), [0; 256]);
+            let mut count = 0;
+            while begun.elapsed() < span {
+                let length = heard.recv(&mut word).unwrap_or(0);
+                count += String::from_utf8_lossy(&word[..length]).matches("WATCHDOG=1").count();
+            }
+            count
+        };
+        heard.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket");
+        // What it had said already, and until the debugger is there.
+        lives_within(Duration::from_secs(1));
+        assert_eq!(
+            lives_within(Duration::from_millis(1200)),
+            0,
+            "{unit} stands still, and says that it lives"
+        );
+        drop(debugger);
+        assert!(
+            lives_within(Duration::from_secs(2)) > 0,
+            "{unit} does not go on: {}",
+            program.log()
+        );
+    }
     let said = program.log();
     assert!(done, "{unit} is up: {up}, and said that it lives {lives} times: {said}");
     for denied in ["not permitted", "denied", "Read-only"] {
@@ -190,15 +232,15 @@ fn the_other_daemons_run_under_their_units_sandboxes() {
          [[port]]\nrack = 0\nname = \"p0\"\n[[port]]\nrack = 1\nname = \"p1\"\n\
          [controller]\ntoken_file = \"{token}\"\nracks = 2\nday_us = 300\nnight_us = 20\ncontrol = \"p3\"\nsocket = \"{place}/control.sock\"\n"
     );
-    serves(&lab, "ocs", &["ocs", "run", "-c"], &ocs);
-    serves(&lab, "ocs-control", &["ocs", "control", "-c"], &ocs);
+    serves(&lab, ("ocs", None), &["ocs", "run", "-c"], &ocs);
+    serves(&lab, ("ocs-control", None), &["ocs", "control", "-c"], &ocs);
     let tor = format!(
         "[tor]\nlink_mbps = 1000\ntoken_file = \"{token}\"\ncontrol = \"p2\"\nsocket = \"{place}/tor.sock\"\nrealtime = true\n\
          [[rack]]\nnumber = 0\nuplink = \"p0\"\n[[rack.host]]\nname = \"p1\"\n\
          prefixes = [\"10.77.0.0/24\"]\nown = [\"10.77.0.1\"]\n\
          [[remote]]\nrack = 1\nprefixes = [\"10.77.1.0/24\"]\n"
     );
-    serves(&lab, "tor", &["tor", "run", "-c"], &tor);
+    serves(&lab, ("tor", Some("ebb-tor")), &["tor", "run", "-c"], &tor);
     let side = |side: usize| {
         format!(
             "[[side]]\nmac = \"02:eb:b0:00:0{side}:10\"\naddresses = [\"10.77.{side}.1/24\"]\n\
@@ -215,5 +257,5 @@ fn the_other_daemons_run_under_their_units_sandboxes() {
         side(0),
         side(1),
     );
-    serves(&lab, "cluster", &["cluster", "run"], &cluster);
+    serves(&lab, ("cluster", Some("ebb-balancer")), &["cluster", "run"], &cluster);
 }

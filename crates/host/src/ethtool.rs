@@ -12,11 +12,13 @@ const GRXFHINDIR: u32 = 0x38;
 const SRXFHINDIR: u32 = 0x39;
 const GCHANNELS: u32 = 0x3c;
 const SCHANNELS: u32 = 0x3d;
+const GRINGPARAM: u32 = 0x10;
 /// `ETHTOOL_GFLAGS` and `ETHTOOL_SFLAGS`: some offloads as bits of one word.
 const GFLAGS: u32 = 0x25;
 const SFLAGS: u32 = 0x26;
-/// `ETH_FLAG_RXVLAN`.
+/// `ETH_FLAG_RXVLAN` and `ETH_FLAG_LRO`.
 const FLAG_RXVLAN: u32 = 1 << 8;
+const FLAG_LRO: u32 = 1 << 15;
 /// Words of `struct ethtool_drvinfo`.
 const DRVINFO_WORDS: usize = 49;
 /// More than any device's indirection table.
@@ -164,6 +166,17 @@ impl Interface {
         Ok(Channels { receive, transmit, other, combined })
     }
 
+    /// Descriptors of each receive ring, and the most there can be.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` when the driver does not say.
+    pub fn receive_ring(&self) -> io::Result<(u32, u32)> {
+        let mut words = [0; 9];
+        words[0] = GRINGPARAM;
+        self.ask(&mut words)?;
+        Ok((words[5], words[1]))
+    }
+
     /// Sets the numbers of queues. Most drivers interrupt traffic for it and reset the RSS table.
     ///
     /// # Errors
@@ -222,6 +235,17 @@ impl Interface {
         let mut words = [GFLAGS, 0];
         self.ask(&mut words)?;
         Ok(words[1] & FLAG_RXVLAN != 0)
+    }
+
+    /// Whether the interface merges received packets in hardware (LRO), which cannot be undone before they are
+    /// forwarded.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` when the driver does not know it.
+    pub fn merges_in_hardware(&self) -> io::Result<bool> {
+        let mut words = [GFLAGS, 0];
+        self.ask(&mut words)?;
+        Ok(words[1] & FLAG_LRO != 0)
     }
 
     /// Makes the interface take VLAN tags out, or leave them in.

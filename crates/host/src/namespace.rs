@@ -145,7 +145,7 @@ impl Drop for Namespace {
         if let Some(name) = self.owned.take()
             && let Err(error) = Namespace::delete(&name)
         {
-            tracing::warn!(name, %error, "cannot remove a network namespace");
+            tracing::warn!(name, %error, code = "EBB-H005", "cannot remove a network namespace");
         }
     }
 }

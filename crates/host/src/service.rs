@@ -7,7 +7,7 @@ use sd_notify::NotifyState;
 
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "cannot notify the service manager");
+        tracing::warn!(%error, code = "EBB-H012", "cannot notify the service manager");
     }
 }
 

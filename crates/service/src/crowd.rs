@@ -61,7 +61,7 @@ impl axum::serve::Listener for Crowd {
                     return (Connection { stream, end, due, patience, asked: false }, address);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a client of the metrics was not accepted");
+                    tracing::warn!(%error, code = "EBB-S001", "a client of the metrics was not accepted");
                     sleep(Duration::from_secs(1)).await;
                 }
             }

@@ -17,7 +17,7 @@ use crate::crowd::Crowd;
 pub(crate) async fn serve(listener: TcpListener, daemon: Arc<dyn Daemon>, patience: Duration) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "metrics are not served"),
+        Err(error) => return tracing::error!(%error, code = "EBB-S002", "metrics are not served"),
     };
     let app = axum::Router::new()
         .route("/", get(async || "metrics: /metrics\nstatus: /status\n"))
@@ -25,7 +25,7 @@ pub(crate) async fn serve(listener: TcpListener, daemon: Arc<dyn Daemon>, patien
         .route("/status", get(status))
         .with_state(daemon);
     if let Err(error) = axum::serve(Crowd::new(listener, patience), app).await {
-        tracing::error!(%error, "metrics are no longer served");
+        tracing::error!(%error, code = "EBB-S003", "metrics are no longer served");
     }
 }
 

@@ -1,5 +1,5 @@
 //! How others see and command a running daemon: a local socket with a line of JSON for each request and
-//! each answer, and metrics over HTTP. docs/telemetry.md describes the conversation.
+//! each answer, and metrics over HTTP; and how it reports to the system's journal. docs/telemetry.md describes the conversation.
 //!
 //! One thread serves both and sleeps while nobody asks. What is asked is answered by a [`Daemon`], about
 //! which this crate knows that it has a state and snapshots. Nothing that comes over either door makes it
@@ -8,6 +8,7 @@
 mod client;
 mod crowd;
 mod http;
+mod journal;
 mod place;
 mod request;
 mod serving;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use client::{Client, ClientError, Subscription, client};
 pub use crowd::CONNECTIONS_MAX;
+pub use journal::{Journal, Record, message_id};
 pub use place::{BindError, Bound, bind, inherit};
 pub use request::{EVERY_MAX, EVERY_MIN, REQUEST_LEN_MAX, Request, RequestError, parse_request};
 pub use serving::{Doors, Options, PreparedMetrics, ServeError, Serving, serve, serve_at};

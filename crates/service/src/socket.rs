@@ -37,7 +37,9 @@ pub(crate) async fn accept(listener: StdListener, daemon: Arc<dyn Daemon>, patie
     let listener = listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener));
     let listener = match listener {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "the status socket is not served"),
+        Err(error) => {
+            return tracing::error!(%error, code = "EBB-S004", "the status socket is not served");
+        }
     };
     let desk = Arc::new(Desk { daemon, patience, latest: Mutex::new(None) });
     let clients = Arc::new(Semaphore::new(CLIENTS_MAX));
@@ -57,7 +59,7 @@ pub(crate) async fn accept(listener: StdListener, daemon: Arc<dyn Daemon>, patie
             // Whoever wants to know why there are no descriptors left gets one.
             Err(error) if is_exhaustion(&error) && reserve.pop().is_some() => {}
             Err(error) => {
-                tracing::warn!(%error, "a client of the status socket disconnected");
+                tracing::warn!(%error, code = "EBB-S005", "a client of the status socket disconnected");
                 sleep(Duration::from_secs(1)).await;
             }
         }

@@ -167,7 +167,7 @@ impl Member {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("a member panicked");
+            tracing::error!(code = "EBB-C007", "a member panicked");
         }
     }
 }

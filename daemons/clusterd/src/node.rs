@@ -167,7 +167,7 @@ impl Desk {
         }
         let mut reloaded = self.reloaded.lock().expect("reloaded");
         *reloaded = Reloaded { policy: config.policy.name, times: reloaded.times + 1 };
-        info!(policy = reloaded.policy, "configuration reloaded");
+        info!(policy = reloaded.policy, code = "EBB-C008", "configuration reloaded");
         Ok(())
     }
 
@@ -207,7 +207,7 @@ pub fn run(path: &Path, member: Option<&str>) -> Result<()> {
     let metrics = node.member.metrics.or(node.desk.config.cluster.metrics);
     let options = Options { socket: Some(socket.clone()), metrics };
     let doors = ebb_service::serve(options, node.desk.clone())?;
-    info!(member = name, socket = %socket.display(), "serving");
+    info!(member = name, socket = %socket.display(), code = "EBB-C009", "serving");
     let result = node.serve(&mut signals);
     service::stopping();
     node.end();
@@ -327,7 +327,7 @@ impl Node {
                 match signal {
                     Signal::SIGHUP => {
                         if let Err(error) = self.desk.reload() {
-                            warn!("{error:#}");
+                            warn!(code = "EBB-C010", "{error:#}");
                         }
                     }
                     _ => self.desk.stop.store(true, Relaxed),
@@ -371,7 +371,7 @@ impl Node {
         status.store_refused = self.store.refused();
         for why in &status.store_refused {
             if !self.refused.contains(why) {
-                warn!("{why}");
+                warn!(code = "EBB-C011", "{why}");
             }
         }
         self.refused.clone_from(&status.store_refused);
@@ -395,9 +395,9 @@ impl Node {
         for event in record.iter().skip(self.said) {
             match &event.what {
                 What::Failed(_) | What::Ended | What::Mended | What::Store(Some(_)) => {
-                    warn!(member = event.member, "{}", event.what);
+                    warn!(member = event.member, code = "EBB-C012", "{}", event.what);
                 }
-                what => info!(member = event.member, "{what}"),
+                what => info!(member = event.member, code = "EBB-C013", "{what}"),
             }
         }
         let excess = record.len().saturating_sub(EVENTS);
@@ -431,7 +431,7 @@ impl Node {
             balancer.end();
             let balancer = self.member.name.clone();
             if let Err(error) = self.store.write(&Write::Leave { balancer }) {
-                warn!(%error, "still registered in the store; remove it with `ebb cluster forget`");
+                warn!(%error, code = "EBB-C014", "still registered in the store; remove it with `ebb cluster forget`");
             }
         }
         self.keepers.clear();

@@ -72,7 +72,11 @@ impl Program {
         _ = signals::send_to_group(self.child.id(), Signal::SIGTERM);
         while self.is_there() {
             if monotonic().since(begun) > END_MAX {
-                tracing::warn!(program = self.name, "did not end on SIGTERM: killed");
+                tracing::warn!(
+                    program = self.name,
+                    code = "EBB-C015",
+                    "did not end on SIGTERM: killed"
+                );
                 break;
             }
             std::thread::sleep(LOOK_EVERY);

@@ -189,7 +189,7 @@ impl EnergyAccount {
                     let first = *state.first.get_or_insert(joules);
                     state.joules = joules - first;
                 }
-                Err(error) => tracing::warn!("energy counter: {error}"),
+                Err(error) => tracing::warn!(code = "EBB-R001", "energy counter: {error}"),
             },
             Meter::Modelled { model, frequencies } => {
                 let top = frequencies.len().saturating_sub(1);

@@ -59,7 +59,7 @@ impl Export {
         tell: Tell,
     ) -> Result<Export> {
         let sink = Sink::open(&config.ipfix)?;
-        info!("flows are exported to {}", described(&config.ipfix));
+        info!(code = "EBB-R002", "flows are exported to {}", described(&config.ipfix));
         let ports = config.ports.iter().map(|port| port.name.clone()).collect();
         let interfaces = (Time::ZERO, Vec::new());
         let mut work = Work { exporter, sink, ports, interfaces, tell, told: None };
@@ -235,7 +235,7 @@ impl Work {
             Some(problem) => format!("flow export: {problem}"),
             None => "flow export: the collector takes messages again".to_owned(),
         };
-        warn!("{words}");
+        warn!(code = "EBB-R003", "{words}");
         (self.tell)(words);
         self.told = problem;
     }

@@ -137,7 +137,12 @@ impl Governor {
     /// Moves to `point`.
     fn change(&mut self, point: OperatingPoint) {
         let old = self.state.lock().expect("governor state").point;
-        debug!(cores = point.cores, frequency = point.frequency, "operating point");
+        debug!(
+            cores = point.cores,
+            frequency = point.frequency,
+            code = "EBB-R004",
+            "operating point"
+        );
         self.raise(point, old);
         let handover = {
             let mut redirects = self.redirects.lock().expect("redirect tables");
@@ -149,7 +154,7 @@ impl Governor {
             self.refused(refusal.clone());
         }
         if !handover.late.is_empty() {
-            warn!(workers = ?handover.late, "workers confirmed a hand-over too late; a flow may \
+            warn!(workers = ?handover.late, code = "EBB-R005", "workers confirmed a hand-over too late; a flow may \
                 have been reordered");
         }
         let mut state = self.state.lock().expect("governor state");
@@ -199,7 +204,7 @@ impl Governor {
         let mut state = self.state.lock().expect("governor state");
         state.refusals += 1;
         if state.last_refusal.as_ref() != Some(&refusal) {
-            warn!("{refusal}");
+            warn!(code = "EBB-R006", "{refusal}");
             state.last_refusal = Some(refusal);
         }
     }

@@ -142,12 +142,12 @@ impl Knobs for MachineKnobs {
     fn restore(&mut self) {
         for frequency in &mut self.frequencies {
             if let Err(error) = frequency.restore() {
-                tracing::warn!("{error}");
+                tracing::warn!(code = "EBB-R007", "{error}");
             }
         }
         for knob in self.idle.iter_mut().flatten() {
             if let Err(error) = knob.restore() {
-                tracing::warn!("{error}");
+                tracing::warn!(code = "EBB-R007", "{error}");
             }
         }
     }

@@ -21,6 +21,7 @@ mod upgrade;
 mod vigil;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -116,11 +117,11 @@ fn serve(
         "missing capabilities {missing:?}: run as root, or with the service unit's capabilities"
     );
     let verdict = preflight(&config);
-    verdict.warnings.iter().for_each(|warning| warn!("{warning}"));
+    verdict.warnings.iter().for_each(|warning| warn!(code = "EBB-R008", "{warning}"));
     anyhow::ensure!(verdict.problems.is_empty(), "{}", verdict.problems.join("\n"));
     let directory = config.governor.journal_directory.clone();
     for undone in Journal::recover_stale(&directory) {
-        info!(undone = ?undone.undo, failed = ?undone.result.err(), "undid the changes of an earlier run");
+        info!(undone = ?undone.undo, failed = ?undone.result.err(), code = "EBB-R009", "undid the changes of an earlier run");
     }
     let journal = Journal::open(&directory).with_context(|| {
         format!(
@@ -132,8 +133,10 @@ fn serve(
     // others.
     let kept = kept_privileges();
     match capability::keep_only(&kept) {
-        Ok(()) => info!("privileges kept: {}", capability::reasons(&kept).join("; ")),
-        Err(error) => warn!(%error, "cannot drop privileges"),
+        Ok(()) => {
+            info!(code = "EBB-R010", "privileges kept: {}", capability::reasons(&kept).join("; "))
+        }
+        Err(error) => warn!(%error, code = "EBB-R011", "cannot drop privileges"),
     }
     let pulses = Pulses::new().context("cannot allocate the heartbeat memory")?;
     let guard =
@@ -166,7 +169,12 @@ impl Live {
     /// Serves signals, the kernel's tables, commands and packets for the kernel until told to end.
     fn control(mut self) -> Result<()> {
         self.turn()?;
-        info!(ports = self.config.ports.len(), mode = self.config.router.mode, "forwarding");
+        info!(
+            ports = self.config.ports.len(),
+            mode = self.config.router.mode,
+            code = "EBB-R012",
+            "forwarding"
+        );
         service::ready();
         self.vigil.begin();
         let mut wait_set = WaitSet::new();
@@ -185,13 +193,14 @@ impl Live {
             }
             self.turn()?;
             if let Some(warning) = self.vigil.turn() {
-                warn!("{warning}");
+                warn!(code = "EBB-R079", "{warning}");
+                self.backend.stalls.store(self.vigil.stalls(), Relaxed);
                 self.backend.replace_warning(vigil::STOOD_STILL, warning);
             }
         }
         self.vigil.end();
         service::stopping();
-        info!("ending");
+        info!(code = "EBB-R013", "ending");
         self.api = None;
         self.backend.router.stop();
         self.export = None;
@@ -241,8 +250,8 @@ impl Live {
             }
             service::reloading();
             match self.reload() {
-                Ok(report) => info!("reloaded: {}", report.text()),
-                Err(error) => error!("not reloaded: {error:#}"),
+                Ok(report) => info!(code = "EBB-R014", "reloaded: {}", report.text()),
+                Err(error) => error!(code = "EBB-R015", "not reloaded: {error:#}"),
             }
             service::ready();
         }

@@ -26,7 +26,7 @@ pub fn recorded(policy: Box<RouterPolicy>, path: Option<&Path>) -> Result<Box<Ro
         let Some(open) = &mut file else { return };
         let line = serde_json::to_string(decision).expect("plain data");
         if let Err(error) = writeln!(open, "{line}") {
-            warn!("recording of decisions stopped: {shown}: {error}");
+            warn!(code = "EBB-R070", "recording of decisions stopped: {shown}: {error}");
             file = None;
         }
     })))

@@ -548,7 +548,7 @@ impl Router {
             if mailbox.wait(serial, STOP_PATIENCE) {
                 _ = thread.join();
             } else {
-                warn!(worker = index, "a worker did not stop; its thread is left behind");
+                warn!(worker = index, code = "EBB-R072", "a worker did not stop; its thread stays");
             }
         }
     }
@@ -587,7 +587,7 @@ fn spawn(
             if let Some(cpu) = cpu
                 && let Err(error) = ebb_host::process::pin_to(cpu)
             {
-                warn!(cpu, %error, "cannot bind {} to its CPU", std::thread::current().name().unwrap_or("thread"));
+                warn!(cpu, %error, code = "EBB-R073", "cannot bind {} to its CPU", std::thread::current().name().unwrap_or("thread"));
             }
             ebb_host::process::precise_timers();
             // A dead worker would leave its queues to nobody; a dead process leaves them to the

@@ -46,6 +46,9 @@ pub struct Status {
     pub frames: Frames,
     /// What the governor did.
     pub governor: Governor,
+    /// How often it stood still, so that its packets were left to the kernel.
+    #[serde(default)]
+    pub stalls: u64,
     /// What the kernel's own policy makes of forwarded packets, and who carries it out.
     #[serde(default)]
     pub policy: Policy,

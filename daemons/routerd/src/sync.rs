@@ -332,7 +332,7 @@ impl TableSync {
         }
         for (link, address) in wanted {
             if let Err(error) = self.kernel.resolve(link, address) {
-                debug!(%address, link, %error, "cannot resolve a neighbour");
+                debug!(%address, link, %error, code = "EBB-R074", "cannot resolve a neighbour");
             }
         }
     }

@@ -49,6 +49,7 @@ metrics! {
         counter redirect_moves "Redirect entries moved" |s| s.governor.entries_moved;
         counter late_handovers "Hand-overs that a worker confirmed too late" |s| s.governor.late;
         counter knob_refusals "Failed writes to power settings" |s| s.governor.refusals;
+        counter stalls "Times that it stalled and its packets were left to the kernel" |s| s.stalls;
         counter handovers "Times that a worker was given flows" |s| s.interruption.sampled(|l| l.count);
     }
     static ENERGY: Status by ["basis"] of on_its_basis {

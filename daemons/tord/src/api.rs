@@ -89,8 +89,8 @@ impl<T> Shared<T> {
             Err(error) => Err(format!("{error:#}; the old configuration stays")),
         };
         match &outcome {
-            Ok(words) => info!("{words}"),
-            Err(words) => warn!("{words}"),
+            Ok(words) => info!(code = "EBB-T001", "{words}"),
+            Err(words) => warn!(code = "EBB-T002", "{words}"),
         }
         for one in waiting {
             // Who has gone away meanwhile reads the log.

@@ -156,6 +156,7 @@ impl Planner {
             // Of our run before, or of another controller: its word would be believed, not ours.
             warn!(
                 rack,
+                code = "EBB-T003",
                 "racks received frames with later numbers than this controller's clock gives: \
                 continuing after them"
             );

@@ -51,6 +51,7 @@ pub(crate) fn open_port(
     if let Some(most) = interface.mtu_served() {
         warn!(
             name,
+            code = "EBB-T004",
             "its MTU is larger than what the switch forwards: packets of more than {most} bytes are lost; \
             set its MTU, and that of the hosts behind it, to {most} at most"
         );
@@ -58,6 +59,7 @@ pub(crate) fn open_port(
     if !interface.sees_tags() {
         warn!(
             name,
+            code = "EBB-T005",
             "VLAN tags may be in packet metadata, where the XDP program cannot read them on this kernel: keep \
             tagged frames away from it, they would be forwarded as if they had no tag"
         );
@@ -153,7 +155,10 @@ impl Follower {
         (for_kernel, bell): (Receiver<ForKernel>, Doorbell),
     ) -> Result<Follower> {
         let injector = KernelInjector::new().map_err(|error| {
-            warn!("packets from other racks for the switch's own addresses are lost: {error}");
+            warn!(
+                code = "EBB-T006",
+                "packets from other racks for the switch's own addresses are lost: {error}"
+            );
         });
         let mut follower = Follower {
             racks,
@@ -220,7 +225,7 @@ impl Follower {
     fn listen(&mut self) {
         let mut events = Vec::new();
         if let Err(error) = self.monitor.poll(&mut |event| events.push(event)) {
-            warn!(%error, "the kernel's tables are read anew");
+            warn!(%error, code = "EBB-T007", "the kernel's tables are read anew");
             if let Ok(monitor) = Monitor::open() {
                 self.monitor = monitor;
             }
@@ -233,7 +238,7 @@ impl Follower {
     fn read_anew(&mut self) {
         let (mut events, mut stale) = (Vec::new(), self.hosts.all());
         if let Err(error) = self.monitor.dump(&mut |event| events.push(event)) {
-            debug!(%error, "the kernel's tables cannot be read; trying again");
+            debug!(%error, code = "EBB-T008", "the kernel's tables cannot be read; trying again");
             self.overrun = true;
             return;
         }
@@ -317,7 +322,7 @@ impl Follower {
                 Step::Evict(_) => self.kernel.delete_neighbour(link, address),
             };
             if let Err(error) = asked {
-                debug!(%address, link, %error, "the kernel does not do as it is asked");
+                debug!(%address, link, %error, code = "EBB-T009", "the kernel does not do as it is asked");
             }
         }
     }
@@ -388,19 +393,20 @@ impl Follower {
                     let told = interface.set_macs(&[mac]);
                     if let Err(error) = told.and_then(|()| interface.set_local_addresses(local)) {
                         let interface = interface.name();
-                        warn!(interface, %error, "cannot tell the XDP program addresses");
+                        warn!(interface, %error, code = "EBB-T010", "cannot tell the XDP program addresses");
                     }
                 }
             }
             if let Err(error) = rack.tables.set_own(&own) {
                 warn!(
                     rack = rack.number,
+                    code = "EBB-T011",
                     "not all of the switch's own addresses are served: {error}"
                 );
             }
         }
         if self.own != own {
-            info!(addresses = own.len(), "the switch's own addresses");
+            info!(addresses = own.len(), code = "EBB-T012", "the switch's own addresses");
             self.own = own;
         }
     }
@@ -423,7 +429,7 @@ impl Follower {
                 && let Err(error) = injector.inject(index, native, &frame)
                 && !std::mem::replace(&mut self.injection_failed, true)
             {
-                warn!(%error, "cannot pass a packet to the kernel; others may be lost too");
+                warn!(%error, code = "EBB-T013", "cannot pass a packet to the kernel; others may be lost too");
             }
         }
         // There may be more.

@@ -52,7 +52,7 @@ pub fn run(path: &Path) -> Result<()> {
     let shared: Arc<Shared<OcsStatus>> = Arc::new(Shared::new());
     let _socket = api::serve(&config.ocs.socket, config.ocs.metrics, shared.clone())?;
     let mut ocs = Emulator::open(&config)?;
-    info!(ports = config.port.len(), "switching");
+    info!(ports = config.port.len(), code = "EBB-T014", "switching");
     process::name_thread("ebb-ocs");
     crate::tor::place(config.ocs.cpu, config.ocs.realtime);
     while !shared.stopped() {

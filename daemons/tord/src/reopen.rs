@@ -34,7 +34,7 @@ pub(crate) fn open_interface(
     if !macs.is_empty() {
         interface.set_macs(macs).with_context(|| name.to_owned())?;
     }
-    info!(name, mode = %interface.mode(), "opened");
+    info!(name, mode = %interface.mode(), code = "EBB-T015", "opened");
     let port = interface.take_ports().pop().context("an interface has a port")?;
     Ok((interface, port))
 }
@@ -86,7 +86,11 @@ impl Reopened {
         let opened = links.clone().find(|link| Some(link.index) == index).map(seen);
         match self.attachment.look(monotonic(), named, opened, false)? {
             Step::Close => {
-                warn!(interface = self.name, "the interface is gone; waiting for it");
+                warn!(
+                    interface = self.name,
+                    code = "EBB-T016",
+                    "the interface is gone; waiting for it"
+                );
                 self.attachment.closed();
                 self.interface = None;
                 Some(Box::new(Absent(self.name.clone())))
@@ -103,6 +107,7 @@ impl Reopened {
                     if self.said.as_ref() != Some(&words) {
                         warn!(
                             interface = self.name,
+                            code = "EBB-T017",
                             "cannot open the interface, trying again: {words}"
                         );
                         self.said = Some(words);

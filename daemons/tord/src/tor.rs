@@ -72,7 +72,7 @@ pub fn run(path: &Path) -> Result<()> {
     let shared: Arc<Shared<TorStatus>> = Arc::new(Shared::new());
     let _socket = api::serve(&config.tor.socket, config.tor.metrics, shared.clone())?;
     let mut tor = Switch::open(&config)?;
-    info!(racks = config.rack.len(), "serving");
+    info!(racks = config.rack.len(), code = "EBB-T018", "serving");
     process::name_thread("ebb-tor");
     place(config.tor.cpu, config.tor.realtime);
     while !shared.stopped() {
@@ -100,7 +100,7 @@ pub(crate) fn place(cpu: Option<usize>, realtime: bool) {
     if let Some(cpu) = cpu
         && let Err(error) = process::pin_to(cpu)
     {
-        warn!(cpu, %error, "cannot bind the thread to its CPU");
+        warn!(cpu, %error, code = "EBB-T019", "cannot bind the thread to its CPU");
     }
     if realtime {
         process::before_others(1);
@@ -463,6 +463,7 @@ fn open_rack(
 pub(crate) fn warn_of_strangers(keys: &Keys, table: &str) {
     if !keys.exist() {
         warn!(
+            code = "EBB-T020",
             "field `{table}.token_file` is not set: sync frames are not sealed, and any host on \
             the control network can stop the fabric; use this in laboratories only"
         );

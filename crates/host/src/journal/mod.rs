@@ -72,7 +72,7 @@ impl Drop for Shared {
 fn log_failures(undone: &[Undone]) {
     for Undone { undo, result } in undone {
         if let Err(error) = result {
-            tracing::warn!(?undo, %error, "cannot undo");
+            tracing::warn!(?undo, %error, code = "EBB-H001", "cannot undo");
         }
     }
 }
@@ -114,7 +114,7 @@ impl Journal {
             return;
         }
         if let Err(error) = store.append_forget(entry.0) {
-            tracing::warn!(%error, path = %self.shared.path.display(), "journal");
+            tracing::warn!(%error, path = %self.shared.path.display(), code = "EBB-H002", "journal");
         }
     }
 
@@ -181,7 +181,7 @@ impl Journal {
         if directory.as_ref().exists()
             && let Err(error) = trust::directory(directory.as_ref())
         {
-            tracing::warn!(%error, "cannot undo the changes of an earlier run");
+            tracing::warn!(%error, code = "EBB-H003", "cannot undo the changes of an earlier run");
             return undone;
         }
         let mut paths: Vec<PathBuf> = fs::read_dir(directory.as_ref())

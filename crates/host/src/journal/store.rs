@@ -82,7 +82,7 @@ impl Content {
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         for line in complete.split('\n') {
             if content.apply(line).is_none() {
-                tracing::warn!(line, "unknown line in the journal");
+                tracing::warn!(line, code = "EBB-H004", "unknown line in the journal");
             }
         }
         content

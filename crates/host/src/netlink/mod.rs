@@ -25,7 +25,7 @@ mod requests_route;
 mod socket;
 mod types;
 
-pub use features::redirect_targets;
+pub use features::{XdpFeatures, redirect_targets, xdp_features};
 pub use listeners::listeners;
 pub use monitor::{Listed, Monitor, Part};
 pub use parse::parse;

@@ -178,7 +178,7 @@ impl Monitor {
                 Received::Bytes(len) => match parse(self.socket.received(len), each) {
                     Ok(events) => count += events,
                     Err(error) => {
-                        tracing::warn!(%error, "a netlink message was lost");
+                        tracing::warn!(%error, code = "EBB-H006", "a netlink message was lost");
                         each(Event::Overrun);
                         count += 1;
                     }
@@ -255,7 +255,7 @@ impl Monitor {
             };
             for message in Messages::new(self.socket.received(len)) {
                 let Ok((header, body)) = message else {
-                    tracing::warn!("a malformed netlink message was ignored");
+                    tracing::warn!(code = "EBB-H007", "a malformed netlink message was ignored");
                     lost = true;
                     break;
                 };
@@ -279,7 +279,11 @@ impl Monitor {
                             Ok(Some(event)) => each(event),
                             Ok(None) => {}
                             Err(Fault(what)) => {
-                                tracing::warn!(what, "skipped a malformed netlink message");
+                                tracing::warn!(
+                                    what,
+                                    code = "EBB-H008",
+                                    "skipped a malformed netlink message"
+                                );
                             }
                         }
                     }

@@ -31,8 +31,8 @@ pub const WORKERS_MAX: u32 = 128;
 const ROOM: u32 = (FRAME_LEN - HEADROOM - 16) as u32;
 const _: () = assert!(ROOM == 1776, "bpf/steer.c has another");
 
-/// Largest MTU whose packets all fit: with an Ethernet header and two VLAN tags.
-pub(super) const MTU_WHOLE: u32 = ROOM - 14 - 8;
+/// Largest MTU whose packets all fit: with an Ethernet header and two VLAN tags. Longer packets are left to the kernel.
+pub const MTU_WHOLE: u32 = ROOM - 14 - 8;
 
 /// An interface whose packets come to this process.
 ///

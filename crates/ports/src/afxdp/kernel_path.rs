@@ -80,7 +80,11 @@ impl Program {
         let maps = &self.maps;
         let load = || {
             let loaded = connections::load(OBJECT, maps, connections::PLAIN);
-            loaded.inspect_err(|error| info!(%error, "connections are left to the kernel")).ok()
+            loaded
+                .inspect_err(
+                    |error| info!(%error, code = "EBB-P001", "connections are left to the kernel"),
+                )
+                .ok()
         };
         self.connected.get_or_insert_with(load).as_ref().map(AsFd::as_fd)
     }

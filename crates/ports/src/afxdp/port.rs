@@ -93,7 +93,7 @@ impl AfXdpPort {
         for socket in &self.sockets {
             socket.pair().brim(pool);
             if let Err(error) = self.map.set(socket.key, socket.fd()) {
-                tracing::warn!(port = self.name, %error, "the packets of this port stay with the kernel");
+                tracing::warn!(port = self.name, %error, code = "EBB-P002", "the packets of this port stay with the kernel");
             }
         }
     }
@@ -113,7 +113,7 @@ impl AfXdpPort {
     #[cold]
     fn gone(&mut self, errno: i32) -> io::Error {
         if !matches!(self.state, State::Gone(_)) {
-            tracing::warn!(port = self.name, "the interface was removed");
+            tracing::warn!(port = self.name, code = "EBB-P003", "the interface was removed");
             self.state = State::Gone(errno);
         }
         io::Error::from_raw_os_error(errno)

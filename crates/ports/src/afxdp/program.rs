@@ -246,7 +246,7 @@ impl Program {
             ];
             let loaded = Beside::load(loader::OBJECT, &globals, &maps, index);
             loaded
-                .inspect_err(|error| debug!(index, %error, "VLAN tags in metadata cannot be read"))
+                .inspect_err(|error| debug!(index, %error, code = "EBB-P007", "VLAN tags in metadata cannot be read"))
                 .ok()
         });
         let Some(Map::Array(flights)) = ebpf.take_map("flights") else {

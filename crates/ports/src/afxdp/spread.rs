@@ -130,7 +130,7 @@ impl Program {
         self.spread.value.room = u64::from(places / 2 / self.spread.queues);
         self.spread.opened = cpus.to_vec();
         if let Err(error) = self.hurry(cpus) {
-            info!(%error, "the kernel's threads for packets wait behind other programs");
+            info!(%error, code = "EBB-P004", "the kernel's threads for packets wait behind other programs");
         }
         Ok(())
     }

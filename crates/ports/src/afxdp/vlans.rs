@@ -105,7 +105,9 @@ impl Program {
             let link = self.forward_tagged().and_then(|fd| Link::before_the_stack(fd, index));
             match link {
                 Ok(link) => _ = self.tagged.links.insert(index, link),
-                Err(error) => debug!(index, %error, "a VLAN interface's packets are the stack's"),
+                Err(error) => {
+                    debug!(index, %error, code = "EBB-P005", "a VLAN interface's packets are the stack's")
+                }
             }
         }
     }
@@ -113,8 +115,7 @@ impl Program {
     fn forward_tagged(&mut self) -> io::Result<BorrowedFd<'_>> {
         if matches!(self.connected, Some(Some(_))) && self.tagged.connected.is_none() {
             let loaded = connections::load(OBJECT, &self.maps, connections::TAGGED);
-            let told =
-                |error: &io::Error| debug!(%error, "connections in VLANs are left to the stack");
+            let told = |error: &io::Error| debug!(%error, code = "EBB-P006", "connections in VLANs are left to the stack");
             self.tagged.connected = Some(loaded.inspect_err(told).ok());
         }
         if matches!(self.tagged.connected, Some(Some(_))) {

@@ -321,15 +321,25 @@ impl Links {
             match (&word, first) {
                 ((LinkState::Up, _), true) => {}
                 ((LinkState::Up, _), false) => {
-                    tracing::info!(interface, "the link is up: the balancer uses it again");
+                    tracing::info!(
+                        interface,
+                        code = "EBB-C001",
+                        "the link is up: the balancer uses it again"
+                    );
                 }
                 ((state, Some(why)), _) => {
-                    tracing::warn!(interface, "the link is {}: {why}; trying again", state.word());
+                    tracing::warn!(
+                        interface,
+                        code = "EBB-C002",
+                        "the link is {}: {why}; trying again",
+                        state.word()
+                    );
                 }
                 ((state, None), _) => {
                     let state = state.word();
                     tracing::warn!(
                         interface,
+                        code = "EBB-C003",
                         "the link is {state}: waiting for it; the other links keep working"
                     );
                 }
@@ -352,6 +362,7 @@ fn is_absent(error: &anyhow::Error) -> bool {
 fn leave_to_kernel(interface: &mut Interface) -> Result<()> {
     tracing::warn!(
         interface = interface.name(),
+        code = "EBB-C004",
         "tagged frames come, whose VLAN tags the XDP program cannot read on this kernel: frames take the slower \
         way through the kernel until the interface is opened anew"
     );

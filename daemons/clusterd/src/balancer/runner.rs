@@ -131,7 +131,7 @@ impl BalancerHandle {
                 if let Some(cpu) = options.cpu
                     && let Err(error) = process::pin_to(cpu)
                 {
-                    tracing::warn!(cpu, %error, "cannot bind the balancer to its CPU");
+                    tracing::warn!(cpu, %error, code = "EBB-C005", "cannot bind the balancer to its CPU");
                 }
                 forward(plane, &desk, &end);
             })?;

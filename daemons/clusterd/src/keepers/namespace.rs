@@ -232,7 +232,7 @@ impl Keeper for NamespaceRouter {
 impl Drop for NamespaceRouter {
     fn drop(&mut self) {
         if let Err(error) = self.remove() {
-            tracing::warn!(name = self.plan.name, %error, "not removed");
+            tracing::warn!(name = self.plan.name, %error, code = "EBB-C006", "not removed");
         }
     }
 }

@@ -2,6 +2,7 @@
 //! to the control thread.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub struct LiveBackend {
     pub policy: Mutex<Arc<Vec<PolicyObject>>>,
     /// Conditions an operator should know of.
     pub warnings: Mutex<Vec<String>>,
+    /// How often the router stalled, kept by the control thread.
+    pub stalls: AtomicU64,
     /// Layer-3 interfaces: number, name, port number and VLAN of each.
     pub layer3: Mutex<Vec<(InterfaceId, String, u8, u16)>>,
     /// Why a port whose link is up is not open, by port number.
@@ -108,6 +111,7 @@ impl LiveBackend {
         for (mechanism, count) in status.ports.iter().flat_map(|port| &port.passed_for) {
             *status.policy.kernel_packets.entry(mechanism.clone()).or_default() += count;
         }
+        status.stalls = self.stalls.load(Relaxed);
         status.policy.objects = self.policy.lock().expect("policy").to_vec();
         status.interfaces = self.layer3(&status.ports);
         status.tables = self.tables.lock().expect("tables").clone();

@@ -77,7 +77,7 @@ impl Live {
         let policy = policies::with_points(mode, limits, &self.config.powersave, &self.points)?;
         self.backend.router.set_policy(mode, policy);
         mode.clone_into(&mut self.config.router.mode);
-        info!(mode, "policy changed");
+        info!(mode, code = "EBB-R016", "policy changed");
         Ok(())
     }
 

@@ -43,7 +43,10 @@ impl Injection {
     ) -> Result<Injection> {
         let injector = KernelInjector::new()
             .map_err(|error| {
-                warn!("workers cannot pass packets to the kernel and lose them: {error}")
+                warn!(
+                    code = "EBB-R017",
+                    "workers cannot pass packets to the kernel and lose them: {error}"
+                )
             })
             .ok();
         let stop = Arc::new(AtomicBool::new(false));
@@ -142,7 +145,7 @@ impl Way {
             && let Err(error) = injector.inject(index, native, frame)
             && !std::mem::replace(&mut self.failed, true)
         {
-            warn!(%error, "cannot pass a packet to the kernel; others may be lost too");
+            warn!(%error, code = "EBB-R018", "cannot pass a packet to the kernel; others may be lost too");
         }
     }
 }

@@ -130,7 +130,7 @@ impl Interfaces {
     pub fn place(&mut self, id: PortId, mut live: LiveInterface) {
         self.untold.remove(&id);
         if let Err(error) = live.interface.set_local_addresses(&self.local) {
-            warn!(port = live.interface.name(), %error, "cannot set the kernel's addresses");
+            warn!(port = live.interface.name(), %error, code = "EBB-R019", "cannot set the kernel's addresses");
             self.untold.insert(id);
         }
         // Before a worker can receive from it.
@@ -140,11 +140,11 @@ impl Interfaces {
         let vlans = self.policies.vlan_interfaces(self.vlans.get(&id.0));
         _ = set_policy(&mut live, policy.as_ref().filter(known), &vlans);
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
-            warn!(port = live.interface.name(), %error, "cannot set the kernel's routes");
+            warn!(port = live.interface.name(), %error, code = "EBB-R020", "cannot set the kernel's routes");
         }
         let served: Vec<u16> = vlans.iter().map(|vlan| vlan.vlan).collect();
         if let Err(error) = live.interface.set_vlans(&served) {
-            warn!(port = live.interface.name(), %error, "cannot set the VLANs");
+            warn!(port = live.interface.name(), %error, code = "EBB-R021", "cannot set the VLANs");
         }
         // Until the kernel's tables have been read its own address is all that is known of it.
         let macs = self
@@ -153,18 +153,18 @@ impl Interfaces {
             .filter(|macs| !macs.is_empty() || self.claimed.contains_key(&id.0));
         let macs = macs.cloned().unwrap_or_else(|| vec![live.interface.mac()]);
         if let Err(error) = live.tags.take_frames_to(&mut live.interface, &macs) {
-            warn!(port = live.interface.name(), %error, "cannot set the own MAC addresses");
+            warn!(port = live.interface.name(), %error, code = "EBB-R022", "cannot set the own MAC addresses");
         }
         if let Some(brake) = &self.brake {
             let placed = live.interface.station();
             let placed = placed.and_then(|(array, len)| brake.place(id.0, array.as_fd(), len));
             if let Err(error) = placed {
                 let port = live.interface.name();
-                warn!(port, %error, "the guard cannot pass its packets to the kernel if the \
+                warn!(port, %error, code = "EBB-R023", "the guard cannot pass its packets to the kernel if the \
                     router stalls");
             }
         }
-        live.tags.note(&live.interface).iter().for_each(|note| warn!("{note}"));
+        live.tags.note(&live.interface).iter().for_each(|note| warn!(code = "EBB-R024", "{note}"));
         let slot = usize::from(id.0);
         if self.open.len() <= slot {
             self.open.resize_with(slot + 1, || None);
@@ -353,7 +353,7 @@ fn set_policy(
     let result = live.interface.set_policy(policy).and(told);
     result.map_err(|error| {
         let name = live.interface.name();
-        warn!(port = name, %error, "cannot apply the kernel's policy: all packets are left to the kernel");
+        warn!(port = name, %error, code = "EBB-R025", "cannot apply the kernel's policy: all packets are left to the kernel");
         format!("not applied on {name}: {error}")
     })
 }
@@ -364,7 +364,7 @@ impl crate::sync::PortUpdates for Interfaces {
         for (id, live) in numbered(&mut self.open) {
             let known = !self.untold.remove(&id);
             if let Err(error) = live.interface.set_local_addresses(addresses) {
-                warn!(port = live.interface.name(), %error, "cannot set the kernel's addresses");
+                warn!(port = live.interface.name(), %error, code = "EBB-R019", "cannot set the kernel's addresses");
                 self.untold.insert(id);
             }
             // From them nothing may be forwarded.
@@ -383,7 +383,7 @@ impl crate::sync::PortUpdates for Interfaces {
         self.routes = routes.iter().map(route).collect();
         for live in self.open.iter_mut().flatten() {
             if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
-                warn!(port = live.interface.name(), %error, "cannot set the kernel's routes");
+                warn!(port = live.interface.name(), %error, code = "EBB-R020", "cannot set the kernel's routes");
             }
         }
     }
@@ -397,7 +397,7 @@ impl crate::sync::PortUpdates for Interfaces {
         self.macs.insert(port.0, macs.to_vec());
         let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
         if let Err(error) = live.tags.take_frames_to(&mut live.interface, macs) {
-            warn!(port = live.interface.name(), %error, "cannot set the own MAC addresses");
+            warn!(port = live.interface.name(), %error, code = "EBB-R022", "cannot set the own MAC addresses");
         }
     }
 
@@ -408,14 +408,18 @@ impl crate::sync::PortUpdates for Interfaces {
         let served: Vec<u16> = vlans.iter().map(|(vlan, _)| *vlan).collect();
         let told = live.interface.set_vlans(&served);
         if let Err(error) = told.and_then(|()| live.interface.set_vlan_interfaces(&known)) {
-            warn!(port = live.interface.name(), %error, "cannot set the VLANs");
+            warn!(port = live.interface.name(), %error, code = "EBB-R021", "cannot set the VLANs");
         }
         self.set_exits();
     }
 
     fn renamed(&mut self, port: PortId, name: &str) {
         if let Some(former) = self.names.insert(port.0, name.to_owned()) {
-            info!(port = former, "the interface was renamed to {name}; it remains this port");
+            info!(
+                port = former,
+                code = "EBB-R026",
+                "the interface was renamed to {name}; it remains this port"
+            );
         }
     }
 
@@ -423,11 +427,11 @@ impl crate::sync::PortUpdates for Interfaces {
         let name = self.names.get(&port.0).cloned().unwrap_or_default();
         match by {
             Some(by) => {
-                warn!(port = name, "its packets are left to the kernel: {by}");
+                warn!(port = name, code = "EBB-R027", "its packets are left to the kernel: {by}");
                 self.claimed.insert(port.0, by.to_owned());
             }
             None if self.claimed.remove(&port.0).is_some() => {
-                info!(port = name, "its packets are received again");
+                info!(port = name, code = "EBB-R028", "its packets are received again");
             }
             None => {}
         }

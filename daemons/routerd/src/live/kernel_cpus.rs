@@ -90,7 +90,7 @@ impl KernelCpus {
         let wanted = gathered.look(&numbers, rate, meanwhile);
         let wanted = if saves { wanted } else { most };
         if (gathered.cores, gathered.ports) != (wanted, cards.len()) {
-            debug!(cores = wanted, rate, "interrupts of the kernel path");
+            debug!(cores = wanted, rate, code = "EBB-R036", "interrupts of the kernel path");
             cards.iter_mut().for_each(|live| live.follow_parking(cpus, wanted));
             (gathered.cores, gathered.ports) = (wanted, cards.len());
         }
@@ -218,7 +218,7 @@ impl PortCpus {
                 match interface.open_lanes(cpus) {
                     Ok(()) => self.cpus = cpus.to_vec(),
                     Err(error) => {
-                        warn!(port = interface.name(), %error, "cannot forward on other CPUs than that which receives");
+                        warn!(port = interface.name(), %error, code = "EBB-R037", "cannot forward on other CPUs than that which receives");
                         self.refused = true;
                     }
                 }
@@ -229,9 +229,9 @@ impl PortCpus {
         if port.used.len() != before {
             port.entries = rebalance(&port.entries, port.used.len() as u16);
             let table = port.entries.map(|entry| port.used[usize::from(entry)]);
-            debug!(port = interface.name(), lanes = ?port.used, rate, ?forwarding, "CPUs in the kernel");
+            debug!(port = interface.name(), lanes = ?port.used, rate, ?forwarding, code = "EBB-R038", "CPUs in the kernel");
             if let Err(error) = interface.set_lanes(&table) {
-                warn!(port = interface.name(), %error, "cannot forward on other CPUs than that which receives");
+                warn!(port = interface.name(), %error, code = "EBB-R037", "cannot forward on other CPUs than that which receives");
             }
         }
         rate

@@ -23,7 +23,7 @@ impl Exits {
     pub(super) fn of(indices: impl Iterator<Item = u32>, sending: &BTreeSet<u32>) -> Exits {
         let ways = exits(indices, sending);
         let drivers = redirect_targets().unwrap_or_else(|error| {
-            debug!(%error, "no driver is known to send what is redirected to it");
+            debug!(%error, code = "EBB-R039", "no driver is known to send what is redirected to it");
             BTreeSet::new()
         });
         let drivers = drivers.into_iter().filter(|index| ways.contains_key(index)).collect();
@@ -33,7 +33,7 @@ impl Exits {
     /// Tells an interface on the kernel path.
     pub(super) fn tell(&self, interface: &mut Interface) {
         if let Err(error) = interface.set_exits(&self.ways, &self.drivers) {
-            warn!(port = interface.name(), %error, "cannot set the exits of the kernel path");
+            warn!(port = interface.name(), %error, code = "EBB-R040", "cannot set the exits of the kernel path");
         }
     }
 
@@ -48,7 +48,7 @@ impl Exits {
 fn exits(indices: impl Iterator<Item = u32>, sending: &BTreeSet<u32>) -> BTreeMap<u32, Exit> {
     let links = Requests::open().and_then(|mut kernel| kernel.links());
     let links = links.unwrap_or_else(|error| {
-        debug!(%error, "the kernel path has no exits");
+        debug!(%error, code = "EBB-R041", "the kernel path has no exits");
         Vec::new()
     });
     let exit = |index| {

@@ -52,7 +52,7 @@ impl Live {
                 without a worker are left to the kernel: restore the number or restart the router",
                 live.interface.name()
             );
-            warn!("{message}");
+            warn!(code = "EBB-R042", "{message}");
             let mut warnings = self.backend.warnings.lock().expect("warnings");
             if !warnings.contains(&message) {
                 warnings.push(message);
@@ -102,6 +102,7 @@ impl Live {
             let what = if gone { "is gone" } else { "was set down" };
             warn!(
                 port = name,
+                code = "EBB-R043",
                 "interface {what}; the other ports keep working, it is opened again when it \
                 returns"
             );
@@ -110,7 +111,7 @@ impl Live {
         } else if up && !open {
             self.take_in(slot, &name);
         } else {
-            info!(port = name, up, "link changed");
+            info!(port = name, up, code = "EBB-R044", "link changed");
         }
     }
 
@@ -119,7 +120,7 @@ impl Live {
     fn take_in(&mut self, slot: usize, name: &str) {
         let refusal = match self.open_port(slot) {
             Ok(()) => {
-                info!(port = name, "interface is back");
+                info!(port = name, code = "EBB-R045", "interface is back");
                 None
             }
             Err(error) => Some(format!("port {name} is up but cannot be opened: {error:#}")),
@@ -128,7 +129,7 @@ impl Live {
         if let Some(refusal) = &refusal
             && refusals.get(&slot) != Some(refusal)
         {
-            warn!("{refusal}");
+            warn!(code = "EBB-R006", "{refusal}");
         }
         match refusal {
             Some(refusal) => refusals.insert(slot, refusal),

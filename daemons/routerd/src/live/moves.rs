@@ -21,10 +21,10 @@ impl Live {
     pub(super) fn bypassed<T>(&mut self, work: impl FnOnce(&mut Live) -> T) -> T {
         self.interfaces.lock().expect("interfaces").bypass(true);
         if let Err(error) = Fence::programs().wait() {
-            warn!(%error, "cannot tell whether packets are on their way to workers");
+            warn!(%error, code = "EBB-R046", "cannot tell whether packets are on their way to workers");
         }
         for worker in self.backend.router.drain() {
-            warn!(worker, "it has not sent in time what it had received");
+            warn!(worker, code = "EBB-R047", "it has not sent in time what it had received");
         }
         let result = work(self);
         // Each worker has the new ports before it has packets for them.
@@ -72,6 +72,7 @@ impl Live {
         moved.unwrap_or_else(|error| {
             warn!(
                 port = port.name,
+                code = "EBB-R048",
                 "cannot go to the other path, the port is opened anew: {error:#}"
             );
             false
@@ -82,7 +83,11 @@ impl Live {
         self.close_port(slot);
         if let Err(error) = self.when_free(|live| live.open_port(slot)) {
             let name = &self.config.ports[slot].name;
-            error!(port = name, "cannot open the port on the other path, trying later: {error:#}");
+            error!(
+                port = name,
+                code = "EBB-R049",
+                "cannot open the port on the other path, trying later: {error:#}"
+            );
         }
     }
 }

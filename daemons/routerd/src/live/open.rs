@@ -78,11 +78,12 @@ pub fn open(
         redirect = redirect.as_deref().map_or("none", RedirectTable::form),
         queues = interface.queues(),
         checksums = checksums(&interface),
-        "port opened"
+        code = "EBB-R050", "port opened"
     );
     if let Some(served) = interface.mtu_served().filter(|_| !in_kernel) {
         warn!(
             port = port.name,
+            code = "EBB-R051",
             "the MTU is larger than the router's frames: packets longer than {served} bytes are \
             left to the kernel"
         );
@@ -217,7 +218,7 @@ pub(super) fn leave_vlan_tags_in(name: &str, journal: &Journal) {
         Ok(())
     };
     if let Err(error) = switch() {
-        warn!(port = name, %error, "the interface removes VLAN tags: the router cannot forward \
+        warn!(port = name, %error, code = "EBB-R052", "the interface removes VLAN tags: the router cannot forward \
             tagged packets; try ethtool -K {name} rxvlan off");
     }
 }

@@ -39,7 +39,7 @@ impl Live {
         let (some, all) = interfaces.on_the_kernel_path();
         drop(interfaces);
         if let Err(refusal) = self.backend.router.set_kernel_path(some, all) {
-            warn!("{refusal}");
+            warn!(code = "EBB-R006", "{refusal}");
         }
     }
 }

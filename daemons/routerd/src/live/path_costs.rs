@@ -66,7 +66,7 @@ impl ByCost {
             Path::Worker => PacketPath::Worker,
         };
         if path != present {
-            info!(?path, load, ?kernel, ?worker, "the other path costs less");
+            info!(?path, load, ?kernel, ?worker, code = "EBB-R053", "the other path costs less");
         }
         path
     }

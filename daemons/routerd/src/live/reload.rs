@@ -117,7 +117,7 @@ impl Live {
     ) -> Result<Report> {
         for change in changes {
             if let Change::PortRemoved(slot, name) = change {
-                info!(port = name, "port closed");
+                info!(port = name, code = "EBB-R054", "port closed");
                 self.close_port(*slot);
                 let id = PortId(*slot as u8);
                 let stays = |change: &Change| matches!(change, Change::PortAdded(at, port) if at == slot && port.name == *name);
@@ -212,7 +212,7 @@ impl Live {
         let router = &self.backend.router;
         router.exchange_knobs(|| {
             let (machine, missing) = MachineKnobs::open(config, router.cpus(), &self.journal);
-            missing.iter().for_each(|note| info!("{note}"));
+            missing.iter().for_each(|note| info!(code = "EBB-R055", "{note}"));
             levels = machine.levels().to_vec();
             Box::new(machine)
         });
@@ -245,7 +245,11 @@ impl Live {
         for slot in closing {
             if let Err(error) = self.open_port(slot) {
                 let name = &self.config.ports[slot].name;
-                error!(port = name, "cannot open the port again, trying later: {error:#}");
+                error!(
+                    port = name,
+                    code = "EBB-R056",
+                    "cannot open the port again, trying later: {error:#}"
+                );
             }
         }
         Err(error)
@@ -278,7 +282,11 @@ impl Live {
                     pending.push((PortId(*slot as u8), live, open));
                 }
                 Err(error) if open::may_come(&error) => {
-                    warn!(port = port.name, "the port is opened when it appears: {error:#}");
+                    warn!(
+                        port = port.name,
+                        code = "EBB-R057",
+                        "the port is opened when it appears: {error:#}"
+                    );
                 }
                 Err(error) => return Err(error.context(format!("port {}", port.name))),
             }
@@ -312,7 +320,7 @@ impl Live {
         let id = PortId(slot as u8);
         self.backend.router.detach_for_now(id);
         if !self.backend.router.wait_detached(CLOSING) {
-            warn!(slot, "a worker still uses a closed port");
+            warn!(slot, code = "EBB-R058", "a worker still uses a closed port");
         }
         self.interfaces.lock().expect("interfaces").take_away(id);
     }

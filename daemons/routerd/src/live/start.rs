@@ -1,6 +1,7 @@
 //! The start: what is opened and begun, in the order in which each needs the other.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
@@ -89,7 +90,7 @@ impl Live {
         let by_cost = costs.map(ByCost::new);
         let (meter, note) = knobs::meter(&config, workers, &levels, fitted.as_ref());
         notes.extend(note);
-        notes.iter().for_each(|note| info!("{note}"));
+        notes.iter().for_each(|note| info!(code = "EBB-R055", "{note}"));
         let limits = limits(workers, levels.len());
         let points = match &fitted {
             Some(fitted) => fitted.points(limits)?,
@@ -129,6 +130,7 @@ impl Live {
             policy: Mutex::new(sync.policy_objects()),
             warnings: Mutex::new(notes),
             refusals: Mutex::default(),
+            stalls: AtomicU64::default(),
             layer3: Mutex::default(),
             inbox: Mutex::default(),
             control,
@@ -254,7 +256,11 @@ fn open_ports(
         let (mut live, open) = match opened {
             Ok(opened) => opened,
             Err(error) if open::may_come(&error) => {
-                warn!(port = port.name, "the port is opened when it appears: {error:#}");
+                warn!(
+                    port = port.name,
+                    code = "EBB-R057",
+                    "the port is opened when it appears: {error:#}"
+                );
                 ports.push(OpenPort::absent(&port.name));
                 continue;
             }

@@ -46,9 +46,9 @@ impl Tags {
         }
         *self = Tags::Unseen;
         if let Err(error) = self.take_frames_to(interface, &[]) {
-            warn!(port = interface.name(), %error, "cannot set the own MAC addresses");
+            warn!(port = interface.name(), %error, code = "EBB-R022", "cannot set the own MAC addresses");
         }
-        self.note(interface).iter().for_each(|note| warn!("{note}"));
+        self.note(interface).iter().for_each(|note| warn!(code = "EBB-R024", "{note}"));
     }
 
     /// What an operator should know, in words.

@@ -72,6 +72,11 @@ impl Vigil {
         self.pulse.beat();
     }
 
+    /// How often the router stood still.
+    pub(super) fn stalls(&self) -> u64 {
+        self.halts
+    }
+
     /// Tells the manager that the router lives, if each worker does; and what the guard did, in words.
     pub(super) fn turn(&mut self) -> Option<String> {
         if let Some(manager) =

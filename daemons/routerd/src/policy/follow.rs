@@ -190,6 +190,7 @@ impl Follower {
             warn!(
                 ?source,
                 error,
+                code = "EBB-R065",
                 "the kernel's policy cannot be read: packets that it may concern are left to the \
                 kernel"
             );
@@ -197,7 +198,7 @@ impl Follower {
     }
 }
 
-/// What a router with these ports would find now, without running it.
+/// What a router with these ports would find now, without running it, and without telling the log what is returned.
 ///
 /// # Errors
 /// When netlink is refused.
@@ -210,6 +211,7 @@ pub fn survey(ports: &[(PortId, String)], ignored: &[Mechanism]) -> Result<Vec<P
     let mut follower = Follower::open()?;
     follower.ignore(ignored);
     follower.set_places(rib.places());
-    let verdict = follower.turn()?;
+    let silent = tracing::subscriber::NoSubscriber::default();
+    let verdict = tracing::subscriber::with_default(silent, || follower.turn())?;
     Ok(verdict.map_or_else(Vec::new, |verdict| verdict.objects.clone()))
 }

@@ -80,16 +80,16 @@ pub(super) fn say(before: &[PolicyObject], after: &[PolicyObject]) {
     let (begins, ends) = (of(after, &known[0]), of(before, &known[1]));
     for (effect, line) in begins.iter().take(LINES_MAX) {
         match effect {
-            PolicyEffect::Kernel => warn!("policy: {line}"),
-            _ => info!("policy: {line}"),
+            PolicyEffect::Kernel => warn!(code = "EBB-R066", "policy: {line}"),
+            _ => info!(code = "EBB-R067", "policy: {line}"),
         }
     }
     for (_, line) in ends.iter().take(LINES_MAX) {
-        info!("policy: removed: {line}");
+        info!(code = "EBB-R068", "policy: removed: {line}");
     }
     let untold = begins.len().saturating_sub(LINES_MAX) + ends.len().saturating_sub(LINES_MAX);
     if untold > 0 {
-        info!("policy: {untold} further changes; see `ebb router show`");
+        info!(code = "EBB-R069", "policy: {untold} further changes; see `ebb router show`");
     }
 }
 

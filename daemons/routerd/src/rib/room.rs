@@ -29,7 +29,7 @@ pub(super) fn put(out: &mut impl Tables, prefix: IpNet, target: Option<&Target>)
         return Held::Gone;
     };
     let Err(error) = out.set_route(prefix, target) else { return Held::Right };
-    tracing::warn!(%prefix, %error, "the tables have no space for a route; the kernel forwards its packets");
+    tracing::warn!(%prefix, %error, code = "EBB-R071", "the tables have no space for a route; the kernel forwards its packets");
     if out.set_route(prefix, &Target::Kernel).is_ok() {
         return Held::Kernels;
     }

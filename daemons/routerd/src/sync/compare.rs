@@ -51,7 +51,7 @@ impl Comparisons {
 
     pub(super) fn failed(&mut self, what: &str, error: &dyn Display) {
         self.failures += 1;
-        warn!(what, %error, "cannot read from the kernel; forwarding continues with the known tables");
+        warn!(what, %error, code = "EBB-R075", "cannot read from the kernel; forwarding continues with the known tables");
     }
 
     /// One took place from `begun` on and left these parts unread.
@@ -70,7 +70,9 @@ impl Comparisons {
         let again_ms = self.pause.as_millis() as u64;
         warn!(
             parts = parts.join(", "),
-            again_ms, "kernel tables changed while they were read; trying again later"
+            again_ms,
+            code = "EBB-R076",
+            "kernel tables changed while they were read; trying again later"
         );
     }
 }
@@ -125,7 +127,7 @@ impl TableSync {
     }
 
     fn compare(&mut self, scope: Scope) {
-        info!(?scope, "comparing with the kernel's tables");
+        info!(?scope, code = "EBB-R077", "comparing with the kernel's tables");
         self.comparisons.begun += 1;
         let begun = clock::monotonic();
         self.rib.pass(begun, &mut self.fib);

@@ -90,7 +90,7 @@ impl TableSync {
         }
         let ways = self.shown.ways(&merged);
         if let Err(error) = &ways {
-            warn!(file = SHOWN, %error, "merged IPv6 routes are left to the kernel: it may have \
+            warn!(file = SHOWN, %error, code = "EBB-R078", "merged IPv6 routes are left to the kernel: it may have \
                 more than it lists");
         }
         for prefix in merged {

@@ -68,7 +68,7 @@ pub(super) fn chains() -> Vec<Chain> {
             // The module that makes the file is not loaded.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                tracing::debug!(%error, "the tables of {} cannot be listed", kind.program);
+                tracing::debug!(%error, code = "EBB-H009", "the tables of {} cannot be listed", kind.program);
                 chains.push(chain(kind, "(not read)", HOOKS[2], true, 0));
                 continue;
             }
@@ -77,7 +77,7 @@ pub(super) fn chains() -> Vec<Chain> {
             match read(kind, table) {
                 Ok(found) => chains.extend(found),
                 Err(error) => {
-                    tracing::debug!(table, %error, "a table of {} cannot be read", kind.program);
+                    tracing::debug!(table, %error, code = "EBB-H010", "a table of {} cannot be read", kind.program);
                     chains.push(chain(kind, table, HOOKS[2], true, 0));
                 }
             }

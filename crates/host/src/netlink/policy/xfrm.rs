@@ -84,7 +84,7 @@ pub(super) fn transforms<'a>(
         match policy(body) {
             Ok(found) => all.policies.extend(found),
             Err(Fault(what)) => {
-                tracing::debug!(what, "an IPsec policy is not understood");
+                tracing::debug!(what, code = "EBB-H011", "an IPsec policy is not understood");
                 all.not_understood += 1;
             }
         }

@@ -49,7 +49,11 @@ impl LiveInterface {
         } else if self.interface.is_moderated() && self.moderation.is_none() {
             match Moderation::open(&sysfs, name, index, journal) {
                 Ok(moderation) => self.moderation = Some(moderation),
-                Err(error) => info!(port = name, "cannot set interrupt moderation: {error}"),
+                Err(error) => info!(
+                    port = name,
+                    code = "EBB-R029",
+                    "cannot set interrupt moderation: {error}"
+                ),
             }
         }
     }
@@ -60,7 +64,11 @@ impl LiveInterface {
             && let Err(error) = moderation.restore()
             && !error.is_absent()
         {
-            info!(port = self.interface.name(), "cannot restore interrupt moderation: {error}");
+            info!(
+                port = self.interface.name(),
+                code = "EBB-R030",
+                "cannot restore interrupt moderation: {error}"
+            );
         }
     }
 
@@ -74,7 +82,11 @@ impl LiveInterface {
             self.gathers = pause;
             return true;
         };
-        info!(port = self.interface.name(), "cannot set interrupt moderation: {error}");
+        info!(
+            port = self.interface.name(),
+            code = "EBB-R029",
+            "cannot set interrupt moderation: {error}"
+        );
         // One of its two knobs may be turned already.
         self.give_moderation_back();
         false
@@ -99,7 +111,12 @@ impl LiveInterface {
             };
             match turn() {
                 Ok(affinity) => self.interrupts.push((queue, affinity)),
-                Err(error) => info!(port = name, queue, "cannot move the interrupt: {error}"),
+                Err(error) => info!(
+                    port = name,
+                    queue,
+                    code = "EBB-R031",
+                    "cannot move the interrupt: {error}"
+                ),
             }
         }
     }
@@ -123,7 +140,9 @@ impl LiveInterface {
             Ok((queues, interrupts)) => {
                 (self.by_receive_queue, self.interrupts) = (Some(queues), interrupts);
             }
-            Err(error) => info!(port = name, "its interrupts stay where they are: {error}"),
+            Err(error) => {
+                info!(port = name, code = "EBB-R032", "its interrupts stay where they are: {error}")
+            }
         }
     }
 
@@ -135,7 +154,12 @@ impl LiveInterface {
             if let Some(cpu) = self.cpu_of(*queue, cpus, active)
                 && let Err(error) = affinity.set(cpu)
             {
-                info!(port = self.interface.name(), queue, "cannot move the interrupt: {error}");
+                info!(
+                    port = self.interface.name(),
+                    queue,
+                    code = "EBB-R031",
+                    "cannot move the interrupt: {error}"
+                );
             }
         }
         self.interrupts = interrupts;
@@ -156,11 +180,19 @@ impl Drop for LiveInterface {
     fn drop(&mut self) {
         for (_, affinity) in &mut self.interrupts {
             if let Err(error) = affinity.restore() {
-                info!(port = self.interface.name(), "cannot restore the interrupt's CPU: {error}");
+                info!(
+                    port = self.interface.name(),
+                    code = "EBB-R033",
+                    "cannot restore the interrupt's CPU: {error}"
+                );
             }
         }
         if let Some(Err(error)) = self.by_receive_queue.as_mut().map(ByReceiveQueue::restore) {
-            info!(port = self.interface.name(), "cannot restore the CPUs of its queues: {error}");
+            info!(
+                port = self.interface.name(),
+                code = "EBB-R034",
+                "cannot restore the CPUs of its queues: {error}"
+            );
         }
         self.give_moderation_back();
     }

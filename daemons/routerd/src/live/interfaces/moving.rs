@@ -66,11 +66,11 @@ fn move_live(live: &mut LiveInterface, path: PacketPath) -> Result<bool, AfXdpEr
     }
     live.tags = Tags::of(&live.interface);
     let (port, mode) = (live.interface.name(), live.interface.mode());
-    info!(port, ?path, %mode, "port moved");
+    info!(port, ?path, %mode, code = "EBB-R035", "port moved");
     if matches!(live.tags, Tags::Unseen)
         && let Err(error) = live.tags.take_frames_to(&mut live.interface, &[])
     {
-        warn!(port = live.interface.name(), %error, "cannot set the own MAC addresses");
+        warn!(port = live.interface.name(), %error, code = "EBB-R022", "cannot set the own MAC addresses");
     }
     live.interface.end_move()?;
     Ok(true)

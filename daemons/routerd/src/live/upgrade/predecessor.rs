@@ -193,7 +193,7 @@ impl Live {
         from.taken = true;
         self.backend.router.resume(&stopped, policy)?;
         let (pid, micros) = (from.offer.pid, monotonic().since(begun).as_micros() as u64);
-        info!(pid, free, micros, cores = stopped.point.cores, "took over");
+        info!(pid, free, micros, cores = stopped.point.cores, code = "EBB-R059", "took over");
         let (cpus, governor) = (self.backend.router.cpus(), &self.config.governor);
         for live in self.interfaces.lock().expect("interfaces").open.iter_mut().flatten() {
             live.take_knobs(governor, cpus, stopped.point.cores, &self.journal);

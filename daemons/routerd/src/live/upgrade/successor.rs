@@ -73,7 +73,7 @@ impl Live {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
             .with_context(|| program.display().to_string())?;
-        info!(program = %program.display(), pid = child.id(), "started the program that takes over");
+        info!(program = %program.display(), pid = child.id(), code = "EBB-R060", "started the program that takes over");
         let text = serde_json::to_string(&Word::Offer(Box::new(offer)))?;
         let sent = courier.send(&text, descriptors);
         self.upgrade = Some(Successor { child, courier, answer, begun: monotonic() });
@@ -171,12 +171,18 @@ impl Live {
     fn end(&mut self, version: &str, silence: Duration) -> ! {
         let Some(Successor { child, answer, .. }) = self.upgrade.take() else { unreachable!() };
         if let Err(error) = self.journal.bequeath() {
-            warn!(%error, "cannot hand over the journal");
+            warn!(%error, code = "EBB-R061", "cannot hand over the journal");
         }
         service::main_process(child.id());
         self.api.iter().for_each(|api| api.stop_accepting());
         let micros = silence.as_micros() as u64;
-        info!(pid = child.id(), version, micros, "another program has taken over");
+        info!(
+            pid = child.id(),
+            version,
+            micros,
+            code = "EBB-R062",
+            "another program has taken over"
+        );
         let outcome = json!({ "pid": child.id(), "version": version, "silence_us": micros });
         _ = answer.send(Ok(outcome));
         self.injection.end();
@@ -191,10 +197,10 @@ impl Live {
     fn fail(&mut self, error: &anyhow::Error) {
         let Some(mut successor) = self.upgrade.take() else { return };
         successor.kill();
-        warn!("the upgrade failed, this program keeps running: {error:#}");
+        warn!(code = "EBB-R063", "the upgrade failed, this program keeps running: {error:#}");
         for live in self.interfaces.lock().expect("interfaces").open.iter().flatten() {
             if let Err(error) = live.interface.take_back() {
-                warn!(port = live.interface.name(), %error, "cannot restore the XDP program");
+                warn!(port = live.interface.name(), %error, code = "EBB-R064", "cannot restore the XDP program");
             }
         }
         let reason = format!("the upgrade failed, the running program continues: {error:#}");
