@@ -27,24 +27,18 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs a script that packs this program, without the time that compressing takes; what it printed.
-pub(crate) fn pack(script: &str, place: &Path) -> String {
-    packed(&root(), script, place, env!("CARGO_BIN_EXE_ebb"))
-}
-
-fn packed(source: &Path, script: &str, place: &Path, program: &str) -> String {
-    let built = run(Command::new(source.join("scripts").join(script))
-        .arg(place)
-        .env("EBB_BINARY", program)
-        .env("EBB_DEB_OPTIONS", "-Znone")
-        .env("EBB_RPM_PAYLOAD", "w0.ufdio")
-        .env("EBB_XZ", "-0"));
-    String::from_utf8_lossy(&built.stdout).trim().to_owned()
+/// Has a script pack this program, without the time that compressing takes.
+pub(crate) fn quick(script: &mut Command) -> &mut Command {
+    script.env("EBB_BINARY", env!("CARGO_BIN_EXE_ebb"));
+    script.env("EBB_DEB_OPTIONS", "-Zgzip -z1");
+    script.env("EBB_RPM_PAYLOAD", "w1.gzdio").env("EBB_XZ", "-0")
 }
 
 /// Builds the package below `place`.
-pub(crate) fn package(place: &Path) -> String {
-    pack("deb", &place.join("out"))
+fn package(place: &Path) -> String {
+    let mut script = Command::new(root().join("scripts/deb"));
+    let built = run(quick(script.arg(place.join("out"))));
+    String::from_utf8_lossy(&built.stdout).trim().to_owned()
 }
 
 /// Whether a program of Debian's is there; where it has to be, it is.

@@ -3,22 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
-use crate::package::{files, pack, package, root, run, there};
-
-/// The directory of what one script has made of this program.
-struct Packed {
-    place: tempfile::TempDir,
-    file: PathBuf,
-}
-
-fn made(script: &str) -> Packed {
-    let place = tempfile::tempdir().expect("a directory");
-    let file = PathBuf::from(pack(script, place.path()));
-    assert!(file.is_file(), "{script} made no {}", file.display());
-    Packed { place, file }
-}
+use crate::package::{files, quick, root, run, there};
 
 /// What whoever installs a package finds there, below its prefix.
 const BROUGHT: &[&str] = &[
@@ -45,14 +31,9 @@ fn text(command: &mut Command) -> String {
     String::from_utf8_lossy(&run(command).stdout).into_owned()
 }
 
-/// A package for systems with rpm, from its recipe: what it brings, needs and leaves.
-#[test]
-fn the_rpm_is_installed_and_erased() {
-    if !(there("rpmbuild") && there("rpm")) {
-        return;
-    }
-    let made = made("rpm");
-    let rpm = |arguments: &[&str]| text(Command::new("rpm").args(arguments).arg(&made.file));
+/// A package for systems with rpm: what it brings, needs and leaves.
+fn the_rpm_is_installed_and_erased(file: &Path, place: &Path) {
+    let rpm = |arguments: &[&str]| text(Command::new("rpm").args(arguments).arg(file));
     let units = ["lib/systemd/system/ebb-router.service", "share/zsh/site-functions/_ebb"];
     holds(&rpm(&["-qpl"]), "/usr/", &units);
     let needs = rpm(&["-qp", "--requires"]);
@@ -63,13 +44,13 @@ fn the_rpm_is_installed_and_erased() {
     if !is_root() {
         return;
     }
-    let target = made.place.path().join("root");
+    let target = place.join("root");
     let below = |arguments: &[&str]| {
         let root = target.to_str().expect("text");
         run(Command::new("rpm").args(["--root", root, "--nodeps", "--noscripts"]).args(arguments))
     };
     below(&["--initdb"]);
-    below(&["--install", made.file.to_str().expect("text")]);
+    below(&["--install", file.to_str().expect("text")]);
     assert!(text(Command::new(target.join("usr/bin/ebb")).arg("--version")).starts_with("ebb "));
     below(&["--erase", "ebb"]);
     let left = files(&target.join("usr/share"));
@@ -83,15 +64,9 @@ fn is_root() -> bool {
 
 /// A tarball that installs itself below any prefix, an older version's files away, removes itself, and refuses
 /// a system whose C library is too old.
-#[test]
-fn the_tarball_installs_itself_and_goes_again() {
-    if !(there("xz") && there("objdump")) {
-        return;
-    }
-    let made = made("tarball");
-    let name = made.file.file_name().expect("a name").to_string_lossy().into_owned();
-    let here = made.place.path();
-    run(Command::new("tar").args(["-C"]).arg(here).arg("-xf").arg(&made.file));
+fn the_tarball_installs_itself_and_goes_again(file: &Path, here: &Path) {
+    let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+    run(Command::new("tar").args(["-C"]).arg(here).arg("-xf").arg(file));
     let unpacked = here.join(name.strip_suffix(".tar.xz").expect("a tarball"));
     let install = |arguments: &[&str]| {
         let mut command = Command::new(unpacked.join("install"));
@@ -132,16 +107,10 @@ fn the_tarball_installs_itself_and_goes_again() {
 }
 
 /// The image: read by its own layout, unpacked without privileges, and run as somebody who has none.
-#[test]
-fn the_image_runs_without_privileges() {
-    if !(there("umoci") && there("unshare")) {
-        return;
-    }
-    let made = made("image");
-    let here = made.place.path();
+fn the_image_runs_without_privileges(file: &Path, here: &Path) {
     let layout = here.join("layout");
     std::fs::create_dir(&layout).expect("a directory");
-    run(Command::new("tar").arg("-C").arg(&layout).arg("-xf").arg(&made.file));
+    run(Command::new("tar").arg("-C").arg(&layout).arg("-xf").arg(file));
     let read = |path: &Path| -> serde_json::Value {
         serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON")
     };
@@ -188,10 +157,12 @@ fn checked_out(place: &Path) -> PathBuf {
     copy
 }
 
-/// Every package, packed twice: in different directories, at different times, under different umasks.
+/// Every package: packed twice, in different directories, at different times and under different umasks, to the same
+/// bytes; then installed and taken away again, by what each kind is for.
 #[test]
-fn a_program_is_packed_to_the_same_bytes() {
-    if !(there("rpmbuild") && there("umoci") && there("dpkg-deb") && there("xz")) {
+fn every_package_is_the_same_again_and_installs() {
+    let tools = ["rpmbuild", "rpm", "umoci", "dpkg-deb", "xz", "objdump", "lintian", "unshare"];
+    if !tools.iter().all(|tool| there(tool)) {
         return;
     }
     let place = tempfile::tempdir().expect("a directory");
@@ -199,39 +170,51 @@ fn a_program_is_packed_to_the_same_bytes() {
     let sums = |source: &Path, to: &str, umask: &str| -> BTreeMap<String, String> {
         let out = place.path().join(to);
         let script = format!("umask {umask} && exec scripts/packages \"$1\"");
-        run(Command::new("sh")
-            .args(["-c", &script, "sh"])
-            .arg(&out)
-            .current_dir(source)
-            .env("EBB_BINARY", env!("CARGO_BIN_EXE_ebb"))
-            .env("EBB_DEB_OPTIONS", "-Znone")
-            .env("EBB_RPM_PAYLOAD", "w0.ufdio")
-            .env("EBB_XZ", "-0")
-            .env("SOURCE_DATE_EPOCH", "1700000000"));
+        let mut packages = Command::new("sh");
+        packages.args(["-c", &script, "sh"]).arg(&out).current_dir(source);
+        run(quick(&mut packages).env("SOURCE_DATE_EPOCH", "1700000000"));
         let sums = std::fs::read_to_string(out.join("SHA256SUMS")).expect("sums");
         let pair = |line: &str| line.split_once("  ").map(|(sum, name)| (name.into(), sum.into()));
         sums.lines().filter_map(pair).collect()
     };
     let first = sums(&root(), "one", "022");
-    let kinds = [".deb", ".rpm", ".tar.xz", "-image.tar", "-sbom.cdx.json"];
-    for kind in kinds {
-        assert!(first.keys().any(|name| name.ends_with(kind)), "no {kind} in {first:?}");
-    }
     assert_eq!(first, sums(&copy, "another", "077"));
+    let file = |begin: &str, end: &str| -> PathBuf {
+        let fits = |name: &&String| {
+            name.starts_with(begin) && name.ends_with(end) && !name.contains("-debug")
+        };
+        let name = first.keys().find(fits);
+        place.path().join("one").join(name.unwrap_or_else(|| panic!("no {end} in {first:?}")))
+    };
+    let directory = |name: &str| {
+        let directory = place.path().join(name);
+        std::fs::create_dir(&directory).expect("a directory");
+        directory
+    };
+    file("ebb-", "-sbom.cdx.json");
+    the_rpm_is_installed_and_erased(&file("ebb-", ".rpm"), &directory("rpm"));
+    the_tarball_installs_itself_and_goes_again(&file("ebb-", ".tar.xz"), &directory("tarball"));
+    the_image_runs_without_privileges(&file("ebb-", "-image.tar"), &directory("image"));
+    lintian_finds_no_fault(&[file("ebb_", ".deb"), file("ebb-dbgsym_", ".deb")]);
+}
+
+/// What Debian's own checker finds in the packages: nothing that is a fault.
+fn lintian_finds_no_fault(packages: &[PathBuf]) {
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--allow-root", "--fail-on", "error,warning"]).args(packages);
+    let checked = lintian.output().expect("lintian runs");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{said}");
 }
 
 /// The list of parts is what CycloneDX's own schema allows, and says of each part in the program what it is.
 #[test]
 fn the_list_of_parts_is_valid_and_whole() {
-    static PYTHON: OnceLock<bool> = OnceLock::new();
-    let python = root().join("target/python/venv/bin/python");
-    let has = PYTHON.get_or_init(|| {
-        let has = run(Command::new(root().join("scripts/python"))).status.success();
-        has && python.is_file()
-    });
-    if !has {
+    if !there("python3") {
         return;
     }
+    run(&mut Command::new(root().join("scripts/python")));
+    let python = root().join("target/python/venv/bin/python");
     let place = tempfile::tempdir().expect("a directory");
     let (bom, notices) = (place.path().join("bom.json"), place.path().join("notices"));
     let program = Path::new(env!("CARGO_BIN_EXE_ebb"));
@@ -257,21 +240,6 @@ fn the_list_of_parts_is_valid_and_whole() {
     assert!(notices.contains("tokio ") && notices.contains("Permission is hereby granted"));
 }
 
-/// What Debian's own checker finds in the packages: nothing that is a fault.
-#[test]
-fn lintian_finds_no_fault() {
-    if !there("lintian") {
-        return;
-    }
-    let place = tempfile::tempdir().expect("a directory");
-    let package = package(place.path());
-    // Built from a program for development, and not compressed.
-    let ours = ["--allow-root", "--fail-on", "error,warning"];
-    let checked = Command::new("lintian").args(ours).arg(&package).output().expect("lintian runs");
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success(), "{said}");
-}
-
 /// The first day of an operator, typed as they type it: install, two ports forward, the board, an alert, an upgrade
 /// while packets flow, another mode, why a packet was dropped, and all of it away again.
 #[test]
@@ -284,13 +252,15 @@ fn an_operators_first_day() {
         }
     }
     let place = tempfile::tempdir().expect("a directory");
-    let old = package(place.path());
-    let newer = run(Command::new(root().join("scripts/deb"))
-        .arg(place.path().join("newer"))
-        .env("EBB_BINARY", env!("CARGO_BIN_EXE_ebb"))
-        .env("EBB_DEB_OPTIONS", "-Znone")
-        .env("EBB_VERSION", concat!(env!("CARGO_PKG_VERSION"), "+newer")));
-    let newer = String::from_utf8_lossy(&newer.stdout).trim().to_owned();
+    let staged = place.path().join("staged");
+    let mut stage = Command::new(root().join("scripts/stage"));
+    run(quick(stage.arg(&staged).arg("/usr")));
+    let deb = |version: &str| {
+        let mut deb = Command::new(root().join("scripts/deb"));
+        deb.arg(place.path().join("out")).env("EBB_STAGED", &staged).env("EBB_VERSION", version);
+        text(quick(&mut deb)).trim().to_owned()
+    };
+    let (old, newer) = (deb("1.0.0"), deb("1.0.1"));
     let trial = Command::new("setpriv")
         .args(["--pdeathsig", "TERM"])
         .arg(root().join("tests/operator/trial"))
