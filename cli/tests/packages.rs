@@ -46,13 +46,13 @@ fn the_rpm_is_installed_and_erased(file: &Path, place: &Path) {
     }
     let target = place.join("root");
     let below = |arguments: &[&str]| {
-        let root = target.to_str().expect("text");
-        run(Command::new("rpm").args(["--root", root, "--nodeps", "--noscripts"]).args(arguments))
+        run(Command::new("rpm").arg("--root").arg(&target).args(arguments))
     };
     below(&["--initdb"]);
-    below(&["--install", file.to_str().expect("text")]);
+    let unscripted = ["--nodeps", "--noscripts"];
+    below(&[&unscripted[..], &["--install", file.to_str().expect("text")]].concat());
     assert!(text(Command::new(target.join("usr/bin/ebb")).arg("--version")).starts_with("ebb "));
-    below(&["--erase", "ebb"]);
+    below(&[&unscripted[..], &["--erase", "ebb"]].concat());
     let left = files(&target.join("usr/share"));
     assert!(left.is_empty() && !target.join("usr/bin/ebb").exists(), "{left:?} stayed");
 }
