@@ -241,7 +241,8 @@ fn units_are_sound_and_expose_little() {
         }
         let unit = place.path().join(format!("ebb-{name}.service"));
         std::fs::write(&unit, text).expect("a file");
-        let verified = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output();
+        let verified =
+            Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output();
         let verified = verified.expect("systemd-analyze runs");
         let words = String::from_utf8_lossy(&verified.stderr);
         let ours: Vec<&str> =

@@ -45,9 +45,8 @@ fn the_rpm_is_installed_and_erased(file: &Path, place: &Path) {
         return;
     }
     let target = place.join("root");
-    let below = |arguments: &[&str]| {
-        run(Command::new("rpm").arg("--root").arg(&target).args(arguments))
-    };
+    let below =
+        |arguments: &[&str]| run(Command::new("rpm").arg("--root").arg(&target).args(arguments));
     below(&["--initdb"]);
     let unscripted = ["--nodeps", "--noscripts"];
     below(&[&unscripted[..], &["--install", file.to_str().expect("text")]].concat());
