@@ -15,7 +15,8 @@ DEMO = demo
 LEAN = --no-default-features
 endif
 
-.PHONY: demo demo-svg build wheel test tsan lint bench fuzz docs site figures install deb release clean tools-build tools-solver tools-test tools-site tools-bench
+.PHONY: demo demo-svg build wheel test tsan lint bench fuzz docs site figures install uninstall deb rpm tarball image packages package-test \
+    reproduce release clean tools-build tools-solver tools-packages tools-test tools-site tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
 	@$(CARGO) build --profile $(DEMO) --quiet -p ebb-cli $(LEAN)
@@ -56,13 +57,33 @@ site: tools-site ## The documentation as a site with a search, under target/site
 figures: tools-build ## The figures in docs, drawn again from the runs that are kept in bench/runs
 	@scripts/figures
 
-install: build ## The command, its completion, manual and service under PREFIX (default /usr/local)
-	@scripts/require objcopy=binutils
+install: build tools-packages ## The command, its completion, manual and services under PREFIX (default /usr/local)
 	@scripts/install $(or $(PREFIX),/usr/local)
 
-deb: build ## A Debian package of all that, under target/debian
-	@scripts/require dpkg-deb=dpkg objcopy=binutils
+uninstall: ## All that `make install` has put under PREFIX; /etc/ebb stays
+	@scripts/install --remove $(or $(PREFIX),/usr/local)
+
+deb: build tools-packages ## A Debian package of all that, and one of its symbols, under target/debian
 	@scripts/deb
+
+rpm: build tools-packages ## The same for systems with rpm, under target/rpm
+	@scripts/rpm
+
+tarball: build tools-packages ## The same for any Linux with a C library that is new enough, under target/published
+	@scripts/tarball
+
+image: build tools-packages ## A container image, made without a daemon and without the network, under target/image
+	@scripts/image
+
+packages: build tools-packages ## All four, the list of parts, and sums, under target/packages
+	@scripts/packages
+
+package-test: build tools-packages ## Packages installed, upgraded, removed and purged on a clean Debian (downloads it once)
+	@scripts/require mmdebstrap=mmdebstrap lintian=lintian
+	@scripts/package-test
+
+reproduce: tools-packages ## The commit built and packed twice, in different places, and compared byte by byte
+	@scripts/reproduce-build
 
 release: ## Everything that is published of the tag TAG, under target/published
 	@scripts/release $(TAG)
@@ -81,8 +102,11 @@ tools-solver: tools-build # the demonstration does without: the solver takes min
 	@scripts/require cmake=cmake c++=g++ pkg-config=pkg-config
 	@scripts/solver
 
+tools-packages: tools-solver
+	@scripts/require objcopy=binutils dpkg-deb=dpkg rpmbuild=rpm umoci=umoci xz=xz-utils python3=python3 git=git
+
 tools-test: tools-solver
-	@scripts/require --optional /usr/bin/sphinx-build=python3-sphinx $(SITE) ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
+	@scripts/require --optional /usr/bin/sphinx-build=python3-sphinx $(SITE) objdump=binutils dpkg-deb=dpkg rpmbuild=rpm umoci=umoci lintian=lintian ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
 	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio bwrap=bubblewrap systemd-analyze=systemd \
 	    etcd=etcd-server ping=iputils-ping nsenter=util-linux iperf3=iperf3 script=bsdutils curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \

@@ -12,6 +12,7 @@ mod guest_rss;
 mod interfaces;
 mod mutated;
 mod package;
+mod packages;
 mod policy;
 mod recorded;
 mod script;

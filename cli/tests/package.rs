@@ -1,16 +1,17 @@
-//! The Debian package: built from this program, installed below a directory, and removed.
+//! The Debian package: built from this program, installed below a directory, and removed; its units, its container
+//! recipe, and what is refused to be released.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn run(command: &mut Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     let output = command.output().expect("a program runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {said}");
     output
 }
 
-fn files(place: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(place: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut todo = vec![place.to_path_buf()];
     while let Some(directory) = todo.pop() {
@@ -22,21 +23,26 @@ fn files(place: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Has a script pack this program, without the time that compressing takes.
+pub(crate) fn quick(script: &mut Command) -> &mut Command {
+    script.env("EBB_BINARY", env!("CARGO_BIN_EXE_ebb"));
+    script.env("EBB_DEB_OPTIONS", "-Zgzip -z1");
+    script.env("EBB_RPM_PAYLOAD", "w1.gzdio").env("EBB_XZ", "-0")
 }
 
 /// Builds the package below `place`.
 fn package(place: &Path) -> String {
-    let built = run(Command::new(root().join("scripts/deb"))
-        .arg(place.join("out"))
-        .env("EBB_BINARY", env!("CARGO_BIN_EXE_ebb"))
-        .env("EBB_DEB_OPTIONS", "-Znone"));
+    let mut script = Command::new(root().join("scripts/deb"));
+    let built = run(quick(script.arg(place.join("out"))));
     String::from_utf8_lossy(&built.stdout).trim().to_owned()
 }
 
 /// Whether a program of Debian's is there; where it has to be, it is.
-fn there(program: &str) -> bool {
+pub(crate) fn there(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     assert!(found || std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{program} is needed");
     if !found {
@@ -235,7 +241,8 @@ fn units_are_sound_and_expose_little() {
         }
         let unit = place.path().join(format!("ebb-{name}.service"));
         std::fs::write(&unit, text).expect("a file");
-        let verified = Command::new("systemd-analyze").arg("verify").arg(&unit).output();
+        let verified =
+            Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output();
         let verified = verified.expect("systemd-analyze runs");
         let words = String::from_utf8_lossy(&verified.stderr);
         let ours: Vec<&str> =
@@ -294,6 +301,10 @@ fn the_package_brings_everything_and_takes_it_away_again() {
         "usr/share/ebb/prometheus/ebb-alerts.yml",
         "usr/share/ebb/router.toml.example",
         "usr/share/ebb/examples/router-day.toml",
+        "usr/share/ebb/sbom.cdx.json",
+        "usr/share/doc/ebb/third-party-notices.txt.gz",
+        "usr/share/doc/ebb/changelog.gz",
+        "usr/share/doc/ebb/copyright",
     ] {
         assert!(target.join(file).is_file(), "{file}");
     }
@@ -303,7 +314,12 @@ fn the_package_brings_everything_and_takes_it_away_again() {
     }
     let version = run(Command::new(target.join("usr/bin/ebb")).arg("--version"));
     assert!(String::from_utf8_lossy(&version.stdout).starts_with("ebb "));
+    // Its operator's, until it is purged.
+    std::fs::write(target.join("etc/ebb/router.toml"), "[router]\n").expect("a file");
     dpkg(&["--remove", "ebb"]);
     let left = files(&target.join("usr"));
     assert!(left.is_empty(), "{left:?} stayed");
+    assert!(target.join("etc/ebb/router.toml").is_file(), "the configuration went");
+    dpkg(&["--purge", "ebb"]);
+    assert!(!target.join("etc/ebb").exists(), "the configuration stayed");
 }
