@@ -1,0 +1,1 @@
+//! Decisions beside an interpreter of the rules.
