@@ -48,44 +48,54 @@ struct {
 	__u64 *value;
 } decisions SEC(".maps");
 
+#define bounded(place) asm volatile("%0 &= 0x7ffff" : "+r"(place))
+
 // The mask of sets that an address is in. A table: where its roots begin, and how far an address is shifted for one.
 INLINE __u32 sets_of4(const __u64 *words, __u64 table, __u32 address)
 {
 	__u64 root = words[(table + (address >> (table >> 32 & 31))) & DECISION_MASK];
-	__u32 at = root, count = root >> 32;
+	__u64 at = root & DECISION_MASK, count = root >> 32;
 
-	for (int i = 0; i < HALVINGS && count > 1; i++) {
-		__u32 half = count >> 1;
+	for (int i = 0; i < HALVINGS; i++) {
+		__u64 half = count >> 1, there = at + half;
 
-		if (words[(at + half) & DECISION_MASK] >> 32 <= address)
-			at += half;
+		bounded(there);
+		if (words[there] >> 32 <= address)
+			at = there;
 		count -= half;
+		bounded(count);
 	}
-	return words[at & DECISION_MASK];
+	bounded(at);
+	return words[at];
 }
 
 // The same of IPv6, whose tables have three words for an address and no roots: where it begins, and how many there are.
 INLINE __u32 sets_of6(const __u64 *words, __u64 table, const __u32 *address)
 {
 	__u64 high = (__u64)address[0] << 32 | address[1], low = (__u64)address[2] << 32 | address[3];
-	__u32 at = table, count = table >> 32;
+	__u64 at = table & DECISION_MASK, count = table >> 32;
 
-	for (int i = 0; i < HALVINGS && count > 1; i++) {
-		__u32 half = count >> 1, there = at + 3 * half;
-		__u64 known = words[there & DECISION_MASK];
+	for (int i = 0; i < HALVINGS; i++) {
+		__u64 half = count >> 1, there = at + 3 * half, behind, known;
 
-		if (known < high || (known == high && words[(there + 1) & DECISION_MASK] <= low))
+		bounded(there);
+		behind = there + 1;
+		bounded(behind);
+		known = words[there];
+		if (known < high || (known == high && words[behind] <= low))
 			at = there;
 		count -= half;
+		bounded(count);
 	}
-	return words[(at + 2) & DECISION_MASK];
+	at += 2;
+	bounded(at);
+	return words[at];
 }
 
 static __attribute__((noinline)) int decided(__u32 *parts, __u32 which, __u32 six, __u32 translated)
 {
 	const __u64 *words = map_lookup(&decisions, &zero);
-	__u64 head, table;
-	__u32 at;
+	__u64 head, table, at;
 
 	if (!words)
 		return 0;
@@ -104,7 +114,11 @@ static __attribute__((noinline)) int decided(__u32 *parts, __u32 which, __u32 si
 			sets_of6(words, table, parts + PART_DESTINATION) :
 			sets_of4(words, table, parts[PART_DESTINATION]);
 	for (int i = 0; i < STEPS_MAX; i++) {
-		__u64 step = words[at & DECISION_MASK];
+		__u64 step;
+
+		// All ways to here look alike to the verifier, which then follows one of them.
+		bounded(at);
+		step = words[at];
 		__u32 kind = step & 3, value = step >> 32, part = parts[step >> 2 & (PARTS - 1)];
 		__u32 then = step >> 6 & DECISION_MASK;
 
@@ -113,8 +127,10 @@ static __attribute__((noinline)) int decided(__u32 *parts, __u32 which, __u32 si
 		} else if (kind == STEP_BITS) {
 			at = part & value ? then : at + 1;
 		} else if (kind == STEP_WITHIN) {
-			__u64 range = words[(at + 1) & DECISION_MASK];
+			__u64 range, second = at + 1;
 
+			bounded(second);
+			range = words[second];
 			at = (part & value) - (__u32)range <= (__u32)(range >> 32) ? at + 2 : then;
 		} else {
 			return value;
