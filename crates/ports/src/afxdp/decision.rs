@@ -108,8 +108,9 @@ impl Step {
             Step::Pass | Step::Stop => None,
         }
     }
+    /// Whether some packets go on with the next step: all are at least 0.
     fn falls_through(self) -> bool {
-        self.target().is_some()
+        !matches!(self, Step::AtLeast(_, 0, _) | Step::Pass | Step::Stop)
     }
 }
 
@@ -232,7 +233,7 @@ fn longest(steps: &[Step]) -> usize {
     let mut from = vec![0; steps.len()];
     for (at, step) in steps.iter().enumerate().rev() {
         if let Some(to) = step.target() {
-            assert!(to > at && to < steps.len() && at + 1 < steps.len(), "step {at} leads to {to}");
+            assert!(to > at && to < steps.len(), "step {at} leads to {to}");
         }
         let next = if step.falls_through() { from[at + 1] } else { 0 };
         from[at] = 1 + next.max(step.target().map_or(0, |to| from[to]));
