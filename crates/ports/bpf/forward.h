@@ -488,6 +488,23 @@ INLINE int explain_one(struct __sk_buff *skb, int connected)
 	return told.why << EXIT_BITS | (told.exit & ((1 << EXIT_BITS) - 1));
 }
 
+// Whether a decision, the packet's mark, lets it pass between two interfaces, `cb`. For BPF_PROG_TEST_RUN only.
+SEC("classifier")
+int decision_of(struct __sk_buff *skb)
+{
+	struct ethernet *eth = (void *)(long)skb->data;
+	const void *end = (void *)(long)skb->data_end;
+	struct crossing to;
+	int four;
+
+	if ((const void *)(eth + 1) > end)
+		return 0;
+	four = eth->type == NET16(0x0800);
+	if (!as_it_says(eth, end, four, &to))
+		return 0;
+	return rules_accept(eth, end, four, skb->mark, &to, skb->cb[0], skb->cb[1]);
+}
+
 SEC("classifier")
 int explain(struct __sk_buff *skb)
 {

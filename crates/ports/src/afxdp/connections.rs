@@ -22,6 +22,8 @@ const SINCE: (u32, u32) = (6, 6);
 pub(super) const PLAIN: &str = "forward_connected";
 pub(super) const TAGGED: &str = "forward_tagged_connected";
 pub(super) const EXPLAIN: &str = "explain_connected";
+/// The one that only takes a decision.
+pub(super) const DECISION: &str = "decision_of";
 
 /// Loads one of them, with the maps that `aya` has made of the same object, its constants among them.
 ///
