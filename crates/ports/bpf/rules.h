@@ -14,7 +14,7 @@
 #define DECISION_WORDS (1 << DECISION_BITS)
 #define DECISION_MASK (DECISION_WORDS - 1)
 // Steps that a decision takes at most, and halvings of a table of addresses.
-#define STEPS_MAX 384
+#define STEPS_MAX 192
 #define HALVINGS 19
 
 // Parts of a packet that are asked for. Addresses of IPv4 are in the first word of four.
@@ -47,6 +47,20 @@ struct {
 	__u32 *key;
 	__u64 *value;
 } decisions SEC(".maps");
+
+// What a decision is asked. In a map, so that whatever is known of it on some way to here makes no ways of its own for the
+// verifier.
+struct request {
+	__u32 parts[PARTS];
+	__u32 which, six, translated, unused;
+};
+
+struct {
+	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
+	ENTRIES(1);
+	__u32 *key;
+	struct request *value;
+} requests SEC(".maps");
 
 #define bounded(place) asm volatile("%0 &= 0x7ffff" : "+r"(place))
 
@@ -92,16 +106,20 @@ INLINE __u32 sets_of6(const __u64 *words, __u64 table, const __u32 *address)
 	return words[at];
 }
 
-static __attribute__((noinline)) int decided(__u32 *parts, __u32 which, __u32 six, __u32 translated)
+static __attribute__((noinline)) int decided(void)
 {
 	const __u64 *words = map_lookup(&decisions, &zero);
+	struct request *request = map_lookup(&requests, &zero);
 	__u64 head, table, at;
+	__u32 *parts, six;
 
-	if (!words)
+	if (!words || !request)
 		return 0;
-	words += (which - 1 & 1) << DECISION_BITS;
+	parts = request->parts;
+	six = request->six;
+	words += (request->which - 1 & 1) << DECISION_BITS;
 	head = words[0];
-	if (translated && head & DECISION_UNTRANSLATED)
+	if (request->translated && head & DECISION_UNTRANSLATED)
 		return 0;
 	at = head >> (six ? 20 : 0) & DECISION_MASK;
 	table = words[six ? 3 : 1];
@@ -180,11 +198,13 @@ INLINE int rules_accept(const struct ethernet *eth, const void *end, int four, _
 	const struct ipv6 *v6 = (const void *)(eth + 1);
 	const void *transport = four ? (const void *)(v4 + 1) : (const void *)(v6 + 1);
 	const struct tcp_header *tcp = transport;
-	__u32 parts[PARTS] = {};
-	__u32 length;
+	struct request *request = map_lookup(&requests, &zero);
+	__u32 *parts, length;
 
-	if (transport + 4 > end)
+	if (!request || transport + 4 > end)
 		return 0;
+	parts = request->parts;
+	__builtin_memset(request, 0, sizeof(*request));
 	if (four) {
 		if (v4->version_length != 0x45 || v4->fragment & NET16(0x3fff))
 			return 0;
@@ -216,5 +236,8 @@ INLINE int rules_accept(const struct ethernet *eth, const void *end, int four, _
 	parts[PART_DESTINATION_PORT] = NET16(to->ports[1]);
 	parts[PART_INPUT] = input;
 	parts[PART_OUTPUT] = output;
-	return decided(parts, which, !four, to->translated);
+	request->which = which;
+	request->six = !four;
+	request->translated = to->translated;
+	return decided();
 }

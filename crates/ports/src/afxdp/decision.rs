@@ -14,7 +14,7 @@ use crate::Fence;
 /// Parts of a packet.
 pub const PARTS: usize = 16;
 /// Steps that a packet takes at most; as in `bpf/rules.h`.
-const STEPS_MAX: usize = 384;
+const STEPS_MAX: usize = 192;
 const DECISION_BITS: u32 = 19;
 /// Words of a decision.
 const WORDS: usize = 1 << DECISION_BITS;
@@ -193,8 +193,7 @@ impl Decision {
                 KIND_BITS if part & value != 0 => to,
                 KIND_WITHIN => {
                     let range = word(at + 1);
-                    let inside =
-                        (part & value).wrapping_sub(range as u32) <= (range >> 32) as u32;
+                    let inside = (part & value).wrapping_sub(range as u32) <= (range >> 32) as u32;
                     if inside { at + 2 } else { to }
                 }
                 KIND_END => return value != 0,
@@ -292,9 +291,11 @@ fn put_table4(table: &SetTable, words: &mut Vec<u64>) -> u64 {
 
 fn put_table6(table: &SetTable, words: &mut Vec<u64>) -> u64 {
     let begin = words.len() as u64;
-    words.extend(table.iter().flat_map(|(start, sets)| {
-        [(start >> 64) as u64, *start as u64, u64::from(*sets)]
-    }));
+    words.extend(
+        table
+            .iter()
+            .flat_map(|(start, sets)| [(start >> 64) as u64, *start as u64, u64::from(*sets)]),
+    );
     begin | (table.len() as u64) << 32
 }
 

@@ -205,9 +205,8 @@ impl KernelPolicy {
         let all = self.all.map(Option::unwrap_or_default);
         let vlans = u8::from(!self.vlans.is_empty());
         let [rules4, rules6] = self.decision.as_ref().map_or([false; 2], |one| one.families());
-        let reverse_path = self.reverse_path
-            | if rules4 { RULES4 } else { 0 }
-            | if rules6 { RULES6 } else { 0 };
+        let reverse_path =
+            self.reverse_path | if rules4 { RULES4 } else { 0 } | if rules6 { RULES6 } else { 0 };
         let [v4, v6] = self.connections;
         let connections = v4 | v6 << 2 | self.connections_reason << 4;
         RawHead { sides, vlans, all, reverse_path, connections, longest: self.longest }
@@ -279,7 +278,7 @@ pub(super) struct RawHead {
 impl RawHead {
     /// The same with the decision in this place, 1 or 2.
     pub(super) fn at(self, slot: u8) -> RawHead {
-        let reverse_path = self.reverse_path & FILTER | (self.reverse_path & !FILTER) * slot;
+        let reverse_path = (self.reverse_path & FILTER) | ((self.reverse_path & !FILTER) * slot);
         RawHead { reverse_path, ..self }
     }
 

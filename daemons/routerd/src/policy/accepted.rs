@@ -44,9 +44,8 @@ pub(super) fn accepts_established(chain: &Chain, rules: &Ruleset, v6: bool) -> b
 }
 
 /// What rules do that needs no connection.
-const WITHOUT_CONNECTION: [&str; 10] = [
-    "counter", "log", "limit", "quota", "last", "reject", "queue", "meta", "payload", "notrack",
-];
+const WITHOUT_CONNECTION: [&str; 10] =
+    ["counter", "log", "limit", "quota", "last", "reject", "queue", "meta", "payload", "notrack"];
 
 /// Whether rules that forwarded packets may meet ask for connections: then the kernel looks them up for all packets, and
 /// puts fragments together. Chains of the host's own packets alone decide nothing about others by what they

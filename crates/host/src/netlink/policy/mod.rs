@@ -14,8 +14,8 @@ mod watch;
 mod xfrm;
 
 pub use types::{
-    Chain, Decision, DeviceName, Discipline, Element, Expression, Family, Hook, Loaded, Place, Range,
-    Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
+    Chain, Decision, DeviceName, Discipline, Element, Expression, Family, Hook, Loaded, Place,
+    Range, Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
 };
 pub use watch::Watch;
 

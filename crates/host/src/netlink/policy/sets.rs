@@ -17,6 +17,7 @@ const KEY_MAX: u32 = 64;
 /// Anonymous, constant, of intervals, a map, of concatenations. Not those with timeouts, of data, filled by packets or with
 /// expressions for each element: packets change them.
 const READABLE: u32 = 1 | 2 | 4 | 8 | 0x80;
+const CONSTANT: u32 = 2;
 const INTERVALS: u32 = 4;
 const CONCATENATED: u32 = 0x80;
 
@@ -36,6 +37,13 @@ pub(super) struct Set {
     pub(super) place: Place,
     flags: u32,
     key_len: usize,
+}
+
+impl Set {
+    /// Whether nobody can change it.
+    pub(super) fn is_constant(&self) -> bool {
+        self.flags & CONSTANT != 0
+    }
 }
 
 /// Sets that rules ask, other than for packets of this host.

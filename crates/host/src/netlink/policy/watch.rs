@@ -13,7 +13,9 @@ use super::super::frame::{Builder, Fault, Messages, Parsed};
 use super::super::socket::{Received, Socket};
 use super::super::types::{Error, Result};
 use super::ask::{ABSENT, Answer, Asker, UNNUMBERED};
-use super::types::{Chain, Discipline, Hook, Place, Rule, Ruleset, Source, Switches, Transforms};
+use super::types::{
+    Chain, Discipline, Expression, Hook, Place, Rule, Ruleset, Source, Switches, Transforms,
+};
 use super::{expressions, legacy, netfilter, rules, sets, switches, traffic_control, xfrm};
 
 const GET_RULE: u16 = 34;
@@ -368,10 +370,13 @@ fn ruleset(ask: &mut Asker, from: &[&Place], asked: &mut BTreeSet<Place>) -> Res
     }
     // Before their elements are read: from now on a change of them is announced.
     *asked = sets::asked(&found, &found.reach(from.iter().copied()));
+    let fills = |one: &Expression| matches!(one, Expression::Does(what) if what == "dynset");
+    let filled = found.chains.values().flatten().flatten().any(fills);
     let all = ask.dump("sets", UNNUMBERED, (expressions::GET_SET, &[0; 4]))?;
     for (_, body) in all.iter().take(SETS_MAX) {
         let fixed = understood(expressions::fixed_set(body))?;
         let set = understood(sets::set(body))?.filter(|set| asked.contains(&set.place));
+        let set = set.filter(|set| !filled || set.is_constant());
         let Some(place) = fixed.as_ref().or(set.as_ref().map(|set| &set.place)) else { continue };
         let mut request = Builder::default();
         request.begin(0, 0, 0, &[place.0, 0, 0, 0]).string(1, &place.1).string(2, &place.2).end();

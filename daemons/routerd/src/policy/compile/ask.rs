@@ -42,9 +42,17 @@ enum Byte {
     Unknown,
     Known(u8),
     /// A byte of a part, at this bit of it, masked and flipped.
-    Of { part: Part, shift: u32, mask: u8, flip: u8 },
+    Of {
+        part: Part,
+        shift: u32,
+        mask: u8,
+        flip: u8,
+    },
     /// Of the name of an interface.
-    Name { sending: bool, at: usize },
+    Name {
+        sending: bool,
+        at: usize,
+    },
 }
 
 /// What is known of packets where a chain is.
@@ -116,8 +124,7 @@ impl<'a> Registers<'a> {
             }
             Loaded::Interface { sending, named: false } => {
                 let part = if sending { Part::Output } else { Part::Input };
-                let byte =
-                    |at: u32| Byte::Of { part, shift: host_shift(at), mask: 0xff, flip: 0 };
+                let byte = |at: u32| Byte::Of { part, shift: host_shift(at), mask: 0xff, flip: 0 };
                 self.put(to, (0..4).map(byte).collect::<Vec<_>>());
             }
             Loaded::Packet | Loaded::Elsewhere => self.forget(to),
@@ -268,8 +275,7 @@ impl<'a> Registers<'a> {
 
     /// Interfaces of a name, or whose names begin so.
     fn named(&self, bytes: &[Byte], sending: bool, range: &Range) -> Option<Vec<All>> {
-        let whole =
-            bytes.iter().enumerate().all(|(at, byte)| *byte == Byte::Name { sending, at });
+        let whole = bytes.iter().enumerate().all(|(at, byte)| *byte == Byte::Name { sending, at });
         if !whole || range.first != range.last {
             return None;
         }
@@ -335,8 +341,7 @@ fn addresses(elements: &[Range]) -> Addresses {
 /// Alternatives that ask one part under one mask, as ranges in ascending order.
 fn single(all: &[All]) -> Option<(Within, Vec<(u32, u32)>)> {
     let first = *all.first()?.first()?;
-    let same =
-        |one: &All| one.len() == 1 && one[0].part == first.part && one[0].mask == first.mask;
+    let same = |one: &All| one.len() == 1 && one[0].part == first.part && one[0].mask == first.mask;
     if !all.iter().all(same) {
         return None;
     }

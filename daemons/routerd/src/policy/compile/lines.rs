@@ -40,7 +40,13 @@ pub(super) struct Line {
 
 /// The lines, and the tables of sets of sources and destinations; nothing where they are too many.
 pub(super) fn lines(chains: &[&Chain], task: Task<'_>) -> Option<(Vec<Line>, [SetTable; 2])> {
-    let mut making = Making { task, lines: Vec::new(), labels: Vec::new(), sets: [vec![], vec![]], named: [false; 2] };
+    let mut making = Making {
+        task,
+        lines: Vec::new(),
+        labels: Vec::new(),
+        sets: [vec![], vec![]],
+        named: [false; 2],
+    };
     for chain in chains {
         let place = chain.place.as_ref().filter(|_| !chain.strange)?;
         let early = chain.hook == Hook::Prerouting && chain.priority <= CONNECTIONS;
@@ -367,9 +373,8 @@ fn product(asks: &[Vec<All>]) -> Option<Vec<All>> {
     }
     let mut all: Vec<All> = vec![Vec::new()];
     for any in asks {
-        let with = |one: &All| {
-            any.iter().map(|more| [&one[..], &more[..]].concat()).collect::<Vec<_>>()
-        };
+        let with =
+            |one: &All| any.iter().map(|more| [&one[..], &more[..]].concat()).collect::<Vec<_>>();
         all = all.iter().flat_map(with).collect();
     }
     Some(all)

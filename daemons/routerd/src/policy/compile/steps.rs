@@ -16,7 +16,7 @@ const DEPTH_MAX: u32 = 40;
 /// Steps of one family; the memory of decisions has room for twice as many words.
 const STEPS_MAX: usize = 250_000;
 /// Numbers that are tried for halving.
-const TRIED_MAX: usize = 32;
+const TRIED_MAX: usize = 12;
 
 /// The steps; nothing where they are too many or no packet passes.
 pub(super) fn steps(lines: &[Line]) -> Option<Vec<Step>> {
@@ -126,7 +126,8 @@ impl Making {
             groups.into_values().partition(|group| group.len() >= GROUP_MIN);
         let rest: Vec<&All> = small.into_iter().flatten().collect();
         for group in large.into_iter().chain((!rest.is_empty()).then_some(rest)) {
-            let most = |at: usize| PARTS[at].map_or(u32::MAX, |part| largest(part).unwrap_or(u32::MAX));
+            let most =
+                |at: usize| PARTS[at].map_or(u32::MAX, |part| largest(part).unwrap_or(u32::MAX));
             let known = Known {
                 low: [0; ebb_ports::afxdp::PARTS],
                 high: std::array::from_fn(most),
@@ -153,7 +154,8 @@ impl Making {
         if self.steps.len() > STEPS_MAX {
             return None;
         }
-        let certain = lines.iter().any(|asks| asks.iter().all(|one| known.fits(one) == Fits::Always));
+        let certain =
+            lines.iter().any(|asks| asks.iter().all(|one| known.fits(one) == Fits::Always));
         let cut = match lines.len() > LEAF_MAX && !certain && depth < DEPTH_MAX {
             true => cut(lines, known),
             false => None,

@@ -125,9 +125,9 @@ fn ask(rules: &Ruleset, place: &Place, packet: &Packet) -> End {
         };
         let within = |key: &[u8], range: &Range| {
             // Parts of a concatenation are compared one by one.
-            key.chunks(4).zip(range.first.chunks(4).zip(range.last.chunks(4))).all(
-                |(key, (first, last))| (first..=last).contains(&key),
-            )
+            key.chunks(4)
+                .zip(range.first.chunks(4).zip(range.last.chunks(4)))
+                .all(|(key, (first, last))| (first..=last).contains(&key))
         };
         let mut decided = None;
         for one in rule {
@@ -138,8 +138,11 @@ fn ask(rules: &Ruleset, place: &Place, packet: &Packet) -> End {
                 }
                 Expression::Mask(from, to, mask, flipped) => {
                     let bytes = get(&registers, *from, mask.len());
-                    let masked: Vec<u8> =
-                        bytes.iter().zip(mask.iter().zip(flipped)).map(|(b, (m, f))| b & m ^ f).collect();
+                    let masked: Vec<u8> = bytes
+                        .iter()
+                        .zip(mask.iter().zip(flipped))
+                        .map(|(b, (m, f))| b & m ^ f)
+                        .collect();
                     put(&mut registers, *to, &masked);
                     true
                 }
@@ -400,8 +403,7 @@ fn places() -> Vec<RouterInterface> {
 fn compiled(chains: &[Chain], rules: &Ruleset) -> Option<Decision> {
     let chains: Vec<&Chain> = chains.iter().collect();
     let places = places();
-    let task =
-        Task { chains: &chains, rules, places: &places, v6: false, established: false };
+    let task = Task { chains: &chains, rules, places: &places, v6: false, established: false };
     let made = compile(task)?;
     decision([Some(&made), None])
 }
