@@ -295,12 +295,11 @@ impl<'a> Making<'a> {
         let other = |chain: &String| (place.0, place.1.clone(), chain.clone());
         match decision {
             // One that may accept, or not, is passed over: what comes behind has to accept as well.
-            Decision::Accept if sure => match product(asks) {
-                Some(all) => {
-                    all.into_iter().for_each(|one| self.push(one, Target::Label(from.accepted)));
+            Decision::Accept if sure => {
+                for one in product(asks).into_iter().flatten() {
+                    self.push(one, Target::Label(from.accepted));
                 }
-                None => {}
-            },
+            }
             Decision::Accept | Decision::Continue => {}
             Decision::Return => self.lead(asks, sure, from.end),
             Decision::Jump(chain) => {

@@ -171,7 +171,7 @@ fn ask(rules: &Ruleset, place: &Place, packet: &Packet) -> End {
                     }
                 }
                 // Not known to the compiler: here it depends on the packet all the same.
-                Expression::Sometimes => packet.ports[0] % 2 == 0,
+                Expression::Sometimes => packet.ports[0].is_multiple_of(2),
                 Expression::Decide(decision) => {
                     decided = Some(decision.clone());
                     true
