@@ -258,7 +258,7 @@ mod tests {
     fn what_repeats_without_end_is_cut_short_and_counted() {
         let limit = Limit::default();
         let begin = Instant::now();
-        let mut fates = |kind: &str, seconds, times: u32| {
+        let fates = |kind: &str, seconds, times: u32| {
             let now = begin + Duration::from_secs(seconds);
             (0..times).map(|_| limit.judge(kind.to_owned(), now)).last().expect("one")
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ebb_graph::{Batch, Pool};
 use ebb_ports::Port;
-use ebb_ports::capture_file::{CaptureError, CapturePort, create, open};
+use ebb_ports::capture_file::{CaptureError, CapturePort, Interface, create, open};
 use ebb_units::Time;
 
 struct Scratch(PathBuf);
@@ -43,14 +43,14 @@ fn captures() -> Option<Vec<PathBuf>> {
 fn a_capture_survives_the_round_trip() {
     let (first, second) = (Scratch::new("first.pcap"), Scratch::new("second.pcap"));
     let frames: Vec<Vec<u8>> = (0..200u8).map(|i| vec![i; 60 + usize::from(i) * 8]).collect();
-    let mut writer = create(first.path()).unwrap();
+    let mut writer = create(first.path(), &Interface::default()).unwrap();
     for (index, frame) in frames.iter().enumerate() {
         writer.write(Time::from_nanos(1_700_000_000_000_000_001 + index as u64), frame).unwrap();
     }
     writer.finish().unwrap();
 
     let reader = open(first.path()).unwrap();
-    let writer = create(second.path()).unwrap();
+    let writer = create(second.path(), &Interface::default()).unwrap();
     let mut port = CapturePort::new("cap", Some(reader), Some(writer));
     let mut pool = Pool::standalone(16);
     let mut batch = Batch::new();
@@ -135,7 +135,7 @@ fn packets_of_other_links_are_counted_and_named() {
 #[test]
 fn long_frames_are_counted_and_skipped() {
     let scratch = Scratch::new("long.pcap");
-    let mut writer = create(scratch.path()).unwrap();
+    let mut writer = create(scratch.path(), &Interface::default()).unwrap();
     for len in [60, 1793, 1792] {
         writer.write(Time::ZERO, &vec![0; len]).unwrap();
     }
@@ -151,7 +151,7 @@ fn long_frames_are_counted_and_skipped() {
 #[test]
 fn a_truncated_file_names_the_packet() {
     let scratch = Scratch::new("cut.pcap");
-    let mut writer = create(scratch.path()).unwrap();
+    let mut writer = create(scratch.path(), &Interface::default()).unwrap();
     writer.write(Time::ZERO, &[0; 60]).unwrap();
     writer.write(Time::ZERO, &[0; 60]).unwrap();
     writer.finish().unwrap();
