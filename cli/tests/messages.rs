@@ -154,8 +154,10 @@ fn page() -> String {
     let mut page = String::from(
         "# Messages of the daemons
 
+**Reference** for operators: every message of the daemons, with its code, level and fields.
+
 Each message has a code that stays what it is, whatever becomes of the words. In the journal it is the field `EBB_CODE`, and
-`MESSAGE_ID` is the identifier below; further fields are `EBB_` and a name of the third column in capitals (docs/operate.md).
+`MESSAGE_ID` is the identifier below; further fields are `EBB_` and a name of the third column in capitals ([operate](operate.md)).
 The first letter says whose it is: R the router's, C the cluster's, T of top-of-rack and optical switches, H of what is asked
 of Linux, P of ports, S of sockets and metrics, E of the command itself.
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{Answer, Refusal, aside};
 use crate::runs;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// The record of this version.
 static RECORD: &str = include_str!("../../docs/claims.json");

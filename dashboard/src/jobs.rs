@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use axum::extract::{Path as Named, State};
 use axum::http::StatusCode;
 use ebb_scenario::{Document, Progress, Sweep};
 use ebb_study::{
@@ -15,7 +14,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Refusal};
-use crate::server::Shared;
 use crate::studies::find;
 
 /// Jobs at once: each computes on as many threads as it is given.
@@ -140,6 +138,69 @@ impl Jobs {
     pub(crate) fn running(&self) -> usize {
         self.all().iter().filter(|work| work.is_running()).count()
     }
+
+    /// Starts a job that leaves its run in the first of `runs`; its scenario names files below `files`.
+    pub(crate) fn start(
+        &self,
+        wanted: Wanted,
+        runs: &[PathBuf],
+        files: &Path,
+        program: Program<'static>,
+    ) -> Answer<Value> {
+        let study = find(&wanted.kind, &wanted.system)?;
+        let name = checked(&wanted.name)?.to_owned();
+        let prepared = prepare(&wanted, study).map_err(Refusal::wrong)?;
+        let root = runs.first().ok_or_else(|| Refusal::wrong("there is no directory for runs"))?;
+        let (place, id) = (root.join(&name), format!("0/{name}"));
+        let mut all = self.all();
+        let running = all.iter().filter(|work| work.is_running());
+        if running.clone().any(|work| work.place == place) {
+            let message = format!("`{name}` is being computed: cancel it or choose another name");
+            return Err(Refusal(StatusCode::CONFLICT, message));
+        }
+        if running.count() >= RUNNING_MAX {
+            let message = format!("{RUNNING_MAX} jobs are running: wait for one or cancel it");
+            return Err(Refusal(StatusCode::CONFLICT, message));
+        }
+        let work = Arc::new(Work {
+            number: all.last().map_or(1, |last| last.number + 1),
+            wanted,
+            place,
+            id,
+            stop: AtomicBool::new(false),
+            begun: Instant::now(),
+            done: AtomicU64::new(0),
+            state: Mutex::default(),
+        });
+        let (files, mine) = (files.to_owned(), work.clone());
+        let thread = std::thread::Builder::new().name("ebb-job".to_owned());
+        let begun = thread.spawn(move || perform(&mine, &prepared, &files, program));
+        begun.map_err(|error| Refusal::busy(format!("no thread can be started: {error}")))?;
+        let told = work.told();
+        all.push(work);
+        if all.len() > KEPT_MAX
+            && let Some(at) = all.iter().position(|work| !work.is_running())
+        {
+            all.remove(at);
+        }
+        Ok(axum::Json(told))
+    }
+
+    /// All jobs, the newest first.
+    pub(crate) fn told(&self) -> Vec<Value> {
+        self.all().iter().rev().map(|work| work.told()).collect()
+    }
+
+    /// Asks a job to end; what is finished is kept.
+    pub(crate) fn cancel(&self, number: u64) -> Answer<Value> {
+        let all = self.all();
+        let work = all.iter().find(|work| work.number == number);
+        let work = work.ok_or_else(|| Refusal::unknown(format!("there is no job {number}")))?;
+        if work.is_running() {
+            work.stop.store(true, Relaxed);
+        }
+        Ok(axum::Json(work.told()))
+    }
 }
 
 /// What a job is made of.
@@ -174,52 +235,6 @@ fn checked(name: &str) -> Result<&str, Refusal> {
     Err(Refusal::wrong(message))
 }
 
-/// Starts a job.
-pub(crate) async fn start(
-    State(shared): State<Arc<Shared>>,
-    axum::Json(wanted): axum::Json<Wanted>,
-) -> Answer<Value> {
-    let study = find(&wanted.kind, &wanted.system)?;
-    let name = checked(&wanted.name)?.to_owned();
-    let prepared = prepare(&wanted, study).map_err(Refusal::wrong)?;
-    let root =
-        shared.runs.first().ok_or_else(|| Refusal::wrong("there is no directory for runs"))?;
-    let (place, id) = (root.join(&name), format!("0/{name}"));
-    let mut all = shared.jobs.all();
-    let running = all.iter().filter(|work| work.is_running());
-    if running.clone().any(|work| work.place == place) {
-        let message = format!("`{name}` is being computed: cancel it or choose another name");
-        return Err(Refusal(StatusCode::CONFLICT, message));
-    }
-    if running.count() >= RUNNING_MAX {
-        let message = format!("{RUNNING_MAX} jobs are running: wait for one or cancel it");
-        return Err(Refusal(StatusCode::CONFLICT, message));
-    }
-    let work = Arc::new(Work {
-        number: all.last().map_or(1, |last| last.number + 1),
-        wanted,
-        place,
-        id,
-        stop: AtomicBool::new(false),
-        begun: Instant::now(),
-        done: AtomicU64::new(0),
-        state: Mutex::default(),
-    });
-    let (files, program) = (shared.scenarios.clone(), shared.program);
-    let mine = work.clone();
-    let thread = std::thread::Builder::new().name("ebb-job".to_owned());
-    let begun = thread.spawn(move || perform(&mine, &prepared, &files, program));
-    begun.map_err(|error| Refusal::busy(format!("no thread can be started: {error}")))?;
-    let told = work.told();
-    all.push(work);
-    if all.len() > KEPT_MAX
-        && let Some(at) = all.iter().position(|work| !work.is_running())
-    {
-        all.remove(at);
-    }
-    Ok(axum::Json(told))
-}
-
 fn perform(work: &Work, prepared: &Prepared, files: &Path, program: Program<'static>) {
     let compute = || {
         let job = Job {
@@ -246,23 +261,4 @@ fn perform(work: &Work, prepared: &Prepared, files: &Path, program: Program<'sta
     let mut state = work.state();
     state.seconds = work.begun.elapsed().as_secs_f64();
     state.ended = Some(ended);
-}
-
-/// All jobs, the newest first.
-pub(crate) async fn list(State(shared): State<Arc<Shared>>) -> axum::Json<Vec<Value>> {
-    axum::Json(shared.jobs.all().iter().rev().map(|work| work.told()).collect())
-}
-
-/// Asks a job to end; what is finished is kept.
-pub(crate) async fn cancel(
-    State(shared): State<Arc<Shared>>,
-    Named(number): Named<u64>,
-) -> Answer<Value> {
-    let all = shared.jobs.all();
-    let work = all.iter().find(|work| work.number == number);
-    let work = work.ok_or_else(|| Refusal::unknown(format!("there is no job {number}")))?;
-    if work.is_running() {
-        work.stop.store(true, Relaxed);
-    }
-    Ok(axum::Json(work.told()))
 }

@@ -18,6 +18,7 @@ mod plots;
 mod runs;
 mod saved;
 mod server;
+mod shared;
 mod studies;
 
 pub use guard::{TOKEN_LEN_MIN, random_token};

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::{Answer, Refusal, aside};
 use crate::feed::{Feed, Seat};
 use crate::history::Told;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// Streams at once, of all daemons together.
 pub(crate) const STREAMS_MAX: usize = 128;

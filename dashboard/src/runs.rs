@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Refusal, aside};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// How deep below a directory runs are looked for.
 const DEPTH_MAX: usize = 4;

@@ -3,22 +3,23 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::HeaderMap;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 use ebb_study::Program;
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::crowd::Crowd;
 use crate::feed::Feed;
 use crate::guard::{Guard, TOKEN_LEN_MIN, guard};
-use crate::jobs::Jobs;
+use crate::jobs::{Jobs, Wanted};
 use crate::saved::Shelf;
-use crate::{assets, claims, jobs, live, runs, studies};
+use crate::shared::Shared;
+use crate::{assets, claims, live, runs, studies};
 
 /// Connections at once: a page has one stream and asks on a few more.
 const CONNECTIONS_MAX: usize = 512;
@@ -84,19 +85,6 @@ pub enum ServeError {
     /// It broke off.
     #[error("the dashboard ended: {0}")]
     Serve(std::io::Error),
-}
-
-/// What all requests share.
-pub(crate) struct Shared {
-    pub(crate) feeds: Vec<Arc<Feed>>,
-    pub(crate) streams: Arc<AtomicUsize>,
-    pub(crate) runs: Vec<PathBuf>,
-    pub(crate) scenarios: PathBuf,
-    pub(crate) shelf: Shelf,
-    pub(crate) jobs: Jobs,
-    pub(crate) program: Program<'static>,
-    modes: Vec<(String, String)>,
-    guard: Arc<Guard>,
 }
 
 /// A dashboard whose address is taken and that answers once it is served.
@@ -208,8 +196,8 @@ fn app(shared: Arc<Shared>) -> axum::Router {
         .route("/api/claims", get(claims::claims))
         .route("/api/studies", get(studies::list))
         .route("/api/studies/{kind}/{system}", get(studies::one))
-        .route("/api/jobs", get(jobs::list).post(jobs::start))
-        .route("/api/jobs/{number}", delete(jobs::cancel))
+        .route("/api/jobs", get(jobs).post(start))
+        .route("/api/jobs/{number}", delete(cancel))
         .fallback(async || crate::answer::Refusal::unknown("there is no such page"))
         .layer(DefaultBodyLimit::max(REQUEST_LEN_MAX))
         .layer(from_fn_with_state(checked, guard))
@@ -228,4 +216,19 @@ async fn about(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> axum::J
         "modes": modes.collect::<Vec<_>>(),
         "runs": shared.runs,
     }))
+}
+
+async fn jobs(State(shared): State<Arc<Shared>>) -> axum::Json<Vec<Value>> {
+    axum::Json(shared.jobs.told())
+}
+
+async fn start(
+    State(shared): State<Arc<Shared>>,
+    axum::Json(wanted): axum::Json<Wanted>,
+) -> Answer<Value> {
+    shared.jobs.start(wanted, &shared.runs, &shared.scenarios, shared.program)
+}
+
+async fn cancel(State(shared): State<Arc<Shared>>, Path(number): Path<u64>) -> Answer<Value> {
+    shared.jobs.cancel(number)
 }
