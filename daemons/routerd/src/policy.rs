@@ -11,7 +11,6 @@
 
 mod accepted;
 mod chains;
-mod compile;
 mod evaluate;
 mod follow;
 mod judge;

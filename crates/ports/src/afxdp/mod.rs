@@ -11,8 +11,6 @@
 
 mod beside;
 mod connections;
-mod decision;
-mod decision_run;
 mod device;
 mod error;
 mod explain;
@@ -40,8 +38,6 @@ mod test_run;
 mod umem;
 mod vlans;
 
-pub use decision::{Decision, PARTS, Part, SetTable, Step, Steps};
-pub use decision_run::DecisionRun;
 pub use device::{cheaper_path, forwards_in_driver, has_kernel_path, name_of};
 pub use error::AfXdpError;
 pub use explain::{Fate, Why};
