@@ -29,11 +29,9 @@ impl Dashboard {
     fn start(lab: &Lab, router: &Router) -> Dashboard {
         let log = lab.directory.join("dashboard.log");
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(binary()).args([
-            "dashboard",
-            "--listen",
-            "127.0.0.1:0",
-        ]);
+        // What it prints goes where a program's log does.
+        command.args(["--pdeathsig", "KILL", "sh", "-c", "exec \"$@\" >&2", "sh"]);
+        command.arg(binary()).args(["dashboard", "--listen", "127.0.0.1:0"]);
         command.arg("--socket").arg(format!("r1={}", router.socket.display()));
         command
             .arg("--socket")
@@ -66,7 +64,7 @@ fn a_million_points(place: &Path) {
         \"low\":0.0,\"high\":null},\"series\":[{\"name\":\"length\",\"kind\":\"line\",\"points\":["
         .to_owned();
     for at in 0..1_000_000u32 {
-        let height = (at / 997) % 64 + (at * 2_654_435_761u32.wrapping_mul(at | 1)) % 17;
+        let height = (at / 997) % 64 + (at.wrapping_mul(2_654_435_761) >> 16) % 17;
         let comma = if at == 0 { "" } else { "," };
         text += &format!("{comma}[{}.{:03},{height}]", at / 1000, at % 1000);
     }
