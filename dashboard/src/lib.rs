@@ -3,7 +3,7 @@
 //!
 //! Room: a face, as the command and the Python package are. It knows the catalogue, the directories of runs and
 //! the daemons' protocol; it knows no system and no daemon by more than the metrics' names that its page draws.
-//! Whoever asks is anybody until proven otherwise: [`guard`] decides before anything else is looked at.
+//! Whoever asks is anybody until proven otherwise: `guard.rs` decides before anything else is looked at.
 
 mod answer;
 mod assets;
