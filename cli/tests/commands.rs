@@ -5,4 +5,5 @@ mod gating;
 mod messages;
 #[cfg(feature = "systems")]
 mod operate;
+mod sources;
 mod study;

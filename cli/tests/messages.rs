@@ -1,10 +1,11 @@
 //! Codes of messages: each message of a daemon has one, it stays what it is, and docs/messages.md lists them all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use proc_macro2::{TokenStream, TokenTree};
+
+use crate::sources::{root, sources};
 
 const AGAIN: &str = "EBB_WRITE_DOCS=1 cargo test --workspace --test commands every_message";
 
@@ -33,22 +34,6 @@ struct Message {
     level: String,
     words: String,
     fields: BTreeSet<String>,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_path_buf()
-}
-
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(directory).expect("a source directory") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        if path.is_dir() && !matches!(name.as_str(), "benches" | "examples" | "tests") {
-            sources(&path, found);
-        } else if name.ends_with(".rs") && name != "tests.rs" {
-            found.push(path);
-        }
-    }
 }
 
 fn string(tree: &TokenTree) -> Option<String> {

@@ -3,30 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
+mod sources;
+
+use sources::{root, sources};
+
 const ACCEPT: &str = "EBB_WRITE_WORDS=1 cargo test -p ebb-cli --test words";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_path_buf()
-}
-
-/// Sources below a directory, without those of tests.
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(directory).expect("a source directory") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        if path.is_dir() && !matches!(name.as_str(), "benches" | "examples" | "tests") {
-            sources(&path, found);
-        } else if name.ends_with(".rs") && name != "tests.rs" {
-            found.push(path);
-        }
-    }
-}
 
 /// Two words or more, of which one is not a placeholder: no key, no unit, no format of numbers.
 fn is_text(literal: &str) -> bool {

@@ -8,7 +8,6 @@
 mod answer;
 mod assets;
 mod claims;
-mod crowd;
 mod feed;
 mod guard;
 mod history;

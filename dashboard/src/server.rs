@@ -9,11 +9,11 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::HeaderMap;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
+use ebb_service::{Crowd, Patience};
 use ebb_study::Program;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::crowd::Crowd;
 use crate::feed::Feed;
 use crate::guard::{Guard, TOKEN_LEN_MIN, guard};
 use crate::jobs::{Jobs, Wanted};
@@ -159,7 +159,7 @@ impl Dashboard {
         let shared = self.shared.clone();
         let served = runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
-            let crowd = Crowd::new(listener, PATIENCE, CONNECTIONS_MAX);
+            let crowd = Crowd::new(listener, Patience::Silence(PATIENCE), CONNECTIONS_MAX);
             let served = axum::serve(crowd, app(self.shared));
             tokio::select! {
                 served = std::future::IntoFuture::into_future(served) => served,

@@ -12,27 +12,41 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Connections at once, each of which is a descriptor. One more takes the place of the oldest from the address that
-/// has most.
-pub const CONNECTIONS_MAX: usize = 16;
+/// How long a connection may take.
+#[derive(Clone, Copy, Debug)]
+pub enum Patience {
+    /// From the next request to the answer's start, and from there to its end.
+    Answer(Duration),
+    /// While nothing moves: answers may be streams without an end.
+    Silence(Duration),
+}
+
+impl Patience {
+    fn span(self) -> Duration {
+        let (Patience::Answer(span) | Patience::Silence(span)) = self;
+        span
+    }
+}
 
 /// Accepts all, and lets go who is too much or too slow.
-pub(crate) struct Crowd {
+pub struct Crowd {
     listener: TcpListener,
-    /// From the next request to the answer's start, and from there to its end.
-    patience: Duration,
+    patience: Patience,
+    most: usize,
     /// Those that are in, oldest first.
     inside: Vec<(IpAddr, oneshot::Sender<()>)>,
 }
 
 impl Crowd {
-    pub(crate) fn new(listener: TcpListener, patience: Duration) -> Crowd {
-        Crowd { listener, patience, inside: Vec::new() }
+    /// At most `most` connections, each of which is a descriptor. One more takes the place of the oldest from the address
+    /// that has most.
+    pub fn new(listener: TcpListener, patience: Patience, most: usize) -> Crowd {
+        Crowd { listener, patience, most, inside: Vec::new() }
     }
 
     fn make_room(&mut self) {
         self.inside.retain(|(_, one)| !one.is_closed());
-        if self.inside.len() < CONNECTIONS_MAX {
+        if self.inside.len() < self.most {
             return;
         }
         let mut counts = BTreeMap::<IpAddr, usize>::new();
@@ -54,14 +68,16 @@ impl axum::serve::Listener for Crowd {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
                     self.make_room();
+                    // Answers are small and wanted now.
+                    _ = stream.set_nodelay(true);
                     let (stay, end) = oneshot::channel();
                     self.inside.push((address.ip(), stay));
-                    let due = Box::pin(sleep_until(Instant::now() + self.patience));
+                    let due = Box::pin(sleep_until(Instant::now() + self.patience.span()));
                     let patience = self.patience;
                     return (Connection { stream, end, due, patience, asked: false }, address);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, code = "EBB-S001", "a client of the metrics was not accepted");
+                    tracing::warn!(%error, code = "EBB-S001", "a connection was not accepted");
                     sleep(Duration::from_secs(1)).await;
                 }
             }
@@ -74,16 +90,22 @@ impl axum::serve::Listener for Crowd {
 }
 
 /// A connection that ends when it takes too long, or when its place is needed.
-pub(crate) struct Connection {
+pub struct Connection {
     stream: TcpStream,
     end: oneshot::Receiver<()>,
     due: Pin<Box<Sleep>>,
-    patience: Duration,
+    patience: Patience,
     /// Something has come since the last answer began.
     asked: bool,
 }
 
 impl Connection {
+    /// Its time begins anew.
+    fn moved(&mut self) {
+        let due = Instant::now() + self.patience.span();
+        self.due.as_mut().reset(due);
+    }
+
     /// Whether it may go on.
     fn stays(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let over = Pin::new(&mut self.end).poll(context).is_ready()
@@ -101,6 +123,9 @@ impl AsyncRead for Connection {
         self.stays(context)?;
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         self.asked = true;
+        if matches!(self.patience, Patience::Silence(_)) {
+            self.moved();
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -112,11 +137,14 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if std::mem::take(&mut self.asked) {
-            let due = Instant::now() + self.patience;
-            self.due.as_mut().reset(due);
+            self.moved();
         }
         self.stays(context)?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        if matches!(self.patience, Patience::Silence(_)) {
+            self.moved();
+        }
+        Poll::Ready(Ok(written))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

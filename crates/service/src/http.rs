@@ -11,7 +11,10 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::Daemon;
-use crate::crowd::Crowd;
+use crate::crowd::{Crowd, Patience};
+
+/// Connections at once that ask for metrics.
+pub const CONNECTIONS_MAX: usize = 16;
 
 /// Serves until it is dropped; whoever takes longer than `patience` to ask, or to take the answer, is let go.
 pub(crate) async fn serve(listener: TcpListener, daemon: Arc<dyn Daemon>, patience: Duration) {
@@ -24,7 +27,9 @@ pub(crate) async fn serve(listener: TcpListener, daemon: Arc<dyn Daemon>, patien
         .route("/metrics", get(metrics))
         .route("/status", get(status))
         .with_state(daemon);
-    if let Err(error) = axum::serve(Crowd::new(listener, patience), app).await {
+    if let Err(error) =
+        axum::serve(Crowd::new(listener, Patience::Answer(patience), CONNECTIONS_MAX), app).await
+    {
         tracing::error!(%error, code = "EBB-S003", "metrics are no longer served");
     }
 }

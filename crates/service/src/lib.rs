@@ -17,7 +17,8 @@ mod socket;
 mod tests;
 
 pub use client::{Client, ClientError, Subscription, client};
-pub use crowd::CONNECTIONS_MAX;
+pub use crowd::{Connection, Crowd, Patience};
+pub use http::CONNECTIONS_MAX;
 pub use journal::{Journal, Record, message_id};
 pub use place::{BindError, Bound, bind, inherit};
 pub use request::{EVERY_MAX, EVERY_MIN, REQUEST_LEN_MAX, Request, RequestError, parse_request};
