@@ -61,7 +61,7 @@ pub struct SyncCounters {
     pub doubled: u64,
     /// Frames whose days were over when they came.
     pub late: u64,
-    /// Days that no frame announced before they began.
+    /// Days that no frame announced in time: they had begun, or the rotation stands for them.
     pub missed: u64,
     /// Frames that contradict what was announced before; the first word stands until the third of
     /// them in a row.
@@ -290,6 +290,7 @@ impl Plan {
                 break;
             }
             self.rotating = true;
+            self.counters.missed += 1;
             self.days.push_back(rotated(&newest, &last, self.racks, self.night_ns));
         }
     }

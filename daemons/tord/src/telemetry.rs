@@ -62,7 +62,7 @@ macro_rules! sync {
                 counter sync_days "Days received in sync frames" |s| s.sync.days;
                 counter sync_doubled "Sync frames without new days" |s| s.sync.doubled;
                 counter sync_late "Sync frames whose days had passed" |s| s.sync.late;
-                counter sync_missed "Days not announced before they began" |s| s.sync.missed;
+                counter sync_missed "Days not announced in time" |s| s.sync.missed;
                 counter sync_contradicting "Sync frames that contradict earlier ones" |s| s.sync.contradicting;
                 counter sync_stepped "Sync frames from another controller or clock" |s| s.sync.stepped;
                 counter sync_malformed "Malformed sync frames" |s| s.sync.malformed;

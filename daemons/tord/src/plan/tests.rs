@@ -81,6 +81,7 @@ fn a_silent_controller_leaves_a_rotation_and_then_nothing() {
         now += 10_000;
     }
     assert_eq!(seen, [Source::Controller, Source::Rotation, Source::Packets]);
+    assert!(plan.counters().missed > 0, "the rotation's days were not announced");
 }
 
 /// From `sender`, every millisecond for `count` times from `at` on: the days that come.
