@@ -9,10 +9,10 @@ import shutil
 import subprocess
 import tarfile
 
-MODULES = ("virtio_pci", "virtio_net", "8021q", "bonding", "vrf")
+MODULES = ("virtio_pci", "virtio_net", "8021q", "bonding", "vrf", "sch_ingress", "cls_bpf")
 # The first kernel that is asked for by its version.
 NEWER = (6, 6)
-PROGRAMS = ("busybox", "ethtool", "ip")
+PROGRAMS = ("busybox", "ethtool", "ip", "tc")
 META_PACKAGES = ("linux-image-cloud-amd64", "linux-image-amd64")
 
 

@@ -51,6 +51,35 @@ def vlans_are_forwarded(guest, say):
     interrupts_gather(guest, say)
 
 
+def filters_do_where_there_are_no_links(guest, say):
+    """A kernel before 6.6: the program is a filter of traffic control, which comes back when somebody removes it and is
+    gone with the place where it hung however the router ends."""
+    guest.check("for card in eth0 eth1; do ethtool -L $card combined 1; done")
+    for ends in ("kill -9", "kill"):
+        guest.check("rm -f /run/router.log")
+        start(guest, way=(0, 0))
+        forwarded = expect_forwarded(guest, 0, 0)
+        if traffic_control(guest).count("ebb direct-action") != 2:
+            raise Failure(f"not a filter at each card: {traffic_control(guest)}")
+        guest.check("/bin/tc filter del dev eth0 ingress; /bin/tc qdisc del dev eth1 clsact")
+        await_forwarding(guest, 0, 0)
+        expect_forwarded(guest, 0, 0)
+        # Not the guard process, which takes the filters away.
+        guest.check(f"{ends} $(cat /run/router.pid)")
+        guest.check("while pidof ebb > /dev/null; do sleep 0.1; done", 30)
+        passes(exchange(0, 0), f"after {ends}")
+        if traffic_control(guest):
+            raise Failure(f"after {ends}: {traffic_control(guest)}")
+        say(f"{forwarded} packets passed by filters before the network stack, 0 lost, 0 reordered; none are left after {ends}")
+
+
+def traffic_control(guest):
+    """The filters of both cards, and the places where they hang."""
+    return guest.check(
+        "for card in eth0 eth1; do /bin/tc filter show dev $card ingress; /bin/tc qdisc show dev $card clsact | grep clsact; done; true"
+    )
+
+
 def interrupts_gather(guest, say):
     """With a queue for each CPU and little to do, one CPU has all interrupts, and packets leave by the queue that
     received them; in the end everything is as it was found."""
@@ -83,7 +112,7 @@ def transmit_cpus(guest):
     return guest.check("cat /sys/class/net/eth[01]/queues/tx-[01]/xps_cpus").split()
 
 
-def start(guest, configuration=CONFIGURATION):
+def start(guest, configuration=CONFIGURATION, way=(7, 8)):
     """Starts the router and waits until it has judged the kernel's policy."""
     guest.check(f"cat > /run/router.toml <<'END'\n{configuration}\nEND")
     guest.check("EBB_LOG=debug ebb router run -c /run/router.toml > /run/router.log 2>&1 & echo $! > /run/router.pid")
@@ -92,7 +121,7 @@ def start(guest, configuration=CONFIGURATION):
         if guest.run("kill -0 $(cat /run/router.pid)")[0] or time.monotonic() > end:
             raise Failure(f"the router does not start: {log(guest)}")
         time.sleep(0.2)
-    await_forwarding(guest, 7, 8)
+    await_forwarding(guest, *way)
 
 
 def await_forwarding(guest, come, leave):

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::ethtool::{Channels, Interface};
 use crate::namespace::Namespace;
+use crate::netlink::classifier;
 use crate::process;
 use crate::sysfs::write_value;
 
@@ -42,6 +43,13 @@ pub enum Undo {
     VlanStripping {
         /// Interface name.
         interface: String,
+    },
+    /// Take a program away that is attached as a filter ([`classifier::attach`]).
+    Classifier {
+        /// Interface name.
+        interface: String,
+        /// And the place where it hangs, if nobody else has filters there.
+        place: bool,
     },
     /// Remove a named network namespace.
     Namespace {
@@ -87,6 +95,7 @@ impl Undo {
             Undo::VlanStripping { interface } => {
                 Interface::open(interface).and_then(|interface| interface.strip_vlan_tags(true))
             }
+            Undo::Classifier { interface, place } => take_away(interface, *place),
             Undo::Namespace { name } => Namespace::delete(name),
             Undo::Directory { path } => remove_directory(path),
             Undo::Process { pid, start } => kill(*pid, *start),
@@ -121,6 +130,9 @@ impl Undo {
                 c.combined
             ),
             Undo::VlanStripping { interface } => format!("vlan-stripping\t{}", escape(interface)),
+            Undo::Classifier { interface, place } => {
+                format!("classifier\t{}\t{place}", escape(interface))
+            }
             Undo::Namespace { name } => format!("namespace\t{}", escape(name)),
             Undo::Directory { path: p } => format!("directory\t{}", path(p)),
             Undo::Process { pid, start } => format!("process\t{pid}\t{start}"),
@@ -145,6 +157,9 @@ impl Undo {
             }
             ["vlan-stripping", interface] => {
                 Undo::VlanStripping { interface: unescape(interface)? }
+            }
+            ["classifier", interface, place] => {
+                Undo::Classifier { interface: unescape(interface)?, place: place.parse().ok()? }
             }
             ["namespace", name] => Undo::Namespace { name: unescape(name)? },
             ["directory", path] => Undo::Directory { path: unescape(path)?.into() },
@@ -177,6 +192,12 @@ fn unescape(text: &str) -> Option<String> {
         result.push_str(rest);
     }
     Some(result)
+}
+
+fn take_away(interface: &str, place: bool) -> io::Result<()> {
+    let Some(link) = crate::link::number(interface) else { return Ok(()) };
+    classifier::detach(link)?;
+    if place { classifier::remove_place(link) } else { Ok(()) }
 }
 
 fn remove_directory(path: &PathBuf) -> io::Result<()> {
@@ -237,6 +258,7 @@ mod tests {
                     channels: Channels { receive, transmit, other, combined },
                 },
                 Undo::VlanStripping { interface: value.clone() },
+                Undo::Classifier { interface: value.clone(), place: pid % 2 == 0 },
                 Undo::Namespace { name: value.clone() },
                 Undo::Directory { path: path.clone().into() },
                 Undo::Process { pid, start },

@@ -11,6 +11,7 @@
 //! full table's dump may.
 
 mod abi;
+pub mod classifier;
 mod features;
 mod frame;
 mod listeners;

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use ebb_host::ethtool::{Driver, Interface};
 
-use super::link::reaches_before_the_stack;
+use super::link::{has_links, reaches_before_the_stack};
 use super::{AfXdpError, Mode, PacketPath};
 
 /// Facts about an interface.
@@ -56,6 +56,12 @@ pub fn has_kernel_path(name: &str, mode: Mode) -> bool {
     })
 }
 
+/// Whether the kernel path's program would stay at an interface after a sudden end of the process: as a filter, where the
+/// kernel has no links before the network stack.
+pub fn outlives_us(name: &str) -> bool {
+    look_up(name).is_ok_and(|device| !has_links(device.index))
+}
+
 /// Drivers of devices on a bus whose senders are programs on the same machine.
 const PARAVIRTUAL: [&str; 5] = ["virtio_net", "vif", "xen_netfront", "vmxnet3", "hv_netvsc"];
 
@@ -83,7 +89,7 @@ pub(super) fn look_up_index(index: u32) -> Result<Device, AfXdpError> {
 
 /// Who forwards what the interface receives with less work for the machine. On links that are on no bus, and those
 /// whose senders are programs on the same machine, each packet would be copied for a worker, which has to be woken
-/// for it. Drivers of other cards may share frames with workers, and older kernels (before Linux 6.6) have no such path.
+/// for it. Drivers of other cards may share frames with workers, and a kernel may have no such path.
 pub fn cheaper_path(name: &str) -> PacketPath {
     match look_up(name) {
         Ok(Device { unfinished: true, index, .. }) if reaches_before_the_stack(index) => {

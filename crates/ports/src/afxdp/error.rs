@@ -70,7 +70,7 @@ pub enum AfXdpError {
     /// The kernel has no hook for the kernel path.
     #[error(
         "interface {interface} cannot be on the kernel path: it needs traffic control links \
-        (Linux 6.6): set path = \"worker\""
+        (Linux 6.6) or the kernel's modules sch_ingress and cls_bpf: set path = \"worker\""
     )]
     NoKernelPath {
         /// Its name.

@@ -155,7 +155,11 @@ impl Interface {
         sys::unlock_memory();
         let (mut program, map, table) = load(options, parts.queues, &device)?;
         program.set_path(options.path, parts.mode.native)?;
-        let failed = |e| AfXdpError::system("map AF_XDP rings", e);
+        let failed = |error: io::Error| {
+            let busy = error.raw_os_error() == Some(libc::EBUSY);
+            let old = " of another process, which needs Linux 6.5 (restart the router instead)";
+            AfXdpError::system(format!("map AF_XDP rings{}", if busy { old } else { "" }), error)
+        };
         let mut sockets: Vec<Vec<Socket>> = (0..options.workers).map(|_| Vec::new()).collect();
         let mut handed = parts.sockets.into_iter();
         let told = (parts.mode.zero_copy, parts.metadata);
@@ -179,13 +183,13 @@ impl Interface {
                 sockets[worker as usize].push(Socket::new(fd, rings, pair, key));
             }
         }
-        let Parts { queues, mode, pairs, link, metadata, .. } = parts;
+        let Parts { index, queues, mode, pairs, link, metadata, .. } = parts;
         let before_the_stack = options.path == PacketPath::Kernel && !mode.native;
         let sees_tags =
             before_the_stack || !device.beside || mode.native && program.may_see_tags_beside();
         let made =
             Made { device, queues, mode, program, map, table, sockets, pairs, metadata, sees_tags };
-        Ok(Interface::assemble(options, made, Some(Link::of(link))))
+        Ok(Interface::assemble(options, made, Some(Link::of(link, index))))
     }
 
     fn assemble(options: &InterfaceOptions, made: Made, inherited: Option<Link>) -> Interface {
@@ -236,7 +240,7 @@ impl Interface {
     pub(super) fn parts(&self) -> io::Result<Option<Parts>> {
         let program = self.program();
         let Some(link) = program.link() else { return Ok(None) };
-        let link = link.fd().try_clone_to_owned()?;
+        let link = link.give()?;
         let mut sockets = Vec::new();
         for (_, handle) in &self.handles {
             let Some(socket) = handle.upgrade() else { return Ok(None) };
@@ -259,8 +263,8 @@ impl Interface {
     /// # Errors
     /// When the kernel refuses; the other's program stays.
     pub fn take_over(&mut self, table: &[u8; 128]) -> io::Result<()> {
-        let Some(link) = self.inherited.take() else { return Ok(()) };
-        let result = self.take_place(&link, table);
+        let Some(mut link) = self.inherited.take() else { return Ok(()) };
+        let result = self.take_place(&mut link, table);
         match result {
             Ok(()) => self.program().keep(link),
             Err(_) => self.inherited = Some(link),
@@ -268,7 +272,7 @@ impl Interface {
         result
     }
 
-    fn take_place(&self, link: &Link, table: &[u8; 128]) -> io::Result<()> {
+    fn take_place(&self, link: &mut Link, table: &[u8; 128]) -> io::Result<()> {
         if self.options.form == Form::Steer {
             self.table.write(table);
         }
@@ -285,8 +289,8 @@ impl Interface {
     /// When the kernel refuses.
     pub fn take_back(&self) -> io::Result<()> {
         let mut program = self.program();
-        let Some(link) = program.link.take() else { return Ok(()) };
-        let result = program.replace(&link, self.mode.native);
+        let Some(mut link) = program.link.take() else { return Ok(()) };
+        let result = program.replace(&mut link, self.mode.native);
         program.link = Some(link);
         result
     }

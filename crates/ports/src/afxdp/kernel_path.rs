@@ -35,7 +35,7 @@ impl Program {
     /// before the network stack. Whether in the driver, and whether the program sees VLAN tags beside frames.
     ///
     /// # Errors
-    /// When the kernel refuses: before Linux 6.6 there is no hook before the stack.
+    /// When the kernel refuses, or has neither links nor filters before the stack.
     pub(super) fn attach_forward(
         &mut self,
         (interface, mode): (&str, Mode),
@@ -57,7 +57,9 @@ impl Program {
         let link =
             Link::before_the_stack(fd, index).map_err(|source| match source.raw_os_error() {
                 Some(libc::ENODEV) => AfXdpError::NoInterface { interface: interface.to_owned() },
-                Some(libc::EINVAL) => AfXdpError::NoKernelPath { interface: interface.to_owned() },
+                Some(libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP) => {
+                    AfXdpError::NoKernelPath { interface: interface.to_owned() }
+                }
                 _ => AfXdpError::system(format!("attach the kernel path to {interface}"), source),
             })?;
         (self.path, self.in_driver) = (PacketPath::Kernel, false);
@@ -292,6 +294,14 @@ impl Interface {
     /// programs cannot call.
     pub fn knows_connections(&self) -> bool {
         matches!(self.program().connected, Some(Some(_)))
+    }
+
+    /// Attaches the kernel path's program again where it is a filter and somebody has taken it away. Whether it was.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub fn stay(&self) -> io::Result<bool> {
+        self.program().link().map_or(Ok(false), Link::stay)
     }
 
     /// What each CPU has done on the kernel path.

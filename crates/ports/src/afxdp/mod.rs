@@ -38,7 +38,7 @@ mod test_run;
 mod umem;
 mod vlans;
 
-pub use device::{cheaper_path, forwards_in_driver, has_kernel_path, name_of};
+pub use device::{cheaper_path, forwards_in_driver, has_kernel_path, name_of, outlives_us};
 pub use error::AfXdpError;
 pub use explain::{Fate, Why};
 pub use handoff::{Description, Handoff};

@@ -363,7 +363,7 @@ impl Program {
     ///
     /// # Errors
     /// When the driver refuses or the interface is gone; the present program stays.
-    pub(super) fn replace(&mut self, link: &Link, native: bool) -> io::Result<()> {
+    pub(super) fn replace(&mut self, link: &mut Link, native: bool) -> io::Result<()> {
         if self.path == PacketPath::Kernel && !native {
             return link.update(self.forward().map_err(broken)?);
         }

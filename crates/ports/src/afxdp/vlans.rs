@@ -102,7 +102,7 @@ impl Program {
         let missing: Vec<u32> =
             wanted.keys().filter(|index| !links.contains_key(index)).copied().collect();
         for index in missing {
-            let link = self.forward_tagged().and_then(|fd| Link::before_the_stack(fd, index));
+            let link = self.forward_tagged().and_then(|fd| Link::of_tagged(fd, index));
             match link {
                 Ok(link) => _ = self.tagged.links.insert(index, link),
                 Err(error) => {

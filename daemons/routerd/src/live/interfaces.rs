@@ -293,8 +293,26 @@ impl Interfaces {
         self.names.get(&id.0).map(String::as_str)
     }
 
-    /// Looks at what the kernel does not announce: which drivers send what programs in drivers redirect to them.
+    /// Looks at what the kernel does not announce: which drivers send what programs in drivers redirect to them, and whether
+    /// filters are gone.
     pub fn look_at_drivers(&mut self) {
+        for live in self.open.iter().flatten().filter(|live| live.up) {
+            match live.interface.stay() {
+                Ok(false) => {}
+                Ok(true) => {
+                    warn!(
+                        port = live.interface.name(),
+                        code = "EBB-R080",
+                        "somebody has removed the kernel path's \
+                        filter of traffic control: it is there again"
+                    );
+                }
+                Err(error) => {
+                    warn!(port = live.interface.name(), %error, code = "EBB-R081", "the kernel path's filter of \
+                        traffic control is gone: packets are the network stack's");
+                }
+            }
+        }
         let in_driver = |live: &LiveInterface| {
             live.interface.options().path == PacketPath::Kernel && live.interface.mode().native
         };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_host::ethtool::RssTable;
 use ebb_host::journal::{Journal, Undo};
+use ebb_host::netlink::classifier;
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
     self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, PacketPath, Umem,
@@ -59,6 +60,9 @@ pub fn open(
     let options = options(port, path, workers, form);
     if !in_kernel || afxdp::forwards_in_driver(&port.name, options.mode) {
         leave_vlan_tags_in(&port.name, journal);
+    }
+    if port.path != config::PacketPath::Worker && afxdp::outlives_us(&port.name) {
+        see_to_the_filter(&port.name, journal)?;
     }
     let interface = Interface::open(umem, &options)?;
     let redirect = match rss {
@@ -221,6 +225,16 @@ pub(super) fn leave_vlan_tags_in(name: &str, journal: &Journal) {
         warn!(port = name, %error, code = "EBB-R052", "the interface removes VLAN tags: the router cannot forward \
             tagged packets; try ethtool -K {name} rxvlan off");
     }
+}
+
+/// Before a program becomes a filter of the interface: that it goes however the router ends.
+fn see_to_the_filter(name: &str, journal: &Journal) -> Result<()> {
+    let Some(link) = ebb_host::link::number(name) else { return Ok(()) };
+    // Where there is no place for filters, opening says so.
+    let place = classifier::make_place(link).unwrap_or(false);
+    let undo = Undo::Classifier { interface: name.to_owned(), place };
+    journal.record(undo).context("cannot record the kernel path's filter in the journal")?;
+    Ok(())
 }
 
 /// The interface's own indirection table and its present content, if it can feed every worker.

@@ -16,14 +16,14 @@ pub(super) const ABSENT: &[i32] = &[libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
 pub(super) const UNNUMBERED: &[i32] = &[libc::EOPNOTSUPP, libc::EAFNOSUPPORT, libc::EINVAL];
 
 /// The messages of an answer: their kinds and bodies.
-pub(super) type Answer = Vec<(Header, Vec<u8>)>;
+pub(in super::super) type Answer = Vec<(Header, Vec<u8>)>;
 
 /// A socket for requests of one protocol.
 #[derive(Debug)]
-pub(super) struct Asker(Socket);
+pub(in super::super) struct Asker(Socket);
 
 impl Asker {
-    pub(super) fn open(protocol: i32) -> Result<Asker> {
+    pub(in super::super) fn open(protocol: i32) -> Result<Asker> {
         Ok(Asker(Socket::open_protocol(protocol, false)?))
     }
 

@@ -12,11 +12,13 @@ mod types;
 mod watch;
 mod xfrm;
 
+pub(super) use ask::Asker;
 pub use types::{
     Chain, Decision, DeviceName, Discipline, Element, Expression, Family, Hook, Loaded, Place,
     Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
 };
 pub use watch::Watch;
+pub(super) use watch::{all_filters_at, filters_at};
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::super::abi::{AF_INET, AF_INET6};
+use super::super::classifier;
 use super::super::frame::{Builder, Fault, Messages, Parsed};
 use super::super::socket::{Received, Socket};
 use super::super::types::{Error, Result};
@@ -325,8 +326,7 @@ impl Watch {
 
     fn filters_at(&mut self, link: u32, parent: Option<u32>) -> Result<Answer> {
         let Some(parent) = parent else { return Ok(Answer::new()) };
-        let fixed = traffic_control::filters_of(link, parent);
-        self.ask_route.dump("filters", FILTERS_ABSENT, (GET_FILTER, &fixed))
+        filters_at(&mut self.ask_route, link, parent)
     }
 
     /// Whether rules of packet filters may have changed since [`Watch::changed`] was called last.
@@ -343,6 +343,23 @@ impl Watch {
         }
         drained.map(|()| announced)
     }
+}
+
+/// The filters of an interface below `parent` that are not our own.
+pub(in super::super) fn filters_at(asker: &mut Asker, link: u32, parent: u32) -> Result<Answer> {
+    let mut filters = all_filters_at(asker, link, parent)?;
+    filters.retain(|(_, body)| !classifier::is_own(body));
+    Ok(filters)
+}
+
+/// All filters of an interface below `parent`.
+pub(in super::super) fn all_filters_at(
+    asker: &mut Asker,
+    link: u32,
+    parent: u32,
+) -> Result<Answer> {
+    let fixed = traffic_control::filters_of(link, parent);
+    asker.dump("filters", FILTERS_ABSENT, (GET_FILTER, &fixed))
 }
 
 /// The rules of all chains, and the elements of sets that nobody can change.
