@@ -323,7 +323,10 @@ impl KernelPath {
         let own = ["192.0.2.1", "198.51.100.1", "2001:db8:1::1", "2001:db8:2::1"];
         let own = own.map(|text| text.parse().expect("an address"));
         interface.set_local_addresses(&own).expect("own addresses");
-        interface.set_exits(&[(links[1], Exit::Device)].into(), &[links[1]].into()).expect("exits");
+        // The kernel looks the interface up where the caller is.
+        let (exits, drivers) = ([(links[1], Exit::Device)].into(), [links[1]].into());
+        let told = router.run(|| interface.set_exits(&exits, &drivers));
+        told.expect("a namespace").expect("exits");
         Some(KernelPath { router, interface, _hosts: hosts, _lab: lab })
     }
 }
