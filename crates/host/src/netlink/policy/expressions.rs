@@ -101,7 +101,8 @@ fn expression(value: &[u8]) -> Parsed<Expression> {
             _ => does(),
         },
         "payload" if parts.get(1).is_some() && parts.get(5).is_none() => {
-            Expression::Load(parts.register(1)?, Loaded::Packet)
+            let numbers = (parts.number(2)?, parts.number(3)?, parts.number(4)?);
+            Expression::Load(parts.register(1)?, header(numbers))
         }
         "exthdr" if parts.get(1).is_some() && parts.get(7).is_none() => {
             Expression::Load(parts.register(1)?, Loaded::Packet)
@@ -130,9 +131,18 @@ fn expression(value: &[u8]) -> Parsed<Expression> {
             Some(operator @ (0 | 1)) => {
                 Expression::Equal(parts.register(1)?, parts.data(3)?, operator == 0)
             }
+            Some(operator @ 2..=5) => compared(operator, parts.register(1)?, parts.data(3)?),
             _ => Expression::Sometimes,
         },
-        "range" => Expression::Sometimes,
+        "range" => match parts.number(2)? {
+            Some(operator @ (0 | 1)) => Expression::Between(
+                parts.register(1)?,
+                parts.data(3)?,
+                parts.data(4)?,
+                operator == 0,
+            ),
+            _ => Expression::Sometimes,
+        },
         "lookup" => {
             let set = string_of(parts.get(1).unwrap_or_default());
             match parts.number(3)? {
@@ -148,17 +158,41 @@ fn expression(value: &[u8]) -> Parsed<Expression> {
     })
 }
 
+/// Bytes of the network header, or of the one above; of the link's anything.
+fn header((base, at, len): (Option<u32>, Option<u32>, Option<u32>)) -> Loaded {
+    let number = |value: Option<u32>| value.and_then(|value| u16::try_from(value).ok());
+    match (base, number(at), number(len)) {
+        (Some(base @ (1 | 2)), Some(at), Some(len)) => {
+            Loaded::Header { transport: base == 2, at, len }
+        }
+        _ => Loaded::Packet,
+    }
+}
+
+/// Less, not more, more, not less than a value.
+fn compared(operator: u32, register: u32, value: Vec<u8>) -> Expression {
+    let (least, most) = (vec![0; value.len()], vec![0xff; value.len()]);
+    match operator {
+        2 => Expression::Between(register, value, most, false),
+        3 => Expression::Between(register, least, value, true),
+        4 => Expression::Between(register, least, value, false),
+        _ => Expression::Between(register, value, most, true),
+    }
+}
+
 /// What a key of `meta` tells of: length, protocol, interfaces by index, name, type, group, family, and the rest.
 fn meta(key: u32) -> Loaded {
     match key {
         15 => Loaded::Family,
         16 => Loaded::Transport,
-        0 | 1 | 4..=9 | 19 | 23 | 24 => Loaded::Packet,
+        1 => Loaded::Protocol,
+        4..=7 => Loaded::Interface { sending: key % 2 == 1, named: key >= 6 },
+        0 | 8 | 9 | 19 | 23 | 24 => Loaded::Packet,
         _ => Loaded::Elsewhere,
     }
 }
 
-fn decision(value: &[u8]) -> Parsed<Decision> {
+pub(super) fn decision(value: &[u8]) -> Parsed<Decision> {
     let parts = Parts::of(value)?;
     let chain = || string_of(parts.get(2).unwrap_or_default());
     Ok(match parts.number(1)?.unwrap_or(0).cast_signed() {

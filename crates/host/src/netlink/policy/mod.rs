@@ -6,6 +6,7 @@ mod expressions;
 mod legacy;
 mod netfilter;
 mod rules;
+mod sets;
 mod switches;
 mod traffic_control;
 mod types;
@@ -14,7 +15,7 @@ mod xfrm;
 
 pub use types::{
     Chain, Decision, DeviceName, Discipline, Element, Expression, Family, Hook, Loaded, Place,
-    Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
+    Range, Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
 };
 pub use watch::Watch;
 
@@ -37,6 +38,10 @@ mod tests {
             let _ = expressions::rule(&body);
             let _ = expressions::fixed_set(&body);
             let _ = expressions::elements(&body);
+            let _ = sets::set_of(&body);
+            if let Ok(Some(set)) = sets::set(&body) {
+                let _ = sets::ranges(&set, &[&body]);
+            }
             let _ = traffic_control::queueing(&body);
         }
     }

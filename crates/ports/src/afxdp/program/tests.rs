@@ -1,6 +1,7 @@
 //! The XDP programs, run by the kernel on single frames.
 
 use super::*;
+use crate::afxdp::KernelPolicy;
 use crate::afxdp::connections;
 use crate::afxdp::test_run::TestRun;
 use crate::samples::{self, udp4, udp6};

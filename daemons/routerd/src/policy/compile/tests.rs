@@ -1,0 +1,599 @@
+//! Decisions beside an interpreter of the rules that asks them as the kernel does, one by one, with the bytes of a packet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ebb_graph::PortId;
+use ebb_host::netlink::policy::{Decision as Verdict, Expression, Family, Loaded, Place, Range};
+use ebb_ports::afxdp::PARTS;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Numbers drawn one behind the other (splitmix64).
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self, below: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ z >> 31) % u64::from(below)) as u32
+    }
+    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.next(of.len() as u32) as usize].clone()
+    }
+    fn address(&mut self) -> u32 {
+        0x0a00_0000 | self.next(4) << 16 | self.next(3) << 8 | self.next(6)
+    }
+    fn port(&mut self) -> u16 {
+        self.one(&[0, 1, 22, 53, 80, 443, 1024, 8080, 65535])
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Packet {
+    source: u32,
+    destination: u32,
+    ports: [u16; 2],
+    protocol: u8,
+    links: [u32; 2],
+    tos: u8,
+    flags: u8,
+}
+
+const LINKS: [(u32, &str); 3] = [(2, "eth1"), (3, "eth2"), (9, "wan")];
+
+fn packet(draw: &mut Draw) -> Packet {
+    let protocol = draw.one(&[6, 6, 17, 17, 1, 47]);
+    Packet {
+        source: draw.address(),
+        destination: draw.address(),
+        ports: [draw.port(), draw.port()],
+        protocol,
+        links: [draw.one(&LINKS).0, draw.one(&LINKS).0],
+        tos: draw.one(&[0, 8, 0xb8]),
+        flags: if protocol == 6 { draw.one(&[2, 16, 18, 24]) } else { 0 },
+    }
+}
+
+impl Packet {
+    fn parts(&self) -> [u32; PARTS] {
+        let mut parts = [0; PARTS];
+        (parts[0], parts[4]) = (self.source, self.destination);
+        (parts[8], parts[9]) = (self.ports[0].into(), self.ports[1].into());
+        parts[10] = self.protocol.into();
+        (parts[11], parts[12]) = (self.links[0], self.links[1]);
+        parts[13] = u32::from(self.tos) | u32::from(self.flags) << 8;
+        parts
+    }
+
+    /// What a register gets; nothing where there is nothing.
+    fn load(&self, loaded: Loaded) -> Vec<u8> {
+        let mut ip = [0; 20];
+        (ip[1], ip[9]) = (self.tos, self.protocol);
+        ip[12..16].copy_from_slice(&self.source.to_be_bytes());
+        ip[16..].copy_from_slice(&self.destination.to_be_bytes());
+        let mut above = [0; 20];
+        above[..2].copy_from_slice(&self.ports[0].to_be_bytes());
+        above[2..4].copy_from_slice(&self.ports[1].to_be_bytes());
+        above[13] = self.flags;
+        match loaded {
+            Loaded::Family => vec![2],
+            Loaded::Protocol => vec![8, 0],
+            Loaded::Transport => vec![self.protocol],
+            Loaded::Header { transport, at, len } => {
+                let bytes = if transport { above } else { ip };
+                bytes[usize::from(at)..usize::from(at + len)].to_vec()
+            }
+            Loaded::Interface { sending, named: false } => {
+                self.links[usize::from(sending)].to_ne_bytes().into()
+            }
+            Loaded::Interface { sending, named: true } => {
+                let link = self.links[usize::from(sending)];
+                let name = LINKS.iter().find(|(known, _)| *known == link).unwrap().1;
+                let mut bytes = vec![0; 16];
+                bytes[..name.len()].copy_from_slice(name.as_bytes());
+                bytes
+            }
+            Loaded::State | Loaded::Packet | Loaded::Elsewhere => vec![0; 4],
+        }
+    }
+}
+
+/// How asking a chain ends.
+#[derive(PartialEq)]
+enum End {
+    Accepted,
+    /// Dropped, or something was done.
+    Otherwise,
+    Behind,
+}
+
+fn ask(rules: &Ruleset, place: &Place, packet: &Packet) -> End {
+    for rule in rules.chains.get(place).into_iter().flatten() {
+        let mut registers: BTreeMap<u32, u8> = BTreeMap::new();
+        let put = |registers: &mut BTreeMap<u32, u8>, to: u32, bytes: &[u8]| {
+            let whole = bytes.len().next_multiple_of(4);
+            for at in 0..whole {
+                registers.insert(4 * to + at as u32, bytes.get(at).copied().unwrap_or(0));
+            }
+        };
+        let get = |registers: &BTreeMap<u32, u8>, from: u32, len: usize| -> Vec<u8> {
+            (0..len).map(|at| registers[&(4 * from + at as u32)]).collect()
+        };
+        let within = |key: &[u8], range: &Range| {
+            // Parts of a concatenation are compared one by one.
+            key.chunks(4)
+                .zip(range.first.chunks(4).zip(range.last.chunks(4)))
+                .all(|(key, (first, last))| (first..=last).contains(&key))
+        };
+        let mut decided = None;
+        for one in rule {
+            let matches = match one {
+                Expression::Load(to, loaded) => {
+                    put(&mut registers, *to, &packet.load(*loaded));
+                    true
+                }
+                Expression::Mask(from, to, mask, flipped) => {
+                    let bytes = get(&registers, *from, mask.len());
+                    let masked: Vec<u8> = bytes
+                        .iter()
+                        .zip(mask.iter().zip(flipped))
+                        .map(|(b, (m, f))| b & m ^ f)
+                        .collect();
+                    put(&mut registers, *to, &masked);
+                    true
+                }
+                Expression::Equal(from, value, wanted) => {
+                    (get(&registers, *from, value.len()) == *value) == *wanted
+                }
+                Expression::Between(from, first, last, inside) => {
+                    let key = get(&registers, *from, first.len());
+                    (*first <= key && key <= *last) == *inside
+                }
+                Expression::In(from, set, inverted) => {
+                    let all = &rules.ranges[&(place.0, place.1.clone(), set.clone())];
+                    let len = all[0].first.len();
+                    let key = get(&registers, *from, len);
+                    all.iter().any(|range| within(&key, range)) != *inverted
+                }
+                Expression::Map(from, set) => {
+                    let all = &rules.ranges[&(place.0, place.1.clone(), set.clone())];
+                    let key = get(&registers, *from, all[0].first.len());
+                    match all.iter().find(|range| within(&key, range)) {
+                        Some(range) => {
+                            decided.clone_from(&range.decision);
+                            true
+                        }
+                        None => false,
+                    }
+                }
+                // Not known to the compiler: here it depends on the packet all the same.
+                Expression::Sometimes => packet.ports[0].is_multiple_of(2),
+                Expression::Decide(decision) => {
+                    decided = Some(decision.clone());
+                    true
+                }
+                Expression::Does(_) => return End::Otherwise,
+                Expression::Value(..) | Expression::MapInto(..) => unreachable!(),
+            };
+            if !matches {
+                break;
+            }
+        }
+        let other = |chain: &str| (place.0, place.1.clone(), chain.to_owned());
+        match decided {
+            None | Some(Verdict::Continue) => {}
+            Some(Verdict::Accept) => return End::Accepted,
+            Some(Verdict::Return) => return End::Behind,
+            Some(Verdict::Other) => return End::Otherwise,
+            Some(Verdict::Jump(chain)) => match ask(rules, &other(&chain), packet) {
+                End::Behind => {}
+                end => return end,
+            },
+            Some(Verdict::Goto(chain)) => return ask(rules, &other(&chain), packet),
+        }
+    }
+    End::Behind
+}
+
+fn accepted(chains: &[Chain], rules: &Ruleset, packet: &Packet) -> bool {
+    chains.iter().all(|chain| match ask(rules, chain.place.as_ref().unwrap(), packet) {
+        End::Accepted => true,
+        End::Otherwise => false,
+        End::Behind => !chain.drops,
+    })
+}
+
+fn named(name: &str) -> Place {
+    (1, "t".to_owned(), name.to_owned())
+}
+
+fn load(to: u32, transport: bool, at: u16, len: u16) -> Expression {
+    Expression::Load(to, Loaded::Header { transport, at, len })
+}
+
+fn element(first: &[u8], last: &[u8]) -> Range {
+    Range { first: first.to_vec(), last: last.to_vec(), decision: None }
+}
+
+fn verdict(draw: &mut Draw, depth: u32) -> Verdict {
+    let chain = format!("c{}", depth + 1);
+    match draw.next(9) {
+        0..4 => Verdict::Accept,
+        4 | 5 => Verdict::Other,
+        6 => Verdict::Return,
+        7 if depth < 3 => Verdict::Jump(chain),
+        8 if depth < 3 => Verdict::Goto(chain),
+        _ => Verdict::Continue,
+    }
+}
+
+/// What a rule may ask; `exact`: nothing that the compiler does not understand.
+fn asks(draw: &mut Draw, rules: &mut Ruleset, exact: bool) -> Vec<Expression> {
+    let number = rules.ranges.len();
+    let set = format!("s{number}");
+    let mut put = |all: Vec<Range>| {
+        rules.ranges.insert(named(&set), Arc::new(all));
+        set.clone()
+    };
+    let side = draw.one(&[12, 16]);
+    let yes = draw.next(3) > 0;
+    match draw.next(if exact { 13 } else { 15 }) {
+        0 => {
+            let len = draw.next(4) as u16 + 1;
+            let bytes = draw.address().to_be_bytes()[..usize::from(len)].to_vec();
+            vec![load(0, false, side, len), Expression::Equal(0, bytes, yes)]
+        }
+        1 => {
+            let mask = u32::MAX << draw.next(12);
+            let value = (draw.address() & mask).to_be_bytes().to_vec();
+            let mask = Expression::Mask(0, 0, mask.to_be_bytes().into(), vec![0; 4]);
+            vec![load(0, false, side, 4), mask, Expression::Equal(0, value, yes)]
+        }
+        2 => {
+            let (a, b) = (draw.address(), draw.address());
+            let ends = [a.min(b), a.max(b)].map(|end| end.to_be_bytes().to_vec());
+            let [first, last] = ends;
+            vec![load(0, false, side, 4), Expression::Between(0, first, last, yes)]
+        }
+        3 => {
+            let mut all = Vec::new();
+            let mut next = 0x0a00_0000;
+            for _ in 0..draw.next(40) + 1 {
+                next += draw.next(3000) + 1;
+                let last = next + draw.next(300);
+                all.push(element(&next.to_be_bytes(), &last.to_be_bytes()));
+                next = last + 1;
+            }
+            vec![load(0, false, side, 4), Expression::In(0, put(all), !yes)]
+        }
+        4 | 5 => {
+            let value = vec![draw.one(&[6, 17, 1])];
+            vec![Expression::Load(0, Loaded::Transport), Expression::Equal(0, value, yes)]
+        }
+        6 => {
+            let value = draw.port().to_be_bytes().into();
+            vec![load(0, true, draw.one(&[0, 2]), 2), Expression::Equal(0, value, yes)]
+        }
+        7 => {
+            let (a, b) = (draw.port(), draw.port());
+            let [first, last] = [a.min(b), a.max(b)].map(|end| end.to_be_bytes().to_vec());
+            vec![load(0, true, draw.one(&[0, 2]), 2), Expression::Between(0, first, last, yes)]
+        }
+        8 => {
+            let mut ports: Vec<u16> = (0..draw.next(5) + 1).map(|_| draw.port()).collect();
+            ports.sort_unstable();
+            ports.dedup();
+            let one = |port: &u16| element(&port.to_be_bytes(), &port.to_be_bytes());
+            vec![load(0, true, 2, 2), Expression::In(0, put(ports.iter().map(one).collect()), !yes)]
+        }
+        9 => {
+            let mut name = vec![0; 16];
+            let known = draw.one(&["eth1", "wan", "gone"]);
+            name[..known.len()].copy_from_slice(known.as_bytes());
+            let name = if draw.next(4) == 0 { b"eth".to_vec() } else { name };
+            let sending = draw.next(2) > 0;
+            let loads = Expression::Load(0, Loaded::Interface { sending, named: true });
+            vec![loads, Expression::Equal(0, name, yes)]
+        }
+        10 => {
+            let value = draw.one(&LINKS).0.to_ne_bytes().into();
+            let sending = draw.next(2) > 0;
+            let loads = Expression::Load(0, Loaded::Interface { sending, named: false });
+            vec![loads, Expression::Equal(0, value, yes)]
+        }
+        11 => {
+            let (mask, value) = draw.one(&[(7, 2), (2, 0), (16, 16)]);
+            vec![
+                Expression::Load(0, Loaded::Transport),
+                Expression::Equal(0, vec![6], true),
+                load(0, true, 13, 1),
+                Expression::Mask(0, 0, vec![mask], vec![0]),
+                Expression::Equal(0, vec![value], yes),
+            ]
+        }
+        12 => {
+            // Source and port in one key, some of them ranges.
+            let mut all: Vec<Range> = Vec::new();
+            for port in [22_u16, 53, 80, 443].into_iter().take(draw.next(4) as usize + 1) {
+                let (a, b) = (draw.address(), draw.address());
+                let key = |address: u32| {
+                    let [high, low] = port.to_be_bytes();
+                    [&address.to_be_bytes()[..], &[high, low, 0, 0]].concat()
+                };
+                let last = if draw.next(2) > 0 { a.max(b) } else { a.min(b) };
+                all.push(element(&key(a.min(b)), &key(last)));
+            }
+            let loads = [load(0, false, side, 4), load(1, true, 2, 2)];
+            [&loads[..], &[Expression::In(0, put(all), false)]].concat()
+        }
+        13 => vec![Expression::Sometimes],
+        _ => vec![Expression::Does("counter".into())],
+    }
+}
+
+fn chain_of(draw: &mut Draw, rules: &mut Ruleset, name: &str, depth: u32, exact: bool) {
+    let mut made = Vec::new();
+    for _ in 0..draw.next(if depth == 0 { 12 } else { 5 }) {
+        let mut rule = Vec::new();
+        for _ in 0..draw.next(3) {
+            rule.extend(asks(draw, rules, exact));
+        }
+        if draw.next(6) == 0 {
+            let name = format!("m{}", rules.ranges.len());
+            let all = [22_u16, 80, 443].map(|port| Range {
+                decision: Some(verdict(draw, depth)),
+                ..element(&port.to_be_bytes(), &port.to_be_bytes())
+            });
+            rules.ranges.insert(named(&name), Arc::new(all.into()));
+            rule.extend([load(0, true, 2, 2), Expression::Map(0, name)]);
+        } else {
+            rule.push(Expression::Decide(verdict(draw, depth)));
+        }
+        made.push(rule);
+    }
+    rules.chains.insert(named(name), made);
+}
+
+fn base(name: &str, hook: Hook, drops: bool) -> Chain {
+    Chain {
+        name: name.into(),
+        family: Family::Both,
+        hook,
+        devices: Vec::new(),
+        drops,
+        rules: 1,
+        first_only: false,
+        priority: 0,
+        place: Some(named(name)),
+        strange: false,
+    }
+}
+
+fn set_of(draw: &mut Draw, exact: bool) -> (Vec<Chain>, Ruleset) {
+    let mut rules = Ruleset::default();
+    let mut chains = vec![base("f", Hook::Forward, draw.next(2) > 0)];
+    if draw.next(3) == 0 {
+        chains.push(base("g", Hook::Forward, draw.next(3) == 0));
+    }
+    for chain in &chains {
+        chain_of(draw, &mut rules, &chain.name, 0, exact);
+    }
+    for depth in 1..4 {
+        chain_of(draw, &mut rules, &format!("c{depth}"), depth, exact);
+    }
+    (chains, rules)
+}
+
+fn places() -> Vec<RouterInterface> {
+    let place = |(link, name): &(u32, &str)| RouterInterface {
+        link: *link,
+        name: (*name).into(),
+        port: PortId(0),
+        vlan: 0,
+        enslaved: false,
+        has_v4: true,
+    };
+    LINKS.iter().map(place).collect()
+}
+
+fn compiled(chains: &[Chain], rules: &Ruleset) -> Option<Decision> {
+    let chains: Vec<&Chain> = chains.iter().collect();
+    let places = places();
+    let task = Task { chains: &chains, rules, places: &places, v6: false, established: false };
+    let made = compile(task)?;
+    decision([Some(&made), None])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        std::env::var("EBB_RULE_SETS").ok().and_then(|text| text.parse().ok()).unwrap_or(600)
+    ))]
+
+    #[test]
+    fn what_passes_is_what_the_rules_accept(seed in any::<u64>(), exact in any::<bool>()) {
+        let mut draw = Draw(seed);
+        let (chains, rules) = set_of(&mut draw, exact);
+        let decision = compiled(&chains, &rules);
+        for _ in 0..200 {
+            let packet = packet(&mut draw);
+            let passes =
+                decision.as_ref().is_some_and(|one| one.passes(false, packet.parts(), false));
+            let accepted = accepted(&chains, &rules, &packet);
+            prop_assert!(!passes || accepted, "{packet:?} passes: {rules:#?}");
+            prop_assert!(!exact || passes == accepted, "{packet:?} is accepted: {rules:#?}");
+        }
+    }
+}
+
+/// A rule that accepts packets between two networks to a port.
+fn between(source: u32, destination: u32, port: u16) -> Vec<Expression> {
+    let value = |address: u32| address.to_be_bytes()[..3].to_vec();
+    vec![
+        load(0, false, 12, 3),
+        Expression::Equal(0, value(source), true),
+        load(0, false, 16, 3),
+        Expression::Equal(0, value(destination), true),
+        Expression::Load(0, Loaded::Transport),
+        Expression::Equal(0, vec![6], true),
+        load(0, true, 2, 2),
+        Expression::Equal(0, port.to_be_bytes().into(), true),
+        Expression::Decide(Verdict::Accept),
+    ]
+}
+
+#[test]
+fn ten_thousand_rules_and_a_hundred_thousand_prefixes_are_few_steps() {
+    let mut rules = Ruleset::default();
+    let rule = |number: u32| {
+        let mixed = number.wrapping_mul(0x9e37_79b1);
+        between(mixed, number.wrapping_mul(0x85eb_ca6b), (number % 1000) as u16)
+    };
+    let blocked = |number: u32| {
+        let first = number * 40_000;
+        element(&first.to_be_bytes(), &(first + 255).to_be_bytes())
+    };
+    rules.ranges.insert(named("blocked"), Arc::new((0..100_000).map(blocked).collect()));
+    let mut all = vec![vec![
+        load(0, false, 12, 4),
+        Expression::In(0, "blocked".into(), false),
+        Expression::Decide(Verdict::Other),
+    ]];
+    all.extend((0..10_000).map(rule));
+    rules.chains.insert(named("f"), all);
+    let chains = [base("f", Hook::Forward, true)];
+    let decision = compiled(&chains, &rules).expect("a decision");
+    assert!(decision.bytes() < 3 << 20, "{} bytes", decision.bytes());
+    let mut draw = Draw(1);
+    let mut passed = 0;
+    for _ in 0..20_000 {
+        let number = draw.next(10_000);
+        let packet = Packet {
+            source: number.wrapping_mul(0x9e37_79b1) & !0xff | draw.next(256),
+            destination: number.wrapping_mul(0x85eb_ca6b) & !0xff | draw.next(256),
+            ports: [1, (number % 1000 + draw.next(2)) as u16],
+            protocol: 6,
+            links: [2, 3],
+            tos: 0,
+            flags: 16,
+        };
+        let passes = decision.passes(false, packet.parts(), false);
+        let blocked = packet.source / 40_000 < 100_000 && packet.source % 40_000 < 256;
+        assert_eq!(passes, !blocked && u32::from(packet.ports[1]) == number % 1000, "{packet:?}");
+        passed += u32::from(passes);
+    }
+    assert!(passed > 5_000);
+}
+
+impl Packet {
+    /// Ethernet, IPv4 and what is above.
+    fn frame(&self) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, self.tos, 0, 40, 0, 0, 0, 0, 64, self.protocol, 0, 0]);
+        frame.extend(self.source.to_be_bytes());
+        frame.extend(self.destination.to_be_bytes());
+        frame.extend(self.ports.iter().flat_map(|port| port.to_be_bytes()));
+        frame.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, self.flags, 0, 0, 0, 0, 0, 0]);
+        frame.resize(60, 0);
+        frame
+    }
+}
+
+/// What the kernel's machine makes of a decision is what is made of it here.
+#[test]
+fn the_program_takes_the_steps() {
+    let mut draw = Draw(7);
+    let (mut sets, mut passed) = (0, 0);
+    while sets < 12 {
+        let (chains, rules) = set_of(&mut draw, true);
+        let Some(decision) = compiled(&chains, &rules).map(Arc::new) else { continue };
+        let run = match ebb_ports::afxdp::DecisionRun::new(&decision) {
+            Ok(run) => run,
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                return;
+            }
+        };
+        for _ in 0..100 {
+            let packet = packet(&mut draw);
+            let (passes, _) = run.run(&packet.frame(), packet.links, 1).expect("run");
+            assert_eq!(passes, decision.passes(false, packet.parts(), false), "{packet:?}");
+            passed += u32::from(passes);
+        }
+        sets += 1;
+    }
+    assert!(passed > 0);
+}
+
+/// Prints nanoseconds for a packet, of which running a program at all is part. To be run by hand:
+/// `cargo test -p ebb-routerd --lib what_a_decision_costs -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn what_a_decision_costs() {
+    for (count, prefixes) in [(10, 0), (1_000, 0), (10_000, 0), (10, 100_000), (10_000, 100_000)] {
+        let mut rules = Ruleset::default();
+        let mut all = Vec::new();
+        if prefixes > 0 {
+            let blocked = |number: u32| {
+                let first = number * 40_000;
+                element(&first.to_be_bytes(), &(first + 255).to_be_bytes())
+            };
+            let set = Arc::new((0..prefixes).map(blocked).collect());
+            rules.ranges.insert(named("blocked"), set);
+            all.push(vec![
+                load(0, false, 12, 4),
+                Expression::In(0, "blocked".into(), false),
+                Expression::Decide(Verdict::Other),
+            ]);
+        }
+        let of = |number: u32| {
+            (number.wrapping_mul(0x9e37_79b1), number.wrapping_mul(0x85eb_ca6b), number % 1000)
+        };
+        all.extend((0..count).map(|number| {
+            let (source, destination, port) = of(number);
+            between(source, destination, port as u16)
+        }));
+        rules.chains.insert(named("f"), all);
+        let chains = [base("f", Hook::Forward, true)];
+        let begun = std::time::Instant::now();
+        let decision = Arc::new(compiled(&chains, &rules).expect("a decision"));
+        let took = begun.elapsed();
+        let run = ebb_ports::afxdp::DecisionRun::new(&decision).expect("privileges");
+        let mut draw = Draw(3);
+        let (mut all, mut passed) = (Vec::new(), 0);
+        for _ in 0..400 {
+            let (source, destination, port) = of(draw.next(count));
+            let packet = Packet {
+                source,
+                destination,
+                ports: [1, port as u16],
+                protocol: 6,
+                links: [2, 3],
+                tos: 0,
+                flags: 16,
+            };
+            let (passes, time) = run.run(&packet.frame(), packet.links, 2_000).expect("run");
+            passed += u32::from(passes);
+            all.push(time.as_nanos());
+        }
+        all.sort_unstable();
+        println!(
+            "{count} rules, {prefixes} prefixes: {} ns (median), {} ns (most), {passed} of 400 pass, \
+            {} KiB, compiled in {took:.0?}",
+            all[200],
+            all[399],
+            decision.bytes() / 1024
+        );
+    }
+    // What a program costs that decides nothing.
+    let mut rules = Ruleset::default();
+    rules.chains.insert(named("f"), vec![vec![Expression::Decide(Verdict::Accept)]]);
+    let decision = Arc::new(compiled(&[base("f", Hook::Forward, true)], &rules).expect("one"));
+    let run = ebb_ports::afxdp::DecisionRun::new(&decision).expect("privileges");
+    let packet = packet(&mut Draw(1));
+    let (_, time) = run.run(&packet.frame(), packet.links, 1_000_000).expect("run");
+    println!("one rule that accepts all: {} ns", time.as_nanos());
+}
