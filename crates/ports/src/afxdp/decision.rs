@@ -13,8 +13,8 @@ use crate::Fence;
 
 /// Parts of a packet.
 pub const PARTS: usize = 16;
-/// Steps that a packet takes at most; as in `bpf/rules.h`.
-const STEPS_MAX: usize = 192;
+/// Steps that a packet takes at most, else it may not pass; as in `bpf/rules.h`.
+pub const STEPS_MAX: usize = 192;
 const DECISION_BITS: u32 = 19;
 /// Words of a decision.
 const WORDS: usize = 1 << DECISION_BITS;
@@ -135,18 +135,24 @@ pub struct Decision {
 
 impl Decision {
     /// From the steps of IPv4 and IPv6. `untranslated`: packets whose addresses are translated may not pass. Nothing where
-    /// it is too large or a packet might take too many steps.
+    /// it is too large. A packet that would take more than [`STEPS_MAX`] steps may not pass; a family of which no other
+    /// one would be let pass is not decided on.
     ///
     /// # Panics
     /// When a step leads back, or behind the last one.
     pub fn new(families: [Option<&Steps>; 2], untranslated: bool) -> Option<Decision> {
         let mut words = vec![0; HEAD];
         words[0] = if untranslated { UNTRANSLATED } else { 0 };
+        let mut decided = [false; 2];
         for (six, steps) in families.into_iter().enumerate() {
             let Some(Steps { steps, sets }) = steps else { continue };
-            if longest(steps) > STEPS_MAX || words.len() + 2 * steps.len() > WORDS {
+            if words.len() + 2 * steps.len() > WORDS {
                 return None;
             }
+            if shortest(steps).is_none_or(|least| least > STEPS_MAX) {
+                continue;
+            }
+            decided[six] = true;
             words[0] |= (words.len() as u64) << (20 * six);
             encode(steps, &mut words);
             for (side, table) in sets.iter().enumerate().filter(|(_, table)| !table.is_empty()) {
@@ -156,8 +162,8 @@ impl Decision {
                 };
             }
         }
-        let families = families.map(|steps| steps.is_some());
-        (words.len() <= WORDS).then_some(Decision { words, families })
+        let some = decided != [false; 2] && words.len() <= WORDS;
+        some.then_some(Decision { words, families: decided })
     }
 
     /// Which families it is about: IPv4, IPv6.
@@ -171,10 +177,20 @@ impl Decision {
     }
 
     /// What the program decides about a packet with these parts, but for the sets, which it looks up itself.
-    pub fn passes(&self, v6: bool, mut parts: [u32; PARTS], translated: bool) -> bool {
+    pub fn passes(&self, v6: bool, parts: [u32; PARTS], translated: bool) -> bool {
+        let (passes, steps) = self.walk(v6, parts, translated);
+        passes && steps <= STEPS_MAX
+    }
+
+    /// What the steps say about such a packet however many they are, and how many it takes.
+    ///
+    /// # Panics
+    /// When the decision is not about the family.
+    pub fn walk(&self, v6: bool, mut parts: [u32; PARTS], translated: bool) -> (bool, usize) {
+        assert!(self.families[usize::from(v6)], "no decision on the family");
         let (six, word) = (usize::from(v6), |at: u64| self.words[at as usize]);
         if translated && word(0) & UNTRANSLATED != 0 {
-            return false;
+            return (false, 0);
         }
         for side in 0..2 {
             let table = word((1 + 2 * six + side) as u64);
@@ -183,8 +199,9 @@ impl Decision {
                 parts[Part::SourceSets as usize + side] = self.sets_of(v6, table, address);
             }
         }
-        let mut at = word(0) >> (20 * six) & MASK;
+        let (mut at, mut steps) = (word(0) >> (20 * six) & MASK, 0);
         loop {
+            steps += 1;
             let step = word(at);
             let (value, part, to) =
                 ((step >> 32) as u32, parts[(step >> 2 & 15) as usize], step >> 6 & MASK);
@@ -196,7 +213,7 @@ impl Decision {
                     let inside = (part & value).wrapping_sub(range as u32) <= (range >> 32) as u32;
                     if inside { at + 2 } else { to }
                 }
-                KIND_END => return value != 0,
+                KIND_END => return (value != 0, steps),
                 _ => at + 1,
             };
         }
@@ -227,17 +244,21 @@ impl Decision {
     }
 }
 
-/// The most steps that a packet takes.
-fn longest(steps: &[Step]) -> usize {
-    let mut from = vec![0; steps.len()];
+/// The fewest steps by which a packet may pass, if any does.
+fn shortest(steps: &[Step]) -> Option<usize> {
+    let mut from: Vec<Option<usize>> = vec![None; steps.len()];
     for (at, step) in steps.iter().enumerate().rev() {
         if let Some(to) = step.target() {
             assert!(to > at && to < steps.len(), "step {at} leads to {to}");
         }
-        let next = if step.falls_through() { from[at + 1] } else { 0 };
-        from[at] = 1 + next.max(step.target().map_or(0, |to| from[to]));
+        let next = if step.falls_through() { from[at + 1] } else { None };
+        let there = step.target().and_then(|to| from[to]);
+        from[at] = match step {
+            Step::Pass => Some(1),
+            _ => next.into_iter().chain(there).min().map(|least| least + 1),
+        };
     }
-    from.first().copied().unwrap_or(usize::MAX)
+    from.first().copied().flatten()
 }
 
 fn encode(steps: &[Step], words: &mut Vec<u64>) {

@@ -40,7 +40,7 @@ mod test_run;
 mod umem;
 mod vlans;
 
-pub use decision::{Decision, PARTS, Part, SetTable, Step, Steps};
+pub use decision::{Decision, PARTS, Part, STEPS_MAX, SetTable, Step, Steps};
 pub use decision_run::DecisionRun;
 pub use device::{cheaper_path, forwards_in_driver, has_kernel_path, name_of};
 pub use error::AfXdpError;

@@ -142,7 +142,13 @@ impl<'a> Asking<'a> {
             let matches = match one {
                 Expression::Load(to, loaded) => {
                     put(&mut values, *to, self.value_of(*loaded));
-                    Some(true)
+                    // Where there is nothing to load, the rule ends.
+                    match loaded {
+                        Loaded::State | Loaded::Family | Loaded::Protocol | Loaded::Transport => {
+                            Some(true)
+                        }
+                        _ => None,
+                    }
                 }
                 Expression::Value(to, value) => {
                     put(&mut values, *to, Some(value.clone()));

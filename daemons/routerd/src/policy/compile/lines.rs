@@ -163,6 +163,8 @@ impl<'a> Making<'a> {
                     if let Loaded::Interface { sending, .. } = loaded {
                         self.named[usize::from(*sending)] = true;
                     }
+                    // A rule ends where there is nothing to load.
+                    sure &= is_there(*loaded, view, &asks);
                     continue;
                 }
                 Expression::Value(to, value) => {
@@ -353,6 +355,25 @@ impl<'a> Making<'a> {
         let guards = guards.into_iter().map(|asks| Line { asks, to: To::Kernel });
         let lines: Vec<Line> = guards.chain(self.lines.into_iter().map(line)).collect();
         (lines.len() <= LINES_MAX).then(|| (lines, self.sets.map(|sets| table(&sets))))
+    }
+}
+
+/// Whether all packets that are as asked have what a rule loads. Those that are decided on have at least 4 bytes above IP,
+/// and TCP has its whole header.
+fn is_there(loaded: Loaded, view: View<'_>, asks: &[Vec<All>]) -> bool {
+    match loaded {
+        Loaded::State | Loaded::Family | Loaded::Protocol | Loaded::Transport => true,
+        Loaded::Interface { sending, .. } => view.interfaces[usize::from(sending)],
+        Loaded::Header { transport, at, len } => {
+            let end = u32::from(at) + u32::from(len);
+            end <= match transport {
+                true if is_tcp(asks) => 20,
+                true => 4,
+                false if view.v6 => 40,
+                false => 20,
+            }
+        }
+        Loaded::Packet | Loaded::Elsewhere => false,
     }
 }
 

@@ -20,6 +20,7 @@ const TRIED_MAX: usize = 12;
 
 /// The steps; nothing where they are too many or no packet passes.
 pub(super) fn steps(lines: &[Line]) -> Option<Vec<Step>> {
+    let lines = &live(lines)[..];
     let mut making = Making { steps: Vec::new(), places: BTreeMap::new(), open: Vec::new() };
     let mut begins = vec![false; lines.len() + 1];
     for line in lines {
@@ -40,6 +41,37 @@ pub(super) fn steps(lines: &[Line]) -> Option<Vec<Step>> {
     making.places.insert(lines.len(), making.steps.len());
     making.steps.push(Step::Pass);
     making.finish(lines.len())
+}
+
+/// The lines that some packet may come to.
+fn live(lines: &[Line]) -> Vec<Line> {
+    let mut come = vec![false; lines.len() + 1];
+    come[0] = true;
+    for (at, line) in lines.iter().enumerate() {
+        if come[at] {
+            come[at + 1] |= !line.asks.is_empty();
+            if let To::Line(to) = line.to {
+                come[to] = true;
+            }
+        }
+    }
+    // How many of them are before each line.
+    let before: Vec<usize> = come
+        .iter()
+        .scan(0, |count, come| {
+            let before = *count;
+            *count += usize::from(*come);
+            Some(before)
+        })
+        .collect();
+    let moved = |line: &Line| Line {
+        asks: line.asks.clone(),
+        to: match line.to {
+            To::Line(to) => To::Line(before[to]),
+            To::Kernel => To::Kernel,
+        },
+    };
+    lines.iter().zip(&come).filter(|(_, come)| **come).map(|(line, _)| moved(line)).collect()
 }
 
 struct Making {
@@ -228,22 +260,28 @@ impl Making {
                 false => self.lead(step, place),
             }
         }
-        let mut reached = vec![false; self.steps.len()];
-        reached[0] = true;
-        for at in 0..self.steps.len() {
-            if !reached[at] {
-                continue;
-            }
-            match self.steps[at] {
-                Step::Pass => return Some(self.steps),
+        let mut passes = vec![false; self.steps.len()];
+        // Where a step only leads on, those that lead to it lead there at once.
+        let mut there: Vec<usize> = (0..self.steps.len()).collect();
+        for at in (0..self.steps.len()).rev() {
+            match &mut self.steps[at] {
+                Step::Pass => passes[at] = true,
                 Step::Stop => {}
-                Step::AtLeast(_, 0, to) => reached[to] = true,
+                Step::AtLeast(_, 0, to) => {
+                    there[at] = there[*to];
+                    *to = there[at];
+                    passes[at] = passes[*to];
+                }
                 Step::AtLeast(_, _, to) | Step::Bits(_, _, to) | Step::Within(_, _, _, to) => {
-                    (reached[to], reached[at + 1]) = (true, true);
+                    *to = there[*to];
+                    passes[at] = passes[*to] || passes[at + 1];
                 }
             }
+            if let end @ (Step::Pass | Step::Stop) = self.steps[there[at]] {
+                self.steps[at] = end;
+            }
         }
-        None
+        passes[0].then_some(self.steps)
     }
 }
 

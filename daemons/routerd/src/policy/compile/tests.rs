@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ebb_graph::PortId;
 use ebb_host::netlink::policy::{Decision as Verdict, Expression, Family, Loaded, Place, Range};
-use ebb_ports::afxdp::PARTS;
+use ebb_ports::afxdp::{PARTS, STEPS_MAX};
 use proptest::prelude::*;
 
 use super::*;
@@ -420,13 +420,34 @@ proptest! {
         let decision = compiled(&chains, &rules);
         for _ in 0..200 {
             let packet = packet(&mut draw);
-            let passes =
-                decision.as_ref().is_some_and(|one| one.passes(false, packet.parts(), false));
+            let (passes, steps) =
+                decision.as_ref().map_or((false, 0), |one| one.walk(false, packet.parts(), false));
             let accepted = accepted(&chains, &rules, &packet);
-            prop_assert!(!passes || accepted, "{packet:?} passes: {rules:#?}");
-            prop_assert!(!exact || passes == accepted, "{packet:?} is accepted: {rules:#?}");
+            prop_assert!(!passes || accepted, "{packet:?} passes: {rules:?}");
+            prop_assert!(!exact || passes == accepted, "{packet:?} is accepted: {rules:?}");
+            let in_time = decision.as_ref().is_some_and(|one| one.passes(false, packet.parts(), false));
+            prop_assert_eq!(in_time, passes && steps <= STEPS_MAX, "{:?}: {} steps", packet, steps);
         }
     }
+}
+
+/// Of packets that rules accept, the kernel gets few because they would take too many steps, and no set of rules all.
+#[test]
+fn few_packets_take_too_many_steps() {
+    let mut draw = Draw(5);
+    let (mut accepted, mut late, mut most) = (0, 0, 0);
+    for _ in 0..3_000 {
+        let (chains, rules) = set_of(&mut draw, true);
+        let Some(decision) = compiled(&chains, &rules) else { continue };
+        for _ in 0..50 {
+            let (passes, steps) = decision.walk(false, packet(&mut draw).parts(), false);
+            accepted += u32::from(passes);
+            late += u32::from(passes && steps > STEPS_MAX);
+            most = most.max(steps);
+        }
+    }
+    assert!(accepted > 30_000, "{accepted}");
+    assert!(late * 1_000 < accepted, "{late} of {accepted}, {most} steps at most");
 }
 
 /// A rule that accepts packets between two networks to a port.
