@@ -25,6 +25,9 @@ const KEY_MAX: u32 = 4;
 
 const EXPRESSION_NAME: u16 = 1;
 const EXPRESSION_DATA: u16 = 2;
+/// Keys of `ct`: the state, the mark.
+const CT_STATE: u32 = 0;
+const CT_MARK: u32 = 3;
 const VALUE: u16 = 1;
 const VERDICT: u16 = 2;
 
@@ -91,9 +94,9 @@ fn expression(value: &[u8]) -> Parsed<Expression> {
     let does = || Expression::Does(name.clone());
     Ok(match &name[..] {
         "ct" => match (parts.number(1)?, parts.number(2)?) {
-            (Some(to), Some(0)) => Expression::Load(register(to), Loaded::State),
+            (Some(to), Some(CT_STATE)) => Expression::Load(register(to), Loaded::State),
             (Some(to), Some(_)) => Expression::Load(register(to), Loaded::Elsewhere),
-            (None, Some(1)) => Expression::Does("ct mark".into()),
+            (None, Some(CT_MARK)) => Expression::Does("ct mark".into()),
             _ => does(),
         },
         "meta" => match (parts.number(1)?, parts.number(2)?) {
@@ -284,6 +287,28 @@ mod tests {
             Expression::Decide(Decision::Accept),
         ];
         assert_eq!(rule, wanted);
+    }
+
+    /// What `nft --debug=netlink add rule ... ct mark set 0x456262`, and `ct zone set`, give to the kernel.
+    #[test]
+    fn marks_of_connections_are_told_from_what_else_is_set() {
+        let be = u32::to_be_bytes;
+        let sets = |key: u32| {
+            let mut builder = Builder::default();
+            builder.begin(GET_RULE, 0, 0, &[1, 0, 0, 0]);
+            builder.nested(EXPRESSIONS, |b| {
+                made(b, "immediate", |b| {
+                    b.attribute(1, &be(1));
+                    b.nested(2, |b| _ = b.attribute(VALUE, &0x456262_u32.to_ne_bytes()));
+                });
+                made(b, "ct", |b| _ = b.attribute(2, &be(key)).attribute(4, &be(1)));
+            });
+            builder.end();
+            rule(&builder.bytes[16..]).unwrap().1
+        };
+        let value = Expression::Value(0, 0x456262_u32.to_ne_bytes().into());
+        assert_eq!(sets(3), [value.clone(), Expression::Does("ct mark".into())]);
+        assert_eq!(sets(1), [value, Expression::Does("ct".into())]);
     }
 
     #[test]
