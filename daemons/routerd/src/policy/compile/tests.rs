@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 
 mod costs;
+mod steps;
 
 /// Numbers drawn one behind the other (splitmix64).
 struct Draw(u64);
@@ -26,8 +27,15 @@ impl Draw {
     fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.next(of.len() as u32) as usize].clone()
     }
-    fn address(&mut self) -> u32 {
-        0x0a00_0000 | self.next(4) << 16 | self.next(3) << 8 | self.next(6)
+    /// As 128 bits; those of IPv4 are the upper 32.
+    fn address(&mut self, v6: bool) -> u128 {
+        let upper = 0x0a00_0000 | self.next(4) << 16 | self.next(3) << 8 | self.next(6);
+        match v6 {
+            false => u128::from(upper) << 96,
+            true => {
+                u128::from(upper) << 96 | u128::from(self.next(3)) << 60 | u128::from(self.next(5))
+            }
+        }
     }
     fn port(&mut self) -> u16 {
         self.one(&[0, 1, 22, 53, 80, 443, 1024, 8080, 65535])
@@ -36,8 +44,9 @@ impl Draw {
 
 #[derive(Clone, Debug)]
 struct Packet {
-    source: u32,
-    destination: u32,
+    v6: bool,
+    source: u128,
+    destination: u128,
     ports: [u16; 2],
     protocol: u8,
     links: [u32; 2],
@@ -47,11 +56,12 @@ struct Packet {
 
 const LINKS: [(u32, &str); 3] = [(2, "eth1"), (3, "eth2"), (9, "wan")];
 
-fn packet(draw: &mut Draw) -> Packet {
-    let protocol = draw.one(&[6, 6, 17, 17, 1, 47]);
+fn packet(draw: &mut Draw, v6: bool) -> Packet {
+    let protocol = draw.one(&[6, 6, 17, 17, if v6 { 58 } else { 1 }, 47]);
     Packet {
-        source: draw.address(),
-        destination: draw.address(),
+        v6,
+        source: draw.address(v6),
+        destination: draw.address(v6),
         ports: [draw.port(), draw.port()],
         protocol,
         links: [draw.one(&LINKS).0, draw.one(&LINKS).0],
@@ -63,7 +73,10 @@ fn packet(draw: &mut Draw) -> Packet {
 impl Packet {
     fn parts(&self) -> [u32; PARTS] {
         let mut parts = [0; PARTS];
-        (parts[0], parts[4]) = (self.source, self.destination);
+        for at in 0..4 {
+            parts[at] = (self.source >> (96 - 32 * at)) as u32;
+            parts[4 + at] = (self.destination >> (96 - 32 * at)) as u32;
+        }
         (parts[8], parts[9]) = (self.ports[0].into(), self.ports[1].into());
         parts[10] = self.protocol.into();
         (parts[11], parts[12]) = (self.links[0], self.links[1]);
@@ -71,22 +84,42 @@ impl Packet {
         parts
     }
 
+    /// Ethernet, IP and what is above.
+    fn frame(&self) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        match self.v6 {
+            false => {
+                frame.extend([8, 0, 0x45, self.tos, 0, 40, 0, 0, 0, 0, 64, self.protocol, 0, 0]);
+                frame.extend(&self.source.to_be_bytes()[..4]);
+                frame.extend(&self.destination.to_be_bytes()[..4]);
+            }
+            true => {
+                frame.extend([0x86, 0xdd, 0x60 | self.tos >> 4, self.tos << 4, 0, 0, 0, 20]);
+                frame.extend([self.protocol, 64]);
+                frame.extend(self.source.to_be_bytes());
+                frame.extend(self.destination.to_be_bytes());
+            }
+        }
+        frame.extend(self.ports.iter().flat_map(|port| port.to_be_bytes()));
+        frame.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, self.flags, 0, 0, 0, 0, 0, 0]);
+        frame.resize(frame.len().max(60), 0);
+        frame
+    }
+
     /// What a register gets; nothing where there is nothing.
     fn load(&self, loaded: Loaded) -> Vec<u8> {
-        let mut ip = [0; 20];
-        (ip[1], ip[9]) = (self.tos, self.protocol);
-        ip[12..16].copy_from_slice(&self.source.to_be_bytes());
-        ip[16..].copy_from_slice(&self.destination.to_be_bytes());
+        let frame = self.frame();
+        let ip = &frame[14..];
         let mut above = [0; 20];
         above[..2].copy_from_slice(&self.ports[0].to_be_bytes());
         above[2..4].copy_from_slice(&self.ports[1].to_be_bytes());
         above[13] = self.flags;
         match loaded {
-            Loaded::Family => vec![2],
-            Loaded::Protocol => vec![8, 0],
+            Loaded::Family => vec![if self.v6 { 10 } else { 2 }],
+            Loaded::Protocol => frame[12..14].to_vec(),
             Loaded::Transport => vec![self.protocol],
             Loaded::Header { transport, at, len } => {
-                let bytes = if transport { above } else { ip };
+                let bytes = if transport { &above } else { ip };
                 bytes[usize::from(at)..usize::from(at + len)].to_vec()
             }
             Loaded::Interface { sending, named: false } => {
@@ -234,43 +267,45 @@ fn verdict(draw: &mut Draw, depth: u32) -> Verdict {
 }
 
 /// What a rule may ask; `exact`: nothing that the compiler does not understand.
-fn asks(draw: &mut Draw, rules: &mut Ruleset, exact: bool) -> Vec<Expression> {
+fn asks(draw: &mut Draw, rules: &mut Ruleset, (v6, exact): (bool, bool)) -> Vec<Expression> {
     let number = rules.ranges.len();
     let set = format!("s{number}");
     let mut put = |all: Vec<Range>| {
         rules.ranges.insert(named(&set), Arc::new(all));
         set.clone()
     };
-    let side = draw.one(&[12, 16]);
+    let (side, size) = if v6 { (draw.one(&[8, 24]), 16) } else { (draw.one(&[12, 16]), 4) };
+    let bytes = |address: u128| address.to_be_bytes()[..usize::from(size)].to_vec();
     let yes = draw.next(3) > 0;
     match draw.next(if exact { 13 } else { 15 }) {
         0 => {
-            let len = draw.next(4) as u16 + 1;
-            let bytes = draw.address().to_be_bytes()[..usize::from(len)].to_vec();
+            let len = draw.next(size.into()) as u16 + 1;
+            let bytes = draw.address(v6).to_be_bytes()[..usize::from(len)].to_vec();
             vec![load(0, false, side, len), Expression::Equal(0, bytes, yes)]
         }
         1 => {
-            let mask = u32::MAX << draw.next(12);
-            let value = (draw.address() & mask).to_be_bytes().to_vec();
-            let mask = Expression::Mask(0, 0, mask.to_be_bytes().into(), vec![0; 4]);
-            vec![load(0, false, side, 4), mask, Expression::Equal(0, value, yes)]
+            let mask =
+                u128::MAX << (128 - 8 * u32::from(size)) << draw.next(if v6 { 70 } else { 12 });
+            let value = bytes(draw.address(v6) & mask);
+            let mask = Expression::Mask(0, 0, bytes(mask), vec![0; size.into()]);
+            vec![load(0, false, side, size), mask, Expression::Equal(0, value, yes)]
         }
         2 => {
-            let (a, b) = (draw.address(), draw.address());
-            let ends = [a.min(b), a.max(b)].map(|end| end.to_be_bytes().to_vec());
-            let [first, last] = ends;
-            vec![load(0, false, side, 4), Expression::Between(0, first, last, yes)]
+            let (a, b) = (draw.address(v6), draw.address(v6));
+            let [first, last] = [a.min(b), a.max(b)].map(bytes);
+            vec![load(0, false, side, size), Expression::Between(0, first, last, yes)]
         }
         3 => {
             let mut all = Vec::new();
-            let mut next = 0x0a00_0000;
+            let one = 1 << (128 - 8 * u32::from(size));
+            let mut next = if v6 { draw.address(v6) } else { 0x0a00_0000 << 96 };
             for _ in 0..draw.next(40) + 1 {
-                next += draw.next(3000) + 1;
-                let last = next + draw.next(300);
-                all.push(element(&next.to_be_bytes(), &last.to_be_bytes()));
-                next = last + 1;
+                next += one * u128::from(draw.next(3000) + 1);
+                let last = next + one * u128::from(draw.next(300));
+                all.push(element(&bytes(next), &bytes(last)));
+                next = last + one;
             }
-            vec![load(0, false, side, 4), Expression::In(0, put(all), !yes)]
+            vec![load(0, false, side, size), Expression::In(0, put(all), !yes)]
         }
         4 | 5 => {
             let value = vec![draw.one(&[6, 17, 1])];
@@ -321,15 +356,15 @@ fn asks(draw: &mut Draw, rules: &mut Ruleset, exact: bool) -> Vec<Expression> {
             // Source and port in one key, some of them ranges.
             let mut all: Vec<Range> = Vec::new();
             for port in [22_u16, 53, 80, 443].into_iter().take(draw.next(4) as usize + 1) {
-                let (a, b) = (draw.address(), draw.address());
-                let key = |address: u32| {
+                let (a, b) = (draw.address(v6), draw.address(v6));
+                let key = |address: u128| {
                     let [high, low] = port.to_be_bytes();
-                    [&address.to_be_bytes()[..], &[high, low, 0, 0]].concat()
+                    [&bytes(address)[..], &[high, low, 0, 0]].concat()
                 };
                 let last = if draw.next(2) > 0 { a.max(b) } else { a.min(b) };
                 all.push(element(&key(a.min(b)), &key(last)));
             }
-            let loads = [load(0, false, side, 4), load(1, true, 2, 2)];
+            let loads = [load(0, false, side, size), load(u32::from(size) / 4, true, 2, 2)];
             [&loads[..], &[Expression::In(0, put(all), false)]].concat()
         }
         13 => vec![Expression::Sometimes],
@@ -337,12 +372,12 @@ fn asks(draw: &mut Draw, rules: &mut Ruleset, exact: bool) -> Vec<Expression> {
     }
 }
 
-fn chain_of(draw: &mut Draw, rules: &mut Ruleset, name: &str, depth: u32, exact: bool) {
+fn chain_of(draw: &mut Draw, rules: &mut Ruleset, name: &str, depth: u32, kind: (bool, bool)) {
     let mut made = Vec::new();
     for _ in 0..draw.next(if depth == 0 { 12 } else { 5 }) {
         let mut rule = Vec::new();
         for _ in 0..draw.next(3) {
-            rule.extend(asks(draw, rules, exact));
+            rule.extend(asks(draw, rules, kind));
         }
         if draw.next(6) == 0 {
             let name = format!("m{}", rules.ranges.len());
@@ -375,17 +410,18 @@ fn base(name: &str, hook: Hook, drops: bool) -> Chain {
     }
 }
 
-fn set_of(draw: &mut Draw, exact: bool) -> (Vec<Chain>, Ruleset) {
+/// Chains and rules for a family; `exact`: nothing that the compiler does not understand.
+fn set_of(draw: &mut Draw, v6: bool, exact: bool) -> (Vec<Chain>, Ruleset) {
     let mut rules = Ruleset::default();
     let mut chains = vec![base("f", Hook::Forward, draw.next(2) > 0)];
     if draw.next(3) == 0 {
         chains.push(base("g", Hook::Forward, draw.next(3) == 0));
     }
     for chain in &chains {
-        chain_of(draw, &mut rules, &chain.name, 0, exact);
+        chain_of(draw, &mut rules, &chain.name, 0, (v6, exact));
     }
     for depth in 1..4 {
-        chain_of(draw, &mut rules, &format!("c{depth}"), depth, exact);
+        chain_of(draw, &mut rules, &format!("c{depth}"), depth, (v6, exact));
     }
     (chains, rules)
 }
@@ -402,12 +438,12 @@ fn places() -> Vec<RouterInterface> {
     LINKS.iter().map(place).collect()
 }
 
-fn compiled(chains: &[Chain], rules: &Ruleset) -> Option<Decision> {
+fn compiled(chains: &[Chain], rules: &Ruleset, v6: bool) -> Option<Decision> {
     let chains: Vec<&Chain> = chains.iter().collect();
     let places = places();
-    let task = Task { chains: &chains, rules, places: &places, v6: false, established: false };
+    let task = Task { chains: &chains, rules, places: &places, v6, established: false };
     let made = compile(task)?;
-    decision([Some(&made), None])
+    decision(if v6 { [None, Some(&made)] } else { [Some(&made), None] })
 }
 
 proptest! {
@@ -417,20 +453,33 @@ proptest! {
 
     #[test]
     fn what_passes_is_what_the_rules_accept(seed in any::<u64>(), exact in any::<bool>()) {
-        let mut draw = Draw(seed);
-        let (chains, rules) = set_of(&mut draw, exact);
-        let decision = compiled(&chains, &rules);
-        for _ in 0..200 {
-            let packet = packet(&mut draw);
-            let (passes, steps) =
-                decision.as_ref().map_or((false, 0), |one| one.walk(false, packet.parts(), false));
-            let accepted = accepted(&chains, &rules, &packet);
-            prop_assert!(!passes || accepted, "{packet:?} passes: {rules:?}");
-            prop_assert!(!exact || passes == accepted, "{packet:?} is accepted: {rules:?}");
-            let in_time = decision.as_ref().is_some_and(|one| one.passes(false, packet.parts(), false));
-            prop_assert_eq!(in_time, passes && steps <= STEPS_MAX, "{:?}: {} steps", packet, steps);
-        }
+        compare(seed, false, exact)?;
     }
+
+    #[test]
+    fn so_it_is_with_ipv6(seed in any::<u64>(), exact in any::<bool>()) {
+        compare(seed, true, exact)?;
+    }
+}
+
+/// Asks random rules about random packets, and their decision. Nothing passes that is not accepted; of IPv4 what is accepted
+/// passes, too, where the compiler understands all that rules ask.
+fn compare(seed: u64, v6: bool, exact: bool) -> Result<(), TestCaseError> {
+    let mut draw = Draw(seed);
+    let (chains, rules) = set_of(&mut draw, v6, exact);
+    let decision = compiled(&chains, &rules, v6);
+    for _ in 0..200 {
+        let packet = packet(&mut draw, v6);
+        let parts = packet.parts();
+        let (passes, steps) =
+            decision.as_ref().map_or((false, 0), |one| one.walk(v6, parts, false));
+        let accepted = accepted(&chains, &rules, &packet);
+        prop_assert!(!passes || accepted, "{packet:?} passes: {rules:?}");
+        prop_assert!(!exact || v6 || passes == accepted, "{packet:?} is accepted: {rules:?}");
+        let in_time = decision.as_ref().is_some_and(|one| one.passes(v6, parts, false));
+        prop_assert_eq!(in_time, passes && steps <= STEPS_MAX, "{:?}: {} steps", packet, steps);
+    }
+    Ok(())
 }
 
 /// Of packets that rules accept, the kernel gets few because they would take too many steps, and no set of rules all.
@@ -438,11 +487,12 @@ proptest! {
 fn few_packets_take_too_many_steps() {
     let mut draw = Draw(5);
     let (mut accepted, mut late, mut most) = (0, 0, 0);
-    for _ in 0..3_000 {
-        let (chains, rules) = set_of(&mut draw, true);
-        let Some(decision) = compiled(&chains, &rules) else { continue };
+    for number in 0..3_000 {
+        let v6 = number % 2 == 1;
+        let (chains, rules) = set_of(&mut draw, v6, true);
+        let Some(decision) = compiled(&chains, &rules, v6) else { continue };
         for _ in 0..50 {
-            let (passes, steps) = decision.walk(false, packet(&mut draw).parts(), false);
+            let (passes, steps) = decision.walk(v6, packet(&mut draw, v6).parts(), false);
             accepted += u32::from(passes);
             late += u32::from(passes && steps > STEPS_MAX);
             most = most.max(steps);
@@ -488,15 +538,17 @@ fn ten_thousand_rules_and_a_hundred_thousand_prefixes_are_few_steps() {
     all.extend((0..10_000).map(rule));
     rules.chains.insert(named("f"), all);
     let chains = [base("f", Hook::Forward, true)];
-    let decision = compiled(&chains, &rules).expect("a decision");
+    let decision = compiled(&chains, &rules, false).expect("a decision");
     assert!(decision.bytes() < 3 << 20, "{} bytes", decision.bytes());
     let mut draw = Draw(1);
     let mut passed = 0;
     for _ in 0..20_000 {
         let number = draw.next(10_000);
         let packet = Packet {
-            source: number.wrapping_mul(0x9e37_79b1) & !0xff | draw.next(256),
-            destination: number.wrapping_mul(0x85eb_ca6b) & !0xff | draw.next(256),
+            v6: false,
+            source: u128::from(number.wrapping_mul(0x9e37_79b1) & !0xff | draw.next(256)) << 96,
+            destination: u128::from(number.wrapping_mul(0x85eb_ca6b) & !0xff | draw.next(256))
+                << 96,
             ports: [1, (number % 1000 + draw.next(2)) as u16],
             protocol: 6,
             links: [2, 3],
@@ -504,25 +556,12 @@ fn ten_thousand_rules_and_a_hundred_thousand_prefixes_are_few_steps() {
             flags: 16,
         };
         let passes = decision.passes(false, packet.parts(), false);
-        let blocked = packet.source / 40_000 < 100_000 && packet.source % 40_000 < 256;
+        let source = packet.source >> 96;
+        let blocked = source / 40_000 < 100_000 && source % 40_000 < 256;
         assert_eq!(passes, !blocked && u32::from(packet.ports[1]) == number % 1000, "{packet:?}");
         passed += u32::from(passes);
     }
     assert!(passed > 5_000);
-}
-
-impl Packet {
-    /// Ethernet, IPv4 and what is above.
-    fn frame(&self) -> Vec<u8> {
-        let mut frame = vec![2; 12];
-        frame.extend([8, 0, 0x45, self.tos, 0, 40, 0, 0, 0, 0, 64, self.protocol, 0, 0]);
-        frame.extend(self.source.to_be_bytes());
-        frame.extend(self.destination.to_be_bytes());
-        frame.extend(self.ports.iter().flat_map(|port| port.to_be_bytes()));
-        frame.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, self.flags, 0, 0, 0, 0, 0, 0]);
-        frame.resize(60, 0);
-        frame
-    }
 }
 
 /// What the kernel's machine makes of a decision is what is made of it here.
@@ -530,9 +569,10 @@ impl Packet {
 fn the_program_takes_the_steps() {
     let mut draw = Draw(7);
     let (mut sets, mut passed) = (0, 0);
-    while sets < 12 {
-        let (chains, rules) = set_of(&mut draw, true);
-        let Some(decision) = compiled(&chains, &rules).map(Arc::new) else { continue };
+    while sets < 24 {
+        let v6 = sets % 2 == 1;
+        let (chains, rules) = set_of(&mut draw, v6, true);
+        let Some(decision) = compiled(&chains, &rules, v6).map(Arc::new) else { continue };
         let run = match ebb_ports::afxdp::DecisionRun::new(&decision) {
             Ok(run) => run,
             Err(error) => {
@@ -541,9 +581,9 @@ fn the_program_takes_the_steps() {
             }
         };
         for _ in 0..100 {
-            let packet = packet(&mut draw);
+            let packet = packet(&mut draw, v6);
             let (passes, _) = run.run(&packet.frame(), packet.links, 1).expect("run");
-            assert_eq!(passes, decision.passes(false, packet.parts(), false), "{packet:?}");
+            assert_eq!(passes, decision.passes(v6, packet.parts(), false), "{packet:?}");
             passed += u32::from(passes);
         }
         sets += 1;

@@ -33,7 +33,7 @@ fn what_a_decision_costs() {
         rules.chains.insert(named("f"), all);
         let chains = [base("f", Hook::Forward, true)];
         let begun = std::time::Instant::now();
-        let decision = Arc::new(compiled(&chains, &rules).expect("a decision"));
+        let decision = Arc::new(compiled(&chains, &rules, false).expect("a decision"));
         let took = begun.elapsed();
         let run = ebb_ports::afxdp::DecisionRun::new(&decision).expect("privileges");
         let mut draw = Draw(3);
@@ -41,8 +41,9 @@ fn what_a_decision_costs() {
         for _ in 0..400 {
             let (source, destination, port) = of(draw.next(count));
             let packet = Packet {
-                source,
-                destination,
+                v6: false,
+                source: u128::from(source) << 96,
+                destination: u128::from(destination) << 96,
                 ports: [1, port as u16],
                 protocol: 6,
                 links: [2, 3],
@@ -65,9 +66,10 @@ fn what_a_decision_costs() {
     // What a program costs that decides nothing.
     let mut rules = Ruleset::default();
     rules.chains.insert(named("f"), vec![vec![Expression::Decide(Verdict::Accept)]]);
-    let decision = Arc::new(compiled(&[base("f", Hook::Forward, true)], &rules).expect("one"));
+    let decision =
+        Arc::new(compiled(&[base("f", Hook::Forward, true)], &rules, false).expect("one"));
     let run = ebb_ports::afxdp::DecisionRun::new(&decision).expect("privileges");
-    let packet = packet(&mut Draw(1));
+    let packet = packet(&mut Draw(1), false);
     let (_, time) = run.run(&packet.frame(), packet.links, 1_000_000).expect("run");
     println!("one rule that accepts all: {} ns", time.as_nanos());
 }
