@@ -494,7 +494,7 @@ int decision_of(struct __sk_buff *skb)
 {
 	struct ethernet *eth = (void *)(long)skb->data;
 	const void *end = (void *)(long)skb->data_end;
-	struct crossing to;
+	struct crossing to = {};
 	int four;
 
 	if ((const void *)(eth + 1) > end)

@@ -1,5 +1,6 @@
-//! Lines as steps. Lines one behind the other that lead to the same place may be asked in any order: those that ask the same
-//! parts make a tree, in which a step halves what is left, until few lines are left that are asked one by one.
+//! Lines as steps: a tree in which a step halves what is left, until few lines are left that are asked one by one. Lines one
+//! behind the other that lead to the same place may be asked in any order: those that ask the same parts make a tree.
+//! Where they lead to many places in turn there is one tree of all, if packets then take fewer steps.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,9 @@ const LEAF_MAX: usize = 3;
 /// Groups of fewer lines have no tree of their own.
 const GROUP_MIN: usize = 12;
 const DEPTH_MAX: u32 = 40;
+/// Fewer runs of lines that lead to one place have no tree together; steps of such a tree for a line.
+const RUNS_MIN: usize = 4;
+const OF_LINE_MAX: usize = 16;
 /// Steps of one family; the memory of decisions has room for twice as many words.
 const STEPS_MAX: usize = 250_000;
 /// Numbers that are tried for halving.
@@ -31,11 +35,8 @@ pub(super) fn steps(lines: &[Line]) -> Option<Vec<Step>> {
     let mut at = 0;
     while at < lines.len() {
         making.places.insert(at, making.steps.len());
-        let mut end = at + 1;
-        while end < lines.len() && lines[end].to == lines[at].to && !begins[end] {
-            end += 1;
-        }
-        making.run(&lines[at..end], lines[at].to)?;
+        let end = (at + 1..lines.len()).find(|end| begins[*end]).unwrap_or(lines.len());
+        making.part(&lines[at..end])?;
         at = end;
     }
     making.places.insert(lines.len(), making.steps.len());
@@ -107,6 +108,16 @@ enum Fits {
 }
 
 impl Known {
+    fn nothing() -> Known {
+        let most = |at: usize| PARTS[at].map_or(u32::MAX, |part| largest(part).unwrap_or(u32::MAX));
+        Known {
+            low: [0; ebb_ports::afxdp::PARTS],
+            high: std::array::from_fn(most),
+            set: [0; ebb_ports::afxdp::PARTS],
+            clear: [0; ebb_ports::afxdp::PARTS],
+        }
+    }
+
     fn fits(&self, one: &Within) -> Fits {
         let at = one.part as usize;
         if one.mask != u32::MAX {
@@ -148,55 +159,78 @@ impl Fits {
 }
 
 impl Making {
+    /// Lines in whose midst nobody comes: run by run, or in one tree where packets then take fewer steps.
+    fn part(&mut self, lines: &[Line]) -> Option<()> {
+        let (begin, open) = (self.steps.len(), self.open.len());
+        let runs: Vec<&[Line]> = lines.chunk_by(|one, next| one.to == next.to).collect();
+        for run in &runs {
+            self.run(run)?;
+        }
+        if runs.len() < RUNS_MIN {
+            return Some(());
+        }
+        let by_runs = (self.steps.split_off(begin), self.open.split_off(open));
+        let mut ends = Vec::new();
+        let most = begin + OF_LINE_MAX * lines.len();
+        let all: Vec<&Line> = lines.iter().collect();
+        let made = self.tree(&all, &Known::nothing(), &mut ends, (0, most));
+        let end = self.steps.len();
+        ends.into_iter().for_each(|step| self.lead(step, end));
+        if made.is_none() || longest(&self.steps[begin..], begin) >= longest(&by_runs.0, begin) {
+            self.steps.truncate(begin);
+            self.open.truncate(open);
+            self.steps.extend(by_runs.0);
+            self.open.extend(by_runs.1);
+        }
+        Some(())
+    }
+
     /// Lines that lead to one place.
-    fn run(&mut self, lines: &[Line], to: To) -> Option<()> {
-        let mut groups: BTreeMap<u32, Vec<&All>> = BTreeMap::new();
+    fn run(&mut self, lines: &[Line]) -> Option<()> {
+        let mut groups: BTreeMap<u32, Vec<&Line>> = BTreeMap::new();
         for line in lines {
-            groups.entry(signature(&line.asks)).or_default().push(&line.asks);
+            groups.entry(signature(&line.asks)).or_default().push(line);
         }
         let (large, small): (Vec<_>, Vec<_>) =
             groups.into_values().partition(|group| group.len() >= GROUP_MIN);
-        let rest: Vec<&All> = small.into_iter().flatten().collect();
+        let rest: Vec<&Line> = small.into_iter().flatten().collect();
         for group in large.into_iter().chain((!rest.is_empty()).then_some(rest)) {
-            let most =
-                |at: usize| PARTS[at].map_or(u32::MAX, |part| largest(part).unwrap_or(u32::MAX));
-            let known = Known {
-                low: [0; ebb_ports::afxdp::PARTS],
-                high: std::array::from_fn(most),
-                set: [0; ebb_ports::afxdp::PARTS],
-                clear: [0; ebb_ports::afxdp::PARTS],
-            };
             let mut ends = Vec::new();
-            self.tree(&group, &known, to, &mut ends, 0)?;
+            self.tree(&group, &Known::nothing(), &mut ends, (0, STEPS_MAX))?;
             let end = self.steps.len();
             ends.into_iter().for_each(|step| self.lead(step, end));
         }
         Some(())
     }
 
-    /// A tree of lines; `ends` are steps that lead behind it.
+    /// A tree of lines, the first of which counts that is as the packet; `ends` are steps that lead behind it.
     fn tree(
         &mut self,
-        lines: &[&All],
+        lines: &[&Line],
         known: &Known,
-        to: To,
         ends: &mut Vec<usize>,
-        depth: u32,
+        (depth, most): (u32, usize),
     ) -> Option<()> {
-        if self.steps.len() > STEPS_MAX {
+        if self.steps.len() > most {
             return None;
         }
-        let certain =
-            lines.iter().any(|asks| asks.iter().all(|one| known.fits(one) == Fits::Always));
-        let cut = match lines.len() > LEAF_MAX && !certain && depth < DEPTH_MAX {
+        let always = |line: &&Line| line.asks.iter().all(|one| known.fits(one) == Fits::Always);
+        let certain = lines.iter().position(always);
+        // No packet gets past a line that all are like.
+        let lines = match certain {
+            Some(at) if lines[..at].iter().all(|line| line.to == lines[at].to) => &lines[at..=at],
+            Some(at) => &lines[..=at],
+            None => lines,
+        };
+        let cut = match lines.len() > LEAF_MAX && depth < DEPTH_MAX {
             true => cut(lines, known),
             false => None,
         };
         let Some(cut) = cut else {
-            self.leaf(lines, known, to, certain);
-            if !certain {
+            self.leaf(lines, known);
+            if certain.is_none() {
                 ends.push(self.steps.len());
-                self.steps.push(always());
+                self.steps.push(leads_on());
             }
             return Some(());
         };
@@ -210,24 +244,22 @@ impl Making {
                 self.lead(at, self.steps.len());
             }
             let known = known.cut(cut, holds);
-            let left: Vec<&All> = lines.iter().copied().filter(|asks| !known.never(asks)).collect();
-            self.tree(&left, &known, to, ends, depth + 1)?;
+            let left: Vec<&Line> =
+                lines.iter().copied().filter(|line| !known.never(&line.asks)).collect();
+            self.tree(&left, &known, ends, (depth + 1, most))?;
         }
         Some(())
     }
 
-    /// Lines one by one; where one of them is `certain`, no packet gets past it.
-    fn leaf(&mut self, lines: &[&All], known: &Known, to: To, certain: bool) {
-        if certain {
-            return self.go(to);
-        }
-        for asks in lines {
+    /// Lines one by one.
+    fn leaf(&mut self, lines: &[&Line], known: &Known) {
+        for line in lines {
             let mut misses = Vec::new();
-            for one in asks.iter().filter(|one| known.fits(one) == Fits::Perhaps) {
+            for one in line.asks.iter().filter(|one| known.fits(one) == Fits::Perhaps) {
                 misses.push(self.steps.len());
                 self.steps.push(Step::Within(one.part, one.mask, [one.low, one.high], 0));
             }
-            self.go(to);
+            self.go(line.to);
             let next = self.steps.len();
             misses.into_iter().for_each(|step| self.lead(step, next));
         }
@@ -238,7 +270,7 @@ impl Making {
             To::Kernel => self.steps.push(Step::Stop),
             To::Line(line) => {
                 self.open.push((self.steps.len(), line));
-                self.steps.push(always());
+                self.steps.push(leads_on());
             }
         }
     }
@@ -286,7 +318,7 @@ impl Making {
 }
 
 /// A step that always leads on, once it is said where.
-fn always() -> Step {
+fn leads_on() -> Step {
     Step::AtLeast(Part::Protocol, 0, 0)
 }
 
@@ -312,6 +344,22 @@ const PARTS: [Option<Part>; ebb_ports::afxdp::PARTS] = {
     ]
 };
 
+/// The most steps that a packet takes of these, the first of which is at `begin`, until it is led out of them.
+fn longest(steps: &[Step], begin: usize) -> usize {
+    let mut from = vec![0; steps.len() + 1];
+    for (at, step) in steps.iter().enumerate().rev() {
+        let there = |to: usize| from.get(to.wrapping_sub(begin)).copied().unwrap_or(0);
+        from[at] = match *step {
+            Step::AtLeast(_, 0, to) => there(to),
+            Step::AtLeast(_, _, to) | Step::Bits(_, _, to) | Step::Within(_, _, _, to) => {
+                1 + from[at + 1].max(there(to))
+            }
+            Step::Pass | Step::Stop => 1,
+        };
+    }
+    from[0]
+}
+
 /// Which of the parts by which many lines differ a line asks: addresses and ports.
 fn signature(asks: &All) -> u32 {
     let class = |one: &Within| match one.part as u8 {
@@ -327,12 +375,12 @@ fn signature(asks: &All) -> u32 {
 }
 
 /// The best cut: that which leaves the fewest lines on its larger side.
-fn cut(lines: &[&All], known: &Known) -> Option<Cut> {
+fn cut(lines: &[&Line], known: &Known) -> Option<Cut> {
     let mut best: Option<(usize, Cut)> = None;
     for (at, part) in PARTS.iter().enumerate().filter_map(|(at, part)| Some((at, (*part)?))) {
         let mut values: Vec<u32> = Vec::new();
         let mut bits = 0;
-        for one in lines.iter().flat_map(|asks| asks.iter()).filter(|one| one.part == part) {
+        for one in lines.iter().flat_map(|line| line.asks.iter()).filter(|one| one.part == part) {
             if one.mask == u32::MAX {
                 values.push(one.low);
                 values.extend(one.high.checked_add(1));
@@ -351,7 +399,7 @@ fn cut(lines: &[&All], known: &Known) -> Option<Cut> {
         let of_bits = (0..32).map(|bit| 1 << bit).filter(|bit| new & bit != 0);
         for cut in cuts.chain(of_bits.map(|bit| Cut::Bit(part, bit))) {
             let (yes, no) = (known.cut(cut, true), known.cut(cut, false));
-            let left = |known: &Known| lines.iter().filter(|asks| !known.never(asks)).count();
+            let left = |known: &Known| lines.iter().filter(|line| !known.never(&line.asks)).count();
             let (yes, no) = (left(&yes), left(&no));
             // Lines that are on both sides are asked twice over.
             let worth = yes.max(no) * 2 + yes + no;

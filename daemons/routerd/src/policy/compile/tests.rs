@@ -564,6 +564,16 @@ fn ten_thousand_rules_and_a_hundred_thousand_prefixes_are_few_steps() {
     assert!(passed > 5_000);
 }
 
+/// The decision in the kernel; nothing where it may not be loaded, or this kernel has no functions for it.
+fn in_the_kernel(decision: &Arc<Decision>) -> Option<ebb_ports::afxdp::DecisionRun> {
+    let refused = |error: ebb_ports::afxdp::AfXdpError| {
+        let why = format!("{error:?}");
+        assert!(!why.contains("processed"), "the kernel's verifier refuses the program: {why}");
+        eprintln!("skipped: {why}");
+    };
+    ebb_ports::afxdp::DecisionRun::new(decision).map_err(refused).ok()
+}
+
 /// What the kernel's machine makes of a decision is what is made of it here.
 #[test]
 fn the_program_takes_the_steps() {
@@ -573,13 +583,7 @@ fn the_program_takes_the_steps() {
         let v6 = sets % 2 == 1;
         let (chains, rules) = set_of(&mut draw, v6, true);
         let Some(decision) = compiled(&chains, &rules, v6).map(Arc::new) else { continue };
-        let run = match ebb_ports::afxdp::DecisionRun::new(&decision) {
-            Ok(run) => run,
-            Err(error) => {
-                eprintln!("skipped: {error}");
-                return;
-            }
-        };
+        let Some(run) = in_the_kernel(&decision) else { return };
         for _ in 0..100 {
             let packet = packet(&mut draw, v6);
             let (passes, _) = run.run(&packet.frame(), packet.links, 1).expect("run");
