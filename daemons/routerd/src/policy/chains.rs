@@ -162,6 +162,7 @@ impl Judge<'_> {
     ) {
         let scope = Scope::Families(v4, v6);
         let concerns = if v4 && v6 { "all packets".to_owned() } else { all_of(v6) };
+        let family = if v4 && v6 { "" } else { of_family(v6) };
         let of = match how {
             Way::Asks if !marked => {
                 let words = || (words_for(chain), concerns);
@@ -170,9 +171,13 @@ impl Judge<'_> {
             Way::Asks => "packets of marked connections",
             Way::Rules if tracked => "packets of established connections that rules accept",
             Way::Rules => "packets that rules accept",
-            Way::Accepts | Way::Established => "packets of established connections",
+            Way::Established => "packets of established connections",
+            Way::Accepts => {
+                let none = format!("no {family}packets, as it accepts all");
+                let words = || (words_for(chain), none);
+                return self.note(Mechanism::Netfilter, PolicyEffect::None, words);
+            }
         };
-        let family = if v4 && v6 { "" } else { of_family(v6) };
         let carried = format!("{family}{of} (all others: left to the kernel)");
         let ignored = self.is_ignored(Mechanism::Netfilter);
         let words = || (words_for(chain), if ignored { concerns } else { carried });
