@@ -243,7 +243,7 @@ fn runner(page: &str, language: &str) -> bool {
         // catalogue/tests follows the steps of a first study.
         "rust" => page == "CONTRIBUTING.md",
         // cli/tests/live/first_day.rs runs the page from its beginning to its end.
-        "sh" | "yaml" => page == "docs/first-day.md",
+        "sh" | "yaml" => ["docs/first-day.md", "docs/edge-router.md"].contains(&page),
         _ => false,
     }
 }
