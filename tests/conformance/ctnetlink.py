@@ -1,5 +1,6 @@
 """The kernel's table of connections as `conntrack -D` and `conntrack -U --mark` change it: linux/netfilter/nfnetlink_conntrack.h."""
 
+import contextlib
 import socket
 import struct
 
@@ -55,5 +56,8 @@ def clear_marks(namespace):
                 length, kind = struct.unpack("HH", body[at:at + 4])
                 if kind & ~NESTED == CTA_TUPLE_ORIG:
                     whole = body[at:at + ((length + 3) & ~3)]
-                    _ask(sock, NEW, ACK, body[0], whole + struct.pack("=HH", 8, CTA_MARK) + b"\0\0\0\0")
+                    none = struct.pack("=HH", 8, CTA_MARK) + b"\0\0\0\0"
+                    # One that has run out meanwhile has no mark.
+                    with contextlib.suppress(FileNotFoundError):
+                        _ask(sock, NEW, ACK, body[0], whole + none)
                 at += (length + 3) & ~3
